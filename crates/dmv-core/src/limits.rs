@@ -106,6 +106,16 @@ pub const MAX_SLICE_BOUNDARY: usize = 64 << 10;
 pub const MAX_SLICE_DROPPED: usize = 1 << 20;
 /// Reasons for which blobs of a slice have expired.
 pub const MAX_SLICE_EXPIRIES: usize = 64 << 10;
+/// Purged blobs in the slice of a repository, and likewise their chunks, which are refused.
+pub const MAX_SLICE_PURGED: usize = 1 << 20;
+/// Blobs of a slice of which a remote has told that it has purged them. More are only dropped.
+pub const MAX_SLICE_TOLD: usize = 64 << 10;
+/// Reasons of such remotes.
+pub const MAX_SLICE_TOLD_REASONS: usize = 1 << 10;
+/// Bytes of the name of such a remote.
+pub const MAX_TOLD_PLACE_BYTES: usize = 256;
+/// Bytes of the name of who has purged content, and of the reason.
+pub const MAX_PURGE_LINE_BYTES: usize = 1 << 10;
 /// Bytes of a keep rule with its pattern.
 pub const MAX_KEEP_LINE_BYTES: usize = 1 << 10;
 /// Bytes of all local keep rules together.

@@ -5,8 +5,7 @@
 //! - [`wire`]: the bytes of the protocol. docs/protocol.md specifies them.
 //! - [`sync`]: the engine. It decides what is sent and requested, from messages and ids alone. It
 //!   uses no socket, file, clock or randomness, so a seed replays any run.
-//! - [`bucket`]: a repository in an object store (docs/format/bucket.md), as pure as the engine. No
-//!   transport carries out its requests yet.
+//! - [`bucket`]: a repository in an object store (docs/format/bucket.md), as pure as the engine.
 //! - [`session`]: runs the engine on one connection. It moves objects between the connection and a
 //!   store, and moves refs at the end.
 //! - `identity`: the key that names this device (docs/trust.md).

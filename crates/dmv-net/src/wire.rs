@@ -68,6 +68,11 @@ pub const READ_ONLY: u16 = 7;
 pub const EXPIRES: u16 = 8;
 /// The maximum number of files whose content has expired in a server.
 pub const MAX_EXPIRED: usize = dmv_core::limits::MAX_SLICE_DROPPED;
+/// The tag of the extension that says: this side knows [`Message::AskPurged`] and [`Message::Purge`].
+/// Its value is one byte: 1 if content of this side was purged, otherwise 0.
+pub const PURGES: u16 = 9;
+/// The maximum number of files that a side has purged.
+pub const MAX_PURGED: usize = dmv_core::limits::MAX_SLICE_PURGED;
 /// The maximum number of bytes of chunks that a sender may send unasked to a receiver that wants
 /// metadata.
 pub const LITTLE_BYTES: u64 = 128 << 10;
@@ -492,6 +497,56 @@ pub enum Message {
     AskExpired,
     /// Content of the server that has expired. The flag says whether this is the last.
     Expired(ExpiredFiles, bool),
+    /// The client asks which content of the server was purged.
+    AskPurged,
+    /// Content of the server that was purged. The flag says whether this is the last.
+    Purged(PurgedFiles, bool),
+    /// The client requests that the server purges this content. The flag says whether this is the
+    /// last.
+    Purge(PurgedFiles, bool),
+    /// What became of the request, how much is purged by it and what stays, and a text for people.
+    PurgeDone(PurgeOutcome, PurgeSums, String),
+}
+
+/// Files that one user has purged at one time, for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgedFiles {
+    /// When, in seconds since 1970.
+    pub at: i64,
+    /// Who.
+    pub by: String,
+    /// The reason.
+    pub reason: String,
+    /// The content of each file, named by its root.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
+    pub files: Vec<WireId>,
+    /// How many chunks of them the server still stores and has to remove. 0 in a request.
+    pub stored: u64,
+}
+
+/// What a purge did in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeSums {
+    /// The files that were not purged before.
+    pub files: u64,
+    /// The bytes of chunks that stay, because other files also need them.
+    pub shared_bytes: u64,
+    /// The packs that another repository on the server's file system still has.
+    pub linked_packs: u64,
+}
+
+/// What became of a request to purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PurgeOutcome {
+    /// No pack has bytes of it any more.
+    Done,
+    /// It is noted, but packs may still have bytes of it. The text says why.
+    Incomplete,
+    /// The client may not request it. Nothing was changed.
+    Refused,
+    /// Another command is freeing space there, or relies on the server's objects. Nothing was
+    /// changed.
+    Busy,
 }
 
 /// Files whose content has expired at one time, by one keep rule.
@@ -538,6 +593,16 @@ impl Hello {
     /// [`Message::AskExpired`].
     pub fn expires(&self) -> bool {
         self.value(EXPIRES).is_some()
+    }
+
+    /// Returns whether the side knows [`Message::AskPurged`] and [`Message::Purge`], and whether content of
+    /// it was purged.
+    pub fn purges(&self) -> Option<bool> {
+        match self.value(PURGES)? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
     }
 
     /// Returns why the server's access is read; `None` if the server does not say.
@@ -592,6 +657,14 @@ impl Extension {
     /// Says that content of the server has expired.
     pub fn expires() -> Extension {
         Extension::plain(EXPIRES)
+    }
+
+    /// Says that the side knows [`Message::AskPurged`], and whether content of it was purged.
+    pub fn purges(has_purged: bool) -> Extension {
+        Extension {
+            tag: PURGES,
+            value: vec![u8::from(has_purged)],
+        }
     }
 
     /// Says why the server's access is read.
@@ -678,7 +751,12 @@ impl Message {
             Message::Expired(expired, _) => {
                 text(&expired.rule) && text(&expired.pattern) && expired.files.len() <= MAX_IDS
             }
+            Message::Purged(purged, _) | Message::Purge(purged, _) => {
+                text(&purged.by) && text(&purged.reason) && purged.files.len() <= MAX_IDS
+            }
+            Message::PurgeDone(_, _, why) => text(why),
             Message::End
+            | Message::AskPurged
             | Message::NeedEnd
             | Message::Complete
             | Message::Bye

@@ -598,7 +598,10 @@ impl Reach {
             return Ok(());
         };
         let same_kind = |f: &&&TreeEntry| f.kind == entry.kind && f.is_list == entry.is_list;
-        let old = former.iter().filter(same_kind).map(|f| f.id).collect();
+        // What the new file shares with one that was given up is as absent as that one.
+        let is_there = |f: &&&TreeEntry| !self.filter.dropped.contains(&f.id);
+        let old = former.iter().filter(same_kind).filter(is_there);
+        let old = old.map(|f| f.id).collect();
         let target = Target {
             kind: entry.kind,
             is_list: entry.is_list,
@@ -621,7 +624,7 @@ impl Reach {
                 old,
             },
             Kind::Conflict => Item::Conflict { id, depth, scope },
-            _ if self.filter.dropped.contains(&id) => {
+            kind if kind.is_blob() && self.filter.dropped.contains(&id) => {
                 self.left_out.insert(id);
                 return;
             }

@@ -39,7 +39,8 @@ fn blob_entry(mem: &MemObjects, name: String, content: u64) -> Result<TreeEntry,
         content % 4
     };
     for n in 0..chunks {
-        let bytes = [content.to_le_bytes(), n.to_le_bytes()].concat();
+        // Versions of a file share chunks.
+        let bytes = [(content / 4).to_le_bytes(), n.to_le_bytes()].concat();
         list.push(mem.insert(ObjectType::Chunk, &bytes), 16, &mut writer)?;
     }
     let blob = list.finish(&mut writer)?;
@@ -158,8 +159,15 @@ fn history(mem: &MemObjects, dice: &mut Dice, n: usize) -> Result<Vec<ObjectId>,
             .unwrap_or_default();
         for _ in 0..dice.below(40) + if parents.is_empty() { 300 } else { 1 } {
             let path = (dice.below(4), dice.below(400));
+            // Every second change is another version of a file.
+            let path = match files.range(path..).next() {
+                Some((there, _)) if dice.below(2) == 0 => *there,
+                _ => path,
+            };
             match dice.below(4) {
                 0 => drop(files.remove(&path)),
+                // A version of content that no other path has.
+                1 => drop(files.insert(path, 1001 + path.1 * 40 + dice.below(3))),
                 _ => drop(files.insert(path, dice.below(60))),
             }
         }

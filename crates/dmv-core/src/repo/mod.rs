@@ -29,7 +29,7 @@ pub use base::layout::{
 };
 pub use base::moved::{BranchMoved, Mover, moved_clause};
 pub use base::publish::Asked;
-pub use base::slice::{BadSlice, Expiry, RepoSlice};
+pub use base::slice::{BadSlice, Expiry, Purge, RepoSlice, Told};
 pub use base::stamp::Stamp;
 pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside};
 pub use base::worktree::{Keep, WorktreeSettings};
@@ -67,6 +67,7 @@ pub use upkeep::expire::{Expirable, ExpireOptions, Expired, ExpiredPath};
 pub use upkeep::expire_log::UndoReach;
 pub use upkeep::gc::{GcOptions, GcReport};
 pub use upkeep::heal::{Healed, HealedFrom, Healing};
+pub use upkeep::purge::{KnownPurge, PurgeWhat, Purgeable, Purged, ToPurge, roots_of};
 pub use upkeep::recover::{RecoverReport, recover, recover_on};
 pub use upkeep::repack::{RepackOptions, RepackReport};
 pub use upkeep::rules::{KeepRule, KeepRules, NotARule, RuleLine, RuleProblem, RuleSource};

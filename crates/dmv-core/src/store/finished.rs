@@ -5,7 +5,7 @@ use super::ids::PackId;
 use super::table::Table;
 use crate::hash::ObjectId;
 use crate::vfs::VfsFile;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The result of a finished job before it is published: durable segments, and the locks on their
@@ -21,6 +21,8 @@ pub struct FinishedJob {
     pub(super) kept_plain: HashSet<ObjectId>,
     /// Tables of the segments, for [`Store::adopt`].
     pub(super) tables: Vec<Arc<Table>>,
+    /// What the job refused to store.
+    pub(super) refused: Arc<BTreeSet<ObjectId>>,
     /// The locks on the packs.
     pub(super) locks: Vec<Arc<dyn VfsFile>>,
 }

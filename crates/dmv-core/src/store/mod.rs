@@ -34,6 +34,7 @@ mod owners;
 mod read;
 mod receive;
 mod recover;
+mod refused;
 mod repack;
 mod resemble;
 mod rewrite;
@@ -76,7 +77,7 @@ use crate::vfs::{Open, Vfs, VfsFile};
 use arrivals::{Arrivals, Following};
 use filter::Filter;
 use read::FrameCache;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,6 +126,8 @@ pub struct Store {
     refreshing: Mutex<()>,
     /// How many catalogues have been loaded so far.
     loads: AtomicU64,
+    /// Chunks that must not be stored.
+    refused: RwLock<Arc<BTreeSet<ObjectId>>>,
     /// The objects that this store's own jobs are writing.
     arrivals: Arc<Arrivals>,
     /// The objects that the jobs of another store of the same repository are writing.
@@ -166,6 +169,7 @@ impl Store {
             tables_checked: OnceLock::new(),
             refreshing: Mutex::default(),
             loads: AtomicU64::new(0),
+            refused: RwLock::default(),
             arrivals: Arc::default(),
             following: None,
             vfs,
@@ -758,6 +762,14 @@ pub struct Merged {
 
 fn packs_of(rows: &[PackRow]) -> HashSet<PackId> {
     rows.iter().map(|row| row.id).collect()
+}
+
+/// Locks a mutex. It ignores poisoning, because a panic in another thread has already ended the
+/// job.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

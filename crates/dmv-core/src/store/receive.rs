@@ -34,11 +34,13 @@ impl<'s> Incoming<'s> {
     /// Appends a record as it came, unless all its objects are stored already. Returns the number
     /// of new objects, and their bytes.
     ///
-    /// If the record needs bases that the pack does not have, its new objects are packed anew.
+    /// Packs the new objects anew if the record has one that must not be stored, or needs bases that
+    /// the pack does not have.
     pub fn add_record(&mut self, record: CheckedRecord) -> Result<(u64, u64), StoreError> {
         let mut new = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut is_clean) = (0, true);
         for (n, object) in record.objects().iter().enumerate() {
+            is_clean &= !self.writer.refuses(&object.id);
             if self.writer.claim(&object.id)? {
                 new.push(n as u16);
                 bytes += u64::from(object.len);
@@ -51,7 +53,8 @@ impl<'s> Incoming<'s> {
                 // They may be waiting in the frame that is being filled.
                 self.framer.flush(&self.writer)?;
             }
-            if self.has_bases_of_others(&record) || !self.writer.append_checked(&record)? {
+            let is_clean = is_clean && !self.has_bases_of_others(&record);
+            if !is_clean || !self.writer.append_checked(&record)? {
                 self.add_objects_of(&record, &new)?;
             }
         }

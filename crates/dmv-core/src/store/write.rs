@@ -15,15 +15,15 @@ use super::layout::{
 };
 use super::scan::{Found, after_cut_records, checked_payload, entries_of, scan};
 use super::table::{Entry, MAX_GAPS, Place, Table, encode_segment_index};
-use super::{PackRow, SegmentRow, Store};
+use super::{PackRow, SegmentRow, Store, lock};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
 use crate::vfs::{Open, VfsFile};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Written bytes after which the system is asked to start writing to the medium, so that the final
 /// sync has little left to do.
@@ -34,14 +34,6 @@ const WRITEBACK_BYTES: u64 = 8 << 20;
 const SEGMENT_ENTRIES: usize = MAX_SEGMENT_ENTRIES / 16 * 7;
 /// Shards of the set of claimed ids: more than there are threads that ask.
 const SHARDS: usize = 64;
-
-/// Locks a mutex. It ignores poisoning, because a panic in another thread has already ended the
-/// job.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// A pack that this job appends to.
 pub(super) struct OpenPack {
@@ -205,6 +197,8 @@ pub struct StoreWriter<'s> {
     /// published: it may still fail, and then the bytes in their packs may be lost.
     closed: RwLock<Vec<Arc<Table>>>,
     relied: Mutex<HashSet<PackId>>,
+    /// Chunks that must not be stored.
+    pub(super) refused: Arc<BTreeSet<ObjectId>>,
     stored_bytes: AtomicU64,
     failed: AtomicBool,
 }
@@ -223,6 +217,11 @@ impl<'s> StoreWriter<'s> {
         let writer = StoreWriter {
             only,
             is_fresh: false,
+            // What moves is stored already.
+            refused: match leaving.is_empty() {
+                true => store.refused(),
+                false => Arc::default(),
+            },
             ..StoreWriter::fresh(store, leaving)
         };
         for lane in &writer.lanes {
@@ -254,6 +253,7 @@ impl<'s> StoreWriter<'s> {
             claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
             closed: RwLock::default(),
             relied: Mutex::default(),
+            refused: Arc::default(),
             stored_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         }
@@ -278,7 +278,7 @@ impl<'s> StoreWriter<'s> {
 
     /// Returns the chunks that may be bases, so that a test can break the rules.
     #[cfg(test)]
-    pub(super) fn plain(&self) -> MutexGuard<'_, PlainChunks> {
+    pub(super) fn plain(&self) -> std::sync::MutexGuard<'_, PlainChunks> {
         lock(&self.plain)
     }
 
@@ -299,9 +299,9 @@ impl<'s> StoreWriter<'s> {
     /// Returns whether the caller must write `id`.
     ///
     /// This is true for exactly one caller, and only if the store does not have the object, or has
-    /// it only at a place known to be damaged.
+    /// it only at a place known to be damaged, and if the store does not [refuse](Self::refuses) it.
     pub fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
-        if self.only.as_ref().is_some_and(|only| !only.contains(id)) {
+        if self.refuses(id) || self.only.as_ref().is_some_and(|only| !only.contains(id)) {
             return Ok(false);
         }
         let mut shard = lock(self.shard(id));
@@ -772,6 +772,7 @@ impl<'s> StoreWriter<'s> {
             stored_bytes,
             kept_plain: self.keeps_plain.clone(),
             tables: std::mem::take(&mut *super::write(&self.closed)),
+            refused: self.refused.clone(),
             locks,
         })
     }

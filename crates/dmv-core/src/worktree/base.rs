@@ -155,6 +155,20 @@ pub fn entry_at(
     }
 }
 
+/// Returns whether the tree `base` has this content at `path`.
+pub fn has_content(
+    reader: &dyn ObjectRead,
+    base: Option<ObjectId>,
+    path: &[u8],
+    content: &ObjectId,
+) -> Result<bool, ObjectError> {
+    let Some(base) = base else {
+        return Ok(false);
+    };
+    let entry = entry_at(reader, &base, path)?;
+    Ok(entry.is_some_and(|entry| entry.id == *content))
+}
+
 /// Receives a directory and its entries.
 type VisitDir<'v> = dyn FnMut(&[u8], Section) -> Result<(), AnyError> + 'v;
 

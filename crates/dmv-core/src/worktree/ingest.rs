@@ -26,7 +26,7 @@ use crate::store::{
 };
 use crate::threads::{NoThread, start_in};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -85,6 +85,9 @@ pub enum Failure {
     /// No tree can contain the symlink's target.
     #[error("its target is empty or too long")]
     BadTarget,
+    /// The file has content that must not be stored.
+    #[error("it has content that was purged from this repository (dmv purge --status)")]
+    Purged(ObjectId),
     /// The entry is no longer of the kind that was listed.
     #[error("it was replaced by something that is not a file")]
     Replaced,
@@ -189,6 +192,7 @@ pub fn with_ingest<T>(
             tasks: Some(task_in),
             done: done_out,
             job,
+            refused: writer.refused(),
             pending: 0,
             files: HashMap::new(),
         };
@@ -206,6 +210,8 @@ pub struct Ingest<'a> {
     tasks: Option<Sender<Task>>,
     done: Receiver<Result<Hashed, StoreError>>,
     job: &'a Job,
+    /// Chunks that must not be stored.
+    refused: Arc<BTreeSet<ObjectId>>,
     pending: usize,
     /// Files with several parts, or whose parts arrived out of order.
     files: HashMap<u64, OpenFile>,
@@ -214,6 +220,8 @@ pub struct Ingest<'a> {
 #[derive(Default)]
 struct OpenFile {
     builder: ListBuilder,
+    /// Whether a chunk of it was not stored.
+    is_refused: bool,
     next: u32,
     early: BTreeMap<u32, (Part, Vec<(ObjectId, u32)>)>,
 }
@@ -304,7 +312,11 @@ impl Ingest<'_> {
                     size: u64::from(*len),
                 };
                 let end = part.end.expect("matched just above");
-                self.report(end.dir, end.name, Ok((blob, stat)), meta, on_done)?;
+                let content = match self.refused.contains(id) {
+                    true => Err(Failure::Purged(*id)),
+                    false => Ok((blob, stat)),
+                };
+                self.report(end.dir, end.name, content, meta, on_done)?;
                 continue;
             }
             let mut file = self.files.remove(&key).unwrap_or_default();
@@ -313,6 +325,7 @@ impl Ingest<'_> {
             while let Some((part, own)) = file.early.remove(&file.next) {
                 file.next += 1;
                 for (id, len) in own {
+                    file.is_refused |= self.refused.contains(&id);
                     file.builder.push(id, u64::from(len), meta)?;
                 }
                 let Some(end) = part.end else { continue };
@@ -321,7 +334,13 @@ impl Ingest<'_> {
                     break;
                 }
                 let content = match end.outcome {
-                    Ok(stat) => Ok((std::mem::take(&mut file.builder).finish(meta)?, stat)),
+                    Ok(stat) => {
+                        let blob = std::mem::take(&mut file.builder).finish(meta)?;
+                        match file.is_refused {
+                            true => Err(Failure::Purged(blob.id)),
+                            false => Ok((blob, stat)),
+                        }
+                    }
                     Err(failure) => Err(failure),
                 };
                 self.report(end.dir, end.name, content, meta, on_done)?;

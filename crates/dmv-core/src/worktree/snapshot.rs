@@ -7,7 +7,7 @@
 mod changes;
 
 use self::changes::Changes;
-use super::base::dir_tree;
+use super::base::{dir_tree, has_content};
 use super::cacheupdate::CacheUpdate;
 use super::ingest::{Done, Failure, Ingest, IngestError, TASK_FILES, Task, with_ingest};
 use super::outlook::while_looking;
@@ -523,10 +523,15 @@ impl Builder<'_, '_> {
                 // The file may also be listed as removed. Nothing certain is known, so drop that.
                 dir.changes.drop_all(&done.name);
                 let path = join(&dir.path, &done.name);
-                self.out.problems.push(Problem {
-                    path,
-                    why: reason(&failure),
-                });
+                let input = self.input;
+                match failure {
+                    // It is as it was when its content was purged.
+                    Failure::Purged(id) if has_content(input.reader, input.base, &path, &id)? => {}
+                    failure => self.out.problems.push(Problem {
+                        path,
+                        why: reason(&failure),
+                    }),
+                }
             }
         }
         if let Err(e) = self.finish_from(done.dir, meta) {

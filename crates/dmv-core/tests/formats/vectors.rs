@@ -13,7 +13,7 @@ use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
-use dmv_core::repo::{Expiry, RepoSlice};
+use dmv_core::repo::{Expiry, Purge, RepoSlice, Told};
 use dmv_core::subset::Subset;
 use std::error::Error;
 use std::path::PathBuf;
@@ -421,6 +421,15 @@ fn slices_have_the_bytes_of_the_vectors() -> Outcome {
         let (at, rule, pattern) = (1_795_000_000, rule.to_owned(), "/renders/**".to_owned());
         std::sync::Arc::new(Expiry { at, rule, pattern })
     };
+    let purge = |reason: &str| {
+        let (at, by) = (1_795_000_000, "Ada <ada@example.org>".to_owned());
+        let reason = format!("court order {reason}");
+        std::sync::Arc::new(Purge { at, by, reason })
+    };
+    let told = |reason: &str, place: &str| {
+        let (purge, place) = (Purge::clone(&purge(reason)), place.to_owned());
+        std::sync::Arc::new(Told { purge, place })
+    };
     let slices = [
         ("everything", RepoSlice::default()),
         (
@@ -457,6 +466,28 @@ fn slices_have_the_bytes_of_the_vectors() -> Outcome {
                     (id(2), by("last:5")),
                 ]
                 .into(),
+                ..RepoSlice::default()
+            },
+        ),
+        (
+            "purged",
+            RepoSlice {
+                dropped: [id(9)].into(),
+                purged: [
+                    (id(3), purge("b")),
+                    (id(1), purge("a")),
+                    (id(2), purge("b")),
+                ]
+                .into(),
+                pieces: [(id(5), purge("b")), (id(4), purge("b"))].into(),
+                ..RepoSlice::default()
+            },
+        ),
+        (
+            "told",
+            RepoSlice {
+                dropped: [id(9)].into(),
+                told: [(id(3), told("b", "nas")), (id(1), told("a", "origin"))].into(),
                 ..RepoSlice::default()
             },
         ),

@@ -87,7 +87,13 @@ fn dial_once<'r>(
     caller.began(Step::Dial(url));
     let greeted = greet(repo, url, &reach, job);
     caller.began(Step::Dialled);
-    greeted
+    let (connection, mut client) = greeted?;
+    if client.has_purged {
+        let remotes = caller.remotes()?.list;
+        let remote = remotes.into_iter().find(|remote| remote.url == *url);
+        client.name_place(&remote.map_or(url.to_string(), |remote| remote.name));
+    }
+    Ok((connection, client))
 }
 
 fn greet<'r>(

@@ -79,6 +79,9 @@ impl<'a> Peer<'a> {
             #[cfg(feature = "quic")]
             Url::Quic(_) => 1,
             Url::Ssh(_) => 2,
+            // Its requests cost money.
+            #[cfg(feature = "store")]
+            Url::Bucket(_) => 3,
         });
         let peer = |remote| Peer::new(remote, repo, caller, job);
         remotes.into_iter().map(peer).collect()

@@ -11,7 +11,8 @@ use crate::session::NetError;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::repo::{Repo, RepoError};
+use dmv_core::repo::{Purge, Repo, RepoError};
+use std::sync::Arc;
 
 /// How the work of [`supplied`] ended.
 #[derive(Debug)]
@@ -20,6 +21,25 @@ pub struct SupplyReport<T> {
     pub done: Result<T, RepoError>,
     /// Remotes that did not answer.
     pub skipped: Vec<SilentPeer>,
+}
+
+/// Fails with [`RepoError::Purged`] if some of this was purged here: no remote is asked for that. If the
+/// remotes were asked, `told` says that what one of them has purged counts, too.
+fn check_purged(repo: &Repo, lacks: &[Lack], told: bool) -> Result<(), RepoError> {
+    // An unreadable slice stops what follows, and says why.
+    let slice = repo.slice().unwrap_or_default();
+    for lack in lacks {
+        let id = lack.root.id();
+        let here = slice.purged.get(&id).or(slice.pieces.get(&id));
+        let there = slice.told.get(&id).filter(|_| told).map(|told| &told.purge);
+        if let Some(why) = here.map(Arc::as_ref).or(there) {
+            return Err(RepoError::Purged {
+                path: lack.path.clone(),
+                purge: Box::new(Purge::clone(why)),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Runs `work`. If it lacks content, fetches this from the caller's remotes and runs it again.
@@ -46,12 +66,14 @@ pub fn supplied<T>(
                 return Ok(SupplyReport { done, skipped });
             }
         };
+        check_purged(repo, &lacks, false)?;
         let mut suppliers = match known.take() {
             Some(suppliers) => suppliers,
             None => Suppliers::new(repo, caller, job)?,
         };
         let left = suppliers.fetch(lacks)?;
         if !left.is_empty() {
+            check_purged(repo, &left, true)?;
             return Err(OpsError::Absent(Box::new(suppliers.absent(left))));
         }
         known = Some(suppliers);

@@ -3,6 +3,7 @@
 //! [`Client`] fetches, pushes, picks objects by id, and asks a server to keep files. The program
 //! calls it, once per connection.
 
+use super::held::has_purged;
 use super::link::Link;
 use super::{AGENT, NetError, PeerSlice, Summary, transfer};
 use crate::sync::{Goal, SyncError};
@@ -14,11 +15,14 @@ use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
+use dmv_core::limits::MAX_TOLD_PLACE_BYTES;
 use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::Filter;
 use dmv_core::refs::check_ref_name;
-use dmv_core::repo::{Expiry, Kept, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_core::repo::{
+    Expiry, Kept, KnownPurge, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -38,9 +42,9 @@ pub enum History {
 
 /// A connection to another repository.
 pub struct Client<'r> {
-    repo: &'r Repo,
-    job: &'r Job,
-    link: Link,
+    pub(super) repo: &'r Repo,
+    pub(super) job: &'r Job,
+    pub(super) link: Link,
     /// What the server allows.
     access: Access,
     /// Whether the server knows [`Message::Keep`].
@@ -59,6 +63,16 @@ pub struct Client<'r> {
     expired_there: BTreeMap<ObjectId, Arc<Expiry>>,
     /// How many files are absent here now because they have expired there.
     expired: u64,
+    /// Whether the server knows purges.
+    pub(super) knows_purges: bool,
+    /// Whether content of the server was purged and nobody has asked which.
+    pub has_purged: bool,
+    /// Which. Empty until it was asked.
+    pub(super) purged_there: Vec<KnownPurge>,
+    /// How many files are absent here now because they were purged there.
+    pub(super) purged: u64,
+    /// What the server is called in notes.
+    pub(super) place: String,
     /// What the server stores, if it says so.
     pub held: Option<PeerSlice>,
     /// Why the server accepts no pushes, if it accepts none and says why.
@@ -96,6 +110,11 @@ impl<'r> Client<'r> {
             expires: server.expires(),
             expired_there: BTreeMap::new(),
             expired: 0,
+            knows_purges: server.purges().is_some(),
+            has_purged: server.purges() == Some(true),
+            purged_there: Vec::new(),
+            purged: 0,
+            place: "a remote".to_owned(),
             held: PeerSlice::read(&server),
             read_only: server.read_only(),
             repository: server.repository,
@@ -140,10 +159,19 @@ impl<'r> Client<'r> {
                 wanted.push(*tip);
             }
         }
+        self.purges_there()?;
         if !wanted.is_empty() {
             self.ask_expired()?;
             filter.dropped.extend(self.expired_there.keys());
+            let purged = self.purged_there.iter().flat_map(|purge| &purge.files);
+            filter.dropped.extend(purged);
         }
+        let is_first = !wanted.is_empty() && self.repo.store().table_stats().1 == 0;
+        if is_first {
+            // The checkout of a clone begins before everything has arrived.
+            self.note_purges(None)?;
+        }
+        let mut all_left_out = BTreeSet::new();
         // One message names at most `MAX_IDS` commits.
         for tips in wanted.chunks(MAX_IDS) {
             let goal = Goal {
@@ -169,10 +197,28 @@ impl<'r> Client<'r> {
                     lacking(Some(Box::new(e)))?;
                 }
                 // Before any ref names the commits.
-                received => self.note_expired(received?)?,
+                received => {
+                    let left_out = received?;
+                    all_left_out.extend(&left_out);
+                    if is_first && !self.purged_there.is_empty() {
+                        // What no commit needs is of no interest.
+                        self.purged = self.repo.keep_told(&all_left_out)?;
+                    }
+                    self.note_purges(Some(&left_out))?;
+                    self.note_expired(left_out)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Says what the server is called in notes about content that it has purged.
+    pub fn name_place(&mut self, place: &str) {
+        let mut place: String = place.chars().filter(|c| !c.is_control()).collect();
+        place.truncate(place.floor_char_boundary(MAX_TOLD_PLACE_BYTES));
+        if !place.is_empty() {
+            self.place = place;
+        }
     }
 
     /// Asks once which content of the server has expired. It need not be received.
@@ -342,6 +388,8 @@ impl<'r> Client<'r> {
         if !self.deletes && updates.iter().any(|update| update.new.is_none()) {
             return Err(NetError::Version("it cannot delete branches".to_owned()));
         }
+        let tips: Vec<ObjectId> = updates.iter().filter_map(|update| update.new).collect();
+        self.check_push(&tips)?;
         let mut moved = Vec::new();
         for updates in updates.chunks(MAX_REFS_IN_MESSAGE) {
             self.push_some(updates, &mut moved)?;
@@ -402,12 +450,17 @@ impl<'r> Client<'r> {
     pub fn finish(mut self, refs: Vec<RefMoved>) -> Summary {
         // If this fails, the server is gone and needs no Bye.
         let _ = self.link.say(&Message::Bye);
-        let (traffic, expired) = (self.link.traffic, self.expired);
+        let (traffic, expired, purged) = (self.link.traffic, self.expired, self.purged);
+        // What cannot be read is no reason to fail after everything was done.
+        let unpurged = self.unpurged().unwrap_or_default();
         self.link.close();
         Summary {
             traffic,
             refs,
             expired,
+            purged,
+            unpurged,
+            place: self.place,
         }
     }
 }
@@ -425,6 +478,7 @@ pub fn hello(repo: &Repo, access: Access, link: &Link) -> Hello {
         Extension::hears_totals(),
         Extension::deletes(),
         Extension::takes_little(),
+        Extension::purges(has_purged(repo)),
     ];
     extensions.extend(link.patience_millis().map(Extension::works));
     Hello {

@@ -64,6 +64,12 @@ pub fn held_by(repo: &Repo) -> Option<Held> {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(ends),
-        dropped: count(slice.dropped.len() + slice.expired.len()),
+        dropped: count(slice.given_up().len()),
     })
+}
+
+/// Returns whether content of `repo` was purged. An unreadable record of its slice must stop the
+/// commands that need it, but not a Hello.
+pub fn has_purged(repo: &Repo) -> bool {
+    repo.slice().is_ok_and(|slice| !slice.purged.is_empty())
 }

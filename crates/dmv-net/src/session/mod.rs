@@ -13,6 +13,7 @@ mod held;
 mod inlet;
 mod link;
 mod outlet;
+mod purges;
 mod queue;
 mod server;
 mod transfer;
@@ -23,12 +24,15 @@ pub use held::PeerSlice;
 pub use inlet::Inlet;
 pub use link::{Link, PATIENCE, Traffic};
 pub use outlet::{Outlet, Part};
+pub use purges::PurgeAnswer;
 pub use server::{Grant, Served, refuse, serve};
 
+use crate::bucket::trouble::Trouble;
 use crate::sync::SyncError;
 use crate::wire::{Code, WireError};
-use dmv_core::object::ObjectError;
-use dmv_core::repo::{RefMoved, RepoError};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::{ObjectError, ObjectType};
+use dmv_core::repo::{KnownPurge, Purge, RefMoved, RepoError};
 use dmv_core::store::StoreError;
 use dmv_core::threads::NoThread;
 
@@ -108,12 +112,35 @@ pub enum NetError {
         /// everything.
         absent: Option<Box<SyncError>>,
     },
+    /// The other side has purged content that a push needs and that this side still stores. Nothing was
+    /// pushed.
+    #[error(
+        "the remote has purged content that this push needs ({files} {}; reason: {}); nothing was pushed",
+        if *files == 1 { "file" } else { "files" }, purge.reason.escape_debug()
+    )]
+    Purged {
+        /// The number of files.
+        files: u64,
+        /// Why one of them was purged.
+        purge: Box<Purge>,
+    },
+    /// The other side needs content that is absent on this side, too. The first objects of it.
+    #[error("the remote needs content that is absent here: {}", absent_here(.0))]
+    Lacking(Vec<(ObjectType, ObjectId)>),
     /// This side's repository failed.
     #[error(transparent)]
     Repo(#[from] RepoError),
     /// The system starts no further thread.
     #[error(transparent)]
     Thread(#[from] NoThread),
+    /// An object store does not do what it was asked.
+    #[error("{place}: {trouble}")]
+    Bucket {
+        /// The address.
+        place: String,
+        /// The reason.
+        trouble: Trouble,
+    },
     /// The address is malformed.
     #[error("'{}' is not a repository address: {why}", url.escape_debug())]
     BadUrl {
@@ -135,6 +162,13 @@ fn lacking(absent: Option<&SyncError>) -> String {
         Some(absent) => format!("{absent}; it is a partial repository"),
         None => "the remote is a partial repository".to_owned(),
     }
+}
+
+fn absent_here(objects: &[(ObjectType, ObjectId)]) -> String {
+    let first = objects.first();
+    first.map_or_else(String::new, |(ty, id)| {
+        format!("{} {}", ty.word(), id.short(12))
+    })
 }
 
 impl From<WireError> for NetError {
@@ -213,6 +247,12 @@ pub struct Summary {
     pub refs: Vec<RefMoved>,
     /// How many files are absent here now because their content has expired at the other side.
     pub expired: u64,
+    /// How many files are noted as purged here now because the other side has purged them.
+    pub purged: u64,
+    /// What the other side has purged and this side still stores.
+    pub unpurged: Vec<KnownPurge>,
+    /// What the other side is called.
+    pub place: String,
 }
 
 /// This program and its version, for the other side's messages.

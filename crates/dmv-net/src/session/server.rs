@@ -6,6 +6,7 @@
 use super::client::{TRIES, hello};
 use super::held::held_by;
 use super::link::{Link, Traffic};
+use super::purges::{Requested, say_purged};
 use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
@@ -53,6 +54,8 @@ impl From<Access> for Grant {
 pub struct Served {
     /// The refs that the client moved, and those that were refused.
     pub moved: Vec<RefMoved>,
+    /// How many files the client had purged.
+    pub purged: u64,
     /// What went over the connection.
     pub traffic: Traffic,
 }
@@ -137,6 +140,7 @@ fn answer(
     link.greeted(&client);
     // Lives from the first Keep until the connection ends: until then nothing is freed.
     let mut keeper = None;
+    let mut requested = Requested::default();
     loop {
         match link.hear(job) {
             Ok(Message::Keep(files, last)) => {
@@ -159,6 +163,16 @@ fn answer(
                 transfer::send(repo, link, want, tips, job)?;
             }
             Ok(Message::AskExpired) => say_expired(repo, link)?,
+            Ok(Message::AskPurged) => say_purged(repo, link)?,
+            Ok(Message::Purge(found, last)) => {
+                // A client that relies on copies here does not destroy some of them meanwhile.
+                if keeper.is_some() {
+                    return Err(NetError::Protocol("a purge after a question about copies"));
+                }
+                let answer =
+                    requested.add(found, last, (repo, access, asked), &mut served.purged, job)?;
+                answer.map_or(Ok(()), |answer| link.say(&answer))?;
+            }
             Ok(Message::Push(updates)) => {
                 let outcomes = push(repo, link, access, &updates, asked, job, served)?;
                 link.say(&Message::Pushed(outcomes))?;

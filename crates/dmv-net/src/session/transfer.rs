@@ -5,12 +5,12 @@
 use super::NetError;
 use super::link::Link;
 use crate::sync::{Goal, Output, Receiver, Sender};
-use crate::wire::{Frame, Message, OBJECTS_TARGET_BYTES, objects, put_object};
+use crate::wire::{Code, Frame, Message, OBJECTS_TARGET_BYTES, objects, put_object};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::repo::Repo;
+use dmv_core::repo::{Purge, Repo, RepoError};
 use dmv_core::store::{CheckedObject, CheckedRecord, FrameCollector, Incoming, Outgoing};
 use std::collections::BTreeSet;
 
@@ -106,7 +106,10 @@ impl<'r> Taking<'r> {
             }
             self.foresee();
             match self.receiver.poll(self.objects)? {
-                Some(Output::Send(message)) => link.say(&message)?,
+                Some(Output::Send(message)) => {
+                    self.check_purged(&message)?;
+                    link.say(&message)?;
+                }
                 Some(Output::Keep) => self.keep_and_go_on()?,
                 Some(Output::Done) => return Ok(()),
                 Some(Output::Objects(_) | Output::Flush | Output::Ahead(_) | Output::Working) => {}
@@ -119,6 +122,28 @@ impl<'r> Taking<'r> {
                 return Err(NetError::Cancelled);
             }
         }
+    }
+
+    /// Fails if it is about to request a chunk that must not be stored: a file that was not purged
+    /// needs it.
+    fn check_purged(&self, message: &Message) -> Result<(), NetError> {
+        let Message::Need(objects) = message else {
+            return Ok(());
+        };
+        let refused = self.repo.store().refused();
+        let ids = objects.iter().map(|(_, id)| ObjectId::from_bytes(*id));
+        let Some(id) = ids.into_iter().find(|id| refused.contains(id)) else {
+            return Ok(());
+        };
+        let slice = self.repo.slice()?;
+        let purge = slice.pieces.get(&id).map(|why| Purge::clone(why));
+        Err(NetError::Repo(match purge {
+            Some(purge) => RepoError::Purged {
+                path: Vec::new(),
+                purge: Box::new(purge),
+            },
+            None => RepoError::PurgedMeanwhile,
+        }))
     }
 
     /// Tells the job's progress how many bytes are still to come.
@@ -224,7 +249,12 @@ pub fn send(
     };
     let done = give(repo, &mut giving, &mut sender, want, job);
     giving.link.traffic.round_trips += sender.round_trips();
-    done
+    match done {
+        Err(NetError::Peer(Code::Absent, _)) if !sender.unmet().is_empty() => {
+            Err(NetError::Lacking(sender.unmet().to_vec()))
+        }
+        done => done,
+    }
 }
 
 fn give(

@@ -28,6 +28,9 @@ enum Phase {
     Done,
 }
 
+/// How many absent objects a sender notes for the message about them.
+const MAX_UNMET: usize = 64;
+
 /// The sending half of a transfer.
 pub struct Sender {
     phase: Phase,
@@ -49,10 +52,17 @@ pub struct Sender {
     gives_little: bool,
     needs: VecDeque<Vec<(ObjectType, ObjectId)>>,
     out: VecDeque<Output>,
+    /// The first objects that the receiver needs and that are absent here.
+    unmet: Vec<(ObjectType, ObjectId)>,
     turns: u64,
 }
 
 impl Sender {
+    /// Returns objects that the receiver needs and that are absent here: the first of them.
+    pub fn unmet(&self) -> &[(ObjectType, ObjectId)] {
+        &self.unmet
+    }
+
     /// Makes a sender that may send what the `offered` commits need.
     pub fn new(offered: impl IntoIterator<Item = ObjectId>) -> Sender {
         Sender {
@@ -71,6 +81,7 @@ impl Sender {
             gives_little: false,
             needs: VecDeque::new(),
             out: VecDeque::new(),
+            unmet: Vec::new(),
             turns: 0,
         }
     }
@@ -260,6 +271,8 @@ impl Sender {
         self.out.push_back(Output::Objects(here));
         self.out.push_back(Output::Flush);
         if !absent.is_empty() {
+            let room = MAX_UNMET.saturating_sub(self.unmet.len());
+            self.unmet.extend(absent.iter().take(room));
             let absent = Message::Absent(to_wire_objects(&absent));
             self.out.push_back(Output::Send(absent));
         }

@@ -1,19 +1,24 @@
 //! Addresses of repositories, and the connections to them.
 //!
-//! [`Url`] parses an address. [`connect`] turns it into a [`Link`] over a path, ssh or QUIC. This
-//! room may use `identity`, `session` and `wire`. It carries bytes and knows nothing of objects.
+//! [`Url`] parses an address. [`connect`] turns it into a [`Link`] over a path, ssh or QUIC; `store`
+//! reads and writes the files of buckets, which nobody serves. This
+//! room may use `bucket`, `identity`, `session` and `wire`. It carries bytes and knows nothing of objects.
 //! The program calls it.
 
 mod path;
 #[cfg(feature = "quic")]
 pub mod quic;
 mod ssh;
+#[cfg(feature = "store")]
+pub mod store;
 mod url;
 
 pub use path::{Purpose, open_at};
 pub use ssh::SshTarget;
 pub use url::Url;
 
+#[cfg(feature = "store")]
+use crate::bucket::trouble::Trouble;
 use crate::session::{Link, NetError, PATIENCE};
 use dmv_core::repo::Asked;
 use std::time::Duration;
@@ -34,6 +39,9 @@ pub struct Reach {
     /// This device's key and relays, for peers that are dialled by key.
     #[cfg(feature = "quic")]
     pub device: Option<quic::Device>,
+    /// The settings of an object store.
+    #[cfg(feature = "store")]
+    pub store: store::Settings,
 }
 
 impl Reach {
@@ -47,6 +55,8 @@ impl Reach {
             patience: PATIENCE,
             #[cfg(feature = "quic")]
             device: None,
+            #[cfg(feature = "store")]
+            store: store::Settings::new(PATIENCE),
         }
     }
 }
@@ -107,5 +117,13 @@ pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
                 helper: Some(Helper::Quic(helper)),
             })
         }
+        // Nobody answers at a bucket: its repository has no other half to talk to.
+        #[cfg(feature = "store")]
+        Url::Bucket(address) => Err(NetError::Bucket {
+            place: address.to_string(),
+            trouble: Trouble::Settings(
+                "this version of dmv cannot fetch from a bucket or push to it yet".to_owned(),
+            ),
+        }),
     }
 }

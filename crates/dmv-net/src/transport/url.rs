@@ -3,14 +3,19 @@
 #[cfg(feature = "quic")]
 use super::quic::{NotAnAddress, PeerAddress};
 use super::ssh::SshTarget;
+#[cfg(feature = "store")]
+use super::store::BucketAddress;
 use crate::session::NetError;
 use dmv_core::platform::{bytes_of, name_of};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-#[cfg(feature = "quic")]
+#[cfg(feature = "store")]
+const SCHEMES: &str =
+    "an address is a path, or starts with ssh://, dmv://, s3://, gs://, az://, https:// or file://";
+#[cfg(all(feature = "quic", not(feature = "store")))]
 const SCHEMES: &str = "an address is a path, or starts with ssh://, dmv:// or file://";
-#[cfg(not(feature = "quic"))]
+#[cfg(not(any(feature = "quic", feature = "store")))]
 const SCHEMES: &str = "an address is a path, or starts with ssh:// or file://";
 
 /// Where a repository is.
@@ -23,11 +28,14 @@ pub enum Url {
     /// A repository that a device serves. The device is known by its key.
     #[cfg(feature = "quic")]
     Quic(PeerAddress),
+    /// A repository in an object store.
+    #[cfg(feature = "store")]
+    Bucket(BucketAddress),
 }
 
 impl Url {
     /// Parses an address: `ssh://[user@]host[:port]/path`, `dmv://KEY[@host:port]`, `file:///path`,
-    /// or a path.
+    /// a bucket such as `s3://bucket/prefix`, or a path.
     ///
     /// Fails unless every part is well-formed. So no part of an address can later act as an option
     /// or a command.
@@ -57,6 +65,10 @@ impl Url {
                 .map(Url::Quic)
                 .map_err(|e: NotAnAddress| bad(e.why));
         }
+        #[cfg(feature = "store")]
+        if let Some(parsed) = text.to_str().and_then(BucketAddress::parse) {
+            return parsed.map(Url::Bucket).map_err(bad);
+        }
         let scheme = text.to_str().and_then(|text| text.split_once("://"));
         match scheme {
             Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
@@ -82,6 +94,8 @@ impl Url {
             Url::Ssh(target) => PathBuf::from(target.path()),
             #[cfg(feature = "quic")]
             Url::Quic(address) => return Some(address.key.short()),
+            #[cfg(feature = "store")]
+            Url::Bucket(address) => PathBuf::from(address.last_part()),
         };
         let name = path.file_name()?.to_string_lossy().into_owned();
         let short = name.strip_suffix(".dmv").filter(|short| !short.is_empty());
@@ -120,6 +134,8 @@ impl std::fmt::Display for Url {
             Url::Ssh(target) => write!(f, "{target}"),
             #[cfg(feature = "quic")]
             Url::Quic(address) => write!(f, "{address}"),
+            #[cfg(feature = "store")]
+            Url::Bucket(address) => write!(f, "{address}"),
         }
     }
 }
@@ -153,7 +169,8 @@ mod tests {
             "file://a/b",
             "ssh://",
             "ssh://host",
-            "s3://bucket",
+            "s3://",
+            "s4://bucket",
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }

@@ -169,6 +169,23 @@ fn fill(
     }
 }
 
+/// Returns some of the blobs that `tips` need; sometimes none.
+fn some_dropped(
+    mem: &MemObjects,
+    tips: &[ObjectId],
+    filter: &Filter,
+    dice: &mut Dice,
+) -> Result<BTreeSet<ObjectId>, ObjectError> {
+    let all = wanted(mem, tips, filter, &Objects::new())?.0.into_iter();
+    let blobs = all.filter(|(ty, _)| matches!(ty, ObjectType::List | ObjectType::Chunk));
+    let blobs: Vec<ObjectId> = blobs.map(|(_, id)| id).collect();
+    let share = dice.below(3);
+    Ok(blobs
+        .into_iter()
+        .filter(|_| dice.below(4) < share)
+        .collect())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
@@ -184,15 +201,7 @@ proptest! {
                 1 => filter.since = Some(dice.below(20) as i64),
                 _ => {}
             }
-            let blobs: Vec<ObjectId> = wanted(&mem, &tips, &filter, &Objects::new())?
-                .0
-                .into_iter()
-                .filter(|(ty, _)| matches!(ty, ObjectType::List | ObjectType::Chunk))
-                .map(|(_, id)| id)
-                .collect();
-            if !blobs.is_empty() && dice.below(2) == 0 {
-                filter.dropped = some(&mut dice, &blobs).into_iter().collect();
-            }
+            filter.dropped = some_dropped(&mem, &tips, &filter, &mut dice)?;
             let want = wanted(&mem, &tips, &filter, &Objects::new())?;
             let mut reach = Reach::filtered(tips.clone(), [], Detail::All, filter.clone());
             let found = found(&mut reach, &mem)?;
@@ -216,6 +225,7 @@ proptest! {
             let commits = history(&mem, &mut dice, 8)?;
             let (tips, hidden) = (some(&mut dice, &commits), some(&mut dice, &commits));
             let mut filter = random_filter(&mut dice);
+            filter.dropped = some_dropped(&mem, &hidden, &filter, &mut dice)?;
             // The receiver got the hidden commits with a limit.
             let limited = Filter {
                 depth: dice.below(3) as u32,
@@ -340,5 +350,25 @@ fn a_slice_of_a_large_tree_reads_nodes_of_the_slice() -> Outcome {
     let trees = trees.filter(|o| o.0 == ObjectType::Tree).count();
     // The nodes of the root, about three, and one or two of each directory.
     assert!(trees < 12 && mem.reads() < 300, "{trees} {}", mem.reads());
+    Ok(())
+}
+
+/// A file was given up, and a later version shares chunks with it. The walk must not count on those.
+#[test]
+fn what_a_file_shares_with_one_that_was_given_up_is_visited() -> Outcome {
+    let mem = MemObjects::new();
+    let mut files = Files::from([((0, 0), 2)]);
+    let before = put_tree(&mem, &files)?;
+    let first = put_commit(&mem, &[], &before, 1)?;
+    files.insert((0, 0), 3);
+    let second = put_commit(&mem, &[first], &put_tree(&mem, &files)?, 2)?;
+    let filter = Filter {
+        dropped: BTreeSet::from([blob_entry(&mem, "0".to_owned(), 2)?.id]),
+        ..Filter::default()
+    };
+    let mut reach = Reach::filtered([second], [first], Detail::All, filter);
+    let found = found(&mut reach, &mem)?;
+    let chunks = found.iter().filter(|(ty, _)| *ty == ObjectType::Chunk);
+    assert_eq!(chunks.count(), 3, "{found:?}");
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::object::root::Lack;
 use crate::object::{ObjectError, ObjectType};
 use crate::refs::{RefNameError, RefsError, Timestamp};
 use crate::repo::base::moved::{Mover, moved_clause};
+use crate::repo::base::slice::Purge;
 use crate::store::StoreError;
 use crate::threads::NoThread;
 use crate::worktree::ingest::IngestError;
@@ -388,6 +389,19 @@ pub enum RepoError {
     /// anything.
     #[error("{}", lacking(.0))]
     Lacking(Vec<Lack>),
+    /// The command needs content that was purged.
+    #[error("{}", purged(path, .purge))]
+    Purged {
+        /// A path of it in a commit; empty if unknown.
+        path: Vec<u8>,
+        /// Who has purged it, when and why.
+        purge: Box<Purge>,
+    },
+    /// Content that this command has stored was purged while it ran. Nothing was published.
+    #[error(
+        "content that this command was about to store was purged meanwhile; nothing was changed"
+    )]
+    PurgedMeanwhile,
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
@@ -493,6 +507,16 @@ fn more(n: usize) -> String {
         0 | 1 => String::new(),
         n => format!(" and {} more", n - 1),
     }
+}
+
+/// Says what was purged, by whom and why.
+fn purged(path: &[u8], purge: &Purge) -> String {
+    let what = match path {
+        [] => "this content".to_owned(),
+        path => format!("the content of '{}'", escape(path)),
+    };
+    let (by, reason) = (escape(purge.by.as_bytes()), escape(purge.reason.as_bytes()));
+    format!("{what} was purged by {by}: {reason}")
 }
 
 fn lacking(lacks: &[Lack]) -> String {

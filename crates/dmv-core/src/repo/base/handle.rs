@@ -14,6 +14,7 @@ use crate::store::{LogPack, RepositoryId, Store};
 use crate::vfs::Vfs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 /// An open repository.
 pub(in crate::repo) struct Handle {
@@ -35,6 +36,8 @@ pub(in crate::repo) struct Handle {
     /// The number of operations that the database had lost and that were restored from the log pack
     /// when the repository was opened.
     pub(in crate::repo) caught_up: usize,
+    /// What the slice was like when the store last heard which chunks it must not store.
+    pub(in crate::repo) heard: Mutex<Option<(u64, SystemTime)>>,
 }
 
 impl Handle {

@@ -23,6 +23,9 @@ pub(in crate::repo) const LOG_FROM: &str = "log/from";
 /// The key of what the last `expire` has given up. No object is named: the content is gone.
 pub(in crate::repo) const LOG_EXPIRED: &str = "log/expired";
 
+/// The key of what the last `purge` has removed. No object is named.
+pub(in crate::repo) const LOG_PURGED: &str = "log/purged";
+
 /// The key of the local keep rules.
 pub(in crate::repo) const KEEP_RULES: &str = "keep/rules";
 
@@ -80,7 +83,7 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
             None => Vec::new(),
         },
         ("worktree", Some("path" | "subset")) | ("peer", _) => Vec::new(),
-        _ if [LOG_FROM, LOG_EXPIRED, KEEP_RULES, BUDGET].contains(&key) => Vec::new(),
+        _ if [LOG_FROM, LOG_EXPIRED, LOG_PURGED, KEEP_RULES, BUDGET].contains(&key) => Vec::new(),
         _ => perhaps_named(value),
     }
 }
@@ -243,6 +246,7 @@ mod tests {
             "worktree/main/subset",
             "log/from",
             "log/expired",
+            "log/purged",
             "keep/rules",
             "budget",
         ] {

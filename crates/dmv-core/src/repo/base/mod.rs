@@ -20,6 +20,7 @@ pub(in crate::repo) mod objects;
 pub(in crate::repo) mod open;
 pub(in crate::repo) mod path;
 pub(in crate::repo) mod publish;
+pub(in crate::repo) mod refused;
 pub(in crate::repo) mod relying;
 pub(in crate::repo) mod slice;
 pub(in crate::repo) mod stamp;

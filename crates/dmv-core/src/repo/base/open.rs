@@ -7,7 +7,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
 use crate::repo::base::relying::Relied;
-use crate::repo::base::{layout, level};
+use crate::repo::base::{layout, level, refused};
 use crate::store::{Owners, Store};
 use crate::vfs::{Open, ReadingVfs, Vfs};
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ pub(in crate::repo) fn assemble(
     }
     check_consistency(&store, &refs)?;
     let caught_up = catch_up_if_free(&store, &refs);
-    Ok(Handle {
+    let handle = Handle {
         dmv,
         id,
         vfs,
@@ -69,7 +69,10 @@ pub(in crate::repo) fn assemble(
         coming: None,
         whose: Whose::Own,
         caught_up,
-    })
+        heard: Mutex::default(),
+    };
+    refused::refresh(&handle);
+    Ok(handle)
 }
 
 /// Fails if the database has a write-ahead log from another time. Then one table names what another

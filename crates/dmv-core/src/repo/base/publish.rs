@@ -8,7 +8,7 @@ use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsErr
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::named_by;
-use crate::repo::base::{leaving, level, named, relying, whole};
+use crate::repo::base::{leaving, level, named, refused, relying, whole};
 use crate::store::{FinishedJob, PackId, StoreError};
 use crate::vfs::Open;
 
@@ -20,6 +20,7 @@ pub(in crate::repo) fn keep_arrivals(
     repo: &Handle,
     mut sealed: FinishedJob,
 ) -> Result<(), RepoError> {
+    refused::check_job(repo, &sealed)?;
     sealed.relied.clear();
     keep(repo, sealed)
 }
@@ -236,6 +237,9 @@ fn pass(
     relied: &[PackId],
 ) -> Result<Operation, RepoError> {
     let named = named::places_named(repo, &operation.changes, sealed)?;
+    if let Some(sealed) = sealed {
+        refused::check_job(repo, sealed)?;
+    }
     let segments = sealed.map_or(&[][..], |sealed| sealed.segments.as_slice());
     let mut held = repo
         .log

@@ -6,8 +6,9 @@
 
 use crate::hash::{ID_BYTES, ObjectId, check, encode_hex};
 use crate::limits::{
-    MAX_KEEP_LINE_BYTES, MAX_SLICE_BOUNDARY, MAX_SLICE_DROPPED, MAX_SLICE_EXPIRIES,
-    MAX_SUBSET_BYTES,
+    MAX_KEEP_LINE_BYTES, MAX_PURGE_LINE_BYTES, MAX_SLICE_BOUNDARY, MAX_SLICE_DROPPED,
+    MAX_SLICE_EXPIRIES, MAX_SLICE_PURGED, MAX_SLICE_TOLD, MAX_SLICE_TOLD_REASONS, MAX_SUBSET_BYTES,
+    MAX_TOLD_PLACE_BYTES,
 };
 use crate::object::ObjectType;
 use crate::repo::base::error::RepoError;
@@ -16,9 +17,11 @@ use crate::repo::base::lock::lock_file;
 use crate::subset::{Extent, Subset};
 use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 const SLICE_FILE: &str = "slice";
 
@@ -29,7 +32,10 @@ const FIRST_LINE: &[u8] = b"dmv-slice 1";
 /// The first line of a file with expired files. Earlier versions of dmv would take them for lost.
 const FIRST_LINE_EXPIRED: &[u8] = b"dmv-slice 2";
 
-/// The greatest length of the time and the words of a line `expiry`, in bytes.
+/// The first line of a file with files that were purged, here or at a remote.
+const FIRST_LINE_PURGED: &[u8] = b"dmv-slice 3";
+
+/// The greatest length of the time and the words of a line `expiry` or `purge`, in bytes.
 const EXPIRY_WORDS: usize = 32;
 
 /// The greatest length of a line that ends with an id, in bytes. Real lines are shorter.
@@ -38,8 +44,11 @@ const ID_LINE_BYTES: usize = 16 + 2 * ID_BYTES;
 /// The greatest accepted file size in bytes. Each pattern of a subset may be one byte long.
 const MAX_BYTES: usize = 256
     + 16 * MAX_SUBSET_BYTES
-    + ID_LINE_BYTES * (MAX_SLICE_BOUNDARY + 2 * MAX_SLICE_DROPPED)
-    + (EXPIRY_WORDS + MAX_KEEP_LINE_BYTES) * MAX_SLICE_EXPIRIES;
+    + ID_LINE_BYTES * (MAX_SLICE_BOUNDARY + 2 * MAX_SLICE_DROPPED + 2 * MAX_SLICE_PURGED)
+    + (EXPIRY_WORDS + MAX_KEEP_LINE_BYTES) * MAX_SLICE_EXPIRIES
+    + (EXPIRY_WORDS + MAX_PURGE_LINE_BYTES) * MAX_SLICE_EXPIRIES
+    + ID_LINE_BYTES * MAX_SLICE_TOLD
+    + (EXPIRY_WORDS + MAX_PURGE_LINE_BYTES + MAX_TOLD_PLACE_BYTES) * MAX_SLICE_TOLD_REASONS;
 
 /// The part of its commits that a repository stores. The default is everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +63,72 @@ pub struct RepoSlice {
     pub dropped: BTreeSet<ObjectId>,
     /// Blobs whose bytes have expired, each named by its root, and why. None of them is in `dropped`.
     pub expired: BTreeMap<ObjectId, Arc<Expiry>>,
+    /// Blobs that this repository's user has purged here, each named by its root, and why. None of them
+    /// is in `dropped`, `expired` or `told`.
+    pub purged: BTreeMap<ObjectId, Arc<Purge>>,
+    /// Chunks that only purged blobs needed: they must not be stored again.
+    pub pieces: BTreeMap<ObjectId, Arc<Purge>>,
+    /// Blobs that a fetch has left out because a remote has purged them, each named by its root. This
+    /// only explains why they are absent. None of them is in `dropped` or `expired`.
+    pub told: BTreeMap<ObjectId, Arc<Told>>,
+}
+
+/// What a remote tells of content that it has purged.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Told {
+    /// Who has purged it there, when and why, as the remote says.
+    pub purge: Purge,
+    /// The name of the remote.
+    pub place: String,
+}
+
+impl Told {
+    /// Returns whether a line of the file can hold it.
+    pub fn is_storable(&self) -> bool {
+        let is_text = !self.place.is_empty() && !self.place.contains(char::is_control);
+        is_text && self.place.len() <= MAX_TOLD_PLACE_BYTES && self.purge.is_storable()
+    }
+
+    fn parse(line: &[u8]) -> Option<Told> {
+        let tab = line.iter().rposition(|b| *b == b'\t')?;
+        let told = Told {
+            purge: Purge::parse(&line[..tab])?,
+            place: std::str::from_utf8(&line[tab + 1..]).ok()?.to_owned(),
+        };
+        told.is_storable().then_some(told)
+    }
+}
+
+/// Who has purged files, when and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Purge {
+    /// When, in seconds since 1970.
+    pub at: i64,
+    /// Who.
+    pub by: String,
+    /// The reason that they gave.
+    pub reason: String,
+}
+
+impl Purge {
+    /// Returns whether a line of the file can hold it.
+    pub fn is_storable(&self) -> bool {
+        let is_text = |text: &str| !text.is_empty() && !text.contains(char::is_control);
+        let len = self.by.len() + self.reason.len();
+        is_text(&self.by) && is_text(&self.reason) && len < MAX_PURGE_LINE_BYTES
+    }
+
+    fn parse(line: &[u8]) -> Option<Purge> {
+        let line = std::str::from_utf8(line).ok()?;
+        let (at, line) = line.split_once(' ')?;
+        let (by, reason) = line.split_once('\t')?;
+        let purge = Purge {
+            at: at.parse().ok()?,
+            by: by.to_owned(),
+            reason: reason.to_owned(),
+        };
+        purge.is_storable().then_some(purge)
+    }
 }
 
 /// Why the content of files was given up by a keep rule, and when.
@@ -103,21 +178,33 @@ impl RepoSlice {
         *self == RepoSlice::default()
     }
 
-    /// Returns whether the bytes of a blob were dropped or have expired.
+    /// Returns whether the bytes of a blob were dropped, have expired or were purged, here or at a remote.
     pub fn is_given_up(&self, blob: &ObjectId) -> bool {
-        self.dropped.contains(blob) || self.expired.contains_key(blob)
+        self.dropped.contains(blob)
+            || self.expired.contains_key(blob)
+            || self.told.contains_key(blob)
+            || self.purged.contains_key(blob)
     }
 
-    /// Returns the blobs whose bytes were dropped or have expired.
+    /// Returns who has purged a blob, here or at a remote.
+    pub fn purge_of(&self, blob: &ObjectId) -> Option<&Purge> {
+        let told = self.told.get(blob).map(|told| &told.purge);
+        self.purged.get(blob).map(Arc::as_ref).or(told)
+    }
+
+    /// Returns the blobs whose bytes were dropped, have expired or were purged, here or at a remote.
     pub fn given_up(&self) -> BTreeSet<ObjectId> {
-        let expired = self.expired.keys().copied();
-        self.dropped.iter().copied().chain(expired).collect()
+        let others = self.expired.keys().chain(self.purged.keys());
+        let others = others.chain(self.told.keys());
+        self.dropped.iter().chain(others).copied().collect()
     }
 
-    /// Notes that blobs are stored again and stay: they are given up no longer.
+    /// Notes that blobs are stored again and stay: they are given up no longer. What was purged stays
+    /// purged.
     pub fn take_back(&mut self, blobs: &BTreeSet<ObjectId>) {
         self.dropped.retain(|id| !blobs.contains(id));
         self.expired.retain(|id, _| !blobs.contains(id));
+        self.told.retain(|id, _| !blobs.contains(id));
     }
 
     /// Returns whether the parents of the commit `child` may be absent by choice.
@@ -148,9 +235,10 @@ impl RepoSlice {
 
     /// Returns the file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let first = match self.expired.is_empty() {
-            true => FIRST_LINE,
-            false => FIRST_LINE_EXPIRED,
+        let first = match (self.expired.is_empty(), self.is_purged()) {
+            (_, true) => FIRST_LINE_PURGED,
+            (false, _) => FIRST_LINE_EXPIRED,
+            (true, _) => FIRST_LINE,
         };
         let mut out = [first, b"\n"].concat();
         if self.metadata_only {
@@ -164,11 +252,29 @@ impl RepoSlice {
                 out.extend_from_slice(format!("{word} {id}\n").as_bytes());
             }
         }
-        for (expiry, ids) in self.by_expiry() {
+        for (expiry, ids) in by_reason(&self.expired) {
             let Expiry { at, rule, pattern } = expiry;
             out.extend_from_slice(format!("expiry {at} {rule} {pattern}\n").as_bytes());
             for id in ids {
                 out.extend_from_slice(format!("expired {id}\n").as_bytes());
+            }
+        }
+        let mut pieces = by_reason(&self.pieces);
+        for (purge, ids) in by_reason(&self.purged) {
+            let Purge { at, by, reason } = purge;
+            out.extend_from_slice(format!("purge {at} {by}\t{reason}\n").as_bytes());
+            let pieces = pieces.remove(purge).unwrap_or_default();
+            for (word, ids) in [("purged", ids), ("piece", pieces)] {
+                for id in ids {
+                    out.extend_from_slice(format!("{word} {id}\n").as_bytes());
+                }
+            }
+        }
+        for (told, ids) in by_reason(&self.told) {
+            let (Purge { at, by, reason }, place) = (&told.purge, &told.place);
+            out.extend_from_slice(format!("told {at} {by}\t{reason}\t{place}\n").as_bytes());
+            for id in ids {
+                out.extend_from_slice(format!("absent {id}\n").as_bytes());
             }
         }
         let check = encode_hex(&check(&[&out]));
@@ -176,13 +282,8 @@ impl RepoSlice {
         out
     }
 
-    /// Returns the expired blobs by the reason.
-    fn by_expiry(&self) -> BTreeMap<&Expiry, Vec<&ObjectId>> {
-        let mut out: BTreeMap<&Expiry, Vec<&ObjectId>> = BTreeMap::new();
-        for (id, expiry) in &self.expired {
-            out.entry(expiry).or_default().push(id);
-        }
-        out
+    fn is_purged(&self) -> bool {
+        !self.purged.is_empty() || !self.pieces.is_empty() || !self.told.is_empty()
     }
 
     /// Parses the file's bytes. Accepts only what [`encode`](Self::encode) writes.
@@ -193,13 +294,13 @@ impl RepoSlice {
         let version = first.strip_prefix(b"dmv-slice ");
         let version = version.and_then(|v| std::str::from_utf8(v).ok()?.parse::<u32>().ok());
         match version {
-            Some(1 | 2) => {}
-            Some(3..) => return Err(TooNew),
+            Some(1..=3) => {}
+            Some(4..) => return Err(TooNew),
             _ => return Err(Damaged("it does not begin with 'dmv-slice'")),
         }
         let mut slice = RepoSlice::default();
         let mut patterns = Vec::new();
-        let mut expiry = None;
+        let (mut expiry, mut purge, mut told) = (None, None, None);
         for line in lines {
             let (word, rest) = match line.iter().position(|b| *b == b' ') {
                 Some(at) => (&line[..at], &line[at + 1..]),
@@ -224,6 +325,28 @@ impl RepoSlice {
                     let why = why.ok_or(Damaged("a file has expired for no reason"))?;
                     slice.expired.insert(id()?, why);
                 }
+                b"purge" => {
+                    let parsed = Purge::parse(rest).ok_or(Damaged("a purge is invalid"))?;
+                    purge = Some(Arc::new(parsed));
+                }
+                b"told" => {
+                    let parsed =
+                        Told::parse(rest).ok_or(Damaged("what a remote told is invalid"))?;
+                    told = Some(Arc::new(parsed));
+                }
+                b"absent" => {
+                    let why = told.clone();
+                    let why = why.ok_or(Damaged("a file is absent for no reason"))?;
+                    slice.told.insert(id()?, why);
+                }
+                b"purged" | b"piece" => {
+                    let why = purge.clone();
+                    let why = why.ok_or(Damaged("a file was purged for no reason"))?;
+                    match word {
+                        b"purged" => slice.purged.insert(id()?, why),
+                        _ => slice.pieces.insert(id()?, why),
+                    };
+                }
                 _ => {}
             }
         }
@@ -238,6 +361,12 @@ impl RepoSlice {
         }
     }
 
+    fn is_purged_and_given_up(&self) -> bool {
+        let is_given_up = |id| self.dropped.contains(id) || self.expired.contains_key(id);
+        self.purged.keys().chain(self.told.keys()).any(is_given_up)
+            || self.told.keys().any(|id| self.purged.contains_key(id))
+    }
+
     fn check_limits(&self) -> Result<(), BadSlice> {
         match () {
             () if self.boundary.len() > MAX_SLICE_BOUNDARY => {
@@ -249,15 +378,42 @@ impl RepoSlice {
             () if self.expired.len() > MAX_SLICE_DROPPED => {
                 Err(BadSlice::Damaged("too many files have expired"))
             }
-            () if self.by_expiry().len() > MAX_SLICE_EXPIRIES => {
+            () if by_reason(&self.expired).len() > MAX_SLICE_EXPIRIES => {
                 Err(BadSlice::Damaged("files have expired for too many reasons"))
             }
             () if self.expired.keys().any(|id| self.dropped.contains(id)) => {
                 Err(BadSlice::Damaged("a file was dropped and has expired"))
             }
+            () if self.purged.len() > MAX_SLICE_PURGED => {
+                Err(BadSlice::Damaged("too many files were purged"))
+            }
+            () if self.pieces.len() > MAX_SLICE_PURGED => {
+                Err(BadSlice::Damaged("the purged files have too many chunks"))
+            }
+            () if by_reason(&self.purged).len() > MAX_SLICE_EXPIRIES => {
+                Err(BadSlice::Damaged("files were purged for too many reasons"))
+            }
+            () if self.told.len() > MAX_SLICE_TOLD => {
+                Err(BadSlice::Damaged("remotes have purged too many files"))
+            }
+            () if by_reason(&self.told).len() > MAX_SLICE_TOLD_REASONS => Err(BadSlice::Damaged(
+                "remotes have purged files for too many reasons",
+            )),
+            () if self.is_purged_and_given_up() => {
+                Err(BadSlice::Damaged("a file was purged and given up"))
+            }
             () => Ok(()),
         }
     }
+}
+
+/// Returns ids by the reason.
+fn by_reason<R: Ord>(ids: &BTreeMap<ObjectId, Arc<R>>) -> BTreeMap<&R, Vec<&ObjectId>> {
+    let mut out: BTreeMap<&R, Vec<&ObjectId>> = BTreeMap::new();
+    for (id, why) in ids {
+        out.entry(why).or_default().push(id);
+    }
+    out
 }
 
 /// Returns whether objects may be absent by choice in the repository at `dmv`.
@@ -298,6 +454,16 @@ pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
     })
 }
 
+/// Returns what tells this state of the file from others, without reading all of it; `None` if nothing
+/// is purged.
+pub(in crate::repo) fn stamp_if_purged(repo: &Handle) -> Option<(u64, SystemTime)> {
+    let mut file = File::open(slice_file(repo)).ok()?;
+    let mut first = [0; FIRST_LINE_PURGED.len()];
+    file.read_exact(&mut first).ok()?;
+    let data = file.metadata().ok()?;
+    (first == *FIRST_LINE_PURGED).then_some((data.len(), data.modified().ok()?))
+}
+
 /// Returns whether this repository is partial: objects may be absent by choice.
 pub(in crate::repo) fn is_partial(repo: &Handle) -> bool {
     is_there(repo.dmv_dir())
@@ -313,11 +479,22 @@ pub(in crate::repo) fn change_slice(
     let old = slice(repo)?;
     let mut new = old.clone();
     change(&mut new);
-    // What was dropped since is dropped.
+    // What was dropped since is dropped, and what was purged is purged.
     let RepoSlice {
-        dropped, expired, ..
+        dropped,
+        expired,
+        purged,
+        pieces,
+        told,
+        ..
     } = &mut new;
-    expired.retain(|id, _| !dropped.contains(id));
+    dropped.retain(|id| !purged.contains_key(id));
+    expired.retain(|id, _| !dropped.contains(id) && !purged.contains_key(id));
+    told.retain(|id, _| {
+        !dropped.contains(id) && !expired.contains_key(id) && !purged.contains_key(id)
+    });
+    let reasons: BTreeSet<&Purge> = purged.values().map(Arc::as_ref).collect();
+    pieces.retain(|_, why| reasons.contains(&**why));
     let path = slice_file(repo);
     if let Err(BadSlice::Damaged(why)) = new.check_limits() {
         let why = format!("the new slice cannot be stored: {why}");

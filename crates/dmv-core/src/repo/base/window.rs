@@ -7,7 +7,7 @@ use crate::hash::encode_hex;
 use crate::refs::Operation;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{LOG_EXPIRED, LOG_FROM, Named, named_by};
+use crate::repo::base::keys::{LOG_EXPIRED, LOG_FROM, LOG_PURGED, Named, named_by};
 
 /// How many operations are read at a time.
 const PAGE: usize = 256;
@@ -36,7 +36,13 @@ pub(in crate::repo) fn is_expiry(operation: &Operation) -> bool {
 /// Returns whether an operation gave up content. That does not come back by itself.
 pub(in crate::repo) fn gave_up(operation: &Operation) -> bool {
     let mut keys = operation.changes.iter().map(|change| change.key.as_str());
-    keys.any(|key| key == LOG_FROM || key == LOG_EXPIRED)
+    keys.any(|key| [LOG_FROM, LOG_EXPIRED, LOG_PURGED].contains(&key))
+}
+
+/// Returns whether an operation purged content.
+pub(in crate::repo) fn purged(operation: &Operation) -> bool {
+    let mut keys = operation.changes.iter().map(|change| change.key.as_str());
+    keys.any(|key| key == LOG_PURGED)
 }
 
 /// Fails with [`RepoError::Expired`] if undo cannot reach an operation any more.

@@ -1,10 +1,15 @@
 //! The methods of `Repo` that call `upkeep`.
 
+use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::ObjectType;
+use crate::object::name::RepoPath;
 use crate::repo::{
     Asked, Expirable, ExpireOptions, Freeing, GcOptions, GcReport, Healing, KeepRule, KeepRules,
-    RepackOptions, RepackReport, Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, upkeep,
+    KnownPurge, PurgeWhat, Purgeable, RepackOptions, RepackReport, Repo, RepoError, UndoReach,
+    VerifyDepth, VerifyReport, upkeep,
 };
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 impl Repo {
     /// Starts to free space.
@@ -74,6 +79,50 @@ impl Repo {
         upkeep::expire::expirable(&self.handle, rules, options, job)
     }
 
+    /// Finds what a purge of a path or content would purge. Changes nothing.
+    pub fn purgeable(&self, what: &PurgeWhat, job: &Job) -> Result<Purgeable, RepoError> {
+        upkeep::purge::purgeable(&self.handle, what, job)
+    }
+
+    /// Returns the purges that were carried out here, the oldest first.
+    pub fn purges(&self) -> Result<Vec<KnownPurge>, RepoError> {
+        upkeep::purge::purges(&self.handle)
+    }
+
+    /// Notes why content in `left_out` is absent here: the remote `place` has purged it. `None` stands for
+    /// what a fetch into an empty repository may leave out. Returns how many files were noted.
+    pub fn note_told(
+        &self,
+        purges: &[KnownPurge],
+        place: &str,
+        left_out: Option<&BTreeSet<ObjectId>>,
+    ) -> Result<u64, RepoError> {
+        upkeep::purge::note_told(&self.handle, purges, place, left_out)
+    }
+
+    /// Forgets what remotes told of content that is not in `needed`. Returns how much is left.
+    pub fn keep_told(&self, needed: &BTreeSet<ObjectId>) -> Result<u64, RepoError> {
+        upkeep::purge::keep_told(&self.handle, needed)
+    }
+
+    /// Returns whether any chunk below the root of a file's content is stored.
+    pub fn has_content(&self, root: &ObjectId) -> Result<bool, RepoError> {
+        upkeep::purge::has_content(&self.handle, root)
+    }
+
+    /// Returns contents with the types of their roots, as [`ToPurge`](crate::repo::ToPurge) has them.
+    pub fn content_types(
+        &self,
+        roots: &BTreeSet<ObjectId>,
+    ) -> Result<BTreeMap<ObjectId, ObjectType>, RepoError> {
+        upkeep::purge::types_of(&self.handle, roots.iter())
+    }
+
+    /// Lets purged content be stored again. Returns how many of these files had been purged.
+    pub fn lift_purge(&self, files: &BTreeSet<ObjectId>, asked: Asked) -> Result<u64, RepoError> {
+        upkeep::purge::lift(&self.handle, files, asked)
+    }
+
     /// Frees what no ref, no worktree and no operation that undo can reach needs.
     ///
     /// Other commands may run meanwhile. Fails with [`RepoError::Freeing`] if another command is
@@ -104,6 +153,17 @@ impl Repo {
     /// Checks the repository and starts to heal the damage that it finds.
     pub fn begin_to_heal(&self, depth: VerifyDepth, job: &Job) -> Result<Healing<'_>, RepoError> {
         upkeep::heal::begin_to_heal(&self.handle, depth, job)
+    }
+
+    /// Returns some of the files that have one of `objects`, each with a commit that has it.
+    ///
+    /// Searches up to a thousand commits, so it may find none.
+    pub fn uses_of(
+        &self,
+        objects: &HashSet<ObjectId>,
+        job: &Job,
+    ) -> Result<Vec<(RepoPath, ObjectId)>, RepoError> {
+        upkeep::verify::uses::uses_of(&self.handle, objects, job)
     }
 
     /// Checks the repository and returns what is wrong.

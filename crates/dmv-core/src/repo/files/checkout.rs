@@ -14,6 +14,7 @@ pub(in crate::repo) mod dirs;
 pub(in crate::repo) mod empty;
 pub(in crate::repo) mod left;
 pub(in crate::repo) mod moves;
+pub(in crate::repo) mod purged;
 pub(in crate::repo) mod remember;
 pub(in crate::repo) mod restore;
 pub(in crate::repo) mod seen;

@@ -382,7 +382,9 @@ fn read_files(
         portable: options.settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
     };
-    Ok(snapshot(&input, writer, cache, job)?)
+    let mut made = snapshot(&input, writer, cache, job)?;
+    unwritten::excuse(&mut made, &unwritten::purged_paths(repo, tree)?);
+    Ok(made)
 }
 
 /// Returns whether there is nothing to commit. `tree` is the tree to commit; `None` means the

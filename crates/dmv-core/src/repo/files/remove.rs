@@ -6,7 +6,7 @@
 
 use crate::fsutil::FileKind;
 use crate::job::{Job, Moment};
-use crate::object::tree::Kind;
+use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
 use crate::repo::base::error::{PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
@@ -18,12 +18,13 @@ use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{Named, named};
+use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::saved::{Overwrite, Overwrites, Overwritten, saved_changes};
 use crate::repo::files::seen::Expected;
-use crate::repo::files::{open_worktree, untracked};
+use crate::repo::files::{open_worktree, untracked, unwritten};
 use crate::worktree::checkout::{Plan, Removal};
 use crate::worktree::snapshot::Problem;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What to remove, and how.
 pub struct RemoveOptions {
@@ -121,14 +122,37 @@ pub(in crate::repo) fn remove(
     }
     switch.take_away(&paths)?;
     switch.sync()?;
+    let absent = forget_absent(repo, &tree, &inside)?;
     let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
     let removed = paths.iter().filter(|path| !refused.contains(&path[..]));
     Ok(RemoveReport {
-        removed: removed.cloned().collect(),
+        removed: removed.cloned().chain(absent).collect(),
         outside: outside.into_keys().collect(),
         refused: switch.refused,
         overwritten,
     })
+}
+
+/// Takes files that no switch could write, and that are not there, off the list of these: the next commit
+/// leaves them out. Returns their paths.
+fn forget_absent(
+    repo: &Handle,
+    tree: &Tree,
+    asked: &BTreeMap<Vec<u8>, TreeEntry>,
+) -> Result<Vec<Vec<u8>>, RepoError> {
+    let mut left = unwritten::unwritten(repo, tree)?;
+    let is_under = |path: &[u8]| {
+        let above = |end: usize| asked.contains_key(&path[..end]);
+        let slashes = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        above(path.len()) || slashes.map(|(at, _)| at).any(above)
+    };
+    let (gone, stay): (Vec<_>, Vec<_>) = left
+        .drain(..)
+        .partition(|at| at.have.is_none() && at.want.is_some() && is_under(at.path.as_bytes()));
+    if !gone.is_empty() {
+        unwritten::note_unwritten(repo, &stay)?;
+    }
+    Ok(gone.iter().map(|at| at.path.as_bytes().to_vec()).collect())
 }
 
 impl Switch<'_> {

@@ -12,8 +12,8 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{slice, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::Tree;
@@ -21,6 +21,7 @@ use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{obstacle, stat_at};
 use crate::vfs::{OsVfs, read_small, write_durably};
 use crate::worktree::base::entry_at;
+use crate::worktree::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -219,6 +220,44 @@ pub(in crate::repo) fn unwritten_paths(
 ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let found = unwritten(repo, tree)?.into_iter();
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
+}
+
+/// Returns those of the noted paths that are absent because their content was purged. Nobody can write them.
+pub(in crate::repo) fn purged_paths(
+    repo: &Handle,
+    tree: &Tree,
+) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+    let noted = noted_unwritten(repo)?;
+    if noted.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let slice = slice::slice(repo)?;
+    let is_purged = |at: &Unwritten| {
+        let want = at.want.as_ref();
+        at.have.is_none() && want.is_some_and(|want| slice.purge_of(&want.id).is_some())
+    };
+    let found = unwritten(repo, tree)?.into_iter().filter(is_purged);
+    Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
+}
+
+/// Takes paths off the problems of a snapshot: it is known that they stay as they were.
+pub(in crate::repo) fn excuse(made: &mut Snapshot, paths: &BTreeSet<Vec<u8>>) {
+    let unwritten = std::mem::take(&mut made.unwritten);
+    let (excused, stay): (BTreeSet<_>, Vec<_>) = (
+        unwritten
+            .iter()
+            .filter(|path| paths.contains(*path))
+            .cloned()
+            .collect(),
+        unwritten
+            .iter()
+            .filter(|path| !paths.contains(*path))
+            .cloned()
+            .collect(),
+    );
+    made.problems
+        .retain(|problem| !excused.contains(&problem.path));
+    made.unwritten = stay;
 }
 
 /// Returns the noted paths of the worktree that are still unchanged.

@@ -11,7 +11,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
 use crate::repo::base::publish::{Asked, Proof, change};
-use crate::repo::base::{branch, layout, publish, worktree};
+use crate::repo::base::{branch, layout, publish, refused, worktree};
 use crate::store::Incoming;
 use std::collections::HashSet;
 
@@ -98,6 +98,7 @@ pub(in crate::repo) fn offered(repo: &Handle) -> Result<Offered, RepoError> {
 /// Starts to receive objects. First registers the objects that an interrupted job left in the
 /// packs, so that they need not be sent again.
 pub(in crate::repo) fn incoming(repo: &Handle) -> Result<Incoming<'_>, RepoError> {
+    refused::refresh(repo);
     let left = repo.store.writer()?;
     publish::keep(repo, publish::seal(repo, left)?)?;
     Ok(Incoming::new(repo.store.writer()?))

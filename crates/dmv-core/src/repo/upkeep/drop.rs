@@ -8,9 +8,11 @@
 use crate::fsutil::machine_now;
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::conflict::Conflict;
 use crate::object::list::{Blob, BlobChunks, ListNode};
 use crate::object::name::RepoPath;
 use crate::object::root::has_blob;
+use crate::object::tree::{Kind, Node};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::refs::Seen;
 use crate::repo::base::error::RepoError;
@@ -65,6 +67,28 @@ pub struct Freeing<'r> {
     pub(super) repo: &'r Handle,
     _exclusive: Exclusive,
     right: RightToFree,
+}
+
+/// Returns the targets of the symlinks that a tree node or a conflict names.
+fn symlinks_in(ty: ObjectType, bytes: &[u8]) -> HashSet<ObjectId> {
+    let mut out = HashSet::new();
+    match ty {
+        ObjectType::Tree => {
+            if let Ok(Node::Leaf(entries)) = Node::decode(bytes) {
+                let links = entries.iter().filter(|entry| entry.kind == Kind::Symlink);
+                out.extend(links.map(|entry| entry.id));
+            }
+        }
+        ObjectType::Conflict => {
+            if let Ok(conflict) = Conflict::decode(bytes) {
+                let terms = conflict.bases.iter().chain(&conflict.sides).flatten();
+                let links = terms.filter(|term| term.kind == Kind::Symlink);
+                out.extend(links.map(|term| term.id));
+            }
+        }
+        _ => {}
+    }
+    out
 }
 
 /// Begins to free space. Fails with [`RepoError::Freeing`] if another process frees space, or if a
@@ -257,24 +281,13 @@ impl Freeing<'_> {
             given_up.mark(id)?;
             Ok(())
         })?;
-        let mut needed = self.mark_needed(&given_up, roots, job)?;
+        let mut needed = given_up.blank();
+        // The same bytes may be a given-up file and a part of another file.
+        let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
+        self.each_needed(&mut needed, &is_given_up, &mut |_| (), job)?;
         self.mark_bases(&given_up, &mut needed)?;
-        let mut plan = Plan {
-            packs: Vec::new(),
-            rewrite: Vec::new(),
-            why_not: None,
-            chunks: HashMap::new(),
-            shared_bytes: 0,
-            given_up,
-            needed,
-        };
-        let mut kept: BTreeSet<PackId> = BTreeSet::new();
-        plan.given_up.each(&mut |id, pack, _, marked| {
-            if plan.stays(id, marked)? {
-                kept.insert(pack);
-            }
-            Ok(())
-        })?;
+        let mut plan = Plan::new(given_up, needed);
+        let kept = plan.kept()?;
         let mut counted = plan.given_up.blank();
         each_chunk(repo, roots, &mut |id, len| {
             if counted.mark(id)? != Mark::New {
@@ -308,7 +321,7 @@ impl Freeing<'_> {
 
     /// Removes packs from the plan whose needed objects have no other intact copy, although the
     /// tables name another place for them.
-    fn leave_last_copies(&self, plan: &mut Plan, job: &Job) -> Result<(), RepoError> {
+    pub(super) fn leave_last_copies(&self, plan: &mut Plan, job: &Job) -> Result<(), RepoError> {
         let (packs, rewrite) = (take(&mut plan.packs), take(&mut plan.rewrite));
         for row in packs {
             if self.may_go(plan, row.id, job)? {
@@ -374,22 +387,24 @@ impl Freeing<'_> {
         Ok(())
     }
 
-    /// Marks everything that is needed by objects other than `roots`. It starts at all commits that
-    /// refs, worktrees and the operation log name, and includes their ancestors.
-    fn mark_needed(
+    /// Marks everything that is needed by objects other than files that are given up, and visits the
+    /// chunks among that, some of them several times. It starts at all commits that refs, worktrees and
+    /// the operation log name, and includes their ancestors.
+    pub(super) fn each_needed(
         &self,
-        given_up: &Marks,
-        roots: &BTreeMap<ObjectId, ObjectType>,
+        needed: &mut Marks,
+        is_given_up: &dyn Fn(&(ObjectType, ObjectId)) -> bool,
+        visit_chunk: &mut dyn FnMut(&ObjectId),
         job: &Job,
-    ) -> Result<Marks, RepoError> {
-        let mut needed = given_up.blank();
-        // The same bytes may be a given-up file and a part of another file.
-        let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
+    ) -> Result<(), RepoError> {
         let mut stack = self.roots()?;
         stack.retain(|root| !is_given_up(root));
         while let Some((ty, id)) = stack.pop() {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
+            }
+            if ty == ObjectType::Chunk {
+                visit_chunk(&id);
             }
             // An absent object needs nothing that is stored, except for objects reached in other
             // ways.
@@ -402,13 +417,14 @@ impl Freeing<'_> {
             let links = ty.links(&bytes);
             let links = links.map_err(|e| ObjectError::undecodable(ty, &id, e))?;
             let names_files = matches!(ty, ObjectType::Tree | ObjectType::Conflict);
-            stack.extend(
-                links
-                    .into_iter()
-                    .filter(|link| !(names_files && is_given_up(link))),
-            );
+            let symlinks = symlinks_in(ty, &bytes);
+            stack.extend(links.into_iter().filter(|link| {
+                let goes = names_files && is_given_up(link);
+                // A symlink may have the bytes of such a file, and stays.
+                !goes || symlinks.contains(&link.1)
+            }));
         }
-        Ok(needed)
+        Ok(())
     }
 
     /// Returns the objects that the view, the operations that undo can reach and interrupted
@@ -474,9 +490,9 @@ impl Freeing<'_> {
 
 pub(super) struct Plan {
     /// Packs that can go.
-    packs: Vec<PackRow>,
+    pub(super) packs: Vec<PackRow>,
     /// Packs that can go once their needed objects are moved, the most worthwhile first.
-    rewrite: Vec<PackRow>,
+    pub(super) rewrite: Vec<PackRow>,
     /// Why a pack stays although it could go.
     pub(super) why_not: Option<String>,
     /// The bytes of chunks that nothing needs any more, by pack.
@@ -489,6 +505,31 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Returns a plan that frees no pack.
+    pub(super) fn new(given_up: Marks, needed: Marks) -> Plan {
+        Plan {
+            packs: Vec::new(),
+            rewrite: Vec::new(),
+            why_not: None,
+            chunks: HashMap::new(),
+            shared_bytes: 0,
+            given_up,
+            needed,
+        }
+    }
+
+    /// Returns the packs with something that stays, as far as the tables show.
+    pub(super) fn kept(&self) -> Result<BTreeSet<PackId>, RepoError> {
+        let mut kept = BTreeSet::new();
+        self.given_up.each(&mut |id, pack, _, marked| {
+            if self.stays(id, marked)? {
+                kept.insert(pack);
+            }
+            Ok(())
+        })?;
+        Ok(kept)
+    }
+
     /// Returns whether an object must stay. An object that nothing names stays, since it may belong
     /// to another job.
     fn stays(&self, id: &ObjectId, given_up: bool) -> Result<bool, StoreError> {
@@ -497,7 +538,7 @@ impl Plan {
 }
 
 /// Visits the chunks under `roots` with their lengths. Skips what lies under absent lists.
-fn each_chunk(
+pub(super) fn each_chunk(
     repo: &Handle,
     roots: &BTreeMap<ObjectId, ObjectType>,
     visit: &mut dyn FnMut(&ObjectId, u64) -> Result<(), RepoError>,

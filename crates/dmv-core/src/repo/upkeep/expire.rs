@@ -152,7 +152,7 @@ fn sort_out(
             known.insert(blob.id);
             continue;
         }
-        if !file.is_asked_for || slice.dropped.contains(&blob.id) || !has_blob(repo, blob)? {
+        if !file.is_asked_for || slice.is_given_up(&blob.id) || !has_blob(repo, blob)? {
             continue;
         }
         if blob.size > room || places == 0 {

@@ -10,7 +10,7 @@
 
 mod carry;
 mod choose;
-mod left;
+pub(super) mod left;
 mod mark;
 
 use crate::job::{Bound, Job, Moment};

@@ -1,6 +1,5 @@
-//! Verify, heal, recover, drop, gc, repack, keep rules, expire and op expire: checks and repairs of a
-//! repository, and freeing of
-//! space.
+//! Verify, heal, recover, drop, gc, repack, keep rules, expire, op expire and purge: checks and repairs
+//! of a repository, and freeing of space.
 //!
 //! Uses `base`, `look` and `files`. Only the facade uses it.
 
@@ -12,6 +11,7 @@ pub(in crate::repo) mod expire_log;
 pub(in crate::repo) mod forks;
 pub(in crate::repo) mod gc;
 pub(in crate::repo) mod heal;
+pub(in crate::repo) mod purge;
 pub(in crate::repo) mod recover;
 pub(in crate::repo) mod repack;
 pub(in crate::repo) mod roots;

@@ -122,6 +122,11 @@ pub(in crate::repo) fn undo(
         let why = "what it gave up cannot come back".to_owned();
         return Err(refused(&undone, why));
     }
+    if window::purged(&undone) {
+        let why = "what was purged does not come back; \
+                   'dmv purge --lift' lets the content be stored again";
+        return Err(refused(&undone, why.to_owned()));
+    }
     if window::gave_up(&undone) {
         let why = "content that has expired does not come back by itself; \
                    'dmv get' fetches it from a remote that kept it";

@@ -52,19 +52,104 @@ fn any_slice() -> impl Strategy<Value = RepoSlice> {
         ids(),
         ids(),
         prop::collection::btree_map(any::<u8>().prop_map(id), expiry, 0..4),
+        prop::collection::vec(any::<u8>(), 0..4),
     )
         .prop_map(
-            |(patterns, metadata_only, boundary, dropped, mut expired)| {
-                expired.retain(|id, _| !dropped.contains(id));
+            |(patterns, metadata_only, boundary, dropped, mut expired, purged)| {
+                let purged = purged_in(&purged);
+                expired.retain(|id, _| !dropped.contains(id) && !purged.contains_key(id));
+                let dropped: BTreeSet<_> = dropped
+                    .into_iter()
+                    .filter(|id| !purged.contains_key(id))
+                    .collect();
+                let pieces = purged.iter().map(|(id, why)| (*id, why.clone())).collect();
                 RepoSlice {
                     subset: subset(&patterns),
                     metadata_only,
                     boundary,
                     dropped,
                     expired,
+                    purged,
+                    pieces,
+                    told: BTreeMap::new(),
                 }
             },
         )
+}
+
+fn purged_in(ids: &[u8]) -> BTreeMap<ObjectId, Arc<Purge>> {
+    let why = |n: u8| Purge {
+        at: i64::from(n % 2),
+        by: "ada".to_owned(),
+        reason: "a leaked key".to_owned(),
+    };
+    ids.iter().map(|n| (id(*n), Arc::new(why(*n)))).collect()
+}
+
+#[test]
+fn purged_content_may_be_absent_and_makes_the_file_too_new_for_earlier_versions() {
+    let slice = RepoSlice {
+        purged: purged_in(&[4, 2]),
+        pieces: purged_in(&[8, 6]),
+        ..RepoSlice::default()
+    };
+    let text = String::from_utf8(slice.encode()).expect("it is text");
+    let lines = format!(
+        "purged {}\npurged {}\npiece {}\npiece {}\n",
+        id(2),
+        id(4),
+        id(6),
+        id(8)
+    );
+    let want = format!("dmv-slice 3\npurge 0 ada\ta leaked key\n{lines}check ");
+    assert!(text.starts_with(&want), "{text}");
+    assert!(slice.may_lack(ObjectType::Chunk, b"any", Some(&id(2))));
+    assert!(!slice.may_lack(ObjectType::Chunk, b"any", Some(&id(6))));
+    assert_eq!(slice.given_up(), [id(2), id(4)].into());
+    let sealed = |text: &str| {
+        let check = encode_hex(&check(&[text.as_bytes()]));
+        format!("{text}check {check}\n").into_bytes()
+    };
+    let (one, head) = (format!("purged {}\n", id(1)), "dmv-slice 3\npurge 1 a\tb\n");
+    for bad in [
+        "dmv-slice 3\n".to_owned(),
+        format!("dmv-slice 3\n{one}"),
+        format!("dmv-slice 2\npurge 1 a\tb\n{one}"),
+        format!("{head}piece {}\n", id(1)),
+        format!("{head}piece {}\n{one}", id(2)),
+        format!("{head}{one}{one}"),
+        format!("dmv-slice 3\npurge 1 a\t\n{one}"),
+        format!("dmv-slice 3\npurge 1 \tb\n{one}"),
+        format!("dmv-slice 3\npurge 1 a b\n{one}"),
+        format!("dmv-slice 3\npurge 1 a\tb\tc\n{one}"),
+        format!("dmv-slice 3\npurge x a\tb\n{one}"),
+        format!("dmv-slice 3\npurge 1 a\t{}\n{one}", "x".repeat(2000)),
+        format!("dmv-slice 3\ndropped {}\npurge 1 a\tb\n{one}", id(1)),
+    ] {
+        let read = RepoSlice::decode(&sealed(&bad));
+        assert!(matches!(read, Err(BadSlice::Damaged(_))), "{bad}: {read:?}");
+    }
+    assert!(RepoSlice::decode(&sealed(&format!("{head}{one}"))).is_ok());
+}
+
+#[test]
+fn what_was_purged_stays_purged() -> Result<(), RepoError> {
+    let (_dir, repo) = repo();
+    repo.change_slice(|slice| *slice = expired(&[1, 2], "*.mov"))?;
+    repo.change_slice(|slice| {
+        slice.dropped.extend([id(3)]);
+        slice.purged = purged_in(&[1, 3]);
+        slice.pieces = purged_in(&[5]);
+    })?;
+    repo.change_slice(|slice| slice.take_back(&[id(1), id(3)].into()))?;
+    let slice = repo.slice()?;
+    assert_eq!(slice.purged, purged_in(&[1, 3]));
+    assert_eq!(slice.expired.keys().collect::<Vec<_>>(), [&id(2)]);
+    assert!(slice.dropped.is_empty());
+    // Without its files, a purge has no pieces.
+    repo.change_slice(|slice| slice.purged.clear())?;
+    assert!(repo.slice()?.pieces.is_empty());
+    Ok(())
 }
 
 fn expired(ids: &[u8], pattern: &str) -> RepoSlice {
@@ -113,7 +198,7 @@ fn expired_content_may_be_absent_and_makes_the_file_too_new_for_earlier_versions
     }
     let good = format!("dmv-slice 2\nexpiry 1 last:5 *\n{ids}");
     assert!(RepoSlice::decode(&sealed(&good)).is_ok());
-    let newer = RepoSlice::decode(&sealed("dmv-slice 3\n"));
+    let newer = RepoSlice::decode(&sealed("dmv-slice 4\n"));
     assert_eq!(newer, Err(BadSlice::TooNew));
 }
 
@@ -238,7 +323,7 @@ fn a_damaged_file_is_an_error_and_stays() -> Result<(), RepoError> {
         std::fs::read(slice_file(&repo.handle)).expect("it is there"),
         broken
     );
-    std::fs::write(slice_file(&repo.handle), b"dmv-slice 3\nx").expect("a file can be written");
+    std::fs::write(slice_file(&repo.handle), b"dmv-slice 4\nx").expect("a file can be written");
     assert!(matches!(repo.slice(), Err(RepoError::TooNew { .. })));
     let large = vec![b'x'; MAX_BYTES + 1];
     std::fs::write(slice_file(&repo.handle), large).expect("a file can be written");

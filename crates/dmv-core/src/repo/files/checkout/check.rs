@@ -173,7 +173,7 @@ impl Switch<'_> {
             return Ok(());
         }
         if let (Some(_), None) = (new, &stat) {
-            let dir = self.empty_dir_above(path)?;
+            let dir = self.empty_dir_above(path, &mut found.looked)?;
             found.stays.extend(dir.map(|dir| (dir, Stays::Directory)));
         }
         if !collides

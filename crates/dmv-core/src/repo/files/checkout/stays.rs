@@ -68,8 +68,12 @@ impl Switch<'_> {
                 let is_user = is_dirty || old.is_none();
                 is_user && !on_disk(stat) && stat.size == new.size
             }
-            // The user has made the empty directory already.
-            (_, Some(new), Some(stat)) => is_dirty && is_empty(new) && on_disk(stat),
+            // The user has made the empty directory already. No scan lists it without a commit, outside
+            // the subset, or if it is ignored.
+            (old, Some(new), Some(stat)) => {
+                let is_unlisted = old.is_none() && self.unfinished.is_none();
+                (is_dirty || is_unlisted) && is_empty(new) && on_disk(stat)
+            }
             // The user has removed it already.
             (Some(old), None, None) => is_dirty && (!is_dir(old) || is_empty(old)),
             // Something of the user is in its place.
@@ -86,13 +90,21 @@ impl Switch<'_> {
     }
 
     /// Returns the user's empty directory in which a switch puts the new entry `path`. An undo takes
-    /// the entry away and leaves the directory.
+    /// the entry away and leaves the directory. `looked` has the directories that were looked at.
     pub(in crate::repo) fn empty_dir_above(
         &self,
         path: &[u8],
+        looked: &mut BTreeSet<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>, RepoError> {
-        if self.brings.is_some() || self.tree.base.is_none() || self.dirty.is_empty() {
+        if self.brings.is_some() {
             return Ok(None);
+        }
+        let is_listed = self.tree.base.is_some() && self.tree.subset.is_everything();
+        // What a switch has made that was cut off is not the user's.
+        if !is_listed && self.unfinished.is_none() {
+            // A scan lists no directories without a commit, and none outside the subset.
+            let dir = empty_above(self.tree, path, looked)?;
+            return Ok(dir.map(|dir| dir.as_bytes().to_vec()));
         }
         let mut ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         // A scan names a new directory only if it is empty.

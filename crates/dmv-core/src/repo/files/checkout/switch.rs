@@ -18,6 +18,7 @@ use crate::repo::base::{path, slice};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
 use crate::repo::files::checkout::dirs::{add_dirs, by_dir, is_dir, sorted};
+use crate::repo::files::checkout::purged;
 use crate::repo::files::checkout::span::{LeftPaths, Span, entry_in};
 use crate::repo::files::checkout::stays::LeftAlone;
 use crate::repo::files::checkout::target::SwitchTo;
@@ -31,8 +32,7 @@ use crate::repo::files::stored::{Counted, StoreContent};
 use crate::repo::files::unfinished::Unfinished;
 use crate::repo::files::{private, status};
 use crate::repo::look::entries::blob_of;
-use crate::repo::look::lack::refuse;
-use crate::repo::look::{content, entries, lack};
+use crate::repo::look::{content, entries};
 use crate::subset::{Extent, Subset};
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{
@@ -105,6 +105,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) bytes: u64,
     pub(in crate::repo) removed: u64,
     pub(in crate::repo) refused: Vec<Problem>,
+    /// Contents that were purged.
+    pub(in crate::repo) purged: BTreeSet<ObjectId>,
 }
 
 impl<'a> Switch<'a> {
@@ -144,6 +146,7 @@ impl<'a> Switch<'a> {
             bytes: 0,
             removed: 0,
             refused: Vec::new(),
+            purged: purged::purged(repo),
         }
     }
 
@@ -262,25 +265,6 @@ impl<'a> Switch<'a> {
             true => self.check_content_here(to.force),
             false => Ok(()),
         }
-    }
-
-    /// Fails with a list of all needed content that is not stored.
-    pub(in crate::repo) fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
-        let mut lacks = Vec::new();
-        self.differences().each(&mut |path, _, new| {
-            if let Some(new) = new.filter(|_| !self.stays(path.as_bytes())) {
-                lacks.extend(lack::lack_at(self.repo, path.as_bytes(), new)?);
-            }
-            Ok(())
-        })?;
-        for path in self.dirty.keys().filter(|_| force) {
-            if let Some(entry) = self.target_entry(path)? {
-                lacks.extend(lack::lack_at(self.repo, path, &entry)?);
-            }
-        }
-        lacks.sort_by(|a, b| a.path.cmp(&b.path));
-        lacks.dedup_by(|a, b| a.path == b.path);
-        refuse(lacks)
     }
 
     /// Removes entries first, then writes. Both use plans of limited size.
@@ -574,6 +558,11 @@ impl<'a> Switch<'a> {
         }
         if self.unshown.contains(&path) {
             let why = "a file of yours has this name, so this side is not shown".to_owned();
+            self.refused.push(Problem { path, why });
+            return Ok(());
+        }
+        if self.is_purged(entry)? {
+            let why = purged::WHY.to_owned();
             self.refused.push(Problem { path, why });
             return Ok(());
         }

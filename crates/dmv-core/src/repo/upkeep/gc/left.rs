@@ -12,16 +12,12 @@ use std::time::UNIX_EPOCH;
 ///
 /// A job could still take over such a pack, and the database could take over one that the log pack
 /// calls for. Both need a lock that is held here.
-pub(super) fn remove_unlisted(repo: &Handle, options: &GcOptions) -> Result<u64, RepoError> {
+pub(in crate::repo::upkeep) fn remove_unlisted(
+    repo: &Handle,
+    options: &GcOptions,
+) -> Result<u64, RepoError> {
     let dir = repo.store.packs_dir();
-    let listed = repo.store.packs();
-    let names = repo.vfs.list(dir).at("list", dir)?;
-    let ids = names
-        .iter()
-        .filter_map(|name| PackId::from_hex(name.strip_suffix(".pack")?));
-    let unlisted: Vec<PackId> = ids
-        .filter(|id| *id != repo.id.log_pack() && listed.iter().all(|row| row.id != *id))
-        .collect();
+    let unlisted = unlisted(repo)?;
     if unlisted.is_empty() {
         return Ok(0);
     }
@@ -50,6 +46,19 @@ pub(super) fn remove_unlisted(repo: &Handle, options: &GcOptions) -> Result<u64,
     }
     repo.vfs.sync_dir(dir).at("sync", dir)?;
     Ok(bytes)
+}
+
+/// Returns the packs in the directory that the catalogue does not list.
+pub(in crate::repo::upkeep) fn unlisted(repo: &Handle) -> Result<Vec<PackId>, RepoError> {
+    let dir = repo.store.packs_dir();
+    let listed = repo.store.packs();
+    let names = repo.vfs.list(dir).at("list", dir)?;
+    let ids = names
+        .iter()
+        .filter_map(|name| PackId::from_hex(name.strip_suffix(".pack")?));
+    let is_unlisted =
+        |id: &PackId| *id != repo.id.log_pack() && listed.iter().all(|row| row.id != *id);
+    Ok(ids.filter(is_unlisted).collect())
 }
 
 /// Returns whether a file was written to within the time of grace. An unknown time counts as now.

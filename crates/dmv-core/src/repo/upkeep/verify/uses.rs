@@ -1,4 +1,5 @@
-//! Finds what damage affects: the paths and commits that need an object.
+//! Finds the paths and commits that need an object: those that damage affects, and those of content
+//! that is absent.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -10,7 +11,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Named, named_by};
 use crate::repo::look::entries;
 use crate::repo::upkeep::verify::Damaged;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// The most paths, commits and refs reported for one object.
 const MAX_USES: usize = 8;
@@ -88,32 +89,92 @@ impl Search<'_> {
 
     /// Searches a root directory, except for parts that were searched at the same path.
     fn look_through(&mut self, tree: ObjectId, commit: Option<ObjectId>) {
-        let mut stack = vec![(RepoPath::root(), ObjectType::Tree, tree)];
-        while let Some((path, ty, id)) = stack.pop() {
-            if let Some(damaged) = self.wanted.get_mut(&id) {
+        let Search { repo, wanted, seen } = self;
+        each_below(repo, tree, seen, &mut |path, id| {
+            if let Some(damaged) = wanted.get_mut(id) {
                 note(&mut damaged.paths, path.as_bytes().to_vec());
                 if let Some(commit) = commit {
                     note(&mut damaged.commits, commit);
                 }
             }
-            if ty == ObjectType::Chunk || !self.seen.insert((path.clone(), id)) {
-                continue;
-            }
-            let Ok(Some(bytes)) = self.repo.read(ty, &id) else {
-                continue;
-            };
-            let links = ty.links(&bytes).unwrap_or_default().into_iter();
-            let node = (ty == ObjectType::Tree).then(|| Node::decode(&bytes));
-            match node {
-                Some(Ok(Node::Leaf(entries))) => {
-                    for (entry, (ty, id)) in entries.iter().zip(links) {
-                        stack.extend(path.join(&entry.name).map(|path| (path, ty, id)));
-                    }
+        });
+    }
+}
+
+/// Calls `found` with the path and the id of each object below a root directory, except for those
+/// below what is in `seen`. Passes over what cannot be read.
+fn each_below(
+    repo: &Handle,
+    tree: ObjectId,
+    seen: &mut HashSet<(RepoPath, ObjectId)>,
+    found: &mut dyn FnMut(&RepoPath, &ObjectId),
+) {
+    let mut stack = vec![(RepoPath::root(), ObjectType::Tree, tree)];
+    while let Some((path, ty, id)) = stack.pop() {
+        found(&path, &id);
+        if ty == ObjectType::Chunk || !seen.insert((path.clone(), id)) {
+            continue;
+        }
+        let Ok(Some(bytes)) = repo.read(ty, &id) else {
+            continue;
+        };
+        let links = ty.links(&bytes).unwrap_or_default().into_iter();
+        let node = (ty == ObjectType::Tree).then(|| Node::decode(&bytes));
+        match node {
+            Some(Ok(Node::Leaf(entries))) => {
+                for (entry, (ty, id)) in entries.iter().zip(links) {
+                    stack.extend(path.join(&entry.name).map(|path| (path, ty, id)));
                 }
-                _ => stack.extend(links.map(|(ty, id)| (path.clone(), ty, id))),
             }
+            _ => stack.extend(links.map(|(ty, id)| (path.clone(), ty, id))),
         }
     }
+}
+
+/// The most commits that [`uses_of`] searches: it is for a message.
+const MAX_COMMITS: usize = 1000;
+
+/// Returns some of the files that have one of `objects`, each with a commit that has it.
+///
+/// Searches up to a thousand commits, those of the refs first.
+pub(in crate::repo) fn uses_of(
+    repo: &Handle,
+    objects: &HashSet<ObjectId>,
+    job: &Job,
+) -> Result<Vec<(RepoPath, ObjectId)>, RepoError> {
+    let (mut commits, mut seen) = (VecDeque::new(), HashSet::new());
+    for (key, value) in repo.refs.with_prefix("")? {
+        commits.extend(
+            named_by(&key, &value)
+                .into_iter()
+                .filter_map(|named| match named {
+                    Named::Commit(id) => Some(id),
+                    Named::Tree(_) | Named::Perhaps(_) => None,
+                }),
+        );
+    }
+    let (mut searched, mut uses) = (HashSet::new(), BTreeMap::new());
+    while let Some(id) = commits.pop_front() {
+        if job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        if searched.len() >= MAX_COMMITS || uses.len() >= MAX_USES {
+            break;
+        }
+        if !searched.insert(id) {
+            continue;
+        }
+        let Ok(commit) = entries::read_commit(repo, &id) else {
+            continue;
+        };
+        commits.extend(commit.parents);
+        each_below(repo, commit.tree, &mut seen, &mut |path, object| {
+            if objects.contains(object) && uses.len() < MAX_USES {
+                uses.entry(path.clone()).or_insert(id);
+            }
+        });
+    }
+    Ok(uses.into_iter().collect())
 }
 
 /// Adds an item to a list that does not have it, if the list is short.

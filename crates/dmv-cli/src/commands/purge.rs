@@ -1,0 +1,314 @@
+//! `dmv purge`
+
+mod from;
+mod tell;
+
+use crate::context::{Context, now};
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::json::PathValue;
+use crate::format::text::{clean, count, quoted};
+use crate::peers::{Call, remotes, session_failure};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::name::escape;
+use dmv_core::repo::{KnownPurge, Purge, PurgeWhat, Purgeable, Repo, ToPurge, roots_of};
+use dmv_net::ops::request_purge;
+use dmv_net::wire::{PurgeOutcome, PurgeSums};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+/// Remove the content of a file from all history, for good
+///
+/// For content that you must not keep, such as a leaked key or a file that a court has forbidden. dmv
+/// removes all contents that PATH has ever had, in all commits, stashes and copies kept for 'undo', from
+/// the packs of this repository at once. It also refuses to store them again. Commits, file names and
+/// ids stay. Content that other files share stays, too, and dmv says how much.
+///
+/// This cannot be undone. Other repositories keep their copies until somebody purges there: see
+/// --everywhere and --from. dmv cannot reach clones that never come back, backups, snapshots of file
+/// systems, exported files, and freed blocks of the disk.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv purge keys/id_rsa --reason 'leaked key' --dry-run\n  \
+                  dmv purge keys/id_rsa --reason 'leaked key' --everywhere\n  dmv purge --status\n\n\
+                  Exit code 3: bytes may still be in a pack here, or at a remote; the same command \
+                  continues."
+)]
+pub struct Args {
+    /// A path from where you are, with all contents that it has ever had; or the full id of one content
+    /// ('dmv ls --json' shows it). Without it, dmv removes what an earlier purge had to leave
+    #[arg(value_name = "PATH|ID")]
+    target: Option<OsString>,
+    /// Why. Everybody who uses the repository can read this
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Also ask all remotes to purge it
+    #[arg(long)]
+    everywhere: bool,
+    /// Only show what would be purged
+    #[arg(long, conflicts_with_all = ["everywhere", "status", "lift"])]
+    dry_run: bool,
+    /// Show what was purged, and ask the remotes whether they have purged it
+    #[arg(long, conflicts_with_all = ["target", "reason", "everywhere", "lift", "from"])]
+    status: bool,
+    /// Allow the content to be stored again. It does not come back by itself
+    #[arg(long, requires = "target", conflicts_with_all = ["reason", "everywhere", "from"])]
+    lift: bool,
+    /// Purge here what REMOTE has purged and this repository still stores. Lists it first: see --dry-run
+    #[arg(long, value_name = "REMOTE", conflicts_with_all = ["target", "reason", "everywhere"])]
+    from: Option<String>,
+}
+
+#[derive(Serialize, Default)]
+struct Document {
+    files: u64,
+    contents: Vec<ContentValue>,
+    bytes: u64,
+    shared_bytes: u64,
+    freed_bytes: u64,
+    linked_packs: u64,
+    left: Vec<String>,
+    also: Vec<PathValue>,
+    refs: Vec<String>,
+    in_worktree: Vec<PathValue>,
+    peers: Vec<PeerValue>,
+}
+
+/// A content that is purged.
+#[derive(Serialize)]
+struct ContentValue {
+    id: String,
+    /// A path that has or had it; `None` if only its id is known.
+    path: Option<PathValue>,
+    size: u64,
+}
+
+/// What became of a purge at a remote.
+#[derive(Serialize)]
+struct PeerValue {
+    name: String,
+    outcome: &'static str,
+    files: u64,
+    /// The bytes that stay there because other files also need them.
+    shared_bytes: u64,
+    /// How many packs another repository on the remote's file system still has.
+    linked_packs: u64,
+    why: String,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    if args.status {
+        return tell::status(context, &repo);
+    }
+    if args.lift {
+        return lift(context, &repo, args.target.as_deref().unwrap_or_default());
+    }
+    if let Some(name) = &args.from {
+        return from::run(context, &repo, name, args.dry_run);
+    }
+    let Some(target) = &args.target else {
+        return go_on(context, &repo, args);
+    };
+    let (what, found) = find(context, &repo, target)?;
+    if args.dry_run {
+        tell::foretell(context, &repo, &found)?;
+        return Ok(EXIT_OK);
+    }
+    let Some(reason) = &args.reason else {
+        let message = "a purge needs a reason, which everybody who uses the repository can read";
+        let hint = format!(
+            "dmv purge {} --reason TEXT",
+            quoted(&target.to_string_lossy())
+        );
+        return Err(Failure::usage(message.to_owned()).hint(hint));
+    };
+    let asked = context.asked()?;
+    let why = Purge {
+        at: now().seconds,
+        by: asked.who.clone(),
+        reason: reason.trim().to_owned(),
+    };
+    if !why.is_storable() {
+        let message = "the reason of a purge is one line without control characters, and not longer \
+                       than 1000 bytes; nothing was purged";
+        return Err(Failure::usage(message.to_owned()).hint("--reason 'leaked key'"));
+    }
+    let freeing = repo.begin_to_free()?;
+    // A commit may have brought another version since.
+    let found = match what {
+        PurgeWhat::Path(_) => repo.purgeable(&what, &context.job)?,
+        PurgeWhat::Content(_) | PurgeWhat::Contents(_) => found,
+    };
+    let files = roots_of(found.files.values().map(|(_, blob)| blob));
+    let new = ToPurge {
+        files: [(why, files)].into(),
+        asked,
+    };
+    let watch = context.watch("removing content");
+    let done = freeing.purge(Some(new), &context.job)?;
+    drop(watch);
+    drop(freeing);
+    let mut purges = Vec::new();
+    if args.everywhere {
+        let ids: BTreeSet<ObjectId> = found.files.keys().copied().collect();
+        purges = only(repo.purges()?, &ids);
+    }
+    let peers = ask_all(context, &repo, &purges)?;
+    tell::done(context, &repo, Some(&found), done, peers)
+}
+
+/// Returns purges without the contents that are not in `ids`.
+fn only(mut purges: Vec<KnownPurge>, ids: &BTreeSet<ObjectId>) -> Vec<KnownPurge> {
+    for purge in &mut purges {
+        purge.files.retain(|id| ids.contains(id));
+    }
+    purges.retain(|purge| !purge.files.is_empty());
+    purges
+}
+
+/// Returns what an argument names. Fails if no commit has it.
+fn find(context: &Context, repo: &Repo, target: &OsStr) -> Result<(PurgeWhat, Purgeable), Failure> {
+    let id = target.to_str().and_then(ObjectId::from_hex);
+    let what = match id {
+        Some(id) => PurgeWhat::Content(id),
+        None => PurgeWhat::Path(Repo::parse_path(&context.path(repo, target)?)?),
+    };
+    let watch = context.watch("searching all history");
+    let found = repo.purgeable(&what, &context.job)?;
+    drop(watch);
+    if let PurgeWhat::Path(path) = &what
+        && path.is_root()
+    {
+        let message = "this would purge all content of the repository: name a path in it";
+        return Err(Failure::usage(message.to_owned()));
+    }
+    if found.files.is_empty() {
+        let (message, hint) = match &what {
+            PurgeWhat::Path(path) => (
+                format!(
+                    "no commit here has a file with content at '{}'; nothing was purged",
+                    escape(path.as_bytes())
+                ),
+                "dmv ls -r, or dmv log -- PATH",
+            ),
+            _ => (
+                format!(
+                    "no file content {} is stored here; nothing was purged",
+                    clean(&target.to_string_lossy())
+                ),
+                "dmv ls --json, to see the ids of files; or name a path",
+            ),
+        };
+        return Err(Failure::new("no-such-path", EXIT_OTHER, message).hint(hint));
+    }
+    Ok((what, found))
+}
+
+/// Removes what earlier purges had to leave, here and at remotes.
+fn go_on(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
+    if args.reason.is_some() || args.dry_run {
+        let message = "name what to purge: a path, or the id of a content";
+        return Err(Failure::usage(message.to_owned()).hint("dmv purge PATH --reason TEXT"));
+    }
+    let freeing = repo.begin_to_free()?;
+    let watch = context.watch("removing content");
+    let done = freeing.purge(None, &context.job)?;
+    drop(watch);
+    drop(freeing);
+    let purges = match args.everywhere {
+        true => repo.purges()?,
+        false => Vec::new(),
+    };
+    let peers = ask_all(context, repo, &purges)?;
+    tell::done(context, repo, None, done, peers)
+}
+
+/// Asks all remotes to purge, too.
+fn ask_all(
+    context: &Context,
+    repo: &Repo,
+    purges: &[KnownPurge],
+) -> Result<Vec<PeerValue>, Failure> {
+    let mut out = Vec::new();
+    if purges.is_empty() {
+        return Ok(out);
+    }
+    let call = Call::to(context, "asking remotes to purge");
+    for remote in remotes(context)? {
+        let answer = request_purge(repo, &remote, purges, &call, &context.job);
+        if context.job.is_cancelled() {
+            return Err(dmv_net::session::NetError::Cancelled.into());
+        }
+        let (outcome, sums, why) = match answer {
+            Ok(Some(answer)) => (word(answer.outcome), answer.sums, answer.why),
+            Ok(None) => (
+                "too-old",
+                PurgeSums::default(),
+                "its dmv does not know 'purge'".to_owned(),
+            ),
+            Err(e) => {
+                let word = if e.answered { "failed" } else { "offline" };
+                (word, PurgeSums::default(), session_failure(*e).message)
+            }
+        };
+        out.push(PeerValue {
+            name: remote.name,
+            outcome,
+            files: sums.files,
+            shared_bytes: sums.shared_bytes,
+            linked_packs: sums.linked_packs,
+            why,
+        });
+    }
+    Ok(out)
+}
+
+fn word(outcome: PurgeOutcome) -> &'static str {
+    match outcome {
+        PurgeOutcome::Done => "done",
+        PurgeOutcome::Incomplete => "incomplete",
+        PurgeOutcome::Refused => "refused",
+        PurgeOutcome::Busy => "busy",
+    }
+}
+
+/// Allows purged content to be stored again.
+fn lift(context: &Context, repo: &Repo, target: &OsStr) -> Result<u8, Failure> {
+    let known = repo.slice()?.purged;
+    let files: BTreeSet<ObjectId> = match target.to_str().and_then(ObjectId::from_hex) {
+        Some(id) => [id].into(),
+        None => {
+            let (_, found) = find(context, repo, target)?;
+            found.files.into_keys().collect()
+        }
+    };
+    if !files.iter().any(|id| known.contains_key(id)) {
+        let message = format!(
+            "no content of '{}' is purged",
+            clean(&target.to_string_lossy())
+        );
+        let failure = Failure::new("not-purged", EXIT_OTHER, message);
+        return Err(failure.hint("dmv purge --status"));
+    }
+    let lifted = repo.lift_purge(&files, context.asked()?)?;
+    if context.globals.json {
+        context.ui.json(&serde_json::json!({ "lifted": lifted }))?;
+    } else if !context.ui.quiet() {
+        let lifted = count(lifted, "content", "contents");
+        context.ui.note(format_args!(
+            "{lifted} may be stored again; 'dmv get' or a commit brings it, if somebody still has it"
+        ));
+    }
+    Ok(EXIT_OK)
+}
+
+/// Returns the exit code.
+fn exit_of(document: &Document) -> u8 {
+    let all_done = document.peers.iter().all(|peer| peer.outcome == "done");
+    match document.left.is_empty() && all_done {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    }
+}

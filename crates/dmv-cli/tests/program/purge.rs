@@ -1,0 +1,304 @@
+//! Removing a file for good, as a user does it.
+
+use crate::place::{Outcome, Place};
+use std::fs;
+use std::path::Path;
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let word = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(word).take(len).collect()
+}
+
+const SECRET: usize = 300_000;
+
+/// Returns whether the packs of a repository have any part of a content.
+fn has_bytes(dmv: &Path, content: &[u8]) -> Outcome<bool> {
+    let parts: Vec<&[u8]> = content.windows(40).step_by(499).collect();
+    let number = |bytes: &[u8]| usize::from(bytes[0]) << 8 | usize::from(bytes[1]);
+    let mut starts = vec![false; 1 << 16];
+    parts.iter().for_each(|part| starts[number(part)] = true);
+    for entry in fs::read_dir(dmv.join("packs"))? {
+        let bytes = fs::read(entry?.path())?;
+        let is_part = |window: &[u8]| starts[number(window)] && parts.contains(&window);
+        if bytes.windows(40).any(is_part) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// `film`, its server `nas`, and two clones of that.
+fn four() -> Outcome<Place> {
+    let place = Place::new()?;
+    place.ok(&["init", "film"])?;
+    place.write("film/key", noise(1, SECRET))?;
+    place.write("film/notes", "notes")?;
+    place.ok(&["-C", "film", "commit", "-m", "one"])?;
+    place.write("film/key", noise(2, SECRET))?;
+    place.ok(&["-C", "film", "commit", "-m", "two"])?;
+    place.ok(&["clone", "--bare", "--copy", "film", "nas"])?;
+    place.ok(&["-C", "film", "remote", "add", "nas", "../nas"])?;
+    for clone in ["near", "away"] {
+        place.ok(&["clone", "--copy", "nas", clone])?;
+    }
+    Ok(place)
+}
+
+fn secret_is_in(place: &Place, dmv: &str) -> Outcome<bool> {
+    let dmv = place.work().join(dmv);
+    Ok(has_bytes(&dmv, &noise(1, SECRET))? || has_bytes(&dmv, &noise(2, SECRET))?)
+}
+
+#[test]
+fn a_purge_reaches_four_repositories_one_of_them_late() -> Outcome {
+    let place = four()?;
+    place.write("away/notes", "written on the road")?;
+    place.ok(&["-C", "away", "commit", "-m", "away"])?;
+    let done = place.json(&[
+        "-C",
+        "film",
+        "purge",
+        "key",
+        "--reason",
+        "a leaked key",
+        "--everywhere",
+        "--json",
+    ])?;
+    assert_eq!(done["files"], 2, "{done}");
+    assert_eq!(done["peers"][0]["outcome"], "done", "{done}");
+    assert_eq!(done["in_worktree"][0]["path"], "key", "{done}");
+    for dmv in ["film/.dmv", "nas"] {
+        assert!(!secret_is_in(&place, dmv)?, "{dmv}");
+    }
+    // A clone whose user is told, and decides.
+    let said = place.run(&["-C", "near", "fetch"])?;
+    let said = String::from_utf8(said.stderr)?;
+    assert!(said.contains("dmv purge --from"), "{said}");
+    assert!(secret_is_in(&place, "near/.dmv")?);
+    place.ok(&["-C", "near", "purge", "--from", "origin"])?;
+    assert!(!secret_is_in(&place, "near/.dmv")?);
+
+    // The one that was away still has it. It may push what does not bring it back.
+    let said = place.run(&["-C", "away", "push"])?;
+    assert_eq!(said.status.code(), Some(0));
+    assert!(!secret_is_in(&place, "nas")?);
+    place.write("away/key of mine", noise(1, SECRET))?;
+    place.ok(&["-C", "away", "commit", "-m", "a copy"])?;
+    let said = place.fails(5, &["-C", "away", "push"])?;
+    assert!(
+        said.contains("has purged content that this push needs"),
+        "{said}"
+    );
+    assert!(said.contains("a leaked key"), "{said}");
+    assert!(!secret_is_in(&place, "nas")?);
+    place.ok(&["-C", "away", "purge", "--from", "origin"])?;
+    place.ok(&["-C", "away", "push"])?;
+    assert!(!secret_is_in(&place, "away/.dmv")?);
+    assert!(!secret_is_in(&place, "nas")?);
+    place.ok(&["-C", "film", "fetch", "nas"])?;
+    for repo in ["film", "nas", "near", "away"] {
+        let report = place.json(&["-C", repo, "verify", "--full", "--json"])?;
+        assert_eq!(report["ok"], true, "{repo}: {report}");
+        assert_eq!(report["purged"][0]["reason"], "a leaked key", "{report}");
+    }
+    let status = place.json(&["-C", "film", "purge", "--status", "--json"])?;
+    assert_eq!(status["purges"][0]["chunks_stored"], 0, "{status}");
+    assert_eq!(status["peers"][0]["outcome"], "done", "{status}");
+    Ok(())
+}
+
+#[test]
+fn purged_content_is_named_wherever_it_is_read() -> Outcome {
+    let place = four()?;
+    place.ok(&["-C", "film", "purge", "key", "--reason", "a leaked key"])?;
+    for args in [
+        &["-C", "film", "cat", "key"][..],
+        &["-C", "film", "cat", "@~1:key"],
+        &["-C", "film", "get", "key"],
+        &["-C", "film", "restore", "--from", "@~1", "key"],
+    ] {
+        let said = place.fails(6, args)?;
+        assert!(said.contains("was purged by"), "{args:?}: {said}");
+        assert!(said.contains("a leaked key"), "{args:?}: {said}");
+    }
+    let long = place.ok(&["-C", "film", "ls", "-l"])?;
+    assert!(long.contains("a leaked key"), "{long}");
+    let status = place.json(&["-C", "film", "status", "--json"])?;
+    assert_eq!(status["partial"]["purged"], 2, "{status}");
+    // A checkout leaves it out, and says so.
+    let said = place.fails(3, &["-C", "film", "checkout", "@~1"])?;
+    assert!(
+        said.contains("not written: key: its content was purged"),
+        "{said}"
+    );
+    let said = place.fails(3, &["clone", "film", "copy"])?;
+    assert!(said.contains("not written: key"), "{said}");
+    assert_eq!(fs::read(place.work().join("copy/notes"))?, b"notes");
+    assert!(!secret_is_in(&place, "copy/.dmv")?);
+    // The same content does not come back here.
+    place.write("film/other", noise(1, SECRET))?;
+    let said = place.fails(3, &["-C", "film", "commit", "-m", "again"])?;
+    assert!(said.contains("content that was purged"), "{said}");
+    assert!(!secret_is_in(&place, "film/.dmv")?);
+    place.ok(&["-C", "film", "verify"])?;
+    place.ok(&["-C", "copy", "verify"])?;
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_purged_is_said_and_changes_nothing() -> Outcome {
+    let place = four()?;
+    let said = place.fails(2, &["-C", "film", "purge", "key"])?;
+    assert!(said.contains("needs a reason"), "{said}");
+    let said = place.fails(20, &["-C", "film", "purge", "nothing", "--reason", "x"])?;
+    assert!(said.contains("nothing was purged"), "{said}");
+    place.fails(2, &["-C", "film", "purge", ".", "--reason", "x"])?;
+    place.fails(
+        20,
+        &["-C", "film", "purge", &"a".repeat(64), "--reason", "x"],
+    )?;
+    let dry = place.json(&["-C", "film", "purge", "key", "--dry-run", "--json"])?;
+    assert_eq!(
+        (&dry["files"], &dry["bytes"]),
+        (&2.into(), &600_000.into()),
+        "{dry}"
+    );
+    assert!(!place.work().join("film/.dmv/slice").exists());
+    let none = place.ok(&["-C", "film", "purge", "--status"])?;
+    assert_eq!(none, "nothing was purged here\n");
+    // One content by its id, and a remote that is not there.
+    place.ok(&["-C", "film", "remote", "add", "lost", "../lost"])?;
+    let listed = place.records(&["-C", "film", "ls", "@~1:key", "--json"])?;
+    let id = listed[0]["id"].as_str().ok_or("a file has an id")?;
+    place.fails(
+        3,
+        &["-C", "film", "purge", id, "--reason", "x", "--everywhere"],
+    )?;
+    assert!(!has_bytes(&place.work().join("nas"), &noise(1, SECRET))?);
+    assert!(has_bytes(&place.work().join("nas"), &noise(2, SECRET))?);
+    place.ok(&["-C", "film", "verify"])?;
+    Ok(())
+}
+
+/// A clone made afterwards refuses nothing, keeps the name until its user removes it, and works.
+#[test]
+fn a_clone_made_after_a_purge_can_commit_and_remove_the_file() -> Outcome {
+    let place = four()?;
+    let args = ["purge", "key", "--reason", "a leaked key", "--everywhere"];
+    place.ok(&[&["-C", "film"][..], &args].concat())?;
+    place.fails(3, &["clone", "nas", "late"])?;
+    let listed = place.records(&["-C", "late", "ls", "--json"])?;
+    assert_eq!(listed[0]["purged"]["reason"], "a leaked key", "{listed:?}");
+    place.write("late/more", "more")?;
+    place.ok(&["-C", "late", "commit", "-m", "more"])?;
+    assert!(place.ok(&["-C", "late", "ls"])?.contains("key"));
+    assert!(
+        place
+            .ok(&["-C", "late", "rm", "key"])?
+            .contains("removed key")
+    );
+    place.ok(&["-C", "late", "commit", "-m", "without the key"])?;
+    assert_eq!(place.ok(&["-C", "late", "ls"])?, "more\nnotes\n");
+    place.ok(&["-C", "late", "push"])?;
+    let none = place.ok(&["-C", "late", "purge", "--status"])?;
+    assert_eq!(none, "nothing was purged here\n");
+    // Somebody else still has it.
+    place.ok(&["-C", "late", "remote", "add", "near", "../near"])?;
+    place.ok(&["-C", "late", "get", "@~2:key"])?;
+    place.ok(&["-C", "late", "purge"])?;
+    place.ok(&["-C", "late", "verify", "--full"])?;
+    assert!(has_bytes(
+        &place.work().join("late/.dmv"),
+        &noise(2, SECRET)
+    )?);
+    Ok(())
+}
+
+/// Whoever only reads a repository cannot have others purge it.
+#[test]
+fn a_purge_that_a_fetch_tells_of_is_never_passed_on() -> Outcome {
+    let place = four()?;
+    place.write("near/work", noise(3, SECRET))?;
+    place.ok(&["-C", "near", "commit", "-m", "work"])?;
+    place.ok(&["-C", "near", "push"])?;
+    place.ok(&["-C", "away", "pull"])?;
+    place.ok(&["-C", "away", "purge", "work", "--reason", "not needed"])?;
+    place.ok(&["-C", "away", "rm", "work"])?;
+    place.ok(&["-C", "away", "commit", "-m", "no work"])?;
+    place.ok(&["-C", "film", "remote", "add", "away", "../away"])?;
+    place.ok(&["-C", "film", "fetch", "away"])?;
+    for args in [&["purge", "--everywhere"][..], &["purge"]] {
+        let done = place.json(&[&["-C", "film"], args, &["--json"]].concat())?;
+        assert_eq!(done["files"], 0, "{done}");
+        assert!(
+            done["peers"].as_array().is_some_and(Vec::is_empty),
+            "{done}"
+        );
+    }
+    let args = [
+        "purge",
+        "key",
+        "--reason",
+        "leaked",
+        "--everywhere",
+        "--json",
+    ];
+    let done = place.json(&[&["-C", "film"][..], &args].concat())?;
+    assert_eq!(done["peers"][0]["files"], 2, "{done}");
+    assert!(has_bytes(&place.work().join("nas"), &noise(3, SECRET))?);
+    place.ok(&["-C", "film", "fetch", "nas"])?;
+    place.ok(&["-C", "film", "get", "nas/main:work"])?;
+    place.ok(&["-C", "film", "purge"])?;
+    assert!(has_bytes(
+        &place.work().join("film/.dmv"),
+        &noise(3, SECRET)
+    )?);
+    Ok(())
+}
+
+#[test]
+fn a_purge_from_a_remote_is_listed_before_it_is_done() -> Outcome {
+    let place = four()?;
+    let args = ["purge", "key", "--reason", "a leaked key", "--everywhere"];
+    place.ok(&[&["-C", "film"][..], &args].concat())?;
+    let dry = ["-C", "near", "purge", "--from", "origin", "--dry-run"];
+    let said = place.ok(&dry)?;
+    for part in ["a leaked key", "  key\n", "2 contents"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let found = place.json(&[&dry[..], &["--json"]].concat())?;
+    assert_eq!(
+        found["contents"].as_array().map(Vec::len),
+        Some(2),
+        "{found}"
+    );
+    assert!(secret_is_in(&place, "near/.dmv")?);
+    assert!(!place.work().join("near/.dmv/slice").exists());
+    let said = place.ok(&["-C", "near", "purge", "--from", "origin"])?;
+    assert!(said.contains("2 contents purged from"), "{said}");
+    assert!(!secret_is_in(&place, "near/.dmv")?);
+    Ok(())
+}
+
+#[test]
+fn a_stash_that_did_nothing_sends_nobody_to_undo() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("key", "the key, as it leaked")?;
+    place.ok(&["commit", "-m", "key"])?;
+    place.write("key", "another")?;
+    place.ok(&["commit", "-m", "new key"])?;
+    let said = place.fails(2, &["purge", "key", "--reason", "one\ntwo"])?;
+    assert!(said.contains("one line"), "{said}");
+    place.ok(&["purge", "key", "--reason", "leaked"])?;
+    place.write("copy", "the key, as it leaked")?;
+    let said = place.fails(3, &["stash"])?;
+    assert!(said.contains("not stashed: copy: "), "{said}");
+    assert!(!said.contains("undo"), "{said}");
+    Ok(())
+}

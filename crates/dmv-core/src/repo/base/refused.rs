@@ -1,0 +1,36 @@
+//! What was purged must not come back: the store hears which chunks it must not store, and no job
+//! publishes any (docs/format/slice.md, "Purged content").
+
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::slice;
+use crate::store::FinishedJob;
+use std::sync::PoisonError;
+
+/// Tells the store which chunks it must not store, if another process has purged something since. An
+/// unreadable slice changes nothing: the commands that need it say what is wrong with it.
+pub(in crate::repo) fn refresh(repo: &Handle) {
+    let stamp = slice::stamp_if_purged(repo);
+    let mut heard = repo.heard.lock().unwrap_or_else(PoisonError::into_inner);
+    if *heard == stamp {
+        return;
+    }
+    let pieces = match stamp {
+        None => Default::default(),
+        Some(_) => match slice::slice(repo) {
+            Ok(slice) => slice.pieces.into_keys().collect(),
+            Err(_) => return,
+        },
+    };
+    repo.store.refuse(pieces);
+    *heard = stamp;
+}
+
+/// Fails with [`RepoError::PurgedMeanwhile`] if a job has stored a chunk that was purged while it ran.
+pub(in crate::repo) fn check_job(repo: &Handle, job: &FinishedJob) -> Result<(), RepoError> {
+    refresh(repo);
+    match job.has_refused(&repo.store)? {
+        true => Err(RepoError::PurgedMeanwhile),
+        false => Ok(()),
+    }
+}

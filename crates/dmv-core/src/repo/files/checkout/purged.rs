@@ -1,0 +1,57 @@
+//! Content that a switch needs: what is absent has to be fetched first, and what was purged is not
+//! written.
+
+use crate::hash::ObjectId;
+use crate::object::root::has_blob;
+use crate::object::tree::TreeEntry;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::slice;
+use crate::repo::files::checkout::switch::Switch;
+use crate::repo::look::entries::blob_of;
+use crate::repo::look::lack;
+use crate::repo::look::lack::refuse;
+use std::collections::BTreeSet;
+
+/// Why a purged file is not written.
+pub(in crate::repo) const WHY: &str = "its content was purged (dmv purge --status)";
+
+/// Returns the contents that were purged, here or at a remote that was asked for them. A damaged slice
+/// hides them: then the switch needs their content, and says that it is absent.
+pub(in crate::repo) fn purged(repo: &Handle) -> BTreeSet<ObjectId> {
+    let slice = slice::slice(repo).unwrap_or_default();
+    slice
+        .purged
+        .into_keys()
+        .chain(slice.told.into_keys())
+        .collect()
+}
+
+impl Switch<'_> {
+    /// Fails with a list of all needed content that is not stored.
+    pub(in crate::repo) fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
+        let mut lacks = Vec::new();
+        let is_purged = |entry: &TreeEntry| self.purged.contains(&entry.id);
+        self.differences().each(&mut |path, _, new| {
+            let new = new.filter(|new| !is_purged(new));
+            if let Some(new) = new.filter(|_| !self.stays(path.as_bytes())) {
+                lacks.extend(lack::lack_at(self.repo, path.as_bytes(), new)?);
+            }
+            Ok(())
+        })?;
+        for path in self.dirty.keys().filter(|_| force) {
+            if let Some(entry) = self.target_entry(path)?.filter(|entry| !is_purged(entry)) {
+                lacks.extend(lack::lack_at(self.repo, path, &entry)?);
+            }
+        }
+        lacks.sort_by(|a, b| a.path.cmp(&b.path));
+        lacks.dedup_by(|a, b| a.path == b.path);
+        refuse(lacks)
+    }
+
+    /// Returns whether the content of an entry was purged. Other files may need all of it.
+    pub(in crate::repo) fn is_purged(&self, entry: &TreeEntry) -> Result<bool, RepoError> {
+        let is_purged = entry.kind.is_blob() && self.purged.contains(&entry.id);
+        Ok(is_purged && !has_blob(self.repo, blob_of(entry))?)
+    }
+}

@@ -1,0 +1,40 @@
+//! Purge: remotes that purge, too, and what they have purged.
+
+use super::caller::{Caller, Remote};
+use super::dial::{SessionError, session};
+use crate::session::PurgeAnswer;
+use crate::transport::Purpose;
+use dmv_core::job::Job;
+use dmv_core::repo::{KnownPurge, Repo};
+
+/// Requests that a remote purges what was purged here. Returns `None` if its dmv is too old.
+pub fn request_purge(
+    repo: &Repo,
+    remote: &Remote,
+    purges: &[KnownPurge],
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<Option<PurgeAnswer>, Box<SessionError>> {
+    let purpose = Purpose::Write;
+    session(repo, &remote.url, purpose, caller, job, |mut client| {
+        let answer = client.request_purge(purges)?;
+        client.finish(Vec::new());
+        Ok(answer)
+    })
+}
+
+/// Returns what a remote has purged, or `None` if its dmv is too old.
+pub fn purges_at(
+    repo: &Repo,
+    remote: &Remote,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<Option<Vec<KnownPurge>>, Box<SessionError>> {
+    let purpose = Purpose::Read;
+    session(repo, &remote.url, purpose, caller, job, |mut client| {
+        let purges = client.purges_there()?.to_vec();
+        let knows = client.knows_purges();
+        client.finish(Vec::new());
+        Ok(knows.then_some(purges))
+    })
+}
