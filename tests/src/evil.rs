@@ -53,7 +53,8 @@ pub fn is_left_by(says: &[Frame]) -> Done {
 }
 
 /// How long a server listens after its last frame. Then it disconnects.
-const LISTENS: Duration = Duration::from_secs(3);
+/// Clients on a busy machine take seconds to come so far.
+const LISTENS: Duration = Duration::from_secs(20);
 
 /// Does the same as [`meets`] for a client that pushes its commit as `branch/other`.
 pub fn pushes_to(says: &[Frame], check: impl Fn(&NetError) -> bool) -> Done {

@@ -3,11 +3,16 @@
 //! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
 //! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
+mod remote;
+
+pub use remote::of_remote;
+
 use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::Url;
+use remote::remote_key;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::borrow::Cow;
@@ -38,6 +43,10 @@ pub enum Kind {
     Seconds,
     /// A number of bytes, with a unit or without: `500MB`, `10GiB`.
     Size,
+    /// A number of dollars.
+    Price,
+    /// The address of an object store.
+    Endpoint,
     /// A program with arguments.
     Program,
     /// Paths, with a colon between them; a list in a file.
@@ -72,7 +81,7 @@ pub struct Key {
 }
 
 /// All settings but aliases, which have names of the user's choice.
-pub static KEYS: [Key; 17] = [
+pub static KEYS: [Key; 20] = [
     key(
         "user.name",
         Kind::Text,
@@ -172,6 +181,27 @@ pub static KEYS: [Key; 17] = [
         "seconds to wait for a peer that sends almost nothing",
     ),
     key(
+        "bucket.price-write",
+        Kind::Price,
+        Scope::Repository,
+        Some("0.005"),
+        "dollars for 1,000 requests to a bucket that write or list",
+    ),
+    key(
+        "bucket.price-read",
+        Kind::Price,
+        Scope::Repository,
+        Some("0.0004"),
+        "dollars for 1,000 requests to a bucket that read",
+    ),
+    key(
+        "bucket.price-download",
+        Kind::Price,
+        Scope::Repository,
+        Some("0.09"),
+        "dollars for 1 GB that comes from a bucket",
+    ),
+    key(
         "ssh.command",
         Kind::Program,
         Scope::User,
@@ -227,6 +257,9 @@ pub fn find(name: &str) -> Result<Key, Failure> {
         && alias::is_name(short)
     {
         return Ok(alias_key(short));
+    }
+    if let Some(key) = remote_key(name) {
+        return Ok(key);
     }
     let found = KEYS.iter().find(|key| key.name == name).cloned();
     found.ok_or_else(|| {
@@ -365,6 +398,29 @@ impl Config {
         remotes.filter_map(url).collect()
     }
 
+    /// A setting of the remote `name` that says how its store is reached.
+    #[cfg(feature = "store")]
+    pub fn of_remote(&self, name: &str, setting: &str) -> Result<Option<String>, Failure> {
+        let found = self.get(&find(&format!("{REMOTES}.{name}.{setting}"))?)?;
+        Ok(found
+            .map(|(value, _)| value)
+            .filter(|value| !value.is_empty()))
+    }
+
+    /// What is noted beside the address of a remote, and is no setting.
+    #[cfg(feature = "store")]
+    pub fn noted(&self, name: &str, what: &str) -> Option<&str> {
+        let remote = self.repository.get(REMOTES)?.get(name)?;
+        remote.get(what)?.as_str()
+    }
+
+    /// The number of dollars that the setting `name` gives, which has a built-in value.
+    #[cfg(feature = "store")]
+    pub fn price(&self, name: &'static str) -> Result<f64, Failure> {
+        let value = self.value(name)?.and_then(|value| value.parse().ok());
+        Ok(value.expect("it was checked"))
+    }
+
     /// A remote's address that means the same from every directory: a path that somebody has written
     /// into the file counts from the repository's directory. One that makes no sense stays as it is, as
     /// does one below a directory whose name is no text.
@@ -498,7 +554,8 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Bool => matches!(value, "true" | "false"),
         Kind::Path | Kind::Paths => !value.contains('\0'),
         Kind::Branch => check_ref_name(value).is_ok(),
-        Kind::Relay => value.is_empty() || is_web_address(value),
+        Kind::Relay | Kind::Endpoint => value.is_empty() || is_web_address(value),
+        Kind::Price => value.parse().is_ok_and(|n: f64| n.is_finite() && n >= 0.0),
         Kind::Color => matches!(value, "auto" | "always" | "never"),
         Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
         Kind::Size => size(value).is_some(),
@@ -566,6 +623,8 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Color => "auto, always or never",
         Kind::Seconds => "a number of seconds, at least 1",
         Kind::Size => "a size such as 500MB or 10GiB",
+        Kind::Price => "a number of dollars such as 0.005",
+        Kind::Endpoint => "https://HOST:PORT",
         Kind::Alias => "a command of dmv, perhaps with arguments",
     };
     let place = if place.is_empty() {
@@ -587,6 +646,9 @@ fn names_in<'t>(table: &'t Table, section: &str) -> impl Iterator<Item = &'t str
 }
 
 fn lookup<'t>(table: &'t Table, key: &Key) -> Option<&'t Value> {
+    if let Some((remote, setting)) = of_remote(&key.name) {
+        return table.get(REMOTES)?.get(remote)?.get(setting);
+    }
     let (section, name) = key.name.split_once('.')?;
     table.get(section)?.get(name)
 }
@@ -595,7 +657,8 @@ fn as_text(key: &Key, value: &Value) -> Option<String> {
     match (key.kind, value) {
         (Kind::Bool, Value::Boolean(b)) => Some(b.to_string()),
         (Kind::Bool, _) => None,
-        (Kind::Seconds | Kind::Size, Value::Integer(n)) => Some(n.to_string()),
+        (Kind::Seconds | Kind::Size | Kind::Price, Value::Integer(n)) => Some(n.to_string()),
+        (Kind::Price, Value::Float(n)) => Some(n.to_string()),
         (Kind::Paths, Value::Array(list)) => {
             let paths: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
             paths.map(|paths| paths.join(PATHS_APART))

@@ -42,6 +42,9 @@ pub struct Context {
     warned: Cell<bool>,
     /// Whether the job was stopped because the repository has reached its budget.
     pub over_budget: Arc<AtomicBool>,
+    /// Remotes in object stores.
+    #[cfg(feature = "store")]
+    pub buckets: crate::reach::Buckets,
 }
 
 impl Context {
@@ -61,8 +64,18 @@ impl Context {
             reads: Cell::new(false),
             warned: Cell::new(false),
             over_budget: Arc::default(),
+            #[cfg(feature = "store")]
+            buckets: crate::reach::Buckets::default(),
         };
         context.warn_of_misplaced();
+        context
+    }
+
+    /// The surroundings of a page of `dmv web`: as of a command, but nothing is said on the terminal.
+    #[cfg(feature = "web")]
+    pub fn of_a_page(globals: Globals, typed: Vec<OsString>) -> Context {
+        let context = Context::new(globals, "web".to_owned(), typed);
+        context.warned.set(true);
         context
     }
 
@@ -224,7 +237,7 @@ impl Context {
     }
 
     /// Lets Ctrl-C stop the job, without showing anything.
-    #[cfg(feature = "quic")]
+    #[cfg(any(feature = "quic", feature = "web"))]
     pub fn interruptible(&self) -> Watch {
         Watch::patient(self.job.clone())
     }

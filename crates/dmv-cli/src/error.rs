@@ -1,13 +1,16 @@
 //! From an error of the library to the failure that the user sees: its code, exit code and hint.
 
+mod bucket;
 mod repo;
 
 use crate::failure::{
     BROKEN_PIPE, EXIT_ABSENT, EXIT_BUSY, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY,
-    EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, EXIT_TOO_NEW, EXIT_UNREACHABLE, EXIT_USAGE, Failure,
+    EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_UNREACHABLE, EXIT_USAGE,
+    Failure,
 };
 use crate::format::text::quoted;
 use crate::partial::words;
+use bucket::{bucket_hint, sort_bucket};
 use dmv_core::fsutil::PathError;
 use dmv_core::object::ObjectError;
 use dmv_core::refs::RefsError;
@@ -154,12 +157,14 @@ fn sort_net(e: &NetError) -> (&'static str, u8) {
             Code::Damaged => ("damaged", EXIT_DAMAGE),
             _ => ("peer", EXIT_OTHER),
         },
-        NetError::Sync(SyncError::Absent { .. }) | NetError::Partial { .. } => {
-            ("absent", EXIT_ABSENT)
-        }
+        NetError::Sync(SyncError::Absent { .. })
+        | NetError::Partial { .. }
+        | NetError::Lacking(_) => ("absent", EXIT_ABSENT),
+        NetError::Purged { .. } => ("purged", EXIT_REFUSED),
         NetError::Listen(_) => ("listen", EXIT_OTHER),
         NetError::Thread(_) => ("no-thread", EXIT_OTHER),
         NetError::BadUrl { .. } => ("usage", EXIT_USAGE),
+        NetError::Bucket { trouble, .. } => sort_bucket(trouble),
         NetError::Cancelled => ("interrupted", EXIT_INTERRUPTED),
         _ => ("protocol", EXIT_OTHER),
     }
@@ -180,6 +185,8 @@ pub fn verify_there(url: &Url) -> String {
         Url::Ssh(_) => ssh_to(&url.to_string()),
         #[cfg(feature = "quic")]
         Url::Quic(_) => None,
+        #[cfg(feature = "store")]
+        Url::Bucket(_) => None,
     };
     let found = ssh.and_then(|ssh| {
         let url = url.to_string();
@@ -220,6 +227,10 @@ fn net_hint(e: &NetError) -> Option<String> {
         NetError::NotLetIn { place, .. } | NetError::Unreachable { place, .. } => {
             return ssh_to(place).map(|ssh| format!("{ssh} dmv help"));
         }
+        NetError::Purged { .. } => {
+            "dmv purge --from REMOTE, to purge it here, too; then push again"
+        }
+        NetError::Bucket { place, trouble } => return bucket_hint(place, trouble),
         NetError::Closed => CONTINUE,
         NetError::Listen(_) => "dmv serve --listen IP:PORT, with a free port; port 0 takes any",
         NetError::Thread(_) => repo::FEWER_PROCESSES,

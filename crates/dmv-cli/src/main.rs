@@ -2,6 +2,8 @@
 
 mod alias;
 mod args;
+#[cfg(feature = "store")]
+mod bucket;
 mod budget;
 mod commands;
 mod compare;
@@ -30,6 +32,8 @@ mod peers;
 mod places;
 mod programs;
 mod progress;
+#[cfg(feature = "store")]
+mod reach;
 mod supply;
 mod terminal;
 mod traffic;
@@ -53,6 +57,14 @@ use typed::Typed;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // A page starts this program again for each preview. The process may have no thread and no open file.
+    #[cfg(feature = "previews")]
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|command| command == "preview-worker")
+    {
+        return dmv_preview::worker();
+    }
     // A write beyond the limit on the size of files (`ulimit -f`) then fails instead of killing.
     // Without the handler that is still safe, only rude.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
@@ -76,11 +88,12 @@ fn main() -> ExitCode {
         return ExitCode::from(ui::report(&failure, globals.json));
     }
     let context = Context::new(globals, name, args);
-    let done = commands::run(&context, command, Cli::command).and_then(|exit| {
+    let done = commands::run(&context, command, Cli::command);
+    let done = done.and_then(|exit| {
         context.ui.finish()?;
         Ok(exit)
     });
-    ExitCode::from(match done {
+    let exit = match done {
         Ok(exit) => exit,
         Err(failure) => {
             let failure = budget::explained(&context, failure);
@@ -93,5 +106,8 @@ fn main() -> ExitCode {
             let _ = context.ui.finish();
             ui::report(&failure, context.globals.json)
         }
-    })
+    };
+    #[cfg(feature = "store")]
+    bucket::tell_cost(&context);
+    ExitCode::from(exit)
 }

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{clean, count, day, patterns, quoted, rfc3339};
 use dmv_core::object::commit::Commit;
-use dmv_core::repo::{Expiry, LackOf, Located, Repo, RepoError, RepoSlice};
+use dmv_core::repo::{Expiry, LackOf, Located, Purge, Repo, RepoError, RepoSlice, Told};
 use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
@@ -73,6 +73,8 @@ pub struct SliceValue {
     dropped: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     expired: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purged: Option<usize>,
 }
 
 impl SliceValue {
@@ -85,6 +87,7 @@ impl SliceValue {
             boundary: slice.boundary,
             dropped: slice.dropped,
             expired: (slice.expired > 0).then_some(slice.expired),
+            purged: (slice.purged > 0).then_some(slice.purged),
         })
     }
 }
@@ -96,12 +99,13 @@ pub struct Holding<'a> {
     boundary: usize,
     dropped: usize,
     expired: usize,
+    purged: usize,
 }
 
 impl Holding<'_> {
     fn is_a_part(&self) -> bool {
         let is_all = self.subset.is_everything() && !self.metadata_only;
-        !is_all || self.boundary + self.dropped + self.expired > 0
+        !is_all || self.boundary + self.dropped + self.expired + self.purged > 0
     }
 }
 
@@ -113,6 +117,7 @@ impl<'a> From<&'a RepoSlice> for Holding<'a> {
             boundary: slice.boundary.len(),
             dropped: slice.dropped.len(),
             expired: slice.expired.len(),
+            purged: slice.purged.len() + slice.told.len(),
         }
     }
 }
@@ -124,8 +129,9 @@ impl<'a> From<&'a PeerSlice> for Holding<'a> {
             metadata_only: slice.metadata_only,
             boundary: slice.boundary as usize,
             dropped: slice.dropped as usize,
-            // Another repository counts both together.
+            // Another repository counts all of them together.
             expired: 0,
+            purged: 0,
         }
     }
 }
@@ -215,6 +221,10 @@ pub fn words<'a>(slice: impl Into<Holding<'a>>) -> Option<String> {
         let n = slice.expired as u64;
         parts.push(count(n, "version expired", "versions expired"));
     }
+    if slice.purged > 0 {
+        let n = slice.purged as u64;
+        parts.push(count(n, "content purged", "contents purged"));
+    }
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -224,7 +234,38 @@ pub fn expiry_words(expiry: &Expiry) -> String {
     format!("expired {} by keep={rule} ({pattern})", day(expiry.at))
 }
 
+/// When, by whom and why content was purged, in words.
+pub fn purge_words(purge: &Purge) -> String {
+    let (by, reason) = (clean(&purge.by), clean(&purge.reason));
+    format!("purged {} by {by}: {reason}", day(purge.at))
+}
+
+/// Where, when, by whom and why a remote has purged content, in words.
+pub fn told_words(told: &Told) -> String {
+    let Purge { at, by, reason } = &told.purge;
+    let (place, by, reason) = (clean(&told.place), clean(by), clean(reason));
+    format!("purged at {place} on {} by {by}: {reason}", day(*at))
+}
+
 /// The same, in JSON.
+#[derive(Serialize)]
+pub struct PurgeValue {
+    time: String,
+    by: String,
+    reason: String,
+}
+
+impl From<&Purge> for PurgeValue {
+    fn from(purge: &Purge) -> PurgeValue {
+        PurgeValue {
+            time: rfc3339(purge.at, 0, 0),
+            by: purge.by.clone(),
+            reason: purge.reason.clone(),
+        }
+    }
+}
+
+/// Why and when content has expired, in JSON.
 #[derive(Serialize)]
 pub struct ExpiryValue {
     time: String,

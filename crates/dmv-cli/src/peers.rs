@@ -100,7 +100,7 @@ impl Caller for Call<'_> {
 }
 
 /// What a connection to `url` needs.
-fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Failure> {
+pub fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Failure> {
     let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
     let config = context.config()?;
     Ok(Reach {
@@ -117,6 +117,8 @@ fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Failur
             _ => None,
         },
         patience: config.seconds("net.patience")?,
+        #[cfg(feature = "store")]
+        store: crate::bucket::settings(context, url)?,
     })
 }
 

@@ -2,9 +2,11 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, Failure};
-use crate::format::text::quoted;
+use crate::format::text::{SHORT_ID, quoted};
 use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::ObjectType;
 use dmv_core::object::name::escape;
 use dmv_core::object::root::Lack;
 use dmv_core::repo::{Repo, RepoError};
@@ -32,7 +34,10 @@ pub fn supplied<T>(
 /// The failure of a command of `ops`.
 pub fn ops_failure(context: &Context, e: OpsError) -> Failure {
     match e {
-        OpsError::Session(e) => session_failure(*e),
+        OpsError::Session(e) => match e.source {
+            NetError::Lacking(objects) => cannot_give(context, &objects),
+            _ => session_failure(*e),
+        },
         OpsError::Repo(e) => e.into(),
         OpsError::Net(e) => e.into(),
         OpsError::Absent(absent) => absent_failure(context, &absent),
@@ -81,6 +86,32 @@ pub fn absent_failure(context: &Context, absent: &Absent) -> Failure {
     let message = format!("{what} is absent from this repository{expiry}{why}");
     let mut failure = Failure::new("absent", EXIT_ABSENT, message);
     failure = failure.hint(way_to_have(context, absent, &paths));
+    failure.paths = paths.into();
+    failure
+}
+
+/// The failure of a transfer to a remote that needs content which is absent here.
+fn cannot_give(context: &Context, objects: &[(ObjectType, ObjectId)]) -> Failure {
+    let ids = objects.iter().map(|(_, id)| *id).collect();
+    let uses = context.repo().ok();
+    let uses = uses.and_then(|repo| repo.uses_of(&ids, &context.job).ok());
+    let uses = uses.unwrap_or_default();
+    let error = NetError::Lacking(objects.to_vec());
+    let Some((path, commit)) = uses.first() else {
+        return Failure::new("absent", EXIT_ABSENT, error.to_string()).hint("dmv status");
+    };
+    let paths: Vec<Vec<u8>> = uses
+        .iter()
+        .map(|(path, _)| path.as_bytes().into())
+        .collect();
+    let at = commit.short(SHORT_ID);
+    let message = format!(
+        "the remote needs content that is absent here: {} (commit {at})",
+        some_of(&paths)
+    );
+    let file = format!("{at}:{}", String::from_utf8_lossy(path.as_bytes()));
+    let hint = format!("dmv get {}, then push again", quoted(&file));
+    let mut failure = Failure::new("absent", EXIT_ABSENT, message).hint(hint);
     failure.paths = paths.into();
     failure
 }

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
 use crate::peers::Closed;
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{RefMoved, Refusal};
@@ -38,6 +38,10 @@ struct Document {
     round_trips: u64,
     /// How many versions are absent here now because they have expired there.
     expired: u64,
+    /// How many files are noted as purged here now because they were purged there.
+    purged: u64,
+    /// How many files were purged there and are still stored here.
+    unpurged: u64,
     refs: Vec<RefValue>,
 }
 
@@ -64,6 +68,11 @@ impl Report {
         sum.objects_received += more.objects_received;
         sum.round_trips += more.round_trips;
         self.summary.expired += summary.expired;
+        self.summary.purged += summary.purged;
+        if !summary.unpurged.is_empty() {
+            self.summary.place = summary.place;
+        }
+        self.summary.unpurged.extend(summary.unpurged);
         self.summary.refs.extend(summary.refs);
         self.pushed.extend(pushed);
     }
@@ -100,11 +109,19 @@ impl Report {
         extra: &[(&str, serde_json::Value)],
     ) -> Result<(), Failure> {
         if context.globals.json {
-            return context.ui.json(&self.document(extra)?);
+            let mut document = self.document(extra)?;
+            add_cost(context, &mut document)?;
+            return context.ui.json(&document);
         }
+        self.tell_purges(context);
         if context.ui.quiet() {
             return Ok(());
         }
+        self.print_text(context)?;
+        print_cost(context)
+    }
+
+    fn print_text(&self, context: &Context) -> Result<(), Failure> {
         let mut out = context.ui.out();
         for moved in self.moved() {
             self.print_ref(&mut *out, &moved)?;
@@ -124,6 +141,30 @@ impl Report {
             ));
         }
         Ok(())
+    }
+
+    fn unpurged(&self) -> u64 {
+        let files = self.summary.unpurged.iter().map(|purge| purge.files.len());
+        files.sum::<usize>() as u64
+    }
+
+    /// Says what the other side has purged.
+    fn tell_purges(&self, context: &Context) {
+        if self.summary.purged > 0 {
+            let files = count(self.summary.purged, "content was", "contents were");
+            context.ui.note(format_args!(
+                "note: {files} purged at the other side, and left out here (dmv ls -l)"
+            ));
+        }
+        if let Some(first) = self.summary.unpurged.first() {
+            let files = count(self.unpurged(), "content", "contents");
+            let reason = clean(&first.why.reason);
+            let place = quoted(&self.summary.place);
+            context.ui.warn(format_args!(
+                "the other side has purged {files} that this repository still stores ({reason}); to \
+                 see them: dmv purge --from {place} --dry-run"
+            ));
+        }
     }
 
     /// The refs that moved here, and then those of the other side.
@@ -165,6 +206,8 @@ impl Report {
             bytes_received: traffic.bytes_received,
             round_trips: traffic.round_trips,
             expired: self.summary.expired,
+            purged: self.summary.purged,
+            unpurged: self.unpurged(),
             refs: self.moved().map(value).collect(),
         });
         let mut document = document.map_err(std::io::Error::from)?;
@@ -213,6 +256,36 @@ impl Report {
         )?;
         Ok(())
     }
+}
+
+/// Adds what the requests to a bucket cost.
+#[cfg(feature = "store")]
+fn add_cost(context: &Context, document: &mut serde_json::Value) -> Result<(), Failure> {
+    if let Some(cost) = crate::bucket::cost(context)? {
+        for (name, value) in cost.fields() {
+            document[name] = value;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "store"))]
+fn add_cost(_: &Context, _: &mut serde_json::Value) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// Says what the requests to a bucket cost.
+#[cfg(feature = "store")]
+fn print_cost(context: &Context) -> Result<(), Failure> {
+    if let Some(cost) = crate::bucket::cost(context)? {
+        writeln!(context.ui.out(), "{}", cost.line())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "store"))]
+fn print_cost(_: &Context) -> Result<(), Failure> {
+    Ok(())
 }
 
 /// A ref that moved or was to move, and whether at the other side.

@@ -74,7 +74,7 @@ fn versions(place: &Place, number: usize, seed: u64) -> Done<Vec<Vec<u8>>> {
 }
 
 /// Returns a repository with versions after a repack, and the versions.
-fn repacked(number: usize, seed: u64) -> Done<(Place, Vec<Vec<u8>>)> {
+pub(crate) fn repacked(number: usize, seed: u64) -> Done<(Place, Vec<Vec<u8>>)> {
     let place = Place::new()?;
     let all = versions(&place, number, seed)?;
     let report = repack(&place.again()?)?;

@@ -26,6 +26,7 @@ mod naming;
 mod nothing_lost;
 mod ops;
 mod peers;
+mod purge;
 mod quic;
 mod repack;
 mod replay;

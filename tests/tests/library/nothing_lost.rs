@@ -461,6 +461,16 @@ fn whatever_a_command_overwrites_comes_back() -> Outcome {
     Ok(())
 }
 
+/// Stories in which earlier builds lost an empty directory: a command put something into it while
+/// there was no commit, or while it was outside the subset.
+#[test]
+fn an_empty_directory_comes_back_that_no_scan_has_listed() -> Outcome {
+    for seed in [3003, 20094, 30107, 40049, 40219] {
+        story(seed)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
     const FILES: usize = 400;

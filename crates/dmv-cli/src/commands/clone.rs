@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
                   media/scene4 'titles/*.png' --depth 1"
 )]
 pub struct Args {
-    /// The repository to copy: a path, ssh://USER@HOST:PORT/PATH or dmv://KEY@HOST:PORT
+    /// The repository to copy: a path, ssh://USER@HOST:PORT/PATH, dmv://KEY@HOST:PORT or s3://BUCKET/PATH
     #[arg(value_name = "SRC")]
     source: OsString,
     /// The new directory [default: the last part of SRC]
@@ -61,12 +61,17 @@ pub struct Args {
     copy: bool,
     #[command(flatten)]
     slice: SliceArgs,
+    #[cfg(feature = "store")]
+    #[command(flatten)]
+    store: crate::reach::Reach,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let options = options(context, &args)?;
-    let started = begin(&options)?;
+    #[cfg(feature = "store")]
+    crate::bucket::take(context, &options.source, &args.store)?;
+    let started = begin(context, &options)?;
     let _budget = guard(context, started.repo())?;
     let call = Call::new(context);
     let done = started.run(&options, &call, &context.job);
@@ -97,7 +102,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
 }
 
 /// Makes the repository, or takes up what an earlier clone left, and records the remote.
-fn begin(options: &CloneOptions) -> Result<NewClone, Failure> {
+fn begin(context: &Context, options: &CloneOptions) -> Result<NewClone, Failure> {
     let dir = CloneDir::look(options).map_err(not_made)?;
     let recorded = match dir.found() {
         Some(repo) => recorded(repo, &options.source)?,
@@ -109,7 +114,11 @@ fn begin(options: &CloneOptions) -> Result<NewClone, Failure> {
         (CloneError::IsRepository(_), true) => already_there(options),
         _ => not_made(e),
     })?;
-    set(started.repo(), ORIGIN, &options.source)?;
+    #[cfg(feature = "store")]
+    let notes = crate::bucket::notes(context);
+    #[cfg(not(feature = "store"))]
+    let (notes, _) = (Vec::new(), context);
+    set(started.repo(), ORIGIN, &options.source, notes)?;
     Ok(started)
 }
 

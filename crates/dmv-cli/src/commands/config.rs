@@ -1,7 +1,8 @@
 //! `dmv config`
 
 use crate::config::{
-    KEYS, Key, Kind, Origin, Scope, check, edit, find, list_of, user_file, variable,
+    KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, of_remote, user_file,
+    variable,
 };
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
@@ -84,6 +85,16 @@ pub fn run(context: &Context, args: &Args, program: fn() -> clap::Command) -> Re
             check(key, value, "")?;
             if key.kind == Kind::Alias {
                 check_alias(key, &program())?;
+            }
+            if let Some((remote, _)) = of_remote(&key.name)
+                && !context
+                    .config()?
+                    .remotes()
+                    .iter()
+                    .any(|(name, _)| name == remote)
+            {
+                let message = format!("there is no remote '{remote}'");
+                return Err(Failure::new("no-remote", EXIT_OTHER, message).hint("dmv remote"));
             }
             if key.scope == Scope::User && !file.user {
                 let message = format!(
@@ -177,6 +188,7 @@ fn settings_help() -> String {
         text += &format!("  {mark} {:<18} {}\n", key.name, key.about);
     }
     text += "    alias.NAME         a command with arguments that 'dmv NAME' stands for; only yours count\n";
+    text += "  * remote.NAME.endpoint, .region, .profile, .path-style   how to reach a bucket\n";
     text + "\nExample:\n  dmv config set --user user.name \"Ada Lovelace\"\n  \
             dmv config set --user alias.lg \"log --graph --oneline\"\n  dmv config list"
 }
@@ -211,14 +223,22 @@ impl WhichFile {
 }
 
 fn put(document: &mut DocumentMut, key: &Key, text: &str) {
+    if let Some((remote, setting)) = of_remote(&key.name) {
+        let remotes = document.entry(REMOTES).or_insert_with(implicit);
+        if let Some(table) = remotes.as_table_like_mut()
+            && let Some(table) = table
+                .entry(remote)
+                .or_insert_with(implicit)
+                .as_table_like_mut()
+        {
+            table.insert(setting, item_of(key, text));
+        }
+        return;
+    }
     let Some((section, name)) = key.name.split_once('.') else {
         return;
     };
-    let item = match key.kind {
-        Kind::Bool => value(text == "true"),
-        Kind::Paths => value(list_of(text)),
-        _ => value(text),
-    };
+    let item = item_of(key, text);
     let table = document
         .entry(section)
         .or_insert_with(|| Item::Table(Table::new()));
@@ -229,7 +249,30 @@ fn put(document: &mut DocumentMut, key: &Key, text: &str) {
     table[name] = item;
 }
 
+fn item_of(key: &Key, text: &str) -> Item {
+    match key.kind {
+        Kind::Bool => value(text == "true"),
+        Kind::Paths => value(list_of(text)),
+        _ => value(text),
+    }
+}
+
+/// A table that shows only through what is in it.
+fn implicit() -> Item {
+    let mut table = Table::new();
+    table.set_implicit(true);
+    Item::Table(table)
+}
+
 fn take(document: &mut DocumentMut, key: &Key) {
+    if let Some((remote, setting)) = of_remote(&key.name) {
+        let remotes = document.get_mut(REMOTES).and_then(Item::as_table_like_mut);
+        let found = remotes.and_then(|table| table.get_mut(remote));
+        if let Some(table) = found.and_then(Item::as_table_like_mut) {
+            table.remove(setting);
+        }
+        return;
+    }
     let Some((section, name)) = key.name.split_once('.') else {
         return;
     };

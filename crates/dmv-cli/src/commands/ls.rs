@@ -5,7 +5,7 @@ use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{SHORT_ID, bytes, count, kind_word};
 use crate::limit::LimitArgs;
-use crate::partial::{ExpiryValue, expiry_words, held_paths};
+use crate::partial::{ExpiryValue, PurgeValue, expiry_words, held_paths, purge_words, told_words};
 use crate::places::place_or_path;
 use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
@@ -50,6 +50,9 @@ struct Record {
     /// If its content has expired here: when, and by which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     expired: Option<ExpiryValue>,
+    /// If its content was purged: when, by whom and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purged: Option<PurgeValue>,
 }
 
 /// What a listing needs besides the entries.
@@ -59,6 +62,8 @@ struct Listing<'a> {
     slice: RepoSlice,
     /// How many entries have expired.
     expired: Cell<u64>,
+    /// How many entries were purged.
+    purged: Cell<u64>,
 }
 
 /// Runs the command.
@@ -69,6 +74,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         long: args.long,
         slice: repo.slice().unwrap_or_default(),
         expired: Cell::new(0),
+        purged: Cell::new(0),
     };
     list(&listing, &repo, args)?;
     let expired = listing.expired.get();
@@ -76,6 +82,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let expired = count(expired, "file has expired", "files have expired");
         context.ui.note(format_args!(
             "note: the content of {expired} (details: dmv ls -l)"
+        ));
+    }
+    let purged = listing.purged.get();
+    if purged > 0 && !args.long && !context.globals.json {
+        let purged = count(purged, "file was purged", "files was purged");
+        context.ui.note(format_args!(
+            "note: the content of {purged} (details: dmv ls -l)"
         ));
     }
     Ok(EXIT_OK)
@@ -131,6 +144,8 @@ impl Listing<'_> {
     fn show(&self, path: &RepoPath, entry: &TreeEntry) -> Result<(), Failure> {
         let ui = &self.context.ui;
         let expiry = self.slice.expired.get(&entry.id).map(Arc::as_ref);
+        let purge = self.slice.purge_of(&entry.id);
+        let told = self.slice.told.get(&entry.id);
         if self.context.globals.json {
             return ui.json(&Record {
                 path: PathValue::new(path.as_bytes()),
@@ -138,6 +153,7 @@ impl Listing<'_> {
                 size: entry.size,
                 id: entry.id.to_string(),
                 expired: expiry.map(ExpiryValue::from),
+                purged: purge.map(PurgeValue::from),
             });
         }
         let name = match entry.kind {
@@ -150,11 +166,16 @@ impl Listing<'_> {
         let mut out = ui.out();
         if !self.long {
             self.expired.update(|n| n + u64::from(expiry.is_some()));
+            self.purged.update(|n| n + u64::from(purge.is_some()));
             writeln!(out, "{name}")?;
             return Ok(());
         }
         let (kind, id) = (kind_word(entry.kind), entry.id.short(SHORT_ID));
-        let why = expiry.map(|expiry| format!("  ({})", expiry_words(expiry)));
+        let why = expiry
+            .map(expiry_words)
+            .or(told.map(|told| told_words(told)));
+        let why = why.or(purge.map(purge_words));
+        let why = why.map(|why| format!("  ({why})"));
         let why = why.unwrap_or_default();
         writeln!(
             out,

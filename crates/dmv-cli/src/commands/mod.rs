@@ -37,6 +37,7 @@ pub mod op;
 pub mod pair;
 pub mod peers;
 pub mod pull;
+pub mod purge;
 pub mod push;
 pub mod rebase;
 pub mod recover;
@@ -60,6 +61,8 @@ pub mod trust;
 pub mod undo;
 pub mod untrust;
 pub mod verify;
+#[cfg(feature = "web")]
+pub mod web;
 pub mod worktree;
 
 use crate::context::Context;
@@ -113,8 +116,11 @@ pub enum Command {
     Repack(repack::Args),
     Keep(keep::Args),
     Expire(expire::Args),
+    Purge(purge::Args),
     Budget(budget::Args),
     Serve(serve::Args),
+    #[cfg(feature = "web")]
+    Web(web::Args),
     Export(export::Args),
     Verify(verify::Args),
     Recover(recover::Args),
@@ -190,8 +196,11 @@ pub fn run(
         Command::Repack(args) => repack::run(context, &args),
         Command::Keep(args) => keep::run(context, &args),
         Command::Expire(args) => expire::run(context, &args),
+        Command::Purge(args) => purge::run(context, &args),
         Command::Budget(args) => budget::run(context, &args),
         Command::Serve(args) => serve::run(context, &args),
+        #[cfg(feature = "web")]
+        Command::Web(args) => web::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Recover(args) => recover::run(context, &args),
@@ -233,6 +242,8 @@ fn only_reads(command: &Command) -> bool {
         | Command::Op(_)
         | Command::Export(_) => true,
         Command::Verify(args) => !args.heals(),
+        #[cfg(feature = "web")]
+        Command::Web(args) => args.read_only,
         _ => false,
     }
 }
@@ -244,6 +255,8 @@ fn is_paged(command: &Command) -> bool {
         Command::Status(args) => !args.asks_by_exit_code(),
         Command::Diff(args) => !args.asks_by_exit_code(),
         Command::Cat(_) | Command::Export(_) | Command::Verify(_) | Command::Worktree(_) => false,
+        #[cfg(feature = "web")]
+        Command::Web(_) => false,
         _ => true,
     }
 }

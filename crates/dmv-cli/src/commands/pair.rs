@@ -168,7 +168,7 @@ fn name_remote(context: &Context, repo: &Repo, peer: &Peer) -> Result<(), Failur
     let name = Some(name).filter(is_name).unwrap_or(peer.key.short());
     let (key, place) = (peer.key, None);
     let url = Url::Quic(PeerAddress { key, place });
-    set(repo, &name, &url)?;
+    set(repo, &name, &url, Vec::new())?;
     context.ui.note(format_args!(
         "to exchange commits with it: dmv sync {name} (while 'dmv serve --lan' runs there)"
     ));

@@ -49,6 +49,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         wanted(&repo, &args.branches)?
     };
+    #[cfg(feature = "store")]
+    crate::bucket::test_before_push(context, &repo, &remote)?;
     let mut options = PushOptions::new(remote.clone(), refs, context.asked()?);
     options.delete.clone_from(&args.delete);
     options.force = args.force;

@@ -1,5 +1,8 @@
 //! `dmv remote`
 
+#[cfg(feature = "store")]
+mod bucket;
+
 use crate::config::{REMOTES, Scope, edit};
 use crate::context::Context;
 use crate::error::like_ssh;
@@ -23,11 +26,12 @@ use toml_edit::{Item, Table, value};
 ///
 /// Addresses: a path, for example on a USB disk; ssh://HOST/PATH or ssh://USER@HOST:PORT/PATH, where
 /// /~/PATH means below the home directory; dmv://KEY or dmv://KEY@HOST:PORT for a device that runs
-/// 'dmv serve'.
+/// 'dmv serve'; s3://BUCKET/PATH, gs:// or az:// for a bucket, where several people write without a
+/// server of theirs; https://HOST/PATH for a bucket's files on a web server, for reading.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv remote add disk /media/ada/disk/film.dmv\n  dmv remote add nas \
-                  ssh://ada@nas/srv/film.dmv\n  dmv remote\n  dmv remote show\n  dmv remote remove disk"
+                  ssh://ada@nas/srv/film.dmv\n  dmv remote add studio s3://studio/film\n  dmv remote\n  dmv remote show\n  dmv remote remove disk"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -37,14 +41,39 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Add the repository at URL as the remote NAME
-    #[command(after_help = "Example:\n  dmv remote add nas ssh://ada@nas/srv/film.dmv")]
+    ///
+    /// For a bucket, dmv first tests whether its store keeps what several writers rely on, with some 200
+    /// small requests. If not, dmv refuses it and exits with 5. This version can test buckets, but not yet
+    /// fetch from them or push to them.
+    #[command(
+        after_help = "Example:\n  dmv remote add nas ssh://ada@nas/srv/film.dmv\n  dmv remote add \
+                      studio s3://studio/film\n  dmv remote add lab s3://films/a --endpoint \
+                      https://s3.example.org"
+    )]
     Add {
         /// The name for the remote, such as nas
         #[arg(value_name = "NAME")]
         name: String,
-        /// The address: a path, ssh://USER@HOST/PATH or dmv://KEY@HOST:PORT
+        /// The address: a path, ssh://USER@HOST/PATH, dmv://KEY@HOST:PORT or s3://BUCKET/PATH
         #[arg(value_name = "URL")]
         url: OsString,
+        #[cfg(feature = "store")]
+        #[command(flatten)]
+        store: crate::reach::Reach,
+    },
+    /// Test again whether the store of a bucket keeps what several writers rely on
+    ///
+    /// dmv tests a store when you add it and before the first push from a device. Test it again after an
+    /// upgrade of the store.
+    #[cfg(feature = "store")]
+    #[command(
+        after_help = "Example:\n  dmv remote check studio\n\nExit code 5: the store is not safe for \
+                      several writers."
+    )]
+    Check {
+        /// The remote to test
+        #[arg(value_name = "NAME")]
+        name: String,
     },
     /// Connect to remotes, and show what they store and whether you may push
     ///
@@ -85,7 +114,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 show(context, name, url)?;
             }
         }
-        Some(Command::Add { name, url }) => {
+        Some(Command::Add {
+            name,
+            url,
+            #[cfg(feature = "store")]
+            store,
+        }) => {
             if remotes.iter().any(|(known, _)| known == name) {
                 let message = format!("there is already a remote '{name}'");
                 let hint = format!("dmv remote remove {}", quoted(name));
@@ -94,7 +128,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             let here =
                 std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
             let url = Url::parse(url)?.absolute(&here);
-            let text = set(&repo, name, &url)?;
+            #[cfg(feature = "store")]
+            let notes = bucket::before_adding(context, &url, store)?;
+            #[cfg(not(feature = "store"))]
+            let notes = Vec::new();
+            let text = set(&repo, name, &url, notes)?;
             if let Url::Path(path) = &url
                 && !path.exists()
                 && let Some(ssh) = like_ssh(path)
@@ -107,6 +145,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 show(context, name, &text)?;
             }
         }
+        #[cfg(feature = "store")]
+        Some(Command::Check { name }) => return bucket::check(context, &repo, name),
         Some(Command::Show { name }) => return ask(context, &repo, name.as_deref()),
         Some(Command::Remove { name }) => {
             let Some((_, url)) = remotes.iter().find(|(known, _)| known == name) else {
@@ -135,8 +175,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
-/// Writes a remote into the repository's settings and returns the address as it is kept.
-pub fn set(repo: &Repo, name: &str, url: &Url) -> Result<String, Failure> {
+/// Writes a remote into the repository's settings and returns the address as it is kept. `notes`: what
+/// stands beside the address.
+pub fn set(
+    repo: &Repo,
+    name: &str,
+    url: &Url,
+    notes: Vec<(&'static str, toml_edit::Value)>,
+) -> Result<String, Failure> {
     check_ref_name(name).map_err(RepoError::from)?;
     if name == FETCH_HEAD {
         let message = format!("'{name}' is not a valid name for a remote: dmv uses it itself");
@@ -166,9 +212,15 @@ pub fn set(repo: &Repo, name: &str, url: &Url) -> Result<String, Failure> {
             if !table.is_table_like() {
                 *table = Item::Table(Table::new());
             }
-            let mut remote = Table::new();
-            remote["url"] = value(&text);
-            table[name] = Item::Table(remote);
+            let known = table.get(name).and_then(|remote| remote.get("url"));
+            if known.and_then(Item::as_str) != Some(&text) {
+                let mut remote = Table::new();
+                remote["url"] = value(&text);
+                table[name] = Item::Table(remote);
+            }
+            for (key, note) in notes {
+                table[name][key] = Item::Value(note);
+            }
         },
     )?;
     Ok(text)

@@ -14,6 +14,7 @@ use dmv_core::repo::{
     Repo, RepoError, StashApplied, StashAt, StashInfo, StashOptions, StashPushed,
 };
 use dmv_core::worktree::select::Paths;
+use dmv_core::worktree::snapshot::Problem;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Write;
@@ -211,7 +212,16 @@ fn push(
             }
         }
     }
-    tell_refused(context, None, &done.problems);
+    match &done.stash {
+        Some(_) => tell_refused(context, None, &done.problems),
+        // Nothing was done, so there is nothing to undo.
+        None => {
+            for Problem { path, why } in &done.problems {
+                let path = escape(path);
+                context.ui.warn(format_args!("not stashed: {path}: {why}"));
+            }
+        }
+    }
     Ok(match done.problems.is_empty() {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,

@@ -6,12 +6,14 @@ use crate::context::Context;
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
 use crate::format::text::SHORT_ID;
 use crate::format::text::{bytes, clean, count};
-use crate::partial::{ExpiryValue, expiry_words};
+use crate::partial::{ExpiryValue, PurgeValue, expiry_words, purge_words};
+use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
-use dmv_core::repo::{Damaged, Expiry, Healed, HealedFrom, RepoSlice, VerifyDepth, VerifyReport};
+use dmv_core::repo::{Damaged, Expiry, Healed, HealedFrom, Purge, VerifyDepth, VerifyReport};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 /// Check that all data is present and undamaged
 ///
@@ -48,6 +50,7 @@ struct Document<'a> {
     missing: Vec<DamagedValue>,
     absent: u64,
     expired: Vec<ExpiredValue>,
+    purged: Vec<PurgedValue>,
     files: &'a [String],
     made_good: &'a [String],
 }
@@ -56,6 +59,13 @@ struct Document<'a> {
 struct ExpiredValue {
     #[serde(flatten)]
     why: ExpiryValue,
+    versions: u64,
+}
+
+#[derive(Serialize)]
+struct PurgedValue {
+    #[serde(flatten)]
+    why: PurgeValue,
     versions: u64,
 }
 
@@ -99,9 +109,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             has_peers: true,
         }
     };
-    let expired = expired(&repo.slice().unwrap_or_default());
+    let slice = repo.slice().unwrap_or_default();
+    let (expired, mut purged) = (counted(&slice.expired), counted(&slice.purged));
+    for told in slice.told.values() {
+        *purged.entry(told.purge.clone()).or_default() += 1;
+    }
     if context.globals.json {
         let value_of = |(why, versions): (&Expiry, &u64)| ExpiredValue {
+            why: why.into(),
+            versions: *versions,
+        };
+        let purged_of = |(why, versions): (&Purge, &u64)| PurgedValue {
             why: why.into(),
             versions: *versions,
         };
@@ -114,21 +132,24 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             missing: report.missing.iter().map(value).collect(),
             absent: report.absent,
             expired: expired.iter().map(value_of).collect(),
+            purged: purged.iter().map(purged_of).collect(),
             files: &report.files,
             made_good: &report.made_good,
         })?;
     } else {
-        print(context, &report, &healed, &expired)?;
+        let given_up = expired.iter().map(|(why, n)| (expiry_words(why), *n));
+        let given_up = given_up.chain(purged.iter().map(|(why, n)| (purge_words(why), *n)));
+        print(context, &report, &healed, &given_up.collect::<Vec<_>>())?;
         hint(context, &report, args.heal, has_peers);
     }
     Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
 }
 
-/// How many versions have expired, by the reason.
-fn expired(slice: &RepoSlice) -> BTreeMap<Expiry, u64> {
+/// How many versions were given up, by the reason.
+fn counted<R: Ord + Clone>(given_up: &BTreeMap<ObjectId, Arc<R>>) -> BTreeMap<R, u64> {
     let mut out = BTreeMap::new();
-    for expiry in slice.expired.values() {
-        *out.entry(Expiry::clone(expiry)).or_default() += 1;
+    for why in given_up.values() {
+        *out.entry(R::clone(why)).or_default() += 1;
     }
     out
 }
@@ -180,7 +201,7 @@ fn print(
     context: &Context,
     report: &VerifyReport,
     healed: &[Healed],
-    expired: &BTreeMap<Expiry, u64>,
+    given_up: &[(String, u64)],
 ) -> Result<(), Failure> {
     let mut out = context.ui.out();
     for Healed { object, from } in healed {
@@ -214,9 +235,9 @@ fn print(
                 let absent = count(report.absent, "object is", "objects are");
                 writeln!(out, "{absent} absent by choice")?;
             }
-            for (expiry, versions) in expired {
+            for (why, versions) in given_up {
                 let versions = count(*versions, "version", "versions");
-                writeln!(out, "{versions} {}", expiry_words(expiry))?;
+                writeln!(out, "{versions} {why}")?;
             }
             if !report.made_good.is_empty() {
                 let places = count(report.made_good.len() as u64, "place", "places");

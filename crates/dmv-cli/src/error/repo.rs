@@ -42,6 +42,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::NoWorktree
         | RepoError::LostRepository { .. }
         | RepoError::Busy(..)
+        | RepoError::PurgedMeanwhile
         | RepoError::Freeing(..)
         | RepoError::Reaching(..) => sort_place(e),
         RepoError::TooNew { .. }
@@ -92,9 +93,10 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::NoStash { .. }
         | RepoError::NoConflict { .. }
         | RepoError::NestedConflict { .. } => sort_verb(e),
-        RepoError::Absent { .. } | RepoError::Lacking(..) | RepoError::Incomplete { .. } => {
-            sort_absent(e)
-        }
+        RepoError::Absent { .. }
+        | RepoError::Lacking(..)
+        | RepoError::Purged { .. }
+        | RepoError::Incomplete { .. } => sort_absent(e),
         RepoError::PathRefused { path, why } => sort_path(path, *why),
     }
 }
@@ -124,7 +126,7 @@ fn sort_place(e: &RepoError) -> Sorted {
             let hint = format!("dmv -C REPOSITORY worktree repair {}", worktree.display());
             ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
         }
-        RepoError::Busy(_) => hinted("busy", EXIT_BUSY, LATER),
+        RepoError::Busy(_) | RepoError::PurgedMeanwhile => hinted("busy", EXIT_BUSY, LATER),
         RepoError::Freeing(_) | RepoError::Reaching(_) => hinted("busy", EXIT_BUSY, LATER),
         _ => OTHER,
     }
@@ -340,6 +342,7 @@ fn sort_absent(e: &RepoError) -> Sorted {
         RepoError::Absent { .. } | RepoError::Lacking(_) => {
             hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }
+        RepoError::Purged { .. } => hinted("purged", EXIT_ABSENT, "dmv purge --status"),
         RepoError::Incomplete { .. } => hinted("incomplete", EXIT_ABSENT, "dmv fetch"),
         _ => OTHER,
     }

@@ -321,3 +321,46 @@ fn of_a_directory_that_is_not_here_nothing_is_dropped() -> Outcome {
     assert!(said.contains("origin may have it"), "{said}");
     Ok(())
 }
+
+#[test]
+fn a_push_of_content_that_was_dropped_names_the_file_and_the_way_out() -> Outcome {
+    let place = place()?;
+    place.ok(&["-C", "film", "drop", "raw/a.mov"])?;
+    place.ok(&["init", "--bare", "disk"])?;
+    let push = ["-C", "film", "push", "../disk", "main"];
+    let said = place.fails(6, &push)?;
+    assert!(said.contains("'raw/a.mov' (commit "), "{said}");
+    let hint = said
+        .lines()
+        .find_map(|line| line.strip_prefix("hint: dmv get "));
+    let file = hint
+        .and_then(|hint| hint.split(',').next())
+        .ok_or("no hint")?;
+    place.ok(&["-C", "film", "get", file])?;
+    place.ok(&push)?;
+    place.ok(&["-C", "disk", "verify"])?;
+    Ok(())
+}
+
+#[test]
+fn a_symlink_with_the_bytes_of_a_dropped_file_stays() -> Outcome {
+    let place = place()?;
+    place.write("film/raw/target", "some/target/of/a/link")?;
+    std::os::unix::fs::symlink("some/target/of/a/link", place.work().join("film/raw/link"))?;
+    place.ok(&["-C", "film", "commit", "-m", "link"])?;
+    place.ok(&["-C", "film", "push", "nas", "main"])?;
+    place.ok(&["-C", "film", "drop", "raw/target"])?;
+    fs::remove_file(place.work().join("film/raw/link"))?;
+    place.ok(&["-C", "film", "--offline", "restore", "raw/link"])?;
+    // A fetch brings it, too, although the file is not wanted.
+    place.ok(&["clone", "--copy", "nas", "third"])?;
+    fs::remove_file(place.work().join("third/raw/link"))?;
+    fs::write(place.work().join("third/raw/target"), "changed")?;
+    place.ok(&["-C", "third", "commit", "-m", "without"])?;
+    std::os::unix::fs::symlink("some/target/of/a/link", place.work().join("third/again"))?;
+    place.ok(&["-C", "third", "commit", "-m", "again"])?;
+    place.ok(&["-C", "third", "push"])?;
+    place.ok(&["-C", "film", "pull", "nas"])?;
+    place.ok(&["-C", "film", "verify"])?;
+    Ok(())
+}

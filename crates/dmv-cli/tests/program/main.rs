@@ -7,6 +7,8 @@ mod beside;
 mod beside_conflicts;
 mod bisect;
 mod blame;
+#[cfg(feature = "store")]
+mod bucket;
 mod budget;
 #[cfg(feature = "quic")]
 mod by_key;
@@ -46,6 +48,7 @@ mod peers;
 mod place;
 mod private;
 mod pull;
+mod purge;
 mod refusals;
 mod reliability;
 mod renamed;
@@ -65,6 +68,7 @@ mod trust;
 mod undo;
 mod unwritten;
 mod watched;
+mod web;
 mod weeks;
 #[cfg(feature = "quic")]
 mod words;

@@ -406,7 +406,8 @@ fn ssh_reaches_another_host() -> Outcome {
         (&none, 10, "no dmv repository"),
         ("ssh://-oProxyCommand=x/x", 2, "host"),
         ("ssh://-l@host/x", 2, "user"),
-        ("http://host/x", 2, "an address is a path"),
+        ("http://host/x", 2, "use https://"),
+        ("ftp://host/x", 2, "an address is a path"),
     ] {
         let said = place.fails(code, &["clone", url, "three"])?;
         assert!(said.contains(word), "{url}: {said}");

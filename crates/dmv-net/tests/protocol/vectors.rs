@@ -4,8 +4,8 @@
 //! without a new protocol version is a mistake in the code.
 
 use dmv_net::wire::{
-    Access, Code, ExpiredFiles, Extension, Filter, Frame, Held, Hello, Message, Outcome, ReadOnly,
-    Refs, Unasked, Update, Want,
+    Access, Code, ExpiredFiles, Extension, Filter, Frame, Held, Hello, Message, Outcome,
+    PurgeOutcome, PurgeSums, PurgedFiles, ReadOnly, Refs, Unasked, Update, Want,
 };
 use std::error::Error;
 use std::fmt::Write;
@@ -21,6 +21,18 @@ fn id(byte: u8) -> [u8; 32] {
 
 /// Returns one message of each type, with extreme values of the fields.
 fn messages() -> Vec<(&'static str, Message)> {
+    let purged = PurgedFiles {
+        at: 1_795_000_000,
+        by: "Ada <ada@example.org>".into(),
+        reason: "court order".into(),
+        files: vec![id(5)],
+        stored: 7,
+    };
+    let sums = PurgeSums {
+        files: 2,
+        shared_bytes: 300_000,
+        linked_packs: 1,
+    };
     let hello = |access, extensions| {
         Message::Hello(Hello {
             agent: "dmv 0.1.0".into(),
@@ -155,6 +167,22 @@ fn messages() -> Vec<(&'static str, Message)> {
         (
             "expired-last",
             Message::Expired(ExpiredFiles::default(), true),
+        ),
+        (
+            "hello-purges",
+            hello(Access::Read, vec![Extension::purges(true)]),
+        ),
+        ("ask-purged", Message::AskPurged),
+        ("purged", Message::Purged(purged.clone(), false)),
+        ("purged-last", Message::Purged(PurgedFiles::default(), true)),
+        ("purge", Message::Purge(purged, true)),
+        (
+            "purge-done",
+            Message::PurgeDone(PurgeOutcome::Done, sums, String::new()),
+        ),
+        (
+            "purge-busy",
+            Message::PurgeDone(PurgeOutcome::Busy, PurgeSums::default(), "later".into()),
         ),
     ]
 }

@@ -135,6 +135,7 @@ fn tell(context: &Context, own: &PeerKey, event: &ServeEvent) -> Result<(), Fail
                 json!({ "name": moved.key, "old": old, "new": new })
             };
             line["refs"] = moved.map(one).collect();
+            line["purged"] = json!(served.purged);
             line
         }
         ServeEvent::Session(peer, Err(e)) => {
@@ -184,12 +185,17 @@ fn report(
         }
         ServeEvent::Session(peer, Ok(served)) => {
             let (peer, moved, traffic) = (called(&peer), served.moved, served.traffic);
+            let purged = served.purged;
             for moved in moved.iter().filter(|moved| moved.refused.is_none()) {
                 let key = &moved.key;
                 context.ui.note(match moved.new {
                     Some(new) => format!("{peer} moved {key} to {}", new.short(12)),
                     None => format!("{peer} deleted {key}"),
                 });
+            }
+            if purged > 0 {
+                let files = count(purged, "content", "contents");
+                context.ui.note(format_args!("{peer} had {files} purged"));
             }
             match exchanged(&traffic) {
                 Some(what) => context.ui.note(format_args!("{peer} {what}")),
