@@ -19,7 +19,7 @@ use dmv_core::refs::{Change, Effect, Timestamp};
 use dmv_core::repo::{Asked, Repo};
 use dmv_core::store::MetaWriter;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const DIRS: usize = 100;
 const FILES: usize = 10;
@@ -36,7 +36,8 @@ fn main() -> Outcome {
         .parse()?;
     let repo = Repo::init(&dir, "main", false, asked("init"))?;
     if args.next().is_some_and(|how| how == "single") {
-        return one_by_one(&repo, commits);
+        drop(repo);
+        return one_by_one(&dir, commits);
     }
     let writer = repo.store().writer()?;
     let mut meta = MetaWriter::new(&writer);
@@ -76,8 +77,13 @@ fn tell(n: u64, d: usize, f: usize) {
     println!("M 100644 inline d{d:02}/f{f}\ndata <<EOF\n{n}\nEOF\n");
 }
 
+/// Commits after which the repository is opened anew. A process keeps the index table of each of its
+/// commits, and one that opens the repository reads merged tables.
+const OPENED_FOR: u64 = 500;
+
 /// Makes the same history with one publication for each commit.
-fn one_by_one(repo: &Repo, commits: u64) -> Outcome {
+fn one_by_one(dir: &Path, commits: u64) -> Outcome {
+    let mut repo = Repo::open(dir)?;
     let mut state = vec![[0u64; FILES]; DIRS];
     let mut dirs = Vec::new();
     let mut parent: Option<ObjectId> = None;
@@ -85,6 +91,9 @@ fn one_by_one(repo: &Repo, commits: u64) -> Outcome {
     for n in 1..=commits {
         let at = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize;
         let (d, f) = (at % DIRS, at / DIRS % FILES);
+        if n % OPENED_FOR == 0 {
+            repo = Repo::open(dir)?;
+        }
         let writer = repo.store().writer()?;
         let mut meta = MetaWriter::new(&writer);
         if dirs.is_empty() {

@@ -5,8 +5,9 @@ use crate::failure::{EXIT_INTERRUPTED, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, quoted};
 use crate::peers::remotes;
 use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeIter;
-use dmv_core::repo::{ExpireOptions, GcOptions, Repo, RepoError, disk_size};
+use dmv_core::repo::{ExpireOptions, GcOptions, Located, Repo, RepoError, Wanted, disk_size};
 use dmv_core::subset::Subset;
 use dmv_core::threads;
 use std::sync::atomic::Ordering;
@@ -121,8 +122,7 @@ pub fn ways(context: &Context, repo: &Repo) -> Vec<(u64, String)> {
     };
     let expirable = || repo.expirable(&repo.keep_rules()?, &options, &job);
     if let Ok(found) = expirable() {
-        let size = found.files.iter().map(|file| file.blob.size).sum();
-        ways.push((size, "dmv expire".to_owned()));
+        ways.push((found.stored_bytes, "dmv expire".to_owned()));
     }
     if remotes(context).is_ok_and(|remotes| !remotes.is_empty()) {
         ways.extend(droppable(repo).unwrap_or_default());
@@ -133,7 +133,7 @@ pub fn ways(context: &Context, repo: &Repo) -> Vec<(u64, String)> {
     ways
 }
 
-/// What the entries of the root directory take, for `drop`.
+/// What the entries of the root directory take in packs, for `drop`.
 fn droppable(repo: &Repo) -> Result<Vec<(u64, String)>, RepoError> {
     let mut out = Vec::new();
     let Some(commit) = repo.head_commit()? else {
@@ -143,7 +143,15 @@ fn droppable(repo: &Repo) -> Result<Vec<(u64, String)>, RepoError> {
     for entry in TreeIter::new(repo.objects(), tree) {
         let entry = entry?;
         let name = String::from_utf8_lossy(entry.name.as_bytes()).into_owned();
-        out.push((entry.size, format!("dmv drop {}", quoted(&name))));
+        let Ok(path) = RepoPath::root().join(&entry.name) else {
+            continue;
+        };
+        let size = repo.stored_under(Wanted {
+            path: &path,
+            located: &Located::Entry(entry),
+            subset: &Subset::everything(),
+        })?;
+        out.push((size, format!("dmv drop {}", quoted(&name))));
     }
     Ok(out)
 }

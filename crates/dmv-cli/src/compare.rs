@@ -1,8 +1,10 @@
 //! How two states of one path differ: lines of text, or ranges of bytes.
 
 pub mod named;
+pub mod purged;
 mod unified;
 
+use crate::compare::purged::{PurgedSides, Purges};
 use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -105,9 +107,10 @@ impl<'a> Side<'a> {
 }
 
 /// What is needed to compare two states of a path, and not here: the content of what may be text, if
-/// lines are wanted (`with_text`); of anything else the lists of its chunks.
+/// lines are wanted (`with_text`); of anything else the lists of its chunks. Nobody is asked for what was
+/// purged.
 pub fn lacks(
-    repo: &Repo,
+    (repo, purges): (&Repo, &Purges<'_>),
     path: &RepoPath,
     sides: [Option<&TreeEntry>; 2],
     with_text: bool,
@@ -120,6 +123,9 @@ pub fn lacks(
         .collect();
     let is_short = blobs.iter().all(|entry| entry.size <= MAX_TEXT_BYTES);
     for entry in blobs.into_iter().filter(|e| with_text || e.is_list) {
+        if purges.of(entry)?.is_some() {
+            continue;
+        }
         let path = path.as_bytes().to_vec();
         let root = Root::of(entry);
         if is_short && with_text {
@@ -182,6 +188,9 @@ enum Body {
         #[serde(skip)]
         raw: Vec<u8>,
     },
+    Purged {
+        purged: PurgedSides,
+    },
     Bytes {
         /// Bytes of the new state in chunks that the old one has too.
         shared_bytes: u64,
@@ -227,6 +236,7 @@ pub struct Totals {
 pub struct Comparer<'a> {
     context: &'a Context,
     repo: &'a Repo,
+    purges: Purges<'a>,
     with_text: bool,
     /// Commits that a conflict's versions may come from.
     origins: Vec<ObjectId>,
@@ -245,6 +255,7 @@ impl<'a> Comparer<'a> {
         Ok(Comparer {
             context,
             repo,
+            purges: Purges::known_to(repo),
             with_text,
             origins: origins.unwrap_or_default(),
         })
@@ -302,6 +313,9 @@ impl<'a> Comparer<'a> {
             && (old.id, old.is_list) == (new.id, new.is_list)
         {
             return Ok(Body::None {});
+        }
+        if let Some(purged) = self.purges.among(&old, &new)? {
+            return Ok(Body::Purged { purged });
         }
         let fits = |side: &Side<'_>| side.size().unwrap_or(0) <= MAX_TEXT_BYTES;
         // Numbers can be told of content that is not here; lines cannot.
@@ -557,6 +571,12 @@ impl FileDiff {
                 }
                 print_hunks(context, raw)
             }
+            Body::Purged { purged } => {
+                for line in &purged.lines {
+                    writeln!(ui.out(), "{line}")?;
+                }
+                Ok(())
+            }
             Body::Bytes { ranges, .. } => {
                 writeln!(ui.out(), "{}", self.in_bytes())?;
                 if self.change == "added" {
@@ -622,6 +642,7 @@ impl FileDiff {
                 let at_most = if *coarse { " at most" } else { "" };
                 format!("+{insertions} -{deletions}{at_most}")
             }
+            Body::Purged { purged } => purged.lines.join("; "),
             Body::Bytes { .. } => self.in_bytes(),
         };
         let mut name = escape(self.path.as_bytes()).to_string();
@@ -636,7 +657,7 @@ impl FileDiff {
     pub fn add_to(&self, totals: &mut Totals) {
         totals.files += 1;
         match &self.body {
-            Body::None {} => {}
+            Body::None {} | Body::Purged { .. } => {}
             Body::Text {
                 insertions,
                 deletions,

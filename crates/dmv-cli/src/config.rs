@@ -81,7 +81,7 @@ pub struct Key {
 }
 
 /// All settings but aliases, which have names of the user's choice.
-pub static KEYS: [Key; 20] = [
+pub static KEYS: [Key; 21] = [
     key(
         "user.name",
         Kind::Text,
@@ -179,6 +179,13 @@ pub static KEYS: [Key; 20] = [
         Scope::User,
         Some("300"),
         "seconds to wait for a peer that sends almost nothing",
+    ),
+    key(
+        "serve.repack-after",
+        Kind::Seconds,
+        Scope::Repository,
+        None,
+        "seconds after the last push in which dmv serve repacks; by default it never does",
     ),
     key(
         "bucket.price-write",
@@ -379,6 +386,13 @@ impl Config {
     pub fn seconds(&self, name: &'static str) -> Result<Duration, Failure> {
         let value = self.value(name)?.and_then(|value| value.parse().ok());
         Ok(Duration::from_secs(value.expect("it was checked")))
+    }
+
+    /// The time that the setting `name` gives, if it is set.
+    #[cfg(feature = "quic")]
+    pub fn seconds_if_set(&self, name: &'static str) -> Result<Option<Duration>, Failure> {
+        let value = self.value(name)?.and_then(|value| value.parse().ok());
+        Ok(value.map(Duration::from_secs))
     }
 
     /// The number of bytes that the setting `name` gives, which has a built-in value.

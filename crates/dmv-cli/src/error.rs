@@ -74,6 +74,7 @@ fn paths_of(e: &RepoError) -> Vec<Vec<u8>> {
         | RepoError::WouldLoseThere { paths, .. }
         | RepoError::EditedByHand { paths, .. } => paths.clone(),
         RepoError::Lacking(lacks) => lacks.iter().map(|lack| lack.path.clone()).collect(),
+        RepoError::Purged { path, .. } if !path.is_empty() => vec![path.clone()],
         _ => Vec::new(),
     }
 }

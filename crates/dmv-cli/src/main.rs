@@ -28,6 +28,7 @@ mod limit;
 mod meant;
 mod pager;
 mod partial;
+mod patience;
 mod peers;
 mod places;
 mod programs;

@@ -107,6 +107,15 @@ impl Ui {
         Ok(out.write_all(b"\n")?)
     }
 
+    /// Prints a sum as one line of JSON on standard error, beside a list of records on standard output.
+    pub fn json_sum(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        let mut writer = serde_json::Serializer::with_formatter(&mut line, Harmless);
+        value.serialize(&mut writer).map_err(io::Error::from)?;
+        stderr_line(&String::from_utf8_lossy(&line));
+        Ok(())
+    }
+
     /// `text` in `style`, where the output shows styles.
     pub fn paint(&self, style: Style, text: impl Display) -> String {
         if self.color {

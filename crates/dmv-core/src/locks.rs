@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// How long a command waits for another command.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a command waits for a stopped process, which only a person can continue.
-const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
+pub const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts. Pauses are short and random, so that each of several
 /// waiting processes gets its turn.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);

@@ -1,6 +1,7 @@
 //! `dmv diff`
 
 use crate::compare::named::print_name;
+use crate::compare::purged::Purges;
 use crate::compare::{Comparer, Side, Totals, lacks};
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_OK, Failure};
@@ -264,6 +265,7 @@ fn bring_changes(
 /// What is needed to compare, and not here.
 struct Needs<'a> {
     repo: &'a Repo,
+    purges: Purges<'a>,
     paths: &'a Paths,
     with_text: bool,
     lacks: Vec<Lack>,
@@ -273,6 +275,7 @@ impl<'a> Needs<'a> {
     fn new(repo: &'a Repo, paths: &'a Paths, with_text: bool) -> Needs<'a> {
         Needs {
             repo,
+            purges: Purges::known_to(repo),
             paths,
             with_text,
             lacks: Vec::new(),
@@ -280,8 +283,12 @@ impl<'a> Needs<'a> {
     }
 
     fn add(&mut self, path: &RepoPath, sides: [Option<&TreeEntry>; 2]) -> Result<(), RepoError> {
-        self.lacks
-            .extend(lacks(self.repo, path, sides, self.with_text)?);
+        self.lacks.extend(lacks(
+            (self.repo, &self.purges),
+            path,
+            sides,
+            self.with_text,
+        )?);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::copies::{ask, end};
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count, quoted};
+use crate::patience::free;
 use crate::peers::{Call, remotes};
 use crate::places::chosen;
 use dmv_core::object::list::Blob;
@@ -35,6 +36,8 @@ pub struct Args {
 struct Document {
     files: u64,
     bytes: u64,
+    /// What the content took in packs.
+    stored_bytes: u64,
     freed_bytes: u64,
     waiting_bytes: u64,
     shared_bytes: u64,
@@ -47,7 +50,7 @@ struct Document {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let chosen = chosen(context, &repo, &args.paths)?;
-    let freeing = repo.begin_to_free()?;
+    let freeing = free(context, &repo)?;
     let watch = context.watch("scanning");
     let wanted: Vec<_> = chosen.iter().map(|chosen| chosen.wanted()).collect();
     let droppable = freeing.droppable(&wanted)?;
@@ -95,6 +98,7 @@ fn finish(
     let document = Document {
         files: droppable.files.len() as u64,
         bytes: droppable.files.iter().map(|(_, blob)| blob.size).sum(),
+        stored_bytes: droppable.stored_bytes,
         freed_bytes: freed.freed_bytes,
         waiting_bytes: freed.waiting_bytes,
         shared_bytes: freed.shared_bytes,
@@ -116,8 +120,12 @@ fn finish(
     }
     let files = count(document.files, "file", "files");
     let keepers = clean(&document.peers.join(", "));
-    let total = bytes(document.bytes);
-    writeln!(out, "{files} dropped ({total}), kept by {keepers}")?;
+    let (total, stored) = (bytes(document.bytes), bytes(document.stored_bytes));
+    let stored = match stored == total {
+        true => String::new(),
+        false => format!(", which took {stored} here"),
+    };
+    writeln!(out, "{files} dropped ({total}{stored}), kept by {keepers}")?;
     writeln!(out, "freed now: {}", bytes(freed.freed_bytes))?;
     if freed.waiting_bytes > 0 {
         let waiting = bytes(freed.waiting_bytes);

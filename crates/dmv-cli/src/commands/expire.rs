@@ -8,6 +8,7 @@ use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{bytes, clean, count};
 use crate::limit::of;
+use crate::patience::free;
 use crate::peers::{Call, remotes};
 use dmv_core::object::name::escape;
 use dmv_core::refs::Operation;
@@ -61,10 +62,16 @@ struct Record {
     rule: String,
 }
 
+/// The sum over all lines. Scripts read the records on standard output, so this goes to standard error.
+#[derive(Serialize)]
 struct Sum {
+    #[serde(rename = "type")]
+    ty: &'static str,
     paths: u64,
     versions: u64,
     bytes: u64,
+    /// What the versions take in packs, or took.
+    stored_bytes: u64,
     left_bytes: u64,
     freed_bytes: u64,
     waiting_bytes: u64,
@@ -92,7 +99,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         tell_unused(context, args, &rules, &found);
         return finish(context, args, &rules, &found, None, Vec::new());
     }
-    let freeing = repo.begin_to_free()?;
+    let freeing = free(context, &repo)?;
     let watch = context.watch("looking for old versions");
     let found = repo.expirable(&rules, &options, &context.job)?;
     drop(watch);
@@ -240,12 +247,7 @@ fn finish(
                 rule: rules.lines[path.rule].rule.to_string(),
             })?;
         }
-        if !args.dry_run && sum.versions > 0 {
-            let (freed, waiting) = (bytes(sum.freed_bytes), bytes(sum.waiting_bytes));
-            context
-                .ui
-                .note(format_args!("freed now: {freed}, not freed yet: {waiting}"));
-        }
+        context.ui.json_sum(&sum)?;
     } else if !context.ui.quiet() {
         print(context, args, rules, found, &sum, operation.as_ref())?;
     }
@@ -260,6 +262,8 @@ fn sum(found: &Expirable, freed: Option<&Freed>, peers: Vec<String>) -> Sum {
     let none = Freed::default();
     let freed = freed.unwrap_or(&none);
     Sum {
+        ty: "summary",
+        stored_bytes: found.stored_bytes,
         paths: found.paths.len() as u64,
         versions: found.paths.iter().map(|path| path.versions).sum(),
         bytes: found.paths.iter().map(|path| path.bytes).sum(),
@@ -317,8 +321,8 @@ fn print(
             writeln!(out, "{all} would expire")?;
             writeln!(
                 out,
-                "this frees at most {}: less if versions are compressed or stored as differences",
-                bytes(sum.bytes)
+                "this frees at most {}, which the versions take in packs",
+                bytes(sum.stored_bytes)
             )?;
         }
         (false, _, _) if sum.peers.is_empty() => {

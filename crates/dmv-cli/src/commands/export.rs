@@ -91,7 +91,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     // Before the first byte of an archive is out.
     let check = || repo.check_here(what.wanted);
-    supplied(context, &repo, "reading", check)?;
+    supplied(context, &repo, "reading", check).map_err(leave_out)?;
     if args.limit.is_given() {
         refuse_nothing(what, &args.place)?;
     }
@@ -99,6 +99,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let done = write(context, what, args)?;
     drop(watch);
     tell(context, &done, args.to_stdout())
+}
+
+/// Says how to leave purged content out: nobody can bring it.
+fn leave_out(failure: Failure) -> Failure {
+    match (failure.code, &failure.paths[..]) {
+        ("purged", [path]) => {
+            let path = quoted(&format!("!{}", String::from_utf8_lossy(path)));
+            let hint = format!("the same command with --subset {path}, to leave it out");
+            failure.hint(hint)
+        }
+        _ => failure,
+    }
 }
 
 /// Writes the files, or the archive.

@@ -4,6 +4,7 @@ use crate::context::{Context, now};
 use crate::date::span;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
+use crate::patience::patiently;
 use dmv_core::repo::{GcOptions, GcReport};
 use serde::Serialize;
 use std::io::Write;
@@ -64,7 +65,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         true => "counting",
         false => "freeing space",
     });
-    let report = repo.gc(&options, &context.job)?;
+    let report = patiently(context, || repo.gc(&options, &context.job))?;
     drop(watch);
     match context.globals.json {
         true => context.ui.json(&document(&report))?,

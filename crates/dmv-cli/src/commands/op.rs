@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::date::span;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{clean, count, rfc3339, time};
+use crate::patience::patiently;
 use dmv_core::hash::encode_hex;
 use dmv_core::refs::Operation;
 use serde::Serialize;
@@ -83,7 +84,7 @@ fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
     // What is done in this second is as old as 0 seconds.
     let since = asked.time.seconds.saturating_sub(age);
     let since = since.saturating_add(i64::from(age == 0));
-    let reach = repo.expire_operations(since, asked)?;
+    let reach = patiently(context, || repo.expire_operations(since, asked.clone()))?;
     if context.globals.json {
         context.ui.json(&Expired {
             expired: reach.expired,

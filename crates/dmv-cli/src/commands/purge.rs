@@ -7,6 +7,7 @@ use crate::context::{Context, now};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{clean, count, quoted};
+use crate::patience::free;
 use crate::peers::{Call, remotes, session_failure};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
@@ -62,6 +63,8 @@ pub struct Args {
 #[derive(Serialize, Default)]
 struct Document {
     files: u64,
+    /// Contents that were purged before.
+    known: u64,
     contents: Vec<ContentValue>,
     bytes: u64,
     shared_bytes: u64,
@@ -111,6 +114,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let Some(target) = &args.target else {
         return go_on(context, &repo, args);
     };
+    // Nothing of it is stored any more, so a search would not find it.
+    let id = target.to_str().and_then(ObjectId::from_hex);
+    if let Some(id) = id
+        && let Some(why) = repo.slice()?.purged.get(&id)
+        && repo
+            .purgeable(&PurgeWhat::Content(id), &context.job)?
+            .files
+            .is_empty()
+    {
+        return tell::already(context, &id, why);
+    }
     let (what, found) = find(context, &repo, target)?;
     if args.dry_run {
         tell::foretell(context, &repo, &found)?;
@@ -135,7 +149,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                        than 1000 bytes; nothing was purged";
         return Err(Failure::usage(message.to_owned()).hint("--reason 'leaked key'"));
     }
-    let freeing = repo.begin_to_free()?;
+    let freeing = free(context, &repo)?;
     // A commit may have brought another version since.
     let found = match what {
         PurgeWhat::Path(_) => repo.purgeable(&what, &context.job)?,
@@ -212,7 +226,7 @@ fn go_on(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
         let message = "name what to purge: a path, or the id of a content";
         return Err(Failure::usage(message.to_owned()).hint("dmv purge PATH --reason TEXT"));
     }
-    let freeing = repo.begin_to_free()?;
+    let freeing = free(context, repo)?;
     let watch = context.watch("removing content");
     let done = freeing.purge(None, &context.job)?;
     drop(watch);

@@ -4,6 +4,7 @@ use crate::context::{Context, now};
 use crate::date::span;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
+use crate::patience::patiently;
 use dmv_core::repo::{RepackOptions, RepackReport, Repo};
 use serde::Serialize;
 use std::io::Write;
@@ -58,7 +59,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let repo = context.repo()?;
     let watch = context.watch("repacking");
-    let report = repo.repack(&options, &context.job)?;
+    let report = patiently(context, || repo.repack(&options, &context.job))?;
     drop(watch);
     match context.globals.json {
         true => context.ui.json(&Document {

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 #[cfg(feature = "quic")]
 mod by_key;
+#[cfg(feature = "quic")]
+mod upkeep;
 
 /// Let other devices fetch from and push to this repository
 ///

@@ -262,11 +262,16 @@ fn print(
 /// Says which command may help.
 fn hint(context: &Context, report: &VerifyReport, tried: bool, has_peers: bool) {
     let objects = report.damaged.len() + report.missing.len();
+    let has_files = !report.files.is_empty();
     if objects > 0 && !tried {
-        context.ui.note("hint: dmv verify --heal");
+        context.ui.note(match has_files {
+            // What is healed lies in other packs, and those that are damaged stay listed.
+            true => "hint: dmv verify --heal, then dmv recover",
+            false => "hint: dmv verify --heal",
+        });
     } else if objects > 0 && !has_peers {
         context.ui.note("hint: dmv remote add NAME URL");
-    } else if !report.files.is_empty() {
+    } else if has_files {
         context.ui.note("hint: dmv recover");
     }
 }

@@ -4,7 +4,7 @@ use crate::failure::{
     EXIT_ABSENT, EXIT_BUSY, EXIT_CONFLICTS, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY,
     EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, WOULD_LOSE,
 };
-use crate::format::text::quoted;
+use crate::format::text::{clean, quoted};
 use crate::whose::{find_own, way_to_read, way_to_trust};
 use dmv_core::escape::escape;
 use dmv_core::object::{ObjectError, ObjectType};
@@ -86,6 +86,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::NothingToRedo
         | RepoError::ChangedSince { .. }
         | RepoError::NotUndone { .. }
+        | RepoError::UndoOfPurge { .. }
         | RepoError::Expired { .. }
         | RepoError::NotFastForward { .. }
         | RepoError::Mainline { .. }
@@ -307,6 +308,16 @@ fn sort_verb(e: &RepoError) -> Sorted {
         RepoError::Expired { .. } => hinted("expired", EXIT_REFUSED, "dmv op log"),
         RepoError::ChangedSince { .. } | RepoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
+        }
+        RepoError::UndoOfPurge { before, .. } => {
+            let hint = match before {
+                Some((id, command)) => format!(
+                    "dmv undo {id}, to undo the operation before it: {}",
+                    clean(command)
+                ),
+                None => "dmv purge --lift PATH, to let the content be stored again".to_owned(),
+            };
+            ("not-undone", EXIT_REFUSED, Some(hint))
         }
         RepoError::NotFastForward { .. } => hinted(
             "not-fast-forward",

@@ -119,3 +119,36 @@ fn a_command_that_reaches_the_limit_stops_and_changes_nothing() -> Outcome {
     assert_eq!(place.json(&["verify", "--full", "--json"])?["ok"], true);
     Ok(())
 }
+
+/// Content may be compressed: what a command frees is what it takes in packs.
+#[test]
+fn the_ways_to_free_name_bytes_of_packs() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "film"])?;
+    place.write("film/.dmvattributes", "*.exr keep=last:1\n")?;
+    for n in 0..2 {
+        place.write("film/a.exr", vec![n; 3_000_000])?;
+        place.write("film/b.txt", vec![b'b'; 5_000_000])?;
+        place.ok(&["-C", "film", "commit", "-m", "take"])?;
+    }
+    place.ok(&["clone", "--copy", "film", "copy"])?;
+    place.ok(&["-C", "film", "remote", "add", "copy", "../copy"])?;
+    let found = place.json(&["-C", "film", "budget", "1KB", "--json"])?;
+    let ways = found["ways"].as_array().ok_or("no ways")?;
+    assert!(!ways.is_empty(), "{found}");
+    for way in ways {
+        assert!(way["bytes"].as_u64() < Some(100_000), "{found}");
+    }
+    let dropped = place.json(&["-C", "film", "drop", "b.txt", "--json"])?;
+    assert_eq!(dropped["bytes"], 5_000_000, "{dropped}");
+    assert!(
+        dropped["stored_bytes"].as_u64() < Some(100_000),
+        "{dropped}"
+    );
+    let given = |key: &str| dropped[key].as_u64().unwrap_or(0);
+    assert!(
+        given("freed_bytes") + given("waiting_bytes") < 100_000,
+        "{dropped}"
+    );
+    Ok(())
+}

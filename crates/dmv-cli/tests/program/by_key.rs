@@ -266,3 +266,41 @@ fn what_is_no_relay_is_refused() -> Outcome {
     place.ok(&["config", "set", "--user", "net.relay", ""])?;
     Ok(())
 }
+
+#[test]
+fn a_server_repacks_when_its_setting_says_so() -> Outcome {
+    let (desk, lap) = (Place::with_repository()?, Place::new()?);
+    desk.write("a", "one\n")?;
+    desk.commit("first")?;
+    desk.ok(&["trust", &key(&lap)?, "--name", "lap", "--write"])?;
+    desk.ok(&["config", "set", "serve.repack-after", "1"])?;
+    let server = Running::serve(&desk, &[])?;
+    lap.ok(&["clone", &server.address()?, "film"])?;
+    let packs = || -> Outcome<u64> {
+        let stats = desk.json(&["stats", "--json"])?;
+        Ok(stats["packs"].as_u64().ok_or("no packs")?)
+    };
+    // Each push stores its objects by themselves.
+    for n in 0..4 {
+        std::fs::write(lap.work().join("film/a"), format!("{n}\n"))?;
+        lap.ok(&["-C", "film", "commit", "-m", "more"])?;
+        lap.ok(&["-C", "film", "push"])?;
+    }
+    let begin = std::time::Instant::now();
+    let is_joined =
+        || -> Outcome<bool> { Ok(desk.ok(&["repack", "--dry-run"])?.contains("nothing")) };
+    while !is_joined()? && begin.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(is_joined()?, "{} packs", packs()?);
+    let (exit, said, events) = server.stop_and_hear()?;
+    assert_eq!(exit, Some(0), "{said}");
+    let repacked = events.iter().find(|event| event["event"] == "repacked");
+    let repacked = repacked.ok_or_else(|| format!("{events:?}"))?;
+    assert!(
+        repacked["packs_after"].as_u64() <= repacked["packs_before"].as_u64(),
+        "{repacked}"
+    );
+    desk.ok(&["verify"])?;
+    Ok(())
+}

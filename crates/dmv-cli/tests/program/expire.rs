@@ -422,3 +422,40 @@ fn beside_commits_and_gc_nothing_is_lost_that_a_branch_has() -> Outcome {
     assert_eq!(cat(&place, "film", "@:renders/b.exr")?, noise(15, 20_000));
     Ok(())
 }
+
+#[test]
+fn the_sum_is_json_and_content_under_several_rules_names_them_all() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "film"])?;
+    let rules = "/a/** keep=last:1\n/b/** keep=last:1\n";
+    place.write("film/.dmvattributes", rules)?;
+    // The old content compresses well.
+    for content in [vec![7; 100_000], noise(2, 100_000)] {
+        place.write("film/a/x", &content)?;
+        place.write("film/b/y", &content)?;
+        place.ok(&["-C", "film", "commit", "-m", "take"])?;
+    }
+    let sum_of = |args: &[&str]| -> Outcome<serde_json::Value> {
+        let output = place.run(&[&["-C", "film", "expire", "--json"], args].concat())?;
+        let said = String::from_utf8(output.stderr)?;
+        Ok(serde_json::from_str(
+            said.lines().last().ok_or(said.clone())?,
+        )?)
+    };
+    let dry = sum_of(&["--dry-run"])?;
+    assert_eq!(dry["type"], "summary", "{dry}");
+    assert_eq!((&dry["paths"], &dry["versions"]), (&2.into(), &2.into()));
+    assert_eq!(dry["bytes"], 100_000, "{dry}");
+    assert!(dry["stored_bytes"].as_u64() < Some(2_000), "{dry}");
+    let text = place.ok(&["-C", "film", "expire", "--dry-run"])?;
+    assert!(text.contains("this frees at most "), "{text}");
+    assert!(!text.contains("at most 97.7 KiB"), "{text}");
+    let done = sum_of(&["--last-copy"])?;
+    assert_eq!(done["versions"], 2, "{done}");
+    for path in ["@~1:a/x", "@~1:b/y"] {
+        let listed = place.records(&["-C", "film", "ls", path, "--json"])?;
+        let pattern = &listed[0]["expired"]["pattern"];
+        assert_eq!(pattern, "/a/** and others", "{listed:?}");
+    }
+    Ok(())
+}

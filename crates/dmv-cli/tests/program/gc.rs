@@ -3,6 +3,8 @@
 use crate::place::{Outcome, Place};
 use serde_json::Value;
 use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// A repository with a branch that was deleted, an amended commit, and a commit that was reset.
 fn place() -> Outcome<Place> {
@@ -187,5 +189,38 @@ fn damage_frees_nothing_and_says_how_to_mend_it() -> Outcome {
     assert!(refused.contains("error: nothing was freed: "), "{refused}");
     assert!(refused.contains("hint: dmv verify --heal"), "{refused}");
     assert_eq!(stored(&place)?, before);
+    Ok(())
+}
+
+/// As other writers do. The commands would otherwise end with 11 at once.
+#[test]
+fn what_frees_space_waits_for_another_that_does() -> Outcome {
+    let place = place()?;
+    place.write("key", noise(6, 100_000))?;
+    place.commit("key")?;
+    for (lock, args) in [
+        ("freeing", &["gc", "--grace", "0"][..]),
+        ("freeing", &["repack"]),
+        ("keeping", &["expire"]),
+        ("keeping", &["op", "expire", "--older", "90d"]),
+        ("keeping", &["purge", "key", "--reason", "leaked"]),
+    ] {
+        let lock = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(place.work().join(".dmv").join(lock))?;
+        lock.try_lock()?;
+        let mut command = place.command(args);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(400) {
+            let ended = child.try_wait()?;
+            assert_eq!(ended, None, "{args:?} does not wait");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(lock);
+        assert!(child.wait()?.success(), "{args:?}");
+    }
     Ok(())
 }

@@ -286,3 +286,39 @@ fn remotes_that_are_damaged_themselves_help_as_far_as_they_can() -> Outcome {
     assert_eq!(exit, Some(0), "{healed}");
     Ok(())
 }
+
+/// The objects come back into other packs; the one that is gone stays listed until a recovery.
+#[test]
+fn a_lost_pack_is_told_once_and_with_the_way_out() -> Outcome {
+    let place = place()?;
+    place.ok(&["-C", "film", "remote", "add", "copy", "../copy"])?;
+    let mut packs = Vec::new();
+    for entry in fs::read_dir(place.work().join("film/.dmv/packs"))? {
+        let entry = entry?;
+        packs.push((entry.metadata()?.len(), entry.path()));
+    }
+    let (_, largest) = packs.iter().max().ok_or("there are packs")?;
+    fs::remove_file(largest)?;
+    let verify = |args: &[&str]| -> Outcome<(Option<i32>, String, String)> {
+        let output = place.run(&[&["-C", "film", "verify"], args].concat())?;
+        let (out, err) = (
+            String::from_utf8(output.stdout)?,
+            String::from_utf8(output.stderr)?,
+        );
+        Ok((output.status.code(), out, err))
+    };
+    let (exit, out, err) = verify(&[])?;
+    assert_eq!(exit, Some(7), "{out}");
+    assert_eq!(out.matches("damaged file: ").count(), 1, "{out}");
+    assert!(
+        err.contains("hint: dmv verify --heal, then dmv recover"),
+        "{err}"
+    );
+    let (exit, out, err) = verify(&["--heal"])?;
+    assert_eq!(exit, Some(7), "{out}");
+    assert_eq!(out.matches("damaged file: ").count(), 1, "{out}");
+    assert!(err.contains("hint: dmv recover"), "{err}");
+    place.ok(&["-C", "film", "recover"])?;
+    assert_eq!(verify(&[])?.0, Some(0));
+    Ok(())
+}

@@ -302,3 +302,219 @@ fn a_stash_that_did_nothing_sends_nobody_to_undo() -> Outcome {
     assert!(!said.contains("undo"), "{said}");
     Ok(())
 }
+
+/// A file of text whose second of three versions was purged, and its id.
+fn purged_in_the_middle() -> Outcome<(Place, String)> {
+    let place = Place::with_repository()?;
+    for (key, note, message) in [
+        ("a\nb\n", "one\n", "first"),
+        ("a\nsecret\nb\n", "two\n", "second"),
+        ("a\nb\nc\n", "three\n", "third"),
+    ] {
+        place.write("key", key)?;
+        place.write("notes", note)?;
+        place.ok(&["commit", "-m", message])?;
+    }
+    let listed = place.records(&["ls", "@~1:key", "--json"])?;
+    let id = listed[0]["id"].as_str().ok_or("a file has an id")?;
+    place.ok(&["purge", id, "--reason", "leaked"])?;
+    Ok((place, id.to_owned()))
+}
+
+#[test]
+fn comparisons_across_purged_content_say_so_and_go_on() -> Outcome {
+    let (place, _) = purged_in_the_middle()?;
+    for (args, other) in [
+        (&["diff", "@~2", "@~1"][..], "+two"),
+        (&["diff", "@~1", "@"], "+three"),
+        (&["diff", "@~1"], "+three"),
+        (&["show", "@~1"], "+two"),
+        (&["log", "-p"], "+one"),
+        (&["log", "-p", "--", "key"], "+a"),
+    ] {
+        let said = place.ok(args)?;
+        assert!(said.contains("content purged 20"), "{args:?}: {said}");
+        assert!(said.contains(": leaked"), "{args:?}: {said}");
+        assert!(said.contains(other), "{args:?}: {said}");
+        assert!(!said.contains("secret"), "{args:?}: {said}");
+    }
+    let said = place.ok(&["diff", "--stat", "@~2", "@~1"])?;
+    assert!(said.contains("key | new content purged 20"), "{said}");
+    let found = place.records(&["diff", "--json", "@~2", "@~1"])?;
+    assert_eq!(found[0]["path"], "key", "{found:?}");
+    assert_eq!(found[0]["purged"]["new"]["reason"], "leaked", "{found:?}");
+    assert!(found[0]["purged"]["old"].is_null(), "{found:?}");
+    assert_eq!(found[1]["insertions"], 1, "{found:?}");
+    Ok(())
+}
+
+#[test]
+fn blame_passes_over_a_purged_version() -> Outcome {
+    let (place, _) = purged_in_the_middle()?;
+    let commits = place.records(&["log", "--json"])?;
+    let lines = place.records(&["blame", "key", "--json"])?;
+    let expected = [(2, false), (2, false), (0, true)];
+    for (line, (commit, is_boundary)) in lines.iter().zip(expected) {
+        assert_eq!(line["commit"], commits[commit]["id"], "{line}");
+        assert_eq!(line["boundary"], is_boundary, "{line}");
+    }
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let said = place.run(&["blame", "key"])?;
+    let said = String::from_utf8(said.stderr)?;
+    assert!(
+        said.contains("an earlier version of key was purged"),
+        "{said}"
+    );
+    let said = place.fails(6, &["blame", "@~1:key"])?;
+    assert!(said.contains("was purged by"), "{said}");
+    Ok(())
+}
+
+/// Such a clone has not even the list of the chunks.
+#[test]
+fn a_clone_made_after_a_purge_compares_its_history() -> Outcome {
+    let place = four()?;
+    place.ok(&[
+        "-C",
+        "film",
+        "purge",
+        "key",
+        "--reason",
+        "leaked",
+        "--everywhere",
+    ])?;
+    place.fails(3, &["clone", "nas", "late"])?;
+    let said = place.ok(&["-C", "late", "log", "-p"])?;
+    assert!(said.contains("old content purged 20"), "{said}");
+    assert!(said.contains("new content purged 20"), "{said}");
+    assert!(said.contains("+notes"), "{said}");
+    let said = place.ok(&["-C", "late", "log", "--stat"])?;
+    assert!(said.contains("key | new content purged 20"), "{said}");
+    // Looking for moved files meets the list that is absent.
+    place.write("late/other", noise(9, SECRET))?;
+    place.ok(&["-C", "late", "rm", "key"])?;
+    for args in [&["status"][..], &["diff", "--stat"], &["diff"]] {
+        let said = place.ok(&[&["-C", "late"], args].concat())?;
+        assert!(said.contains("other"), "{said}");
+    }
+    let said = place.fails(6, &["-C", "late", "export", "@", "--to", "out"])?;
+    assert!(said.contains("purged by"), "{said}");
+    assert!(said.contains("--subset '!key'"), "{said}");
+    let only = ["-C", "late", "export", "@", "--to", "out"];
+    place.ok(&[&only[..], &["--subset", "!key"]].concat())?;
+    Ok(())
+}
+
+#[test]
+fn an_undo_after_a_purge_names_the_operation_before_it() -> Outcome {
+    let (place, id) = purged_in_the_middle()?;
+    let said = place.fails(5, &["undo"])?;
+    assert!(said.contains("is a purge"), "{said}");
+    let hint = said.split("hint: dmv undo ").nth(1).ok_or("no hint")?;
+    assert!(hint.contains("commit -m third"), "{said}");
+    let op = hint.split(',').next().ok_or("no operation")?;
+    assert!(place.ok(&["undo", op])?.contains("commit -m third"));
+    // What is undone now is not the purge.
+    assert!(place.ok(&["undo"])?.contains("commit -m second"));
+    place.ok(&["redo"])?;
+    place.ok(&["purge", "--lift", &id])?;
+    let said = place.run(&["undo"])?;
+    assert!(!String::from_utf8(said.stderr)?.contains("is a purge"));
+    Ok(())
+}
+
+#[test]
+fn a_dry_run_tells_what_is_purged_already() -> Outcome {
+    let (place, id) = purged_in_the_middle()?;
+    let said = place.ok(&["purge", &id, "--dry-run"])?;
+    assert!(said.contains("(already purged 20"), "{said}");
+    assert!(
+        said.contains("nothing to purge: 1 content is already purged"),
+        "{said}"
+    );
+    assert_eq!(
+        place.json(&["purge", &id, "--dry-run", "--json"])?["known"],
+        1
+    );
+    let dry = place.json(&["purge", "key", "--dry-run", "--json"])?;
+    assert_eq!((&dry["files"], &dry["known"]), (&2.into(), &1.into()));
+    assert_eq!(dry["bytes"], 10, "{dry}");
+    let said = place.ok(&["purge", "key", "--dry-run"])?;
+    assert!(said.contains("2 contents (10 B) would be purged"), "{said}");
+    Ok(())
+}
+
+/// The id of the entry at `path` in the newest commit.
+fn id_at(place: &Place, repo: &str, path: &str) -> Outcome<String> {
+    let listed = place.records(&["-C", repo, "ls", "-r", "--json"])?;
+    let found = listed.iter().find(|record| record["path"] == path);
+    let id = found.and_then(|record| record["id"].as_str());
+    Ok(id.ok_or_else(|| format!("{path}: {listed:?}"))?.to_owned())
+}
+
+/// The file is still in the worktree; its content may not be stored again.
+#[test]
+fn a_purged_file_on_disk_keeps_its_entry_when_it_moves() -> Outcome {
+    let place = four()?;
+    let id = id_at(&place, "film", "key")?;
+    place.ok(&["-C", "film", "purge", "key", "--reason", "leaked"])?;
+    place.ok(&["-C", "film", "mv", "key", "old key"])?;
+    place.ok(&["-C", "film", "commit", "-m", "moved"])?;
+    assert_eq!(id_at(&place, "film", "old key")?, id);
+    assert_eq!(place.ok(&["-C", "film", "ls"])?, "notes\nold key\n");
+    let status = place.json(&["-C", "film", "status", "--json"])?;
+    assert_eq!(status["clean"], true, "{status}");
+    assert!(!secret_is_in(&place, "film/.dmv")?);
+    // Another file with this content is none that moved.
+    fs::copy(
+        place.work().join("film/old key"),
+        place.work().join("film/copy"),
+    )?;
+    let said = place.fails(3, &["-C", "film", "commit", "-m", "copied"])?;
+    assert!(
+        said.contains("copy: it has content that was purged"),
+        "{said}"
+    );
+    place.ok(&["-C", "film", "verify", "--full"])?;
+    Ok(())
+}
+
+/// No checkout could write the file, so only its name can move.
+#[test]
+fn a_purged_file_that_is_not_there_moves_and_moves_back() -> Outcome {
+    let place = four()?;
+    let id = id_at(&place, "film", "key")?;
+    let args = ["purge", "key", "--reason", "leaked", "--everywhere"];
+    place.ok(&[&["-C", "film"][..], &args].concat())?;
+    place.fails(3, &["clone", "nas", "late"])?;
+    let late = |args: &[&str]| place.ok(&[&["-C", "late"], args].concat());
+    fs::create_dir(place.work().join("late/safe"))?;
+    late(&["mv", "key", "safe/key"])?;
+    let status = place.json(&["-C", "late", "status", "--json"])?;
+    assert_eq!(status["clean"], false, "{status}");
+    // As each checkout does, it says that the file cannot be written.
+    place.fails(3, &["-C", "late", "undo"])?;
+    late(&["commit", "-m", "the directory"])?;
+    assert_eq!(id_at(&place, "late", "key")?, id);
+    late(&["mv", "key", "safe/key"])?;
+    // A directory takes it along.
+    late(&["mv", "safe", "vault"])?;
+    late(&["commit", "-m", "moved"])?;
+    assert_eq!(id_at(&place, "late", "vault/key")?, id);
+    assert_eq!(late(&["ls", "-r"])?, "notes\nvault/key\n");
+    // It is an ordinary unwritten file again.
+    let status = place.json(&["-C", "late", "status", "--json"])?;
+    assert_eq!(
+        status["changes"].as_array().map(Vec::len),
+        Some(0),
+        "{status}"
+    );
+    late(&["mv", "vault/key", "key"])?;
+    late(&["commit", "-m", "moved back"])?;
+    assert_eq!(id_at(&place, "late", "key")?, id);
+    let said = place.fails(5, &["-C", "late", "mv", "key", "notes", "-f"])?;
+    assert!(said.contains("'notes' already exists"), "{said}");
+    late(&["verify"])?;
+    late(&["push"])?;
+    Ok(())
+}

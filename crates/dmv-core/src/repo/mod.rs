@@ -36,7 +36,7 @@ pub use base::worktree::{Keep, WorktreeSettings};
 pub use conflict::at::ConflictAt;
 pub use conflict::choice::Choice;
 pub use conflict::settle::MarkersLeft;
-pub use files::blame::{Blame, BlamedLines};
+pub use files::blame::{Blame, BlamedLines, PurgedVersion};
 pub use files::checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
 pub use files::commit::{CommitOptions, CommitReport, Who};
 pub use files::diff::{WorktreeChange, WorktreeSide, chunks_of};

@@ -365,6 +365,20 @@ impl Store {
         Ok(Arc::new(Frame { table, raw }))
     }
 
+    /// Returns the bytes that an object takes in its pack: its share of a frame that is compressed or
+    /// stored as a difference. `None`: it is not stored, as far as this store knows.
+    pub fn stored_len(&self, id: &ObjectId) -> Result<Option<u64>, StoreError> {
+        let Some((pack, place)) = self.locate(id)? else {
+            return Ok(None);
+        };
+        let table = self.frame_table(pack, place.offset)?;
+        let object = table.objects.get(usize::from(place.ordinal));
+        let len = object.map_or(0, |(_, range)| u64::from(range.end - range.start));
+        let (raw, stored) = (table.header.raw_len, table.header.stored_len);
+        // Both factors fit in 32 bits.
+        Ok(Some(len * u64::from(stored) / u64::from(raw.max(1))))
+    }
+
     /// Returns a key that sorts objects by their place: (pack number, offset).
     pub fn order_of(&self, id: &ObjectId) -> Result<Option<(usize, u64)>, StoreError> {
         let Some((pack, place)) = self.locate_or_wait(id)? else {

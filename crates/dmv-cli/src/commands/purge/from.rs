@@ -4,6 +4,7 @@ use super::tell;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_TOO_NEW, Failure};
 use crate::format::text::{bytes, clean, day};
+use crate::patience::free;
 use crate::peers::{Call, remote, session_failure};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
@@ -61,7 +62,7 @@ pub(super) fn run(
         files: files?,
         asked: context.asked()?,
     };
-    let freeing = repo.begin_to_free()?;
+    let freeing = free(context, repo)?;
     let watch = context.watch("removing content");
     let done = freeing.purge(Some(new), &context.job)?;
     drop(watch);

@@ -5,12 +5,13 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{bytes, clean, count, day, rfc3339};
+use crate::partial::purge_words;
 use crate::peers::{Call, remotes, session_failure};
 use crate::supply::some_of;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{KnownPurge, Purgeable, Purged, Repo};
+use dmv_core::repo::{KnownPurge, Purge, Purgeable, Purged, Repo};
 use dmv_net::ops::purges_at;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -20,12 +21,16 @@ use std::io::Write;
 const OUT_OF_REACH: &str = "dmv cannot purge backups, snapshots of file systems, exported files, \
                             clones that never come back, or freed blocks of the disk";
 
-/// Says what a purge would remove.
+/// Says what a purge would remove, and what was purged before.
 pub fn foretell(context: &Context, repo: &Repo, found: &Purgeable) -> Result<(), Failure> {
-    let size: u64 = found.files.values().map(|(_, blob)| blob.size).sum();
+    let known = repo.slice()?.purged;
+    let new = found.files.iter().filter(|(id, _)| !known.contains_key(id));
+    let size: u64 = new.map(|(_, (_, blob))| blob.size).sum();
+    let files = found.files.len() as u64 - found.known;
     if context.globals.json {
         context.ui.json(&Document {
-            files: found.files.len() as u64 - found.known,
+            files,
+            known: found.known,
             bytes: size,
             ..document(repo, found)
         })?;
@@ -34,13 +39,47 @@ pub fn foretell(context: &Context, repo: &Repo, found: &Purgeable) -> Result<(),
     let mut out = context.ui.out();
     for (id, (path, blob)) in &found.files {
         let (size, path) = (bytes(blob.size), escape(path.as_bytes()));
-        writeln!(out, "{id} {size:>10}  {path}")?;
+        let why = known
+            .get(id)
+            .map(|why| format!("  (already {})", purge_words(why)));
+        writeln!(out, "{id} {size:>10}  {path}{}", why.unwrap_or_default())?;
     }
-    let files = count(found.files.len() as u64, "content", "contents");
-    writeln!(out, "{files} ({}) would be purged", bytes(size))?;
+    let already = match found.known {
+        1 => "1 content is already purged".to_owned(),
+        n => format!("{n} contents are already purged"),
+    };
+    match (files, found.known) {
+        (0, _) => writeln!(out, "nothing to purge: {already}")?,
+        (files, known) => {
+            let files = count(files, "content", "contents");
+            writeln!(out, "{files} ({}) would be purged", bytes(size))?;
+            if known > 0 {
+                writeln!(out, "{already}")?;
+            }
+        }
+    }
     drop(out);
-    tell_others(context, repo, found);
+    if files > 0 {
+        tell_others(context, repo, found);
+    }
     Ok(())
+}
+
+/// Says that a content is purged already.
+pub fn already(context: &Context, id: &ObjectId, why: &Purge) -> Result<u8, Failure> {
+    if context.globals.json {
+        context.ui.json(&Document {
+            known: 1,
+            ..Document::default()
+        })?;
+    } else {
+        writeln!(
+            context.ui.out(),
+            "{id}  (already {})\nnothing to purge: 1 content is already purged",
+            purge_words(why)
+        )?;
+    }
+    Ok(EXIT_OK)
 }
 
 /// Says what a purge of listed contents would remove.

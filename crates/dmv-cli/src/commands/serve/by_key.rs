@@ -1,5 +1,6 @@
 //! Serving over QUIC: the process that waits for peers, and what it says meanwhile.
 
+use crate::commands::serve::upkeep::Upkeep;
 use crate::commands::trust::called;
 use crate::config::user_dir;
 use crate::context::{Context, now};
@@ -8,7 +9,7 @@ use crate::failure::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use crate::whose::find_own;
-use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved};
+use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved, RepackReport, RepoError};
 use dmv_core::threads;
 use dmv_net::session::{NetError, Traffic};
 use dmv_net::transport::quic::blocking::serve_repository;
@@ -22,6 +23,14 @@ use std::sync::mpsc::channel;
 /// Unknown keys that are reported. More are turned away in silence.
 const MAX_REPORTED: usize = 100;
 
+/// What the threads beside this one report.
+enum Heard {
+    Served(ServeEvent),
+    Repacked(Result<RepackReport, RepoError>),
+    /// Nobody is served any more.
+    Ended,
+}
+
 /// Serves until the job is cancelled.
 pub fn run(
     context: &Context,
@@ -33,6 +42,7 @@ pub fn run(
     let key = device_key()?;
     let _announcing = if lan { Some(announce_alone()?) } else { None };
     let (say, hear) = channel();
+    let (repacked, ended) = (say.clone(), say.clone());
     let options = ServeOptions {
         listen: listen.unwrap_or_else(|| {
             if lan {
@@ -59,21 +69,49 @@ pub fn run(
         }),
         event: Box::new(move |event| {
             // Nobody listens when serving has failed.
-            let _ = say.send(event);
+            let _ = say.send(Heard::Served(event));
         }),
+    };
+    let upkeep = match context.config()?.seconds_if_set("serve.repack-after")? {
+        Some(quiet) => {
+            let tell = move |done| {
+                let _ = repacked.send(Heard::Repacked(done));
+            };
+            let upkeep = Upkeep::start(place.clone(), quiet, tell);
+            Some(upkeep.map_err(NetError::from)?)
+        }
+        None => None,
     };
     let _interruptible = context.interruptible();
     let job = context.job.clone();
     let own = key.public();
-    let serving = threads::start(move || serve_repository(&key, &place, options, &job))
-        .map_err(NetError::from)?;
+    let serving = threads::start(move || {
+        let served = serve_repository(&key, &place, options, &job);
+        let _ = ended.send(Heard::Ended);
+        served
+    });
+    let serving = serving.map_err(NetError::from)?;
     let mut reported = BTreeSet::new();
-    for event in hear {
+    for heard in hear {
+        let event = match heard {
+            Heard::Served(event) => event,
+            Heard::Repacked(done) => {
+                tell_repacked(context, done)?;
+                continue;
+            }
+            Heard::Ended => break,
+        };
+        if let (Some(upkeep), ServeEvent::Session(_, Ok(served))) = (&upkeep, &event)
+            && served.traffic.objects_received > 0
+        {
+            upkeep.wake();
+        }
         if context.globals.json && !is_told(&event, &reported) {
             tell(context, &own, &event)?;
         }
         report(context, event, &mut reported)?;
     }
+    drop(upkeep);
     let served = serving
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -90,6 +128,38 @@ pub fn run(
         served.sessions, served.turned_away
     ));
     Ok(EXIT_OK)
+}
+
+/// Says what repacking between pushes has done.
+fn tell_repacked(context: &Context, done: Result<RepackReport, RepoError>) -> Result<(), Failure> {
+    let done = match done {
+        Ok(done) => done,
+        Err(e) => {
+            context.ui.warn(format_args!("repacking failed: {e}"));
+            return Ok(());
+        }
+    };
+    let (before, after) = (done.before_bytes, done.after_bytes);
+    if context.globals.json {
+        context.ui.json(&json!({
+            "event": "repacked",
+            "before_bytes": before,
+            "after_bytes": after,
+            "packs_before": done.packs_before,
+            "packs_after": done.packs_after,
+        }))?;
+        return context.ui.finish();
+    }
+    let (packs, now) = (
+        count(done.packs_before, "pack", "packs"),
+        count(done.packs_after, "pack", "packs"),
+    );
+    context.ui.note(format_args!(
+        "repacked: {packs} of {} are now {now} of {}",
+        bytes(before),
+        bytes(after)
+    ));
+    Ok(())
 }
 
 /// Whether a stranger was reported before, or too many were: whoever comes may come often.

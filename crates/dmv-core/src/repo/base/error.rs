@@ -280,6 +280,16 @@ pub enum RepoError {
         /// Why not.
         why: String,
     },
+    /// The last operation is a purge, which cannot be undone.
+    #[error(
+        "the last operation is a purge ({operation}), which cannot be undone; nothing was undone"
+    )]
+    UndoOfPurge {
+        /// The purge.
+        operation: String,
+        /// The operation that the undo would otherwise take back, and its command.
+        before: Option<(String, String)>,
+    },
     /// Undo cannot reach the operation any more: what it named may be freed.
     #[error("operation {operation} is out of reach{}", out_since(at.as_ref()))]
     Expired {

@@ -45,6 +45,16 @@ pub(in crate::repo) fn purged(operation: &Operation) -> bool {
     keys.any(|key| key == LOG_PURGED)
 }
 
+/// The value of [`LOG_PURGED`] begins with this if purged content was allowed again.
+pub(in crate::repo) const LIFTED: &str = "lifted";
+
+/// Returns whether an operation allowed purged content to be stored again.
+pub(in crate::repo) fn lifted(operation: &Operation) -> bool {
+    let values = operation.changes.iter().filter(|c| c.key == LOG_PURGED);
+    let mut values = values.filter_map(|change| change.new.as_deref());
+    values.any(|value| value.starts_with(LIFTED.as_bytes()))
+}
+
 /// Fails with [`RepoError::Expired`] if undo cannot reach an operation any more.
 pub(in crate::repo) fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError> {
     let from = window_from(repo)?;

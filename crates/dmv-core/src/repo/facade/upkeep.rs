@@ -4,6 +4,7 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
+use crate::repo::look::entries::Wanted;
 use crate::repo::{
     Asked, Expirable, ExpireOptions, Freeing, GcOptions, GcReport, Healing, KeepRule, KeepRules,
     KnownPurge, PurgeWhat, Purgeable, RepackOptions, RepackReport, Repo, RepoError, UndoReach,
@@ -77,6 +78,11 @@ impl Repo {
         job: &Job,
     ) -> Result<Expirable, RepoError> {
         upkeep::expire::expirable(&self.handle, rules, options, job)
+    }
+
+    /// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.
+    pub fn stored_under(&self, wanted: Wanted<'_>) -> Result<u64, RepoError> {
+        upkeep::drop::stored_under(&self.handle, wanted)
     }
 
     /// Finds what a purge of a path or content would purge. Changes nothing.

@@ -17,6 +17,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
+use crate::repo::base::slice::Purge;
 use crate::repo::files::rename;
 use crate::repo::look;
 use crate::repo::look::content::read_chunk;
@@ -40,8 +41,18 @@ pub struct BlamedLines {
     pub path: RepoPath,
     /// The first of these lines in that commit, from 0.
     pub at: usize,
-    /// Whether the commit only ends the history that is stored here. Then the lines may be older.
+    /// Whether the commit only ends the history that is stored here, or follows a version whose content
+    /// was purged. Then the lines may be older.
     pub is_boundary: bool,
+}
+
+/// A version of a file that cannot be compared, because its content was purged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgedVersion {
+    /// The path of the file in that version.
+    pub path: RepoPath,
+    /// Who has purged it, when and why.
+    pub purge: Purge,
 }
 
 /// A file with the origin of its lines.
@@ -51,13 +62,16 @@ pub struct Blame {
     pub text: Vec<u8>,
     /// The requested lines, in order.
     pub lines: Vec<BlamedLines>,
+    /// The versions that were asked for lines in vain.
+    pub purged: Vec<PurgedVersion>,
 }
 
 /// Returns the origin of lines of the file at `path` in `commit`: of all, or of those in `range`,
 /// which counts from 0.
 ///
 /// Fails for something that is no text, for a text over the limit of [`MAX_BLAME_BYTES`], and with
-/// [`RepoError::Lacking`] if content is absent, of which the error names all.
+/// [`RepoError::Lacking`] if content is absent, of which the error names all. Earlier versions whose
+/// content was purged pass no lines on.
 pub(in crate::repo) fn blame(
     repo: &Handle,
     commit: ObjectId,
@@ -66,8 +80,9 @@ pub(in crate::repo) fn blame(
     job: &Job,
 ) -> Result<Blame, RepoError> {
     let entry = file_at(repo, &commit, path)?;
+    let mut purged = HashMap::new();
     if slice::is_partial(repo) {
-        check_versions_here(repo, &commit, path, job)?;
+        purged = check_versions_here(repo, (&commit, path, &entry.id), job)?;
     }
     let mut texts = Texts::new(repo);
     let text = texts.read(blob_of(&entry))?;
@@ -90,11 +105,14 @@ pub(in crate::repo) fn blame(
         texts,
         pending: HashMap::new(),
         found: Vec::new(),
+        purged,
+        in_vain: Vec::new(),
     };
     let first = Pending {
         blob: blob_of(&entry),
         // Without a commit of its own, a version answers for itself.
         instead: None,
+        is_cut: false,
         spans: vec![Span {
             line: range.start,
             at: range.start,
@@ -109,6 +127,7 @@ pub(in crate::repo) fn blame(
     Ok(Blame {
         text: text.bytes.clone(),
         lines,
+        purged: search.in_vain,
     })
 }
 
@@ -135,13 +154,15 @@ fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntr
     }
 }
 
-/// Fails with [`RepoError::Lacking`] if content of a version that may be read is absent.
+/// Fails with [`RepoError::Lacking`] if content of a version that may be read is absent. Returns the
+/// earlier versions whose content is absent because it was purged.
 fn check_versions_here(
     repo: &Handle,
-    commit: &ObjectId,
-    path: &RepoPath,
+    (commit, path, newest): (&ObjectId, &RepoPath, &ObjectId),
     job: &Job,
-) -> Result<(), RepoError> {
+) -> Result<HashMap<ObjectId, Purge>, RepoError> {
+    let slice = slice::slice(repo)?;
+    let mut purged = HashMap::new();
     let changed = look::changed::load_for(repo, std::slice::from_ref(path));
     let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
     let (mut known, mut lacks) = (HashSet::new(), Vec::new());
@@ -162,13 +183,18 @@ fn check_versions_here(
             };
             let root = Root::of(entry);
             if known.insert(entry.id) && !lack::has_root(repo, root)? {
+                let purge = slice.purge_of(&entry.id).filter(|_| entry.id != *newest);
+                if let Some(purge) = purge {
+                    purged.insert(entry.id, purge.clone());
+                    continue;
+                }
                 let path = version.path.as_bytes().to_vec();
                 lacks.push(Lack { path, root });
             }
         }
     }
     match lacks.is_empty() {
-        true => Ok(()),
+        true => Ok(purged),
         false => Err(RepoError::Lacking(lacks)),
     }
 }
@@ -201,10 +227,21 @@ struct Pending {
     /// The content of the version.
     blob: Blob,
     /// The version that answers in its place, and where these lines are in it. Set where a commit
-    /// has an open conflict, which is no text: a child that resolved it stands for it.
+    /// has an open conflict, which is no text: a child that resolved it stands for it. Also set where the
+    /// content of a commit was purged.
     instead: Option<At>,
+    /// Whether a version between them cannot be read, so that the lines may be of that one.
+    is_cut: bool,
     /// The lines.
     spans: Vec<Span>,
+}
+
+impl Pending {
+    /// Returns whether the lines of both can be asked for together.
+    fn is_like(&self, other: &Pending) -> bool {
+        let is_same = self.blob == other.blob && self.instead == other.instead;
+        is_same && self.is_cut == other.is_cut
+    }
 }
 
 struct Search<'a> {
@@ -214,6 +251,10 @@ struct Search<'a> {
     /// By commit: the versions in it that have to answer.
     pending: HashMap<ObjectId, Vec<(RepoPath, Pending)>>,
     found: Vec<BlamedLines>,
+    /// The contents that were purged.
+    purged: HashMap<ObjectId, Purge>,
+    /// Those of them that were asked for lines.
+    in_vain: Vec<PurgedVersion>,
 }
 
 impl Search<'_> {
@@ -225,7 +266,7 @@ impl Search<'_> {
         let all = self.pending.entry(commit).or_default();
         let same = all
             .iter_mut()
-            .find(|(at, old)| *at == path && old.blob == new.blob && old.instead == new.instead);
+            .find(|(at, old)| *at == path && old.is_like(&new));
         match same {
             Some((_, old)) => old.spans.extend(new.spans),
             None => all.push((path, new)),
@@ -278,7 +319,8 @@ impl Search<'_> {
             sort(&mut pending.spans);
             self.job.progress.files.fetch_add(1, Ordering::Relaxed);
             self.pass(&at, &parents, &mut pending)?;
-            let is_boundary = parents.is_empty() && !visited.commit.parents.is_empty();
+            let is_end = parents.is_empty() && !visited.commit.parents.is_empty();
+            let is_boundary = is_end || pending.is_cut;
             self.keep(at.clone(), pending, is_boundary);
         }
         Ok(())
@@ -299,6 +341,7 @@ impl Search<'_> {
             let next = Pending {
                 blob: pending.blob,
                 instead: None,
+                is_cut: false,
                 spans: std::mem::take(&mut pending.spans),
             };
             self.add((*parent, version.path.clone()), next);
@@ -313,6 +356,9 @@ impl Search<'_> {
             if pending.spans.is_empty() {
                 return Ok(());
             }
+            if self.purged.contains_key(&entry.id) {
+                continue;
+            }
             let blob = blob_of(entry);
             let new = self.texts.read(pending.blob)?;
             let old = self.texts.read_like(blob, &new)?;
@@ -322,22 +368,31 @@ impl Search<'_> {
             let next = Pending {
                 blob,
                 instead: None,
+                is_cut: false,
                 spans,
             };
             self.add((*parent, version.path.clone()), next);
         }
-        let is_open = |version: &Version| {
-            let entry = version.entry.as_ref();
-            entry.is_some_and(|entry| entry.kind == Kind::Conflict)
-        };
-        if let Some((parent, version)) = parents.iter().find(|(_, version)| is_open(version)) {
-            // An open conflict has the lines of its sides, which are in its parents.
+        let unread = parents.iter().find_map(|(parent, version)| {
+            let entry = version.entry.as_ref()?;
+            let purge = self.purged.get(&entry.id);
+            let is_unread = entry.kind == Kind::Conflict || purge.is_some();
+            is_unread.then(|| (*parent, version.path.clone(), purge.cloned()))
+        });
+        if let Some((parent, path, purge)) = unread.filter(|_| !pending.spans.is_empty()) {
+            // An open conflict has the lines of its sides, which are in its parents. So may a version
+            // that was purged.
             let next = Pending {
                 blob: pending.blob,
                 instead: Some(pending.instead.clone().unwrap_or_else(|| at.clone())),
+                is_cut: pending.is_cut || purge.is_some(),
                 spans: std::mem::take(&mut pending.spans),
             };
-            self.add((*parent, version.path.clone()), next);
+            self.add((parent, path.clone()), next);
+            let version = purge.map(|purge| PurgedVersion { path, purge });
+            if let Some(version) = version.filter(|new| !self.in_vain.contains(new)) {
+                self.in_vain.push(version);
+            }
         }
         Ok(())
     }

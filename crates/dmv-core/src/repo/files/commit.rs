@@ -26,6 +26,7 @@ use crate::repo::conflict::choices::Chosen;
 use crate::repo::conflict::settle::MarkersLeft;
 use crate::repo::conflict::{at, choices, settle};
 use crate::repo::files::marked::{Held, LeftMarked};
+use crate::repo::files::moved_purged::with_moved;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::{
     dropped, marked, open_worktree, private, unfinished, untouched, untracked, unwritten,
@@ -247,7 +248,7 @@ fn commit_once(
     let known = tree.known(repo);
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
     let writer = repo.store.writer()?;
-    let made = read_files(repo, tree, options, (&*known, &mut cache), &writer, job)?;
+    let mut made = read_files(repo, tree, options, (&*known, &mut cache), &writer, job)?;
     let mut report = CommitReport::before(&start);
     report.private = note_private(repo, tree, &made.private)?;
     report.files = made.changed_files;
@@ -259,6 +260,7 @@ fn commit_once(
     let (left_out, still_noted) = tree.untracked.split(options.select);
     report.untracked = left_out;
     let done = without_untracked(repo, tree, done, &report.untracked)?;
+    let done = with_moved(repo, tree, done, (options.select, &mut made))?;
     // The tree that the files show, which the stat cache describes.
     let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
     if has_nothing(&start, options, &made, done.2.as_ref()) {
@@ -519,7 +521,7 @@ fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoE
 }
 
 /// Makes what was stored so far readable. Returns another writer and what is sealed.
-fn readable<'s>(
+pub(in crate::repo) fn readable<'s>(
     repo: &'s Handle,
     writer: StoreWriter<'s>,
     before: Option<FinishedJob>,
@@ -606,7 +608,7 @@ fn without_forms<'s>(
 
 /// What a commit has stored so far: the present writer, what earlier writers have sealed, and the
 /// tree. `None` for the tree means the base's.
-type Made<'s> = (StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>);
+pub(in crate::repo) type Made<'s> = (StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>);
 
 /// Removes the files that are no longer tracked from the tree to commit.
 fn without_untracked<'s>(

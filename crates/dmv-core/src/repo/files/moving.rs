@@ -28,7 +28,7 @@ use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::record::put_record;
 use crate::repo::files::saved::{Overwrite, Overwrites, Overwritten, saved_changes, stat_at};
 use crate::repo::files::seen::Expected;
-use crate::repo::files::{ignored, open_worktree};
+use crate::repo::files::{ignored, moved_purged, open_worktree};
 use crate::repo::look::{content, entries};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Extent;
@@ -121,7 +121,12 @@ pub(in crate::repo) fn move_files(
     switch.make_room(&replaced)?;
     let mut moved = Vec::new();
     for one in moves {
-        match rename(&tree, &one) {
+        let done = match stat_at(&tree, &one.from)? {
+            Some(_) => rename(&tree, &one),
+            // Only a note moves.
+            None => Ok(()),
+        };
+        match done {
             Ok(()) => moved.push(one),
             Err(e) => switch.refused.push(Problem {
                 path: one.from,
@@ -129,6 +134,7 @@ pub(in crate::repo) fn move_files(
             }),
         }
     }
+    moved_purged::move_notes(repo, &tree, &moved)?;
     switch.sync()?;
     Ok(MoveReport {
         moved,
@@ -173,7 +179,7 @@ fn plan(
         if !taken.insert(target.clone()) {
             return Err(refused(target.as_bytes(), PathRefusal::Twice));
         }
-        if check_target(tree, options, (from, &stat), &target)? {
+        if check_target(tree, options, (from, stat.as_ref()), &target)? {
             replaced.push(target.as_bytes().to_vec());
         }
         moves.push(Moved {
@@ -184,8 +190,13 @@ fn plan(
     Ok((moves, replaced))
 }
 
-/// Fails unless the entry at `from` may be moved. Returns its stat.
-fn check_source(repo: &Handle, tree: &Tree, from: &RepoPath) -> Result<FileStat, RepoError> {
+/// Fails unless the entry at `from` may be moved. Returns its stat; `None` if it is a file that could not be
+/// written because its content was purged.
+fn check_source(
+    repo: &Handle,
+    tree: &Tree,
+    from: &RepoPath,
+) -> Result<Option<FileStat>, RepoError> {
     let bytes = from.as_bytes();
     if from.is_root() {
         return Err(refused(b".", PathRefusal::IntoItself));
@@ -195,6 +206,9 @@ fn check_source(repo: &Handle, tree: &Tree, from: &RepoPath) -> Result<FileStat,
         None => None,
     };
     let Some(stat) = stat_at(tree, bytes)? else {
+        if moved_purged::is_only_noted(repo, tree, bytes)? {
+            return Ok(None);
+        }
         let is_outside = tree.subset.extent(bytes) == Extent::None;
         return Err(match known {
             Some(_) if is_outside => RepoError::OutsideSubset(bytes.to_vec()),
@@ -202,8 +216,8 @@ fn check_source(repo: &Handle, tree: &Tree, from: &RepoPath) -> Result<FileStat,
             None => refused(bytes, PathRefusal::Nowhere),
         });
     };
-    check_subset(tree, from, &stat)?;
     let is_dir = stat.kind == FileKind::Dir;
+    check_subset(tree, from, is_dir)?;
     if known.is_none() && ignored::is_ignored(tree, from, is_dir)? {
         return Err(not_tracked(tree, from)?);
     }
@@ -213,13 +227,12 @@ fn check_source(repo: &Handle, tree: &Tree, from: &RepoPath) -> Result<FileStat,
     if let Some(shown) = conflict_at(tree, bytes) {
         return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
     }
-    Ok(stat)
+    Ok(Some(stat))
 }
 
 /// Fails unless the worktree's subset has everything at the path.
-fn check_subset(tree: &Tree, path: &RepoPath, stat: &FileStat) -> Result<(), RepoError> {
+fn check_subset(tree: &Tree, path: &RepoPath, is_dir: bool) -> Result<(), RepoError> {
     let bytes = path.as_bytes();
-    let is_dir = stat.kind == FileKind::Dir;
     match tree.subset.extent(bytes) {
         Extent::All => Ok(()),
         Extent::Part if is_dir => Err(refused(bytes, PathRefusal::Partial)),
@@ -232,11 +245,13 @@ fn check_subset(tree: &Tree, path: &RepoPath, stat: &FileStat) -> Result<(), Rep
 fn check_target(
     tree: &Tree,
     options: &MoveOptions,
-    (from, stat): (&RepoPath, &FileStat),
+    (from, stat): (&RepoPath, Option<&FileStat>),
     to: &RepoPath,
 ) -> Result<bool, RepoError> {
     let bytes = to.as_bytes();
-    let (is_dir, force) = (stat.kind == FileKind::Dir, options.force);
+    let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
+    // Without a file, nothing can take the place of another one.
+    let force = options.force && stat.is_some();
     let is_same = is_other_case(tree, from, to)?;
     if to.starts_with(from) && (is_dir || to == from) {
         return Err(refused(from.as_bytes(), PathRefusal::IntoItself));
@@ -251,11 +266,11 @@ fn check_target(
             return Err(RepoError::BadPath { path, why });
         }
     }
-    check_subset(tree, to, stat)?;
+    check_subset(tree, to, is_dir)?;
     if let Some(shown) = conflict_at(tree, bytes).filter(|_| !is_same) {
         return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
     }
-    if !force && ignored::is_ignored(tree, to, is_dir)? {
+    if !options.force && ignored::is_ignored(tree, to, is_dir)? {
         return Err(refused(bytes, PathRefusal::IgnoredTarget));
     }
     match stat_at(tree, bytes)? {
@@ -389,11 +404,12 @@ pub(in crate::repo) fn moves_of(
 /// Moves entries for an undo. All or none of them: if one cannot be moved, the others go back.
 /// Entries that are at their new paths already stay.
 pub(in crate::repo) fn move_all(
+    repo: &Handle,
     tree: &Tree,
     moves: &[Moved],
     what: &'static str,
 ) -> Result<Vec<Moved>, RepoError> {
-    let mut wanted = Vec::new();
+    let (mut wanted, mut notes) = (Vec::new(), Vec::new());
     for one in moves {
         match (stat_at(tree, &one.from)?, stat_at(tree, &one.to)?) {
             (Some(_), None) => wanted.push(one.clone()),
@@ -402,6 +418,9 @@ pub(in crate::repo) fn move_all(
             (Some(_), Some(_)) => {
                 let paths = vec![one.to.clone()];
                 return Err(RepoError::WouldLose { what, paths });
+            }
+            (None, None) if moved_purged::is_only_noted(repo, tree, &one.from)? => {
+                notes.push(one.clone());
             }
             (None, None) => return Err(refused(&one.from, PathRefusal::Nowhere)),
         }
@@ -415,7 +434,9 @@ pub(in crate::repo) fn move_all(
         }
         done.push(one);
     }
-    Ok(done)
+    notes.extend(done.iter().cloned());
+    moved_purged::move_notes(repo, tree, &notes)?;
+    Ok(notes)
 }
 
 /// Takes moves back after a failure. What cannot be moved stays where it is, and status shows it.

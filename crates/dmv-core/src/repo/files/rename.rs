@@ -7,10 +7,10 @@ use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_PATHS};
-use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, lookup_path};
+use crate::object::{ObjectError, ObjectType};
 use crate::platform::read_exact_at;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
@@ -312,9 +312,11 @@ fn know_by_ends(repo: &Handle, gone: &[Gone], new: &mut [New], job: &Job) -> Res
             continue;
         }
         go_on(job)?;
-        let first = BlobChunks::new(repo.objects(), blob_of(entry)).next();
-        if let Some((_, id, _)) = first.transpose()? {
-            by_start.entry((entry.size, id)).or_default().push(entry);
+        match BlobChunks::new(repo.objects(), blob_of(entry)).next() {
+            Some(Ok((_, id, _))) => by_start.entry((entry.size, id)).or_default().push(entry),
+            // A list that is absent by choice shows no ends.
+            Some(Err(ObjectError::Missing { .. })) | None => {}
+            Some(Err(e)) => return Err(e.into()),
         }
     }
     let wanted: HashSet<u64> = by_start.keys().map(|(size, _)| *size).collect();
@@ -351,8 +353,10 @@ fn first_chunk(repo: &Handle, path: &[u8]) -> Option<(File, ObjectId)> {
 fn ends_alike(repo: &Handle, file: &File, entry: &TreeEntry) -> Result<bool, RepoError> {
     let blob = blob_of(entry);
     let last = BlobChunks::starting_at(repo.objects(), blob, entry.size - 1).next();
-    let Some((offset, id, len)) = last.transpose()? else {
-        return Ok(false);
+    let (offset, id, len) = match last {
+        Some(Ok(last)) => last,
+        Some(Err(ObjectError::Missing { .. })) | None => return Ok(false),
+        Some(Err(e)) => return Err(e.into()),
     };
     let mut end = vec![0; len as usize];
     let read: io::Result<()> = read_exact_at(file, &mut end, offset);

@@ -29,6 +29,9 @@ const UNWRITTEN_FILE: &str = "unwritten";
 
 const FIRST_LINE: &str = "dmv-unwritten 1";
 
+/// The first line of a file with paths that were moved. Earlier versions of dmv ignore such a file.
+const FIRST_LINE_MOVED: &str = "dmv-unwritten 2";
+
 /// The longest file that is read or written, in bytes. A status prints every path in it.
 const MAX_BYTES: usize = 256 << 20;
 
@@ -40,6 +43,9 @@ pub(in crate::repo) struct Unwritten {
     pub want: Option<TreeEntry>,
     /// The entry of the former base, which is there instead.
     pub have: Option<TreeEntry>,
+    /// The path at which the base has `want`, if `mv` has moved the name since. Only for content that
+    /// was purged, so that there is no file to move.
+    pub from: Option<RepoPath>,
 }
 
 impl Unwritten {
@@ -57,6 +63,7 @@ impl Unwritten {
             path,
             want,
             have: former,
+            from: None,
         };
         let is_former = at.is_former(repo, tree, stat)?;
         Ok((is_former && !is_written).then_some(at))
@@ -75,6 +82,43 @@ impl Unwritten {
             (base, want) => base.is_none() && want.is_none(),
         };
         Ok(as_wanted && self.is_former(repo, tree, stat_at(tree, self.path.as_bytes())?)?)
+    }
+
+    /// Returns whether the next commit has the entry here instead of at its former path, which has no
+    /// file either.
+    fn is_moved(&self, repo: &Handle, tree: &Tree) -> Result<bool, RepoError> {
+        let (Some(from), Some(want)) = (&self.from, &self.want) else {
+            return Ok(false);
+        };
+        let base = base_blob(repo, tree, from)?;
+        let is_free =
+            |path: &RepoPath| Ok::<_, RepoError>(stat_at(tree, path.as_bytes())?.is_none());
+        let has_entry = base.is_some_and(|base| same_blob(&base, want));
+        Ok(
+            has_entry
+                && is_free(from)?
+                && self.is_former(repo, tree, None)?
+                && is_free(&self.path)?,
+        )
+    }
+
+    /// Returns the path at which the base has the entry. A commit may have carried out the move since.
+    pub fn path_in_base(&self, repo: &Handle, tree: &Tree) -> Result<RepoPath, RepoError> {
+        let has_moved = base_blob(repo, tree, &self.path)?.is_some();
+        let from = self.from.clone().filter(|_| !has_moved);
+        Ok(from.unwrap_or_else(|| self.path.clone()))
+    }
+
+    /// Returns the same without its move: at the path at which the base has it.
+    pub fn unmoved(self) -> Unwritten {
+        match self.from {
+            Some(path) => Unwritten {
+                path,
+                from: None,
+                ..self
+            },
+            None => self,
+        }
     }
 
     fn is_former(
@@ -97,7 +141,9 @@ impl Unwritten {
         let want = self.want.as_ref().map_or("-".to_owned(), entry_text);
         let have = self.have.as_ref().map_or("-".to_owned(), entry_text);
         let path = encode_hex(self.path.as_bytes());
-        format!("{want} {have} {path}\n")
+        let from = self.from.as_ref();
+        let from = from.map(|from| format!(" {}", encode_hex(from.as_bytes())));
+        format!("{want} {have} {path}{}\n", from.unwrap_or_default())
     }
 
     fn parse(line: &str) -> Option<Unwritten> {
@@ -109,7 +155,16 @@ impl Unwritten {
             text => parse_entry(&path, text).map(Some),
         };
         let (want, have) = (parse(want)?, parse(have)?);
-        let found = Unwritten { path, want, have };
+        let from = match words.next() {
+            Some(from) => Some(RepoPath::parse(&decode_hex(from)?).ok()?),
+            None => None,
+        };
+        let found = Unwritten {
+            path,
+            want,
+            have,
+            from,
+        };
         (found.line().trim_end() == line).then_some(found)
     }
 }
@@ -172,7 +227,9 @@ fn noted_in(file: &Path) -> Vec<Unwritten> {
         return Vec::new();
     };
     let parse = |text: &str| {
-        let rest = text.strip_prefix(FIRST_LINE)?.strip_prefix('\n')?;
+        let mut first = [FIRST_LINE, FIRST_LINE_MOVED].into_iter();
+        let rest = first.find_map(|first| text.strip_prefix(first))?;
+        let rest = rest.strip_prefix('\n')?;
         rest.lines().map(Unwritten::parse).collect::<Option<_>>()
     };
     let text = std::str::from_utf8(&bytes).ok();
@@ -203,7 +260,8 @@ pub(in crate::repo) fn unwritten(repo: &Handle, tree: &Tree) -> Result<Vec<Unwri
         let holds = base_blob(repo, tree, &at.path).and_then(|base| {
             // Paths outside the subset do not matter in this worktree.
             let wanted = tree.subset.includes(at.path.as_bytes(), false);
-            Ok(wanted && at.holds(repo, tree, base.as_ref())?)
+            let holds = at.holds(repo, tree, base.as_ref())?;
+            Ok(wanted && (holds || base.is_none() && at.is_moved(repo, tree)?))
         });
         holds.unwrap_or_else(|e| {
             error.get_or_insert(e);
@@ -238,6 +296,23 @@ pub(in crate::repo) fn purged_paths(
     };
     let found = unwritten(repo, tree)?.into_iter().filter(is_purged);
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
+}
+
+/// Returns the entries that moved although no file could: `(former path, new path, entry)`.
+pub(in crate::repo) fn moved_entries(
+    repo: &Handle,
+    tree: &Tree,
+) -> Result<Vec<(RepoPath, RepoPath, TreeEntry)>, RepoError> {
+    let mut out = Vec::new();
+    for at in unwritten(repo, tree)? {
+        if base_blob(repo, tree, &at.path)?.is_none()
+            && let (Some(from), Some(mut entry)) = (at.from, at.want)
+        {
+            entry.name = last_name(&at.path);
+            out.push((from, at.path, entry));
+        }
+    }
+    Ok(out)
 }
 
 /// Takes paths off the problems of a snapshot: it is known that they stay as they were.
@@ -286,7 +361,11 @@ pub(in crate::repo) fn note_unwritten(repo: &Handle, list: &[Unwritten]) -> Resu
             _ => Ok(()),
         };
     }
-    let mut text = format!("{FIRST_LINE}\n");
+    let first = match list.iter().any(|at| at.from.is_some()) {
+        true => FIRST_LINE_MOVED,
+        false => FIRST_LINE,
+    };
+    let mut text = format!("{first}\n");
     for at in list {
         let line = at.line();
         if text.len() + line.len() > MAX_BYTES {
@@ -324,7 +403,15 @@ mod tests {
         for have in [None, Some(entry(2, Kind::File))] {
             for want in [None, Some(entry(1, Kind::Executable))] {
                 let (path, have) = (path.clone(), have.clone());
-                let at = Unwritten { path, want, have };
+                let at = Unwritten {
+                    path: path.clone(),
+                    want,
+                    have,
+                    from: None,
+                };
+                let from = Some(path);
+                let moved = Unwritten { from, ..at.clone() };
+                assert_eq!(Unwritten::parse(moved.line().trim_end()), Some(moved));
                 let line = at.line();
                 let line = line.trim_end();
                 assert_eq!(Unwritten::parse(line), Some(at));

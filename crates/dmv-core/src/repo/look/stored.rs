@@ -1,9 +1,11 @@
-//! What is stored of a file's content, found by its root.
+//! What is stored of a file's content, found by its root, and what it takes in packs.
 
 use crate::hash::ObjectId;
+use crate::object::list::{Blob, BlobChunks};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::store::{Mark, StoreError};
 
 /// Returns the type of the object stored as the root of a file's content, if it is stored.
 pub(in crate::repo) fn stored_type(
@@ -59,4 +61,33 @@ fn each_below(
         }
     }
     Ok(true)
+}
+
+/// Returns what a chunk takes in its pack. A chunk that is absent, or whose frame is damaged, counts as
+/// nothing.
+pub(in crate::repo) fn stored_len(repo: &Handle, id: &ObjectId) -> Result<u64, RepoError> {
+    match repo.store.stored_len(id) {
+        Err(StoreError::DamagedFile { .. }) => Ok(0),
+        found => Ok(found?.unwrap_or(0)),
+    }
+}
+
+/// Returns what the contents of files take in packs. Each chunk counts once.
+pub(in crate::repo) fn stored_bytes(
+    repo: &Handle,
+    blobs: impl IntoIterator<Item = Blob>,
+) -> Result<u64, RepoError> {
+    let mut seen = repo.store().marks();
+    let mut bytes = 0;
+    for blob in blobs {
+        for chunk in BlobChunks::new(repo.objects(), blob) {
+            match chunk {
+                Ok((_, id, _)) if seen.mark(&id)? == Mark::New => bytes += stored_len(repo, &id)?,
+                Ok(_) => {}
+                Err(ObjectError::Missing { .. }) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+    Ok(bytes)
 }

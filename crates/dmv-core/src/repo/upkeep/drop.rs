@@ -22,7 +22,7 @@ use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack, sweep_leftov
 use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Wanted;
-use crate::repo::look::stored::{has_chunks, stored_type};
+use crate::repo::look::stored::{has_chunks, stored_bytes, stored_len, stored_type};
 use crate::repo::upkeep::roots;
 use crate::store::{Mark, Marks, PackId, PackKind, PackRow, StoreError};
 use std::cmp::Reverse;
@@ -41,6 +41,8 @@ const WORTH_REWRITING: u64 = 4;
 pub struct Droppable {
     /// The selected files with stored content. The same content may appear more than once.
     pub files: Vec<(RepoPath, Blob)>,
+    /// What their content takes in packs. Content that appears more than once counts once.
+    pub stored_bytes: u64,
     /// The number of selected files whose content is absent.
     pub absent: u64,
     /// Content that was given up earlier and is still stored, or stored again, completely or in
@@ -53,9 +55,10 @@ pub struct Droppable {
 pub struct Freed {
     /// The bytes of removed packs, less the bytes that were stored again for that.
     pub freed_bytes: u64,
-    /// The bytes of content that nothing needs any more but that shares packs with needed content.
+    /// What content takes in packs that nothing needs any more, but that shares packs with needed
+    /// content.
     pub waiting_bytes: u64,
-    /// The bytes of content that other files need as well.
+    /// What content takes in packs that other files need as well.
     pub shared_bytes: u64,
     /// Why a pack was not freed although it was worth it.
     pub why_not_freed: Option<String>,
@@ -104,6 +107,16 @@ pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoE
     })
 }
 
+/// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.
+pub(in crate::repo) fn stored_under(repo: &Handle, wanted: Wanted<'_>) -> Result<u64, RepoError> {
+    let mut blobs = BTreeMap::new();
+    dropped::each_file(repo, wanted, &mut |_, blob| {
+        blobs.insert(blob.id, blob);
+        Ok(())
+    })?;
+    stored_bytes(repo, blobs.into_values())
+}
+
 impl Freeing<'_> {
     /// Returns which of the `wanted` files can be given up, and which were given up earlier.
     pub fn droppable(&self, wanted: &[Wanted<'_>]) -> Result<Droppable, RepoError> {
@@ -117,6 +130,8 @@ impl Freeing<'_> {
                 Ok(())
             })?;
         }
+        let blobs = out.files.iter().map(|(_, blob)| *blob);
+        out.stored_bytes = stored_bytes(self.repo, blobs)?;
         let chosen: BTreeSet<ObjectId> = out.files.iter().map(|(_, blob)| blob.id).collect();
         for id in slice::slice(self.repo)?.dropped {
             if !chosen.contains(&id)
@@ -262,8 +277,10 @@ impl Freeing<'_> {
     ) -> Result<u64, RepoError> {
         let mut bytes = 0;
         let mut marks = self.repo.store().marks();
-        each_chunk(self.repo, roots, &mut |id, len| {
-            bytes += if marks.mark(id)? == Mark::New { len } else { 0 };
+        each_chunk(self.repo, roots, &mut |id, _| {
+            if marks.mark(id)? == Mark::New {
+                bytes += stored_len(self.repo, id)?;
+            }
             Ok(())
         })?;
         Ok(bytes)
@@ -289,10 +306,11 @@ impl Freeing<'_> {
         let mut plan = Plan::new(given_up, needed);
         let kept = plan.kept()?;
         let mut counted = plan.given_up.blank();
-        each_chunk(repo, roots, &mut |id, len| {
+        each_chunk(repo, roots, &mut |id, _| {
             if counted.mark(id)? != Mark::New {
                 return Ok(());
             }
+            let len = stored_len(repo, id)?;
             if plan.needed.has(id)? {
                 plan.shared_bytes += len;
             } else {
@@ -495,7 +513,7 @@ pub(super) struct Plan {
     pub(super) rewrite: Vec<PackRow>,
     /// Why a pack stays although it could go.
     pub(super) why_not: Option<String>,
-    /// The bytes of chunks that nothing needs any more, by pack.
+    /// What chunks take in packs that nothing needs any more, by pack.
     pub(super) chunks: HashMap<PackId, u64>,
     pub(super) shared_bytes: u64,
     /// The chunks of files that are given up.

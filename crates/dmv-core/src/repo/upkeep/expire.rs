@@ -24,7 +24,7 @@ use crate::repo::base::slice::{Expiry, RepoSlice};
 use crate::repo::base::{slice, worktree};
 use crate::repo::look::entries::{blob_of, read_commit};
 use crate::repo::look::history::complete_commits;
-use crate::repo::look::stored::{has_chunks, is_complete, stored_type};
+use crate::repo::look::stored::{has_chunks, is_complete, stored_bytes, stored_type};
 use crate::repo::upkeep::drop::{Freed, Freeing, TRIES};
 use crate::repo::upkeep::roots;
 use crate::repo::upkeep::rules::{KeepRule, KeepRules};
@@ -53,6 +53,8 @@ pub struct Expirable {
     pub paths: Vec<ExpiredPath>,
     /// Their content. Each content once.
     pub files: Vec<ExpiredFile>,
+    /// What their content takes in packs. Each chunk counts once.
+    pub stored_bytes: u64,
     /// Content that expired earlier and is still stored, or stored again, completely or in part.
     pub earlier: Vec<(ObjectType, ObjectId)>,
     /// Content that had expired, is stored, and is to stay now.
@@ -119,8 +121,12 @@ pub(in crate::repo) fn expirable(
         ..Expirable::default()
     };
     sort_out(repo, &history, given_up, options, &slice, &mut out)?;
+    out.stored_bytes = stored_bytes(repo, out.files.iter().map(|file| file.blob))?;
     Ok(out)
 }
+
+/// Follows the pattern where other rules gave a content up, too: for other paths with the same content.
+const AND_OTHERS: &str = " and others";
 
 /// A content that all of its paths give up.
 struct GivenUp {
@@ -144,7 +150,7 @@ fn sort_out(
     let mut room = options.max_bytes.unwrap_or(u64::MAX);
     let mut places = MAX_SLICE_DROPPED - slice.expired.len();
     let mut by_path: BTreeMap<u32, ExpiredPath> = BTreeMap::new();
-    let mut why: HashMap<usize, Arc<Expiry>> = HashMap::new();
+    let mut why: HashMap<(usize, bool), Arc<Expiry>> = HashMap::new();
     let mut known = HashSet::new();
     for file in given_up {
         let (paths, blob) = (file.paths, history.contents[file.content as usize].blob);
@@ -172,12 +178,16 @@ fn sort_out(
             at.bytes += if nth == 0 { blob.size } else { 0 };
         }
         let first = &history.paths[paths[0] as usize];
-        let expiry = why.entry(first.line).or_insert_with(|| {
+        // One path's rule alone would be wrong for the others.
+        let mut lines = paths.iter().map(|path| history.paths[*path as usize].line);
+        let is_of_several = lines.any(|line| line != first.line);
+        let expiry = why.entry((first.line, is_of_several)).or_insert_with(|| {
             let line = &history.keep.lines[first.line];
+            let others = if is_of_several { AND_OTHERS } else { "" };
             Arc::new(Expiry {
                 at: options.now,
                 rule: line.rule.to_string(),
-                pattern: clipped(&line.pattern),
+                pattern: format!("{}{others}", clipped(&line.pattern)),
             })
         });
         out.files.push(ExpiredFile {

@@ -23,6 +23,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_PURGED;
 use crate::repo::base::publish::{Asked, change, publish};
 use crate::repo::base::slice::{Purge, RepoSlice, Told};
+use crate::repo::base::window::LIFTED;
 use crate::repo::base::{refused, slice};
 use crate::repo::look::stored::{has_chunks, is_complete, stored_type};
 use crate::repo::upkeep::drop::{Freed, Freeing, Plan, each_chunk};
@@ -194,7 +195,7 @@ pub(in crate::repo) fn lift(
     })?;
     refused::refresh(repo);
     let count = lifted.len() as u64;
-    let value = Some(format!("lifted {count}").into_bytes());
+    let value = Some(format!("{LIFTED} {count}").into_bytes());
     let changes = vec![change(&repo.refs, LOG_PURGED.to_owned(), value)?];
     publish(repo, asked, None, changes, Effect::Kept)?;
     Ok(count)

@@ -13,7 +13,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::upkeep::verify::history::Walk;
 use crate::store::{PackId, PackReport, StoreError, verify_pack};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 /// How often a check looks again because another command has replaced packs meanwhile.
@@ -118,6 +118,9 @@ pub(in crate::repo) fn check(
     report.damaged.extend(named(&walk.damaged));
     report.missing = named(&walk.missing);
     report.absent = walk.absent();
+    // A pack that is gone is met by its tables and by its frames.
+    let mut known = HashSet::new();
+    report.files.retain(|file| known.insert(file.clone()));
     report.damaged.sort_by_key(|d| d.id);
     report.damaged.dedup_by_key(|d| d.id);
     Ok((report, walk))

@@ -208,7 +208,7 @@ fn undo_moves(
     }
     let tree = open_worktree::open(repo, &options.settings)?;
     if back {
-        let moved = moving::move_all(&tree, &moves, options.named())?;
+        let moved = moving::move_all(repo, &tree, &moves, options.named())?;
         let (made, done) = undo_files(repo, undone, changes, options, job)
             .inspect_err(|_| moving::move_back(&tree, &moved))?;
         return Ok((made, done, moved));
@@ -216,7 +216,7 @@ fn undo_moves(
     let (made, mut done) = undo_files(repo, undone, changes, options, job)?;
     let mut moved = Vec::new();
     for one in moves {
-        match moving::move_all(&tree, std::slice::from_ref(&one), options.named()) {
+        match moving::move_all(repo, &tree, std::slice::from_ref(&one), options.named()) {
             Ok(more) => moved.extend(more),
             Err(e) => done.refused.push(Problem {
                 path: one.from,
@@ -421,8 +421,16 @@ fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
 /// Returns the last operation that was made in this worktree and is in force. Skips undos, and
 /// operations that changed only remote branches; the latter are added to `passed_over`.
 fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
-    let mut found = None;
+    let (mut found, mut purge, mut is_newest) = (None, None, true);
     each_own_operation(repo, &mut |operation, is_undone| {
+        // Whoever has just purged may mean the purge. Behind an undo of another operation, none is meant.
+        let is_purge = window::purged(&operation) && !window::lifted(&operation);
+        let is_meant = is_newest && is_purge;
+        is_newest &= is_about_remotes(&operation);
+        if is_meant {
+            purge = Some(operation);
+            return Ok(ControlFlow::Continue(()));
+        }
         if operation.undoes != 0 || is_undone || window::gave_up(&operation) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -433,9 +441,17 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
         found = Some(operation);
         Ok(ControlFlow::Break(()))
     })?;
-    match found {
-        Some(found) if !made_repository(repo, &found)? => Ok(found),
-        _ => Err(RepoError::NothingToUndo),
+    let found = match found {
+        Some(found) if !made_repository(repo, &found)? => Some(found),
+        _ => None,
+    };
+    match (found, purge) {
+        (found, Some(purge)) => Err(RepoError::UndoOfPurge {
+            operation: short(&purge),
+            before: found.map(|before| (short(&before), before.command)),
+        }),
+        (Some(found), None) => Ok(found),
+        (None, None) => Err(RepoError::NothingToUndo),
     }
 }
 

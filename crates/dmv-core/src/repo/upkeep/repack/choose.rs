@@ -7,8 +7,9 @@
 //! 2. Then each pack has at least twice as many bytes as all smaller ones together. If one has fewer,
 //!    it is joined with all smaller ones. So the number of packs grows with the logarithm of their
 //!    bytes, and each byte is copied about as often.
-//! 3. A data pack of some size that repack did not write is replaced by itself, so that its content
-//!    gets bases.
+//! 3. A data pack of some size that repack did not write is replaced, so that its content gets bases: together
+//!    with smaller packs, and with larger ones of up to a few times its size, which may have earlier versions
+//!    of its content.
 //! 4. A pack of half the size of a full one or more is not joined with others, unless it is loose. No set is larger
 //!    than a full pack.
 
@@ -27,6 +28,8 @@ const LARGE_BYTES: u64 = PACK_FULL_BYTES / 2;
 const MOST_PACKS: usize = 256;
 /// Length in bytes from which a data pack is worth a search for bases.
 const WORTH_BASES_BYTES: u64 = 1 << 20;
+/// A pack whose content has no bases yet is compared with packs of up to this many times its size.
+const COMPARED: u64 = 8;
 /// About the bytes of the index of a small segment, and of its frame's head.
 const OVERHEAD_BYTES: u64 = 139;
 
@@ -107,7 +110,7 @@ pub(super) fn choose(packs: &[Candidate]) -> Option<Set> {
             let (packs, is_worth_alone) = match (uneven(&packs), new) {
                 _ if !loose.is_empty() => (loose, true),
                 (uneven, _) if !uneven.is_empty() => (uneven, false),
-                (_, new) => (new.map(|pack| pack.row).into_iter().collect(), true),
+                (_, new) => (new.map_or(Vec::new(), |new| compared(&packs, new)), true),
             };
             let set = Set {
                 kind,
@@ -131,6 +134,19 @@ fn uneven(packs: &[&Candidate]) -> Vec<PackRow> {
         smaller_bytes += row.len;
     }
     up_to_full(small[..end].iter().copied())
+}
+
+/// Returns a pack whose content has no bases, and those that it is compared with.
+fn compared(packs: &[&Candidate], new: &Candidate) -> Vec<PackRow> {
+    let most = new.row.len.saturating_mul(COMPARED).min(LARGE_BYTES);
+    let others = packs.iter().map(|pack| pack.row);
+    let others = others.filter(|row| row.id != new.row.id && row.len < most);
+    let mut all = match new.row.len < LARGE_BYTES {
+        true => up_to_full(std::iter::once(new.row).chain(others)),
+        false => vec![new.row],
+    };
+    all.sort_by_key(|row| (row.len, row.id));
+    all
 }
 
 /// Returns the first of some packs, as far as one pack can replace them.
@@ -268,6 +284,43 @@ mod tests {
         let mut meta = large;
         meta.row.kind = PackKind::Meta;
         assert_eq!(choose(&[meta]), None);
+    }
+
+    #[test]
+    fn a_data_pack_without_bases_is_compared_with_packs_of_a_few_times_its_size() {
+        let mib = 1 << 20;
+        let set = |new: u64, old: u64| chosen(&[pack(1, new * mib), based(2, old * mib)]);
+        assert_eq!(set(85, 200), [1, 2]);
+        assert_eq!(set(25, 199), [1, 2]);
+        assert_eq!(set(25, 200), [1]);
+        // Smaller ones are compared, too.
+        assert_eq!(
+            chosen(&[based(2, 10 * mib), pack(1, 85 * mib), based(3, 200 * mib)]),
+            [2, 1, 3]
+        );
+        // The new one is always among them.
+        let mut packs: Vec<Candidate> = (2..9).map(|n| based(n, LARGE_BYTES - 1)).collect();
+        packs.push(pack(1, LARGE_BYTES / 2));
+        assert!(chosen(&packs).contains(&1));
+        assert_eq!(
+            chosen(&[pack(1, LARGE_BYTES), based(2, LARGE_BYTES - 1)]),
+            [1]
+        );
+        // Versions that come one after the other cost a bounded number of copies of each byte.
+        let (mut packs, mut copied, mut all) = (vec![based(0, 1_000 * mib)], 0, 0);
+        for n in 1..200 {
+            packs.push(pack(n, 150 * mib));
+            all += 150 * mib;
+            while let Some(set) = choose(&packs) {
+                let (go, stay): (Vec<_>, Vec<_>) = packs
+                    .into_iter()
+                    .partition(|pack| set.packs.iter().any(|row| row.id == pack.row.id));
+                packs = stay;
+                packs.push(Candidate::joined(&go));
+                copied += set.packs.iter().map(|row| row.len).sum::<u64>();
+            }
+        }
+        assert!(copied < 10 * all, "{copied} of {all}");
     }
 
     #[test]

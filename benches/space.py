@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Measures how space comes back, beside restic and Git. DIR is made, and removed at the end.
+
+  benches/space.py DMV DIR versions V1 V2 ...   versions of a directory, one in place of the other: sizes, repack,
+                                                export before and after it
+  benches/space.py DMV DIR saves XCF...         the same with versions of one file (benches/xcf-saves.scm makes some)
+  benches/space.py DMV DIR small FILES          gc: every second of FILES files of 200 bytes is garbage
+  benches/space.py DMV DIR large MIB            gc: every second file of 4 MiB is garbage
+  benches/space.py DMV DIR beside FILES         commit, status and log while gc and repack run in turn
+  benches/space.py DMV DIR commits LONG_HISTORY N   repack of N single commits, made by the example `long_history`
+
+Prints Markdown rows: seconds by the clock, seconds of CPU time, peak memory, bytes. Leaves out tools that are not
+installed.
+"""
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+dmv, top, what, rest = os.path.realpath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3], sys.argv[4:]
+env = dict(os.environ, HOME=top, XDG_CONFIG_HOME=top, XDG_CACHE_HOME=top + '/cache', GIT_CONFIG_GLOBAL='/dev/null',
+           DMV_USER_NAME='a', DMV_USER_EMAIL='a@x', RESTIC_PASSWORD='x', GIT_AUTHOR_NAME='a', GIT_AUTHOR_EMAIL='a@x',
+           GIT_COMMITTER_NAME='a', GIT_COMMITTER_EMAIL='a@x')
+MIB = 1 << 20
+
+
+def run(command, cwd=None, out=os.devnull):
+    """Returns seconds by the clock, seconds of CPU time, and peak memory in MiB."""
+    start = time.time()
+    with open(out, 'w') as output:
+        child = subprocess.Popen(command, cwd=cwd, env=env, stdout=output)
+    _, status, used = os.wait4(child.pid, 0)
+    if code := os.waitstatus_to_exitcode(status):
+        sys.exit(f'{command}: exit code {code}')
+    return time.time() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def row(tool, work, figures, note=''):
+    wall, cpu, peak = figures
+    print(f'| {tool} | {work} | {wall:.2f} | {cpu:.2f} | {peak:.0f} | {note} |', flush=True)
+
+
+def size(path):
+    """Returns the bytes of all files below a directory. Files with several names count once."""
+    seen = set()
+    for root, _, names in os.walk(path):
+        for name in names:
+            stat = os.lstat(os.path.join(root, name))
+            seen.add((stat.st_ino, stat.st_size))
+    return sum(bytes for _, bytes in seen)
+
+
+def mb(bytes):
+    return f'{bytes / 1e6:.1f} MB'
+
+
+def has(tool):
+    return shutil.which(tool) is not None
+
+
+def clear(work):
+    """Removes the files of a worktree."""
+    for name in os.listdir(work):
+        if name not in ('.dmv', '.git'):
+            path = os.path.join(work, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
+def put(version, work):
+    clear(work)
+    if os.path.isfile(version):
+        shutil.copyfile(version, work + '/scene' + os.path.splitext(version)[1])
+    else:
+        subprocess.run(['cp', '-r', version + '/.', work], check=True)
+
+
+def versions(list_of):
+    work, copy = top + '/dmv', top + '/copy'
+    run([dmv, 'init', work])
+    run([dmv, 'init', copy])
+    sizes, repacked = [], []
+    for n, version in enumerate(list_of):
+        put(version, work)
+        figures = run([dmv, '-C', work, 'commit', '-q', '-m', f'v{n}'])
+        sizes.append(size(work + '/.dmv'))
+        # Another repository, repacked after each version: what a version adds.
+        put(version, copy)
+        run([dmv, '-C', copy, 'commit', '-q', '-m', f'v{n}'])
+        run([dmv, '-C', copy, 'repack'])
+        repacked.append(size(copy + '/.dmv'))
+    row('dmv', 'the last commit', figures, ', '.join(map(mb, sizes)))
+    shutil.rmtree(copy)
+    steps = [repacked[0]] + [b - a for a, b in zip(repacked, repacked[1:])]
+    print('repacked after each version, dmv grew by ' + ', '.join(map(mb, steps)), flush=True)
+    before = exports(work, len(list_of))
+    row('dmv', 'repack', run([dmv, '-C', work, 'repack']), mb(size(work + '/.dmv')))
+    for (name, old), (_, new) in zip(before, exports(work, len(list_of))):
+        print(f'| dmv | export {name} | before {old[0]:.2f} s, {old[1]:.2f} CPU | after {new[0]:.2f} s, {new[1]:.2f} CPU '
+              f'| speed {old[0] / new[0]:.2f}x, by CPU {old[1] / new[1]:.2f}x |', flush=True)
+    clear(work)
+    shutil.rmtree(work)
+    if has('restic'):
+        repo, source = top + '/restic', top + '/source'
+        os.makedirs(source)
+        run(['restic', '-q', 'init', '-r', repo])
+        sizes = []
+        for version in list_of:
+            put(version, source)
+            figures = run(['restic', '-q', 'backup', '-r', repo, '.'], cwd=source)
+            sizes.append(size(repo))
+        row('restic', 'the last backup', figures, ', '.join(map(mb, sizes)))
+        shutil.rmtree(repo)
+        shutil.rmtree(source)
+    if has('git'):
+        work = top + '/git'
+        run(['git', 'init', '-q', work])
+        for n, version in enumerate(list_of):
+            put(version, work)
+            run(['git', '-C', work, 'add', '-A'])
+            run(['git', '-C', work, 'commit', '-q', '-m', f'v{n}'])
+        loose = size(work + '/.git')
+        row('git', 'repack -adf', run(['git', '-C', work, 'repack', '-q', '-adf']), f'{mb(loose)} -> {mb(size(work + "/.git"))}')
+        shutil.rmtree(work)
+
+
+def exports(work, count, runs=3):
+    """Returns the median times of exports of the newest, a middle and the oldest version."""
+    out = []
+    for back in sorted({0, (count - 1) // 2, count - 1}):
+        times = []
+        for _ in range(runs):
+            times.append(run([dmv, '-C', work, 'export', f'@~{back}', '--to', top + '/out']))
+            shutil.rmtree(top + '/out')
+        out.append((f'@~{back}', sorted(times)[len(times) // 2]))
+    return out
+
+
+def fill(work, kind, count):
+    random.seed(5)
+    for n in range(count):
+        dir, bytes = (f'{work}/d{n // 1000:04}', 200) if kind == 'small' else (f'{work}/d{n // 100:03}', 4 * MIB)
+        os.makedirs(dir, exist_ok=True)
+        with open(f'{dir}/f{n % 1000:03}', 'wb') as file:
+            file.write(random.randbytes(bytes))
+
+
+def halve(work):
+    for root, dirs, names in os.walk(work):
+        dirs[:] = [d for d in dirs if d not in ('.dmv', '.git')]
+        for name in sorted(names)[1::2]:
+            os.remove(os.path.join(root, name))
+
+
+def gc(kind, number):
+    count = number if kind == 'small' else number // 4
+    source = top + '/source'
+    os.makedirs(source)
+    fill(source, kind, count)
+    run([dmv, 'init', source])
+    row('dmv', 'first commit', run([dmv, '-C', source, 'commit', '-q', '-m', 'all']))
+    tools = [tool for tool in ('restic', 'git') if has(tool)]
+    restic = ['restic', '-q', '-r', top + '/restic', '--exclude', '.dmv', '--exclude', '.git']
+    git = ['git', '-C', source, '-c', 'core.compression=0', '-c', 'gc.auto=0']
+    if 'restic' in tools:
+        run(['restic', '-q', 'init', '-r', top + '/restic'])
+        row('restic', 'first backup', run(restic[:4] + ['backup'] + restic[4:] + ['.'], cwd=source))
+    if 'git' in tools:
+        run(['git', 'init', '-q', source])
+        open(source + '/.git/info/exclude', 'w').write('.dmv\n')
+        first = run(git + ['add', '-A'])
+        run(git + ['commit', '-q', '-m', 'all'])
+        row('git', 'first add', first)
+    halve(source)
+    run([dmv, '-C', source, 'commit', '-q', '--amend', '-m', 'half'])
+    run([dmv, '-C', source, 'op', 'expire', '--older', '0s'])
+    before = size(source + '/.dmv')
+    figures = run([dmv, '-C', source, 'gc', '--grace', '0', '--json'], out=top + '/report')
+    freed_row('dmv', 'gc --grace 0', figures, before, size(source + '/.dmv'), count, kind)
+    print(open(top + '/report').read(), end='')
+    figures = run([dmv, '-C', source, 'gc', '--grace', '0'])
+    row('dmv', 'gc again', figures, mb(size(source + '/.dmv')))
+    row('dmv', 'verify', run([dmv, '-C', source, 'verify']))
+    if 'restic' in tools:
+        run(restic[:4] + ['backup'] + restic[4:] + ['.'], cwd=source)
+        run(['restic', '-q', '-r', top + '/restic', 'forget', '--keep-last', '1'])
+        before = size(top + '/restic')
+        for unused in ((), ('--max-unused', '0')):
+            figures = run(['restic', '-q', '-r', top + '/restic', 'prune', *unused])
+            freed_row('restic', ' '.join(('prune',) + unused), figures, before, size(top + '/restic'), count, kind)
+    if 'git' in tools:
+        run(git + ['add', '-A'])
+        run(git + ['commit', '-q', '--amend', '-m', 'half'])
+        run(git + ['reflog', 'expire', '--expire=now', '--all'])
+        before = size(source + '/.git')
+        figures = run(git + ['gc', '-q', '--prune=now'])
+        freed_row('git', 'gc --prune=now', figures, before, size(source + '/.git'), count, kind)
+
+
+def freed_row(tool, work, figures, before, after, count, kind):
+    garbage = count // 2 * (200 if kind == 'small' else 4 * MIB)
+    freed = before - after
+    row(tool, work, figures, f'{mb(before)} -> {mb(after)}, {100 * freed / garbage:.0f} % of the garbage\'s content')
+
+
+def beside(files, samples=60):
+    work = top + '/dmv'
+    os.makedirs(work)
+    fill(work, 'small', files)
+    run([dmv, 'init', work])
+    run([dmv, '-C', work, 'commit', '-q', '-m', 'all'])
+    works = {
+        'commit': lambda n: (open(f'{work}/d0000/f000', 'w').write(f'{n} {time.time()}'),
+                             run([dmv, '-C', work, 'commit', '-q', '-m', 'c', 'd0000/f000'])[0])[1],
+        'status': lambda n: run([dmv, '-C', work, 'status'])[0],
+        'log -n 20': lambda n: run([dmv, '-C', work, 'log', '-n', '20'])[0],
+    }
+    def measure():
+        out = {name: [] for name in works}
+        for n in range(samples):
+            for name, step in works.items():
+                out[name].append(step(n))
+        return out
+    measure()
+    idle = measure()
+    script = (f'while [ ! -e {top}/stop ]; do '
+              f'{dmv} -C {work} op expire --older 0s; {dmv} -C {work} gc --grace 0; {dmv} -C {work} repack; '
+              f'echo >> {top}/rounds; done')
+    # What nothing needs, so that gc has something to move in each round.
+    busy = subprocess.Popen(['sh', '-c', script], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with_gc = measure()
+    open(top + '/stop', 'w')
+    busy.wait()
+    rounds = len(open(top + '/rounds').readlines())
+    for name in works:
+        a, b = sorted(idle[name]), sorted(with_gc[name])
+        p99 = lambda list: list[min(len(list) - 1, int(len(list) * 0.99))]
+        print(f'| {name} | {1000 * statistics.median(a):.1f} ms, p99 {1000 * p99(a):.1f} '
+              f'| {1000 * statistics.median(b):.1f} ms, p99 {1000 * p99(b):.1f} '
+              f'| {statistics.median(b) / statistics.median(a):.2f}x, p99 {p99(b) / p99(a):.2f}x |', flush=True)
+    print(f'{rounds} rounds of op expire, gc and repack meanwhile')
+
+
+def commits(history, count):
+    work, git = top + '/dmv', top + '/git'
+    os.makedirs(git)
+    run(['git', 'init', '-q', '-b', 'main', '--bare', git])
+    start = time.time()
+    made = subprocess.Popen([history, work, str(count), 'single'], stdout=subprocess.PIPE, env=env)
+    # Loose objects, as single commits leave them.
+    imported = subprocess.Popen(['git', '-C', git, '-c', 'fastimport.unpackLimit=100000000', 'fast-import', '--quiet'],
+                                stdin=made.stdout, env=env)
+    assert made.wait() == 0 and imported.wait() == 0
+    print(f'made in {time.time() - start:.0f} s: dmv {mb(size(work))}, git {mb(size(git))}')
+    row('dmv', 'repack', run([dmv, '-C', work, 'repack']), mb(size(work)))
+    row('git', 'repack -ad', run(['git', '-C', git, 'repack', '-q', '-ad']), mb(size(git)))
+    run(['git', '-C', git, 'prune-packed', '-q'])
+    run(['git', '-C', git, 'commit-graph', 'write', '--reachable'])
+    for name in ('log -- d07/f3', 'log'):
+        for tool, command in (('dmv', [dmv, '-C', work]), ('git', ['git', '-C', git])):
+            full = command + name.split()
+            if tool == 'git' and '--' in full:
+                full.insert(full.index('--'), 'main')
+            times = sorted(run(full) for _ in range(7))
+            row(tool, name, times[3])
+
+
+os.makedirs(top)
+try:
+    if what in ('versions', 'saves'):
+        versions([os.path.realpath(path) for path in rest])
+    elif what in ('small', 'large'):
+        gc(what, int(rest[0]))
+    elif what == 'beside':
+        beside(int(rest[0]))
+    elif what == 'commits':
+        commits(os.path.realpath(rest[0]), int(rest[1]))
+    else:
+        sys.exit(__doc__)
+finally:
+    shutil.rmtree(top, ignore_errors=True)

@@ -1,0 +1,45 @@
+//! Waiting for another command that frees space, as writers wait for each other.
+
+use crate::context::Context;
+use dmv_core::locks::{PATIENCE, STOPPED_PATIENCE};
+use dmv_core::repo::{Freeing, Repo, RepoError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Begins to free space, when nobody else does.
+pub fn free<'r>(context: &Context, repo: &'r Repo) -> Result<Freeing<'r>, RepoError> {
+    let _watch = context.watch("waiting for another command");
+    patiently(context, || repo.begin_to_free())
+}
+
+/// Begins `work`, again and again while another command frees space or relies on what is stored: for the
+/// usual time, and less if the other one is stopped. Ctrl-C ends the wait.
+///
+/// `work` must refuse before it does anything.
+pub fn patiently<T>(
+    context: &Context,
+    mut work: impl FnMut() -> Result<T, RepoError>,
+) -> Result<T, RepoError> {
+    let begin = Instant::now();
+    loop {
+        let holder = match work() {
+            Err(RepoError::Freeing(holder)) => holder,
+            done => return done,
+        };
+        let is_stopped = holder.as_ref().is_some_and(|holder| holder.is_stopped);
+        let patience = match is_stopped {
+            true => STOPPED_PATIENCE,
+            false => PATIENCE,
+        };
+        if context.job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        if begin.elapsed() >= patience {
+            return Err(RepoError::Freeing(holder));
+        }
+        sleep(PAUSE);
+    }
+}
