@@ -22,6 +22,8 @@ pub(crate) const TRAILER_MAGIC: &[u8; 4] = b"DMVt";
 const PACK_VERSION: u16 = 1;
 /// Greatest length of an index payload: fixed part, gaps, fan-out and entries at their limits.
 const MAX_INDEX_BYTES: usize = 23 + (16 << 16) + (4 << 16) + MAX_SEGMENT_ENTRIES * ENTRY_BYTES;
+/// Greatest length of a record of places.
+const MAX_PLACES_BYTES: usize = 64 << 20;
 
 /// The kind of a pack: which records it contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,39 +69,54 @@ pub enum LayoutError {
 impl PackHeader {
     /// Returns the header's bytes.
     pub fn encode(&self) -> [u8; PACK_HEADER_BYTES as usize] {
-        let mut out = [0; PACK_HEADER_BYTES as usize];
-        out[..8].copy_from_slice(PACK_MAGIC);
-        out[8..10].copy_from_slice(&PACK_VERSION.to_le_bytes());
-        out[10] = self.kind as u8;
-        out[16..32].copy_from_slice(self.repo.as_bytes());
-        out[32..48].copy_from_slice(self.id.as_bytes());
-        let sum = check(&[&out[..56]]);
-        out[56..].copy_from_slice(&sum);
-        out
+        encode_header(self.kind as u8, self.repo, self.id)
     }
 
     /// Decodes and checks a header.
     pub fn decode(b: &[u8]) -> Result<PackHeader, LayoutError> {
-        if b.len() < PACK_HEADER_BYTES as usize || &b[..8] != PACK_MAGIC {
-            return Err(LayoutError::Bad("no pack header"));
-        }
-        if b[56..64] != check(&[&b[..56]]) {
-            return Err(LayoutError::Bad("pack header check fails"));
-        }
-        let version = u16::from_le_bytes([b[8], b[9]]);
-        if version != PACK_VERSION {
-            return Err(LayoutError::TooNew(version));
-        }
-        let kind = PackKind::from_number(b[10]).ok_or(LayoutError::Bad("unknown pack kind"))?;
-        if b[11..16] != [0; 5] || b[48..56] != [0; 8] {
-            return Err(LayoutError::Bad("pack header has unknown fields"));
-        }
-        Ok(PackHeader {
-            kind,
-            repo: RepositoryId::from_bytes(array(&b[16..32])),
-            id: PackId::from_bytes(array(&b[32..48])),
-        })
+        let (kind, repo, id) = decode_header(b)?;
+        let kind = PackKind::from_number(kind).ok_or(LayoutError::Bad("unknown pack kind"))?;
+        Ok(PackHeader { kind, repo, id })
     }
+}
+
+/// Returns the header of a pack whose kind has this number.
+pub(super) fn encode_header(
+    kind: u8,
+    repo: RepositoryId,
+    id: PackId,
+) -> [u8; PACK_HEADER_BYTES as usize] {
+    let mut out = [0; PACK_HEADER_BYTES as usize];
+    out[..8].copy_from_slice(PACK_MAGIC);
+    out[8..10].copy_from_slice(&PACK_VERSION.to_le_bytes());
+    out[10] = kind;
+    out[16..32].copy_from_slice(repo.as_bytes());
+    out[32..48].copy_from_slice(id.as_bytes());
+    let sum = check(&[&out[..56]]);
+    out[56..].copy_from_slice(&sum);
+    out
+}
+
+/// Decodes and checks a header, but for the number of its kind.
+pub(super) fn decode_header(b: &[u8]) -> Result<(u8, RepositoryId, PackId), LayoutError> {
+    if b.len() < PACK_HEADER_BYTES as usize || &b[..8] != PACK_MAGIC {
+        return Err(LayoutError::Bad("no pack header"));
+    }
+    if b[56..64] != check(&[&b[..56]]) {
+        return Err(LayoutError::Bad("pack header check fails"));
+    }
+    let version = u16::from_le_bytes([b[8], b[9]]);
+    if version != PACK_VERSION {
+        return Err(LayoutError::TooNew(version));
+    }
+    if b[11..16] != [0; 5] || b[48..56] != [0; 8] {
+        return Err(LayoutError::Bad("pack header has unknown fields"));
+    }
+    Ok((
+        b[10],
+        RepositoryId::from_bytes(array(&b[16..32])),
+        PackId::from_bytes(array(&b[32..48])),
+    ))
 }
 
 /// The type of a record.
@@ -112,6 +129,8 @@ pub enum RecordType {
     Index = 2,
     /// An operation.
     Operation = 3,
+    /// Places of children, in packs of buckets only (docs/format/bucket.md).
+    Places = 4,
 }
 
 /// How a payload is stored.
@@ -193,6 +212,7 @@ impl RecordHeader {
             1 => RecordType::Frame,
             2 => RecordType::Index,
             3 => RecordType::Operation,
+            4 => RecordType::Places,
             _ => return Err("unknown record type"),
         };
         let encoding = match b[5] {
@@ -215,6 +235,7 @@ impl RecordHeader {
             RecordType::Frame => MAX_FRAME_BYTES,
             RecordType::Index => MAX_INDEX_BYTES,
             RecordType::Operation => MAX_OP_BYTES,
+            RecordType::Places => MAX_PLACES_BYTES,
         };
         let plain = ty != RecordType::Frame;
         if word(20) != 0

@@ -92,6 +92,8 @@ pub(super) fn record_at(
             Ok(table) => Found::Frame(table),
             Err(_) => return Ok(None),
         },
+        // A local pack has none.
+        RecordType::Places => return Ok(None),
         RecordType::Operation => {
             let payload = read_exactly(
                 file,

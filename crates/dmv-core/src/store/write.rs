@@ -10,11 +10,10 @@ use super::error::{IoContext, StoreError};
 use super::finished::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
 use super::ids::PackId;
-use super::layout::{
-    Encoding, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
-};
+use super::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
 use super::scan::{Found, after_cut_records, checked_payload, entries_of, scan};
-use super::table::{Entry, MAX_GAPS, Place, Table, encode_segment_index};
+use super::segment::SegmentEnd;
+use super::table::{Entry, MAX_GAPS, Place, Table};
 use super::{PackRow, SegmentRow, Store, lock};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
@@ -97,27 +96,16 @@ impl OpenPack {
         if self.entries.is_empty() {
             return Ok(None);
         }
-        self.entries.sort_unstable_by_key(|e| e.id);
-        self.entries.dedup_by_key(|e| e.id);
-        let payload = encode_segment_index(
-            &self.entries,
+        let gaps = std::mem::take(&mut self.gaps);
+        let end = SegmentEnd::new(
+            &mut self.entries,
             self.segment_start,
             self.previous_end,
-            &std::mem::take(&mut self.gaps),
+            &gaps,
+            self.offset,
         );
-        let len = u32::try_from(payload.len()).expect("bounded by MAX_SEGMENT_ENTRIES");
-        let header = RecordHeader::new(RecordType::Index, Encoding::Raw, 0, len, len, &[]);
-        let index_at = self.offset;
-        let mut tail = header.payload_check(&payload).to_vec();
-        tail.extend_from_slice(
-            &Trailer {
-                index_at,
-                start: self.segment_start,
-            }
-            .encode(),
-        );
-        let mut at = index_at;
-        for part in [header.encode().as_slice(), &payload, &tail] {
+        let mut at = self.offset;
+        for part in end.parts() {
             self.file.write_at(part, at).at("write to", &self.path)?;
             at += part.len() as u64;
         }

@@ -1,0 +1,305 @@
+//! Carries out the requests of the machines: docs/format/bucket.md, "Writing".
+//!
+//! A [`Desk`] translates between the machines of [`core`](super::core), which know no store, and
+//! [`Files`], which knows no roots. It repeats what may be repeated, because a machine takes an
+//! unclear answer for the end, and it remembers why the store refused.
+
+use super::core::{Answer, Request};
+use super::files::{Failed, Files};
+use super::format::{Name, Page, PageRef, ROOT, Root};
+use super::trouble::Trouble;
+use dmv_core::store::{RepositoryId, random_bytes};
+use std::time::Duration;
+
+/// How often a request is made that may be repeated.
+const TRIES: u32 = 5;
+/// The wait after the first failure. It doubles after each.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// A writer that has lost a race waits a random part of this, and of twice this after the next.
+const RACE_WAIT: Duration = Duration::from_millis(25);
+/// The longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// Pages that are read at the same time.
+const PAGES_AT_ONCE: usize = 8;
+
+/// Carries out requests, one at a time.
+pub struct Desk<'f> {
+    files: &'f dyn Files,
+    /// Returns `false` if the job is cancelled.
+    waits: &'f (dyn Fn(Duration) -> bool + Sync),
+    repository: Option<RepositoryId>,
+    trouble: Option<Trouble>,
+    is_denied: bool,
+}
+
+impl<'f> Desk<'f> {
+    /// Returns a desk. `waits` waits for a time, and returns `false` if the job was cancelled.
+    pub fn new(files: &'f dyn Files, waits: &'f (dyn Fn(Duration) -> bool + Sync)) -> Desk<'f> {
+        Desk {
+            files,
+            waits,
+            repository: None,
+            trouble: None,
+            is_denied: false,
+        }
+    }
+
+    /// Says which repository is in the bucket, if it is known before the root is read.
+    pub fn know(&mut self, repository: RepositoryId) {
+        self.repository = Some(repository);
+    }
+
+    /// Returns why the last request that failed did so.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// Returns whether the store has refused to replace the root for a reason that stays. A machine
+    /// would try for ever.
+    pub fn is_denied(&self) -> bool {
+        self.is_denied
+    }
+
+    /// Carries out a request.
+    pub fn answer(&mut self, request: &Request) -> Answer {
+        match request {
+            Request::GetRoot { unless, lost } => {
+                if *lost > 0 && !(self.waits)(race_wait(*lost)) {
+                    return Answer::Unclear;
+                }
+                match self.repeat(|files| files.read_whole(ROOT, unless.as_ref())) {
+                    Ok((bytes, tag)) => match Root::decode(&bytes) {
+                        Ok(root) => {
+                            self.repository = Some(root.repository);
+                            Answer::Root(Box::new(root), tag)
+                        }
+                        Err(e) => self.unclear(unreadable("the root", e.what)),
+                    },
+                    Err(Failed::Unchanged) => Answer::Unchanged,
+                    Err(Failed::Missing) => Answer::NoRoot,
+                    Err(e) => self.failed(e),
+                }
+            }
+            Request::GetPages(pages) => self.read_pages(pages),
+            Request::PutPages(pages) => {
+                for (name, bytes) in pages {
+                    let Some(path) = self.path(name) else {
+                        return Answer::Unclear;
+                    };
+                    if let Err(e) = self.repeat(|files| files.write(&path, bytes.clone())) {
+                        return self.failed(e);
+                    }
+                }
+                Answer::Done
+            }
+            Request::PutRoot { bytes, over } => {
+                match self.files.write_if(ROOT, bytes.clone(), over.as_ref()) {
+                    Ok(tag) => Answer::Replaced(tag),
+                    Err(e) => {
+                        self.is_denied = match &e {
+                            Failed::Trouble(trouble) => stays(trouble),
+                            _ => false,
+                        };
+                        self.failed(e)
+                    }
+                }
+            }
+            Request::Delete(names) => {
+                let paths: Option<Vec<String>> = names.iter().map(|name| self.path(name)).collect();
+                let Some(paths) = paths else {
+                    return Answer::Unclear;
+                };
+                match self.repeat(|files| files.delete_all(&paths)) {
+                    Ok(()) => Answer::Done,
+                    Err(e) => self.failed(e),
+                }
+            }
+        }
+    }
+
+    fn path(&self, name: &Name) -> Option<String> {
+        self.repository.map(|repository| name.path(repository))
+    }
+
+    fn read_pages(&mut self, pages: &[PageRef]) -> Answer {
+        let mut out = Vec::with_capacity(pages.len());
+        for some in pages.chunks(PAGES_AT_ONCE) {
+            let this = &*self;
+            let read = |page: &PageRef| {
+                let path = this.path(&page.name).ok_or(Failed::Missing)?;
+                let (bytes, _) = this.repeat(|files| files.read_whole(&path, None))?;
+                let decoded = match bytes.len() as u64 == u64::from(page.len) {
+                    true => Page::decode(&bytes).map_err(|e| e.what),
+                    false => Err("it has another length than the root says"),
+                };
+                decoded.map_err(|why| Failed::Trouble(unreadable("a page of the root", why)))
+            };
+            let done: Vec<Result<Page, Failed>> = match some {
+                [page] => vec![read(page)],
+                _ => std::thread::scope(|scope| {
+                    let all: Vec<_> = some
+                        .iter()
+                        .map(|page| scope.spawn(move || read(page)))
+                        .collect();
+                    let ends = all.into_iter().map(|one| one.join());
+                    ends.map(|end| end.unwrap_or(Err(Failed::Length))).collect()
+                }),
+            };
+            for page in done {
+                match page {
+                    Ok(page) => out.push(page),
+                    Err(Failed::Missing) => return Answer::Gone,
+                    Err(e) => return self.failed(e),
+                }
+            }
+        }
+        Answer::Pages(out)
+    }
+
+    /// Makes a request that may be made again, until its answer is clear.
+    pub fn repeat<T>(
+        &self,
+        mut ask: impl FnMut(&dyn Files) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
+        let mut wait = FIRST_WAIT;
+        for _ in 1..TRIES {
+            match ask(self.files) {
+                Err(Failed::Trouble(trouble)) if !stays(&trouble) => {}
+                done => return done,
+            }
+            if !(self.waits)(wait) {
+                break;
+            }
+            wait *= 2;
+        }
+        ask(self.files)
+    }
+
+    fn failed(&mut self, failed: Failed) -> Answer {
+        let trouble = match failed {
+            Failed::Trouble(trouble) => trouble,
+            Failed::Length => unreadable("a file", "it has another length than the root says"),
+            // Somebody else has replaced the root: the next attempt tells.
+            Failed::Missing | Failed::Unchanged | Failed::Refused => return Answer::Unclear,
+        };
+        self.unclear(trouble)
+    }
+
+    fn unclear(&mut self, trouble: Trouble) -> Answer {
+        self.trouble = Some(trouble);
+        Answer::Unclear
+    }
+}
+
+/// Returns whether the same request would fail again.
+pub fn stays(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::Busy
+        | Trouble::Unreachable(_)
+        | Trouble::Cut(_)
+        | Trouble::Page
+        | Trouble::Other(_) => false,
+        _ => true,
+    }
+}
+
+fn unreadable(what: &str, why: &str) -> Trouble {
+    Trouble::Other(format!("{what} cannot be read: {why}"))
+}
+
+/// A random time, longer after each lost race: otherwise those who lose together meet again.
+fn race_wait(lost: u32) -> Duration {
+    let most = (RACE_WAIT * 2_u32.pow(lost.min(10))).min(LONGEST_WAIT);
+    let [a, b, ..] = random_bytes();
+    most * u32::from(u16::from_le_bytes([a, b])) / u32::from(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::mem::{Fault, MemFiles};
+
+    fn get() -> Request {
+        Request::GetRoot {
+            unless: None,
+            lost: 0,
+        }
+    }
+
+    #[test]
+    fn a_root_is_read_created_once_and_replaced_in_its_state_only() {
+        let (files, waits) = (MemFiles::default(), |_| true);
+        let mut desk = Desk::new(&files, &waits);
+        assert!(matches!(desk.answer(&get()), Answer::NoRoot));
+        let root = Root::first(RepositoryId::from_bytes([7; 16]), [1; 16]);
+        let bytes = root.encode().expect("it is small");
+        let create = Request::PutRoot {
+            bytes: bytes.clone(),
+            over: None,
+        };
+        assert!(matches!(desk.answer(&create), Answer::Replaced(_)));
+        assert!(matches!(desk.answer(&create), Answer::Unclear));
+        assert!(!desk.is_denied() && desk.trouble().is_none());
+        let Answer::Root(found, tag) = desk.answer(&get()) else {
+            panic!("there is a root");
+        };
+        assert_eq!(*found, root);
+        let again = Request::GetRoot {
+            unless: Some(tag),
+            lost: 3,
+        };
+        assert!(matches!(desk.answer(&again), Answer::Unchanged));
+        files.fail(&[Fault::Denied]);
+        assert!(matches!(desk.answer(&create), Answer::Unclear));
+        assert!(desk.is_denied());
+    }
+
+    #[test]
+    fn a_cut_is_tried_again_and_then_reported() {
+        let files = MemFiles::default();
+        files.cut_after(Some(0));
+        let waits = |_| true;
+        let mut desk = Desk::new(&files, &waits);
+        assert!(matches!(desk.answer(&get()), Answer::Unclear));
+        assert_eq!(files.counts().get, TRIES as usize);
+        assert!(matches!(desk.trouble(), Some(Trouble::Cut(_))));
+        let gives_up = |_| false;
+        let mut desk = Desk::new(&files, &gives_up);
+        assert!(matches!(desk.answer(&get()), Answer::Unclear));
+        assert_eq!(files.counts().get, 2, "a cancelled job tries no more");
+    }
+
+    #[test]
+    fn pages_are_read_back_and_a_missing_or_damaged_one_is_noticed() {
+        let (files, waits) = (MemFiles::default(), |_| true);
+        let mut desk = Desk::new(&files, &waits);
+        desk.know(RepositoryId::from_bytes([7; 16]));
+        let made: Vec<_> = (0..10_u8)
+            .map(|n| {
+                let name = Name([n; 16]);
+                let view = [(format!("branch/{n}"), vec![n; 32])].into();
+                let page = Page::View(view);
+                let (at, bytes) = page.encode(name).expect("it is small");
+                (at, name, bytes, page)
+            })
+            .collect();
+        let put = made
+            .iter()
+            .map(|(_, name, bytes, _)| (*name, bytes.clone()));
+        let put = Request::PutPages(put.collect());
+        assert!(matches!(desk.answer(&put), Answer::Done));
+        let wanted = Request::GetPages(made.iter().map(|(at, ..)| *at).collect());
+        let Answer::Pages(pages) = desk.answer(&wanted) else {
+            panic!("all are there");
+        };
+        assert!(pages.iter().eq(made.iter().map(|(.., page)| page)));
+        let path = made[3].1.path(RepositoryId::from_bytes([7; 16]));
+        let mut bytes = files.content(&path).expect("it is there");
+        bytes[12] ^= 1;
+        files.set(&path, bytes);
+        assert!(matches!(desk.answer(&wanted), Answer::Unclear));
+        assert!(desk.trouble().is_some());
+        files.remove(&path);
+        assert!(matches!(desk.answer(&wanted), Answer::Gone));
+    }
+}

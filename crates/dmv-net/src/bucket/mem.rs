@@ -1,0 +1,247 @@
+//! Files of a bucket in memory, with faults, for tests.
+
+use super::core::Tag;
+use super::files::{Failed, Files, Listed};
+use super::trouble::Trouble;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
+
+/// How many requests of each kind were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub get: usize,
+    pub put: usize,
+    pub list: usize,
+    pub delete: usize,
+}
+
+/// What goes wrong with the next conditional writes, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is carried out, and the answer is lost.
+    AnswerLost,
+    /// It is not carried out, and there is no answer.
+    Lost,
+    /// It is denied.
+    Denied,
+    /// Nothing goes wrong.
+    None,
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<String, (Vec<u8>, u64)>,
+    uploads: BTreeMap<String, (String, BTreeMap<usize, Vec<u8>>)>,
+    writes: u64,
+    counts: Counts,
+    faults: Vec<Fault>,
+    /// How many more requests are answered; `None`: all.
+    left: Option<usize>,
+}
+
+/// Files in memory.
+#[derive(Default)]
+pub struct MemFiles(Mutex<State>);
+
+impl MemFiles {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test panics with it")
+    }
+
+    /// Returns the state for a request, and counts it.
+    fn ask(&self, count: impl Fn(&mut Counts)) -> Result<MutexGuard<'_, State>, Failed> {
+        let mut state = self.state();
+        count(&mut state.counts);
+        if let Some(left) = &mut state.left {
+            *left = left
+                .checked_sub(1)
+                .ok_or_else(|| Failed::Trouble(Trouble::Cut("by the test".to_owned())))?;
+        }
+        Ok(state)
+    }
+
+    /// Returns the numbers of requests since the last call.
+    pub fn counts(&self) -> Counts {
+        std::mem::take(&mut self.state().counts)
+    }
+
+    /// Lets the next conditional writes fail.
+    pub fn fail(&self, faults: &[Fault]) {
+        self.state().faults = faults.iter().rev().copied().collect();
+    }
+
+    /// Answers only so many requests from now on.
+    pub fn cut_after(&self, requests: Option<usize>) {
+        self.state().left = requests;
+    }
+
+    /// Returns the names of all files.
+    pub fn names(&self) -> Vec<String> {
+        self.state().files.keys().cloned().collect()
+    }
+
+    /// Returns the content of a file.
+    pub fn content(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        state.files.get(name).map(|(bytes, _)| bytes.clone())
+    }
+
+    /// Replaces a file, whatever it was.
+    pub fn set(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.state();
+        state.put(name, bytes);
+    }
+
+    /// Removes a file.
+    pub fn remove(&self, name: &str) {
+        self.state().files.remove(name);
+    }
+}
+
+impl State {
+    fn put(&mut self, name: &str, bytes: Vec<u8>) -> Tag {
+        self.writes += 1;
+        self.files.insert(name.to_owned(), (bytes, self.writes));
+        tag(self.writes)
+    }
+
+    fn file(&self, name: &str) -> Result<&(Vec<u8>, u64), Failed> {
+        self.files.get(name).ok_or(Failed::Missing)
+    }
+}
+
+fn tag(version: u64) -> Tag {
+    Tag {
+        etag: Some(format!("\"{version}\"")),
+        version: None,
+    }
+}
+
+impl Files for MemFiles {
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed> {
+        let state = self.ask(|n| n.get += 1)?;
+        let (bytes, _) = state.file(name)?;
+        let range = range.start as usize..range.end as usize;
+        bytes.get(range).map(<[u8]>::to_vec).ok_or(Failed::Length)
+    }
+
+    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed> {
+        let state = self.ask(|n| n.get += 1)?;
+        let (bytes, version) = state.file(name)?;
+        match known == Some(&tag(*version)) {
+            true => Err(Failed::Unchanged),
+            false => Ok((bytes.clone(), tag(*version))),
+        }
+    }
+
+    fn length(&self, name: &str) -> Result<u64, Failed> {
+        let state = self.ask(|n| n.get += 1)?;
+        Ok(state.file(name)?.0.len() as u64)
+    }
+
+    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), Failed> {
+        let mut state = self.ask(|n| n.put += 1)?;
+        state.put(name, bytes);
+        Ok(())
+    }
+
+    fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, Failed> {
+        let mut state = self.ask(|n| n.put += 1)?;
+        let fault = state.faults.pop().unwrap_or(Fault::None);
+        let cut = Failed::Trouble(Trouble::Cut("by the test".to_owned()));
+        match fault {
+            Fault::Lost => return Err(cut),
+            Fault::Denied => {
+                return Err(Failed::Trouble(Trouble::Denied("by the test".to_owned())));
+            }
+            Fault::AnswerLost | Fault::None => {}
+        }
+        let now = state.files.get(name).map(|(_, version)| tag(*version));
+        if now.as_ref() != old {
+            return Err(Failed::Refused);
+        }
+        let tag = state.put(name, bytes);
+        match fault {
+            Fault::AnswerLost => Err(cut),
+            _ => Ok(tag),
+        }
+    }
+
+    fn begin_upload(&self, name: &str) -> Result<String, Failed> {
+        let mut state = self.ask(|n| n.put += 1)?;
+        state.writes += 1;
+        let id = format!("upload {}", state.writes);
+        let upload = (name.to_owned(), BTreeMap::new());
+        state.uploads.insert(id.clone(), upload);
+        Ok(id)
+    }
+
+    fn upload_part(
+        &self,
+        name: &str,
+        upload: &str,
+        part: usize,
+        bytes: Vec<u8>,
+    ) -> Result<String, Failed> {
+        let mut state = self.ask(|n| n.put += 1)?;
+        match state.uploads.get_mut(upload) {
+            Some((of, parts)) if of == name => {
+                parts.insert(part, bytes);
+                Ok(format!("{upload}, part {part}"))
+            }
+            _ => Err(Failed::Missing),
+        }
+    }
+
+    fn end_upload(
+        &self,
+        name: &str,
+        upload: &str,
+        parts: &[String],
+        len: u64,
+    ) -> Result<(), Failed> {
+        let mut state = self.ask(|n| n.put += 1)?;
+        let Some((_, found)) = state.uploads.remove(upload) else {
+            return match state.file(name) {
+                Ok((bytes, _)) if bytes.len() as u64 == len => Ok(()),
+                _ => Err(Failed::Missing),
+            };
+        };
+        let ids = found.keys().map(|n| format!("{upload}, part {n}"));
+        let bytes = found.values().flatten().copied().collect::<Vec<u8>>();
+        if !ids.eq(parts.iter().cloned()) || bytes.len() as u64 != len {
+            return Err(Failed::Trouble(Trouble::Other("wrong parts".to_owned())));
+        }
+        state.put(name, bytes);
+        Ok(())
+    }
+
+    fn drop_upload(&self, _: &str, upload: &str) -> Result<(), Failed> {
+        self.ask(|n| n.delete += 1)?.uploads.remove(upload);
+        Ok(())
+    }
+
+    fn delete_all(&self, names: &[String]) -> Result<(), Failed> {
+        let mut state = self.ask(|n| n.delete += 1)?;
+        for name in names {
+            state.files.remove(name);
+        }
+        Ok(())
+    }
+
+    fn list_all(&self, folder: &str) -> Result<Vec<Listed>, Failed> {
+        let state = self.ask(|n| n.list += 1)?;
+        let below = format!("{folder}/");
+        let files = state
+            .files
+            .iter()
+            .filter(|(name, _)| name.starts_with(&below));
+        let listed = files.map(|(name, (bytes, _))| Listed {
+            name: name.clone(),
+            len: bytes.len() as u64,
+            written: 0,
+        });
+        Ok(listed.collect())
+    }
+}
