@@ -5,10 +5,12 @@
 //! - Repositories: [`scratch`] makes them, [`packs`] makes packs that share objects, [`drops`]
 //!   drops files, [`garbage`] makes objects that nothing names, [`freeing`] frees them.
 //! - Peers: [`peers`] are honest, [`evil`] ones break the protocol.
+//! - [`bucket`] is a bucket in memory, and writes packs to it.
 //! - [`graph`] makes histories of any shape, for DMV and for Git.
 //! - [`mutator`] edits a worktree while a command runs. [`rng`] is a seeded source of random
 //!   numbers.
 
+pub mod bucket;
 pub mod countvfs;
 pub mod crashlab;
 pub mod drops;

@@ -117,6 +117,7 @@ pub fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Fa
             _ => None,
         },
         patience: config.seconds("net.patience")?,
+        copies: None,
         #[cfg(feature = "store")]
         store: crate::bucket::settings(context, url)?,
     })

@@ -3,6 +3,7 @@
 mod arrivals;
 mod bisect;
 mod blame;
+mod bucket;
 mod copies;
 mod crash;
 mod damage;

@@ -1,8 +1,8 @@
 //! Failures of object stores.
 
 use crate::failure::{
-    EXIT_ABSENT, EXIT_BUSY, EXIT_NO_REPOSITORY, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED,
-    EXIT_UNREACHABLE,
+    EXIT_ABSENT, EXIT_BUSY, EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OTHER, EXIT_PERMISSION,
+    EXIT_REFUSED, EXIT_TOO_NEW, EXIT_UNREACHABLE,
 };
 use dmv_net::bucket::trouble::Trouble;
 
@@ -10,6 +10,9 @@ use dmv_net::bucket::trouble::Trouble;
 pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
     match trouble {
         Trouble::NoBucket => ("no-bucket", EXIT_NO_REPOSITORY),
+        Trouble::NoRoot => ("no-repository", EXIT_NO_REPOSITORY),
+        Trouble::Forked | Trouble::Lost(_) | Trouble::Damaged(_) => ("damaged", EXIT_DAMAGE),
+        Trouble::TooNew => ("too-new", EXIT_TOO_NEW),
         Trouble::NoKeys(_) => ("no-credentials", EXIT_PERMISSION),
         Trouble::Keys(_) => ("bad-credentials", EXIT_PERMISSION),
         Trouble::Expired => ("credentials-expired", EXIT_PERMISSION),
@@ -34,6 +37,14 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         Trouble::NoBucket => {
             "check the name of the bucket; dmv makes no bucket, only the repository in it"
         }
+        Trouble::NoRoot => "check the path after the bucket; a first push makes a repository there",
+        Trouble::Forked => {
+            "do not push; look for an older version of the file 'root' in the bucket, if it keeps versions"
+        }
+        Trouble::Lost(_) | Trouble::Damaged(_) => {
+            "restore the file if the bucket keeps versions; a device that has everything can push to a new place"
+        }
+        Trouble::TooNew => "install the newest dmv",
         Trouble::NoKeys(_) => {
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure; to use a \
              profile: dmv config set remote.NAME.profile PROFILE"

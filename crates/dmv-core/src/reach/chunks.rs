@@ -3,14 +3,34 @@
 //! Chunks are most of the objects. To look them up one by one takes longer than all else once the
 //! tables of a store fit no cache. So a walk collects them, and they are looked up together.
 
+use super::Found;
 use crate::hash::ObjectId;
 use crate::memory::LookUps;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::iter::Zip;
 use std::vec::IntoIter;
 
-/// A chunk, and its length in bytes as the object above it says.
-pub(super) type Chunk = (ObjectId, u64);
+/// A chunk, as the object above it names it.
+pub(super) struct Chunk {
+    pub(super) id: ObjectId,
+    /// Its length in bytes.
+    pub(super) len: u64,
+    /// The object above it; `None` if the walk began with the chunk.
+    pub(super) above: Option<ObjectId>,
+}
+
+impl Chunk {
+    /// Returns it as the walk reports it.
+    pub(super) fn found(self, here: bool) -> Found {
+        Found {
+            ty: ObjectType::Chunk,
+            id: self.id,
+            here,
+            len: self.len,
+            above: self.above,
+        }
+    }
+}
 
 /// Collected chunks, in the order of the walk.
 pub(super) struct Chunks {
@@ -43,7 +63,10 @@ impl Chunks {
     /// Looks up the waiting chunks. Returns whether there were any.
     pub(super) fn look_up(&mut self, objects: &dyn ObjectRead) -> Result<bool, ObjectError> {
         self.look_ups.grow();
-        let wanted = self.waiting.iter().map(|(id, _)| (ObjectType::Chunk, *id));
+        let wanted = self
+            .waiting
+            .iter()
+            .map(|chunk| (ObjectType::Chunk, chunk.id));
         let held = objects.holds_all(&wanted.collect::<Vec<_>>())?;
         let chunks = std::mem::take(&mut self.waiting);
         let any = !chunks.is_empty();

@@ -14,6 +14,7 @@
 //! `repo`.
 
 mod chunks;
+mod claims;
 mod compare;
 pub(crate) mod filter;
 mod seen;
@@ -28,7 +29,8 @@ use crate::object::tree::{Kind, Node, Totals, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 pub use filter::Filter;
 
-use chunks::Chunks;
+use chunks::{Chunk, Chunks};
+use claims::{check_list, check_tree, damaged, wrong_generation};
 use compare::{OldLists, OldTrees};
 use filter::Scope;
 use seen::Seen;
@@ -62,6 +64,8 @@ pub struct Found {
     pub here: bool,
     /// Length of a chunk in bytes, as the object above it says; 0 for other types.
     pub len: u64,
+    /// The tree, list or conflict that names a chunk, as far as the walk came from there.
+    pub above: Option<ObjectId>,
 }
 
 /// What the object above records about an object.
@@ -104,7 +108,7 @@ enum Item {
         depth: usize,
         scope: Scope,
     },
-    Chunk(ObjectId, u64),
+    Chunk(Chunk),
     Alone(ObjectType, ObjectId),
 }
 
@@ -261,7 +265,7 @@ impl Reach {
                     files,
                 },
             };
-            reach.push_target(target, 0, Scope::All, Vec::new());
+            reach.push_target(None, target, 0, Scope::All, Vec::new());
         }
         reach.stack.reverse();
         reach
@@ -277,9 +281,8 @@ impl Reach {
             if let Some(found) = self.out.pop_front() {
                 return Ok(Some(found));
             }
-            if let Some(((id, len), here)) = self.chunks.next() {
-                let ty = ObjectType::Chunk;
-                return Ok(Some(Found { ty, id, here, len }));
+            if let Some((chunk, here)) = self.chunks.next() {
+                return Ok(Some(chunk.found(here)));
             }
             if self.chunks.are_many() {
                 self.chunks.look_up(objects)?;
@@ -321,11 +324,13 @@ impl Reach {
     }
 
     fn emit(&mut self, ty: ObjectType, id: ObjectId, here: bool) {
-        self.emit_of(ty, id, here, 0);
-    }
-
-    fn emit_of(&mut self, ty: ObjectType, id: ObjectId, here: bool, len: u64) {
-        self.out.push_back(Found { ty, id, here, len });
+        self.out.push_back(Found {
+            ty,
+            id,
+            here,
+            len: 0,
+            above: None,
+        });
     }
 
     fn park(&mut self, ty: ObjectType, id: ObjectId, item: Item) {
@@ -486,13 +491,13 @@ impl Reach {
             Item::Conflict { id, depth, scope } => {
                 self.visit_conflict(id, depth, scope, objects)?;
             }
-            Item::Chunk(id, len) => {
-                if !self.reported.insert(id) {
+            Item::Chunk(chunk) => {
+                if !self.reported.insert(chunk.id) {
                     // It was reported, or will be.
                 } else if self.skips_chunks {
-                    self.emit_of(ObjectType::Chunk, id, true, len);
+                    self.out.push_back(chunk.found(true));
                 } else {
-                    self.chunks.push((id, len));
+                    self.chunks.push(chunk);
                 }
             }
             // The object does not count as visited: the objects below it may still be wanted
@@ -609,11 +614,18 @@ impl Reach {
             size: entry.size,
             files: entry.files,
         };
-        self.push_target(target, depth, scope, old);
+        self.push_target(Some(*tree), target, depth, scope, old);
         Ok(())
     }
 
-    fn push_target(&mut self, target: Target, depth: usize, scope: Scope, old: Vec<ObjectId>) {
+    fn push_target(
+        &mut self,
+        above: Option<ObjectId>,
+        target: Target,
+        depth: usize,
+        scope: Scope,
+        old: Vec<ObjectId>,
+    ) {
         let Target { id, size, .. } = target;
         let item = match target.kind {
             Kind::Directory => Item::Tree {
@@ -639,7 +651,11 @@ impl Reach {
                 }
                 return;
             }
-            _ => Item::Chunk(id, size),
+            _ => Item::Chunk(Chunk {
+                id,
+                len: size,
+                above,
+            }),
         };
         self.stack.push(item);
     }
@@ -686,7 +702,11 @@ impl Reach {
                 continue;
             }
             self.stack.push(match node.level {
-                0 => Item::Chunk(entry.id, entry.len),
+                0 => Item::Chunk(Chunk {
+                    id: entry.id,
+                    len: entry.len,
+                    above: Some(id),
+                }),
                 level => Item::List {
                     id: entry.id,
                     said: Said::Node(
@@ -735,61 +755,9 @@ impl Reach {
                 size: term.size,
                 files: term.files,
             };
-            self.push_target(target, depth, scope, Vec::new());
+            self.push_target(Some(id), target, depth, scope, Vec::new());
         }
         Ok(())
-    }
-}
-
-fn check_tree(id: &ObjectId, node: &Node, said: Said) -> Result<(), ObjectError> {
-    let totals = node.totals().unwrap_or_default();
-    let fits = match said {
-        Said::Root(bytes, files) => {
-            (totals.bytes, totals.files) == (bytes, files)
-                && (node.level() == 0 || node.count() >= 2)
-        }
-        Said::Node(level, said) => node.level() == level && totals == said,
-    };
-    if fits {
-        Ok(())
-    } else {
-        Err(damaged(
-            ObjectType::Tree,
-            id,
-            "it is not what the object above says",
-        ))
-    }
-}
-
-fn check_list(id: &ObjectId, node: &ListNode, said: Said) -> Result<(), ObjectError> {
-    let fits = match said {
-        Said::Root(bytes, _) => node.size() == bytes && node.entries.len() >= 2,
-        Said::Node(level, said) => node.level == level && node.size() == said.bytes,
-    };
-    if fits {
-        Ok(())
-    } else {
-        Err(damaged(
-            ObjectType::List,
-            id,
-            "it is not what the object above says",
-        ))
-    }
-}
-
-fn wrong_generation(id: &ObjectId) -> ObjectError {
-    damaged(
-        ObjectType::Commit,
-        id,
-        "generation is not one more than the greatest parent's",
-    )
-}
-
-fn damaged(ty: ObjectType, id: &ObjectId, why: &str) -> ObjectError {
-    ObjectError::Damaged {
-        id: *id,
-        ty,
-        why: why.to_owned(),
     }
 }
 

@@ -38,6 +38,16 @@ impl CheckedRecord {
         CheckedRecord::with_prefix(record, &[])
     }
 
+    /// Returns the length in bytes of the record of a frame that begins with these bytes, of which
+    /// there are at least 32. Nothing else of it is checked.
+    pub fn len_of(head: &[u8]) -> Result<u64, &'static str> {
+        let header = RecordHeader::decode(head)?;
+        match header.ty {
+            RecordType::Frame => Ok(header.record_len()),
+            _ => Err("no frame"),
+        }
+    }
+
     /// Decodes and checks a record of this repository. `prefix` are the bytes of its bases in a row.
     pub(super) fn with_prefix(
         record: Vec<u8>,
@@ -104,6 +114,12 @@ impl CheckedRecord {
             None => &self.record[self.payload_at..],
         };
         Some(&raw[end - len..end])
+    }
+
+    /// Returns the bytes of its object number `n`.
+    pub fn bytes_of(&self, n: usize) -> Option<&[u8]> {
+        let object = self.objects.get(n)?;
+        self.object(u16::try_from(n).ok()?, object.ty, &object.id)
     }
 
     /// Returns the approximate memory that it takes.

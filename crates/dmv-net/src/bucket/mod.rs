@@ -5,6 +5,8 @@
 //!   and returns the next one. They use no socket, file, clock or randomness, so a seed replays
 //!   every run of their simulation.
 //! - [`ranges`]: which byte ranges of which files to read for some wanted places.
+//! - [`read`]: what a reader knows of the packs, and how reads become frames.
+//! - [`cache`]: copies of what was read, below the repository.
 //! - [`files`]: what the engine asks of a transport for object stores.
 //! - [`ask`]: carries out the requests of the machines.
 //! - [`trouble`]: why a store does not do what it was asked.
@@ -14,10 +16,12 @@
 //! what is still needed is the work that the machines give to their caller.
 
 pub mod ask;
+pub mod cache;
 pub mod core;
 pub mod files;
 pub mod format;
 #[cfg(test)]
 pub(crate) mod mem;
 pub mod ranges;
+pub mod read;
 pub mod trouble;

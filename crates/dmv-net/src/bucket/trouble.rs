@@ -6,6 +6,23 @@ pub enum Trouble {
     /// The bucket does not exist.
     #[error("there is no such bucket")]
     NoBucket,
+    /// The bucket has no root at this place.
+    #[error("there is no repository in the bucket at this place")]
+    NoRoot,
+    /// The store has lost a root that it had acknowledged, or shows an older one.
+    #[error(
+        "the store shows an older state of the repository than before: it has lost a write, or somebody has replaced the root"
+    )]
+    Forked,
+    /// A file that the root names does not exist.
+    #[error("a file is lost that the repository needs: {0}")]
+    Lost(String),
+    /// A file does not decode, or has other bytes than it should.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// A file is from a newer version of dmv.
+    #[error("the repository is from a newer version of dmv")]
+    TooNew,
     /// There are no usable credentials here.
     #[error("{0}")]
     NoKeys(String),

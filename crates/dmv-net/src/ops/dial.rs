@@ -83,7 +83,8 @@ fn dial_once<'r>(
     caller: &dyn Caller,
     job: &'r Job,
 ) -> Result<(Connection, Client<'r>), NetError> {
-    let reach = caller.reach(url, purpose)?;
+    let mut reach = caller.reach(url, purpose)?;
+    reach.copies = Some(repo.dmv_dir().to_owned());
     caller.began(Step::Dial(url));
     let greeted = greet(repo, url, &reach, job);
     caller.began(Step::Dialled);

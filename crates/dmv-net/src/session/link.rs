@@ -12,13 +12,14 @@ use super::inlet::{Inlet, read_some};
 use super::outlet::{Outlet, Part, Plain};
 use super::queue::{Giver, Nothing, Refused, Taker, queue};
 use super::waiting::{Counted, Signs, Waiting, is_working};
+use crate::sync::Clue;
 use crate::wire::{FRAME_HEAD_BYTES, Frame, Hello, LINE, MAX_LINE_BYTES, Message, VERSION};
 use dmv_core::job::Job;
 use dmv_core::store::FRAME_TARGET_BYTES;
 use dmv_core::threads::{self, NoThread};
 use std::io::{self, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The bytes of a frame that are written together with its head.
@@ -74,6 +75,9 @@ impl Outgoing {
     }
 }
 
+/// Clues about requested chunks, which both ends of a connection within this process share.
+type Clues = Arc<Mutex<Vec<Clue>>>;
+
 /// One end of a connection.
 pub struct Link {
     incoming: Taker<Result<Frame, NetError>>,
@@ -83,6 +87,8 @@ pub struct Link {
     waiting: Waiting,
     /// The cancel flag of the job that uses this end, once it is known.
     cancel: Option<Arc<AtomicBool>>,
+    /// Where to leave clues for the other end, which is in this process, if it wants any.
+    clues: Option<Clues>,
     /// Whether the other side knows [`Message::Total`].
     pub says_totals: bool,
     /// Whether the other side accepts small content with metadata.
@@ -102,11 +108,49 @@ impl Link {
             writing: None,
             waiting: Waiting::default(),
             cancel: None,
+            clues: None,
             says_totals: false,
             gives_little: false,
             traffic: Traffic::default(),
         };
         (end(to_b, from_b), end(to_a, from_a))
+    }
+
+    /// Makes both ends of a connection within this process. The first leaves [clues](Clue) to the
+    /// chunks that it requests, which the second takes.
+    pub fn pair_with_clues() -> (Link, Link) {
+        let (mut a, mut b) = Link::pair();
+        let clues = Clues::default();
+        (a.clues, b.clues) = (Some(clues.clone()), Some(clues));
+        (a, b)
+    }
+
+    /// Returns whether the other end wants clues.
+    pub fn takes_clues(&self) -> bool {
+        self.clues.is_some()
+    }
+
+    /// Leaves clues to the chunks of the next request.
+    pub fn tell(&self, found: Vec<Clue>) {
+        if let Some(clues) = self.clues.as_ref().filter(|_| !found.is_empty()) {
+            let mut clues = clues.lock().unwrap_or_else(PoisonError::into_inner);
+            clues.extend(found);
+        }
+    }
+
+    /// Takes the clues that the other end has left.
+    pub fn take_clues(&self) -> Vec<Clue> {
+        let Some(clues) = &self.clues else {
+            return Vec::new();
+        };
+        std::mem::take(&mut clues.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends the connection to an end in this process, which gets this error.
+    pub fn fail(self, e: NetError) {
+        if let Some(Outgoing::Inside(to)) = &self.outgoing {
+            to.give_last(Err(e), 0);
+        }
     }
 
     /// Makes a connection over two byte streams. Waits for the other side with [`PATIENCE`].
@@ -144,6 +188,7 @@ impl Link {
             writing: Some(writing),
             waiting: Waiting::new(PATIENCE, signs),
             cancel: None,
+            clues: None,
             says_totals: false,
             gives_little: false,
             traffic: Traffic::default(),

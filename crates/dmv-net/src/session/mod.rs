@@ -16,6 +16,7 @@ mod outlet;
 mod purges;
 mod queue;
 mod server;
+mod shelf;
 mod transfer;
 mod waiting;
 
@@ -26,6 +27,7 @@ pub use link::{Link, PATIENCE, Traffic};
 pub use outlet::{Outlet, Part};
 pub use purges::PurgeAnswer;
 pub use server::{Grant, Served, refuse, serve};
+pub use shelf::{Shelf, serve_shelf};
 
 use crate::bucket::trouble::Trouble;
 use crate::sync::SyncError;

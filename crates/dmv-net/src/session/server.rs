@@ -202,7 +202,10 @@ fn say_refs(link: &mut Link, offered: &Offered) -> Result<(), NetError> {
     }
 }
 
-fn say_unkept(link: &mut Link, unkept: &[(ObjectType, ObjectId)]) -> Result<(), NetError> {
+pub(super) fn say_unkept(
+    link: &mut Link,
+    unkept: &[(ObjectType, ObjectId)],
+) -> Result<(), NetError> {
     let mut pages = unkept.chunks(MAX_IDS).peekable();
     loop {
         let page = to_wire_objects(pages.next().unwrap_or_default());

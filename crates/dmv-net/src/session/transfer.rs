@@ -57,6 +57,10 @@ fn take_all(
     job: &Job,
 ) -> Result<Receiver, NetError> {
     let incoming = repo.incoming()?;
+    let receiver = match link.takes_clues() {
+        true => receiver.with_clues(),
+        false => receiver,
+    };
     let mut taking = Taking {
         repo,
         objects,
@@ -108,6 +112,7 @@ impl<'r> Taking<'r> {
             match self.receiver.poll(self.objects)? {
                 Some(Output::Send(message)) => {
                     self.check_purged(&message)?;
+                    link.tell(self.receiver.take_clues());
                     link.say(&message)?;
                 }
                 Some(Output::Keep) => self.keep_and_go_on()?,

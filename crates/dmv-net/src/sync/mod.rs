@@ -12,7 +12,7 @@ mod haves;
 mod receiver;
 mod sender;
 
-pub use receiver::{Goal, Receiver};
+pub use receiver::{Clue, Goal, Receiver};
 pub use sender::Sender;
 
 use crate::wire::{Message, WireError};

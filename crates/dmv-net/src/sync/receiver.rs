@@ -45,6 +45,17 @@ pub struct Goal {
     pub filter: Filter,
 }
 
+/// Which object names a requested chunk. A sender that has no table of chunks finds it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clue {
+    /// The chunk.
+    pub chunk: ObjectId,
+    /// Its length in bytes.
+    pub len: u64,
+    /// The tree, list or conflict that names it.
+    pub above: ObjectId,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The receiver names haves.
@@ -90,6 +101,8 @@ pub struct Receiver {
     /// Whether chunks have come unasked.
     has_chunks: bool,
     out: VecDeque<Output>,
+    /// Where the chunks of the last request are named; `None`: nobody asks.
+    clues: Option<Vec<Clue>>,
     /// How often the receiver waited for an answer while nothing else was in transit.
     round_trips: u64,
 }
@@ -154,6 +167,7 @@ impl Receiver {
             little: 0,
             has_chunks: false,
             out: VecDeque::from([Output::Send(Message::Want(want))]),
+            clues: None,
             round_trips: 1,
         })
     }
@@ -176,6 +190,17 @@ impl Receiver {
             round_trips: 0,
             ..nothing
         })
+    }
+
+    /// Also notes [`clues`](Self::take_clues) from now on.
+    pub fn with_clues(mut self) -> Receiver {
+        self.clues = Some(Vec::new());
+        self
+    }
+
+    /// Returns what names the chunks that were requested since the last call.
+    pub fn take_clues(&mut self) -> Vec<Clue> {
+        self.clues.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the requested objects that the sender lacks.
@@ -312,6 +337,10 @@ impl Receiver {
                     if self.asked.insert(found.id, found.ty).is_none() {
                         self.ahead = self.ahead.saturating_add(found.len);
                         need.push((found.ty, found.id));
+                        if let (Some(clues), Some(above)) = (&mut self.clues, found.above) {
+                            let (chunk, len) = (found.id, found.len);
+                            clues.push(Clue { chunk, len, above });
+                        }
                     }
                     if need.len() >= self.batch {
                         break;

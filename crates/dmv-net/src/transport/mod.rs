@@ -18,9 +18,16 @@ pub use ssh::SshTarget;
 pub use url::Url;
 
 #[cfg(feature = "store")]
-use crate::bucket::trouble::Trouble;
+use crate::bucket::cache::Cache;
 use crate::session::{Link, NetError, PATIENCE};
+#[cfg(feature = "store")]
+use crate::session::{Shelf, serve_shelf};
 use dmv_core::repo::Asked;
+#[cfg(feature = "store")]
+use dmv_core::threads;
+use std::path::PathBuf;
+#[cfg(feature = "store")]
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a transport needs in addition to the address.
@@ -36,6 +43,9 @@ pub struct Reach {
     pub remote_program: String,
     /// How long to wait for a peer that sends almost nothing.
     pub patience: Duration,
+    /// Where copies of what was read of a bucket are kept: the directory with the repository's own
+    /// files.
+    pub copies: Option<PathBuf>,
     /// This device's key and relays, for peers that are dialled by key.
     #[cfg(feature = "quic")]
     pub device: Option<quic::Device>,
@@ -53,6 +63,7 @@ impl Reach {
             ssh: vec!["ssh".to_owned()],
             remote_program: "dmv".to_owned(),
             patience: PATIENCE,
+            copies: None,
             #[cfg(feature = "quic")]
             device: None,
             #[cfg(feature = "store")]
@@ -117,13 +128,27 @@ pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
                 helper: Some(Helper::Quic(helper)),
             })
         }
-        // Nobody answers at a bucket: its repository has no other half to talk to.
         #[cfg(feature = "store")]
-        Url::Bucket(address) => Err(NetError::Bucket {
-            place: address.to_string(),
-            trouble: Trouble::Settings(
-                "this version of dmv cannot fetch from a bucket or push to it yet".to_owned(),
-            ),
+        Url::Bucket(address) => Ok(Connection {
+            link: Some(connect_bucket(address, reach)?),
+            helper: None,
         }),
     }
+}
+
+/// Opens a bucket. Nobody answers there, so a thread of this process reads its files and answers.
+#[cfg(feature = "store")]
+fn connect_bucket(address: &store::BucketAddress, reach: &Reach) -> Result<Link, NetError> {
+    let files = store::Store::open(address, &reach.store)?;
+    let place = address.to_string();
+    let shelf = Shelf {
+        cache: Cache::open(reach.copies.as_deref(), &place),
+        place,
+        files: Arc::new(files),
+        is_read_only: address.scheme.is_web(),
+        may_be_empty: reach.purpose == Purpose::Write,
+    };
+    let (ours, theirs) = Link::pair_with_clues();
+    threads::start(move || serve_shelf(shelf, theirs))?;
+    Ok(ours)
 }

@@ -1,0 +1,11 @@
+//! What a reader of a bucket knows of its packs, as values: where objects are, and how reads of byte
+//! ranges become frames.
+//!
+//! Nothing here is trusted: tables and places only say where to look. Whoever reads there hashes what
+//! is found.
+
+mod cut;
+mod tables;
+
+pub use cut::{Cut, Cuts, MAX_RECORD_BYTES};
+pub use tables::Tables;

@@ -1,0 +1,160 @@
+//! Whether the bucket has the content of files: a device that drops its own copies asks.
+//!
+//! Lists are read from the bucket. Chunks are looked up in the tables of their packs; those that no
+//! table has are read. Nothing is kept for the one who asks: what the root of a bucket leads to stays
+//! until somebody pushes a change of refs, and then gc frees it.
+
+use super::give::{Clues, Wanted};
+use super::stock::Stock;
+use crate::bucket::format::{Name, Row};
+use crate::session::NetError;
+use crate::sync::Clue;
+use dmv_core::hash::ObjectId;
+use dmv_core::object::ObjectType;
+use dmv_core::object::list::ListNode;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// How many nodes are read at once.
+const NODES: usize = 512;
+/// How often everything is asked again because files were freed meanwhile.
+const TRIES: usize = 3;
+
+/// A node or chunk of a file, with the number of the file.
+type Part = (ObjectId, usize);
+
+impl Stock {
+    /// Returns those of the files whose content is not complete in the bucket.
+    pub fn unkept(
+        &mut self,
+        files: Vec<(ObjectType, ObjectId)>,
+    ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
+        let mut lacking = HashSet::new();
+        for _ in 0..TRIES {
+            let freed = self.root.freed;
+            lacking = self.incomplete(&files)?;
+            self.look_again()?;
+            if self.root.freed == freed {
+                let lacking = lacking.into_iter().map(|n| files[n]);
+                return Ok(lacking.collect());
+            }
+        }
+        // Somebody frees files all the time: nothing is certain.
+        drop(lacking);
+        Ok(files)
+    }
+
+    fn incomplete(&mut self, files: &[(ObjectType, ObjectId)]) -> Result<HashSet<usize>, NetError> {
+        let mut lacking = HashSet::new();
+        let (mut lists, mut chunks): (Vec<Part>, Vec<Part>) = (Vec::new(), Vec::new());
+        for (n, (ty, id)) in files.iter().enumerate() {
+            match ty {
+                ObjectType::List => lists.push((*id, n)),
+                ObjectType::Chunk => chunks.push((*id, n)),
+                // Only files can be dropped.
+                _ => {
+                    lacking.insert(n);
+                }
+            }
+        }
+        self.look_for(&chunks, &Clues::new(), &mut lacking)?;
+        while !lists.is_empty() {
+            let from = lists.len().saturating_sub(NODES);
+            let round = lists.split_off(from);
+            self.read_lists(&round, &mut lists, &mut lacking)?;
+        }
+        Ok(lacking)
+    }
+
+    /// Reads nodes of lists, adds the nodes below to `lists`, and looks for the chunks.
+    fn read_lists(
+        &mut self,
+        round: &[Part],
+        lists: &mut Vec<Part>,
+        lacking: &mut HashSet<usize>,
+    ) -> Result<(), NetError> {
+        let mut wanted: Wanted = round
+            .iter()
+            .map(|(id, _)| (*id, ObjectType::List))
+            .collect();
+        let mut read: HashMap<ObjectId, ListNode> = HashMap::new();
+        self.give(&mut wanted, &Clues::new(), 0, &mut |record, wanted| {
+            for (n, object) in record.objects().iter().enumerate() {
+                let bytes = record.bytes_of(n).unwrap_or_default();
+                if wanted.get(&object.id) == Some(&object.ty)
+                    && let Ok(node) = ListNode::decode(bytes)
+                {
+                    wanted.remove(&object.id);
+                    read.insert(object.id, node);
+                }
+            }
+            Ok(())
+        })?;
+        let (mut chunks, mut clues) = (Vec::new(), Clues::new());
+        for (id, n) in round {
+            let Some(node) = read.get(id) else {
+                lacking.insert(*n);
+                continue;
+            };
+            for entry in &node.entries {
+                if node.level > 0 {
+                    lists.push((entry.id, *n));
+                    continue;
+                }
+                chunks.push((entry.id, *n));
+                clues.insert(
+                    entry.id,
+                    Clue {
+                        chunk: entry.id,
+                        len: entry.len,
+                        above: *id,
+                    },
+                );
+            }
+        }
+        self.look_for(&chunks, &clues, lacking)
+    }
+
+    /// Looks for chunks: first in tables of the packs that places name, then by reading.
+    fn look_for(
+        &mut self,
+        chunks: &[Part],
+        clues: &Clues,
+        lacking: &mut HashSet<usize>,
+    ) -> Result<(), NetError> {
+        let mut wanted: Wanted = chunks
+            .iter()
+            .map(|(id, _)| (*id, ObjectType::Chunk))
+            .collect();
+        let above: BTreeSet<ObjectId> = clues.values().map(|clue| clue.above).collect();
+        let packs: BTreeSet<Name> = above
+            .iter()
+            .flat_map(|node| self.nodes.below(node))
+            .map(|frame| frame.file)
+            .collect();
+        let data = self.data()?;
+        let near: Vec<Row> = match clues.is_empty() {
+            true => data,
+            false => data
+                .into_iter()
+                .filter(|row| packs.contains(&row.name))
+                .collect(),
+        };
+        if !wanted.is_empty() {
+            self.read_chunk_tables(&near)?;
+        }
+        let gone = &self.gone;
+        wanted.retain(|id, ty| {
+            let found = self.chunks.find(*ty, id);
+            found.is_none_or(|frame| gone.contains(&frame.file))
+        });
+        self.give(&mut wanted, clues, 0, &mut |record, wanted| {
+            for object in record.objects() {
+                wanted.remove(&object.id);
+            }
+            Ok(())
+        })?;
+        let lacks = chunks.iter().filter(|(id, _)| wanted.contains_key(id));
+        lacking.extend(lacks.map(|(_, n)| *n));
+        Ok(())
+    }
+}

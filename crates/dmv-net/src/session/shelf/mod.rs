@@ -1,0 +1,298 @@
+//! A bucket as the other side of a session: nobody answers there, so a thread of this process reads the
+//! files and answers in the protocol's words.
+//!
+//! The receiver is the same as for any peer: it decides what it wants, and stores only what it has
+//! asked for. Here every object is decoded and hashed before it is passed on.
+//!
+//! - `stock`: what is known of the bucket.
+//! - `give`: answers to requests by id.
+//! - `stream`: what is sent without a request.
+//! - `keep`: whether the bucket has the content of files.
+//! - `hands`, `held`: reads, and what of them is kept in memory.
+//!
+//! The shelf knows [`Files`] and no store, and the receiver only through its [`Link`].
+
+mod give;
+mod hands;
+mod held;
+mod keep;
+mod stock;
+mod stream;
+
+use super::link::Link;
+use super::{AGENT, NetError};
+use crate::bucket::cache::Cache;
+use crate::bucket::files::Files;
+use crate::bucket::trouble::Trouble;
+use crate::wire::{
+    Access, Extension, Frame, Held, Hello, MAX_KEEPS, MAX_NEEDS, MAX_REFS_IN_MESSAGE, Message,
+    OBJECTS_TARGET_BYTES, ReadOnly, Refs, WireObject, from_wire_objects, put_object,
+    to_wire_objects,
+};
+use dmv_core::chunker::CHUNKER;
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::repo::RepoSlice;
+use dmv_core::store::CheckedRecord;
+use give::{Clues, Wanted};
+use std::sync::Arc;
+use stock::Stock;
+
+/// A bucket to be opened.
+pub struct Shelf {
+    /// Its address, for messages.
+    pub place: String,
+    /// Its files.
+    pub files: Arc<dyn Files>,
+    /// Copies of what was read before.
+    pub cache: Cache,
+    /// Whether it takes no files from anybody, as it is a web server.
+    pub is_read_only: bool,
+    /// Whether a bucket without a repository counts as an empty repository: something is to be
+    /// pushed there.
+    pub may_be_empty: bool,
+}
+
+/// Answers a client until it ends the session. The client gets the failure of the store if there is
+/// one.
+pub fn serve_shelf(shelf: Shelf, mut link: Link) {
+    match answer(shelf, &mut link) {
+        Ok(()) => link.close(),
+        Err(e) => link.fail(e),
+    }
+}
+
+fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
+    let Shelf {
+        place,
+        files,
+        cache,
+        is_read_only,
+        may_be_empty,
+    } = shelf;
+    let mut stock = Stock::open(&place, files, cache)?;
+    if stock.is_none() && !may_be_empty {
+        let trouble = Trouble::NoRoot;
+        return Err(NetError::Bucket { place, trouble });
+    }
+    greet(stock.as_ref(), is_read_only, link)?;
+    let job = Job::default();
+    let Message::Hello(client) = link.hear(&job)? else {
+        return Err(NetError::Protocol("a greeting was expected"));
+    };
+    link.greeted(&client);
+    let mut kept = Vec::new();
+    loop {
+        match (link.hear(&job), &mut stock) {
+            (Ok(Message::Want(want)), Some(stock)) => {
+                link.say(&Message::Common(Vec::new(), true))?;
+                stock.stream(&want, link)?;
+                link.say(&Message::End)?;
+                let is_all = !want.tips.is_empty();
+                answer_needs(stock, link, &job)?;
+                if is_all {
+                    stock.cache.note_fetched(stock.root.generation);
+                    stock.tidy_cache();
+                }
+            }
+            (Ok(Message::Keep(files, last)), Some(stock)) => {
+                kept.extend(from_wire_objects(&files)?);
+                if kept.len() > MAX_KEEPS {
+                    return Err(NetError::Protocol("too many files to keep"));
+                }
+                if last {
+                    let unkept = stock.unkept(std::mem::take(&mut kept))?;
+                    super::server::say_unkept(link, &unkept)?;
+                }
+            }
+            (Ok(Message::Bye) | Err(NetError::Closed), _) => return Ok(()),
+            (Ok(_), _) => return Err(NetError::Protocol("a message that does not belong here")),
+            (Err(e), _) => return Err(e),
+        }
+    }
+}
+
+fn greet(stock: Option<&Stock>, is_read_only: bool, link: &mut Link) -> Result<(), NetError> {
+    let mut extensions = vec![
+        Extension::keeps(),
+        Extension::hears_totals(),
+        Extension::deletes(),
+    ];
+    if is_read_only {
+        extensions.push(Extension::read_only(ReadOnly::Repository));
+    }
+    let slice = stock.map(|stock| held_in(stock)).transpose()?;
+    extensions.extend(slice.as_ref().map(Extension::holds));
+    let access = match is_read_only {
+        true => Access::Read,
+        false => Access::Write,
+    };
+    link.say(&Message::Hello(Hello {
+        agent: AGENT.to_owned(),
+        repository: stock.map_or([0; 16], |stock| *stock.repository().as_bytes()),
+        chunker: CHUNKER.to_owned(),
+        access,
+        extensions,
+    }))?;
+    let refs = stock.map(refs_of).transpose()?.unwrap_or_default();
+    let mut pages = refs.chunks(MAX_REFS_IN_MESSAGE).peekable();
+    // A bucket is on no branch.
+    let usual = ["main", "master"].into_iter();
+    let mut usual = usual.filter(|name| {
+        refs.iter()
+            .any(|(key, _)| key[..] == format!("branch/{name}"))
+    });
+    let mut head = usual.next().map(str::to_owned);
+    loop {
+        let page = pages.next().unwrap_or_default();
+        let more = pages.peek().is_some();
+        link.say(&Message::Refs(Refs {
+            head: head.take(),
+            refs: page.to_vec(),
+            more,
+        }))?;
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns what the bucket stores, by the slice in its root.
+fn held_in(stock: &Stock) -> Result<Held, NetError> {
+    let slice = &stock.root.slice;
+    if slice.is_empty() {
+        return Ok(Held::default());
+    }
+    let slice = RepoSlice::decode(slice).map_err(|_| {
+        stock.failed(Trouble::Damaged(
+            "root: its slice does not decode".to_owned(),
+        ))
+    })?;
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Ok(Held {
+        subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
+        metadata_only: slice.metadata_only,
+        boundary: count(slice.boundary.len()),
+        dropped: count(slice.given_up().len()),
+    })
+}
+
+fn refs_of(stock: &Stock) -> Result<Vec<(String, [u8; 32])>, NetError> {
+    let is_ref = |key: &str| key.starts_with("branch/") || key.starts_with("tag/");
+    let refs = stock.view.iter().filter(|(key, _)| is_ref(key));
+    let refs = refs.map(|(key, value)| {
+        let id: [u8; 32] = value[..].try_into().map_err(|_| {
+            let why = format!("root: the value of {} is no id", key.escape_debug());
+            stock.failed(Trouble::Damaged(why))
+        })?;
+        Ok((key.clone(), id))
+    });
+    refs.collect()
+}
+
+/// Answers requests until the receiver has everything.
+fn answer_needs(stock: &mut Stock, link: &mut Link, job: &Job) -> Result<(), NetError> {
+    let mut clues = Clues::new();
+    let since = stock.cache.fetched();
+    loop {
+        let mut needs = match link.hear(job)? {
+            Message::Need(need) => vec![need],
+            Message::Complete => return Ok(()),
+            _ => return Err(NetError::Protocol("a message that does not belong here")),
+        };
+        // All that wait are answered together: their reads can be joined.
+        while let Some(frame) = link.try_receive()? {
+            match frame {
+                Frame::Message(bytes) => match Message::decode(&bytes)? {
+                    Message::Need(need) if needs.len() < MAX_NEEDS => needs.push(need),
+                    _ => return Err(NetError::Protocol("a message that does not belong here")),
+                },
+                _ => return Err(NetError::Protocol("objects from the receiver")),
+            }
+        }
+        clues.extend(link.take_clues().into_iter().map(|clue| (clue.chunk, clue)));
+        give(stock, link, &needs, &clues, since)?;
+        for id in needs
+            .iter()
+            .flatten()
+            .map(|(_, id)| ObjectId::from_bytes(*id))
+        {
+            clues.remove(&id);
+        }
+    }
+}
+
+fn give(
+    stock: &mut Stock,
+    link: &mut Link,
+    needs: &[Vec<WireObject>],
+    clues: &Clues,
+    since: u64,
+) -> Result<(), NetError> {
+    let mut wanted = Wanted::new();
+    for need in needs {
+        wanted.extend(
+            from_wire_objects(need)?
+                .into_iter()
+                .map(|(ty, id)| (id, ty)),
+        );
+    }
+    let mut body = Vec::new();
+    stock.give(&mut wanted, clues, since, &mut |record, wanted| {
+        pass_on(record, wanted, &mut body, link)
+    })?;
+    if !body.is_empty() {
+        link.send(Frame::Objects(body))?;
+    }
+    if let (false, Some(damage)) = (wanted.is_empty(), &stock.damage) {
+        return Err(stock.failed(Trouble::Damaged(damage.clone())));
+    }
+    for need in needs {
+        let absent: Vec<(ObjectType, ObjectId)> = from_wire_objects(need)?
+            .into_iter()
+            .filter(|(_, id)| wanted.contains_key(id))
+            .collect();
+        if !absent.is_empty() {
+            link.say(&Message::Absent(to_wire_objects(&absent)))?;
+        }
+        link.say(&Message::NeedEnd)?;
+    }
+    Ok(())
+}
+
+/// Sends a record if all of it is wanted, or else those of its objects that are.
+fn pass_on(
+    record: CheckedRecord,
+    wanted: &mut Wanted,
+    body: &mut Vec<u8>,
+    link: &mut Link,
+) -> Result<(), NetError> {
+    let is_wanted = |wanted: &Wanted, n: usize| {
+        let object = record.objects()[n];
+        wanted.get(&object.id) == Some(&object.ty)
+    };
+    let count = record.objects().len();
+    let mut ids = std::collections::HashSet::new();
+    let is_whole = (0..count).all(|n| is_wanted(wanted, n) && ids.insert(record.objects()[n].id));
+    link.traffic.objects_sent += count as u64;
+    if is_whole {
+        for id in ids {
+            wanted.remove(&id);
+        }
+        return link.send(Frame::Checked(record));
+    }
+    for n in 0..count {
+        if !is_wanted(wanted, n) {
+            continue;
+        }
+        let object = record.objects()[n];
+        wanted.remove(&object.id);
+        let bytes = record.bytes_of(n).unwrap_or_default();
+        if !body.is_empty() && body.len() + bytes.len() > OBJECTS_TARGET_BYTES {
+            link.send(Frame::Objects(std::mem::take(body)))?;
+        }
+        put_object(body, object.ty, bytes);
+    }
+    Ok(())
+}
