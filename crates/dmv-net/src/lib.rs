@@ -6,6 +6,7 @@
 //! - [`sync`]: the engine. It decides what is sent and requested, from messages and ids alone. It
 //!   uses no socket, file, clock or randomness, so a seed replays any run.
 //! - [`bucket`]: a repository in an object store (docs/format/bucket.md), as pure as the engine.
+//! - [`depot`]: work at a bucket: pushes, gc, and what a device notes of it.
 //! - [`session`]: runs the engine on one connection. It moves objects between the connection and a
 //!   store, and moves refs at the end.
 //! - `identity`: the key that names this device (docs/trust.md).
@@ -13,6 +14,7 @@
 //! - [`ops`]: complete commands between repositories, such as [`ops::clone`] and [`ops::pull`].
 
 pub mod bucket;
+pub mod depot;
 #[cfg(feature = "quic")]
 pub mod identity;
 pub mod ops;

@@ -1,5 +1,8 @@
 //! `dmv gc`
 
+#[cfg(feature = "store")]
+mod at;
+
 use crate::context::{Context, now};
 use crate::date::span;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -16,9 +19,12 @@ use std::time::{Duration, Instant};
 /// Content that undo can bring back stays.
 ///
 /// Other commands may run meanwhile, and gc may be interrupted at any moment: the next gc continues.
+///
+/// A bucket has nobody who frees its space. --at REMOTE does it from here: it frees what interrupted pushes
+/// left. What deleted branches led to stays until --forget shortens the bucket's log of operations.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv gc --dry-run\n  dmv gc\n  dmv gc --grace 0 --max-time 10m\n\n\
+    after_help = "Example:\n  dmv gc --dry-run\n  dmv gc\n  dmv gc --grace 0 --max-time 10m\n  dmv gc --at studio --dry-run\n\n\
                   Exit code 3: the time was over or other commands interfered; run it again to free the rest."
 )]
 pub struct Args {
@@ -31,6 +37,14 @@ pub struct Args {
     /// Stop after this time, such as 10m
     #[arg(long, value_name = "TIME", value_parser = span)]
     max_time: Option<Duration>,
+    /// Free space in the bucket of this remote instead
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time")]
+    at: Option<String>,
+    /// In a bucket, also free what only operations older than this lead to, such as 90d
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "TIME", value_parser = span, requires = "at")]
+    forget: Option<Duration>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +65,10 @@ struct Document<'r> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        return at::run(context, args, remote);
+    }
     let options = GcOptions {
         grace: args.grace,
         now: now(),

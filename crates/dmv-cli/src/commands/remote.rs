@@ -43,8 +43,8 @@ enum Command {
     /// Add the repository at URL as the remote NAME
     ///
     /// For a bucket, dmv first tests whether its store keeps what several writers rely on, with some 200
-    /// small requests. If not, dmv refuses it and exits with 5. This version can test buckets, but not yet
-    /// fetch from them or push to them.
+    /// small requests. If not, dmv refuses it and exits with 5. The first push to an empty place in a bucket
+    /// makes the repository there.
     #[command(
         after_help = "Example:\n  dmv remote add nas ssh://ada@nas/srv/film.dmv\n  dmv remote add \
                       studio s3://studio/film\n  dmv remote add lab s3://films/a --endpoint \

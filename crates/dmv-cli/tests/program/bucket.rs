@@ -2,6 +2,7 @@
 
 mod gateway;
 mod misbehaving;
+mod push;
 
 use crate::place::{Outcome, Place};
 use gateway::Gateway;

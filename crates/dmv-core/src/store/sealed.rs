@@ -144,39 +144,43 @@ impl<W: Write> SealedWriter<W> {
     /// Ends the open segment: with a record of places if there are any, index and trailer. Returns
     /// where its last frame ends.
     pub fn end_segment(&mut self, places: Option<&[u8]>) -> io::Result<u64> {
-        let tail = self.at;
+        Ok(self.end_and_copy(places)?.0)
+    }
+
+    /// Does the same. Returns also the bytes after the last frame.
+    pub fn end_and_copy(&mut self, places: Option<&[u8]>) -> io::Result<(u64, Vec<u8>)> {
+        let (frames_end, mut tail) = (self.at, Vec::new());
         if let Some(places) = places {
-            self.put_plain(RecordType::Places, places)?;
+            put_plain(&mut tail, RecordType::Places, places)?;
         }
         let end = SegmentEnd::new(
             &mut self.entries,
             self.segment_start,
             self.previous_end,
             &[],
-            self.at,
+            frames_end + tail.len() as u64,
         );
-        self.put(&end.parts())?;
+        end.parts()
+            .iter()
+            .for_each(|part| tail.extend_from_slice(part));
+        self.put(&[&tail])?;
         (self.segment_start, self.previous_end) = (self.at, self.at);
         self.entries.clear();
-        Ok(tail)
+        Ok((frames_end, tail))
     }
 
     /// Appends the record of an operation.
     pub fn add_operation(&mut self, operation: &[u8]) -> io::Result<()> {
-        self.put_plain(RecordType::Operation, operation)
+        let mut record = Vec::new();
+        put_plain(&mut record, RecordType::Operation, operation)?;
+        self.put(&[&record])?;
+        Ok(())
     }
 
     /// Ends the pack. Returns what it was written to, and its length.
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         self.out.flush()?;
         Ok((self.out, self.at))
-    }
-
-    fn put_plain(&mut self, ty: RecordType, payload: &[u8]) -> io::Result<()> {
-        let len = u32::try_from(payload.len()).map_err(io::Error::other)?;
-        let header = RecordHeader::new(ty, Encoding::Raw, 0, len, len, &[]);
-        self.put(&[&header.encode(), payload, &header.payload_check(payload)])?;
-        Ok(())
     }
 
     fn put(&mut self, parts: &[&[u8]]) -> io::Result<FrameAt> {
@@ -200,6 +204,20 @@ impl<W: Write> SealedWriter<W> {
         });
         self.entries.extend(entries);
     }
+}
+
+/// Appends a record without a table to `out`.
+fn put_plain(out: &mut Vec<u8>, ty: RecordType, payload: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(payload.len()).map_err(io::Error::other)?;
+    let header = RecordHeader::new(ty, Encoding::Raw, 0, len, len, &[]);
+    for part in [
+        &header.encode()[..],
+        payload,
+        &header.payload_check(payload),
+    ] {
+        out.extend_from_slice(part);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -243,7 +261,9 @@ mod tests {
         let tree = frame(Tree, &[b"a tree"]);
         let at = pack.add_objects(&mut encoder, &tree.raw, &tree.objects);
         frames.push(at.expect("memory"));
-        let tail = pack.end_segment(Some(b"places")).expect("memory");
+        let (tail, end) = pack.end_and_copy(Some(b"places")).expect("memory");
+        let sought = SegmentTail::decode(&end, tail).map(|tail| tail.end);
+        assert_eq!(sought, Ok(pack.position()));
         pack.add_operation(b"operation").expect("memory");
         let (bytes, len) = pack.finish().expect("memory");
         assert_eq!(bytes.len() as u64, len);
@@ -288,6 +308,35 @@ mod tests {
         assert_eq!(meta.entries[0].place.offset, frames[2].offset);
         let operation = RecordHeader::decode(&bytes[meta.end as usize..]).expect("a record");
         assert_eq!(operation.ty, RecordType::Operation);
+    }
+
+    /// If `DMV_WRITE_VECTORS` is set, the test writes the file instead of comparing it.
+    #[test]
+    fn a_joint_pack_has_these_bytes() -> std::io::Result<()> {
+        const FILE: &str = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/format/vectors/packs.txt"
+        );
+        let mut encoder = FrameEncoder::default();
+        let mut pack = SealedWriter::begin(Vec::new(), &HEADER)?;
+        for (ty, contents) in [
+            (Chunk, &[&b"one"[..], b"two"]),
+            (Tree, &[b"three", b"four"]),
+        ] {
+            // Too short to be compressed: their bytes do not depend on the version of zstd.
+            let frame = frame(ty, contents);
+            pack.add_objects(&mut encoder, &frame.raw, &frame.objects)?;
+            let places = (ty == Tree).then_some(&b"\x01\x00\x00"[..]);
+            pack.end_segment(places)?;
+        }
+        pack.add_operation(b"an operation")?;
+        let (bytes, _) = pack.finish()?;
+        let text = format!("# name, file\njoint {}\n", crate::hash::encode_hex(&bytes));
+        if std::env::var_os("DMV_WRITE_VECTORS").is_some() {
+            std::fs::write(FILE, &text)?;
+        }
+        assert_eq!(std::fs::read_to_string(FILE)?, text);
+        Ok(())
     }
 
     #[test]

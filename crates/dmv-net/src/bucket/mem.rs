@@ -93,6 +93,11 @@ impl MemFiles {
         state.put(name, bytes);
     }
 
+    /// Gives up all uploads, as a lifecycle rule does.
+    pub fn forget_uploads(&self) {
+        self.state().uploads.clear();
+    }
+
     /// Removes a file.
     pub fn remove(&self, name: &str) {
         self.state().files.remove(name);

@@ -6,17 +6,13 @@
 //!   every run of their simulation.
 //! - [`ranges`]: which byte ranges of which files to read for some wanted places.
 //! - [`read`]: what a reader knows of the packs, and how reads become frames.
-//! - [`cache`]: copies of what was read, below the repository.
 //! - [`files`]: what the engine asks of a transport for object stores.
-//! - [`ask`]: carries out the requests of the machines.
 //! - [`trouble`]: why a store does not do what it was asked.
 //!
-//! The room knows `dmv-core` and nothing else of this crate. It sends nothing itself: a transport
-//! for object stores will carry out the requests. It walks no objects either: what to upload and
-//! what is still needed is the work that the machines give to their caller.
+//! The room knows `dmv-core` and nothing else of this crate. It sends nothing itself: `depot` carries
+//! out the requests, over a transport for object stores. It walks no objects either: what to upload
+//! and what is still needed is the work that the machines give to their caller.
 
-pub mod ask;
-pub mod cache;
 pub mod core;
 pub mod files;
 pub mod format;

@@ -25,11 +25,15 @@
 //! ```
 
 mod absent;
+#[cfg(feature = "store")]
+mod bucket;
 mod caller;
 mod clone;
 mod dial;
 mod error;
 mod fetch;
+#[cfg(feature = "store")]
+mod free;
 mod peer;
 mod pull;
 mod purge;
@@ -44,6 +48,8 @@ pub use clone::{CloneDir, CloneOptions, CloneReport, KnownSource, NewClone, clon
 pub use dial::{SessionError, dial};
 pub use error::{CloneError, OpsError};
 pub use fetch::{FetchOptions, FetchReport, fetch};
+#[cfg(feature = "store")]
+pub use free::{FreeAtOptions, Freed, free_at};
 pub use peer::{NoAnswer, Peer, SilentPeer};
 pub use pull::{Integrate, PullOptions, PullOutcome, PullReport, pull};
 pub use purge::{purges_at, request_purge};

@@ -1,12 +1,17 @@
 //! Push: send branches and tags to a remote, or delete them there.
 
+#[cfg(feature = "store")]
+use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
 use super::refs::{RefTip, Standing, moved_there, standing, tip_at, update};
 use crate::session::{Client, NetError, Summary};
 use crate::transport::Purpose;
+#[cfg(feature = "store")]
+use crate::transport::{Url, store::BucketAddress};
 use crate::wire::ReadOnly;
+use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 
@@ -69,6 +74,10 @@ pub fn push(
     job: &Job,
 ) -> Result<PushReport, OpsError> {
     let url = &options.remote.url;
+    #[cfg(feature = "store")]
+    if let Url::Bucket(address) = url {
+        return push_to_bucket(repo, options, address, caller, job);
+    }
     let pushed = session(repo, url, Purpose::Write, caller, job, |client| {
         let deletions = deletions(&client.offered, &options.delete, options.force);
         match deletions {
@@ -83,6 +92,57 @@ pub fn push(
         remote: options.remote.name.clone(),
         name,
     })
+}
+
+#[cfg(feature = "store")]
+fn push_to_bucket(
+    repo: &Repo,
+    options: &PushOptions,
+    address: &BucketAddress,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<PushReport, OpsError> {
+    let mut bucket = Bucket::open(repo, address, caller, job)?;
+    let deletions = deletions(&bucket.offered, &options.delete, options.force);
+    let deletions = deletions.map_err(|name| OpsError::NoSuchRef {
+        remote: options.remote.name.clone(),
+        name,
+    })?;
+    let Plan {
+        mut updates,
+        there_already,
+        refused,
+    } = Plan::new(repo, options, &bucket.offered)?;
+    updates.extend(deletions);
+    let mut moved = refused;
+    moved.extend(bucket.push(&updates, &options.asked)?);
+    note(repo, options, &moved, there_already)?;
+    Ok(PushReport {
+        may_push: true,
+        read_only: None,
+        summary: bucket.finish(),
+        moved,
+    })
+}
+
+/// Records the refs that the remote has now.
+fn note(
+    repo: &Repo,
+    options: &PushOptions,
+    moved: &[RefMoved],
+    there_already: Vec<(String, ObjectId)>,
+) -> Result<(), RepoError> {
+    if options.remote.once {
+        return Ok(());
+    }
+    let mut there = moved_there(moved);
+    there.refs.extend(there_already);
+    let gone = OwnBranches {
+        forget: deleted(moved),
+        ..OwnBranches::default()
+    };
+    repo.note_remote(&options.remote.name, &there, &gone, &options.asked)?;
+    Ok(())
 }
 
 fn push_to(
@@ -103,15 +163,7 @@ fn push_to(
         // After the other refs have moved: the commits that those name now are not lost.
         moved.extend(client.push(deletions)?);
     }
-    if !options.remote.once {
-        let mut there = moved_there(&moved);
-        there.refs.extend(there_already);
-        let gone = OwnBranches {
-            forget: deleted(&moved),
-            ..OwnBranches::default()
-        };
-        repo.note_remote(&options.remote.name, &there, &gone, &options.asked)?;
-    }
+    note(repo, options, &moved, there_already)?;
     Ok(PushReport {
         may_push: client.may_push(),
         read_only: client.read_only,
@@ -127,7 +179,7 @@ struct Plan {
     updates: Vec<RefUpdate>,
     /// Refs that the server has already. An interrupted push may have moved them there without a
     /// note of it here.
-    there_already: Vec<(String, dmv_core::hash::ObjectId)>,
+    there_already: Vec<(String, ObjectId)>,
     refused: Vec<RefMoved>,
 }
 

@@ -1,11 +1,17 @@
 //! Sync: fetch from a remote, then push every branch and tag that is ahead of it.
 
+#[cfg(feature = "store")]
+use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
 use super::refs::{RefTip, Standing, moved_there, standing, tip_at, tips, update};
+#[cfg(feature = "store")]
+use crate::session::Traffic;
 use crate::session::{Client, NetError, Summary};
 use crate::transport::Purpose;
+#[cfg(feature = "store")]
+use crate::transport::{Url, store::BucketAddress};
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, Offered, OwnBranches, RefKind, RefMoved, RefUpdate, Repo, RepoError};
@@ -60,16 +66,56 @@ pub fn sync(
     job: &Job,
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
+    #[cfg(feature = "store")]
+    if let Url::Bucket(address) = url {
+        return sync_bucket(repo, options, address, caller, job);
+    }
     let report = session(repo, url, Purpose::Write, caller, job, |client| {
-        sync_with(repo, options, client)
+        sync_with(repo, options, client, &mut |client, updates| {
+            client.push(updates)
+        })
     })?;
     Ok(report)
 }
+
+/// Nobody takes a push at a bucket, so this side does all of it.
+#[cfg(feature = "store")]
+fn sync_bucket(
+    repo: &Repo,
+    options: &SyncOptions,
+    address: &BucketAddress,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<SyncReport, OpsError> {
+    let url = &options.remote.url;
+    let mut sent = Traffic::default();
+    let mut report = session(repo, url, Purpose::Write, caller, job, |client| {
+        sync_with(repo, options, client, &mut |_, updates| {
+            let opened = Bucket::open(repo, address, caller, job);
+            let mut bucket = opened.map_err(|e| e.source)?;
+            let moved = bucket.push(updates, &options.asked);
+            let moved = moved.map_err(|e| e.source)?;
+            sent = bucket.finish().traffic;
+            Ok(moved)
+        })
+    })?;
+    let traffic = &mut report.summary.traffic;
+    traffic.objects_sent += sent.objects_sent;
+    traffic.bytes_sent += sent.bytes_sent;
+    traffic.bytes_received += sent.bytes_received;
+    traffic.round_trips += sent.round_trips;
+    Ok(report)
+}
+
+/// Moves refs at the other side.
+type PushRefs<'p> =
+    dyn FnMut(&mut Client<'_>, &[RefUpdate]) -> Result<Vec<RefMoved>, NetError> + 'p;
 
 fn sync_with(
     repo: &Repo,
     options: &SyncOptions,
     mut client: Client<'_>,
+    push: &mut PushRefs<'_>,
 ) -> Result<SyncReport, NetError> {
     client.fetch(&tips(&client.offered))?;
     let Plan {
@@ -87,7 +133,7 @@ fn sync_with(
     let pushed = if updates.is_empty() {
         Ok(Vec::new())
     } else {
-        client.push(&updates)
+        push(&mut client, &updates)
     };
     // Also if the push has failed: what was fetched is recorded.
     let there = with_pushed(&client.offered, pushed.as_deref().unwrap_or_default());

@@ -18,7 +18,7 @@ pub use ssh::SshTarget;
 pub use url::Url;
 
 #[cfg(feature = "store")]
-use crate::bucket::cache::Cache;
+use crate::depot::cache::Cache;
 use crate::session::{Link, NetError, PATIENCE};
 #[cfg(feature = "store")]
 use crate::session::{Shelf, serve_shelf};

@@ -168,24 +168,29 @@ fn forget(next: &mut Root, before: u64) {
     next.log_pages = kept;
 }
 
-fn entry(root: &Root, stamp: &Stamp, draft: &Draft) -> Entry {
-    let mut changes = draft.changes.clone();
+/// Returns the operation that makes these changes over a root.
+pub fn intended(root: &Root, stamp: &Stamp, changes: &[Change]) -> Operation {
+    let mut changes = changes.to_vec();
     changes.sort_by(|a, b| a.key.cmp(&b.key));
+    Operation {
+        seq: root.last.0 + 1,
+        id: stamp.id,
+        previous: root.last.1,
+        time: stamp.time,
+        who: stamp.who.clone(),
+        command: stamp.command.clone(),
+        undoes: stamp.undoes,
+        origin: Some(Origin {
+            worktree: String::new(),
+            effect: Effect::Kept,
+        }),
+        changes,
+    }
+}
+
+fn entry(root: &Root, stamp: &Stamp, draft: &Draft) -> Entry {
     Entry {
-        operation: Operation {
-            seq: root.last.0 + 1,
-            id: stamp.id,
-            previous: root.last.1,
-            time: stamp.time,
-            who: stamp.who.clone(),
-            command: stamp.command.clone(),
-            undoes: stamp.undoes,
-            origin: Some(Origin {
-                worktree: String::new(),
-                effect: Effect::Kept,
-            }),
-            changes,
-        },
+        operation: intended(root, stamp, &draft.changes),
         left: draft.left.clone(),
     }
 }

@@ -19,7 +19,7 @@ mod tests;
 
 pub use collect::{Collect, Collected, Mark, Marked};
 pub use commit::Fault;
-pub use draft::{Limits, Stamp};
+pub use draft::{Limits, Stamp, intended};
 pub use fetch::{Fetch, Fetched, Read};
 pub use push::{Prepare, Push, Pushed, Sent};
 

@@ -1,10 +1,10 @@
 //! A push: uploads what the root's commits lack, and publishes refs.
 
 use super::commit::{Commit, Fault, Turn};
-use super::draft::{Draft, Lack, Limits, Stamp, value, visit_log};
+use super::draft::{Draft, Lack, Limits, Stamp, full_view, value, visit_log};
 use super::rules::{Rule, holds};
 use super::{Answer, Fresh, Step, Tag};
-use crate::bucket::format::{Name, Root, Row};
+use crate::bucket::format::{Name, Root, Row, View};
 use dmv_core::refs::Change;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,6 +28,8 @@ pub struct Sent {
 pub struct Prepare {
     /// The root.
     pub root: Root,
+    /// Its complete view.
+    pub view: View,
     /// The changes of refs that can still be made.
     pub changes: Vec<Change>,
     /// Packs that are uploaded already. Their objects need not be sent again, but the walk goes on
@@ -168,10 +170,12 @@ impl Push {
                 ..Draft::default()
             }));
         }
+        let view = full_view(root, pages)?;
         let (root, burnt) = (root.clone(), self.burnt(root)?);
         self.sent.retain(|sent| !burnt.contains(&sent.row.name));
         Ok(Decision::Prepare(Box::new(Prepare {
             root,
+            view,
             changes,
             sent: self.sent.clone(),
         })))

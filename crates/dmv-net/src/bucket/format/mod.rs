@@ -15,7 +15,7 @@ pub use root::{MAX_ENTRIES, MAX_ROWS, Root};
 pub use rows::{Entry, MAX_LEFT, Row, RowKind};
 pub use view::{View, ViewChanges};
 
-use dmv_core::hash::{check, encode_hex};
+use dmv_core::hash::{check, decode_hex, encode_hex};
 use dmv_core::object::codec::{DecodeError, Decoder};
 use dmv_core::store::RepositoryId;
 use std::fmt;
@@ -42,6 +42,11 @@ impl Name {
     /// Returns the path of the file below the bucket's prefix.
     pub fn path(&self, repository: RepositoryId) -> String {
         format!("{repository}/{self}")
+    }
+
+    /// Returns the name that is written like this, if it is one.
+    pub fn from_hex(hex: &str) -> Option<Name> {
+        decode_hex(hex)?.try_into().ok().map(Name)
     }
 
     fn decode(input: &mut Decoder) -> Result<Name, DecodeError> {

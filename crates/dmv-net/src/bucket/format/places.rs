@@ -23,6 +23,14 @@ pub struct FramePlace {
     pub len: u32,
 }
 
+impl FramePlace {
+    /// Returns whether a record at this offset and of this length can be named.
+    pub fn fits(offset: u64, len: u32) -> bool {
+        let len = u64::from(len);
+        len > 0 && len <= MAX_FRAME && offset <= MAX_OFFSET - len
+    }
+}
+
 /// A node, and the frames that hold its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {

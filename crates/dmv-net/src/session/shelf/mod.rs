@@ -21,9 +21,9 @@ mod stream;
 
 use super::link::Link;
 use super::{AGENT, NetError};
-use crate::bucket::cache::Cache;
 use crate::bucket::files::Files;
 use crate::bucket::trouble::Trouble;
+use crate::depot::cache::Cache;
 use crate::wire::{
     Access, Extension, Frame, Held, Hello, MAX_KEEPS, MAX_NEEDS, MAX_REFS_IN_MESSAGE, Message,
     OBJECTS_TARGET_BYTES, ReadOnly, Refs, WireObject, from_wire_objects, put_object,

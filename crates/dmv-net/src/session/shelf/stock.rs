@@ -4,12 +4,12 @@
 
 use super::hands::{Hands, NotRead, Stop};
 use super::held::Held;
-use crate::bucket::cache::Cache;
 use crate::bucket::files::{Failed, Files};
 use crate::bucket::format::{MAX_PAGE_BYTES, Name, Page, PageRef, ROOT, Root, Row, View};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Tables;
 use crate::bucket::trouble::Trouble;
+use crate::depot::cache::Cache;
 use crate::session::NetError;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;

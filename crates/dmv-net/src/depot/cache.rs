@@ -4,8 +4,8 @@
 //! Everything here is derived. A file that is damaged or missing is as good as none, and nothing
 //! depends on whether a copy could be written.
 
-use super::core::Tag;
-use super::format::Root;
+use crate::bucket::core::Tag;
+use crate::bucket::format::Root;
 use dmv_core::hash::check;
 use dmv_core::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use std::fs;
@@ -132,7 +132,8 @@ fn decode_root(bytes: &[u8]) -> Result<(Root, Tag), DecodeError> {
         Ok(is_there.then_some(text))
     };
     let (etag, version) = (text()?, text()?);
-    let root = Root::decode(input.bytes(super::format::MAX_ROOT_BYTES, "root is too long")?)?;
+    let root =
+        Root::decode(input.bytes(crate::bucket::format::MAX_ROOT_BYTES, "root is too long")?)?;
     input.finish()?;
     Ok((root, Tag { etag, version }))
 }

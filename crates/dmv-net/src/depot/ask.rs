@@ -1,14 +1,15 @@
 //! Carries out the requests of the machines: docs/format/bucket.md, "Writing".
 //!
-//! A [`Desk`] translates between the machines of [`core`](super::core), which know no store, and
+//! A [`Desk`] translates between the machines of [`core`](crate::bucket::core), which know no store, and
 //! [`Files`], which knows no roots. It repeats what may be repeated, because a machine takes an
 //! unclear answer for the end, and it remembers why the store refused.
 
-use super::core::{Answer, Request};
-use super::files::{Failed, Files};
-use super::format::{Name, Page, PageRef, ROOT, Root};
-use super::trouble::Trouble;
+use crate::bucket::core::{Answer, Request};
+use crate::bucket::files::{Failed, Files};
+use crate::bucket::format::{Entry, Name, Page, PageRef, ROOT, Root, View};
+use crate::bucket::trouble::Trouble;
 use dmv_core::store::{RepositoryId, random_bytes};
+use dmv_core::threads;
 use std::time::Duration;
 
 /// How often a request is made that may be repeated.
@@ -73,6 +74,7 @@ impl<'f> Desk<'f> {
                             self.repository = Some(root.repository);
                             Answer::Root(Box::new(root), tag)
                         }
+                        Err(e) if e.is_too_new() => self.unclear(Trouble::TooNew),
                         Err(e) => self.unclear(unreadable("the root", e.what)),
                     },
                     Err(Failed::Unchanged) => Answer::Unchanged,
@@ -117,6 +119,63 @@ impl<'f> Desk<'f> {
         }
     }
 
+    /// Returns the complete view of a root. `None`: its page cannot be read, and
+    /// [`trouble`](Self::trouble) may say why.
+    pub fn view(&mut self, root: &Root) -> Option<View> {
+        let mut view = View::new();
+        if let Some(page) = &root.view_page {
+            match self.pages(vec![*page])?.pop()? {
+                Page::View(base) => view = base,
+                _ => return None,
+            }
+        }
+        for (key, value) in &root.view {
+            match value {
+                Some(value) => drop(view.insert(key.clone(), value.clone())),
+                None => drop(view.remove(key)),
+            }
+        }
+        Some(view)
+    }
+
+    /// Returns the log of a root from an operation on, the oldest first, and perhaps some that are
+    /// older. `None`: one of its pages cannot be read.
+    pub fn log(&mut self, root: &Root, from: u64) -> Option<Vec<Entry>> {
+        let mut first = root.last.0 + 1 - root.log.len() as u64;
+        let mut wanted = Vec::new();
+        for page in root.log_pages.iter().rev() {
+            if first <= from {
+                break;
+            }
+            first = first.saturating_sub(u64::from(page.items));
+            wanted.push(*page);
+        }
+        wanted.reverse();
+        let mut log = Vec::new();
+        for page in self.pages(wanted)? {
+            match page {
+                Page::Log(entries, _) => log.extend(entries),
+                _ => return None,
+            }
+        }
+        log.extend(root.log.iter().cloned());
+        Some(log)
+    }
+
+    fn pages(&mut self, pages: Vec<PageRef>) -> Option<Vec<Page>> {
+        if pages.is_empty() {
+            return Some(Vec::new());
+        }
+        match self.answer(&Request::GetPages(pages)) {
+            Answer::Pages(pages) => Some(pages),
+            Answer::Gone => {
+                self.trouble = Some(Trouble::Lost("a page of the root".to_owned()));
+                None
+            }
+            _ => None,
+        }
+    }
+
     fn path(&self, name: &Name) -> Option<String> {
         self.repository.map(|repository| name.path(repository))
     }
@@ -139,10 +198,11 @@ impl<'f> Desk<'f> {
                 _ => std::thread::scope(|scope| {
                     let all: Vec<_> = some
                         .iter()
-                        .map(|page| scope.spawn(move || read(page)))
+                        .map(|page| threads::start_in(scope, move || read(page)))
                         .collect();
-                    let ends = all.into_iter().map(|one| one.join());
-                    ends.map(|end| end.unwrap_or(Err(Failed::Length))).collect()
+                    let ends = all.into_iter().map(|one| one.ok()?.join().ok());
+                    let none = || Failed::Trouble(Trouble::Other("no thread".to_owned()));
+                    ends.map(|end| end.unwrap_or_else(|| Err(none()))).collect()
                 }),
             };
             for page in done {
@@ -193,18 +253,18 @@ impl<'f> Desk<'f> {
 
 /// Returns whether the same request would fail again.
 pub fn stays(trouble: &Trouble) -> bool {
-    match trouble {
+    !matches!(
+        trouble,
         Trouble::Busy
-        | Trouble::Unreachable(_)
-        | Trouble::Cut(_)
-        | Trouble::Page
-        | Trouble::Other(_) => false,
-        _ => true,
-    }
+            | Trouble::Unreachable(_)
+            | Trouble::Cut(_)
+            | Trouble::Page
+            | Trouble::Other(_)
+    )
 }
 
 fn unreadable(what: &str, why: &str) -> Trouble {
-    Trouble::Other(format!("{what} cannot be read: {why}"))
+    Trouble::Damaged(format!("{what} cannot be read: {why}"))
 }
 
 /// A random time, longer after each lost race: otherwise those who lose together meet again.

@@ -1,0 +1,99 @@
+//! `dmv gc --at REMOTE`: a bucket has nobody who frees its space, so a device does it.
+
+use super::Args;
+use crate::bucket;
+use crate::context::Context;
+use crate::failure::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::text::{bytes, clean, count, quoted};
+use crate::peers::{Call, remote};
+use crate::supply::remote_failure;
+use dmv_net::ops::{self, FreeAtOptions, Freed, OpsError, Remote};
+use dmv_net::session::NetError;
+use std::io::Write;
+
+/// Runs the command for a remote.
+pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let remote = remote(context, Some(name))?;
+    let options = FreeAtOptions {
+        remote: remote.clone(),
+        grace: args.grace,
+        forget: args.forget,
+        dry_run: args.dry_run,
+        asked: context.asked()?,
+    };
+    let call = Call::new(context);
+    let done = ops::free_at(&repo, &options, &call, &context.job);
+    drop(call);
+    let freed = done.map_err(|e| failure(context, &remote, e))?;
+    match context.globals.json {
+        true => print_json(context, &freed)?,
+        false => print(context, args, &remote, &freed)?,
+    }
+    Ok(match freed.all_deleted || args.dry_run {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
+    let lacks = match &e {
+        OpsError::Session(e) => matches!(e.source, NetError::Lacking(_)),
+        _ => false,
+    };
+    if !lacks {
+        return remote_failure(context, remote, e);
+    }
+    let message = format!(
+        "gc at {} needs the history and the directories of all its branches, and some are absent here",
+        clean(&remote.name)
+    );
+    let hint = format!(
+        "dmv fetch {}, in a repository that stores all history",
+        quoted(&remote.name)
+    );
+    Failure::new("absent", EXIT_ABSENT, message).hint(hint)
+}
+
+fn print_json(context: &Context, freed: &Freed) -> Result<(), Failure> {
+    let mut document = serde_json::json!({
+        "freed_bytes": freed.bytes,
+        "packs_removed": freed.packs,
+        "files_removed": freed.strays,
+        "kept_bytes": freed.kept_bytes,
+        "finished": freed.all_deleted,
+    });
+    if let Some(cost) = bucket::cost(context)? {
+        for (name, value) in cost.fields() {
+            document[name] = value;
+        }
+    }
+    context.ui.json(&document)
+}
+
+fn print(context: &Context, args: &Args, remote: &Remote, freed: &Freed) -> Result<(), Failure> {
+    if context.ui.quiet() {
+        return Ok(());
+    }
+    let name = clean(&remote.name);
+    let mut out = context.ui.out();
+    if freed.packs + freed.strays == 0 {
+        writeln!(out, "nothing to free at {name}")?;
+    } else {
+        let size = bytes(freed.bytes);
+        let done = match args.dry_run {
+            true => format!("{size} can be freed at {name}"),
+            false => format!("freed {size} at {name}"),
+        };
+        let packs = count(freed.packs, "pack", "packs");
+        let strays = count(freed.strays, "file", "files");
+        writeln!(out, "{done}: {packs}, and {strays} of unfinished pushes")?;
+        writeln!(out, "kept {}", bytes(freed.kept_bytes))?;
+    }
+    drop(out);
+    if !freed.all_deleted && !args.dry_run {
+        let note = "some files could not be deleted; the next gc deletes them";
+        context.ui.note(note);
+    }
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! Pushes to a real object store.
+
+use super::gateway::{Gateway, Logged};
+use super::{KEY, SECRET, place};
+use crate::place::{Outcome, Place};
+use serde_json::Value;
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+/// The keys of the tests, for a place that is there already.
+fn with_keys(mut place: Place) -> Place {
+    place.env.push(("AWS_ACCESS_KEY_ID", KEY.into()));
+    place.env.push(("AWS_SECRET_ACCESS_KEY", SECRET.into()));
+    place
+}
+
+fn ten_files(place: &Place, what: &str) -> Outcome {
+    for n in 0..10 {
+        place.write(format!("d{}/f{n}", n % 3), format!("{what} {n}"))?;
+    }
+    Ok(())
+}
+
+fn counted(done: &Value) -> Logged {
+    let class = |class: &str| done["requests"][class].as_u64().unwrap_or(99);
+    Logged {
+        get: class("get"),
+        put: class("put"),
+        list: class("list"),
+        delete: class("delete"),
+    }
+}
+
+#[test]
+fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let place = place()?;
+    gateway.add(&place, "studio", "s3://film/x")?;
+    ten_files(&place, "first")?;
+    place.commit("first")?;
+    let before = gateway.logged()?;
+    let done = place.json(&["push", "studio", "--json"])?;
+    // The root is not there, the first root, the pack, and the root.
+    let logged = gateway.logged()?.since(&before);
+    assert_eq!((logged.get, logged.put, logged.list), (1, 3, 0));
+    assert_eq!(counted(&done), logged);
+    assert_eq!(done["refs"][0]["name"], "main");
+    assert_eq!(done["refs"][0]["refused"], Value::Null);
+    assert!(done["objects_sent"].as_u64() > Some(10), "{done}");
+    assert_eq!(gateway.files("film")?, 2);
+    ten_files(&place, "second")?;
+    place.commit("second")?;
+    let before = gateway.logged()?;
+    let done = place.json(&["push", "studio", "--json"])?;
+    let logged = gateway.logged()?.since(&before);
+    assert_eq!((logged.get, logged.put, logged.list), (1, 2, 0));
+    assert_eq!(counted(&done), logged);
+    let said = place.ok(&["push", "studio"])?;
+    assert!(said.contains("already up to date with studio"), "{said}");
+    let said = place.ok(&["push", "studio", "main", "-v"])?;
+    assert!(said.contains("1 request, "), "{said}");
+    place.ok(&["branch", "side"])?;
+    let said = place.ok(&["push", "studio", "side"])?;
+    assert!(said.contains("side  new on the remote"), "{said}");
+    assert!(
+        said.contains("2 requests, ") && said.contains("about $0."),
+        "{said}"
+    );
+    assert_eq!(gateway.files("film")?, 3, "no pack for a known commit");
+    Ok(())
+}
+
+#[test]
+fn refs_move_by_the_rules_of_other_remotes() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let (ada, bob) = (place()?, place()?);
+    for (place, what) in [(&ada, "ada"), (&bob, "bob")] {
+        gateway.add(place, "studio", "s3://film/x")?;
+        place.write("file", what)?;
+        place.commit(what)?;
+    }
+    ada.ok(&["push", "studio"])?;
+    let said = bob.fails(5, &["push", "studio"])?;
+    assert!(
+        said.contains("has commits that yours does not have"),
+        "{said}"
+    );
+    bob.ok(&["branch", "bob"])?;
+    bob.ok(&["tag", "v1"])?;
+    bob.ok(&["push", "studio", "bob", "v1"])?;
+    ada.ok(&["tag", "v1"])?;
+    bob.fails(5, &["push", "studio", "--delete", "main"])?;
+    bob.ok(&["push", "studio", "--force"])?;
+    bob.ok(&["push", "studio", "--delete", "bob"])?;
+    let said = bob.fails(20, &["push", "studio", "--delete", "bob"])?;
+    assert!(said.contains("no branch or tag 'bob'"), "{said}");
+    bob.write("file", "bob again")?;
+    bob.commit("again")?;
+    bob.ok(&["tag", "-d", "v1"])?;
+    bob.ok(&["tag", "v1"])?;
+    bob.fails(5, &["push", "studio", "v1"])?;
+    // The bucket was somebody's who pushed by force: her next push is refused.
+    ada.write("file", "ada again")?;
+    ada.commit("again")?;
+    ada.fails(5, &["push", "studio"])?;
+    Ok(())
+}
+
+#[test]
+fn a_partial_repository_pushes_only_what_it_has() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let whole = place()?;
+    ten_files(&whole, "first")?;
+    whole.commit("first")?;
+    let partial = Place::new()?;
+    let source = whole.work();
+    let target = partial.work();
+    let mut command = whole.command(&["clone"]);
+    command.arg(source).arg(target).args(["--subset", "d1"]);
+    let done = command.output()?;
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let partial = with_keys(partial);
+    gateway.add(&partial, "studio", "s3://film/x")?;
+    let said = partial.fails(6, &["push", "studio", "main"])?;
+    assert!(
+        said.contains("absent here") && said.contains("hint: "),
+        "{said}"
+    );
+    // Once the bucket has the rest, the new part is enough.
+    gateway.add(&whole, "studio", "s3://film/x")?;
+    whole.ok(&["push", "studio"])?;
+    partial.write("d1/f1", "changed")?;
+    partial.commit("changed")?;
+    partial.ok(&["push", "studio", "main"])?;
+    Ok(())
+}
+
+#[test]
+fn what_a_store_refuses_in_a_push_is_said() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let mut place = place()?;
+    gateway.add(&place, "studio", "s3://film/x")?;
+    place.write("file", "content")?;
+    place.commit("first")?;
+    place.ok(&["push", "studio"])?;
+    place.write("file", "more")?;
+    place.commit("second")?;
+    // Somebody has taken the root away.
+    let root = gateway.path("film").join("x/root");
+    let away = gateway.path("film").join("away");
+    fs::rename(&root, &away)?;
+    let said = place.fails(7, &["push", "studio"])?;
+    assert!(said.contains("an older state"), "{said}");
+    fs::rename(&away, &root)?;
+    // Somebody has damaged it. The store says that it is as before, so no copy may be left here.
+    fs::remove_dir_all(place.work().join(".dmv/buckets"))?;
+    let good = fs::read(&root)?;
+    for (at, exit, what) in [
+        (20, 7, "the root cannot be read"),
+        (8, 14, "newer version of dmv"),
+    ] {
+        let mut bad = good.clone();
+        bad[at] ^= 3;
+        fs::write(&root, &bad)?;
+        let said = place.fails(exit, &["push", "studio"])?;
+        assert!(said.contains(what), "{said}");
+    }
+    place
+        .env
+        .retain(|(name, _)| *name != "AWS_SECRET_ACCESS_KEY");
+    place.env.push(("AWS_SECRET_ACCESS_KEY", "wrong".into()));
+    place.fails(12, &["push", "studio"])?;
+    Ok(())
+}
+
+#[test]
+fn gc_at_a_bucket_frees_what_no_root_names() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let place = place()?;
+    gateway.add(&place, "studio", "s3://film/x")?;
+    place.write("file", "content")?;
+    place.commit("first")?;
+    place.ok(&["push", "studio"])?;
+    let none = place.ok(&["gc", "--at", "studio", "--grace", "0"])?;
+    assert!(none.contains("nothing to free at studio"), "{none}");
+    let folder = fs::read_dir(gateway.path("film").join("x"))?
+        .filter_map(Result::ok)
+        .find(|entry| entry.path().is_dir())
+        .ok_or("no folder")?;
+    let stray = folder.path().join("09".repeat(16));
+    fs::write(&stray, "left by a push")?;
+    place.ok(&["gc", "--at", "studio"])?;
+    assert!(stray.exists(), "it is young");
+    let long_ago = SystemTime::now() - Duration::from_secs(30 * 24 * 3600);
+    fs::File::options()
+        .write(true)
+        .open(&stray)?
+        .set_modified(long_ago)?;
+    let args = ["gc", "--at", "studio", "--json"];
+    let foretold = place.json(&[&args[..], &["--dry-run"]].concat())?;
+    assert_eq!(foretold["files_removed"], 1);
+    assert!(stray.exists());
+    let before = gateway.logged()?;
+    let done = place.json(&args)?;
+    assert_eq!(done["files_removed"], 1);
+    assert_eq!(done["finished"], Value::Bool(true));
+    assert_eq!(counted(&done), gateway.logged()?.since(&before));
+    assert!(!stray.exists());
+    place.write("file", "more")?;
+    place.commit("second")?;
+    place.ok(&["push", "studio"])?;
+    let other = self::place()?;
+    gateway.add(&other, "studio", "s3://film/x")?;
+    let said = other.fails(6, &["gc", "--at", "studio"])?;
+    assert!(said.contains("dmv fetch studio"), "{said}");
+    Ok(())
+}
+
+/// Clones a bucket into a place of its own.
+fn clone(gateway: &Gateway, bucket: &str) -> Outcome<Place> {
+    let place = with_keys(Place::new()?);
+    place.ok(&["clone", bucket, ".", "--endpoint", &gateway.endpoint])?;
+    Ok(place)
+}
+
+#[test]
+fn several_people_work_at_one_bucket() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    ten_files(&ada, "first")?;
+    // More than one chunk, and a directory of its own.
+    let large: Vec<u8> = (0..600_000_u32).flat_map(u32::to_le_bytes).collect();
+    ada.write("large/file", &large)?;
+    ada.commit("first")?;
+    ada.ok(&["push", "studio"])?;
+    let bob = clone(&gateway, "s3://film/x")?;
+    assert_eq!(fs::read(bob.work().join("large/file"))?, large);
+    assert_eq!(fs::read(bob.work().join("d1/f1"))?, b"first 1");
+    bob.ok(&["verify", "--full"])?;
+    // Bob changes one file. His push knows where the others lie, or its readers look for them.
+    bob.write("d1/f1", "of bob")?;
+    bob.commit("of bob")?;
+    bob.ok(&["push"])?;
+    ada.write("d2/f2", "of ada")?;
+    ada.commit("of ada")?;
+    ada.fails(5, &["push", "studio"])?;
+    ada.ok(&["pull", "studio"])?;
+    ada.ok(&["push", "studio"])?;
+    bob.ok(&["branch", "side"])?;
+    let synced = bob.json(&["sync", "--json"])?;
+    assert!(synced["bytes_sent"].as_u64() > Some(0), "{synced}");
+    bob.ok(&["pull"])?;
+    assert_eq!(fs::read(bob.work().join("d2/f2"))?, b"of ada");
+    let eve = clone(&gateway, "s3://film/x")?;
+    assert_eq!(fs::read(eve.work().join("d1/f1"))?, b"of bob");
+    assert_eq!(fs::read(eve.work().join("d2/f2"))?, b"of ada");
+    assert_eq!(fs::read(eve.work().join("large/file"))?, large);
+    eve.ok(&["verify", "--full"])?;
+    eve.ok(&["show", "origin/side"])?;
+    let freed = eve.ok(&["gc", "--at", "origin", "--grace", "0"])?;
+    assert!(freed.contains("nothing to free at origin"), "{freed}");
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! gc at a bucket: docs/format/bucket.md, "gc".
+//!
+//! [`free`] drives the state machine of [`core`](crate::bucket::core) over [`Files`]. It marks with the
+//! metadata of this device: all commits of the view and of the kept part of the log must be here,
+//! with their trees and lists. If anything cannot be read, nothing is freed.
+
+use super::ask::Desk;
+use super::write::{PushError, wait};
+use crate::bucket::core::{
+    Answer, Collect, Collected, Fault, Limits, Mark, Marked, Request, Stamp, Step, Tag,
+};
+use crate::bucket::files::{Failed, Files};
+use crate::bucket::format::{Name, Root, Row, RowKind};
+use crate::bucket::trouble::Trouble;
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::reach::{Detail, Reach};
+use dmv_core::store::{SegmentTail, Store, random_bytes};
+use dmv_core::threads;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// Tables that are read at the same time.
+const AT_ONCE: usize = 8;
+/// Bytes before the metadata of a joint pack that have the table of a usual push of chunks.
+const NEAR_BYTES: u64 = 64 << 10;
+/// Length of a segment's trailer.
+const TRAILER_BYTES: u64 = 32;
+/// Absent objects that are reported.
+const MAX_LACKING: usize = 64;
+
+/// What gc works with.
+pub struct Collector<'a> {
+    /// The bucket.
+    pub files: &'a dyn Files,
+    /// The objects of this device.
+    pub store: &'a Store,
+    /// Progress, and whether the user has cancelled.
+    pub job: &'a Job,
+}
+
+/// What gc is to do.
+#[derive(Clone, Debug)]
+pub struct FreeOptions {
+    /// Who does it.
+    pub stamp: Stamp,
+    /// Operations before this time, in seconds since 1970, may leave the log.
+    pub forget_before: Option<i64>,
+    /// Files that no root names stay if they were written after this time.
+    pub young_from: i64,
+    /// Whether to report only.
+    pub dry_run: bool,
+    /// How much of the log stays in any case.
+    pub limits: Limits,
+}
+
+/// What gc did, or would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freed {
+    /// Packs that nothing needs.
+    pub packs: u64,
+    /// Files that no root names, such as those of killed pushes.
+    pub strays: u64,
+    /// The bytes of both.
+    pub bytes: u64,
+    /// The bytes of the packs that stay.
+    pub kept_bytes: u64,
+    /// Whether all of the files are deleted. The next gc finds the others.
+    pub all_deleted: bool,
+}
+
+/// Frees what nothing in a bucket leads to. `known` is the root as this device has seen it last.
+pub fn free(
+    with: &Collector<'_>,
+    mut known: Option<(Root, Tag)>,
+    options: &FreeOptions,
+) -> Result<Freed, PushError> {
+    let waits = |time| wait(with.job, time);
+    let mut desk = Desk::new(with.files, &waits);
+    if let Some((root, _)) = &known {
+        desk.know(root.repository);
+    }
+    let mut forget = 0;
+    if let Some(before) = options.forget_before {
+        let unless = known.as_ref().map(|(_, tag)| tag.clone());
+        match desk.answer(&Request::GetRoot { unless, lost: 0 }) {
+            Answer::Root(root, tag) => {
+                if known.is_some_and(|(known, _)| !root.can_follow(&known)) {
+                    return Err(Trouble::Forked.into());
+                }
+                known = Some((*root, tag));
+            }
+            Answer::Unchanged => {}
+            Answer::NoRoot => return Err(Trouble::NoRoot.into()),
+            _ => return Err(failure(&desk)),
+        }
+        if let Some((root, _)) = &known {
+            forget = forgettable(&mut desk, root, before)?;
+        }
+    }
+    let mut machine = Collect::new(options.stamp.clone(), forget, known, options.limits);
+    let fresh = &mut random_bytes;
+    let mut step = Step::Ask(machine.start());
+    let mut report = Freed::default();
+    loop {
+        step = match step {
+            Step::Ask(request) => {
+                if let (Request::PutRoot { .. }, true) = (&request, desk.is_denied()) {
+                    return Err(failure(&desk));
+                }
+                if with.job.is_cancelled() {
+                    return Err(PushError::Cancelled);
+                }
+                machine.answer(desk.answer(&request), fresh)
+            }
+            Step::Work(mark) => {
+                let marked = marked(with, &mut desk, &mark, options.young_from)?;
+                if let Some((found, _)) = &marked {
+                    report = *found;
+                }
+                match marked {
+                    Some(_) if options.dry_run => return Ok(report),
+                    marked => machine.marked(marked.map(|(_, marked)| marked), fresh),
+                }
+            }
+            Step::Done(Collected::Nothing) => {
+                report.all_deleted = true;
+                return Ok(report);
+            }
+            Step::Done(Collected::Freed { all_deleted, .. }) => {
+                report.all_deleted = all_deleted;
+                return Ok(report);
+            }
+            Step::Done(Collected::Failed(fault)) => {
+                return Err(match (fault, desk.trouble()) {
+                    (Fault::Unreachable, Some(trouble)) => trouble.clone().into(),
+                    (fault, _) => PushError::Fault(fault),
+                });
+            }
+        };
+    }
+}
+
+fn failure(desk: &Desk<'_>) -> PushError {
+    let unclear = Trouble::Cut("no answer that helps".to_owned());
+    desk.trouble().cloned().unwrap_or(unclear).into()
+}
+
+/// Returns the first operation that is not older than a time.
+fn forgettable(desk: &mut Desk<'_>, root: &Root, before: i64) -> Result<u64, PushError> {
+    let log = desk.log(root, 0).ok_or_else(|| failure(desk))?;
+    let young = log
+        .iter()
+        .find(|entry| entry.operation.time.seconds >= before);
+    Ok(young.map_or(root.last.0 + 1, |entry| entry.operation.seq))
+}
+
+/// Finds out what may be freed. `None`: a file is missing that the root names.
+fn marked(
+    with: &Collector<'_>,
+    desk: &mut Desk<'_>,
+    mark: &Mark,
+    young_from: i64,
+) -> Result<Option<(Freed, Marked)>, PushError> {
+    let root = &mark.root;
+    let view = desk.view(root).ok_or_else(|| failure(desk))?;
+    let log = desk
+        .log(root, mark.kept_from)
+        .ok_or_else(|| failure(desk))?;
+    let id = |value: &Vec<u8>| Some(ObjectId::from_bytes(value.as_slice().try_into().ok()?));
+    let mut tips: Vec<ObjectId> = view.values().filter_map(id).collect();
+    let operations = log.iter().map(|entry| &entry.operation);
+    let kept = operations.filter(|operation| operation.seq >= mark.kept_from);
+    for change in kept.flat_map(|operation| &operation.changes) {
+        tips.extend(change.old.iter().chain(&change.new).filter_map(id));
+    }
+    let needed = needed(with, tips)?;
+    let Some(dead) = dead(with, root, &mark.rows, &needed)? else {
+        return Ok(None);
+    };
+    let mut report = Freed {
+        packs: dead.len() as u64,
+        ..Freed::default()
+    };
+    for row in &mark.rows {
+        match dead.contains(&row.name) {
+            true => report.bytes += row.len,
+            false => report.kept_bytes += row.len,
+        }
+    }
+    let named: BTreeSet<Name> = mark.rows.iter().map(|row| row.name).collect();
+    let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
+    let mut listed = BTreeSet::new();
+    let folder = root.repository.to_string();
+    for file in desk.repeat(|files| files.list_all(&folder))? {
+        let name = file.name.rsplit('/').next().and_then(Name::from_hex);
+        let Some(name) = name.filter(|_| file.written < young_from) else {
+            continue;
+        };
+        if !named.contains(&name) && !pages.contains(&name) {
+            report.strays += 1;
+            report.bytes += file.len;
+            listed.insert(name);
+        }
+    }
+    Ok(Some((report, Marked { dead, listed })))
+}
+
+/// The first bytes of ids, sorted. Another object with the same ones only keeps a pack.
+struct Needed(Vec<u64>);
+
+impl Needed {
+    fn has(&self, id: &ObjectId) -> bool {
+        self.0.binary_search(&start_of(id)).is_ok()
+    }
+}
+
+fn start_of(id: &ObjectId) -> u64 {
+    u64::from_le_bytes(id.as_bytes()[..8].try_into().expect("eight bytes"))
+}
+
+/// Walks over everything that commits lead to.
+fn needed(with: &Collector<'_>, mut tips: Vec<ObjectId>) -> Result<Needed, PushError> {
+    tips.sort_unstable();
+    tips.dedup();
+    let mut reach = Reach::new(tips, [], Detail::All).skipping_chunks();
+    let (mut needed, mut lacking) = (Vec::new(), Vec::new());
+    while let Some(found) = reach.next(with.store)? {
+        if with.job.is_cancelled() {
+            return Err(PushError::Cancelled);
+        }
+        needed.push(start_of(&found.id));
+        // Chunks need not be here.
+        if !found.here && found.ty != ObjectType::Chunk {
+            lacking.push((found.ty, found.id));
+            if lacking.len() >= MAX_LACKING {
+                break;
+            }
+        }
+    }
+    if !lacking.is_empty() {
+        return Err(PushError::Lacking(lacking));
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    Ok(Needed(needed))
+}
+
+/// Returns the packs in which nothing is needed; `None` if one of the packs is missing.
+fn dead(
+    with: &Collector<'_>,
+    root: &Root,
+    rows: &[Row],
+    needed: &Needed,
+) -> Result<Option<BTreeSet<Name>>, PushError> {
+    let (next, dead) = (Mutex::new(rows.iter()), Mutex::new(BTreeSet::new()));
+    let failed: Mutex<Option<Failed>> = Mutex::new(None);
+    let work = || {
+        loop {
+            let row = next.lock().ok().and_then(|mut next| next.next());
+            let Some(row) = row.filter(|_| !with.job.is_cancelled()) else {
+                return;
+            };
+            match is_needed(with.files, root, row, needed) {
+                Ok(true) => {}
+                Ok(false) => drop(dead.lock().map(|mut dead| dead.insert(row.name))),
+                Err(e) => drop(
+                    failed
+                        .lock()
+                        .map(|mut failed| failed.get_or_insert(e).clone()),
+                ),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..AT_ONCE.min(rows.len()) {
+            // Without further threads it takes longer.
+            let _ = threads::start_in(scope, work);
+        }
+        work();
+    });
+    if with.job.is_cancelled() {
+        return Err(PushError::Cancelled);
+    }
+    match failed.into_inner() {
+        Ok(Some(Failed::Missing)) => Ok(None),
+        Ok(Some(e)) => Err(e.into()),
+        _ => Ok(dead.into_inner().ok()),
+    }
+}
+
+/// Returns whether anything in a pack is needed.
+fn is_needed(files: &dyn Files, root: &Root, row: &Row, needed: &Needed) -> Result<bool, Failed> {
+    let path = row.name.path(root.repository);
+    let has_needed = |bytes: &[u8], at: u64| match SegmentTail::decode(bytes, at) {
+        Ok(tail) => Ok(tail.entries.iter().any(|entry| needed.has(&entry.id))),
+        Err(why) => Err(damaged(row, why)),
+    };
+    let tail = files.read_range(&path, row.tail..row.len)?;
+    let is_needed = has_needed(&tail, row.tail)?;
+    if is_needed || row.kind != RowKind::Joint {
+        return Ok(is_needed);
+    }
+    let (near, bytes) = before(files, &path, row, NEAR_BYTES)?;
+    let trailer = bytes.len().checked_sub(TRAILER_BYTES as usize);
+    let at = trailer.and_then(|at| bytes.get(at + 8..at + 16));
+    let at = at.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+    let at = at.filter(|at| *at < row.metadata);
+    let at = at.ok_or_else(|| damaged(row, "no trailer"))?;
+    match at.checked_sub(near.start) {
+        Some(skip) => has_needed(&bytes[skip as usize..], at),
+        None => has_needed(&files.read_range(&path, at..row.metadata)?, at),
+    }
+}
+
+/// Reads the last bytes before the metadata of a joint pack.
+fn before(
+    files: &dyn Files,
+    path: &str,
+    row: &Row,
+    most: u64,
+) -> Result<(Range<u64>, Vec<u8>), Failed> {
+    let range = row.metadata.saturating_sub(most)..row.metadata;
+    Ok((range.clone(), files.read_range(path, range)?))
+}
+
+fn damaged(row: &Row, why: &str) -> Failed {
+    Failed::Trouble(Trouble::Damaged(format!("pack {}: {why}", row.name)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! gc of a bucket in memory that real pushes have filled.
+
+use super::*;
+use crate::bucket::mem::MemFiles;
+use crate::depot::write::tests::{
+    Outcome, Place, bucket, content, is_complete, newest, stamp, ten_files,
+};
+use crate::depot::write::{Pusher, push};
+use dmv_core::refs::Change;
+
+fn options() -> FreeOptions {
+    FreeOptions {
+        stamp: stamp(),
+        forget_before: None,
+        young_from: i64::MAX,
+        dry_run: false,
+        limits: Limits {
+            kept: 1,
+            ..Limits::default()
+        },
+    }
+}
+
+fn collect(files: &MemFiles, place: &Place, options: &FreeOptions) -> Result<Freed, PushError> {
+    let with = Collector {
+        files,
+        store: place.repo.store(),
+        job: &place.job,
+    };
+    let known = newest(files).ok();
+    free(&with, known, options)
+}
+
+fn delete(files: &MemFiles, place: &Place, branch: &str) -> Outcome {
+    let root = newest(files)?;
+    let with = Pusher {
+        files,
+        store: place.repo.store(),
+        job: &place.job,
+        dir: Some(place.notes.path()),
+    };
+    let key = format!("branch/{branch}");
+    let old = root.0.view.get(&key).cloned().flatten();
+    let change = Change {
+        key,
+        old,
+        new: None,
+    };
+    push(&with, root, vec![change], &stamp())?.ok_or("moved")?;
+    Ok(())
+}
+
+#[test]
+fn files_that_no_root_names_go_unless_they_are_young() -> Outcome {
+    let (files, root) = bucket()?;
+    let place = Place::new()?;
+    let tip = place.commit(&ten_files(7))?;
+    place
+        .push(&files, root.clone(), "main", &tip)?
+        .ok_or("moved")?;
+    let stray = Name([9; 16]).path(root.0.repository);
+    files.set(&stray, vec![0; 1000]);
+    files.set("probe/x", vec![0; 10]);
+    let young = FreeOptions {
+        young_from: 0,
+        ..options()
+    };
+    let none = collect(&files, &place, &young)?;
+    assert_eq!((none.strays, none.bytes, none.all_deleted), (0, 0, true));
+    let dry = FreeOptions {
+        dry_run: true,
+        ..options()
+    };
+    let foretold = collect(&files, &place, &dry)?;
+    assert_eq!((foretold.strays, foretold.bytes), (1, 1000));
+    assert!(files.names().contains(&stray));
+    let freed = collect(&files, &place, &options())?;
+    assert_eq!((freed.strays, freed.packs, freed.all_deleted), (1, 0, true));
+    assert_eq!(files.names().len(), 3, "{:?}", files.names());
+    let (root, _) = newest(&files)?;
+    assert_eq!(root.freed, 1);
+    is_complete(&content(&files, &root)?, &tip)
+}
+
+#[test]
+fn a_deleted_branch_goes_once_the_log_has_forgotten_it() -> Outcome {
+    let (files, root) = bucket()?;
+    let place = Place::new()?;
+    let first = place.commit(&ten_files(7))?;
+    place.push(&files, root, "main", &first)?.ok_or("moved")?;
+    let second = place.commit(&ten_files(8))?;
+    let root = newest(&files)?;
+    place.push(&files, root, "side", &second)?.ok_or("moved")?;
+    delete(&files, &place, "side")?;
+    let kept = collect(&files, &place, &options())?;
+    assert_eq!((kept.packs, kept.bytes), (0, 0), "undo can bring it back");
+    let third = place.commit(&ten_files(7))?;
+    let root = newest(&files)?;
+    place.push(&files, root, "main", &third)?;
+    let forgets = FreeOptions {
+        forget_before: Some(i64::MAX),
+        ..options()
+    };
+    let before = newest(&files)?.0.rows.len();
+    let freed = collect(&files, &place, &forgets)?;
+    // The third commit descends from the second one, so all stays.
+    assert_eq!((freed.packs, newest(&files)?.0.rows.len()), (0, before));
+    let root = newest(&files)?;
+    place.push(&files, root, "main", &first)?.ok_or("moved")?;
+    let root = newest(&files)?;
+    place.push(&files, root, "other", &first)?.ok_or("moved")?;
+    let freed = collect(&files, &place, &forgets)?;
+    // The third commit has the content of the first one, so its pack stays.
+    assert_eq!((freed.packs, freed.all_deleted), (1, true));
+    let (root, _) = newest(&files)?;
+    assert_eq!(root.rows.len(), before - 1);
+    is_complete(&content(&files, &root)?, &first)?;
+    // A push after that uploads again what is gone.
+    let done = place.push(&files, newest(&files)?, "side", &second)?;
+    is_complete(&content(&files, &done.ok_or("moved")?.root.0)?, &second)
+}
+
+#[test]
+fn nothing_is_freed_if_anything_cannot_be_read() -> Outcome {
+    let (files, root) = bucket()?;
+    let (ada, bob) = (Place::new()?, Place::new()?);
+    let tip = ada.commit(&ten_files(7))?;
+    ada.push(&files, root.clone(), "main", &tip)?
+        .ok_or("moved")?;
+    let stray = Name([9; 16]).path(root.0.repository);
+    files.set(&stray, vec![0; 1000]);
+    let lacks = collect(&files, &bob, &options());
+    assert!(matches!(lacks, Err(PushError::Lacking(_))), "{lacks:?}");
+    let (root, _) = newest(&files)?;
+    let pack = root.rows[0].name.path(root.repository);
+    let mut bytes = files.content(&pack).ok_or("a pack")?;
+    bytes[root.rows[0].tail as usize + 40] ^= 1;
+    files.set(&pack, bytes);
+    let damaged = collect(&files, &ada, &options());
+    let is_told = matches!(damaged, Err(PushError::Trouble(Trouble::Damaged(_))));
+    assert!(is_told, "{damaged:?}");
+    files.remove(&pack);
+    assert!(collect(&files, &ada, &options()).is_err());
+    assert!(files.names().contains(&stray));
+    Ok(())
+}

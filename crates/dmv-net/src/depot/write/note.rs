@@ -1,0 +1,271 @@
+//! What a push notes on the device, so that the next one goes on where it was killed.
+//!
+//! The store lists no parts (docs/format/bucket.md asks for nothing that not every store has), so
+//! the ids of parts are noted here. The note is a log of lines; a line that does not decode ends it.
+//! Nobody trusts it with content: a part counts only if its bytes come out the same again, and a
+//! finished pack only if its table is whole. Next to the note lie the tails of finished packs.
+//!
+//! One push at a time uses the note. Another one at the same time works without.
+
+use crate::bucket::core::Sent;
+use crate::bucket::format::{Name, Row, RowKind};
+use dmv_core::hash::{ObjectId, decode_hex, encode_hex};
+use dmv_core::store::{RepositoryId, SegmentTail};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The greatest length of a note that is read.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// An upload that was not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resumed {
+    /// The pack.
+    pub name: Name,
+    /// The id of the upload.
+    pub upload: String,
+    /// Its parts: what identifies the bytes, and the id that the store has given.
+    pub parts: BTreeMap<usize, (ObjectId, String)>,
+}
+
+/// A pack whose parts are uploaded, but of which the end is not noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unended {
+    /// The pack.
+    pub sent: Sent,
+    /// Its upload.
+    pub upload: Resumed,
+}
+
+#[derive(Default)]
+struct State {
+    file: Option<File>,
+    upload: Option<(Resumed, u64)>,
+    sent: Vec<Sent>,
+    unended: Vec<Unended>,
+}
+
+/// The note of a push.
+#[derive(Default)]
+pub struct Note {
+    dir: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+impl Note {
+    /// Returns a note that keeps nothing.
+    pub fn none() -> Note {
+        Note::default()
+    }
+
+    /// Opens the note in `dir` about pushes to a repository in a bucket.
+    ///
+    /// If it cannot be used, nothing is noted.
+    pub fn open(dir: &Path, repository: RepositoryId) -> Note {
+        Note::open_in(dir, repository).unwrap_or_default()
+    }
+
+    fn open_in(dir: &Path, repository: RepositoryId) -> Option<Note> {
+        std::fs::create_dir_all(dir).ok()?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        let mut file = options.open(dir.join("note")).ok()?;
+        file.try_lock().ok()?;
+        let mut text = String::new();
+        let is_read = file.metadata().ok()?.len() <= MAX_BYTES
+            && (&file).take(MAX_BYTES).read_to_string(&mut text).is_ok();
+        let first = format!("repository {}\n", encode_hex(repository.as_bytes()));
+        let mut state = State::default();
+        match text.strip_prefix(&first).filter(|_| is_read) {
+            Some(lines) => state.read(lines, dir),
+            None => {
+                file.set_len(0).ok()?;
+                file.write_all(first.as_bytes()).ok()?;
+            }
+        }
+        state.file = Some(file);
+        Some(Note {
+            dir: Some(dir.to_owned()),
+            state: Mutex::new(state),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the packs that are uploaded completely.
+    pub fn sent(&self) -> Vec<Sent> {
+        self.state().sent.clone()
+    }
+
+    /// Returns the packs of which the end was not noted. Whoever finds their files in the store calls
+    /// [`done`](Self::done).
+    pub fn unended(&self) -> Vec<Unended> {
+        self.state().unended.clone()
+    }
+
+    /// Returns the tail of a pack that was uploaded.
+    pub fn tail(&self, row: &Row) -> Option<SegmentTail> {
+        let bytes = std::fs::read(self.tail_path(&row.name)?).ok()?;
+        SegmentTail::decode(&bytes, row.tail).ok()
+    }
+
+    fn tail_path(&self, name: &Name) -> Option<PathBuf> {
+        Some(self.dir.as_ref()?.join(name.to_string()))
+    }
+
+    /// Returns the upload to go on with, once, and the count of freed files when it began.
+    pub fn take_upload(&self) -> Option<(Resumed, u64)> {
+        self.state().upload.take()
+    }
+
+    /// Notes that an upload has begun.
+    pub fn upload(&self, name: &Name, freed: u64, upload: &str) {
+        let upload = encode_hex(upload.as_bytes());
+        self.line(&format!("upload {name} {freed} {upload}"));
+    }
+
+    /// Notes a part of the upload of a pack.
+    pub fn part(&self, name: &Name, number: usize, print: &ObjectId, id: &str) {
+        let id = encode_hex(id.as_bytes());
+        self.line(&format!("part {name} {number} {print} {id}"));
+    }
+
+    /// Notes that the upload of a pack is not there any more.
+    pub fn forget(&self, name: &Name) {
+        self.line(&format!("forget {name}"));
+    }
+
+    /// Notes that all bytes of a pack are known. Its parts may still be on their way.
+    pub fn ended(&self, row: &Row, freed: u64, tail: &[u8]) {
+        let Some(path) = self.tail_path(&row.name) else {
+            return;
+        };
+        // Without the tail, the pack is uploaded again.
+        if std::fs::write(path, tail).is_ok() {
+            let Row {
+                name,
+                metadata,
+                commits_end,
+                tail,
+                len,
+                ..
+            } = row;
+            self.line(&format!(
+                "ended {name} {freed} {metadata} {commits_end} {tail} {len}"
+            ));
+        }
+    }
+
+    /// Notes that a pack is uploaded completely.
+    pub fn done(&self, name: &Name) {
+        self.line(&format!("done {name}"));
+    }
+
+    /// Ends the note: the push is published, or nothing of it counts any more.
+    pub fn clear(&self) {
+        let Some(dir) = &self.dir else {
+            return;
+        };
+        let mut state = self.state();
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            if entry.file_name() != "note" {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+        // What stays there is about another repository for whoever reads it.
+        if let Some(file) = &state.file {
+            let _ = file.set_len(0);
+        }
+        *state = State::default();
+    }
+
+    fn line(&self, line: &str) {
+        if let Some(file) = &mut self.state().file {
+            // A note that cannot be written costs a repetition only.
+            let _ = file.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}
+
+impl State {
+    fn read(&mut self, lines: &str, dir: &Path) {
+        let mut open: Option<(Resumed, u64)> = None;
+        for line in lines.split_inclusive('\n') {
+            let words: Option<Vec<&str>> = line.strip_suffix('\n').map(|l| l.split(' ').collect());
+            let known = words.and_then(|words| self.take(&words, &mut open, dir));
+            if known.is_none() {
+                break;
+            }
+        }
+        self.upload = open;
+    }
+
+    fn take(
+        &mut self,
+        words: &[&str],
+        open: &mut Option<(Resumed, u64)>,
+        dir: &Path,
+    ) -> Option<()> {
+        match *words {
+            ["upload", name, freed, upload] => {
+                let resumed = Resumed {
+                    name: Name::from_hex(name)?,
+                    upload: text_of(upload)?,
+                    parts: BTreeMap::new(),
+                };
+                *open = Some((resumed, freed.parse().ok()?));
+            }
+            ["part", name, number, print, id] => {
+                let name = Name::from_hex(name)?;
+                let part = (ObjectId::from_hex(print)?, text_of(id)?);
+                let number = number.parse().ok()?;
+                // Parts of one pack may be noted after the next one has begun.
+                let ended = self.unended.iter_mut().map(|ended| &mut ended.upload);
+                let mut all = open.iter_mut().map(|(open, _)| open).chain(ended);
+                if let Some(upload) = all.find(|upload| upload.name == name) {
+                    upload.parts.insert(number, part);
+                }
+            }
+            ["forget", name] => {
+                let name = Name::from_hex(name)?;
+                open.take_if(|(open, _)| open.name == name);
+                self.unended.retain(|ended| ended.sent.row.name != name);
+            }
+            ["ended", name, freed, metadata, commits_end, tail, len] => {
+                let name = Name::from_hex(name)?;
+                let row = Row {
+                    generation: 1,
+                    name,
+                    kind: RowKind::Data,
+                    metadata: metadata.parse().ok()?,
+                    commits_end: commits_end.parse().ok()?,
+                    tail: tail.parse().ok()?,
+                    len: len.parse().ok()?,
+                };
+                let freed = freed.parse().ok()?;
+                let (upload, _) = open.take_if(|(open, _)| open.name == name)?;
+                let bytes = std::fs::read(dir.join(name.to_string())).ok()?;
+                SegmentTail::decode(&bytes, row.tail).ok()?;
+                let sent = Sent { row, freed };
+                self.unended.push(Unended { sent, upload });
+            }
+            ["done", name] => {
+                let name = Name::from_hex(name)?;
+                let found = self.unended.iter().position(|u| u.sent.row.name == name);
+                let ended = found.map(|at| self.unended.remove(at).sent);
+                self.sent.extend(ended);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn text_of(hex: &str) -> Option<String> {
+    String::from_utf8(decode_hex(hex)?).ok()
+}

@@ -1,0 +1,339 @@
+//! A push to a bucket: nobody answers there, so this side judges the refs itself, and then replaces
+//! the root if nobody else has.
+
+use super::caller::{Caller, Step};
+use super::dial::SessionError;
+use crate::bucket::core::{Answer, Fault, Request, Stamp, Tag};
+use crate::bucket::files::{Failed, Files};
+use crate::bucket::format::{ROOT, Root, View};
+use crate::bucket::trouble::Trouble;
+use crate::depot::ask::Desk;
+use crate::depot::cache::Cache;
+use crate::depot::write::{self, PushError, Pusher};
+use crate::session::{NetError, Summary};
+use crate::transport::store::{BucketAddress, Counters, Store};
+use crate::transport::{Purpose, Url};
+use dmv_core::hash::ObjectId;
+use dmv_core::history::is_ancestor;
+use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::reach::{Detail, Reach};
+use dmv_core::refs::{Change, check_ref_name};
+use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_core::store::{RepositoryId, random_bytes};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A bucket that is open for a push.
+pub(super) struct Bucket<'a> {
+    repo: &'a Repo,
+    job: &'a Job,
+    address: BucketAddress,
+    files: Store,
+    cache: Cache,
+    counters: Arc<Counters>,
+    /// The bytes that were counted before this push.
+    before: (u64, u64),
+    root: (Root, Tag),
+    view: View,
+    /// What the bucket has.
+    pub offered: Offered,
+    summary: Summary,
+}
+
+impl<'a> Bucket<'a> {
+    /// Opens the bucket at an address, and reads its root. An empty place gets a first root.
+    pub fn open(
+        repo: &'a Repo,
+        address: &BucketAddress,
+        caller: &dyn Caller,
+        job: &'a Job,
+    ) -> Result<Bucket<'a>, Box<SessionError>> {
+        let url = Url::Bucket(address.clone());
+        caller.began(Step::Transfer);
+        let opened = caller.reach(&url, Purpose::Write).and_then(|reach| {
+            let files = Store::open(address, &reach.store)?;
+            let counters = Arc::clone(&reach.store.counters);
+            Ok((files, counters))
+        });
+        let (files, counters) = opened.map_err(|e| unanswered(&url, e))?;
+        let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
+        let counted = counters.now();
+        caller.began(Step::Dial(&url));
+        let found = read_root(&files, &cache, job);
+        caller.began(Step::Dialled);
+        let (root, view) = found.map_err(|e| unanswered(&url, net_error(address, e)))?;
+        Ok(Bucket {
+            offered: offered(&view),
+            repo,
+            job,
+            address: address.clone(),
+            files,
+            cache,
+            counters,
+            before: (counted.sent, counted.received),
+            root,
+            view,
+            summary: Summary::default(),
+        })
+    }
+
+    /// Moves refs as far as the rules for refs allow it, and uploads what that needs first.
+    pub fn push(
+        &mut self,
+        updates: &[RefUpdate],
+        asked: &Asked,
+    ) -> Result<Vec<RefMoved>, Box<SessionError>> {
+        self.push_all(updates, asked).map_err(|source| {
+            Box::new(SessionError {
+                url: Url::Bucket(self.address.clone()),
+                answered: true,
+                held: None,
+                source,
+            })
+        })
+    }
+
+    fn push_all(
+        &mut self,
+        updates: &[RefUpdate],
+        asked: &Asked,
+    ) -> Result<Vec<RefMoved>, NetError> {
+        let mut moved = Vec::with_capacity(updates.len());
+        let mut changes = Vec::new();
+        for update in updates {
+            let refused = judge(self.repo, &self.view, update, updates)?;
+            let now = self.view.get(&update.key);
+            let wanted = update.new.map(|id| id.as_bytes().to_vec());
+            if refused.is_none() && now != wanted.as_ref() {
+                changes.push(Change {
+                    key: update.key.clone(),
+                    old: now.cloned(),
+                    new: wanted,
+                });
+            }
+            moved.push(RefMoved {
+                key: update.key.clone(),
+                old: now.and_then(|value| id_of(value)),
+                new: update.new,
+                refused,
+            });
+        }
+        if changes.is_empty() {
+            return Ok(moved);
+        }
+        changes.sort_by(|a, b| a.key.cmp(&b.key));
+        let stamp = Stamp {
+            id: random_bytes(),
+            time: asked.time,
+            who: asked.who.clone(),
+            command: asked.command.clone(),
+            undoes: 0,
+        };
+        let pusher = Pusher {
+            files: &self.files,
+            store: self.repo.store(),
+            job: self.job,
+            dir: self.cache.dir(),
+        };
+        // Nothing that is uploaded may be freed here meanwhile.
+        let kept = self.repo.keep_all()?;
+        let base = self.root.0.generation;
+        let done = write::push(&pusher, self.root.clone(), changes.clone(), &stamp);
+        drop(kept);
+        let done = done.map_err(|e| net_error(&self.address, e))?;
+        let made = done.as_ref().map_or(&[][..], |done| &done.changes);
+        for change in &changes {
+            if made.iter().any(|made| made.key == change.key) {
+                match &change.new {
+                    Some(value) => drop(self.view.insert(change.key.clone(), value.clone())),
+                    None => drop(self.view.remove(&change.key)),
+                }
+            } else if let Some(stayed) = moved.iter_mut().find(|moved| moved.key == change.key) {
+                stayed.refused = Some(Refusal::Moved);
+            }
+        }
+        if let Some(done) = done {
+            let (root, tag) = *done.root;
+            self.summary.traffic.objects_sent += done.objects;
+            self.cache.keep_root(&root, &tag);
+            if self.cache.fetched() == base && root.generation == base + 1 {
+                // This device has everything that the new root adds.
+                self.cache.note_fetched(root.generation);
+            }
+            self.root = (root, tag);
+        }
+        Ok(moved)
+    }
+
+    /// Returns what was transferred.
+    pub fn finish(mut self) -> Summary {
+        let counted = self.counters.now();
+        let (sent, received) = self.before;
+        self.summary.traffic.bytes_sent = counted.sent - sent;
+        self.summary.traffic.bytes_received = counted.received - received;
+        self.summary.traffic.round_trips = 1;
+        self.summary
+    }
+}
+
+fn unanswered(url: &Url, source: NetError) -> Box<SessionError> {
+    Box::new(SessionError {
+        url: url.clone(),
+        answered: false,
+        held: None,
+        source,
+    })
+}
+
+pub(super) fn net_error(address: &BucketAddress, e: PushError) -> NetError {
+    let trouble = match e {
+        PushError::Trouble(trouble) => trouble,
+        PushError::Fault(fault) => match fault {
+            Fault::NoRoot => Trouble::NoRoot,
+            Fault::Forked => Trouble::Forked,
+            Fault::Lost => Trouble::Lost("a page of the root".to_owned()),
+            Fault::Bad(why) => Trouble::Damaged(why.to_owned()),
+            Fault::Unreachable => Trouble::Cut("no answer that helps".to_owned()),
+            Fault::Unknown => Trouble::Cut(
+                "nobody knows whether the push was published; the same push again tells".to_owned(),
+            ),
+        },
+        PushError::Lacking(objects) => return NetError::Lacking(objects),
+        PushError::Object(e) => return NetError::Repo(e.into()),
+        PushError::Store(e) => return NetError::Repo(e.into()),
+        PushError::Cancelled => return NetError::Cancelled,
+    };
+    NetError::Bucket {
+        place: address.to_string(),
+        trouble,
+    }
+}
+
+fn id_of(value: &[u8]) -> Option<ObjectId> {
+    Some(ObjectId::from_bytes(value.try_into().ok()?))
+}
+
+fn offered(view: &View) -> Offered {
+    let tips = view.iter().map(|(key, value)| (key, id_of(value)));
+    Offered {
+        head: None,
+        refs: tips
+            .filter_map(|(key, id)| Some((key.clone(), id?)))
+            .collect(),
+    }
+}
+
+/// Reads the root and its view. If there is none, makes the first one.
+fn read_root(
+    files: &dyn Files,
+    cache: &Cache,
+    job: &Job,
+) -> Result<((Root, Tag), View), PushError> {
+    let waits = |time| write::wait(job, time);
+    let mut desk = Desk::new(files, &waits);
+    let known = cache.root();
+    let request = Request::GetRoot {
+        unless: known.as_ref().map(|(_, tag)| tag.clone()),
+        lost: 0,
+    };
+    let root = match (desk.answer(&request), known) {
+        (Answer::Root(root, tag), known) => {
+            if known.is_some_and(|(known, _)| !root.can_follow(&known)) {
+                return Err(Trouble::Forked.into());
+            }
+            (*root, tag)
+        }
+        (Answer::Unchanged, Some(known)) => {
+            desk.know(known.0.repository);
+            known
+        }
+        (Answer::NoRoot, Some(_)) => return Err(Trouble::Forked.into()),
+        (Answer::NoRoot, None) => first_root(files, &mut desk)?,
+        _ => match desk.trouble() {
+            // Stores say so of a file that is not there, to those who may not list.
+            Some(Trouble::Denied(why)) => {
+                let denied = Trouble::Denied(why.clone());
+                match first_root(files, &mut desk) {
+                    Err(PushError::Trouble(_)) => return Err(denied.into()),
+                    done => done?,
+                }
+            }
+            Some(trouble) => return Err(trouble.clone().into()),
+            None => return Err(unclear(&desk)),
+        },
+    };
+    let view = desk.view(&root.0).ok_or_else(|| unclear(&desk))?;
+    cache.keep_root(&root.0, &root.1);
+    Ok((root, view))
+}
+
+/// Makes the first root of an empty place, unless somebody else does.
+fn first_root(files: &dyn Files, desk: &mut Desk<'_>) -> Result<(Root, Tag), PushError> {
+    let root = Root::first(RepositoryId::random(), random_bytes());
+    let bytes = root.encode().map_err(|e| Trouble::Other(e.to_string()))?;
+    let denied = match files.write_if(ROOT, bytes, None) {
+        Ok(tag) => {
+            desk.know(root.repository);
+            return Ok((root, tag));
+        }
+        Err(Failed::Trouble(trouble)) => Some(trouble),
+        // Somebody was faster.
+        Err(_) => None,
+    };
+    let request = Request::GetRoot {
+        unless: None,
+        lost: 0,
+    };
+    match (desk.answer(&request), denied) {
+        (Answer::Root(root, tag), _) => Ok((*root, tag)),
+        (_, Some(trouble)) => Err(trouble.into()),
+        _ => Err(unclear(desk)),
+    }
+}
+
+fn unclear(desk: &Desk<'_>) -> PushError {
+    let why = Trouble::Cut("no answer that helps".to_owned());
+    desk.trouble().cloned().unwrap_or(why).into()
+}
+
+/// Returns why an update, as one of `all`, must be refused; `None` if it is acceptable. The rules
+/// are those of a repository that accepts a push. A bucket is on no branch.
+fn judge(
+    repo: &Repo,
+    view: &View,
+    update: &RefUpdate,
+    all: &[RefUpdate],
+) -> Result<Option<Refusal>, RepoError> {
+    let (kind, name) = update.key.split_once('/').unwrap_or_default();
+    if !["branch", "tag"].contains(&kind) || check_ref_name(name).is_err() {
+        return Ok(Some(Refusal::BadName));
+    }
+    let now = view.get(&update.key).and_then(|value| id_of(value));
+    if now == update.new {
+        return Ok(None);
+    }
+    if now != update.old {
+        return Ok(Some(Refusal::Moved));
+    }
+    let Some(now) = now.filter(|_| !update.force) else {
+        return Ok(None);
+    };
+    let objects = repo.objects();
+    let forward = match update.new {
+        None => {
+            let touched: HashSet<&str> = all.iter().map(|update| &update.key[..]).collect();
+            let others = view.iter().filter(|(key, _)| !touched.contains(&key[..]));
+            let others: Vec<ObjectId> = others.filter_map(|(_, value)| id_of(value)).collect();
+            others.contains(&now)
+                || objects.holds(ObjectType::Commit, &now)?
+                    && Reach::new([now], others, Detail::Commits)
+                        .next(objects)?
+                        .is_none()
+        }
+        // A tag does not move.
+        Some(_) if kind == "tag" => false,
+        Some(new) => is_ancestor(objects, &now, &new)?,
+    };
+    Ok((!forward).then_some(Refusal::NotForward))
+}
