@@ -11,6 +11,9 @@ pub const MAX_RECORD_BYTES: u64 = (MAX_FRAME_BYTES + MAX_TABLE_BYTES + 64) as u6
 /// The least bytes that tell how long a record is.
 const HEAD_BYTES: usize = 32;
 
+/// Takes a frame and its bytes.
+pub type Each<'e, E> = &'e mut dyn FnMut(&Range, &[u8]) -> Result<(), E>;
+
 /// Cuts wanted frames, whose places are known, out of reads that cover them.
 pub struct Cut {
     /// Sorted.
@@ -67,12 +70,7 @@ impl Cut {
     }
 
     /// Takes the next read, and passes each frame that is complete now to `each`.
-    pub fn take<E>(
-        &mut self,
-        read: &Range,
-        bytes: Vec<u8>,
-        each: &mut dyn FnMut(&Range, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub fn take<E>(&mut self, read: &Range, bytes: Vec<u8>, each: Each<'_, E>) -> Result<(), E> {
         self.open.add(read, bytes);
         // What should have come before was not read.
         let from = (read.file, self.open.start);

@@ -7,5 +7,5 @@
 mod cut;
 mod tables;
 
-pub use cut::{Cut, Cuts, MAX_RECORD_BYTES};
+pub use cut::{Cut, Cuts, Each, MAX_RECORD_BYTES};
 pub use tables::Tables;

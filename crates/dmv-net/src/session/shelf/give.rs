@@ -5,7 +5,7 @@
 //! them, the tables of chunks are read.
 
 use super::hands::{NotRead, Stop};
-use super::stock::{SMALL_BYTES, Stock};
+use super::stock::{SHORT, SMALL_BYTES, Stock};
 use crate::bucket::files::Failed;
 use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
@@ -15,7 +15,7 @@ use crate::sync::Clue;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::store::{CheckedRecord, FrameObject, PACK_HEADER_BYTES};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// How much of the commits of a pack is read along with one of them, before and after it.
 const COMMITS_BYTES: u64 = 4 << 20;
@@ -223,14 +223,14 @@ impl Stock {
         let wide = left.iter().map(|frame| self.widened(frame)).collect();
         let reads = plan(wide, Terms::default());
         let mut cut = Cut::new(left);
-        let (repository, mut missing) = (self.repository(), BTreeSet::new());
+        let (repository, mut missing) = (self.repository(), BTreeMap::new());
         let (hands, held, rows) = (&mut self.hands, &mut self.held, &self.rows_by_name);
         let done = hands.read(repository, &reads, &mut |read, bytes| {
             let bytes = match bytes {
                 Ok(bytes) => bytes,
                 // A wrong place names what does not exist.
-                Err(Failed::Missing | Failed::Length) => {
-                    missing.insert(read.file);
+                Err(why @ (Failed::Missing | Failed::Length)) => {
+                    missing.insert(read.file, why);
                     return Ok(());
                 }
                 Err(why) => return Err(Stop::Read(NotRead { range: *read, why })),
@@ -249,10 +249,11 @@ impl Stock {
         for (file, why) in damage {
             self.note_damage(&file, why);
         }
-        for file in missing {
-            if self.lists(&file)? {
-                self.note_damage(&file, "it is missing or too short");
-                self.gone.insert(file);
+        for (file, why) in missing {
+            match self.lists(&file)? {
+                true if why == Failed::Missing => self.note_loss(&file),
+                true => self.note_damage(&file, SHORT),
+                false => {}
             }
         }
         Ok(())

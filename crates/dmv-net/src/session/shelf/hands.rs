@@ -46,6 +46,9 @@ impl From<NetError> for Stop {
     }
 }
 
+/// Takes a range and what became of its read.
+pub type Each<'e> = &'e mut dyn FnMut(&Range, Result<Vec<u8>, Failed>) -> Result<(), Stop>;
+
 struct Task {
     number: usize,
     range: Range,
@@ -81,7 +84,7 @@ impl Hands {
         &mut self,
         repository: RepositoryId,
         ranges: &[Range],
-        each: &mut dyn FnMut(&Range, Result<Vec<u8>, Failed>) -> Result<(), Stop>,
+        each: Each<'_>,
     ) -> Result<(), Stop> {
         let is_over = Arc::new(AtomicBool::new(false));
         let done = self.read_until(repository, ranges, &is_over, each);
@@ -94,7 +97,7 @@ impl Hands {
         repository: RepositoryId,
         ranges: &[Range],
         is_over: &Arc<AtomicBool>,
-        each: &mut dyn FnMut(&Range, Result<Vec<u8>, Failed>) -> Result<(), Stop>,
+        each: Each<'_>,
     ) -> Result<(), Stop> {
         let (done, came) = channel();
         let mut waiting = BTreeMap::new();

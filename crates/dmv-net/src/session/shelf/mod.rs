@@ -122,7 +122,7 @@ fn greet(stock: Option<&Stock>, is_read_only: bool, link: &mut Link) -> Result<(
     if is_read_only {
         extensions.push(Extension::read_only(ReadOnly::Repository));
     }
-    let slice = stock.map(|stock| held_in(stock)).transpose()?;
+    let slice = stock.map(held_in).transpose()?;
     extensions.extend(slice.as_ref().map(Extension::holds));
     let access = match is_read_only {
         true => Access::Read,
@@ -246,7 +246,7 @@ fn give(
         link.send(Frame::Objects(body))?;
     }
     if let (false, Some(damage)) = (wanted.is_empty(), &stock.damage) {
-        return Err(stock.failed(Trouble::Damaged(damage.clone())));
+        return Err(stock.failed(damage.clone()));
     }
     for need in needs {
         let absent: Vec<(ObjectType, ObjectId)> = from_wire_objects(need)?

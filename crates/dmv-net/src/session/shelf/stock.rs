@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// A pack of at most this length is read as a whole: another request would cost more than its bytes.
 pub const SMALL_BYTES: u64 = 1 << 20;
+/// What is said of a pack that ends too soon.
+pub const SHORT: &str = "it is shorter than the repository says";
 /// How many tables are read first when something is looked for. Then come all others.
 const FIRST_TABLES: usize = 16;
 /// The most objects in tables of chunks that are kept in memory.
@@ -49,8 +51,8 @@ pub struct Stock {
     pub chunks: Tables,
     /// Bytes that were read and may be wanted again.
     pub held: Held,
-    /// The first damage that was met.
-    pub damage: Option<String>,
+    /// The first damage or loss that was met. It is told if something is lacking at the end.
+    pub damage: Option<Trouble>,
     /// Packs that the root names and that do not exist.
     pub gone: BTreeSet<Name>,
 }
@@ -191,6 +193,7 @@ impl Stock {
         }
         self.root = root;
         self.gone.clear();
+        self.damage = None;
         self.spread()?;
         Ok(true)
     }
@@ -278,6 +281,11 @@ impl Stock {
             let bytes = match bytes {
                 Ok(bytes) => bytes,
                 Err(Failed::Missing) => {
+                    self.note_loss(&range.file);
+                    return Ok(());
+                }
+                Err(Failed::Length) => {
+                    self.note_damage(&range.file, SHORT);
                     self.gone.insert(range.file);
                     return Ok(());
                 }
@@ -332,10 +340,18 @@ impl Stock {
         }
     }
 
-    /// Notes that a pack is damaged. The first damage is told if something is lacking at the end.
+    /// Notes that a pack is damaged.
     pub fn note_damage(&mut self, pack: &Name, why: &str) {
         let path = pack.path(self.root.repository);
-        self.damage.get_or_insert_with(|| format!("{path}: {why}"));
+        self.damage
+            .get_or_insert_with(|| Trouble::Damaged(format!("{path}: {why}")));
+    }
+
+    /// Notes that a pack does not exist although the root lists it.
+    pub fn note_loss(&mut self, pack: &Name) {
+        let path = pack.path(self.root.repository);
+        self.damage.get_or_insert(Trouble::Lost(path));
+        self.gone.insert(*pack);
     }
 
     /// Forgets copies of files that the root does not name.
@@ -364,9 +380,7 @@ impl Stock {
         let path = file.path(self.root.repository);
         self.failed(match why {
             Failed::Missing => Trouble::Lost(path),
-            Failed::Length => {
-                Trouble::Damaged(format!("{path}: it is shorter than the repository says"))
-            }
+            Failed::Length => Trouble::Damaged(format!("{path}: {SHORT}")),
             why => trouble_of(why),
         })
     }
