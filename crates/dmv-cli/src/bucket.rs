@@ -77,12 +77,32 @@ pub fn cost(context: &Context) -> Result<Option<Cost>, Failure> {
         return Ok(None);
     }
     context.buckets.is_told.set(true);
+    let dollars = price(
+        context,
+        counted.put + counted.list,
+        counted.get,
+        counted.received,
+    )?;
+    Ok(Some(Cost { counted, dollars }))
+}
+
+/// What so many requests that write, requests that read, and received bytes cost.
+fn price(context: &Context, writes: u64, reads: u64, received: u64) -> Result<f64, Failure> {
     let config = context.config()?;
     let thousand = |n: u64, name| Ok::<f64, Failure>(n as f64 / 1e3 * config.price(name)?);
-    let dollars = thousand(counted.put + counted.list, "bucket.price-write")?
-        + thousand(counted.get, "bucket.price-read")?
-        + counted.received as f64 / 1e9 * config.price("bucket.price-download")?;
-    Ok(Some(Cost { counted, dollars }))
+    Ok(thousand(writes, "bucket.price-write")?
+        + thousand(reads, "bucket.price-read")?
+        + received as f64 / 1e9 * config.price("bucket.price-download")?)
+}
+
+/// The same as a text, such as `0.00001`.
+pub fn dollars(
+    context: &Context,
+    writes: u64,
+    reads: u64,
+    received: u64,
+) -> Result<String, Failure> {
+    price(context, writes, reads, received).map(few_digits)
 }
 
 impl Cost {

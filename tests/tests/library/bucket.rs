@@ -8,7 +8,6 @@ use dmv_core::repo::{OwnBranches, Repo};
 use dmv_core::subset::Subset;
 use dmv_net::bucket::format::ROOT;
 use dmv_net::bucket::trouble::Trouble;
-use dmv_net::depot::cache::Cache;
 use dmv_net::session::{Client, History, Link, NetError, Shelf, serve_shelf};
 use dmv_tests::bucket::{BucketWriter, Memory, Packs};
 use dmv_tests::peers::{Done, Place, tips};
@@ -24,7 +23,7 @@ fn connect<'r>(repo: &'r Repo, files: &Memory, job: &'r Job) -> Result<Client<'r
     let shelf = Shelf {
         place: ADDRESS.to_owned(),
         files: Arc::new(files.clone()),
-        cache: Cache::open(Some(repo.dmv_dir()), ADDRESS),
+        copies: Some(repo.dmv_dir().to_owned()),
         is_read_only: false,
         may_be_empty: false,
     };

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 ///
 /// Other commands may run meanwhile, and gc may be interrupted at any moment: the next gc continues.
 ///
-/// A bucket has nobody who frees its space. --at REMOTE does it from here: it frees what interrupted pushes
+/// No server frees the space of a bucket. --at REMOTE does it from here: it frees what interrupted pushes
 /// left. What deleted branches led to stays until --forget shortens the bucket's log of operations.
 #[derive(clap::Args)]
 #[command(

@@ -1,5 +1,7 @@
 //! `dmv verify`
 
+#[cfg(feature = "store")]
+mod at;
 mod heal;
 
 use crate::context::Context;
@@ -19,8 +21,13 @@ use std::sync::Arc;
 ///
 /// Reads every byte of the packs and compares it with its id. dmv notes damaged objects, so that the next
 /// commit with the same content stores it again. Without --heal it changes nothing else.
+///
+/// --at REMOTE checks a bucket instead: its files, and whether everything is there that its branches need.
+/// It reads the metadata, and with --full or --sample also content.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv verify\n  dmv verify --quick --json\n  dmv verify --heal")]
+#[command(
+    after_help = "Example:\n  dmv verify\n  dmv verify --quick --json\n  dmv verify --heal\n  dmv verify --at studio --sample 1"
+)]
 pub struct Args {
     /// Check only that all objects exist; do not read file content
     #[arg(long, conflicts_with = "full")]
@@ -31,6 +38,21 @@ pub struct Args {
     /// Repair damaged and missing objects from the files of the worktree and from the remotes
     #[arg(long, conflicts_with = "quick")]
     heal: bool,
+    /// Check the bucket of this remote instead
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "heal")]
+    at: Option<String>,
+    /// In a bucket, read about this percentage of the content
+    #[cfg(feature = "store")]
+    #[arg(
+        long, value_name = "PERCENT", value_parser = percent, requires = "at",
+        conflicts_with_all = ["quick", "full"]
+    )]
+    sample: Option<f64>,
+    /// In a bucket, only report how much would be read
+    #[cfg(feature = "store")]
+    #[arg(long, requires = "at")]
+    dry_run: bool,
 }
 
 impl Args {
@@ -89,6 +111,10 @@ struct DamagedValue {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        return at::run(context, args, remote);
+    }
     let repo = context.repo_as_it_is()?;
     let depth = match (args.quick, args.full) {
         (true, _) => VerifyDepth::Quick,
@@ -143,6 +169,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         hint(context, &report, args.heal, has_peers);
     }
     Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
+}
+
+#[cfg(feature = "store")]
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
+    match number {
+        Ok(number) if number > 0.0 && number <= 100.0 => Ok(number),
+        _ => Err("a number of more than 0 and at most 100".to_owned()),
+    }
 }
 
 /// How many versions were given up, by the reason.

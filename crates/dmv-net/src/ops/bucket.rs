@@ -50,6 +50,11 @@ impl<'a> Bucket<'a> {
         job: &'a Job,
     ) -> Result<Bucket<'a>, Box<SessionError>> {
         let url = Url::Bucket(address.clone());
+        if address.scheme.is_web() {
+            let place = address.to_string();
+            let trouble = Trouble::Unsupported("a web server takes no files".to_owned());
+            return Err(unanswered(&url, NetError::Bucket { place, trouble }));
+        }
         caller.began(Step::Transfer);
         let opened = caller.reach(&url, Purpose::Write).and_then(|reach| {
             let files = Store::open(address, &reach.store)?;

@@ -41,6 +41,8 @@ mod push;
 mod refs;
 mod supply;
 mod sync;
+#[cfg(feature = "store")]
+mod verify;
 
 pub use absent::{Absent, Answer, PeerAnswer};
 pub use caller::{Caller, Network, Remote, Remotes, Step};
@@ -57,3 +59,5 @@ pub use push::{PushOptions, PushReport, push};
 pub use refs::RefTip;
 pub use supply::{Suppliers, SupplyReport, supplied};
 pub use sync::{SyncOptions, SyncReport, sync};
+#[cfg(feature = "store")]
+pub use verify::{VerifyAtOptions, verify_at};

@@ -17,8 +17,6 @@ pub use path::{Purpose, open_at};
 pub use ssh::SshTarget;
 pub use url::Url;
 
-#[cfg(feature = "store")]
-use crate::depot::cache::Cache;
 use crate::session::{Link, NetError, PATIENCE};
 #[cfg(feature = "store")]
 use crate::session::{Shelf, serve_shelf};
@@ -136,18 +134,23 @@ pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     }
 }
 
-/// Opens a bucket. Nobody answers there, so a thread of this process reads its files and answers.
+/// Returns a bucket to be read. Sends nothing yet.
 #[cfg(feature = "store")]
-fn connect_bucket(address: &store::BucketAddress, reach: &Reach) -> Result<Link, NetError> {
+pub fn shelf(address: &store::BucketAddress, reach: &Reach) -> Result<Shelf, NetError> {
     let files = store::Store::open(address, &reach.store)?;
-    let place = address.to_string();
-    let shelf = Shelf {
-        cache: Cache::open(reach.copies.as_deref(), &place),
-        place,
+    Ok(Shelf {
+        copies: reach.copies.clone(),
+        place: address.to_string(),
         files: Arc::new(files),
         is_read_only: address.scheme.is_web(),
         may_be_empty: reach.purpose == Purpose::Write,
-    };
+    })
+}
+
+/// Opens a bucket. Nobody answers there, so a thread of this process reads its files and answers.
+#[cfg(feature = "store")]
+fn connect_bucket(address: &store::BucketAddress, reach: &Reach) -> Result<Link, NetError> {
+    let shelf = shelf(address, reach)?;
     let (ours, theirs) = Link::pair_with_clues();
     threads::start(move || serve_shelf(shelf, theirs))?;
     Ok(ours)

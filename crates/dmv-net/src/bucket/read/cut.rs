@@ -139,3 +139,82 @@ impl Cuts {
         self.open.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::ranges::{Terms, plan};
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    fn range(file: u8, offset: u64, len: u64) -> Range {
+        let file = Name([file; 16]);
+        Range { file, offset, len }
+    }
+
+    /// The bytes of a file: each depends on its place.
+    fn bytes_of(range: &Range) -> Vec<u8> {
+        let byte = |at: u64| (at * 7 + u64::from(range.file.0[0])) as u8;
+        (range.offset..range.offset + range.len).map(byte).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn each_frame_comes_once_with_its_bytes_unless_a_read_is_missing(
+            frames in prop::collection::vec((0u8..3, 0u64..400, 1u64..60), 1..30),
+            gap in 0u64..40,
+            most in 1u64..90,
+            lost in prop::collection::vec(0usize..40, 0..3),
+        ) {
+            let frames: Vec<Range> = frames.iter().map(|f| range(f.0, f.1, f.2)).collect();
+            let reads = plan(frames.clone(), Terms { gap, most });
+            let mut cut = Cut::new(frames.clone());
+            let mut came = Vec::new();
+            for (n, read) in reads.iter().enumerate() {
+                if lost.contains(&n) {
+                    continue;
+                }
+                let taken = cut.take(read, bytes_of(read), &mut |frame, bytes| {
+                    came.push((*frame, bytes.to_vec()));
+                    Ok::<(), Infallible>(())
+                });
+                prop_assert!(taken.is_ok());
+            }
+            prop_assert!(came.is_sorted_by(|a, b| a.0 < b.0), "each comes once");
+            prop_assert!(came.iter().all(|(frame, bytes)| *bytes == bytes_of(frame)));
+            if lost.iter().all(|n| *n >= reads.len()) {
+                let mut all = frames;
+                all.sort_unstable();
+                all.dedup();
+                let came: Vec<Range> = came.iter().map(|(frame, _)| *frame).collect();
+                prop_assert_eq!(came, all);
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_a_series_of_records_take_more_than_one_record_of_memory() {
+        let mut cuts = Cuts::default();
+        let none = |_: &[u8]| -> Result<(), Infallible> { Ok(()) };
+        // A record that says it is as long as a record can be, and never ends.
+        let head = [
+            &b"DMVr\x01\x00\x01\x00"[..],
+            &(MAX_FRAME_BYTES as u32).to_le_bytes(),
+            &(MAX_FRAME_BYTES as u32).to_le_bytes(),
+            &(MAX_TABLE_BYTES as u32).to_le_bytes(),
+            &[0; 12],
+        ]
+        .concat();
+        assert_eq!(cuts.take(&head, &mut { none }), Ok(Ok(())));
+        assert!(!cuts.is_whole());
+        for bad in [&b"DMVr\x02"[..], b"no record"] {
+            let bytes = [bad, &[0; 32]].concat();
+            let taken = Cuts::default().take(&bytes, &mut { none });
+            assert!(matches!(taken, Ok(Err(_))), "{taken:?}");
+        }
+        let mut longer = head;
+        longer[8] = 1;
+        let taken = Cuts::default().take(&longer, &mut { none });
+        assert!(matches!(taken, Ok(Err(_))), "{taken:?}");
+    }
+}

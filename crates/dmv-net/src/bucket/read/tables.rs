@@ -94,6 +94,12 @@ impl Tables {
         self.by_name.contains_key(pack)
     }
 
+    /// Returns whether any segment has an object, of whatever type.
+    pub fn has_object(&self, id: &ObjectId) -> bool {
+        let mut segments = self.segments.iter();
+        segments.any(|segment| segment.position(id).is_some())
+    }
+
     /// Returns the number of objects in all segments.
     pub fn objects(&self) -> usize {
         self.objects

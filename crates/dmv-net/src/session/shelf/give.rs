@@ -109,7 +109,9 @@ impl Stock {
             Step::Newest => {
                 let nodes = wanted.iter().filter(|(_, ty)| **ty != ObjectType::Chunk);
                 let nodes: Vec<_> = nodes.map(|(id, ty)| (*ty, *id)).collect();
-                self.find_nodes(&nodes)?;
+                self.read_nodes_until(&|tables| {
+                    nodes.iter().all(|(ty, id)| tables.find(*ty, id).is_some())
+                })?;
                 for (ty, id) in nodes {
                     if let Some(frame) = self.nodes.find(ty, &id) {
                         listed.push((id, frame.file));
@@ -133,13 +135,10 @@ impl Stock {
                     return Ok(Vec::new());
                 }
                 let packs = self.data()?;
-                self.read_chunk_tables(&packs)?;
-                for id in chunks {
-                    if let Some(frame) = self.chunks.find(ObjectType::Chunk, &id) {
-                        listed.push((id, frame.file));
-                        frames.insert(frame);
-                    }
-                }
+                self.find_chunks(chunks, &packs, &mut |id, frame| {
+                    listed.push((id, frame.file));
+                    frames.insert(frame);
+                })?;
             }
         }
         Ok(frames.into_iter().collect())
@@ -156,31 +155,8 @@ impl Stock {
         for clue in wanted.keys().filter_map(|id| clues.get(id)) {
             *above.entry(clue.above).or_default() += clue.len;
         }
-        // A node is of one of these types. It is nowhere under another one.
-        let lacks = above.keys().filter(|id| !self.knows_node(id));
-        let lacks: Vec<_> = lacks.map(|id| (ObjectType::List, *id)).collect();
-        if !lacks.is_empty() {
-            self.find_nodes_of_any_type(&lacks)?;
-        }
+        self.read_nodes_until(&|tables| above.keys().all(|id| tables.has_object(id)))?;
         Ok(above)
-    }
-
-    fn knows_node(&self, id: &ObjectId) -> bool {
-        let types = [ObjectType::List, ObjectType::Tree, ObjectType::Conflict];
-        types.iter().any(|ty| self.nodes.find(*ty, id).is_some())
-    }
-
-    fn find_nodes_of_any_type(&mut self, lacks: &[(ObjectType, ObjectId)]) -> Result<(), NetError> {
-        let types = [ObjectType::List, ObjectType::Tree, ObjectType::Conflict];
-        for ty in types {
-            let left: Vec<_> = lacks
-                .iter()
-                .filter(|(_, id)| !self.knows_node(id))
-                .map(|(_, id)| (ty, *id))
-                .collect();
-            self.find_nodes(&left)?;
-        }
-        Ok(())
     }
 
     /// Returns those of the frames that most probably have what is missing: all, or, if the other

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The most reads that are under way at once.
 const AT_ONCE: usize = 16;
 /// The most bytes that are under way, or read and not passed on, unless there is one read only.
-const BYTES_AT_ONCE: u64 = 64 << 20;
+const BYTES_AT_ONCE: u64 = 48 << 20;
 /// How often a read is tried whose connection is cut.
 const TRIES: u32 = 4;
 /// The time before the second try. Before each further one it is twice as long.

@@ -139,14 +139,14 @@ impl Stock {
                 .filter(|row| packs.contains(&row.name))
                 .collect(),
         };
-        if !wanted.is_empty() {
-            self.read_chunk_tables(&near)?;
+        let ids = wanted.keys().copied().collect();
+        let mut found = Vec::new();
+        self.find_chunks(ids, &near, &mut |id, frame| found.push((id, frame.file)))?;
+        for (id, file) in found {
+            if !self.gone.contains(&file) {
+                wanted.remove(&id);
+            }
         }
-        let gone = &self.gone;
-        wanted.retain(|id, ty| {
-            let found = self.chunks.find(*ty, id);
-            found.is_none_or(|frame| gone.contains(&frame.file))
-        });
         self.give(&mut wanted, clues, 0, &mut |record, wanted| {
             for object in record.objects() {
                 wanted.remove(&object.id);

@@ -7,6 +7,7 @@
 //! - `stock`: what is known of the bucket.
 //! - `give`: answers to requests by id.
 //! - `stream`: what is sent without a request.
+//! - `verify`: whether everything is there and intact.
 //! - `keep`: whether the bucket has the content of files.
 //! - `hands`, `held`: reads, and what of them is kept in memory.
 //!
@@ -18,6 +19,7 @@ mod held;
 mod keep;
 mod stock;
 mod stream;
+mod verify;
 
 use super::link::Link;
 use super::{AGENT, NetError};
@@ -36,8 +38,10 @@ use dmv_core::object::ObjectType;
 use dmv_core::repo::RepoSlice;
 use dmv_core::store::CheckedRecord;
 use give::{Clues, Wanted};
+use std::path::PathBuf;
 use std::sync::Arc;
 use stock::Stock;
+pub use verify::{BucketDepth, BucketProblem, BucketReport, verify_shelf};
 
 /// A bucket to be opened.
 pub struct Shelf {
@@ -45,8 +49,8 @@ pub struct Shelf {
     pub place: String,
     /// Its files.
     pub files: Arc<dyn Files>,
-    /// Copies of what was read before.
-    pub cache: Cache,
+    /// The directory with the reader's own files, for copies of what was read. `None`: none are kept.
+    pub copies: Option<PathBuf>,
     /// Whether it takes no files from anybody, as it is a web server.
     pub is_read_only: bool,
     /// Whether a bucket without a repository counts as an empty repository: something is to be
@@ -67,10 +71,11 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
     let Shelf {
         place,
         files,
-        cache,
+        copies,
         is_read_only,
         may_be_empty,
     } = shelf;
+    let cache = Cache::open(copies.as_deref(), &place);
     let mut stock = Stock::open(&place, files, cache)?;
     if stock.is_none() && !may_be_empty {
         let trouble = Trouble::NoRoot;

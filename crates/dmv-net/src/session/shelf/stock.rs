@@ -24,6 +24,8 @@ pub const SMALL_BYTES: u64 = 1 << 20;
 pub const SHORT: &str = "it is shorter than the repository says";
 /// How many tables are read first when something is looked for. Then come all others.
 const FIRST_TABLES: usize = 16;
+/// The bytes of tables of chunks that are read at once, or one table more.
+const TABLE_BYTES_AT_ONCE: u64 = 16 << 20;
 /// The most objects in tables of chunks that are kept in memory.
 const MAX_CHUNKS: usize = 1 << 20;
 
@@ -145,7 +147,7 @@ impl Stock {
     }
 
     /// Returns pages, from copies where there are any.
-    fn pages(&mut self, pages: &[PageRef]) -> Result<Vec<Page>, NetError> {
+    pub fn pages(&mut self, pages: &[PageRef]) -> Result<Vec<Page>, NetError> {
         let mut found: Vec<Option<Page>> = Vec::new();
         let mut ranges = Vec::new();
         for page in pages {
@@ -211,39 +213,63 @@ impl Stock {
         self.rows_by_name.get(pack)
     }
 
-    /// Reads tables of metadata until they have all of these objects, or until there are no more.
-    pub fn find_nodes(&mut self, wanted: &[(ObjectType, ObjectId)]) -> Result<(), NetError> {
+    /// Reads tables of metadata until they are `enough`, or until there are no more.
+    pub fn read_nodes_until(&mut self, enough: &dyn Fn(&Tables) -> bool) -> Result<(), NetError> {
         let mut at_once = FIRST_TABLES;
-        loop {
-            let mut lacks = wanted
-                .iter()
-                .filter(|(ty, id)| self.nodes.find(*ty, id).is_none());
-            if lacks.next().is_none() {
-                return Ok(());
-            }
+        while !enough(&self.nodes) {
             let new = self
                 .meta
                 .iter()
-                .filter(|row| !self.nodes.has(&row.name) && !self.gone.contains(&row.name));
+                .filter(|row| self.is_unread(&self.nodes, row));
             let new: Vec<Row> = new.take(at_once).copied().collect();
             if new.is_empty() {
-                return Ok(());
+                break;
             }
             self.read_tables(&new, true)?;
             at_once = usize::MAX;
         }
+        Ok(())
     }
 
-    /// Reads the tables of chunks of these packs. Some that were read before may be forgotten.
-    pub fn read_chunk_tables(&mut self, packs: &[Row]) -> Result<(), NetError> {
-        let new = packs
-            .iter()
-            .filter(|row| !self.chunks.has(&row.name) && !self.gone.contains(&row.name));
-        let new: Vec<Row> = new.copied().collect();
-        if self.chunks.objects() > MAX_CHUNKS {
-            self.chunks = Tables::default();
+    fn is_unread(&self, tables: &Tables, row: &Row) -> bool {
+        !tables.has(&row.name) && !self.gone.contains(&row.name)
+    }
+
+    /// Looks chunks up in the tables of packs, and calls `found` for each chunk with its frame. Reads
+    /// the tables in portions, until everything was found. Some that were read before may be
+    /// forgotten.
+    pub fn find_chunks(
+        &mut self,
+        mut wanted: Vec<ObjectId>,
+        packs: &[Row],
+        found: &mut dyn FnMut(ObjectId, Range),
+    ) -> Result<(), NetError> {
+        let mut packs = packs.iter().peekable();
+        loop {
+            wanted.retain(|id| {
+                let frame = self.chunks.find(ObjectType::Chunk, id);
+                if let Some(frame) = frame {
+                    found(*id, frame);
+                }
+                frame.is_none()
+            });
+            if wanted.is_empty() || packs.peek().is_none() {
+                return Ok(());
+            }
+            if self.chunks.objects() > MAX_CHUNKS {
+                self.chunks = Tables::default();
+            }
+            let (mut portion, mut bytes) = (Vec::new(), 0);
+            while bytes < TABLE_BYTES_AT_ONCE
+                && let Some(row) = packs.next()
+            {
+                if self.is_unread(&self.chunks, row) {
+                    bytes += row.len - row.tail;
+                    portion.push(*row);
+                }
+            }
+            self.read_tables(&portion, false)?;
         }
-        self.read_tables(&new, false)
     }
 
     /// Reads the last segments' tables of packs.

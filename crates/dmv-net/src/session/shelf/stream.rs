@@ -76,7 +76,10 @@ impl Stock {
         sent: Sent,
         link: &mut Link,
     ) -> Result<(), NetError> {
-        // In the order of the files, as the planner sorts them.
+        let parts: Vec<Part> = parts
+            .into_iter()
+            .filter(|part| part.from < part.to)
+            .collect();
         let terms = Terms {
             gap: 0,
             most: READ_BYTES,

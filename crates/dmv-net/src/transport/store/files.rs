@@ -139,13 +139,15 @@ impl Store {
         }
     }
 
-    /// Collects a stream; `None` if it has more than `most` bytes.
+    /// Collects a stream, probably of so many bytes; `None` if it has more than `most` bytes.
     async fn collect(
         &self,
         mut stream: Pieces,
         most: u64,
+        expected: u64,
     ) -> object_store::Result<Option<Vec<u8>>> {
-        let mut out = Vec::new();
+        // A buffer that grows by itself would take up to twice as much.
+        let mut out = Vec::with_capacity(most.min(expected) as usize);
         while let Some(piece) = self.next(&mut stream).await? {
             self.counters.add_received(piece.len() as u64);
             if (out.len() + piece.len()) as u64 > most {
@@ -185,7 +187,8 @@ impl Files for Store {
         let wanted = range.end - range.start;
         let got = self.run(async {
             let found = self.clients.bulk.get_opts(&path, options).await?;
-            self.collect(found.into_stream(), wanted).await
+            self.collect(found.into_stream(), wanted, wanted.min(MAX_WHOLE))
+                .await
         });
         match got {
             Ok(Some(bytes)) if bytes.len() as u64 == wanted => Ok(bytes),
@@ -209,7 +212,7 @@ impl Files for Store {
                 etag: found.meta.e_tag.clone(),
                 version: found.meta.version.clone(),
             };
-            let bytes = self.collect(found.into_stream(), MAX_WHOLE).await?;
+            let bytes = self.collect(found.into_stream(), MAX_WHOLE, 0).await?;
             Ok((bytes, tag))
         })?;
         Ok((bytes.ok_or(Failed::Length)?, tag))

@@ -1,0 +1,95 @@
+//! `dmv verify --at REMOTE`: a bucket has nobody who checks it, so a device does it.
+
+use super::Args;
+use crate::bucket;
+use crate::context::Context;
+use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
+use crate::format::text::{bytes, clean, count};
+use crate::peers::{Call, remote};
+use crate::supply::remote_failure;
+use dmv_net::ops::{VerifyAtOptions, verify_at};
+use dmv_net::session::{BucketDepth, BucketReport};
+use std::io::Write;
+
+/// Runs the command for a remote.
+pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
+    let repo = context.repo_as_it_is()?;
+    let remote = remote(context, Some(name))?;
+    let options = VerifyAtOptions {
+        remote: remote.clone(),
+        depth: match (args.sample, args.full) {
+            (Some(percent), _) => BucketDepth::Sample(percent / 100.0),
+            (None, true) => BucketDepth::Full,
+            (None, false) => BucketDepth::Quick,
+        },
+        dry_run: args.dry_run,
+    };
+    let watch = context.watch("verifying");
+    let call = Call::new(context);
+    let done = verify_at(&repo, &options, &call, &context.job);
+    drop((call, watch));
+    let report = done.map_err(|e| remote_failure(context, &remote, e))?;
+    match context.globals.json {
+        true => print_json(context, &report)?,
+        false => print(context, args, &clean(&remote.name), &report)?,
+    }
+    Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
+}
+
+fn print_json(context: &Context, report: &BucketReport) -> Result<(), Failure> {
+    let problems = report
+        .told
+        .iter()
+        .map(|problem| serde_json::json!({ "file": problem.file, "why": problem.why }));
+    let mut document = serde_json::json!({
+        "ok": report.is_ok(),
+        "packs": report.packs,
+        "objects": report.objects,
+        "bytes": report.bytes,
+        "reads": report.reads,
+        "damaged_files": report.problems,
+        "problems": problems.collect::<Vec<_>>(),
+        "missing": report.missing,
+    });
+    if let Some(cost) = bucket::cost(context)? {
+        for (name, value) in cost.fields() {
+            document[name] = value;
+        }
+    }
+    context.ui.json(&document)
+}
+
+fn print(context: &Context, args: &Args, name: &str, report: &BucketReport) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    let (packs, size) = (count(report.packs, "pack", "packs"), bytes(report.bytes));
+    if args.dry_run {
+        let reads = count(report.reads, "request", "requests");
+        let cost = bucket::dollars(context, 0, report.reads, report.bytes)?;
+        writeln!(out, "{packs}: would read {size} in {reads}, about ${cost}")?;
+        return Ok(());
+    }
+    for problem in &report.told {
+        writeln!(out, "{}: {}", clean(&problem.file), problem.why)?;
+    }
+    if report.missing > 0 {
+        let missing = count(report.missing, "object is", "objects are");
+        writeln!(out, "{missing} missing that the branches of {name} need")?;
+    }
+    let objects = count(report.objects, "object", "objects");
+    if report.is_ok() {
+        if !context.ui.quiet() {
+            writeln!(
+                out,
+                "no damage found at {name}: {packs}, {objects} and {size} read"
+            )?;
+        }
+        return Ok(());
+    }
+    let files = count(report.problems, "file", "files");
+    writeln!(out, "{files} damaged or missing of {packs}")?;
+    drop(out);
+    context
+        .ui
+        .note("hint: restore the files if the bucket keeps versions, or push to a new place");
+    Ok(())
+}

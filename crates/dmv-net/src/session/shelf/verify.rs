@@ -1,0 +1,545 @@
+//! Checks a bucket: whether every pack has what its table says, and whether all that the refs lead to
+//! is there.
+//!
+//! Metadata is always read, decoded and hashed. Of packs with chunks alone, either the tables are read,
+//! or all frames, or some of them that chance picks.
+
+use super::hands::{NotRead, Stop};
+use super::stock::{SHORT, Stock};
+use super::{Shelf, refs_of};
+use crate::bucket::files::Failed;
+use crate::bucket::format::{Name, Row};
+use crate::bucket::ranges::{Range, Terms, plan};
+use crate::bucket::read::{Cut, Cuts, Tables};
+use crate::bucket::trouble::Trouble;
+use crate::depot::cache::Cache;
+use crate::session::NetError;
+use dmv_core::hash::ObjectId;
+use dmv_core::job::{Bound, Job};
+use dmv_core::object::ObjectType;
+use dmv_core::object::commit::Commit;
+use dmv_core::object::conflict::Conflict;
+use dmv_core::object::list::ListNode;
+use dmv_core::object::tree::{Kind, Node};
+use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES, SegmentTail, random_bytes};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The most bytes of one read.
+const READ_BYTES: u64 = 16 << 20;
+/// The most problems that are described. All are counted.
+const MAX_TOLD: usize = 100;
+
+/// How much of the content is read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BucketDepth {
+    /// None: the tables of the packs say what is there.
+    Quick,
+    /// About this share of the frames, from 0 to 1.
+    Sample(f64),
+    /// All of it.
+    Full,
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketProblem {
+    /// The file, below the bucket's prefix.
+    pub file: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// What a check of a bucket has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketReport {
+    /// The number of packs.
+    pub packs: u64,
+    /// The number of objects that were decoded and hashed.
+    pub objects: u64,
+    /// The bytes that were read, or would be.
+    pub bytes: u64,
+    /// The number of reads, or how many there would be.
+    pub reads: u64,
+    /// The number of files with problems.
+    pub problems: u64,
+    /// The first of them.
+    pub told: Vec<BucketProblem>,
+    /// The number of objects that refs lead to and that are in no pack.
+    pub missing: u64,
+}
+
+impl BucketReport {
+    /// Returns whether nothing is wrong.
+    pub fn is_ok(&self) -> bool {
+        self.problems == 0 && self.missing == 0
+    }
+}
+
+/// Checks a bucket. With `only_plan`, reads no packs and returns how much would be read.
+pub fn verify_shelf(
+    shelf: Shelf,
+    depth: BucketDepth,
+    only_plan: bool,
+    job: &Job,
+) -> Result<BucketReport, NetError> {
+    let Shelf {
+        place,
+        files,
+        copies,
+        ..
+    } = shelf;
+    let cache = Cache::open(copies.as_deref(), &place);
+    let Some(mut stock) = Stock::open(&place, files, cache)? else {
+        let trouble = Trouble::NoRoot;
+        return Err(NetError::Bucket { place, trouble });
+    };
+    let data = stock.data()?;
+    let log = stock.root.log_pages.clone();
+    stock.pages(&log)?;
+    let (mut forward, mut tails) = (Vec::new(), Vec::new());
+    for row in &stock.meta {
+        forward.push((*row, PACK_HEADER_BYTES));
+    }
+    for row in &data {
+        match depth {
+            BucketDepth::Full => forward.push((*row, PACK_HEADER_BYTES)),
+            _ => tails.push(*row),
+        }
+    }
+    let mut check = Check {
+        report: BucketReport {
+            packs: (stock.meta.len() + data.len()) as u64,
+            ..BucketReport::default()
+        },
+        bad: BTreeMap::new(),
+        edges: HashMap::new(),
+        children: Vec::new(),
+        chunks: Vec::new(),
+        job,
+    };
+    let tables: Vec<Range> = tails
+        .iter()
+        .map(|row| range(row, row.tail, row.len))
+        .collect();
+    if only_plan {
+        check.foretell(&forward, &tables, &tails, depth);
+        return Ok(check.report);
+    }
+    let bytes: u64 = forward.iter().map(|(row, from)| row.len - from).sum();
+    job.progress.foresee(bytes, Bound::AtMost);
+    let picked = check.read_tables(&mut stock, &tails, &tables, depth)?;
+    check.read_forward(&mut stock, &forward)?;
+    check.read_picked(&mut stock, picked)?;
+    if stock.root.slice.is_empty() {
+        check.find_missing(&stock)?;
+    }
+    check.report.problems = check.bad.len() as u64;
+    let repository = stock.repository();
+    let told = check.bad.iter().take(MAX_TOLD);
+    let told = told.map(|(name, why)| BucketProblem {
+        file: name.path(repository),
+        why: (*why).to_owned(),
+    });
+    check.report.told = told.collect();
+    Ok(check.report)
+}
+
+fn range(row: &Row, from: u64, to: u64) -> Range {
+    Range {
+        file: row.name,
+        offset: from,
+        len: to - from,
+    }
+}
+
+/// Half of an id, which stands for it: 63 bits, and whether it is a chunk's.
+type Key = u64;
+
+fn key(ty: ObjectType, id: &ObjectId) -> Key {
+    let mut first = [0; 8];
+    first.copy_from_slice(&id.as_bytes()[..8]);
+    u64::from_le_bytes(first) & !1 | u64::from(ty == ObjectType::Chunk)
+}
+
+struct Check<'j> {
+    report: BucketReport,
+    bad: BTreeMap<Name, &'static str>,
+    /// Where the children of each node are in `children`.
+    edges: HashMap<Key, (usize, usize)>,
+    children: Vec<Key>,
+    /// The chunks that are there.
+    chunks: Vec<Key>,
+    job: &'j Job,
+}
+
+impl Check<'_> {
+    fn foretell(
+        &mut self,
+        forward: &[(Row, u64)],
+        tables: &[Range],
+        tails: &[Row],
+        depth: BucketDepth,
+    ) {
+        let (mut bytes, mut reads) = (0, 0);
+        for (row, from) in forward {
+            bytes += row.len - from;
+            reads += (row.len - from).div_ceil(READ_BYTES);
+        }
+        bytes += tables.iter().map(|range| range.len).sum::<u64>();
+        reads += tables.len() as u64;
+        if let BucketDepth::Sample(share) = depth {
+            let all: u64 = tails.iter().map(|row| row.tail).sum();
+            let some = (all as f64 * share) as u64;
+            bytes += some;
+            // A frame has about 1 MiB.
+            reads += some.div_ceil(1 << 20);
+        }
+        (self.report.bytes, self.report.reads) = (bytes, reads);
+    }
+
+    fn blame(&mut self, file: Name, why: &'static str) {
+        self.bad.entry(file).or_insert(why);
+    }
+
+    /// Counts what was read. Returns `None` and notes it if a file is missing or too short.
+    fn came(
+        &mut self,
+        read: &Range,
+        bytes: Result<Vec<u8>, Failed>,
+    ) -> Result<Option<Vec<u8>>, Stop> {
+        if self.job.is_cancelled() {
+            return Err(NetError::Cancelled.into());
+        }
+        self.report.reads += 1;
+        match bytes {
+            Ok(bytes) => {
+                self.report.bytes += bytes.len() as u64;
+                Job::add(&self.job.progress.bytes, bytes.len() as u64);
+                Ok(Some(bytes))
+            }
+            Err(Failed::Missing) => {
+                self.blame(read.file, "it is missing");
+                Ok(None)
+            }
+            Err(Failed::Length) => {
+                self.blame(read.file, SHORT);
+                Ok(None)
+            }
+            Err(why) => Err(Stop::Read(NotRead { range: *read, why })),
+        }
+    }
+
+    /// Reads the tables of packs. Returns the frames that chance picks.
+    fn read_tables(
+        &mut self,
+        stock: &mut Stock,
+        rows: &[Row],
+        tables: &[Range],
+        depth: BucketDepth,
+    ) -> Result<Vec<(Range, Vec<ObjectId>)>, NetError> {
+        let by_name: HashMap<Name, &Row> = rows.iter().map(|row| (row.name, row)).collect();
+        let share = match depth {
+            BucketDepth::Sample(share) => share.clamp(0.0, 1.0),
+            _ => 0.0,
+        };
+        let seed = random_bytes()[..8]
+            .iter()
+            .fold(0, |seed, byte| seed << 8 | u64::from(*byte));
+        let mut picked = Vec::new();
+        let repository = stock.repository();
+        let done = stock.hands.read(repository, tables, &mut |read, bytes| {
+            let Some(bytes) = self.came(read, bytes)? else {
+                return Ok(());
+            };
+            let mut table = Tables::default();
+            if let Err(why) = table.add(by_name[&read.file], &bytes) {
+                self.blame(read.file, why);
+                return Ok(());
+            }
+            let mut frames: BTreeMap<Range, Vec<ObjectId>> = BTreeMap::new();
+            for (id, frame) in table.all(ObjectType::Chunk) {
+                self.chunks.push(key(ObjectType::Chunk, &id));
+                if is_picked(seed, &frame, share) {
+                    frames.entry(frame).or_default().push(id);
+                }
+            }
+            picked.extend(frames);
+            Ok(())
+        });
+        stock.explain(done)?;
+        Ok(picked)
+    }
+
+    /// Reads frames, and compares them with what their tables say.
+    fn read_picked(
+        &mut self,
+        stock: &mut Stock,
+        picked: Vec<(Range, Vec<ObjectId>)>,
+    ) -> Result<(), NetError> {
+        let frames: Vec<Range> = picked.iter().map(|(frame, _)| *frame).collect();
+        let mut wanted: HashMap<Range, Vec<ObjectId>> = picked.into_iter().collect();
+        let reads = plan(frames.clone(), Terms::default());
+        let mut cut = Cut::new(frames);
+        let repository = stock.repository();
+        let done = stock.hands.read(repository, &reads, &mut |read, bytes| {
+            let Some(bytes) = self.came(read, bytes)? else {
+                return Ok(());
+            };
+            cut.take(read, bytes, &mut |frame, bytes| -> Result<(), Stop> {
+                let ids = wanted.remove(frame).unwrap_or_default();
+                match whole(bytes) {
+                    Err(why) => self.blame(frame.file, why),
+                    Ok(record) => {
+                        self.report.objects += record.objects().len() as u64;
+                        let found: HashSet<ObjectId> =
+                            record.objects().iter().map(|object| object.id).collect();
+                        if !ids.iter().all(|id| found.contains(id)) {
+                            self.blame(frame.file, OTHER);
+                        }
+                    }
+                }
+                Ok(())
+            })
+        });
+        stock.explain(done)
+    }
+
+    /// Reads packs from their first frame to their end.
+    fn read_forward(&mut self, stock: &mut Stock, packs: &[(Row, u64)]) -> Result<(), NetError> {
+        let terms = Terms {
+            gap: 0,
+            most: READ_BYTES,
+        };
+        let reads: Vec<Range> = packs
+            .iter()
+            .flat_map(|(row, from)| plan(vec![range(row, *from, row.len)], terms))
+            .collect();
+        let rows: HashMap<Name, Row> = packs.iter().map(|(row, _)| (row.name, *row)).collect();
+        let mut open: Option<Forward> = None;
+        let repository = stock.repository();
+        let done = stock.hands.read(repository, &reads, &mut |read, bytes| {
+            let bytes = self.came(read, bytes)?;
+            let pack = match &mut open {
+                Some(pack) if pack.row.name == read.file => pack,
+                other => other.insert(Forward::new(rows[&read.file])),
+            };
+            match bytes {
+                Some(bytes) => pack.take(read.offset, &bytes, self),
+                None => pack.is_over = true,
+            }
+            if read.offset + read.len == pack.row.len && !pack.is_over {
+                pack.end(self);
+            }
+            Ok(())
+        });
+        stock.explain(done)
+    }
+
+    /// Notes an object: what it names, or that it is there.
+    fn note(&mut self, ty: ObjectType, id: &ObjectId, bytes: &[u8]) {
+        let own = key(ty, id);
+        if ty == ObjectType::Chunk {
+            self.chunks.push(own);
+        } else if !self.edges.contains_key(&own) {
+            let from = self.children.len();
+            self.children.extend(below(ty, bytes));
+            self.edges.insert(own, (from, self.children.len()));
+        }
+    }
+
+    /// Counts what refs lead to and no pack has.
+    fn find_missing(&mut self, stock: &Stock) -> Result<(), NetError> {
+        self.chunks.sort_unstable();
+        let tips = refs_of(stock)?.into_iter();
+        let mut stack: Vec<Key> = tips
+            .map(|(_, id)| key(ObjectType::Commit, &ObjectId::from_bytes(id)))
+            .collect();
+        let mut seen: HashSet<Key> = HashSet::new();
+        while let Some(next) = stack.pop() {
+            if next & 1 == 1 {
+                let is_here = self.chunks.binary_search(&next).is_ok();
+                self.report.missing += u64::from(!is_here && seen.insert(next));
+                continue;
+            }
+            if !seen.insert(next) {
+                continue;
+            }
+            match self.edges.get(&next) {
+                Some((from, to)) => stack.extend(&self.children[*from..*to]),
+                None => self.report.missing += 1,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is said of a pack whose table is about other objects.
+const OTHER: &str = "a frame does not have what the table says";
+
+/// Returns whether chance picks a frame.
+fn is_picked(seed: u64, frame: &Range, share: f64) -> bool {
+    let mut mixed = seed ^ frame.offset;
+    for byte in frame.file.0 {
+        mixed = (mixed ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    mixed ^= mixed >> 29;
+    mixed = mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^= mixed >> 32;
+    (mixed as f64) < share * u64::MAX as f64
+}
+
+/// Decodes and hashes the record at the beginning of some bytes.
+fn whole(bytes: &[u8]) -> Result<CheckedRecord, &'static str> {
+    let len = CheckedRecord::len_of(bytes)? as usize;
+    CheckedRecord::new(bytes.get(..len).ok_or("a frame ends too soon")?.to_vec())
+}
+
+/// Returns what an object names. It decodes: it was checked.
+fn below(ty: ObjectType, bytes: &[u8]) -> Vec<Key> {
+    let entry = |kind: Kind, is_list: bool, id: &ObjectId| {
+        let ty = match kind {
+            Kind::Directory => ObjectType::Tree,
+            Kind::Conflict => ObjectType::Conflict,
+            _ if is_list => ObjectType::List,
+            _ => ObjectType::Chunk,
+        };
+        key(ty, id)
+    };
+    match ty {
+        ObjectType::Commit => Commit::decode(bytes).map_or_else(
+            |_| Vec::new(),
+            |commit| {
+                let parents = commit.parents.iter();
+                let parents = parents.map(|id| key(ObjectType::Commit, id));
+                parents
+                    .chain([key(ObjectType::Tree, &commit.tree)])
+                    .collect()
+            },
+        ),
+        ObjectType::Tree => match Node::decode(bytes) {
+            Ok(Node::Leaf(entries)) => {
+                let keys = entries.iter().map(|e| entry(e.kind, e.is_list, &e.id));
+                keys.collect()
+            }
+            Ok(Node::Inner { children, .. }) => {
+                let keys = children
+                    .iter()
+                    .map(|child| key(ObjectType::Tree, &child.id));
+                keys.collect()
+            }
+            Err(_) => Vec::new(),
+        },
+        ObjectType::List => ListNode::decode(bytes).map_or_else(
+            |_| Vec::new(),
+            |node| {
+                let ty = match node.level {
+                    0 => ObjectType::Chunk,
+                    _ => ObjectType::List,
+                };
+                node.entries.iter().map(|e| key(ty, &e.id)).collect()
+            },
+        ),
+        ObjectType::Conflict => Conflict::decode(bytes).map_or_else(
+            |_| Vec::new(),
+            |conflict| {
+                let terms = conflict.bases.iter().chain(&conflict.sides).flatten();
+                terms
+                    .map(|term| entry(term.kind, term.is_list, &term.id))
+                    .collect()
+            },
+        ),
+        ObjectType::Chunk => Vec::new(),
+    }
+}
+
+/// A pack that is read from its first frame to its end.
+struct Forward {
+    row: Row,
+    /// The frames before the metadata, until something else follows them.
+    chunks: Option<Cuts>,
+    frames: Cuts,
+    tail: Vec<u8>,
+    /// The objects that were found in frames of the last segment.
+    found: HashSet<ObjectId>,
+    is_over: bool,
+}
+
+impl Forward {
+    fn new(row: Row) -> Forward {
+        Forward {
+            row,
+            chunks: Some(Cuts::default()),
+            frames: Cuts::default(),
+            tail: Vec::new(),
+            found: HashSet::new(),
+            is_over: false,
+        }
+    }
+
+    fn take(&mut self, offset: u64, bytes: &[u8], check: &mut Check<'_>) {
+        if self.is_over {
+            return;
+        }
+        let row = self.row;
+        let end = offset + bytes.len() as u64;
+        let within = |at: u64| (at.clamp(offset, end) - offset) as usize;
+        // In a pack with chunks alone, the last segment is the only one.
+        let from = match row.kind.has_metadata() {
+            true => row.metadata,
+            false => PACK_HEADER_BYTES,
+        };
+        let before = &bytes[within(PACK_HEADER_BYTES)..within(from)];
+        if let Some(chunks) = &mut self.chunks
+            && take_records(chunks, before, check, &mut HashSet::new()).is_err()
+        {
+            // The index of the chunks. What was damaged instead is missed at the end.
+            self.chunks = None;
+        }
+        let frames = &bytes[within(from)..within(row.tail)];
+        if let Err(why) = take_records(&mut self.frames, frames, check, &mut self.found) {
+            check.blame(row.name, why);
+            self.is_over = true;
+        }
+        self.tail.extend_from_slice(&bytes[within(row.tail)..]);
+    }
+
+    /// Compares what was found with the table.
+    fn end(&mut self, check: &mut Check<'_>) {
+        match SegmentTail::decode(&self.tail, self.row.tail) {
+            Err(why) => check.blame(self.row.name, why),
+            Ok(tail) => {
+                let is_here = |id: &ObjectId| self.found.contains(id);
+                if !self.frames.is_whole() || !tail.entries.iter().all(|e| is_here(&e.id)) {
+                    check.blame(self.row.name, OTHER);
+                }
+            }
+        }
+    }
+}
+
+/// Takes the records that are complete with the next bytes.
+fn take_records(
+    cuts: &mut Cuts,
+    bytes: &[u8],
+    check: &mut Check<'_>,
+    found: &mut HashSet<ObjectId>,
+) -> Result<(), &'static str> {
+    let taken = cuts.take(bytes, &mut |record| {
+        let record = CheckedRecord::new(record.to_vec())?;
+        for (n, object) in record.objects().iter().enumerate() {
+            check.report.objects += 1;
+            Job::add(&check.job.progress.objects, 1);
+            check.note(
+                object.ty,
+                &object.id,
+                record.bytes_of(n).unwrap_or_default(),
+            );
+            found.insert(object.id);
+        }
+        Ok(())
+    });
+    match taken {
+        Ok(ended) => ended,
+        Err(why) => Err(why),
+    }
+}
