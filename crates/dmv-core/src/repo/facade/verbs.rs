@@ -2,6 +2,7 @@
 
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::refs::Operation;
 use crate::repo::{
     Asked, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward,
     MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo, RepoError, ResetFiles,
@@ -249,5 +250,11 @@ impl Repo {
     /// that they are behind.
     pub fn undo(&self, options: &UndoOptions, job: &Job) -> Result<UndoReport, RepoError> {
         verbs::undo::undo(&self.handle, options, job)
+    }
+
+    /// Returns the operation that [`UndoWhat::Last`](crate::repo::UndoWhat::Last) would undo; `None`
+    /// if there is none.
+    pub fn next_to_undo(&self) -> Result<Option<Operation>, RepoError> {
+        verbs::undo::next_to_undo(&self.handle)
     }
 }

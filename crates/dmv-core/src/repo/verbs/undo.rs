@@ -45,6 +45,9 @@ pub enum UndoWhat {
     /// undo goes one operation back. Operations that changed only remote branches are skipped.
     #[default]
     Last,
+    /// The operation that [`Last`](Self::Last) would undo, if it is the one with this id. A caller
+    /// that has shown the operation to a user then undoes this one or none.
+    LastIf([u8; 16]),
     /// The last undo in this worktree, unless something else was done since.
     LastUndo,
     /// The operation whose id begins with these digits.
@@ -115,6 +118,7 @@ pub(in crate::repo) fn undo(
     let undone = match &options.what {
         UndoWhat::Operation(prefix) => find_operation(repo, prefix)?,
         UndoWhat::Last => last_operation(repo, &mut passed_over)?,
+        UndoWhat::LastIf(id) => last_if(repo, id, &mut passed_over)?,
         UndoWhat::LastUndo => last_undo(repo)?,
     };
     window::check_reach(repo, &undone)?;
@@ -455,6 +459,31 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
     }
 }
 
+/// Returns the operation that an undo without a choice would undo; `None` if there is none.
+pub(in crate::repo) fn next_to_undo(repo: &Handle) -> Result<Option<Operation>, RepoError> {
+    match last_operation(repo, &mut Vec::new()) {
+        Ok(operation) => Ok(Some(operation)),
+        Err(RepoError::NothingToUndo) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Returns the last operation if its id is `id`.
+fn last_if(
+    repo: &Handle,
+    id: &[u8; 16],
+    passed_over: &mut Vec<Operation>,
+) -> Result<Operation, RepoError> {
+    let why = match last_operation(repo, passed_over) {
+        Ok(last) if last.id == *id => return Ok(last),
+        Ok(last) => format!("the last operation is now another one: {}", last.command),
+        Err(RepoError::NothingToUndo) => "nothing is left to undo in this worktree".to_owned(),
+        Err(e) => return Err(e),
+    };
+    let operation = short_id(id);
+    Err(RepoError::NotUndone { operation, why })
+}
+
 /// Returns whether an operation is one of those that made the repository: the first one, or in a
 /// clone one that the same command made after it.
 fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
@@ -643,7 +672,11 @@ fn spoken(key: &str) -> String {
 }
 
 fn short(operation: &Operation) -> String {
-    encode_hex(&operation.id)[..12].to_owned()
+    short_id(&operation.id)
+}
+
+fn short_id(id: &[u8; 16]) -> String {
+    encode_hex(id)[..12].to_owned()
 }
 
 fn refused(operation: &Operation, why: String) -> RepoError {
