@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub struct Maker {
     cache: Option<Cache>,
     state: Mutex<State>,
     changed: Condvar,
+    /// Counts what is made once.
+    once: AtomicU64,
 }
 
 #[derive(Default)]
@@ -48,6 +51,7 @@ impl Maker {
             cache,
             state: Mutex::default(),
             changed: Condvar::new(),
+            once: AtomicU64::new(0),
         }
     }
 
@@ -69,6 +73,15 @@ impl Maker {
             cache.put(&key, &wire::encode_result(&result));
         }
         result
+    }
+
+    /// Returns the preview of a file that may change, newly made: the cache neither has nor gets it, and its source
+    /// needs no id.
+    pub fn make_once(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
+        check(wanted)?;
+        let key = format!("once\n{}", self.once.fetch_add(1, Ordering::Relaxed));
+        let _turn = self.turn(&key);
+        self.run(source, wanted)
     }
 
     /// Returns the preview or the reason that lies in the cache. Nothing is made, and no content is read.
@@ -324,6 +337,7 @@ fn check(wanted: Wanted) -> Result<(), Reason> {
         Wanted::Waveform { from, to, buckets } => {
             from < to && (1..=Wanted::MAX_BUCKETS).contains(&buckets)
         }
+        Wanted::Exposed { stops } => stops.unsigned_abs() <= Wanted::MAX_STOPS.unsigned_abs(),
         Wanted::Thumbnail | Wanted::Large | Wanted::Metadata => true,
     };
     match fits {

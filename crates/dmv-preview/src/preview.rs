@@ -44,6 +44,12 @@ pub enum Wanted {
     Thumbnail,
     /// The same with at most [`Wanted::LARGE`] pixels.
     Large,
+    /// The same of a picture that knows more light than a screen (EXR, Radiance HDR), brighter by `stops`: each doubles
+    /// the light. Below 0 it shows what is too bright for [`Wanted::Large`].
+    Exposed {
+        /// From -[`Wanted::MAX_STOPS`] to [`Wanted::MAX_STOPS`].
+        stops: i8,
+    },
     /// Bare pixels for comparing: RGBA, 8 bits each, sRGB, not premultiplied, row by row. The picture is made smaller
     /// until its longer edge is at most `max_edge`; it is never made larger.
     Pixels {
@@ -69,6 +75,8 @@ impl Wanted {
     pub const THUMBNAIL: u32 = 256;
     /// The longer edge of a large picture.
     pub const LARGE: u32 = 2048;
+    /// The most stops of exposure.
+    pub const MAX_STOPS: i8 = 16;
     /// The most parts that a waveform can have.
     pub const MAX_BUCKETS: u32 = 16_384;
 }
@@ -212,7 +220,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            workers: 2,
+            // One for each core, as far as the memory of all together stays bearable.
+            workers: std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)),
             memory: 768 << 20,
             cpu_seconds: 10,
             wall: Duration::from_secs(20),

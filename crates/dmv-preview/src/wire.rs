@@ -88,6 +88,7 @@ impl Job {
             Wanted::Pixels { max_edge } => (2, 0, 0, max_edge),
             Wanted::Waveform { from, to, buckets } => (3, from, to, buckets),
             Wanted::Metadata => (4, 0, 0, 0),
+            Wanted::Exposed { stops } => (5, 0, 0, u32::from(stops.cast_unsigned())),
         };
         out.0.push(tag);
         out.u64(a);
@@ -120,6 +121,9 @@ impl Job {
                 buckets: c,
             },
             4 => Wanted::Metadata,
+            5 => Wanted::Exposed {
+                stops: u8::try_from(c).ok()?.cast_signed(),
+            },
             _ => return None,
         };
         let limits = Limits {
@@ -374,6 +378,7 @@ mod tests {
                 to: u64::MAX,
                 buckets: 9,
             },
+            Wanted::Exposed { stops: -5 },
             Wanted::Metadata,
         ] {
             let job = Job {

@@ -234,3 +234,60 @@ fn a_document_without_a_picture_says_why() {
     let reason = in_process("a.blend", blend, Wanted::Large, Limits::default());
     assert_eq!(reason.expect_err("no picture").kind, Kind::Absent);
 }
+
+/// A picture of one light, in the Radiance format: 4 x 4 pixels that are `2^(exponent - 129)` as bright as white.
+fn light(exponent: u8) -> Vec<u8> {
+    let mut out = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 4 +X 4\n".to_vec();
+    out.extend([128, 128, 128, exponent].repeat(16));
+    out
+}
+
+#[test]
+fn exposure_multiplies_light_before_it_is_cut_at_white() {
+    let bytes = light(132);
+    for (stops, want) in [
+        (1, 255),
+        (0, 255),
+        (-3, 255),
+        (-4, 188),
+        (-5, 137),
+        (-16, 0),
+    ] {
+        let wanted = Wanted::Exposed { stops };
+        let made = in_process("a.hdr", &bytes, wanted, Limits::default()).expect("made");
+        let shown = image::load_from_memory(&made.bytes)
+            .expect("a JPEG")
+            .to_rgb8();
+        let got = shown.get_pixel(1, 1).0;
+        assert!(
+            got.iter().all(|c| c.abs_diff(want) <= 3),
+            "{stops}: {got:?}"
+        );
+    }
+    let why = in_process(
+        "a.png",
+        b"\x89PNG\r\n\x1a\n",
+        Wanted::Exposed { stops: 1 },
+        Limits::default(),
+    );
+    assert_eq!(why.expect_err("no light").kind, Kind::Absent);
+}
+
+#[test]
+fn formats_that_nothing_decodes_are_told_by_their_names() {
+    for (bytes, words) in [
+        (&b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"[..], "HEIC"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1avif", "AVIF"),
+        (b"\0\0\0\x18ftypcrx \0\0\0\x01crx isom", "CR3"),
+        (b"\xff\x0a\0\0", "JPEG XL"),
+        (b"\0\0\0\x18ftypqt  \0\0\0\0qt  ", "videos"),
+    ] {
+        let why = in_process("a", bytes, Wanted::Thumbnail, Limits::default());
+        let why = why.expect_err("no decoder");
+        assert!(
+            why.kind == Kind::Unknown && why.words.contains(words),
+            "{why:?}"
+        );
+    }
+}

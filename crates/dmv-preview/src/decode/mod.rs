@@ -23,6 +23,8 @@ use std::fmt::Display;
 pub struct Ask<'a> {
     /// The longer edge of the picture; `None` if facts are enough.
     edge: Option<u32>,
+    /// By how much light is multiplied.
+    gain: f32,
     limits: &'a Limits,
 }
 
@@ -88,6 +90,8 @@ enum Format {
     Font,
     /// Known, but no preview is made; a browser may show it.
     Other(&'static str),
+    /// Known, but nothing here decodes it, for this reason.
+    Closed(&'static str),
     Unknown,
 }
 
@@ -99,13 +103,23 @@ pub fn make(input: &mut Input<'_>, job: &Job) -> Result<Preview, Reason> {
     }
     let edge = match job.wanted {
         Wanted::Thumbnail => Some(Wanted::THUMBNAIL),
-        Wanted::Large => Some(Wanted::LARGE),
+        Wanted::Large | Wanted::Exposed { .. } => Some(Wanted::LARGE),
         Wanted::Pixels { max_edge } => Some(max_edge),
         Wanted::Waveform { .. } | Wanted::Metadata => None,
     };
     let limits = &job.limits;
-    let ask = Ask { edge, limits };
-    let found = match format_of(&head, &job.ending) {
+    let gain = match job.wanted {
+        Wanted::Exposed { stops } => 2f32.powi(i32::from(stops)),
+        _ => 1.0,
+    };
+    let ask = Ask { edge, gain, limits };
+    let format = format_of(&head, &job.ending);
+    let has_light = matches!(format, Format::Exr | Format::Picture(ImageFormat::Hdr));
+    if matches!(job.wanted, Wanted::Exposed { .. }) && !has_light {
+        let words = "the file knows no more light than a screen shows";
+        return Err(Reason::new(Kind::Absent, words));
+    }
+    let found = match format {
         Format::Picture(format) => picture::read(input, format, &ask)?,
         Format::Exr => openexr::read(input, &ask)?,
         Format::Psd => psd::read(input, &ask)?,
@@ -119,6 +133,7 @@ pub fn make(input: &mut Input<'_>, job: &Job) -> Result<Preview, Reason> {
             let words = format!("{what} are shown by the browser, not as a preview");
             return Err(Reason::new(Kind::Unknown, words));
         }
+        Format::Closed(why) => return Err(Reason::new(Kind::Unknown, why)),
         Format::Unknown => {
             let words = match job.ending.as_str() {
                 "" => "previews are not made for this kind of file".to_owned(),
@@ -188,12 +203,33 @@ fn format_of(head: &[u8], ending: &str) -> Format {
         () if is_sound(head, ending) => Format::Sound,
         () if FONT.iter().any(|mark| at(0, mark)) => Format::Font,
         () if at(0, b"wOFF") || at(0, b"wOF2") => Format::Other("web fonts"),
-        () if at(4, b"ftypavif") => Format::Other("AVIF pictures"),
+        () if at(4, b"ftypcrx ") => {
+            Format::Closed("no maintained library in Rust reads CR3, the RAW format of Canon")
+        }
+        () if has_brand(head, &[b"avif", b"avis"]) => Format::Other("AVIF pictures"),
+        () if has_brand(head, &[b"heic", b"heix", b"hevc", b"hevx"]) => Format::Closed(
+            "HEIC pictures are compressed with HEVC, and dmv has no decoder for it; some browsers show them",
+        ),
+        () if at(0, b"\xff\x0a") || at(4, b"JXL \r\n\x87\n") => {
+            Format::Closed("dmv has no decoder for JPEG XL")
+        }
         () if at(4, b"ftyp") || at(0, b"\x1aE\xdf\xa3") => Format::Other("videos"),
         () if is_svg(head) => Format::Other("SVG drawings"),
         () if ending == "tga" => Format::Picture(ImageFormat::Tga),
         () => Format::Unknown,
     }
+}
+
+/// Returns whether a file of boxes says at its beginning that it follows one of these rules.
+#[expect(clippy::big_endian_bytes, reason = "the format has such numbers")]
+fn has_brand(head: &[u8], wanted: &[&[u8; 4]]) -> bool {
+    let Some(([a, b, c, d], b"ftyp")) = head.first_chunk().zip(head.get(4..8)) else {
+        return false;
+    };
+    let len = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+    let brands = head.get(8..len.min(head.len())).unwrap_or_default();
+    let mut brands = brands.as_chunks::<4>().0.iter();
+    brands.any(|brand| wanted.contains(&brand))
 }
 
 /// How fonts begin.

@@ -59,6 +59,10 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
         header.compression,
         Compression::DWAA(_) | Compression::DWAB(_)
     ) {
+        if ask.gain != 1.0 {
+            let words = "the file is compressed with DWA, and its preview knows no more light than a screen";
+            return Err(Reason::new(Kind::Absent, words));
+        }
         found.picture = Some(small(header).ok_or_else(|| {
             unknown(
                 "the file is compressed with DWA, which dmv cannot decode, and holds no preview",
@@ -69,8 +73,8 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
     }
     let colours = ["R", "G", "B"].iter().all(|name| has(header, name));
     let pixels = match colours {
-        true => colour(input)?,
-        false => grey(input, header)?,
+        true => colour(input, ask.gain)?,
+        false => grey(input, header, ask.gain)?,
     };
     for row in pixels.rgba.chunks_exact(pixels.width.max(1)) {
         canvas.row(row.as_flattened());
@@ -117,15 +121,15 @@ fn tell(meta: &MetaData, header: &Header, found: &mut Found) {
 }
 
 /// Reads the first layer that has the three colours.
-fn colour(input: &mut Input<'_>) -> Result<Pixels, Reason> {
+fn colour(input: &mut Input<'_>, gain: f32) -> Result<Pixels, Reason> {
     input.seek(SeekFrom::Start(0)).map_err(damaged)?;
     let image = reader()
         .no_deep_data()
         .largest_resolution_level()
         .rgba_channels(
             |size, _| Pixels::new(size),
-            |pixels: &mut Pixels, at, (r, g, b, a): (f32, f32, f32, f32)| {
-                pixels.set(at, straight([r, g, b], a));
+            move |pixels: &mut Pixels, at, (r, g, b, a): (f32, f32, f32, f32)| {
+                pixels.set(at, straight([r, g, b], a, gain));
             },
         )
         .first_valid_layer()
@@ -137,7 +141,7 @@ fn colour(input: &mut Input<'_>) -> Result<Pixels, Reason> {
 }
 
 /// Reads the brightness, or the only channel that there is.
-fn grey(input: &mut Input<'_>, header: &Header) -> Result<Pixels, Reason> {
+fn grey(input: &mut Input<'_>, header: &Header, gain: f32) -> Result<Pixels, Reason> {
     let name = match header.channels.list.as_slice() {
         [only] => only.name.to_string(),
         _ if has(header, "Y") => "Y".to_owned(),
@@ -155,7 +159,9 @@ fn grey(input: &mut Input<'_>, header: &Header) -> Result<Pixels, Reason> {
         .required(name.as_str())
         .collect_pixels(
             |size, _| Pixels::new(size),
-            |pixels: &mut Pixels, at, (y,): (f32,)| pixels.set(at, straight([y; 3], 1.0)),
+            move |pixels: &mut Pixels, at, (y,): (f32,)| {
+                pixels.set(at, straight([y; 3], 1.0, gain))
+            },
         )
         .first_valid_layer()
         .all_attributes()
@@ -165,13 +171,13 @@ fn grey(input: &mut Input<'_>, header: &Header) -> Result<Pixels, Reason> {
     Ok(image.layer_data.channel_data.pixels)
 }
 
-/// Returns a pixel whose linear colours are multiplied with its alpha, as sRGB with plain colours.
-fn straight(colours: [f32; 3], alpha: f32) -> [u8; 4] {
+/// Returns a pixel whose linear colours are multiplied with its alpha, as sRGB with plain colours, `gain` times as bright.
+fn straight(colours: [f32; 3], alpha: f32, gain: f32) -> [u8; 4] {
     let divide = match alpha > 0.0 && alpha < 1.0 {
         true => alpha,
         false => 1.0,
     };
-    let [r, g, b] = colours.map(|colour| light(colour / divide));
+    let [r, g, b] = colours.map(|colour| light(colour / divide * gain));
     [r, g, b, share(alpha)]
 }
 

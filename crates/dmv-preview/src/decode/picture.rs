@@ -26,7 +26,7 @@ pub fn read(input: &mut Input<'_>, format: ImageFormat, ask: &Ask<'_>) -> Result
     camera(&mut decoder, &mut found);
     if let Some(canvas) = ask.canvas(size)? {
         let picture = DynamicImage::from_decoder(decoder).map_err(failed)?;
-        found.picture = Some(paint(canvas, &picture).turned(turn));
+        found.picture = Some(paint(canvas, &picture, ask.gain).turned(turn));
     }
     Ok(found)
 }
@@ -61,7 +61,8 @@ pub fn seen((width, height): (u32, u32), turn: Orientation) -> (u32, u32) {
 }
 
 /// Puts a decoded picture onto a canvas, row by row.
-fn paint(mut canvas: Canvas, picture: &DynamicImage) -> Picture {
+fn paint(mut canvas: Canvas, picture: &DynamicImage, gain: f32) -> Picture {
+    let light = |value: f32| light(value * gain);
     let width = picture.width() as usize;
     let mut row = vec![0; width * 4];
     macro_rules! rows {
@@ -78,7 +79,11 @@ fn paint(mut canvas: Canvas, picture: &DynamicImage) -> Picture {
     match picture {
         DynamicImage::ImageLuma8(p) => rows!(p, 1, |[l]| [l, l, l, 255]),
         DynamicImage::ImageLumaA8(p) => rows!(p, 2, |[l, a]| [l, l, l, a]),
-        DynamicImage::ImageRgb8(p) => rows!(p, 3, |[r, g, b]| [r, g, b, 255]),
+        DynamicImage::ImageRgb8(p) => {
+            for line in p.as_raw().chunks_exact(width * 3) {
+                canvas.opaque_row(line);
+            }
+        }
         DynamicImage::ImageRgba8(p) => rows!(p, 4, |pixel| pixel),
         DynamicImage::ImageLuma16(p) => rows!(p, 1, |[l]| grey(narrow(l), 255)),
         DynamicImage::ImageLumaA16(p) => rows!(p, 2, |[l, a]| grey(narrow(l), narrow(a))),
