@@ -68,7 +68,7 @@ const CRATES: [(&str, &[&str]); 61] = [
     ("image", &[DECODE, "crates/dmv-preview/src/paint.rs"]),
     ("ab_glyph", &[DECODE]),
     ("exr", &[DECODE]),
-    ("flate2", &[DECODE]),
+    ("flate2", &[DECODE, "crates/dmv-web/src/assets.rs"]),
     ("symphonia", &[DECODE]),
     ("libc", &["crates/dmv-preview/src/confine.rs"]),
     ("seccompiler", &["crates/dmv-preview/src/confine.rs"]),

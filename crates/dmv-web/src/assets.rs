@@ -1,11 +1,15 @@
 //! The style sheet, the script and the icon. Their addresses have their hashes, so browsers keep
-//! them until the program changes.
+//! them until the program changes. They are sent compressed; pages are not, because they have secrets
+//! beside text of others, and a length could tell something about both.
 
 use crate::address::Target;
 use crate::answer::{Answer, answer, set, whole};
 use dmv_core::hash::ObjectId;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use hyper::StatusCode;
-use hyper::header::CACHE_CONTROL;
+use hyper::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, HeaderMap, VARY};
+use std::io::Write;
 use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("../assets/style.css");
@@ -16,6 +20,7 @@ struct Asset {
     name: String,
     kind: &'static str,
     text: &'static str,
+    packed: Vec<u8>,
 }
 
 static ALL: LazyLock<[Asset; 3]> = LazyLock::new(|| {
@@ -26,6 +31,7 @@ static ALL: LazyLock<[Asset; 3]> = LazyLock::new(|| {
             name: format!("{stem}-{}.{ending}", ObjectId::short(&hash, 12)),
             kind,
             text,
+            packed: packed(text.as_bytes()),
         }
     };
     [
@@ -50,13 +56,34 @@ pub fn icon() -> String {
     format!("/{}", ALL[2].name)
 }
 
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::best());
+    let written = out.write_all(bytes).and_then(|()| out.finish());
+    written.expect("writing to memory cannot fail")
+}
+
+/// Whether a browser takes compressed bytes.
+fn unpacks(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(ACCEPT_ENCODING).iter();
+    let mut accepts = accepts.filter_map(|value| value.to_str().ok());
+    accepts.any(|value| value.split(',').any(|one| one.trim() == "gzip"))
+}
+
 /// The asset at an address. Anyone on this machine may have it: it is part of the program.
-pub fn find(target: &Target) -> Option<Answer> {
+pub fn find(target: &Target, headers: &HeaderMap) -> Option<Answer> {
     let [name] = &target.segments[..] else {
         return None;
     };
     let asset = ALL.iter().find(|asset| asset.name.as_bytes() == name)?;
-    let mut found = answer(StatusCode::OK, asset.kind, whole(asset.text));
+    let mut found = match unpacks(headers) {
+        true => {
+            let mut found = answer(StatusCode::OK, asset.kind, whole(&asset.packed[..]));
+            set(&mut found, CONTENT_ENCODING, "gzip");
+            found
+        }
+        false => answer(StatusCode::OK, asset.kind, whole(asset.text)),
+    };
+    set(&mut found, VARY, "accept-encoding");
     set(
         &mut found,
         CACHE_CONTROL,
@@ -72,7 +99,8 @@ mod tests {
     #[test]
     fn what_a_browser_loads_once_stays_small() {
         assert!(SCRIPT.len() <= 20 << 10, "{}", SCRIPT.len());
-        assert!(STYLE.len() + SCRIPT.len() + ICON.len() <= 50 << 10);
+        let sent: usize = ALL.iter().map(|asset| asset.packed.len()).sum();
+        assert!(sent <= 14 << 10, "{sent}");
     }
 
     #[test]

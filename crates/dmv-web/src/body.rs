@@ -2,10 +2,12 @@
 //! and a reader that stops reading holds no thread.
 
 use crate::answer::Body as Boxed;
+use crate::ondisk::OnDisk;
 use bytes::Bytes;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::Repo;
 use hyper::body::{Body, Frame, SizeHint};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::ops::Range;
@@ -18,53 +20,72 @@ use tokio::task::JoinHandle;
 
 /// The first piece is small, so that it is there soon.
 const FIRST_PIECE: u64 = 64 << 10;
-/// Bytes of later pieces. One is sent while the next one is read.
-const PIECE: u64 = 512 << 10;
+/// Bytes of later pieces.
+const PIECE: u64 = 1 << 20;
+/// Pieces that are read while one is sent. Two keep both the disk and the connection busy.
+const AHEAD: usize = 2;
 /// How long a reader of a body may rest that a thread makes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Where the bytes of a file come from.
+#[derive(Clone)]
+pub enum From {
+    /// A commit.
+    Commit(Arc<Repo>, Blob),
+    /// The worktree.
+    Disk(Arc<OnDisk>),
+}
+
+impl From {
+    fn read(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        match self {
+            From::Commit(repo, blob) => {
+                let mut out = Vec::with_capacity((range.end - range.start) as usize);
+                let read = repo.cat(*blob, Some(range.clone()), &mut out);
+                match read.map_err(io::Error::other)? == range.end - range.start {
+                    true => Ok(out),
+                    false => Err(io::Error::other("the file is shorter than its entry says")),
+                }
+            }
+            From::Disk(file) => file.range(range),
+        }
+    }
+}
+
 /// The bytes of a file in a range.
-pub fn of_file(repo: Arc<Repo>, blob: Blob, range: Range<u64>) -> Boxed {
+pub fn of_file(from: From, range: Range<u64>) -> Boxed {
     let mut pieces = Pieces {
-        repo,
-        blob,
+        from,
         range,
         size: FIRST_PIECE,
-        reading: None,
+        reading: VecDeque::new(),
     };
     pieces.read_on();
     Boxed::new(pieces)
 }
 
 struct Pieces {
-    repo: Arc<Repo>,
-    blob: Blob,
-    /// What is still to be sent.
+    from: From,
+    /// What nobody has begun to read.
     range: Range<u64>,
     size: u64,
-    reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// Pieces on their way, in order, and the bytes of each.
+    reading: VecDeque<(JoinHandle<io::Result<Bytes>>, u64)>,
 }
 
 impl Pieces {
-    /// Starts to read the piece that begins at the start of the range.
+    /// Starts to read the pieces that come next.
     fn read_on(&mut self) {
-        let end = self
-            .range
-            .end
-            .min(self.range.start.saturating_add(self.size));
-        if self.range.start >= end {
-            return;
+        while self.reading.len() < AHEAD && self.range.start < self.range.end {
+            let start = self.range.start;
+            let end = self.range.end.min(start.saturating_add(self.size));
+            self.range.start = end;
+            self.size = PIECE;
+            let from = self.from.clone();
+            let reading =
+                tokio::task::spawn_blocking(move || from.read(start..end).map(Bytes::from));
+            self.reading.push_back((reading, end - start));
         }
-        let (repo, blob, piece) = (self.repo.clone(), self.blob, self.range.start..end);
-        self.size = PIECE;
-        self.reading = Some(tokio::task::spawn_blocking(move || {
-            let mut out = Vec::with_capacity((piece.end - piece.start) as usize);
-            let read = repo.cat(blob, Some(piece.clone()), &mut out);
-            match read.map_err(io::Error::other)? == piece.end - piece.start {
-                true => Ok(Bytes::from(out)),
-                false => Err(io::Error::other("the file is shorter than its entry says")),
-            }
-        }));
     }
 }
 
@@ -76,26 +97,30 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let Some(reading) = &mut self.reading else {
+        let Some((reading, _)) = self.reading.front_mut() else {
             return Poll::Ready(None);
         };
         let read = ready!(Pin::new(reading).poll(cx));
-        self.reading = None;
+        self.reading.pop_front();
         let bytes = match read.map_err(io::Error::other).and_then(|read| read) {
             Ok(bytes) => bytes,
-            Err(e) => return Poll::Ready(Some(Err(e))),
+            Err(e) => {
+                self.reading.clear();
+                self.range.start = self.range.end;
+                return Poll::Ready(Some(Err(e)));
+            }
         };
-        self.range.start += bytes.len() as u64;
         self.read_on();
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.reading.is_none()
+        self.reading.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.range.end.saturating_sub(self.range.start))
+        let on_their_way: u64 = self.reading.iter().map(|(_, len)| len).sum();
+        SizeHint::with_exact(on_their_way + self.range.end - self.range.start)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::pages::places::place_at;
 use crate::program::{Program, Stop, Told, merge_options};
 use crate::site::{Ask, Note, Post};
 use crate::words::{SHORT_ID, clean, count, shown};
+use dmv_core::hash::decode_hex;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
@@ -242,8 +243,12 @@ fn cut(mut note: Note) -> Note {
     note
 }
 
+/// Undoes the operation that the form has shown, and nothing else.
 fn undo(it: &Changing<'_>) -> Result<Note, Stop> {
-    take_back(it, UndoWhat::Last, "undo")
+    let shown = it.post.text("operation").and_then(decode_hex);
+    let shown = shown.and_then(|id| id.try_into().ok());
+    let shown = shown.ok_or(Stop::Bad("an undo names the operation that it undoes"))?;
+    take_back(it, UndoWhat::LastIf(shown), "undo")
 }
 
 fn redo(it: &Changing<'_>) -> Result<Note, Stop> {

@@ -20,6 +20,8 @@ mod getting;
 mod graph;
 mod guard;
 mod kinds;
+mod looking;
+mod ondisk;
 mod pages;
 mod preview;
 mod program;

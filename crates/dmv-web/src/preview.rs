@@ -3,6 +3,7 @@
 
 use crate::answer::{Answer, RAW_POLICY, answer, json, set, whole};
 use crate::kinds::sort_of;
+use crate::ondisk::{self, OnDisk};
 use crate::pages::parts::{label, root_of};
 use crate::pages::places::{Place, place};
 use crate::program::Stop;
@@ -21,6 +22,9 @@ use std::io;
 
 /// Sends a preview. Where there is none, a picture in its place says the format.
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    if ask.revision()? == ondisk::REVISION {
+        return on_disk(ask);
+    }
     let place = place(ask, 2)?;
     let entry = match &place.located {
         Located::Entry(entry) => version(ask, &place, entry)?,
@@ -31,20 +35,22 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     }
     if ask.target.json() {
         let made = make(ask, &place, &entry, Wanted::Metadata);
-        return Ok(json(StatusCode::OK, &told(made)));
+        let mut values = told(made);
+        // The head of a file can be whole although its picture is not.
+        let name = place.path.file_name().unwrap_or_default();
+        if let Some(reason) = known_reason(ask.site.previews.as_ref(), &entry, name) {
+            values["reason"] = value!(reason.words);
+        }
+        return Ok(json(StatusCode::OK, &values));
     }
-    let (wanted, size) = match ask.target.text("size") {
-        Some("large") => (Wanted::Large, "large"),
-        _ => (Wanted::Thumbnail, "thumb"),
-    };
+    let (wanted, size) = wanted(ask);
     let tag = format!("\"{}-{size}\"", entry.id);
     if is_known(ask.header(IF_NONE_MATCH), &tag) {
         return Ok(answer(StatusCode::NOT_MODIFIED, "text/plain", whole("")));
     }
     Ok(match make(ask, &place, &entry, wanted) {
         Ok(preview) => {
-            let mut sent = answer(StatusCode::OK, preview.form.mime(), whole(preview.bytes));
-            set(&mut sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
+            let mut sent = picture(preview);
             set(&mut sent, ETAG, &tag);
             let cache = match place.is_fixed {
                 true => "private, max-age=31536000, immutable",
@@ -54,6 +60,49 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
             sent
         }
         Err(_) => stand_in(place.path.as_bytes()),
+    })
+}
+
+/// Which preview is asked for, and its word in tags.
+fn wanted(ask: &Ask<'_>) -> (Wanted, String) {
+    let stops = ask.target.text("stops").and_then(|n| n.parse().ok());
+    match (ask.target.text("size"), stops) {
+        (Some("large"), Some(0) | None) => (Wanted::Large, "large".to_owned()),
+        (Some("large"), Some(stops)) => (Wanted::Exposed { stops }, format!("large{stops}")),
+        _ => (Wanted::Thumbnail, "thumb".to_owned()),
+    }
+}
+
+fn picture(preview: Preview) -> Answer {
+    let mut sent = answer(StatusCode::OK, preview.form.mime(), whole(preview.bytes));
+    set(&mut sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
+    sent
+}
+
+/// Sends the preview of a file of the worktree. Nobody keeps it: the file may change at any time.
+fn on_disk(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    let file = OnDisk::open(&ask.repo, &ask.target.path_from(2))?;
+    let name = String::from_utf8_lossy(file.path.file_name().unwrap_or_default()).into_owned();
+    let wanted = match ask.target.json() {
+        true => Wanted::Metadata,
+        false => wanted(ask).0,
+    };
+    let made = match &ask.site.previews {
+        Some(maker) => maker.make_once(
+            &Source {
+                id: "",
+                name: &name,
+                len: file.size,
+                bytes: &file,
+            },
+            wanted,
+        ),
+        None => Err(Reason::new(Kind::NoWorker, "no previews are made here")),
+    };
+    Ok(match made {
+        made if ask.target.json() => json(StatusCode::OK, &told(made)),
+        Ok(preview) => picture(preview),
+        Err(_) => stand_in(file.path.as_bytes()),
     })
 }
 

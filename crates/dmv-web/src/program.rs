@@ -31,6 +31,9 @@ pub trait Program: Send + Sync + 'static {
     /// Returns the names and addresses of the remotes.
     fn remotes(&self) -> Result<Vec<(String, String)>, Told>;
 
+    /// Returns what a partial repository leaves out, in the words of `status`; `None` for a complete one.
+    fn partial(&self, repo: &Repo) -> Option<String>;
+
     /// Keeps a change within the repository's budget until what it returns is dropped.
     fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, Told>;
 

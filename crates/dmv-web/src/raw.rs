@@ -4,6 +4,7 @@ use crate::address::encoded;
 use crate::answer::{Answer, RAW_POLICY, answer, line, set, whole};
 use crate::body;
 use crate::kinds::sort_of;
+use crate::ondisk::{self, OnDisk};
 use crate::pages::places::{Place, place};
 use crate::program::Stop;
 use crate::range::{Part, is_known, may_be_part, part};
@@ -16,9 +17,14 @@ use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_SECURITY_POLICY, ETAG, HeaderName, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Sends the file, or a part of it.
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    if ask.revision()? == ondisk::REVISION {
+        return on_disk(ask);
+    }
     let place = place(ask, 2)?;
     let entry = match &place.located {
         Located::Entry(entry) => version(ask, &place, entry)?,
@@ -33,7 +39,8 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     let tag = format!("\"{}\"", entry.id);
     if is_known(ask.header(IF_NONE_MATCH), &tag) {
         let mut known = answer(StatusCode::NOT_MODIFIED, TEXT, whole(""));
-        describe(&mut known, &place, &tag, ask);
+        describe(&mut known, place.path.as_bytes(), ask);
+        describe_version(&mut known, &place, &tag);
         return Ok(known);
     }
     let header = ask
@@ -42,39 +49,69 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     let (status, range) = match part(header, entry.size) {
         Part::Whole => (StatusCode::OK, 0..entry.size),
         Part::Bytes(range) => (StatusCode::PARTIAL_CONTENT, range),
-        Part::Beyond => {
-            let mut beyond = line(StatusCode::RANGE_NOT_SATISFIABLE, "the file ends before");
-            set(
-                &mut beyond,
-                CONTENT_RANGE,
-                &format!("bytes */{}", entry.size),
-            );
-            return Ok(beyond);
-        }
+        Part::Beyond => return Ok(beyond(entry.size)),
     };
     // What is absent is said before anything is sent.
     ask.repo
         .check_range_here(&place.path, blob_of(&entry), range.clone())?;
-    let kind = sort_of(place.path.as_bytes()).1.unwrap_or(BYTES);
-    let body = body::of_file(ask.repo.clone(), blob_of(&entry), range.clone());
-    let mut sent = answer(status, kind, body);
-    describe(&mut sent, &place, &tag, ask);
+    let from = body::From::Commit(ask.repo.clone(), blob_of(&entry));
+    let mut sent = content(
+        ask,
+        place.path.as_bytes(),
+        from,
+        (status, range),
+        entry.size,
+    );
+    describe_version(&mut sent, &place, &tag);
+    Ok(sent)
+}
+
+/// Sends a file of the worktree. It may change at any time, so nobody keeps it, and only a range that
+/// names no version of it is served.
+fn on_disk(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    let file = OnDisk::open(&ask.repo, &ask.target.path_from(2))?;
+    let (path, size) = (file.path.as_bytes().to_vec(), file.size);
+    let header = ask.header(RANGE).filter(|_| ask.header(IF_RANGE).is_none());
+    let which = match part(header, size) {
+        Part::Whole => (StatusCode::OK, 0..size),
+        Part::Bytes(range) => (StatusCode::PARTIAL_CONTENT, range),
+        Part::Beyond => return Ok(beyond(size)),
+    };
+    let from = body::From::Disk(Arc::new(file));
+    Ok(content(ask, &path, from, which, size))
+}
+
+/// Bytes of a file with the headers that describe them.
+fn content(
+    ask: &Ask<'_>,
+    path: &[u8],
+    bytes: body::From,
+    (status, range): (StatusCode, Range<u64>),
+    size: u64,
+) -> Answer {
+    let kind = sort_of(path).1.unwrap_or(BYTES);
     let (from, to) = (range.start, range.end);
+    let mut sent = answer(status, kind, body::of_file(bytes, range));
+    describe(&mut sent, path, ask);
     set(&mut sent, CONTENT_LENGTH, &(to - from).to_string());
     if status == StatusCode::PARTIAL_CONTENT {
-        let span = format!("bytes {from}-{}/{}", to - 1, entry.size);
+        let span = format!("bytes {from}-{}/{size}", to - 1);
         set(&mut sent, CONTENT_RANGE, &span);
     }
-    Ok(sent)
+    sent
+}
+
+fn beyond(size: u64) -> Answer {
+    let mut beyond = line(StatusCode::RANGE_NOT_SATISFIABLE, "the file ends before");
+    set(&mut beyond, CONTENT_RANGE, &format!("bytes */{size}"));
+    beyond
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
-/// The headers of content: it may do nothing, and has the name of the file.
-fn describe(sent: &mut Answer, place: &Place, tag: &str, ask: &Ask<'_>) {
-    set(sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
-    set(sent, ACCEPT_RANGES, "bytes");
+/// The headers of a version of a file: its id, and for how long it may be kept.
+fn describe_version(sent: &mut Answer, place: &Place, tag: &str) {
     set(sent, ETAG, tag);
     // The bytes behind the id of a commit never change.
     let cache = match place.is_fixed {
@@ -82,7 +119,13 @@ fn describe(sent: &mut Answer, place: &Place, tag: &str, ask: &Ask<'_>) {
         false => "private, no-cache",
     };
     set(sent, CACHE_CONTROL, cache);
-    let shown = sort_of(place.path.as_bytes()).1.is_some();
+}
+
+/// The headers of content: it may do nothing, and has the name of the file.
+fn describe(sent: &mut Answer, path: &[u8], ask: &Ask<'_>) {
+    set(sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
+    set(sent, ACCEPT_RANGES, "bytes");
+    let shown = sort_of(path).1.is_some();
     let way = match shown && ask.target.value("download").is_none() {
         true => "inline",
         false => "attachment",
@@ -90,7 +133,7 @@ fn describe(sent: &mut Answer, place: &Place, tag: &str, ask: &Ask<'_>) {
     set(
         sent,
         CONTENT_DISPOSITION,
-        &disposition(way, place.path.file_name()),
+        &disposition(way, path.rsplit(|b| *b == b'/').next()),
     );
 }
 
@@ -123,7 +166,8 @@ pub fn version(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<TreeEn
 fn link(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<Answer, Stop> {
     let target = ask.repo.link_target(entry)?;
     let mut sent = answer(StatusCode::OK, TEXT, whole(target));
-    describe(&mut sent, place, &format!("\"{}\"", entry.id), ask);
+    describe(&mut sent, place.path.as_bytes(), ask);
+    describe_version(&mut sent, place, &format!("\"{}\"", entry.id));
     sent.headers_mut()
         .remove(HeaderName::from_static("accept-ranges"));
     Ok(sent)

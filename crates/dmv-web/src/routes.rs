@@ -36,6 +36,8 @@ fn page(ask: &Ask<'_>) -> Result<Answer, Stop> {
         [b"tree", _, ..] => pages::tree::show(ask),
         [b"file", _, _, ..] => pages::file::show(ask),
         [b"compare"] => pages::compare::show(ask),
+        [b"worktree"] => pages::worktree::show(ask),
+        [b"copies"] => pages::copies::show(ask),
         [b"conflicts"] => pages::conflicts::show(ask),
         [b"raw", _, _, ..] => raw::send(ask),
         [b"preview", _, _, ..] => preview::send(ask),

@@ -76,59 +76,112 @@ impl Sequence {
     }
 }
 
-/// The number in a name of a frame: what stands before it, its digits, what stands after it.
-fn split(name: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+/// The number in a name of a frame: where its digits begin and end.
+fn split(name: &[u8], images: &mut Images) -> Option<(usize, usize)> {
     let dot = name.iter().rposition(|b| *b == b'.')?;
     let digits = name[..dot].iter().rev().take_while(|b| b.is_ascii_digit());
     let digits = digits.count();
-    if digits == 0 || digits > MOST_DIGITS || !sort_of(name).0.is_image() {
+    if digits == 0 || digits > MOST_DIGITS || !images.has(name, dot) {
         return None;
     }
     let start = dot - digits;
     // `shot2.png` is one picture of its own; a number after a mark, or a long one, counts frames.
     let is_marked = start > 0 && matches!(name[start - 1], b'.' | b'_' | b'-');
-    (is_marked || digits >= 4 || start == 0)
-        .then(|| (&name[..start], &name[start..dot], &name[dot..]))
+    (is_marked || digits >= 4 || start == 0).then_some((start, dot))
+}
+
+/// Which endings are those of pictures. Neighbours mostly have the same ending, so the last answer is kept.
+#[derive(Default)]
+struct Images {
+    ending: Vec<u8>,
+    is_image: bool,
+}
+
+impl Images {
+    fn has(&mut self, name: &[u8], dot: usize) -> bool {
+        if self.ending != name[dot..] {
+            self.ending = name[dot..].to_vec();
+            self.is_image = sort_of(name).0.is_image();
+        }
+        self.is_image
+    }
+}
+
+/// What a name says about a frame: its group, where its digits lie, and their number.
+struct Frame {
+    group: usize,
+    start: usize,
+    end: usize,
+    n: u64,
+}
+
+/// Finds the frames of groups that are large enough, and how many groups there are.
+fn frames(entries: &[TreeEntry]) -> (Vec<Option<Frame>>, usize) {
+    let mut images = Images::default();
+    let mut groups: HashMap<(&[u8], &[u8]), usize> = HashMap::new();
+    let mut counts: Vec<usize> = Vec::new();
+    let mut frame = |entry| -> Option<Frame> {
+        let name = is_file(entry).then(|| entry.name.as_bytes())?;
+        let (start, end) = split(name, &mut images)?;
+        let new = groups.len();
+        let group = *groups.entry((&name[..start], &name[end..])).or_insert(new);
+        counts.resize(groups.len(), 0);
+        counts[group] += 1;
+        // The digits were counted, so they are a number of at most nine of them.
+        let digits = name[start..end].iter();
+        let n = digits.fold(0, |n, d| n * 10 + u64::from(d - b'0'));
+        Some(Frame {
+            group,
+            start,
+            end,
+            n,
+        })
+    };
+    let mut found: Vec<Option<Frame>> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        found.push(frame(entry));
+    }
+    for place in &mut found {
+        if place
+            .as_ref()
+            .is_some_and(|f| counts[f.group] < FEWEST_FRAMES)
+        {
+            *place = None;
+        }
+    }
+    (found, counts.len())
 }
 
 /// Directories first, then files; the frames of a sequence are one row, where its first frame is.
 pub fn rows(entries: Vec<TreeEntry>) -> Vec<Row> {
-    let mut counts: HashMap<(Vec<u8>, Vec<u8>), usize> = HashMap::new();
-    for entry in entries.iter().filter(|entry| is_file(entry)) {
-        if let Some((stem, _, tail)) = split(entry.name.as_bytes()) {
-            *counts.entry((stem.to_vec(), tail.to_vec())).or_default() += 1;
-        }
-    }
-    counts.retain(|_, n| *n >= FEWEST_FRAMES);
-    let mut dirs = Vec::new();
-    let mut files: Vec<Row> = Vec::new();
-    let mut places: HashMap<(Vec<u8>, Vec<u8>), usize> = HashMap::new();
-    for entry in entries {
-        if entry.kind == Kind::Directory {
-            dirs.push(Row::Entry(entry));
-            continue;
-        }
-        let name = entry.name.as_bytes().to_vec();
-        let Some((key, digits)) = frame_key(&entry, &name, &counts) else {
-            files.push(Row::Entry(entry));
+    let (frames, groups) = frames(&entries);
+    let (mut dirs, mut files) = (Vec::new(), Vec::with_capacity(entries.len()));
+    let mut places: Vec<Option<usize>> = vec![None; groups];
+    for (entry, frame) in entries.into_iter().zip(frames) {
+        let Some(frame) = frame else {
+            let rows = match entry.kind {
+                Kind::Directory => &mut dirs,
+                _ => &mut files,
+            };
+            rows.push(Row::Entry(entry));
             continue;
         };
-        // The digits were counted, so they are a number of at most nine of them.
-        let n = digits.iter().fold(0, |n, d| n * 10 + u64::from(d - b'0'));
-        match places.get(&key).and_then(|at| files.get_mut(*at)) {
+        let digits = frame.end - frame.start;
+        match places[frame.group].and_then(|at| files.get_mut(at)) {
             Some(Row::Sequence(sequence)) => {
-                if sequence.digits != digits.len() {
+                if sequence.digits != digits {
                     sequence.digits = 0;
                 }
-                sequence.frames.push((n, entry));
+                sequence.frames.push((frame.n, entry));
             }
             _ => {
-                places.insert(key.clone(), files.len());
+                places[frame.group] = Some(files.len());
+                let name = entry.name.as_bytes();
                 files.push(Row::Sequence(Sequence {
-                    stem: key.0,
-                    tail: key.1,
-                    digits: digits.len(),
-                    frames: vec![(n, entry)],
+                    stem: name[..frame.start].to_vec(),
+                    tail: name[frame.end..].to_vec(),
+                    digits,
+                    frames: vec![(frame.n, entry)],
                 }));
             }
         }
@@ -141,21 +194,6 @@ pub fn rows(entries: Vec<TreeEntry>) -> Vec<Row> {
     }
     dirs.append(&mut files);
     dirs
-}
-
-type Key = (Vec<u8>, Vec<u8>);
-
-fn frame_key<'n>(
-    entry: &TreeEntry,
-    name: &'n [u8],
-    counts: &HashMap<Key, usize>,
-) -> Option<(Key, &'n [u8])> {
-    if !is_file(entry) {
-        return None;
-    }
-    let (stem, digits, tail) = split(name)?;
-    let key = (stem.to_vec(), tail.to_vec());
-    counts.contains_key(&key).then_some((key, digits))
 }
 
 fn is_file(entry: &TreeEntry) -> bool {

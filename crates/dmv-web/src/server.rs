@@ -177,7 +177,7 @@ async fn respond(request: Request<Incoming>, site: Arc<Site>, work: Arc<Turns>) 
     let Some(target) = Target::parse(head.uri.path(), head.uri.query()) else {
         return line(StatusCode::BAD_REQUEST, "this is no address of a page");
     };
-    if let Some(asset) = assets::find(&target) {
+    if let Some(asset) = assets::find(&target, &head.headers) {
         return asset;
     }
     if !secrets.is_from_here(&head.headers) {

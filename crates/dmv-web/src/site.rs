@@ -4,6 +4,7 @@
 use crate::address::{Target, pairs};
 use crate::getting::Getting;
 use crate::guard::Secrets;
+use crate::looking::Looking;
 use crate::program::{Program, Stop, Told};
 use crate::sequence::Row;
 use dmv_core::hash::ObjectId;
@@ -36,6 +37,8 @@ pub struct Site {
     pub previews: Option<Maker>,
     /// Content on its way from a remote.
     pub getting: Getting,
+    /// Looks at the worktree.
+    pub looking: Looking,
     open: Mutex<Option<Open>>,
     changing: Mutex<()>,
     notes: Mutex<VecDeque<(u64, Note)>>,
@@ -111,6 +114,7 @@ impl Site {
             program,
             previews,
             getting: Getting::default(),
+            looking: Looking::default(),
             open: Mutex::default(),
             changing: Mutex::default(),
             notes: Mutex::default(),
@@ -122,6 +126,7 @@ impl Site {
     /// Stops what runs in the background.
     pub fn stop(&self) {
         self.getting.cancel();
+        self.looking.stop();
     }
 
     /// A failure in words, and its status.

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::globals::{Color, Globals};
 use crate::half;
+use crate::partial::{self, told_slice};
 use crate::peers;
 use crate::supply::ops_failure;
 use crate::whose;
@@ -191,6 +192,10 @@ impl Program for Desk {
 
     fn remotes(&self) -> Result<Vec<(String, String)>, Told> {
         self.with("", |context| Ok(context.config()?.remotes()))
+    }
+
+    fn partial(&self, repo: &Repo) -> Option<String> {
+        partial::words(&told_slice(&self.context(""), repo))
     }
 
     fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, Told> {

@@ -1,5 +1,6 @@
 //! A file of a commit: `/file/REV/PATH`, with a large view and a strip of all its versions.
 
+use super::copies;
 use super::layout::{self, Part};
 use super::parts::{
     class_of, commit_line, commit_value, crumbs, has_preview, label, path_value, picture_link,
@@ -9,6 +10,7 @@ use super::places::{Place, link_id, place};
 use crate::address::{encoded, link, log_link};
 use crate::answer::{Answer, redirect};
 use crate::kinds::{Sort, looks_like_text, sort_of};
+use crate::ondisk;
 use crate::preview::known_reason;
 use crate::program::Stop;
 use crate::site::Ask;
@@ -115,6 +117,9 @@ impl FilePage {
                 p.quiet { (bytes(self.entry.size)) }
                 div.tools {
                     a.button href=(log_link(self.path())) { "History" }
+                    @if ondisk::size_of(&ask.repo, &self.place.path).is_some() && self.entry.kind.is_blob() {
+                        a.button href=(ondisk::compare_link(&revision, self.path())) { "Compare with your file" }
+                    }
                     @if is_here && self.entry.kind != Kind::Conflict {
                         a.button href={ (raw) "?download" } download { "Download" }
                     }
@@ -135,7 +140,7 @@ impl FilePage {
                 (absent)
             }
             (self.strip(ask))
-            (self.facts(ask))
+            (self.facts(ask, is_here))
         }
     }
 
@@ -298,7 +303,7 @@ impl FilePage {
         (is_file && has_preview(ask, self.path())).then(link)
     }
 
-    fn facts(&self, ask: &Ask<'_>) -> Markup {
+    fn facts(&self, ask: &Ask<'_>, is_here: bool) -> Markup {
         html! {
             section aria-labelledby="facts" {
                 h2 #facts { "Details" }
@@ -308,6 +313,7 @@ impl FilePage {
                     dt { "Size" } dd { (bytes(self.entry.size)) " (" (number(self.entry.size)) " bytes)" }
                     dt { "Content id" } dd { code { (self.entry.id.to_string()) } }
                     dt { "Commit" } dd { code { (self.place.id.to_string()) } }
+                    (copies::of_file(ask, &self.place, is_here))
                 }
             }
         }

@@ -19,6 +19,8 @@ pub enum Part {
     Log,
     /// Trees and files.
     Files,
+    /// Who has what.
+    Copies,
     /// Conflicts.
     Conflicts,
 }
@@ -100,6 +102,7 @@ fn top(ask: &Ask<'_>, part: Part) -> Markup {
                 (item("/", Part::Overview, "Overview"))
                 (item("/log", Part::Log, "History"))
                 (item("/tree/@", Part::Files, "Files"))
+                (item("/copies", Part::Copies, "Copies"))
                 (item("/conflicts", Part::Conflicts, "Conflicts"))
             }
             span.on {

@@ -392,8 +392,8 @@ fn drawn(row: &GraphRow, width: usize) -> Markup {
                 @for column in &row.passing {
                     path.(lane(*column)) d={ "M" (x(*column)) " 0V44" } {}
                 }
-                @if row.from_above { path.(lane(row.node)) d={ "M" (node) " 0V20" } {} }
-                @for to in &row.to_below {
+                @if let Some(line) = upright(row) { path.(lane(row.node)) d={ "M" (node) (line) } {} }
+                @for to in row.to_below.iter().filter(|to| **to != row.node) {
                     path.(lane((*to).max(row.node)))
                         d={ "M" (node) " 20C" (node) " 34 " (x(*to)) " 28 " (x(*to)) " 44" } {}
                 }
@@ -405,6 +405,16 @@ fn drawn(row: &GraphRow, width: usize) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The straight line through a commit: from above, to below, or both.
+fn upright(row: &GraphRow) -> Option<&'static str> {
+    match (row.from_above, row.to_below.contains(&row.node)) {
+        (true, true) => Some(" 0V44"),
+        (true, false) => Some(" 0V20"),
+        (false, true) => Some(" 20V44"),
+        (false, false) => None,
     }
 }
 

@@ -3,10 +3,13 @@
 
 pub mod compare;
 pub mod conflicts;
+pub mod copies;
 pub mod file;
 pub mod layout;
 pub mod log;
 pub mod overview;
 pub mod parts;
 pub mod places;
+pub mod remotes;
 pub mod tree;
+pub mod worktree;

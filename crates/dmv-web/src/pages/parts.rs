@@ -152,7 +152,13 @@ pub fn commit_line(id: &ObjectId, commit: &Commit) -> Markup {
 
 /// A time for people, with the exact one for programs.
 pub fn time(person: &Person) -> Markup {
-    html! { time datetime=(rfc3339(person)) { (minute(person)) } }
+    let exact = rfc3339(person);
+    // To the second: a page has many of them.
+    let (to_second, zone) = match (exact.split_once('.'), exact.len().checked_sub(6)) {
+        (Some((to_second, _)), Some(at)) => (to_second, exact.get(at..).unwrap_or_default()),
+        _ => (&exact[..], ""),
+    };
+    html! { time datetime={ (to_second) (zone) } { (minute(person)) } }
 }
 
 /// A path that programs read: text, and its bytes where they are not text.

@@ -16,6 +16,24 @@ fn pixel(colour: u8) -> Vec<u8> {
     [&head[..], &colours, image].concat()
 }
 
+/// A sound: a sine of `hertz`, one channel of 16 bits.
+fn tone(hertz: u32, seconds: f64) -> Vec<u8> {
+    let rate = 48_000_u32;
+    let samples = (f64::from(rate) * seconds) as u32;
+    let mut out = b"RIFF".to_vec();
+    out.extend((36 + samples * 2).to_le_bytes());
+    out.extend(b"WAVEfmt \x10\0\0\0\x01\0\x01\0");
+    out.extend(rate.to_le_bytes());
+    out.extend((rate * 2).to_le_bytes());
+    out.extend(b"\x02\0\x10\0data");
+    out.extend((samples * 2).to_le_bytes());
+    for n in 0..samples {
+        let angle = f64::from(n) * f64::from(hertz) * std::f64::consts::TAU / f64::from(rate);
+        out.extend(((angle.sin() * 12_000.0) as i16).to_le_bytes());
+    }
+    out
+}
+
 fn shots() -> Film {
     let film = Film::new();
     film.write("titles/title.gif", pixel(10));
@@ -200,11 +218,16 @@ fn pages_keep_the_rules_of_accessibility() {
     };
     let film = clash();
     film.write("notes.txt", "new");
-    let served = film.serve();
+    film.write("tone.wav", tone(220, 0.2));
+    film.write("light.hdr", b"#?RADIANCE and nothing else");
+    film.commit("sounds");
+    film.write("tone.wav", tone(440, 0.2));
+    let cache = tempfile::tempdir().expect("a directory");
+    let served = Served::with_previews(film.root(), cache.path());
     browser.open(&served.address);
     for scheme in ["light", "dark"] {
         browser.emulate(scheme);
-        for width in [390, 1280] {
+        for width in [360, 1280] {
             browser.size(width, 900);
             check_each(&browser, &served, &axe, scheme);
         }
@@ -219,9 +242,16 @@ fn check_each(browser: &Browser, served: &Served, axe: &str, scheme: &str) {
         "/tree/@",
         "/tree/@?view=grid",
         "/file/@/s4.png",
-        "/file/@~1/s4.png",
-        "/compare?a=@~1:s4.png&b=side:s4.png",
-        "/compare?a=@~1:&b=side:",
+        "/file/@~2/s4.png",
+        "/compare?a=@~2:s4.png&b=side:s4.png",
+        "/compare?a=@~2:&b=side:",
+        "/worktree",
+        "/copies",
+        "/file/@/tone.wav",
+        "/file/@/light.hdr",
+        "/compare?a=@:tone.wav&b=:tone.wav",
+        "/compare?a=@:notes.txt&b=:notes.txt",
+        "/log/s4.png",
         "/conflicts",
         "/none",
     ] {
@@ -235,4 +265,180 @@ fn check_each(browser: &Browser, served: &Served, axe: &str, scheme: &str) {
         );
         assert_eq!(wider, json!(false), "{target} is wider than the window");
     }
+}
+
+/// What the pixels of picture A are after the filter that the page puts on it.
+const PIXEL: &str = "
+    const done = arguments[0], img = document.querySelector('.a img');
+    const canvas = document.createElement('canvas');
+    canvas.width = canvas.height = 1;
+    const context = canvas.getContext('2d');
+    context.filter = getComputedStyle(img).filter === 'none' ? 'none' : 'url(#look)';
+    context.drawImage(img, 0, 0);
+    done([...context.getImageData(0, 0, 1, 1).data]);";
+
+#[test]
+fn channels_and_exposure_show_real_pixels_by_keyboard() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let film = shots();
+    film.write("titles/title.gif", pixel(90));
+    let served = film.serve();
+    browser.open(&served.address);
+    let base = format!("http://127.0.0.1:{}", served.port);
+    browser.open(&format!(
+        "{base}/compare?a=@:titles/title.gif&b=:titles/title.gif"
+    ));
+    browser.wait_for("your file, as it is now");
+    browser.wait_for("1 \u{d7} 1");
+    let pixel = || browser.run_later(PIXEL);
+    assert_eq!(pixel(), json!([200, 0, 0, 255]));
+    for (key, want) in [
+        ("r", json!([200, 200, 200, 255])),
+        ("g", json!([0, 0, 0, 255])),
+        ("b", json!([0, 0, 0, 255])),
+        ("a", json!([255, 255, 255, 255])),
+        ("c", json!([200, 0, 0, 255])),
+    ] {
+        browser.keys(key);
+        assert_eq!(pixel(), want, "{key}");
+    }
+    // Half of the light of 200 is 146: sRGB is no straight line.
+    browser.keys("[");
+    let red = pixel()[0].as_i64().expect("a number");
+    assert!((145..=147).contains(&red), "{red}");
+    browser.keys("]");
+    assert_eq!(pixel(), json!([200, 0, 0, 255]));
+}
+
+#[test]
+fn two_sounds_play_from_one_clock() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let film = Film::new();
+    film.write("tone.wav", tone(220, 1.5));
+    film.commit("low");
+    film.write("tone.wav", tone(440, 1.5));
+    film.commit("high");
+    let served = film.serve();
+    browser.open(&served.address);
+    let base = format!("http://127.0.0.1:{}", served.port);
+    browser.open(&format!("{base}/compare?a=@~1:tone.wav&b=@:tone.wav"));
+    browser.wait_for("Play both");
+    browser.keys(" ");
+    browser.wait_for("Sample-exact: both play from one clock");
+    const AT: &str = "const e = document.querySelector('[data-players]').exact; return [e.now(), e.isB(), e.buffers[0].length === e.buffers[1].length]";
+    let before = browser.run(AT, Value::Null);
+    assert_eq!((&before[1], &before[2]), (&json!(false), &json!(true)));
+    browser.keys("b");
+    let after = browser.run(AT, Value::Null);
+    assert_eq!(after[1], json!(true), "B is heard");
+    assert!(
+        after[0].as_f64() >= before[0].as_f64(),
+        "it plays on: {before} {after}"
+    );
+    // What is too large says so, and plays all the same.
+    browser.open(&format!("{base}/compare?a=@~1:tone.wav&b=@:tone.wav"));
+    browser.run(
+        "document.querySelector('[data-players]').dataset.bytes = 1e12",
+        Value::Null,
+    );
+    browser.keys(" ");
+    browser.wait_for("Not sample-exact: they are larger than");
+}
+
+/// Shifts of the layout and the largest paint, as the browser measures them, when the page is complete.
+const PAINTS: &str = "
+    const done = arguments[0], found = { shift: 0, paint: 0 };
+    const watch = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
+    watch('layout-shift', (e) => { found.shift += e.value; });
+    watch('largest-contentful-paint', (e) => { found.paint = e.startTime; });
+    const wait = () => document.querySelector('[data-load]') ? setTimeout(wait, 20) : setTimeout(() => done(found), 300);
+    wait();";
+
+#[test]
+fn nothing_jumps_while_a_page_loads() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let film = shots();
+    // So many that comparing them takes longer than the overview waits.
+    for n in 0..12_000 {
+        film.write(format!("d{}/f{n}", n % 40), "x");
+    }
+    film.commit("many");
+    film.write("d1/f1", "changed");
+    let served = film.serve();
+    browser.open(&served.address);
+    let base = format!("http://127.0.0.1:{}", served.port);
+    for width in [360, 1280] {
+        browser.size(width, 900);
+        for target in [
+            "/",
+            "/log",
+            "/tree/@",
+            "/tree/@?view=grid",
+            "/file/@/titles/title.gif",
+            "/copies",
+        ] {
+            browser.open(&format!("{base}{target}"));
+            let found = browser.run_later(PAINTS);
+            assert_eq!(found["shift"], json!(0), "{target} at {width}: {found}");
+        }
+    }
+    browser.open(&base);
+    browser.wait_for("1 file has changed");
+}
+
+#[test]
+fn an_artist_works_by_keyboard_alone() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let film = shots();
+    let served = film.serve();
+    browser.open(&served.address);
+    browser.wait_for("Nothing has changed");
+    let press = |name: &str, most| {
+        browser.tab_to(name, most);
+        browser.keys(ENTER);
+    };
+    press("Files", 12);
+    press("titles", 30);
+    press("title.gif", 30);
+    browser.wait_for("Versions");
+    press("Compare A with B", 30);
+    browser.wait_for("Side by side");
+    for (key, mode) in [
+        ("2", "swipe"),
+        ("3", "onion"),
+        ("4", "difference"),
+        ("5", "blink"),
+        ("1", "side"),
+    ] {
+        browser.keys(key);
+        let shown = browser.run(
+            "return document.querySelector('[data-compare]').dataset.show",
+            Value::Null,
+        );
+        assert_eq!(shown, mode);
+    }
+    press("titles/title.gif", 30);
+    browser.wait_for("Restore this version");
+    press("Restore this version", 30);
+    browser.wait_for("Restored titles/title.gif");
+    press("Overview", 12);
+    browser.wait_for("1 file has changed");
+    browser.tab_to("What did you change?", 40);
+    browser.keys("back to the first title");
+    press("Commit", 2);
+    browser.wait_for("Committed ");
+    press("Undo", 40);
+    browser.wait_for("Undone: dmv web: commit");
+    press("Undo", 40);
+    browser.wait_for("Undone: dmv web: restore");
+    let now = std::fs::read(film.root().join("titles/title.gif")).expect("a file");
+    assert_eq!(now, pixel(200));
 }

@@ -1,8 +1,12 @@
 //! What forms change, and that they are the operations of the commands.
 
-use crate::served::{Film, ada, asked};
+use crate::served::{Client, Film, ada, asked};
 use dmv_core::Job;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget, MergeOptions};
+use dmv_core::hash::encode_hex;
+use dmv_core::repo::{
+    AddOptions, CheckoutOptions, CheckoutTarget, CommitOptions, Head, MergeOptions, Repo,
+    UndoOptions, UndoWhat,
+};
 use serde_json::json;
 
 #[test]
@@ -24,8 +28,8 @@ fn a_commit_is_undone_and_redone() {
     let commits = client.json("/log");
     assert_eq!(commits["commits"][0]["message"], "warmer\n\nand softer");
     assert_eq!(commits["commits"][0]["author"], "Ada <ada@example.org>");
-    assert!(client.page("/").contains("dmv web: commit"));
-    let page = client.change("/undo", &[]);
+    assert!(client.page("/worktree").contains("dmv web: commit"));
+    let page = client.undo();
     assert!(page.contains("Undone: dmv web: commit"), "{page}");
     assert_eq!(client.json("/")["status"]["changes"][0]["path"], "a.txt");
     assert_eq!(
@@ -70,7 +74,7 @@ fn an_old_version_comes_back_and_can_go_again() {
         std::fs::read(film.root().join("a b.txt")).expect("a file"),
         b"old"
     );
-    client.change("/undo", &[]);
+    client.undo();
     assert_eq!(
         std::fs::read(film.root().join("a b.txt")).expect("a file"),
         b"new"
@@ -142,7 +146,7 @@ fn a_conflict_shows_its_versions_and_buttons_settle_it() {
         404
     );
     assert!([404, 500].contains(&client.get(&format!("/raw/{commit}/s4.png")).status));
-    assert!(client.page("/").contains("in conflict"));
+    assert!(client.page("/worktree").contains("in conflict"));
     let page = client.change(
         "/resolve",
         &[
@@ -169,8 +173,8 @@ fn a_conflict_shows_its_versions_and_buttons_settle_it() {
     );
     client.change("/commit", &[("message", "settled")]);
     assert_eq!(client.get("/raw/@/s4.png").body, b"\x89PNG theirs");
-    client.change("/undo", &[]);
-    client.change("/undo", &[]);
+    client.undo();
+    client.undo();
     assert_eq!(client.json("/conflicts")["conflicts"][0]["path"], "s4.png");
     let wrong = client.change("/resolve", &[("path", "s4.png"), ("choice", "mine")]);
     assert!(wrong.contains("choose ours, theirs"));
@@ -225,4 +229,125 @@ fn two_tabs_and_a_command_agree() {
     let commits = client.json("/log");
     assert_eq!(commits["commits"][0]["message"], "by a page");
     assert_eq!(commits["commits"][1]["message"], "by a command");
+}
+
+/// What `dmv undo` would take back, and what the page says that its button takes back.
+fn named(film: &Film, client: &Client<'_>) -> (Option<String>, Option<String>) {
+    let next = film.repo.next_to_undo().expect("it can be read");
+    let shown = client.json("/worktree")["undo"]["operation"].clone();
+    let id = next.map(|op| encode_hex(&op.id));
+    (id, shown.as_str().map(str::to_owned))
+}
+
+#[test]
+fn the_undo_button_takes_back_what_the_command_would() {
+    let film = Film::new();
+    let served = film.serve();
+    let client = served.enter();
+    assert_eq!(
+        named(&film, &client),
+        (None, None),
+        "what made the repository"
+    );
+    film.write("a.txt", "1");
+    let first = film.commit("first");
+    // An operation of another worktree is none of this one's.
+    let beside = film.dir.path().join("beside");
+    let options = AddOptions {
+        dir: beside.clone(),
+        head: Head::Branch("side".to_owned()),
+        commit: first,
+        settings: Default::default(),
+        asked: asked("worktree add"),
+    };
+    film.repo
+        .add_worktree(&options, &Job::default())
+        .expect("a worktree");
+    let other = Repo::open(&beside).expect("it opens");
+    std::fs::write(beside.join("other.txt"), "x").expect("a file");
+    other
+        .commit(
+            CommitOptions::new("elsewhere", ada(), asked("commit")),
+            &Job::default(),
+        )
+        .expect("a commit");
+    for content in ["2", "3", "4", "5"] {
+        film.write("a.txt", content);
+        film.commit(content);
+    }
+    let mut done = 0;
+    for step in 0.. {
+        let (command, button) = named(&film, &client);
+        assert_eq!(command, button, "step {step}");
+        let shown = button.expect("the worktree cannot be taken back, so something is left");
+        // By turns the command and the button: each takes back what was named.
+        if step % 2 == 0 {
+            let options = UndoOptions {
+                what: UndoWhat::Last,
+                settings: Default::default(),
+                asked: asked("undo"),
+            };
+            match film.repo.undo(&options, &Job::default()) {
+                Ok(report) => assert_eq!(encode_hex(&report.undone.id), shown, "step {step}"),
+                // The other worktree has moved on. The button is refused with the same words.
+                Err(e) => {
+                    let page = client.undo();
+                    assert!(
+                        page.contains("note bad") && page.contains("branch"),
+                        "{e}: {page}"
+                    );
+                    break;
+                }
+            }
+        } else {
+            let page = client.undo();
+            assert!(
+                page.contains("Undone: ") && !page.contains("note bad"),
+                "{page}"
+            );
+        }
+        done += 1;
+    }
+    assert_eq!(done, 4, "all commits of this worktree");
+}
+
+#[test]
+fn an_undo_that_something_came_before_is_refused() {
+    let film = Film::new();
+    film.write("a.txt", "1");
+    film.commit("first");
+    let served = film.serve();
+    let client = served.enter();
+    let (_, shown) = named(&film, &client);
+    let shown = shown.expect("a commit to undo");
+    film.write("a.txt", "2");
+    let second = film.commit("by a command");
+    let page = client.change("/undo", &[("operation", &shown)]);
+    assert!(
+        page.contains("note bad") && page.contains("the last operation is now another one"),
+        "{page}"
+    );
+    assert_eq!(
+        film.repo.head_commit().expect("a head"),
+        Some(second),
+        "nothing was undone"
+    );
+    // The page that says so has a button for what is last now, which works.
+    client.undo();
+    let page = client.change("/undo", &[("operation", &shown)]);
+    assert!(page.contains("Undone: commit"), "{page}");
+    let page = client.change("/undo", &[("operation", &shown)]);
+    assert!(page.contains("nothing is left to undo"), "{page}");
+    for wrong in ["", "00", "zz", &"0".repeat(31), &"0".repeat(64)] {
+        let page = client.change("/undo", &[("operation", wrong)]);
+        assert!(
+            page.contains("an undo names the operation"),
+            "{wrong}: {page}"
+        );
+    }
+    assert!(
+        client
+            .change("/undo", &[])
+            .contains("an undo names the operation")
+    );
 }

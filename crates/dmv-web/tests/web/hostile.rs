@@ -228,7 +228,7 @@ fn read_only_pages_change_nothing() {
     };
     let served = Served::start(film.root(), options, Vec::new());
     let client = served.enter();
-    let page = client.page("/") + &client.page("/conflicts");
+    let page = client.page("/") + &client.page("/worktree") + &client.page("/conflicts");
     assert!(!page.contains("<form"), "{page}");
     for target in ["/commit", "/undo", "/redo", "/resolve", "/restore", "/get"] {
         assert_eq!(client.post(target, &[("message", "x")]).status, 403);
@@ -319,6 +319,8 @@ fn names_are_text_and_never_markup() {
     let client = served.enter();
     let mut pages = vec![
         client.page("/"),
+        client.page("/worktree"),
+        client.page("/copies"),
         client.page("/log"),
         client.page("/tree/@"),
         client.page("/tree/@?view=grid"),
@@ -332,6 +334,8 @@ fn names_are_text_and_never_markup() {
             };
             pages.push(client.page(&target));
         }
+        let beside = client.get(&format!("/compare?a=@%3A{encoded}&b=%3A{encoded}"));
+        pages.push(beside.text());
         let raw = client.get(&format!("/raw/@/{encoded}"));
         assert_eq!(
             (raw.status, &raw.body[..]),

@@ -5,5 +5,6 @@ mod changes;
 mod driver;
 mod hostile;
 mod pages;
+mod previews;
 mod served;
 mod streams;

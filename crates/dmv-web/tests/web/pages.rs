@@ -1,8 +1,8 @@
 //! What each page shows, as HTML and as JSON.
 
-use crate::served::{Film, Served, asked};
+use crate::served::{Film, Served, ada, asked};
 use dmv_core::Job;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget};
+use dmv_core::repo::{CheckoutOptions, CheckoutTarget, CommitOptions, Repo};
 use dmv_web::Options;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn an_empty_repository_says_what_to_do() {
     let film = Film::new();
     let served = film.serve();
     let client = served.enter();
-    assert!(client.page("/").contains("Nothing has changed"));
+    assert!(client.page("/worktree").contains("Nothing has changed"));
     assert!(client.page("/log").contains("There are no commits yet"));
     assert!(client.page("/conflicts").contains("There are no conflicts"));
     assert_eq!(client.get("/tree/@").status, 404);
@@ -44,7 +44,7 @@ fn the_overview_tells_branch_changes_and_space() {
     assert_eq!(words(changes, "path"), ["a.txt", "b.txt", "new.txt"]);
     assert_eq!(words(changes, "change"), ["modified", "deleted", "added"]);
     assert_eq!(values["space"]["head_files"], json!(2));
-    let page = client.page("/");
+    let page = client.page("/") + &client.page("/worktree");
     assert!(
         page.contains("first cut")
             && page.contains("new.txt")
@@ -80,7 +80,28 @@ fn a_long_history_has_pages_that_join() {
     let messages = words(&of_b["commits"], "message");
     let want: Vec<String> = (0..10).rev().map(|n| format!("take {}", n * 10)).collect();
     assert_eq!(messages, want);
-    assert!(client.page("/log").contains("Older commits"));
+    let page = client.page("/log");
+    assert!(page.contains("Older commits"));
+    // What a browser loads for it, pictures aside.
+    let mut weight = page.len();
+    for part in page
+        .split('"')
+        .filter(|part| {
+            ["/style-", "/script-", "/icon-"]
+                .iter()
+                .any(|asset| part.starts_with(asset))
+        })
+        .collect::<std::collections::HashSet<_>>()
+    {
+        let asset = client.get_with(part, "Accept-Encoding: gzip, br\r\n");
+        assert_eq!(asset.header("content-encoding"), Some("gzip"));
+        assert!(
+            client.get(part).body.len() >= asset.body.len()
+                && client.get(part).header("content-encoding").is_none()
+        );
+        weight += asset.body.len();
+    }
+    assert!(weight <= 60 << 10, "{weight}");
 }
 
 #[test]
@@ -329,6 +350,7 @@ fn absent_content_is_fetched_only_when_asked_for() {
     let remotes = vec![("nas".to_owned(), film.root().to_string_lossy().into_owned())];
     let served = Served::start(clone, Options::default(), remotes);
     let client = served.enter();
+    assert_eq!(client.json("/copies")["partial"], json!("no file content"));
     let page = client.page("/file/@/a.txt");
     assert!(
         page.contains("Not here: 8 B") && page.contains("nas") && page.contains("Get it"),
@@ -363,4 +385,192 @@ fn absent_content_is_fetched_only_when_asked_for() {
     );
     assert_eq!(client.get("/raw/@/a.txt").body, b"far away");
     assert_eq!(client.get("/raw/@/b.txt").status, 404);
+}
+
+#[test]
+fn a_file_of_the_worktree_is_compared_with_a_commit() {
+    let film = Film::new();
+    film.write("a.txt", "one\ntwo\n");
+    film.write("d/p.png", b"\x89PNG\r\n\x1a\n1");
+    film.write("x.bin", vec![0; 400_000]);
+    film.commit("first");
+    film.write("a.txt", "one\n2\n");
+    film.write("d/p.png", b"\x89PNG\r\n\x1a\nnow");
+    let mut other = vec![0; 400_000];
+    other[399_999] = 1;
+    film.write("x.bin", &other);
+    film.write("new.txt", "not added");
+    let served = film.serve();
+    let client = served.enter();
+    let of = |name: &str| format!("/compare?a=%40%3A{name}&b=%3A{name}");
+    let text = client.json(&of("a.txt"));
+    assert_eq!(text["diff"], json!([" one", "-two", "+2"]));
+    assert_eq!(
+        (&text["b"]["commit"], &text["b"]["size"]),
+        (&json!(null), &json!(6))
+    );
+    assert!(
+        client
+            .page(&of("a.txt"))
+            .contains("your file, as it is now")
+    );
+    let turned = client.json("/compare?a=%3Aa.txt&b=%40%3Aa.txt");
+    assert_eq!(turned["diff"], json!([" one", "-2", "+two"]));
+    let pictures = client.page(&of("d/p.png"));
+    assert!(
+        pictures.contains("/raw/%3A/d/p.png") && pictures.contains("data-compare"),
+        "{pictures}"
+    );
+    let bytes = client.json(&of("x.bin"));
+    assert!(bytes["shared_bytes"].as_u64() > Some(0) && bytes["new_bytes"].as_u64() > Some(0));
+    film.write("x.bin", vec![0; 400_000]);
+    assert_eq!(client.json(&of("x.bin"))["same"], json!(true));
+    // The overview and the page of the file lead there.
+    assert!(client.page("/worktree").contains("%3Aa.txt"));
+    assert!(
+        client
+            .page("/file/@/a.txt")
+            .contains("Compare with your file")
+    );
+    std::fs::remove_file(film.root().join("a.txt")).expect("a file");
+    assert!(
+        !client
+            .page("/file/@/a.txt")
+            .contains("Compare with your file")
+    );
+    assert_eq!(client.get(&of("a.txt")).status, 404);
+}
+
+#[test]
+fn a_file_of_the_worktree_is_sent_as_it_is_and_nothing_beside_it() {
+    let film = Film::new();
+    film.write("a.txt", "hello");
+    film.write("d/b.txt", "below");
+    film.commit("first");
+    film.write("a.txt", "changed");
+    let root = film.root();
+    std::os::unix::fs::symlink("/etc/passwd", root.join("link")).expect("a link");
+    std::os::unix::fs::symlink("/etc", root.join("dir")).expect("a link");
+    let served = film.serve();
+    let client = served.enter();
+    let whole = client.get("/raw/:/a.txt");
+    assert_eq!((whole.status, &whole.body[..]), (200, &b"changed"[..]));
+    assert_eq!(whole.header("cache-control"), Some("no-store"));
+    assert_eq!(whole.header("etag"), None);
+    assert!(
+        whole
+            .header("content-security-policy")
+            .expect("a policy")
+            .contains("sandbox")
+    );
+    let part = client.get_with("/raw/:/a.txt", "Range: bytes=2-3\r\n");
+    assert_eq!((part.status, &part.body[..]), (206, &b"an"[..]));
+    assert_eq!(
+        client
+            .get_with("/raw/:/a.txt", "Range: bytes=7-\r\n")
+            .status,
+        416
+    );
+    let old = client.get_with("/raw/:/a.txt", "Range: bytes=2-3\r\nIf-Range: \"x\"\r\n");
+    assert_eq!((old.status, &old.body[..]), (200, &b"changed"[..]));
+    assert_eq!(client.get("/raw/%3A/d/b.txt").body, b"below");
+    for target in [
+        "link",
+        "dir/passwd",
+        "dir",
+        "d",
+        "",
+        ".",
+        "..",
+        "../film/a.txt",
+        "%2e%2e/film/a.txt",
+        "..%2ffilm%2fa.txt",
+        ".dmv/config.toml",
+        ".dmv",
+        "d/../a.txt",
+        "/etc/passwd",
+        "none",
+        "d/none/x",
+    ] {
+        for page in ["raw", "preview"] {
+            let reply = client.get(&format!("/{page}/:/{target}"));
+            assert!(
+                reply.status >= 400,
+                "{target}: {} {}",
+                reply.status,
+                reply.text()
+            );
+            assert!(
+                !reply.text().contains("root:") && !reply.text().contains("changed"),
+                "{target}"
+            );
+        }
+        let reply = client.get(&format!("/compare?a=@%3Aa.txt&b=%3A{target}"));
+        assert!(reply.status >= 400, "{target}: {}", reply.text());
+    }
+}
+
+#[test]
+fn copies_tell_what_a_remote_had_and_what_is_not_known() {
+    let film = Film::new();
+    film.write("a.txt", "first");
+    film.write("b.txt", "first");
+    film.commit("first");
+    let clone = film.dir.path().join("part");
+    crate::served::clone_as(&film.root(), &clone, false);
+    let remotes = vec![(
+        "origin".to_owned(),
+        film.root().to_string_lossy().into_owned(),
+    )];
+    let served = Served::start(clone.clone(), Options::default(), remotes);
+    let client = served.enter();
+    let values = client.json("/copies");
+    assert_eq!(values["partial"], json!(null));
+    let origin = &values["remotes"][0];
+    assert_eq!(
+        (&origin["name"], &origin["only_here"]["files"]),
+        (&json!("origin"), &json!(0))
+    );
+    assert_eq!(
+        (
+            &origin["branches"][0]["ahead"],
+            &origin["branches"][0]["behind"]
+        ),
+        (&json!(0), &json!(0))
+    );
+    assert!(
+        client
+            .page("/file/@/a.txt")
+            .contains("origin: in its branch main")
+    );
+    let part = Repo::open(&clone).expect("it opens");
+    std::fs::write(clone.join("new.txt"), "only here").expect("a file");
+    part.commit(
+        CommitOptions::new("here", ada(), asked("commit")),
+        &Job::default(),
+    )
+    .expect("a commit");
+    let values = client.json("/copies");
+    let only = &values["remotes"][0]["only_here"];
+    assert_eq!(
+        (&only["files"], &only["first"][0]["path"]),
+        (&json!(1), &json!("new.txt"))
+    );
+    let page = client.page("/copies");
+    assert!(
+        page.contains("new.txt") && page.contains("Not known here") && page.contains("1 to push"),
+        "{page}"
+    );
+    assert!(
+        client
+            .page("/file/@/new.txt")
+            .contains("origin: not in the newest commits")
+    );
+    let alone = film.serve();
+    assert!(
+        alone
+            .enter()
+            .page("/copies")
+            .contains("no copy elsewhere that dmv knows")
+    );
 }

@@ -8,6 +8,7 @@ use dmv_core::repo::{
 };
 use dmv_net::ops::{Caller, CloneOptions, Network, OpsError, Remote, clone};
 use dmv_net::transport::Url;
+use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
 use dmv_web::{Options, Program, Server, Told};
 use std::any::Any;
 use std::ffi::OsStr;
@@ -84,6 +85,10 @@ impl Program for Desk {
         Ok(self.remotes.clone())
     }
 
+    fn partial(&self, repo: &Repo) -> Option<String> {
+        repo.is_partial().then(|| "no file content".to_owned())
+    }
+
     fn guard(&self, _repo: &Repo, _job: &Arc<Job>) -> Result<Box<dyn Any>, Told> {
         Ok(Box::new(()))
     }
@@ -155,9 +160,14 @@ impl Film {
 
 /// Clones without any content.
 pub fn clone_metadata(from: &Path, to: &Path) {
+    clone_as(from, to, true);
+}
+
+/// Clones, with content or without.
+pub fn clone_as(from: &Path, to: &Path, metadata_only: bool) {
     let source = Url::parse(from.as_os_str()).expect("an address");
     let options = CloneOptions {
-        metadata_only: true,
+        metadata_only,
         ..CloneOptions::new(source, to, asked("clone"))
     };
     let network = Network::new(asked("clone"));
@@ -174,7 +184,25 @@ pub struct Served {
 
 impl Served {
     pub fn start(dir: PathBuf, options: Options, remotes: Vec<(String, String)>) -> Served {
-        let server = Server::bind(options, Desk { dir, remotes }, None).expect("a port");
+        Served::with(Desk { dir, remotes }, options, None)
+    }
+
+    /// A server that makes previews, with a cache in a directory of its own.
+    pub fn with_previews(dir: PathBuf, cache: &Path) -> Served {
+        let command = WorkerCommand {
+            program: env!("CARGO_BIN_EXE_dmv-web-preview-worker").into(),
+            args: Vec::new(),
+        };
+        let maker = Maker::new(command, Limits::default(), Some(Cache::new(cache, 8 << 20)));
+        let desk = Desk {
+            dir,
+            remotes: Vec::new(),
+        };
+        Served::with(desk, Options::default(), Some(maker))
+    }
+
+    fn with(desk: Desk, options: Options, previews: Option<Maker>) -> Served {
+        let server = Server::bind(options, desk, previews).expect("a port");
         let (port, address) = (server.port().expect("a port"), server.address());
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -283,7 +311,8 @@ impl Client<'_> {
 
     /// The token that stands in forms.
     pub fn token(&self) -> String {
-        let page = self.page("/conflicts") + &self.page("/");
+        let page = ["/conflicts", "/worktree", "/tree/@"].map(|page| self.get(page).text());
+        let page = page.concat();
         let mark = "name=\"token\" value=\"";
         let at = page.find(mark).expect("a form") + mark.len();
         page[at..].split('"').next().expect("a token").to_owned()
@@ -314,6 +343,13 @@ impl Client<'_> {
             "{head}{headers}{kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
         );
         self.served.send_bytes(whole.as_bytes())
+    }
+
+    /// Presses the button Undo, which names an operation.
+    pub fn undo(&self) -> String {
+        let shown = self.json("/worktree")["undo"]["operation"].clone();
+        let id = shown.as_str().expect("something to undo");
+        self.change("/undo", &[("operation", id)])
     }
 
     /// Sends a form, and reads the page that it leads to.
