@@ -126,7 +126,7 @@ pub fn lacks(
         if purges.of(entry)?.is_some() {
             continue;
         }
-        let path = path.as_bytes().to_vec();
+        let path = path.clone();
         let root = Root::of(entry);
         if is_short && with_text {
             if !repo.has_root(root)? {
@@ -277,8 +277,8 @@ impl<'a> Comparer<'a> {
             path_value: PathValue::new(path.as_bytes()),
             path: path.clone(),
             change,
-            from: renamed.map(|r| String::from_utf8_lossy(&r.from).into_owned()),
-            from_b64: renamed.and_then(|r| base64_unless_text(&r.from)),
+            from: renamed.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
+            from_b64: renamed.and_then(|r| base64_unless_text(r.from.as_bytes())),
             similarity: renamed.map(|r| r.percent),
             renamed: renamed.cloned(),
             old_kind: word(old_kind),
@@ -326,7 +326,7 @@ impl<'a> Comparer<'a> {
                 return Ok(Body::None {});
             }
             if !a.contains(&0) && !b.contains(&0) {
-                let before = renamed.map_or(path.as_bytes(), |r| &r.from);
+                let before = renamed.map_or(path.as_bytes(), |r| r.from.as_bytes());
                 let name = |prefix: &str, side: Side<'_>, path: &[u8]| match side.kind() {
                     None => "/dev/null".to_owned(),
                     Some(_) => format!("{prefix}/{}", escape(path)),

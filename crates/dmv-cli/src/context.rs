@@ -11,7 +11,7 @@ use crate::whose::{find, way_to_trust};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
-use dmv_core::object::name::escape;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
     Asked, CONFIG_FILE, Keep, PathState, Repo, RepoError, Who, Whose, WorktreeSettings,
@@ -329,6 +329,16 @@ impl Context {
             }
         }
         Ok(paths)
+    }
+
+    /// Path arguments as paths of the repository.
+    pub fn repo_paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<RepoPath>, Failure> {
+        args.iter().map(|arg| self.repo_path(repo, arg)).collect()
+    }
+
+    /// A path argument as a path of the repository.
+    pub fn repo_path(&self, repo: &Repo, arg: &OsStr) -> Result<RepoPath, Failure> {
+        Ok(Repo::parse_path(&self.path(repo, arg)?)?)
     }
 
     /// Path arguments as paths from the worktree's root.

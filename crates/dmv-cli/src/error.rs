@@ -73,8 +73,11 @@ fn paths_of(e: &RepoError) -> Vec<Vec<u8>> {
         RepoError::WouldLose { paths, .. }
         | RepoError::WouldLoseThere { paths, .. }
         | RepoError::EditedByHand { paths, .. } => paths.clone(),
-        RepoError::Lacking(lacks) => lacks.iter().map(|lack| lack.path.clone()).collect(),
         RepoError::Purged { path, .. } if !path.is_empty() => vec![path.clone()],
+        RepoError::Lacking(lacks) => lacks
+            .iter()
+            .map(|lack| lack.path.clone().into_bytes())
+            .collect(),
         _ => Vec::new(),
     }
 }

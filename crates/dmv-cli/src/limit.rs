@@ -73,7 +73,7 @@ pub fn tell_idle(context: &Context, patterns: &[Vec<u8>]) {
 }
 
 /// Says which files were there already when the subset came to have their paths.
-pub fn tell_adopted(context: &Context, adopted: &[Vec<u8>]) {
+pub fn tell_adopted(context: &Context, adopted: &[RepoPath]) {
     let ui = &context.ui;
     for path in adopted {
         let path = escape(path);
@@ -82,7 +82,7 @@ pub fn tell_adopted(context: &Context, adopted: &[Vec<u8>]) {
         ));
     }
     if let Some(first) = adopted.first() {
-        let path = quoted(&String::from_utf8_lossy(first));
+        let path = quoted(&String::from_utf8_lossy(first.as_bytes()));
         ui.note(format_args!(
             "hint: dmv diff {path}; for the version of the commit: dmv restore {path}"
         ));

@@ -125,7 +125,8 @@ fn expiry(context: &Context, lacks: &[Lack]) -> Option<String> {
 
 /// The paths that are known of what is lacking, in order.
 fn paths_of(lacks: &[Lack]) -> Vec<Vec<u8>> {
-    let mut paths: Vec<Vec<u8>> = lacks.iter().map(|lack| lack.path.clone()).collect();
+    let paths = lacks.iter().map(|lack| lack.path.as_bytes().to_vec());
+    let mut paths: Vec<Vec<u8>> = paths.collect();
     paths.retain(|path| !path.is_empty());
     paths.sort();
     paths.dedup();

@@ -10,8 +10,8 @@ use std::fmt;
 ///
 /// Control and invisible characters become `\n`, `\u{202e}` and the like. Bytes that are not UTF-8
 /// become `\xff`. A backslash is doubled. Distinct bytes give distinct text.
-pub fn escape(bytes: &[u8]) -> impl fmt::Display + '_ {
-    Escaped(bytes)
+pub fn escape<T: AsRef<[u8]> + ?Sized>(bytes: &T) -> impl fmt::Display + '_ {
+    Escaped(bytes.as_ref())
 }
 
 struct Escaped<'a>(&'a [u8]);

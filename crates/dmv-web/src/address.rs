@@ -85,9 +85,9 @@ pub fn encoded(bytes: &[u8]) -> String {
 }
 
 /// The address of a page about `path` in `revision`: `/file/REV/PATH`.
-pub fn link(page: &str, revision: &str, path: &[u8]) -> String {
+pub fn link<P: AsRef<[u8]> + ?Sized>(page: &str, revision: &str, path: &P) -> String {
     let mut out = format!("/{page}/{}", encoded(revision.as_bytes()));
-    push_path(&mut out, path);
+    push_path(&mut out, path.as_ref());
     out
 }
 

@@ -288,7 +288,7 @@ fn resolve(it: &Changing<'_>) -> Result<Note, Stop> {
         Some("both") => (Choice::Both, "both"),
         _ => return Err(Stop::Bad("choose ours, theirs, base or both")),
     };
-    let paths = [path.as_bytes().to_vec()];
+    let paths = [path.clone()];
     let report = match it.repo().worktree_root() {
         Some(_) => {
             let settings = it.program.settings().map_err(Stop::Told)?;
@@ -334,7 +334,7 @@ fn restore(it: &Changing<'_>) -> Result<Note, Stop> {
     let path = it.path()?;
     let settings = it.program.settings().map_err(Stop::Told)?;
     let asked = it.program.asked("restore").map_err(Stop::Told)?;
-    let paths = [path.as_bytes().to_vec()];
+    let paths = [path.clone()];
     let report = it.supplied(|| {
         let asked = asked.clone();
         it.repo()

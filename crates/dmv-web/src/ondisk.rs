@@ -85,7 +85,8 @@ pub fn size_of(repo: &Repo, path: &RepoPath) -> Option<u64> {
 }
 
 /// The address of a comparison of a file of the commit `revision` with the one in the worktree.
-pub fn compare_link(revision: &str, path: &[u8]) -> String {
+pub fn compare_link<P: AsRef<[u8]> + ?Sized>(revision: &str, path: &P) -> String {
+    let path = path.as_ref();
     let place = |revision: &[u8]| encoded(&[revision, b":", path].concat());
     format!("/compare?a={}&b={}", place(revision.as_bytes()), place(b""))
 }

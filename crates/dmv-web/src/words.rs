@@ -45,7 +45,7 @@ pub fn count(n: u64, one: &str, many: &str) -> String {
 }
 
 /// A name or path for the eye: no control or invisible characters.
-pub fn shown(name: &[u8]) -> String {
+pub fn shown<N: AsRef<[u8]> + ?Sized>(name: &N) -> String {
     escape(name).to_string()
 }
 

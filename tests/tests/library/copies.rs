@@ -127,7 +127,7 @@ fn healing_makes_tables_name_the_whole_copy() -> Done {
     assert!(report.is_ok(), "{report:?}");
     assert_eq!(healed.len(), 1);
     assert_eq!(healed[0].object.id, twice.x);
-    assert_eq!(healed[0].object.paths, [b"x".to_vec()]);
+    assert_eq!(healed[0].object.paths, [dmv_core::Repo::parse_path(b"x")?]);
     let repo = twice.place.again()?;
     assert_eq!(repo.store().pack_of(&twice.x)?, Some(twice.hides));
     assert!(repo.store().has_undamaged(&twice.x)?);

@@ -250,7 +250,7 @@ fn files_that_the_damage_does_not_touch_can_be_read() -> Outcome {
         .open()?
         .verify(VerifyDepth::Normal, &Job::default())?;
     assert_eq!(report.damaged.len(), 1);
-    assert_eq!(report.damaged[0].paths, [b"large".to_vec()]);
+    assert_eq!(report.damaged[0].paths, [Repo::parse_path(b"large")?]);
     Ok(())
 }
 
@@ -273,7 +273,7 @@ fn the_bytes_of_another_object_are_noticed() -> Outcome {
     std::fs::write(&path, bytes)?;
     let report = Repo::open(dir.path())?.verify(VerifyDepth::Normal, &Job::default())?;
     let paths: Vec<_> = report.damaged.iter().map(|d| d.paths.clone()).collect();
-    assert_eq!(paths, [[b"two".to_vec()]]);
+    assert_eq!(paths, [[Repo::parse_path(b"two")?]]);
     Ok(())
 }
 

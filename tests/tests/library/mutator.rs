@@ -139,7 +139,8 @@ fn run(repo: &Repo, command: Command, job: &Job) -> Result<Vec<Vec<u8>>, RepoErr
             repo.checkout(target, &options, job)?.refused
         }
         Command::Restore => {
-            let paths = ["d0", "d1", "new", "zz_new", "link"].map(|path| path.as_bytes().to_vec());
+            let paths = ["d0", "d1", "new", "zz_new", "link"]
+                .map(|path| Repo::parse_path(path.as_bytes()).expect("a path"));
             repo.restore(Some(b), &paths, &settings(), asked("restore"), job)?
                 .refused
         }
@@ -182,7 +183,10 @@ fn changed(root: &Path) -> Outcome<Vec<Vec<u8>>> {
             settings: settings(),
         };
         let report = Repo::open(root)?.status(&options, &Job::default())?;
-        let changes = report.changes.into_iter().map(|change| change.path);
+        let changes = report
+            .changes
+            .into_iter()
+            .map(|change| change.path.into_bytes());
         let mut all: Vec<_> = changes.chain(report.outside).collect();
         all.sort();
         Ok(all)

@@ -185,7 +185,7 @@ impl Subject {
             3..=6 => {
                 let from = self.rng.one_in(2).then_some(of);
                 let name = format!("restore {from:?} {}", String::from_utf8_lossy(&path));
-                let paths = [path];
+                let paths = [Repo::parse_path(&path).expect("a path")];
                 let done = repo.restore(from, &paths, &settings, asked("restore"), &job);
                 (name, done.map(drop))
             }

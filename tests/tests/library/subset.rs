@@ -55,9 +55,15 @@ fn status(repo: &Repo) -> Result<(Vec<String>, Vec<String>), RepoError> {
     };
     let report = repo.status(&options, &Job::default())?;
     assert!(report.problems.is_empty(), "{:?}", report.problems);
-    let text = |path: &Vec<u8>| String::from_utf8_lossy(path).into_owned();
-    let changes = report.changes.iter().map(|change| text(&change.path));
-    Ok((changes.collect(), report.outside.iter().map(text).collect()))
+    let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let changes = report
+        .changes
+        .iter()
+        .map(|change| text(change.path.as_bytes()));
+    Ok((
+        changes.collect(),
+        report.outside.iter().map(|path| text(path)).collect(),
+    ))
 }
 
 fn write(root: &Path, path: &str, text: &str) -> Outcome {
@@ -252,7 +258,7 @@ impl Twins {
         let choices = [Choice::Ours, Choice::Theirs, Choice::Base, Choice::Both];
         for (n, conflict) in whole.conflicts.iter().enumerate() {
             let choice = &choices[self.some(choices.len())];
-            let path = [conflict.path.as_bytes().to_vec()];
+            let path = [conflict.path.clone()];
             for repo in [&self.whole.1, &self.part.1] {
                 let (settings, asked) = (Default::default(), asked("resolve"));
                 let done = repo.resolve_conflicts(&path, choice, &settings, asked, &job)?;

@@ -82,7 +82,7 @@ fn a_conflict_that_no_list_names_is_not_written_and_never_deleted() -> Done {
     };
     let status = repo.status(&options, &Job::default())?;
     assert!(status.changes.is_empty(), "{:?}", status.changes);
-    assert_eq!(status.unwritten, [b"f"]);
+    assert_eq!(status.unwritten, [Repo::parse_path(b"f")?]);
     place.write("new", b"new")?;
     commit(&repo, "something else")?;
     assert_eq!(conflict_at_f(&repo, &place.tip()?)?, before);

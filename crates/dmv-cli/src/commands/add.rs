@@ -62,7 +62,7 @@ fn taken(context: &Context, paths: &[&OsString]) -> Result<Vec<Vec<u8>>, Failure
     Ok(report
         .changes
         .into_iter()
-        .map(|change| change.path)
+        .map(|change| change.path.into_bytes())
         .collect())
 }
 

@@ -133,7 +133,7 @@ fn already_there(options: &CloneOptions) -> Failure {
     let unwritten = report.map_or(Vec::new(), |report| report.unwritten);
     let (what, hint) = match unwritten.first() {
         Some(path) => {
-            let path = quoted(&String::from_utf8_lossy(path));
+            let path = quoted(&String::from_utf8_lossy(path.as_bytes()));
             let hint = format!("when that is mended: dmv -C {dir} restore {path}");
             ("already a clone of it, and could not write all files", hint)
         }

@@ -450,7 +450,7 @@ fn tell(context: &Context, report: &CommitReport) {
         ui.warn(line(problem));
     }
     let first = report.unwritten.first();
-    hint_restore(context, None, first.map(|path| &path[..]));
+    hint_restore(context, None, first.map(RepoPath::as_bytes));
     for path in &report.settled {
         ui.note(format_args!("resolved: {path}"));
     }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::conflict_values;
 use crate::supply::supplied;
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{ConflictAt, Repo, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use std::collections::HashSet;
@@ -70,11 +71,11 @@ fn open_in_worktree(context: &Context, repo: &Repo) -> Result<Vec<ConflictAt>, F
         select: &Paths::default(),
         settings: context.settings()?,
     };
-    let open: HashSet<Vec<u8>> = repo
+    let open: HashSet<RepoPath> = repo
         .status(&options, &context.job)?
         .conflicts
         .into_iter()
         .collect();
-    all.retain(|at| open.contains(at.path.as_bytes()));
+    all.retain(|at| open.contains(&at.path));
     Ok(all)
 }

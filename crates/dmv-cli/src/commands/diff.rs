@@ -104,7 +104,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         drop(watch);
         bring_changes(context, &repo, &changes, with_text)?;
         for change in &changes {
-            let path = change.path.as_bytes();
+            let path = &change.path;
             if change.new.is_none() && renames.is_source(path) {
                 continue;
             }
@@ -156,8 +156,8 @@ type Show<'a> =
 
 /// Renames, found by their paths.
 struct Renames {
-    to: HashMap<Vec<u8>, Rename>,
-    from: HashSet<Vec<u8>>,
+    to: HashMap<RepoPath, Rename>,
+    from: HashSet<RepoPath>,
 }
 
 impl Renames {
@@ -170,12 +170,12 @@ impl Renames {
         Renames { to, from }
     }
 
-    fn to(&self, path: &[u8]) -> Option<&Rename> {
+    fn to(&self, path: &RepoPath) -> Option<&Rename> {
         self.to.get(path)
     }
 
     /// Whether what was at `path` is told with its new path.
-    fn is_source(&self, path: &[u8]) -> bool {
+    fn is_source(&self, path: &RepoPath) -> bool {
         self.from.contains(path)
     }
 }
@@ -352,9 +352,9 @@ impl DiffVisitor for Visitor<'_> {
         new: Option<&TreeEntry>,
     ) -> Result<ControlFlow<()>, Failure> {
         let bytes = path.as_bytes();
-        let told = new.is_none() && self.renames.is_source(bytes);
+        let told = new.is_none() && self.renames.is_source(path);
         if self.paths.includes(bytes) && !told {
-            let renamed = self.renames.to(bytes).filter(|_| old.is_none());
+            let renamed = self.renames.to(path).filter(|_| old.is_none());
             (self.show)(path, renamed, Side::of_entry(old), Side::of_entry(new))?;
         }
         Ok(ControlFlow::Continue(()))

@@ -7,6 +7,7 @@ use crate::format::text::{bytes, count};
 use crate::peers::{Call, tell_skipped};
 use crate::places::chosen;
 use crate::supply::{absent_failure, ops_failure};
+use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::repo::LackOf;
 use dmv_net::ops::Suppliers;
@@ -73,7 +74,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 /// Files that have come, by the id and size of their content.
 #[derive(Default)]
 struct Brought {
-    files: BTreeMap<Vec<u8>, (u64, u64)>,
+    files: BTreeMap<RepoPath, (u64, u64)>,
 }
 
 impl Brought {

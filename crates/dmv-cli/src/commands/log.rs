@@ -134,10 +134,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         context.ui.note("no commits yet");
         return Ok(EXIT_OK);
     };
-    let mut paths = Vec::new();
-    for path in context.paths(&repo, &args.paths)? {
-        paths.push(Repo::parse_path(&path)?);
-    }
+    let paths = context.repo_paths(&repo, &args.paths)?;
     if args.follow && paths.len() != 1 {
         return Err(Failure::usage("--follow needs exactly one file"));
     }

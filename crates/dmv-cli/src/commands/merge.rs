@@ -241,7 +241,7 @@ fn document(report: &MergeReport) -> Document {
         conflicts_elsewhere: report
             .unseen
             .iter()
-            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned())
             .collect(),
         renames: renames.collect(),
         files: report.files,

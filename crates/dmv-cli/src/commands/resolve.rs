@@ -79,9 +79,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let has_files = repo.worktree_root().is_some();
     let paths = if args.all {
-        vec![Vec::new()]
+        vec![RepoPath::root()]
     } else {
-        context.paths(&repo, &args.paths)?
+        context.repo_paths(&repo, &args.paths)?
     };
     let (choice, word) = choice(args);
     if let Choice::With(file) = &choice {
@@ -150,9 +150,9 @@ fn choice(args: &Args) -> (Choice, &'static str) {
     }
 }
 
-fn default_message(paths: &[Vec<u8>], word: &str) -> String {
+fn default_message(paths: &[RepoPath], word: &str) -> String {
     let what = match paths {
-        [path] if !path.is_empty() => String::from_utf8_lossy(path).into_owned(),
+        [path] if !path.is_root() => String::from_utf8_lossy(path.as_bytes()).into_owned(),
         _ => "conflicts".to_owned(),
     };
     format!("Resolve {what}: {word}")

@@ -28,7 +28,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(revision) => Some(repo.resolve(revision)?),
         None => None,
     };
-    let paths = context.paths(&repo, &args.paths)?;
+    let paths = context.repo_paths(&repo, &args.paths)?;
     let asked = context.asked()?;
     let report = keeping(context, &repo, "restoring", |settings| {
         repo.restore(from, &paths, settings, asked.clone(), &context.job)

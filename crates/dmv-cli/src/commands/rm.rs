@@ -6,7 +6,7 @@ use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{clean, count, quoted};
 use crate::keeping::{OverwrittenValue, keeping};
 use crate::ui::{ask, can_ask};
-use dmv_core::object::name::escape;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{RemoveOptions, RemoveReport, Repo, UntrackOptions, UntrackReport};
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
@@ -61,7 +61,7 @@ struct UntrackDocument<'a> {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = context.paths(&repo, &args.paths)?;
+    let paths = context.repo_paths(&repo, &args.paths)?;
     if args.cached {
         return untrack(context, &repo, paths, args);
     }
@@ -136,7 +136,7 @@ fn tell_kept(context: &Context, refused: &[Problem]) -> u8 {
     }
 }
 
-fn values(paths: &[Vec<u8>]) -> Vec<PathValue> {
+fn values(paths: &[RepoPath]) -> Vec<PathValue> {
     paths.iter().map(|path| PathValue::new(path)).collect()
 }
 
@@ -144,7 +144,7 @@ fn values(paths: &[Vec<u8>]) -> Vec<PathValue> {
 fn untrack(
     context: &Context,
     repo: &Repo,
-    paths: Vec<Vec<u8>>,
+    paths: Vec<RepoPath>,
     args: &Args,
 ) -> Result<u8, Failure> {
     let settings = context.settings()?;

@@ -14,7 +14,7 @@ use crate::half::go_on;
 use crate::partial::{SliceValue, brief, told_slice, words};
 use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
-use dmv_core::object::name::escape;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
     Bisection, BranchMoved, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice,
     StatusOptions, StatusReport, moved_clause,
@@ -226,25 +226,27 @@ fn look(
     super::diff::tell_limited(context, &renames);
     report
         .changes
-        .retain(|change| select.includes(&change.path));
+        .retain(|change| select.includes(change.path.as_bytes()));
     let renames: Renames = renames
         .list
         .into_iter()
         .map(|r| (r.to.clone(), r))
         .collect();
-    let gone: HashSet<&[u8]> = renames.values().map(|r| &r.from[..]).collect();
+    let gone: HashSet<&RepoPath> = renames.values().map(|r| &r.from).collect();
     // The old path is told with the new one.
-    let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
+    let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path);
     report.changes.retain(told);
-    report.untracking.retain(|at| select.includes(&at.path));
+    report
+        .untracking
+        .retain(|at| select.includes(at.path.as_bytes()));
+    report.outside.retain(|path| select.includes(path));
     for paths in [
-        &mut report.outside,
         &mut report.unwritten,
         &mut report.conflicts,
         &mut report.settled,
         &mut report.marked,
     ] {
-        paths.retain(|path| select.includes(path));
+        paths.retain(|path| select.includes(path.as_bytes()));
     }
     Ok((report, renames))
 }
@@ -273,7 +275,7 @@ fn tell_problems(context: &Context, report: &StatusReport) {
 }
 
 /// Files that were moved, by their new paths.
-type Renames = HashMap<Vec<u8>, Rename>;
+type Renames = HashMap<RepoPath, Rename>;
 
 /// Where a new file came from.
 fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Rename> {
@@ -320,8 +322,8 @@ fn document(found: &Overview, half: Option<String>) -> Document {
         ChangeValue {
             path: PathValue::new(&change.path),
             change: from.map_or(change.kind.word(), |_| "renamed"),
-            from: from.map(|r| String::from_utf8_lossy(&r.from).into_owned()),
-            from_b64: from.and_then(|r| base64_unless_text(&r.from)),
+            from: from.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
+            from_b64: from.and_then(|r| base64_unless_text(r.from.as_bytes())),
             similarity: from.map(|r| r.percent),
         }
     };
@@ -403,7 +405,7 @@ fn print(
     writeln!(out, "{}", sums(report, &counts).join(", "))?;
     drop(out);
     let first = report.unwritten.first();
-    hint_restore(context, None, first.map(|path| &path[..]));
+    hint_restore(context, None, first.map(RepoPath::as_bytes));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::format::text::SHORT_ID;
 use crate::format::text::{bytes, clean, count};
 use crate::partial::{ExpiryValue, PurgeValue, expiry_words, purge_words};
 use dmv_core::hash::ObjectId;
-use dmv_core::object::name::escape;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{Damaged, Expiry, Healed, HealedFrom, Purge, VerifyDepth, VerifyReport};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -190,7 +190,7 @@ fn counted<R: Ord + Clone>(given_up: &BTreeMap<ObjectId, Arc<R>>) -> BTreeMap<R,
 }
 
 fn value(damaged: &Damaged) -> DamagedValue {
-    let text = |path: &Vec<u8>| String::from_utf8_lossy(path).into_owned();
+    let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
     DamagedValue {
         id: damaged.id.to_string(),
         ty: damaged.ty.word(),
@@ -216,9 +216,9 @@ fn healed_value(healed: &Healed) -> HealedValue {
 /// Says what needs an object.
 fn print_uses(out: &mut impl Write, object: &Damaged) -> std::io::Result<()> {
     for path in &object.paths {
-        match &path[..] {
-            b"" => writeln!(out, "  needed by the root directory")?,
-            path => writeln!(out, "  needed by {}", escape(path))?,
+        match path.is_root() {
+            true => writeln!(out, "  needed by the root directory")?,
+            false => writeln!(out, "  needed by {}", escape(path))?,
         }
     }
     for key in &object.refs {

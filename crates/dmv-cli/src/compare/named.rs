@@ -38,8 +38,8 @@ pub fn print_name(
         return context.ui.json(&Record {
             path: PathValue::new(path.as_bytes()),
             change,
-            from: renamed.map(|r| String::from_utf8_lossy(&r.from).into_owned()),
-            from_b64: renamed.and_then(|r| base64_unless_text(&r.from)),
+            from: renamed.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
+            from_b64: renamed.and_then(|r| base64_unless_text(r.from.as_bytes())),
             similarity: renamed.map(|r| r.percent),
         });
     }

@@ -5,6 +5,7 @@ use data_encoding::BASE64;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::conflict::Term;
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{ConflictAt, Moved};
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
@@ -19,7 +20,8 @@ pub struct PathValue {
 
 impl PathValue {
     /// A path of a repository.
-    pub fn new(path: &[u8]) -> PathValue {
+    pub fn new<T: AsRef<[u8]> + ?Sized>(path: &T) -> PathValue {
+        let path = path.as_ref();
         PathValue {
             path: String::from_utf8_lossy(path).into_owned(),
             path_b64: base64_unless_text(path),
@@ -40,12 +42,12 @@ pub struct MovedValue {
 
 impl MovedValue {
     pub fn new(moved: &Moved) -> MovedValue {
-        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
         MovedValue {
             from: text(&moved.from),
-            from_b64: base64_unless_text(&moved.from),
+            from_b64: base64_unless_text(moved.from.as_bytes()),
             to: text(&moved.to),
-            to_b64: base64_unless_text(&moved.to),
+            to_b64: base64_unless_text(moved.to.as_bytes()),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::chunker::Cutter;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
 use crate::object::conflict::Term;
 use crate::object::list::{Blob, BlobChunks, ListBuilder};
+use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root, has_blob};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 
@@ -61,7 +62,7 @@ pub fn read_text(reader: &dyn ObjectRead, term: &Term) -> Result<Option<Vec<u8>>
 /// Returns nothing if any version is too long: then fetching the others would not help.
 pub fn unread(
     reader: &dyn ObjectRead,
-    path: &[u8],
+    path: &RepoPath,
     terms: &[Term],
 ) -> Result<Vec<Lack>, ObjectError> {
     let mut lacks = Vec::new();
@@ -70,7 +71,7 @@ pub fn unread(
     }
     for blob in terms.iter().map(blob_of) {
         if !has_blob(reader, blob)? {
-            let (path, root) = (path.to_vec(), Root::Blob(blob));
+            let (path, root) = (path.clone(), Root::Blob(blob));
             lacks.push(Lack { path, root });
         }
     }

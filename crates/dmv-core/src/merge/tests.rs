@@ -312,7 +312,7 @@ fn all_that_is_not_here_and_would_decide_is_named() -> Outcome {
     let Err(MergeError::Lacking { lacks, .. }) = refused else {
         panic!("it cannot be merged: {refused:?}");
     };
-    let paths: Vec<&[u8]> = lacks.iter().map(|lack| &lack.path[..]).collect();
+    let paths: Vec<&[u8]> = lacks.iter().map(|lack| lack.path.as_bytes()).collect();
     assert_eq!(paths, [b"d/a", b"d/a", b"d/c", b"d/c"], "base and ours");
     // An absent directory is reported, and the rest is still examined.
     let of = |a: &str, b: &str| files([("a", text(a)), ("d/b", text(b)), ("e/c", text(b))]);
@@ -332,7 +332,7 @@ fn all_that_is_not_here_and_would_decide_is_named() -> Outcome {
     let Err(MergeError::Lacking { lacks, .. }) = refused else {
         panic!("it cannot be merged: {refused:?}");
     };
-    let paths: Vec<&[u8]> = lacks.iter().map(|lack| &lack.path[..]).collect();
+    let paths: Vec<&[u8]> = lacks.iter().map(|lack| lack.path.as_bytes()).collect();
     assert_eq!(paths, [b"d", b"e"], "one side of each at first");
     Ok(())
 }

@@ -145,7 +145,7 @@ impl<'a, 'w> Walk<'a, 'w> {
     fn next_in(&mut self, dir: &mut Open<'_>) -> Result<Option<(SafeName, Three)>, MergeError> {
         match dir.next() {
             Err(ObjectError::Missing { id, ty }) => {
-                let path = self.path.as_bytes().to_vec();
+                let path = self.path.clone();
                 let root = Root::Object(ty, id);
                 self.lacks.push(Lack { path, root });
                 Ok(None)
@@ -346,8 +346,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             match read_counted(self.reader, term, count)? {
                 Some(content) => *text = content,
                 None => {
-                    let path = self.path.as_bytes();
-                    self.lacks.extend(unread(self.reader, path, &terms)?);
+                    self.lacks.extend(unread(self.reader, &self.path, &terms)?);
                     return Ok(None);
                 }
             }

@@ -37,6 +37,18 @@ impl RepoPath {
         Ok(RepoPath(path.to_vec()))
     }
 
+    /// Takes the bytes of a path that has been checked before: those of another [`RepoPath`], or of
+    /// names that a scan has accepted.
+    pub(crate) fn from_checked(path: Vec<u8>) -> RepoPath {
+        debug_assert!(RepoPath::parse(&path).is_ok(), "{}", escape(&path));
+        RepoPath(path)
+    }
+
+    /// Returns the bytes of the path, as [`as_bytes`](RepoPath::as_bytes) does.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     /// Appends a component. Fails only if a limit is exceeded, and then leaves the path unchanged.
     pub fn push(&mut self, name: &SafeName) -> Result<(), NameError> {
         let slash = usize::from(!self.is_root());
@@ -117,6 +129,12 @@ impl RepoPath {
 impl From<&SafeName> for RepoPath {
     fn from(name: &SafeName) -> RepoPath {
         RepoPath(name.as_bytes().to_vec())
+    }
+}
+
+impl AsRef<[u8]> for RepoPath {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
     }
 }
 

@@ -2,6 +2,7 @@
 //! that is requested from a peer.
 
 use super::list::{Blob, BlobChunks};
+use super::name::RepoPath;
 use super::tree::{Kind, TreeEntry};
 use super::{ObjectError, ObjectRead, ObjectType};
 use crate::hash::ObjectId;
@@ -55,8 +56,8 @@ impl Root {
 /// Content that a command needs and that is absent, wholly or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// A path of it in a commit, from the root; empty if unknown.
-    pub path: Vec<u8>,
+    /// A path of it in a commit, from the root; the root if unknown.
+    pub path: RepoPath,
     /// What it is.
     pub root: Root,
 }

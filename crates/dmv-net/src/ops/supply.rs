@@ -10,6 +10,7 @@ use super::peer::{Peer, SilentPeer};
 use crate::session::NetError;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
+use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::repo::{Purge, Repo, RepoError};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ fn check_purged(repo: &Repo, lacks: &[Lack], told: bool) -> Result<(), RepoError
         let there = slice.told.get(&id).filter(|_| told).map(|told| &told.purge);
         if let Some(why) = here.map(Arc::as_ref).or(there) {
             return Err(RepoError::Purged {
-                path: lack.path.clone(),
+                path: lack.path.clone().into_bytes(),
                 purge: Box::new(Purge::clone(why)),
             });
         }
@@ -58,7 +59,7 @@ pub fn supplied<T>(
             Err(RepoError::Lacking(lacks)) => lacks,
             // Commits are not fetched one by one: each would take a round trip. `fetch` does it.
             Err(RepoError::Absent { id, ty }) if ty != ObjectType::Commit => vec![Lack {
-                path: Vec::new(),
+                path: RepoPath::root(),
                 root: Root::Object(ty, id),
             }],
             done => {

@@ -14,7 +14,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::merge::entry_of;
 use dmv_core::object::conflict::Term;
-use dmv_core::object::name::SafeName;
+use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{ConflictAt, StatusOptions, blob_of};
 use dmv_core::worktree::select::Paths;
@@ -43,7 +43,7 @@ struct Conflicts {
     commit: Option<ObjectId>,
     open: Vec<ConflictAt>,
     /// Conflicts that files or choices settle; the next commit records them.
-    settled: Vec<Vec<u8>>,
+    settled: Vec<RepoPath>,
 }
 
 impl Conflicts {
@@ -65,8 +65,8 @@ impl Conflicts {
                 settings: ask.site.program.settings().map_err(Stop::Told)?,
             };
             let status = ask.repo.status(&options, &Job::default())?;
-            let left: HashSet<Vec<u8>> = status.conflicts.into_iter().collect();
-            open.retain(|at| left.contains(at.path.as_bytes()));
+            let left: HashSet<RepoPath> = status.conflicts.into_iter().collect();
+            open.retain(|at| left.contains(&at.path));
             settled = status.settled;
         }
         Ok(Conflicts {

@@ -162,7 +162,8 @@ pub fn time(person: &Person) -> Markup {
 }
 
 /// A path that programs read: text, and its bytes where they are not text.
-pub fn path_value(path: &[u8]) -> Map<String, Value> {
+pub fn path_value<P: AsRef<[u8]> + ?Sized>(path: &P) -> Map<String, Value> {
+    let path = path.as_ref();
     let mut out = Map::new();
     out.insert("path".to_owned(), json!(String::from_utf8_lossy(path)));
     if std::str::from_utf8(path).is_err() {

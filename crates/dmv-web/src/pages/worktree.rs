@@ -12,6 +12,7 @@ use crate::program::Stop;
 use crate::site::Ask;
 use crate::words::{clean, count, number, shown};
 use dmv_core::hash::encode_hex;
+use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Operation;
 use dmv_core::repo::{ChangeKind, PathChange, StatusReport};
 use hyper::StatusCode;
@@ -227,7 +228,7 @@ fn status_value(status: &StatusReport) -> Value {
         Value::Object(out)
     };
     let changes: Vec<Value> = status.changes.iter().map(change).collect();
-    let paths = |paths: &[Vec<u8>]| -> Vec<Value> {
+    let paths = |paths: &[RepoPath]| -> Vec<Value> {
         let values = paths.iter().map(|path| Value::Object(path_value(path)));
         values.collect()
     };

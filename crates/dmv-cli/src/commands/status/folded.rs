@@ -44,7 +44,7 @@ pub fn lines<'a>(
             out.push(Line::Change(change));
             continue;
         }
-        let path: &[u8] = &change.path;
+        let path = change.path.as_bytes();
         if let Some((at, dir)) = last
             && is_under(path, dir)
             && let Line::Directory(_, files) = &mut out[at]

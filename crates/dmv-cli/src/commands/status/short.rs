@@ -58,10 +58,10 @@ pub fn print(
             escape(&at.path)
         )?;
     }
-    for (code, paths) in [("!W", &report.unwritten), ("!O", &report.outside)] {
-        for path in paths {
-            writeln!(out, "{} {}", letters(AnsiColor::Red, code), escape(path))?;
-        }
+    let unwritten = report.unwritten.iter().map(|path| ("!W", path.as_bytes()));
+    let outside = report.outside.iter().map(|path| ("!O", &path[..]));
+    for (code, path) in unwritten.chain(outside) {
+        writeln!(out, "{} {}", letters(AnsiColor::Red, code), escape(path))?;
     }
     Ok(())
 }

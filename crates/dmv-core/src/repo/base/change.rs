@@ -1,5 +1,7 @@
 //! How one path differs: the terms that `status`, `diff` and `resolve` share.
 
+use crate::object::name::RepoPath;
+
 /// The way in which a path differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
@@ -29,7 +31,7 @@ impl ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathChange {
     /// The path.
-    pub path: Vec<u8>,
+    pub path: RepoPath,
     /// How it differs.
     pub kind: ChangeKind,
 }

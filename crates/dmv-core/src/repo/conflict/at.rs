@@ -117,7 +117,7 @@ pub(in crate::repo) fn conflicts_here(
             .as_ref()
             .is_none_or(|slice| slice.may_lack(ObjectType::Conflict, path.as_bytes(), None));
         let lack = |ty, id| Lack {
-            path: path.as_bytes().to_vec(),
+            path: path.clone(),
             root: Root::Object(ty, id),
         };
         if is_outside && repo.store.is_being_filled() {

@@ -96,7 +96,10 @@ impl Form {
     pub fn check_known(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<(), RepoError> {
         let is_in = |shown: &&Shown| wanted(shown.at.path.as_bytes());
         let lacks = self.shown.iter().filter(is_in).flat_map(|s| &s.lacks);
-        let unseen = self.unseen.iter().filter(|lack| wanted(&lack.path));
+        let unseen = self
+            .unseen
+            .iter()
+            .filter(|lack| wanted(lack.path.as_bytes()));
         refuse(lacks.chain(unseen).cloned().collect())
     }
 
@@ -262,8 +265,7 @@ fn marked(
         match read_text(repo.objects(), &term)? {
             Some(content) => *text = content,
             None => {
-                let path = at.path.as_bytes();
-                lacks.extend(unread(repo.objects(), path, &at.texts())?);
+                lacks.extend(unread(repo.objects(), &at.path, &at.texts())?);
                 return Ok(None);
             }
         }

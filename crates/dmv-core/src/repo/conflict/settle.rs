@@ -68,8 +68,8 @@ pub(in crate::repo) struct Settled {
 pub(in crate::repo) struct Told {
     pub changes: Vec<PathChange>,
     /// The paths of open conflicts. The next field has those of settled ones.
-    pub open: Vec<Vec<u8>>,
-    pub settled: Vec<Vec<u8>>,
+    pub open: Vec<RepoPath>,
+    pub settled: Vec<RepoPath>,
 }
 
 /// Turns the changes that a scan found against the form of the base into changes against the base
@@ -83,17 +83,19 @@ pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathCha
             ..Told::default()
         };
     }
-    let mut found: BTreeMap<Vec<u8>, ChangeKind> =
-        changes.into_iter().map(|c| (c.path, c.kind)).collect();
+    let mut found: BTreeMap<Vec<u8>, ChangeKind> = changes
+        .into_iter()
+        .map(|c| (c.path.into_bytes(), c.kind))
+        .collect();
     let (mut open, mut settled) = (Vec::new(), Vec::new());
     for shown in &form.shown {
         let path = shown.at.path.as_bytes();
         match find_settled(root, shown, &found) {
             Some(kind) => {
                 found.insert(path.to_vec(), kind);
-                settled.push(path.to_vec());
+                settled.push(shown.at.path.clone());
             }
-            None => open.push(path.to_vec()),
+            None => open.push(shown.at.path.clone()),
         }
     }
     for (path, kind) in form.chosen.iter().flat_map(Chosen::changes) {
@@ -108,8 +110,8 @@ pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathCha
         found.insert(path, kind);
     }
     open.extend(unseen);
-    open.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
-    settled.extend(form.chosen.iter().map(|c| c.path.as_bytes().to_vec()));
+    open.sort();
+    settled.extend(form.chosen.iter().map(|c| c.path.clone()));
     let told = |(path, kind): (Vec<u8>, ChangeKind)| {
         // The files beside a conflict are not in the commit. They cannot be missing, only new.
         let kind = match (form.is_side(&path), kind) {
@@ -117,11 +119,12 @@ pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathCha
             (true, _) => ChangeKind::Added,
             (false, kind) => kind,
         };
+        let path = RepoPath::from_checked(path);
         Some(PathChange { path, kind })
     };
     let mut changes: Vec<PathChange> = found.into_iter().filter_map(told).collect();
-    changes.sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
-    settled.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    settled.sort();
     Told {
         changes,
         open,

@@ -109,7 +109,7 @@ impl Repo {
     pub fn restore(
         &self,
         from: Option<ObjectId>,
-        paths: &[Vec<u8>],
+        paths: &[RepoPath],
         settings: &WorktreeSettings,
         asked: Asked,
         job: &Job,
@@ -290,7 +290,7 @@ impl Repo {
     pub fn ignore_lines(
         &self,
         settings: &WorktreeSettings,
-        paths: &[Vec<u8>],
+        paths: &[RepoPath],
     ) -> Result<Vec<String>, RepoError> {
         files::untrack::ignore_lines(&self.handle, settings, paths)
     }

@@ -2,6 +2,7 @@
 
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::name::RepoPath;
 use crate::refs::Operation;
 use crate::repo::{
     Asked, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward,
@@ -222,7 +223,7 @@ impl Repo {
     /// [`RepoError::EditedByHand`], which lists the paths, before it changes anything.
     pub fn resolve_conflicts(
         &self,
-        paths: &[Vec<u8>],
+        paths: &[RepoPath],
         choice: &Choice,
         settings: &WorktreeSettings,
         asked: Asked,
@@ -234,7 +235,7 @@ impl Repo {
     /// Resolves the conflicts at or under `paths` without a worktree: commits the choice at once.
     pub fn resolve_in_commit(
         &self,
-        paths: &[Vec<u8>],
+        paths: &[RepoPath],
         choice: &Choice,
         options: &MergeOptions,
         job: &Job,

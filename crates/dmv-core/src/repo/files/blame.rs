@@ -188,7 +188,7 @@ fn check_versions_here(
                     purged.insert(entry.id, purge.clone());
                     continue;
                 }
-                let path = version.path.as_bytes().to_vec();
+                let path = version.path.clone();
                 lacks.push(Lack { path, root });
             }
         }

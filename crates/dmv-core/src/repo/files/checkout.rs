@@ -113,7 +113,7 @@ pub struct CheckoutReport {
     /// Earlier patterns that matched something before and match nothing now.
     pub emptied: Vec<EmptiedPattern>,
     /// Existing files of the user that were left in place. They count as edits.
-    pub adopted: Vec<Vec<u8>>,
+    pub adopted: Vec<RepoPath>,
     /// Uncommitted work that was overwritten.
     pub overwritten: Overwritten,
 }
@@ -367,7 +367,11 @@ pub(in crate::repo) fn switch_files(
     };
     Ok(Switched {
         emptied,
-        adopted: switch.adopted.into_iter().collect(),
+        adopted: switch
+            .adopted
+            .into_iter()
+            .map(RepoPath::from_checked)
+            .collect(),
         files: switch.files,
         bytes: switch.bytes,
         removed: switch.removed,

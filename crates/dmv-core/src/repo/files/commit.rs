@@ -143,7 +143,7 @@ pub struct CommitReport {
     pub problems: Vec<Problem>,
     /// Those of the `problems` that an earlier command could not write. The files on disk are from
     /// another commit.
-    pub unwritten: Vec<Vec<u8>>,
+    pub unwritten: Vec<RepoPath>,
     /// Committed files that only their owner may read, although others may read new files: their
     /// number and the first path. This worktree keeps them private; a commit does not store that.
     pub private: (u64, Vec<u8>),
@@ -166,7 +166,7 @@ pub struct CommitReport {
     /// Files beside settled conflicts that have to be removed.
     leftover: Vec<(RepoPath, TreeEntry)>,
     /// Files that this commit leaves out although they may be on disk, in path order.
-    pub untracked: Vec<Vec<u8>>,
+    pub untracked: Vec<RepoPath>,
     /// Committed changes of files that ignore rules cover: their number and the first path.
     pub tracked_ignored: (u64, Vec<u8>),
     /// The largest committed file that is saved compressed and shares little with its version before,
@@ -258,8 +258,8 @@ fn commit_once(
     report.leftover.clone_from(&held.leftover);
     let done = without_forms(repo, tree, done, options, &mut report)?;
     let (left_out, still_noted) = tree.untracked.split(options.select);
-    report.untracked = left_out;
-    let done = without_untracked(repo, tree, done, &report.untracked)?;
+    let done = without_untracked(repo, tree, done, &left_out)?;
+    report.untracked = left_out.into_iter().map(RepoPath::from_checked).collect();
     let done = with_moved(repo, tree, done, (options.select, &mut made))?;
     // The tree that the files show, which the stat cache describes.
     let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
@@ -786,10 +786,12 @@ pub(in crate::repo) fn advance(
 
 fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.problems.extend(made.problems);
-    report.unwritten = made.unwritten;
+    let unwritten = made.unwritten.into_iter().map(RepoPath::from_checked);
+    report.unwritten = unwritten.collect();
     report.not_kept = made.not_kept;
     report.tracked_ignored = made.tracked_ignored;
-    if report.untracked.contains(&report.tracked_ignored.1) {
+    let (_, first) = &report.tracked_ignored;
+    if report.untracked.iter().any(|path| path.as_bytes() == first) {
         // It is left out, so it is not tracked any more.
         report.tracked_ignored = Default::default();
     }

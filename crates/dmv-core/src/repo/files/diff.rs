@@ -14,7 +14,7 @@ use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::base::change::PathChange;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{change, path, worktree};
+use crate::repo::base::{change, worktree};
 use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
 use crate::repo::conflict::settle::stat_of;
@@ -66,10 +66,10 @@ pub(in crate::repo) fn diff_worktree(
     let outside = chosen_outside(repo, base_tree, &status.subset)?;
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
     for change in &status.changes {
-        if !paths.includes(&change.path) {
+        let path = change.path.clone();
+        if !paths.includes(path.as_bytes()) {
             continue;
         }
-        let path = path::parse_path(&change.path)?;
         let old = match old_tree {
             Some(tree) => lookup_path(repo.objects(), &tree, &path)?,
             None => None,
@@ -86,8 +86,10 @@ pub(in crate::repo) fn diff_worktree(
             sides => found.insert(path, sides),
         };
     }
-    for Untracking { path, .. } in status.untracking.iter().filter(|u| paths.includes(&u.path)) {
-        let path = path::parse_path(path)?;
+    for Untracking { path, .. } in status.untracking {
+        if !paths.includes(path.as_bytes()) {
+            continue;
+        }
         let old = match old_tree {
             Some(tree) => lookup_path(repo.objects(), &tree, &path)?,
             None => None,
@@ -135,14 +137,14 @@ fn on_disk(
     old: Option<TreeEntry>,
 ) -> Result<Sides, RepoError> {
     let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
-    let stat = stat_of(root, &change.path)?;
+    let stat = stat_of(root, change.path.as_bytes())?;
     let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
     // The files in a directory stand for it, unless it is empty.
     let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
     if let (Some(entry), Some(stat)) = (&old, &stat) {
         let same = match is_empty_dir {
             true => entry.kind == Kind::Directory,
-            false => match same_as(repo, root, &change.path, entry, stat) {
+            false => match same_as(repo, root, change.path.as_bytes(), entry, stat) {
                 Ok(same) => same,
                 Err(SameError::Path(_)) => false,
                 Err(SameError::Repo(e)) => return Err(e),

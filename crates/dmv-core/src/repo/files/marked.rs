@@ -426,14 +426,14 @@ fn marker_len_of(repo: &Handle, wrote: &TreeEntry) -> Result<Option<usize>, Repo
 }
 
 /// Returns the paths that a commit of all files would leave out because of noted conflicts.
-pub(in crate::repo) fn left_out(repo: &Handle, tree: &Tree) -> Result<Vec<Vec<u8>>, RepoError> {
+pub(in crate::repo) fn left_out(repo: &Handle, tree: &Tree) -> Result<Vec<RepoPath>, RepoError> {
     let mut out = Vec::new();
     for noted in read(repo, &tree.name)? {
         let State { left, untouched } = state(repo, &noted, &OnDisk { repo, tree })?;
         let own = noted.own.filter(|_| left.is_some());
         let files = own.into_iter().chain(untouched);
-        out.extend(files.map(|(path, _)| path.as_bytes().to_vec()));
+        out.extend(files.map(|(path, _)| path));
     }
-    out.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    out.sort();
     Ok(out)
 }

@@ -50,8 +50,7 @@ pub(in crate::repo) fn move_notes(
             continue;
         }
         for Moved { from, to } in moves {
-            let (from, to) = (path::parse_path(from)?, path::parse_path(to)?);
-            let Some(new) = below(&old, &from, &to)? else {
+            let Some(new) = below(&old, from, to)? else {
                 continue;
             };
             let base = note.path_in_base(repo, tree)?;

@@ -42,9 +42,9 @@ use std::ops::ControlFlow;
 /// What to move, and how.
 pub struct MoveOptions {
     /// The files and directories, relative to the worktree's root.
-    pub sources: Vec<Vec<u8>>,
+    pub sources: Vec<RepoPath>,
     /// Their new path, or the directory that they move into.
-    pub to: Vec<u8>,
+    pub to: RepoPath,
     /// Whether `to` must be a directory.
     pub into: bool,
     /// Whether to replace a file at the new path, and to accept a path that is ignored.
@@ -70,9 +70,9 @@ pub struct MoveReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// The former path.
-    pub from: Vec<u8>,
+    pub from: RepoPath,
     /// The new path.
-    pub to: Vec<u8>,
+    pub to: RepoPath,
 }
 
 /// Names the action in messages that refuse it.
@@ -121,7 +121,7 @@ pub(in crate::repo) fn move_files(
     switch.make_room(&replaced)?;
     let mut moved = Vec::new();
     for one in moves {
-        let done = match stat_at(&tree, &one.from)? {
+        let done = match stat_at(&tree, one.from.as_bytes())? {
             Some(_) => rename(&tree, &one),
             // Only a note moves.
             None => Ok(()),
@@ -129,7 +129,7 @@ pub(in crate::repo) fn move_files(
         match done {
             Ok(()) => moved.push(one),
             Err(e) => switch.refused.push(Problem {
-                path: one.from,
+                path: one.from.into_bytes(),
                 why: e.source.to_string(),
             }),
         }
@@ -149,15 +149,11 @@ fn plan(
     tree: &Tree,
     options: &MoveOptions,
 ) -> Result<(Vec<Moved>, Vec<Vec<u8>>), RepoError> {
-    let to = path::parse_path(&options.to)?;
+    let (sources, to) = (&options.sources, &options.to);
     let there = stat_at(tree, to.as_bytes())?;
     let is_dir = to.is_root() || there.is_some_and(|stat| stat.kind == FileKind::Dir);
-    let mut sources = Vec::new();
-    for source in &options.sources {
-        sources.push(path::parse_path(source)?);
-    }
     // A new name for a directory whose names this file system does not tell apart.
-    let is_same = matches!(&sources[..], [one] if is_other_case(tree, one, &to)?);
+    let is_same = matches!(&sources[..], [one] if is_other_case(tree, one, to)?);
     let into = is_dir && !is_same;
     if !into && (options.into || sources.len() > 1) {
         return Err(refused(to.as_bytes(), PathRefusal::NoDirectory));
@@ -182,10 +178,8 @@ fn plan(
         if check_target(tree, options, (from, stat.as_ref()), &target)? {
             replaced.push(target.as_bytes().to_vec());
         }
-        moves.push(Moved {
-            from: from.as_bytes().to_vec(),
-            to: target.as_bytes().to_vec(),
-        });
+        let from = from.clone();
+        moves.push(Moved { from, to: target });
     }
     Ok((moves, replaced))
 }
@@ -303,8 +297,9 @@ fn is_other_case(tree: &Tree, from: &RepoPath, to: &RepoPath) -> Result<bool, Re
 /// Renames an entry. Never replaces anything.
 fn rename(tree: &Tree, one: &Moved) -> Result<(), PathError> {
     let bad = |path: &[u8]| PathError::new("rename", path, std::io::ErrorKind::InvalidInput);
-    let (dir, name) = split_path(&one.from).ok_or_else(|| bad(&one.from))?;
-    let (new_dir, new_name) = split_path(&one.to).ok_or_else(|| bad(&one.to))?;
+    let (dir, name) = split_path(one.from.as_bytes()).ok_or_else(|| bad(one.from.as_bytes()))?;
+    let (new_dir, new_name) =
+        split_path(one.to.as_bytes()).ok_or_else(|| bad(one.to.as_bytes()))?;
     let source = tree.root.open_dir(dir)?;
     let seen = source.stat(name)?;
     if dir == new_dir && seen.nlink <= 1 && source.is_same_file(new_name, &seen) {
@@ -345,9 +340,9 @@ fn put_pairs(
     let mut meta = MetaWriter::new(&writer);
     let mut edits = Edits::new();
     for Moved { from, to } in moves {
-        let from = path::parse_path(from)?;
+        let to = to.as_bytes();
         let link = TreeEntry {
-            name: last_name(&from),
+            name: last_name(from),
             kind: Kind::Symlink,
             is_list: false,
             id: meta.put(ObjectType::Chunk, to)?,
@@ -355,7 +350,7 @@ fn put_pairs(
             files: 0,
             attrs: None,
         };
-        edits.insert(from, Some(link));
+        edits.insert(from.clone(), Some(link));
     }
     let message = format!("Moved by: {}", asked.command);
     let id = put_record(repo, &edits, message, asked, &mut meta)?;
@@ -390,8 +385,8 @@ pub(in crate::repo) fn moves_of(
     let tree = load_commit(repo.objects(), &id)?.tree;
     let mut moves = Vec::new();
     entries::list(repo, &RepoPath::root(), tree, true, &mut |listed| {
-        let old = listed.path.as_bytes().to_vec();
-        let new = content::link_target(repo, &listed.entry)?;
+        let old = listed.path;
+        let new = path::parse_path(&content::link_target(repo, &listed.entry)?)?;
         moves.push(match back {
             true => Moved { from: new, to: old },
             false => Moved { from: old, to: new },
@@ -411,23 +406,26 @@ pub(in crate::repo) fn move_all(
 ) -> Result<Vec<Moved>, RepoError> {
     let (mut wanted, mut notes) = (Vec::new(), Vec::new());
     for one in moves {
-        match (stat_at(tree, &one.from)?, stat_at(tree, &one.to)?) {
+        match (
+            stat_at(tree, one.from.as_bytes())?,
+            stat_at(tree, one.to.as_bytes())?,
+        ) {
             (Some(_), None) => wanted.push(one.clone()),
             (Some(seen), Some(there)) if seen.inode() == there.inode() => wanted.push(one.clone()),
             (None, Some(_)) => {}
             (Some(_), Some(_)) => {
-                let paths = vec![one.to.clone()];
+                let paths = vec![one.to.clone().into_bytes()];
                 return Err(RepoError::WouldLose { what, paths });
             }
-            (None, None) if moved_purged::is_only_noted(repo, tree, &one.from)? => {
+            (None, None) if moved_purged::is_only_noted(repo, tree, one.from.as_bytes())? => {
                 notes.push(one.clone());
             }
-            (None, None) => return Err(refused(&one.from, PathRefusal::Nowhere)),
+            (None, None) => return Err(refused(one.from.as_bytes(), PathRefusal::Nowhere)),
         }
     }
     let mut done = Vec::new();
     for one in wanted {
-        let moved = make_dirs(tree, &one.to).and_then(|()| rename(tree, &one));
+        let moved = make_dirs(tree, one.to.as_bytes()).and_then(|()| rename(tree, &one));
         if let Err(e) = moved {
             move_back(tree, &done);
             return Err(e.into());

@@ -7,7 +7,6 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::repo::base::error::{PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::path;
 use crate::repo::conflict::form::Shown;
 use crate::repo::files::ignored;
 use crate::repo::files::open_worktree::Tree;
@@ -33,39 +32,38 @@ pub(in crate::repo) struct Named {
 pub(in crate::repo) fn named(
     repo: &Handle,
     tree: &Tree,
-    paths: &[Vec<u8>],
+    paths: &[RepoPath],
     recursive: bool,
 ) -> Result<Named, RepoError> {
     let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
     let mut out = Named::default();
     for path in paths {
-        let parsed = path::parse_path(path)?;
-        let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
+        let shown = form.shown.iter().find(|shown| shown.at.path == *path);
         for (side, entry) in shown.iter().flat_map(|shown| &shown.sides) {
             add(repo, tree, side, entry, &mut out)?;
         }
-        if parsed.is_root() {
+        if path.is_root() {
             refuse_unless(recursive, path, PathRefusal::Directory)?;
-            add_below(repo, tree, &parsed, form.tree, &mut out)?;
+            add_below(repo, tree, path, form.tree, &mut out)?;
             continue;
         }
-        match entry_at(repo.objects(), &form.tree, parsed.as_bytes())? {
+        match entry_at(repo.objects(), &form.tree, path.as_bytes())? {
             Some(entry) if entry.kind == Kind::Directory => {
                 refuse_unless(recursive, path, PathRefusal::Directory)?;
-                add(repo, tree, &parsed, &entry, &mut out)?;
+                add(repo, tree, path, &entry, &mut out)?;
             }
-            Some(entry) => add(repo, tree, &parsed, &entry, &mut out)?,
+            Some(entry) => add(repo, tree, path, &entry, &mut out)?,
             None if shown.is_some() => {}
-            None => return Err(not_tracked(tree, &parsed)?),
+            None => return Err(not_tracked(tree, path)?),
         }
     }
     Ok(out)
 }
 
-fn refuse_unless(allowed: bool, path: &[u8], why: PathRefusal) -> Result<(), RepoError> {
+fn refuse_unless(allowed: bool, path: &RepoPath, why: PathRefusal) -> Result<(), RepoError> {
     match allowed {
         true => Ok(()),
-        false => Err(refused(path, why)),
+        false => Err(refused(path.as_bytes(), why)),
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::fsutil::FileKind;
 use crate::job::{Job, Moment};
+use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
 use crate::repo::base::error::{PathRefusal, RepoError};
@@ -29,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What to remove, and how.
 pub struct RemoveOptions {
     /// The files and directories, relative to the worktree's root.
-    pub paths: Vec<Vec<u8>>,
+    pub paths: Vec<RepoPath>,
     /// Whether directories may be named.
     pub recursive: bool,
     /// Whether to remove files with uncommitted changes.
@@ -44,9 +45,9 @@ pub struct RemoveOptions {
 #[derive(Debug)]
 pub struct RemoveReport {
     /// The files that are gone, in path order.
-    pub removed: Vec<Vec<u8>>,
+    pub removed: Vec<RepoPath>,
     /// Files outside of the worktree's subset that the next commit leaves out.
-    pub outside: Vec<Vec<u8>>,
+    pub outside: Vec<RepoPath>,
     /// Files that stay, and why.
     pub refused: Vec<Problem>,
     /// The removed files that had uncommitted changes.
@@ -126,8 +127,12 @@ pub(in crate::repo) fn remove(
     let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
     let removed = paths.iter().filter(|path| !refused.contains(&path[..]));
     Ok(RemoveReport {
-        removed: removed.cloned().chain(absent).collect(),
-        outside: outside.into_keys().collect(),
+        removed: removed
+            .cloned()
+            .map(RepoPath::from_checked)
+            .chain(absent)
+            .collect(),
+        outside: outside.into_keys().map(RepoPath::from_checked).collect(),
         refused: switch.refused,
         overwritten,
     })
@@ -139,7 +144,7 @@ fn forget_absent(
     repo: &Handle,
     tree: &Tree,
     asked: &BTreeMap<Vec<u8>, TreeEntry>,
-) -> Result<Vec<Vec<u8>>, RepoError> {
+) -> Result<Vec<RepoPath>, RepoError> {
     let mut left = unwritten::unwritten(repo, tree)?;
     let is_under = |path: &[u8]| {
         let above = |end: usize| asked.contains_key(&path[..end]);
@@ -152,7 +157,7 @@ fn forget_absent(
     if !gone.is_empty() {
         unwritten::note_unwritten(repo, &stay)?;
     }
-    Ok(gone.iter().map(|at| at.path.as_bytes().to_vec()).collect())
+    Ok(gone.into_iter().map(|at| at.path).collect())
 }
 
 impl Switch<'_> {

@@ -15,7 +15,7 @@ use crate::platform::read_exact_at;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{objects, path, worktree};
+use crate::repo::base::{objects, worktree};
 use crate::repo::files::diff;
 use crate::repo::files::diff::{WorktreeChange, WorktreeSide, chunks_of};
 use crate::repo::look::entries;
@@ -33,9 +33,9 @@ const MAX_ALIKE: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
     /// The former path.
-    pub from: Vec<u8>,
+    pub from: RepoPath,
     /// The new path.
-    pub to: Vec<u8>,
+    pub to: RepoPath,
     /// The former entry.
     pub entry: TreeEntry,
     /// How much of the content is the same, in percent. 100 means all of it.
@@ -54,13 +54,13 @@ pub struct Renames {
 
 /// A removed file.
 struct Gone {
-    path: Vec<u8>,
+    path: RepoPath,
     entry: TreeEntry,
 }
 
 /// An added file, and where its content is.
 struct New {
-    path: Vec<u8>,
+    path: RepoPath,
     size: u64,
     /// The id of its content, if it can be computed cheaply.
     id: Option<ObjectId>,
@@ -106,7 +106,7 @@ impl DiffVisitor for Collect<'_> {
         if is_full {
             return Ok(ControlFlow::Continue(()));
         }
-        let path = path.as_bytes().to_vec();
+        let path = path.clone();
         match (old, new) {
             (Some(entry), _) => {
                 let entry = entry.clone();
@@ -139,8 +139,7 @@ pub(in crate::repo) fn renames(
     let mut gone = Vec::new();
     for change in of(ChangeKind::Deleted).take(most) {
         go_on(job)?;
-        let path = path::parse_path(&change.path)?;
-        if let Some(entry) = lookup_path(repo.objects(), &tree, &path)? {
+        if let Some(entry) = lookup_path(repo.objects(), &tree, &change.path)? {
             let path = change.path.clone();
             gone.push(Gone { path, entry });
         }
@@ -149,8 +148,7 @@ pub(in crate::repo) fn renames(
     for change in of(ChangeKind::Added).take(most) {
         go_on(job)?;
         // A file that cannot be examined is not reported as moved.
-        let path = path::parse_path(&change.path)?;
-        let stat = diff::stat_worktree(repo, &path).ok();
+        let stat = diff::stat_worktree(repo, &change.path).ok();
         if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::File) {
             new.push(New {
                 path: change.path.clone(),
@@ -173,7 +171,7 @@ pub(in crate::repo) fn renames_among(
 ) -> Result<Renames, RepoError> {
     let (mut gone, mut new) = (Vec::new(), Vec::new());
     for change in changes {
-        let path = change.path.as_bytes().to_vec();
+        let path = change.path.clone();
         match (&change.old, &change.new) {
             (Some(entry), None) => {
                 let entry = entry.clone();
@@ -228,10 +226,8 @@ pub(in crate::repo) fn path_before(
 ) -> Result<Option<RepoPath>, RepoError> {
     let all = Paths::default();
     let renames = renames_between(repo, Some(*old), Some(*new), &all, job)?;
-    let found = renames.list.into_iter().find(|r| r.to == path.as_bytes());
-    found
-        .map(|rename| path::parse_path(&rename.from))
-        .transpose()
+    let found = renames.list.into_iter().find(|r| r.to == *path);
+    Ok(found.map(|rename| rename.from))
 }
 
 fn pair_files(
@@ -249,14 +245,14 @@ fn pair_files(
     know_by_ends(repo, &gone, &mut new, job)?;
     let before: Vec<Candidate<'_>> = gone
         .iter()
-        .map(|file| Candidate::of_entry(&file.path, &file.entry))
+        .map(|file| Candidate::of_entry(file.path.as_bytes(), &file.entry))
         .collect();
     let after: Vec<Candidate<'_>> = new
         .iter()
         .map(|file| match &file.entry {
-            Some(entry) => Candidate::of_entry(&file.path, entry),
+            Some(entry) => Candidate::of_entry(file.path.as_bytes(), entry),
             None => Candidate {
-                path: &file.path,
+                path: file.path.as_bytes(),
                 size: file.size,
                 id: file.id,
                 is_blob: true,
@@ -286,8 +282,7 @@ fn pair_files(
 
 /// Returns a sketch of the content of a file on disk, or `None` if the file cannot be read.
 fn sketch_on_disk(repo: &Handle, file: &New, sketcher: Sketcher, job: &Job) -> Option<Sketch> {
-    let path = RepoPath::parse(&file.path).ok()?;
-    let opened = diff::open_worktree_file(repo, &path).ok()?;
+    let opened = diff::open_worktree_file(repo, &file.path).ok()?;
     if file.size > MAX_MERGE_TEXT_BYTES {
         let chunks = chunks_of(opened, job).ok()?;
         return Some(sketcher.of_chunks(chunks.into_iter().map(|(_, id, len)| (id, len))));
@@ -340,8 +335,8 @@ fn know_by_ends(repo: &Handle, gone: &[Gone], new: &mut [New], job: &Job) -> Res
 }
 
 /// Opens a file and hashes its first chunk.
-fn first_chunk(repo: &Handle, path: &[u8]) -> Option<(File, ObjectId)> {
-    let file = diff::open_worktree_file(repo, &RepoPath::parse(path).ok()?).ok()?;
+fn first_chunk(repo: &Handle, path: &RepoPath) -> Option<(File, ObjectId)> {
+    let file = diff::open_worktree_file(repo, path).ok()?;
     let mut start = Vec::new();
     let most = MAX_CUT_BYTES as u64 + 1;
     (&file).take(most).read_to_end(&mut start).ok()?;
@@ -403,7 +398,7 @@ impl Contents for Read<'_> {
     }
 }
 
-fn of_tree(path: Vec<u8>, entry: &TreeEntry) -> New {
+fn of_tree(path: RepoPath, entry: &TreeEntry) -> New {
     New {
         path,
         size: entry.size,

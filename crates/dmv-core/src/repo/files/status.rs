@@ -6,6 +6,7 @@
 use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, machine_now};
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
@@ -56,7 +57,7 @@ pub struct StatusReport {
     /// The paths that differ, in path order.
     pub changes: Vec<PathChange>,
     /// Paths that differ because a command could not write them. Nobody has changed them since.
-    pub unwritten: Vec<Vec<u8>>,
+    pub unwritten: Vec<RepoPath>,
     /// Files that the next commit leaves out, in path order. They are not in `changes`.
     pub untracking: Vec<Untracking>,
     /// The worktree's subset.
@@ -64,12 +65,12 @@ pub struct StatusReport {
     /// Files on disk outside the subset, in path order. A directory stands for everything in it.
     pub outside: Vec<Vec<u8>>,
     /// Conflicts in the commit that are still open.
-    pub conflicts: Vec<Vec<u8>>,
+    pub conflicts: Vec<RepoPath>,
     /// Conflicts in the commit that are settled by files or choices. They are also listed in
     /// `changes`.
-    pub settled: Vec<Vec<u8>>,
+    pub settled: Vec<RepoPath>,
     /// Paths that a commit leaves out because they show a conflict that is in no commit.
-    pub marked: Vec<Vec<u8>>,
+    pub marked: Vec<RepoPath>,
     /// Paths that could not be examined, and why.
     pub problems: Vec<Problem>,
     /// Entries that are never versioned, such as special files.
@@ -80,7 +81,7 @@ pub struct StatusReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untracking {
     /// The path.
-    pub path: Vec<u8>,
+    pub path: RepoPath,
     /// Whether the file is on disk, where it stays.
     pub on_disk: bool,
 }
@@ -107,7 +108,7 @@ pub(in crate::repo) fn status(
     out.untracking = untracking(&tree, options.select, &mut out.changes)?;
     out.marked = marked::left_out(repo, &tree)?;
     let unwritten = unwritten::unwritten_paths(repo, &tree)?;
-    let differs = |change: &PathChange| unwritten.contains(&change.path);
+    let differs = |change: &PathChange| unwritten.contains(change.path.as_bytes());
     let of_others = out.changes.extract_if(.., |change| differs(change));
     out.unwritten = of_others.map(|change| change.path).collect();
     if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
@@ -130,16 +131,17 @@ fn untracking(
     }
     let is_deleted = |change: &PathChange| change.kind == ChangeKind::Deleted;
     let deleted = changes.iter().filter(|change| is_deleted(change));
-    let deleted: HashSet<Vec<u8>> = deleted.map(|change| change.path.clone()).collect();
-    changes.retain(|change| is_deleted(change) || !tree.untracked.has(&change.path));
+    let deleted: HashSet<RepoPath> = deleted.map(|change| change.path.clone()).collect();
+    changes.retain(|change| is_deleted(change) || !tree.untracked.has(change.path.as_bytes()));
     let mut out = Vec::new();
     for path in noted {
+        let path = RepoPath::from_checked(path);
         if !deleted.contains(&path) {
-            let on_disk = stat_at(tree, &path)?.is_some();
+            let on_disk = stat_at(tree, path.as_bytes())?.is_some();
             out.push(Untracking { path, on_disk });
         }
     }
-    out.sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
+    out.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(out)
 }
 
@@ -252,8 +254,7 @@ fn survey<'a>(
     } = status;
     out.outside
         .sort_by(|a, b| crate::worktree::compare_dirs(a, b));
-    out.changes
-        .sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
+    out.changes.sort_by(|a, b| a.path.cmp(&b.path));
     Ok((out, (!cache_failed).then_some(cache)))
 }
 
@@ -373,6 +374,7 @@ impl Status<'_> {
     }
 
     fn change(&mut self, path: Vec<u8>, kind: ChangeKind) {
+        let path = RepoPath::from_checked(path);
         self.out.changes.push(PathChange { path, kind });
     }
 

@@ -13,7 +13,7 @@ use crate::repo::base::error::{PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, publish, worktree};
+use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
@@ -29,7 +29,7 @@ use std::io::Read;
 /// What to stop tracking, and how.
 pub struct UntrackOptions {
     /// The files and directories, relative to the worktree's root.
-    pub paths: Vec<Vec<u8>>,
+    pub paths: Vec<RepoPath>,
     /// Whether directories may be named.
     pub recursive: bool,
     /// Lines to add to the ignore file in the worktree's root.
@@ -44,7 +44,7 @@ pub struct UntrackOptions {
 #[derive(Debug)]
 pub struct UntrackReport {
     /// The files that the next commit leaves out, in path order.
-    pub untracked: Vec<Vec<u8>>,
+    pub untracked: Vec<RepoPath>,
     /// Set if the ignore file could not be written: why.
     pub refused: Vec<Problem>,
 }
@@ -57,7 +57,7 @@ const WHAT: &str = "this rm --cached";
 pub(in crate::repo) fn ignore_lines(
     repo: &Handle,
     settings: &WorktreeSettings,
-    paths: &[Vec<u8>],
+    paths: &[RepoPath],
 ) -> Result<Vec<String>, RepoError> {
     let tree = open_worktree::open(repo, settings)?;
     let mut lines = Vec::new();
@@ -66,14 +66,13 @@ pub(in crate::repo) fn ignore_lines(
         return Ok(lines);
     }
     for path in paths {
-        let path = path::parse_path(path)?;
         if path.is_root() {
             continue;
         }
         let stat = stat_at(&tree, path.as_bytes())?;
         let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
-        if !is_ignored(&tree, &path, is_dir)? {
-            lines.extend(line_for(&path, is_dir));
+        if !is_ignored(&tree, path, is_dir)? {
+            lines.extend(line_for(path, is_dir));
         }
     }
     Ok(lines)
@@ -89,7 +88,7 @@ pub(in crate::repo) fn untrack(
     let tree = open_worktree::open(repo, &options.settings)?;
     let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
     for path in &options.paths {
-        if let Some(shown) = conflict_at(&tree, path) {
+        if let Some(shown) = conflict_at(&tree, path.as_bytes()) {
             return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
         }
     }
@@ -129,7 +128,7 @@ pub(in crate::repo) fn untrack(
     switch.put_back(writes)?;
     switch.sync()?;
     Ok(UntrackReport {
-        untracked: files.into_keys().collect(),
+        untracked: files.into_keys().map(RepoPath::from_checked).collect(),
         refused: switch.refused,
     })
 }

@@ -451,7 +451,7 @@ fn uncommitted(
     let changes = changes
         .into_iter()
         .filter(|c| c.kind != ChangeKind::Deleted);
-    let mut lost: Vec<Vec<u8>> = changes.map(|change| change.path).collect();
+    let mut lost: Vec<Vec<u8>> = changes.map(|change| change.path.into_bytes()).collect();
     let known = tree.known(repo);
     let options = ScanOptions {
         known: &*known,

@@ -113,7 +113,8 @@ pub(in crate::repo) fn check_entries_here<'e>(
     }
     let mut lacks = Vec::new();
     for (path, entry) in entries {
-        lacks.extend(lack_at(repo, path, entry)?);
+        let path = RepoPath::from_checked(path.to_vec());
+        lacks.extend(lack_at(repo, &path, entry)?);
     }
     refuse(lacks)
 }
@@ -129,7 +130,7 @@ pub(in crate::repo) fn check_range_here(
         return Ok(());
     }
     let lack = |root| Lack {
-        path: path.as_bytes().to_vec(),
+        path: path.clone(),
         root,
     };
     if range.start == 0 && range.end >= blob.size {
@@ -156,7 +157,7 @@ pub(in crate::repo) fn check_range_here(
 /// Returns the missing content of a file or symlink, if any.
 pub(in crate::repo) fn lack_at(
     repo: &Handle,
-    path: &[u8],
+    path: &RepoPath,
     entry: &TreeEntry,
 ) -> Result<Option<Lack>, RepoError> {
     let root = Root::of(entry);
@@ -164,7 +165,7 @@ pub(in crate::repo) fn lack_at(
         Root::Blob(blob) => has_blob(repo, blob)?,
         _ => true,
     };
-    let path = path.to_vec();
+    let path = path.clone();
     Ok((!is_here).then_some(Lack { path, root }))
 }
 
@@ -223,7 +224,7 @@ impl Search<'_> {
     }
 
     fn lack(&mut self, path: &RepoPath, root: Root) {
-        let path = path.as_bytes().to_vec();
+        let path = path.clone();
         self.found.push(Lack { path, root });
     }
 
@@ -234,7 +235,7 @@ impl Search<'_> {
             _ if self.of == LackOf::Lists => self.enter_lists(path, entry)?,
             Kind::Conflict => self.enter_conflict(path, entry)?,
             _ => {
-                let lack = lack_at(self.repo, path.as_bytes(), entry)?;
+                let lack = lack_at(self.repo, path, entry)?;
                 self.found.extend(lack);
             }
         }

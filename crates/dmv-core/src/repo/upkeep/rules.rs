@@ -118,7 +118,7 @@ pub struct RuleLine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleProblem {
     /// The file.
-    pub path: Vec<u8>,
+    pub path: RepoPath,
     /// The number of the line; 0 for the whole file.
     pub line: usize,
     /// What it is, as a clause.
@@ -131,8 +131,8 @@ impl RuleProblem {
     /// Returns the file and the line, as in `.dmvattributes:3`.
     pub fn place(&self) -> String {
         match self.line {
-            0 => escape(&self.path).to_string(),
-            line => format!("{}:{line}", escape(&self.path)),
+            0 => self.path.to_string(),
+            line => format!("{}:{line}", self.path),
         }
     }
 }
@@ -282,7 +282,7 @@ impl KeepRules {
 
     fn complain(&mut self, path: &RepoPath, line: usize, why: String, is_fatal: bool) {
         self.problems.push(RuleProblem {
-            path: path.as_bytes().to_vec(),
+            path: path.clone(),
             line,
             why,
             is_fatal,

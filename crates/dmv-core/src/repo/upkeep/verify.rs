@@ -9,6 +9,7 @@ pub(in crate::repo) mod uses;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectType;
+use crate::object::name::RepoPath;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::upkeep::verify::history::Walk;
@@ -39,7 +40,7 @@ pub struct Damaged {
     /// Its type.
     pub ty: ObjectType,
     /// Some of the paths that need it in some commit.
-    pub paths: Vec<Vec<u8>>,
+    pub paths: Vec<RepoPath>,
     /// The commits in which these paths were found. For a commit: its direct descendants.
     pub commits: Vec<ObjectId>,
     /// For a commit: the keys of the view that name it.

@@ -82,7 +82,7 @@ pub struct MergeReport {
     /// All conflicts of a new commit.
     pub conflicts: Vec<ConflictAt>,
     /// Paths of the conflicts that lie outside this repository's slice.
-    pub unseen: Vec<Vec<u8>>,
+    pub unseen: Vec<RepoPath>,
     /// Files that one side moved and the other side changed. The merge applied the changes at the
     /// new path.
     pub moves: Vec<Moved>,

@@ -53,7 +53,7 @@ pub struct ResolveReport {
     /// deletes the file.
     pub settled: Vec<(RepoPath, Vec<RepoPath>)>,
     /// Conflicts of the worktree that are still open.
-    pub open: Vec<Vec<u8>>,
+    pub open: Vec<RepoPath>,
     /// Files that stay because somebody changed them.
     pub kept: Vec<Problem>,
     /// Paths that could not be written or removed.
@@ -63,7 +63,7 @@ pub struct ResolveReport {
 /// Settles the conflicts at or under `paths` in the worktree.
 pub(in crate::repo) fn resolve_conflicts(
     repo: &Handle,
-    paths: &[Vec<u8>],
+    paths: &[RepoPath],
     choice: &Choice,
     settings: &WorktreeSettings,
     asked: Asked,
@@ -82,7 +82,7 @@ pub(in crate::repo) fn resolve_conflicts(
     check_choice_here(repo, &with_file, choice)?;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
-    let open: BTreeSet<Vec<u8>> = open_of(&tree, &form, switch.dirty.clone())
+    let open: BTreeSet<RepoPath> = open_of(&tree, &form, switch.dirty.clone())
         .into_iter()
         .collect();
     let (file, stored) = match with_file.is_empty() {
@@ -188,13 +188,13 @@ fn by_file<'f>(
 fn settle_files(
     steps: &mut Steps<'_>,
     these: &[&Shown],
-    open: &BTreeSet<Vec<u8>>,
+    open: &BTreeSet<RepoPath>,
     chosen: (&Choice, Option<Term>),
     report: &mut ResolveReport,
 ) -> Result<(), RepoError> {
     for shown in these {
         let path = &shown.at.path;
-        let made = steps.settle(shown, open.contains(path.as_bytes()), chosen)?;
+        let made = steps.settle(shown, open.contains(path), chosen)?;
         report.settled.push((path.clone(), made));
     }
     report.kept.append(&mut steps.kept);
@@ -203,7 +203,8 @@ fn settle_files(
     }
     let in_dirs = steps.lost_in_dirs()?;
     let lost = std::mem::take(&mut steps.lost);
-    let settled = lost.iter().all(|path| !open.contains(path));
+    let is_open = |path: &[u8]| open.iter().any(|open| open.as_bytes() == path);
+    let settled = !lost.iter().any(|path| is_open(path));
     if !settled && !in_dirs.is_empty() {
         let (what, paths) = (WHAT, in_dirs);
         return Err(RepoError::WouldLose { what, paths });
@@ -239,7 +240,7 @@ fn changes_by_path(
         settings: settings.clone(),
     };
     let changes = status::changes_of(repo, tree, &options, job)?.into_iter();
-    let by_path = changes.map(|PathChange { path, kind }| (path, kind));
+    let by_path = changes.map(|PathChange { path, kind }| (path.into_bytes(), kind));
     Ok(by_path.collect())
 }
 
@@ -346,7 +347,7 @@ fn store_choice(
 /// at once.
 pub(in crate::repo) fn resolve_in_commit(
     repo: &Handle,
-    paths: &[Vec<u8>],
+    paths: &[RepoPath],
     choice: &Choice,
     options: &MergeOptions,
     job: &Job,
@@ -374,7 +375,7 @@ pub(in crate::repo) fn resolve_in_commit(
     let open = done.conflicts.iter();
     let report = ResolveReport {
         settled,
-        open: open.map(|at| at.path.as_bytes().to_vec()).collect(),
+        open: open.map(|at| at.path.clone()).collect(),
         kept: Vec::new(),
         refused: Vec::new(),
     };
@@ -475,9 +476,12 @@ impl ConflictAt {
 }
 
 /// Returns the conflicts of a worktree that are not settled.
-fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> Vec<Vec<u8>> {
+fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> Vec<RepoPath> {
     let changes = changes.into_iter();
-    let changes = changes.map(|(path, kind)| PathChange { path, kind });
+    let changes = changes.map(|(path, kind)| PathChange {
+        path: RepoPath::from_checked(path),
+        kind,
+    });
     settle::explain(&tree.root, form, changes.collect()).open
 }
 
@@ -485,28 +489,33 @@ fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> 
 const WHAT: &str = "this resolve";
 
 /// Returns the lacking content of the conflicts at or under any of `paths`.
-fn under(mut lacks: Vec<Lack>, paths: &[Vec<u8>]) -> Vec<Lack> {
-    lacks.retain(|lack| paths.iter().any(|path| is_under(&lack.path, path)));
+fn under(mut lacks: Vec<Lack>, paths: &[RepoPath]) -> Vec<Lack> {
+    lacks.retain(|lack| {
+        paths
+            .iter()
+            .any(|path| is_under(lack.path.as_bytes(), path.as_bytes()))
+    });
     lacks
 }
 
 /// Returns the conflicts at or under each of `paths`.
 fn choose(
     all: Vec<ConflictAt>,
-    paths: &[Vec<u8>],
+    paths: &[RepoPath],
     choice: &Choice,
 ) -> Result<Vec<ConflictAt>, RepoError> {
-    let is_at = |at: &ConflictAt, path: &[u8]| is_under(at.path.as_bytes(), path);
+    let is_at = |at: &ConflictAt, path: &RepoPath| at.path.starts_with(path);
     for path in paths {
         if !all.iter().any(|at| is_at(at, path)) {
-            return Err(RepoError::NoConflict { path: path.clone() });
+            let path = path.as_bytes().to_vec();
+            return Err(RepoError::NoConflict { path });
         }
     }
     let mut these = all;
     these.retain(|at| paths.iter().any(|path| is_at(at, path)));
     if let (Choice::With(_), [_, _, ..]) = (choice, &these[..]) {
         return Err(RepoError::WrongKind {
-            path: paths.first().cloned().unwrap_or_default(),
+            path: paths[0].as_bytes().to_vec(),
             what: "more than one conflict, and a file can settle only one",
         });
     }

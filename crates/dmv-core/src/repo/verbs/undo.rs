@@ -223,7 +223,7 @@ fn undo_moves(
         match moving::move_all(repo, &tree, std::slice::from_ref(&one), options.named()) {
             Ok(more) => moved.extend(more),
             Err(e) => done.refused.push(Problem {
-                path: one.from,
+                path: one.from.into_bytes(),
                 why: e.to_string(),
             }),
         }

@@ -2,6 +2,7 @@
 //! written.
 
 use crate::hash::ObjectId;
+use crate::object::name::RepoPath;
 use crate::object::root::has_blob;
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
@@ -35,13 +36,17 @@ impl Switch<'_> {
         self.differences().each(&mut |path, _, new| {
             let new = new.filter(|new| !is_purged(new));
             if let Some(new) = new.filter(|_| !self.stays(path.as_bytes())) {
-                lacks.extend(lack::lack_at(self.repo, path.as_bytes(), new)?);
+                lacks.extend(lack::lack_at(self.repo, path, new)?);
             }
             Ok(())
         })?;
         for path in self.dirty.keys().filter(|_| force) {
             if let Some(entry) = self.target_entry(path)?.filter(|entry| !is_purged(entry)) {
-                lacks.extend(lack::lack_at(self.repo, path, &entry)?);
+                lacks.extend(lack::lack_at(
+                    self.repo,
+                    &RepoPath::from_checked(path.clone()),
+                    &entry,
+                )?);
             }
         }
         lacks.sort_by(|a, b| a.path.cmp(&b.path));

@@ -14,7 +14,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::settled_key;
 use crate::repo::base::publish::{Asked, change};
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
-use crate::repo::base::{path, publish, worktree};
+use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::choices::Chosen;
 use crate::repo::conflict::form::{Form, IsThere};
 use crate::repo::conflict::settle::stat_of;
@@ -42,7 +42,7 @@ use std::ops::ControlFlow;
 pub(in crate::repo) fn restore(
     repo: &Handle,
     from: Option<ObjectId>,
-    paths: &[Vec<u8>],
+    paths: &[RepoPath],
     settings: &WorktreeSettings,
     asked: Asked,
     job: &Job,
@@ -72,7 +72,7 @@ pub(in crate::repo) fn restore(
         true => None,
         false => Some(&form),
     };
-    let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir));
+    let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir.as_bytes()));
     // A file that the user wants back is tracked again.
     let is_over = |path: &[u8]| is_base && asked_for(path);
     let overwritten = keep_and_publish(
@@ -134,40 +134,42 @@ fn wanted(
     tree: &Tree,
     (form, commit): (&Form, ObjectId),
     dropped: &[Chosen],
-    paths: &[Vec<u8>],
+    paths: &[RepoPath],
 ) -> Result<Wanted, RepoError> {
     let mut wanted = Wanted::default();
     for path in paths {
-        let parsed = path::parse_path(path)?;
-        if parsed.is_root() {
-            collect(repo, &parsed, form.tree, &tree.subset, &mut wanted.entries)?;
+        if path.is_root() {
+            collect(repo, path, form.tree, &tree.subset, &mut wanted.entries)?;
             continue;
         }
-        let found = entry_at(repo.objects(), &form.tree, parsed.as_bytes())?;
+        let found = entry_at(repo.objects(), &form.tree, path.as_bytes())?;
         // A conflict includes its own file and the files beside it.
-        let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
+        let shown = form.shown.iter().find(|shown| shown.at.path == *path);
         if let Some(shown) = shown {
             for (path, entry) in &shown.sides {
                 collect_entry(repo, path, entry, &tree.subset, &mut wanted.entries)?;
             }
             if found.is_none() {
-                let stat = stat_of(&tree.root, parsed.as_bytes())?;
+                let stat = stat_of(&tree.root, path.as_bytes())?;
                 if let Some(stat) = stat
                     && untouched::side_at(repo, tree, shown, &stat)?.is_some()
                 {
-                    wanted.removed.push(parsed);
+                    wanted.removed.push(path.clone());
                 }
                 continue;
             }
         }
         let found = found.ok_or_else(|| RepoError::NoSuchPath {
             revision: commit.short(12),
-            path: path.clone(),
+            path: path.as_bytes().to_vec(),
         })?;
-        if is_wanted(&tree.subset, &parsed, &found) {
-            collect_entry(repo, &parsed, &found, &tree.subset, &mut wanted.entries)?;
-        } else if !dropped.iter().any(|c| is_under(c.path.as_bytes(), path)) {
-            return Err(RepoError::OutsideSubset(path.clone()));
+        if is_wanted(&tree.subset, path, &found) {
+            collect_entry(repo, path, &found, &tree.subset, &mut wanted.entries)?;
+        } else if !dropped
+            .iter()
+            .any(|c| is_under(c.path.as_bytes(), path.as_bytes()))
+        {
+            return Err(RepoError::OutsideSubset(path.as_bytes().to_vec()));
         }
     }
     Ok(wanted)
@@ -334,10 +336,10 @@ fn collect(
 }
 
 /// Splits choices into those for conflicts at or under `paths`, and all others.
-fn split(chosen: Vec<Chosen>, paths: &[Vec<u8>]) -> (Vec<Chosen>, Vec<Chosen>) {
+fn split(chosen: Vec<Chosen>, paths: &[RepoPath]) -> (Vec<Chosen>, Vec<Chosen>) {
     let is_named = |chosen: &Chosen| {
         let path = chosen.path.as_bytes();
-        paths.iter().any(|dir| is_under(path, dir))
+        paths.iter().any(|dir| is_under(path, dir.as_bytes()))
     };
     chosen.into_iter().partition(is_named)
 }

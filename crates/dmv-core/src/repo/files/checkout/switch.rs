@@ -165,7 +165,7 @@ impl<'a> Switch<'a> {
         self.dirty = found
             .changes
             .into_iter()
-            .map(|PathChange { path, kind }| (path, kind))
+            .map(|PathChange { path, kind }| (path.into_bytes(), kind))
             .collect();
         // A file that cannot be read may hold the user's work.
         for problem in found.problems {

@@ -1,5 +1,6 @@
 //! The request for a switch and its result. `checkout` and its callers use these values.
 
+use crate::object::name::RepoPath;
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
@@ -40,6 +41,6 @@ pub(in crate::repo) struct Switched {
     pub removed: u64,
     pub refused: Vec<Problem>,
     pub emptied: Vec<EmptiedPattern>,
-    pub adopted: Vec<Vec<u8>>,
+    pub adopted: Vec<RepoPath>,
     pub overwritten: Overwritten,
 }

@@ -92,7 +92,7 @@ impl Search<'_> {
         let Search { repo, wanted, seen } = self;
         each_below(repo, tree, seen, &mut |path, id| {
             if let Some(damaged) = wanted.get_mut(id) {
-                note(&mut damaged.paths, path.as_bytes().to_vec());
+                note(&mut damaged.paths, path.clone());
                 if let Some(commit) = commit {
                     note(&mut damaged.commits, commit);
                 }

@@ -53,7 +53,7 @@ pub struct StashApplied {
     /// Conflicts with the files. The worktree shows all versions.
     pub conflicts: Vec<ConflictAt>,
     /// Changes of the stash outside the worktree's subset. They were not applied.
-    pub outside: Vec<Vec<u8>>,
+    pub outside: Vec<RepoPath>,
     /// Files that were moved since, and got the changes at their new path.
     pub moves: Vec<Moved>,
     /// The number of files and symlinks written.
@@ -173,7 +173,7 @@ struct Changed {
     /// Those in the worktree's subset.
     inside: BTreeSet<Vec<u8>>,
     /// The others.
-    outside: Vec<Vec<u8>>,
+    outside: Vec<RepoPath>,
 }
 
 /// Returns the paths that a stash changes.
@@ -185,10 +185,9 @@ fn changed_paths(
     let (mut inside, mut outside) = (BTreeSet::new(), Vec::new());
     each_difference(repo, from, to, &mut |path, old, new| {
         let is_dir = !old.is_some_and(is_file) && !new.is_some_and(is_file);
-        let path = path.as_bytes().to_vec();
-        match tree.subset.includes(&path, is_dir) {
-            true => drop(inside.insert(path)),
-            false => outside.push(path),
+        match tree.subset.includes(path.as_bytes(), is_dir) {
+            true => drop(inside.insert(path.as_bytes().to_vec())),
+            false => outside.push(path.clone()),
         }
     })?;
     Ok(Changed { inside, outside })
