@@ -2,9 +2,11 @@
 
 pub mod named;
 pub mod purged;
+pub mod side;
 mod unified;
 
 use crate::compare::purged::{PurgedSides, Purges};
+use crate::compare::side::Side;
 use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -13,7 +15,7 @@ use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
-use dmv_core::fsutil::{FileKind, FileStat};
+use dmv_core::fsutil::FileKind;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
@@ -22,7 +24,7 @@ use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType};
-use dmv_core::repo::{Rename, Repo, RepoError, WorktreeSide, blob_of, chunks_of};
+use dmv_core::repo::{Rename, Repo, RepoError, blob_of, chunks_of};
 use serde::Serialize;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -33,17 +35,6 @@ const MAX_TEXT_BYTES: u64 = 4 << 20;
 const MAX_NARROWED_BYTES: u64 = 16 << 20;
 /// Ranges shown to people; programs get all.
 const MAX_RANGES_SHOWN: usize = 20;
-
-/// One state of a path.
-#[derive(Clone, Copy)]
-pub enum Side<'a> {
-    /// It is not there.
-    Nothing,
-    /// It is as a commit has it.
-    Entry(&'a TreeEntry),
-    /// It is on disk, and as no commit has it.
-    Disk(&'a FileStat),
-}
 
 /// A part of one state of a path.
 #[derive(Clone, Copy)]
@@ -65,44 +56,6 @@ impl<'a> Part<'a> {
 
     fn is_empty(&self) -> bool {
         self.start == self.end
-    }
-}
-
-impl<'a> Side<'a> {
-    /// A commit's side.
-    pub fn of_entry(entry: Option<&'a TreeEntry>) -> Side<'a> {
-        entry.map_or(Side::Nothing, Side::Entry)
-    }
-
-    /// The worktree's side.
-    pub fn of_worktree(side: Option<&'a WorktreeSide>) -> Side<'a> {
-        match side {
-            None => Side::Nothing,
-            Some(WorktreeSide::Entry(entry)) => Side::Entry(entry),
-            Some(WorktreeSide::Disk(stat)) => Side::Disk(stat),
-        }
-    }
-
-    fn kind(&self) -> Option<Kind> {
-        match self {
-            Side::Nothing => None,
-            Side::Entry(entry) => Some(entry.kind),
-            Side::Disk(stat) => Some(match (stat.kind, stat.exec) {
-                (FileKind::Symlink, _) => Kind::Symlink,
-                (FileKind::Dir, _) => Kind::Directory,
-                (_, true) => Kind::Executable,
-                (_, false) => Kind::File,
-            }),
-        }
-    }
-
-    fn size(&self) -> Option<u64> {
-        match self {
-            Side::Nothing => None,
-            Side::Entry(entry) => Some(entry.size),
-            Side::Disk(stat) if stat.kind == FileKind::Dir => Some(0),
-            Side::Disk(stat) => Some(stat.size),
-        }
     }
 }
 

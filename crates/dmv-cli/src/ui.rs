@@ -212,7 +212,7 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
     }
     let message = clean(&failure.message);
     if json {
-        let paths: Vec<PathValue> = failure.paths.iter().map(|p| PathValue::new(p)).collect();
+        let paths: Vec<PathValue> = failure.paths.iter().map(PathValue::new).collect();
         let mut record = serde_json::json!({
             "type": "error",
             "code": failure.code,

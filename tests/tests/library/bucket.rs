@@ -127,7 +127,7 @@ fn a_clone_and_later_fetches_are_complete_with_few_requests() -> Done {
         is_complete(&ours, theirs.tip()?, &theirs)?;
         let read = bucket.files.asked().into_iter();
         let read: u64 = read
-            .filter_map(|(_, range)| Some(range?))
+            .filter_map(|(_, range)| range)
             .map(|r| r.end - r.start)
             .sum();
         assert!(read < 1 << 20, "{packs:?}: {read} bytes");
@@ -209,7 +209,7 @@ fn a_shallow_fetch_and_one_of_a_part_bring_no_more_than_that() -> Done {
     part.is_sound()?;
     let read = bucket.files.asked().into_iter();
     let read: u64 = read
-        .filter_map(|(_, range)| Some(range?))
+        .filter_map(|(_, range)| range)
         .map(|r| r.end - r.start)
         .sum();
     assert!(read < 1 << 20, "{read} bytes of 6 MiB");

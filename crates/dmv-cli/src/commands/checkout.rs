@@ -267,11 +267,7 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
             subset: patterns(&report.subset),
             idle_patterns: report.idle_patterns.iter().map(|p| shown(p)).collect(),
             emptied_patterns: EmptiedValue::list(&report.emptied),
-            kept: report
-                .adopted
-                .iter()
-                .map(|path| PathValue::new(path))
-                .collect(),
+            kept: report.adopted.iter().map(PathValue::new).collect(),
             problems: problems(&report.refused),
             overwritten: OverwrittenValue::new(&report.overwritten),
         })?;

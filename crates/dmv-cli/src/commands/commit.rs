@@ -298,8 +298,8 @@ fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document
         resolved: path_values(&report.settled),
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
-        outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
-        untracked: report.untracked.iter().map(|p| PathValue::new(p)).collect(),
+        outside: report.outside.iter().map(PathValue::new).collect(),
+        untracked: report.untracked.iter().map(PathValue::new).collect(),
         tracked_ignored: report.tracked_ignored.0,
         merge,
     }

@@ -2,7 +2,8 @@
 
 use crate::compare::named::print_name;
 use crate::compare::purged::Purges;
-use crate::compare::{Comparer, Side, Totals, lacks};
+use crate::compare::side::Side;
+use crate::compare::{Comparer, Totals, lacks};
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_OK, Failure};
 use crate::format::text::count;

@@ -175,11 +175,7 @@ fn print(
         ui.json(&Document {
             commit: commit.map(|id| id.to_string()),
             resolved: resolved.collect(),
-            conflicts: report
-                .open
-                .iter()
-                .map(|path| PathValue::new(path))
-                .collect(),
+            conflicts: report.open.iter().map(PathValue::new).collect(),
             problems: not_done.collect(),
         })?;
     } else if !ui.quiet() {

@@ -137,7 +137,7 @@ fn tell_kept(context: &Context, refused: &[Problem]) -> u8 {
 }
 
 fn values(paths: &[RepoPath]) -> Vec<PathValue> {
-    paths.iter().map(|path| PathValue::new(path)).collect()
+    paths.iter().map(PathValue::new).collect()
 }
 
 /// Stops tracking files, and adds them to the ignore file if the user wants that.

@@ -1,7 +1,8 @@
 //! `dmv show`
 
 use super::diff::{States, each_change};
-use crate::compare::{Comparer, FileDiff, Side, Totals};
+use crate::compare::side::Side;
+use crate::compare::{Comparer, FileDiff, Totals};
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;

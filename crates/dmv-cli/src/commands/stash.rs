@@ -364,7 +364,7 @@ fn applied_value(done: &StashApplied, n: Option<usize>) -> Value {
         "stash": value(&done.stash, n),
         "dropped": done.dropped,
         "conflicts": conflict_values(&done.conflicts),
-        "outside": done.outside.iter().map(|path| PathValue::new(path)).collect::<Vec<_>>(),
+        "outside": done.outside.iter().map(PathValue::new).collect::<Vec<_>>(),
         "files": done.files,
         "bytes": done.bytes,
         "removed": done.removed,

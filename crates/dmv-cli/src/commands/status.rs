@@ -346,7 +346,7 @@ fn document(found: &Overview, half: Option<String>) -> Document {
         subset: patterns(&report.subset),
         idle_patterns: found.idle_patterns.clone(),
         partial: SliceValue::new(&found.slice),
-        outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
+        outside: report.outside.iter().map(PathValue::new).collect(),
         changes: report.changes.iter().map(change).collect(),
         untracking: report
             .untracking
@@ -356,18 +356,10 @@ fn document(found: &Overview, half: Option<String>) -> Document {
                 on_disk: at.on_disk,
             })
             .collect(),
-        not_written: report
-            .unwritten
-            .iter()
-            .map(|path| PathValue::new(path))
-            .collect(),
-        conflicts: report
-            .conflicts
-            .iter()
-            .map(|path| PathValue::new(path))
-            .collect(),
-        settled: report.settled.iter().map(|p| PathValue::new(p)).collect(),
-        markers: report.marked.iter().map(|p| PathValue::new(p)).collect(),
+        not_written: report.unwritten.iter().map(PathValue::new).collect(),
+        conflicts: report.conflicts.iter().map(PathValue::new).collect(),
+        settled: report.settled.iter().map(PathValue::new).collect(),
+        markers: report.marked.iter().map(PathValue::new).collect(),
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
     }

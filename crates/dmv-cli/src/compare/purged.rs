@@ -1,6 +1,6 @@
 //! Sides of a comparison whose content was purged: they have no lines, and no remote is asked for them.
 
-use crate::compare::Side;
+use crate::compare::side::Side;
 use crate::failure::Failure;
 use crate::partial::{PurgeValue, purge_words};
 use dmv_core::object::root::Root;

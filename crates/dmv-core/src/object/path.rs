@@ -44,6 +44,11 @@ impl RepoPath {
         RepoPath(path)
     }
 
+    /// Takes several such paths.
+    pub(crate) fn all_checked(paths: impl IntoIterator<Item = Vec<u8>>) -> Vec<RepoPath> {
+        paths.into_iter().map(RepoPath::from_checked).collect()
+    }
+
     /// Returns the bytes of the path, as [`as_bytes`](RepoPath::as_bytes) does.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0

@@ -226,7 +226,7 @@ fn document(repo: &Repo, found: &Purgeable) -> Document {
         refs: found.refs.iter().cloned().collect(),
         in_worktree: in_worktree(repo, found)
             .iter()
-            .map(|path| PathValue::new(path))
+            .map(PathValue::new)
             .collect(),
         ..Document::default()
     }

@@ -367,11 +367,7 @@ pub(in crate::repo) fn switch_files(
     };
     Ok(Switched {
         emptied,
-        adopted: switch
-            .adopted
-            .into_iter()
-            .map(RepoPath::from_checked)
-            .collect(),
+        adopted: RepoPath::all_checked(switch.adopted),
         files: switch.files,
         bytes: switch.bytes,
         removed: switch.removed,

@@ -259,7 +259,7 @@ fn commit_once(
     let done = without_forms(repo, tree, done, options, &mut report)?;
     let (left_out, still_noted) = tree.untracked.split(options.select);
     let done = without_untracked(repo, tree, done, &left_out)?;
-    report.untracked = left_out.into_iter().map(RepoPath::from_checked).collect();
+    report.untracked = RepoPath::all_checked(left_out);
     let done = with_moved(repo, tree, done, (options.select, &mut made))?;
     // The tree that the files show, which the stat cache describes.
     let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
@@ -786,8 +786,7 @@ pub(in crate::repo) fn advance(
 
 fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.problems.extend(made.problems);
-    let unwritten = made.unwritten.into_iter().map(RepoPath::from_checked);
-    report.unwritten = unwritten.collect();
+    report.unwritten = RepoPath::all_checked(made.unwritten);
     report.not_kept = made.not_kept;
     report.tracked_ignored = made.tracked_ignored;
     let (_, first) = &report.tracked_ignored;

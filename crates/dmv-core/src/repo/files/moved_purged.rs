@@ -10,6 +10,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::slice::RepoSlice;
 use crate::repo::base::{path, slice};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::commit::{Made, readable};
@@ -96,8 +97,14 @@ pub(in crate::repo) fn with_moved<'s>(
             edits.insert(to, Some(entry));
         }
     }
-    let purged = slice::slice(repo)?.purged;
-    let may_be_moved = !purged.is_empty() && !snapshot.problems.is_empty();
+    // Without its file, a purged entry is a problem. An unreadable slice stops no commit; other
+    // commands report it.
+    let slice = match snapshot.problems.is_empty() {
+        true => RepoSlice::default(),
+        false => slice::slice(repo).unwrap_or_default(),
+    };
+    let purged = &slice.purged;
+    let may_be_moved = !purged.is_empty();
     let (writer, before, root) = match made {
         Some(made) if may_be_moved || !edits.is_empty() => {
             let (writer, sealed) = readable(repo, writer, before)?;

@@ -132,7 +132,7 @@ pub(in crate::repo) fn remove(
             .map(RepoPath::from_checked)
             .chain(absent)
             .collect(),
-        outside: outside.into_keys().map(RepoPath::from_checked).collect(),
+        outside: RepoPath::all_checked(outside.into_keys()),
         refused: switch.refused,
         overwritten,
     })

@@ -128,7 +128,7 @@ pub(in crate::repo) fn untrack(
     switch.put_back(writes)?;
     switch.sync()?;
     Ok(UntrackReport {
-        untracked: files.into_keys().map(RepoPath::from_checked).collect(),
+        untracked: RepoPath::all_checked(files.into_keys()),
         refused: switch.refused,
     })
 }

@@ -1,0 +1,56 @@
+//! One of the two states of a path that are compared.
+
+use dmv_core::fsutil::{FileKind, FileStat};
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::WorktreeSide;
+
+/// One state of a path.
+#[derive(Clone, Copy)]
+pub enum Side<'a> {
+    /// It is not there.
+    Nothing,
+    /// It is as a commit has it.
+    Entry(&'a TreeEntry),
+    /// It is on disk, and as no commit has it.
+    Disk(&'a FileStat),
+}
+
+impl<'a> Side<'a> {
+    /// A commit's side.
+    pub fn of_entry(entry: Option<&'a TreeEntry>) -> Side<'a> {
+        entry.map_or(Side::Nothing, Side::Entry)
+    }
+
+    /// The worktree's side.
+    pub fn of_worktree(side: Option<&'a WorktreeSide>) -> Side<'a> {
+        match side {
+            None => Side::Nothing,
+            Some(WorktreeSide::Entry(entry)) => Side::Entry(entry),
+            Some(WorktreeSide::Disk(stat)) => Side::Disk(stat),
+        }
+    }
+
+    /// The kind of entry; `None` if there is none.
+    pub fn kind(&self) -> Option<Kind> {
+        match self {
+            Side::Nothing => None,
+            Side::Entry(entry) => Some(entry.kind),
+            Side::Disk(stat) => Some(match (stat.kind, stat.exec) {
+                (FileKind::Symlink, _) => Kind::Symlink,
+                (FileKind::Dir, _) => Kind::Directory,
+                (_, true) => Kind::Executable,
+                (_, false) => Kind::File,
+            }),
+        }
+    }
+
+    /// The size in bytes; `None` if there is nothing.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Side::Nothing => None,
+            Side::Entry(entry) => Some(entry.size),
+            Side::Disk(stat) if stat.kind == FileKind::Dir => Some(0),
+            Side::Disk(stat) => Some(stat.size),
+        }
+    }
+}
