@@ -1,7 +1,7 @@
 //! Work at a bucket: what the state machines of `bucket` leave to their caller.
 //!
 //! - [`ask`]: carries out the requests of the machines.
-//! - [`write`]: a push: what to upload, in packs, in parts, with a note for the next try.
+//! - [`mod@write`]: a push: what to upload, in packs, in parts, with a note for the next try.
 //! - [`free`]: gc: what nothing needs any more.
 //! - [`cache`]: copies of what a device has read of a bucket.
 //! - [`known`]: hints about where the objects of a bucket lie.
