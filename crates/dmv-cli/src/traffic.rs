@@ -231,7 +231,7 @@ impl Report {
                 let ((done, _), why) = (done_to(moved), clean(self.why(moved)));
                 writeln!(out, "{name}  not {done}: {why}")?;
             }
-            (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} → {new}{place}")?,
+            (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} -> {new}{place}")?,
             (None, None, Some(new)) => writeln!(out, "{name}  new{place}, at {new}")?,
             (None, Some(old), None) => writeln!(
                 out,

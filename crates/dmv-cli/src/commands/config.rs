@@ -104,14 +104,18 @@ pub fn run(context: &Context, args: &Args, program: fn() -> clap::Command) -> Re
                 let hint = format!("dmv config set --user {} {}", key.name, quoted(value));
                 return Err(Failure::usage(message).hint(hint));
             }
-            edit(&file.path()?, file.whose(), |document| {
+            let for_all = format!("dmv config set --user {} {}", key.name, quoted(value));
+            edit(&file.path(&for_all)?, file.whose(), |document| {
                 put(document, key, value);
             })?;
             Ok(EXIT_OK)
         }
         Command::Unset { key, file } => {
             let key = &find(key)?;
-            edit(&file.path()?, file.whose(), |document| take(document, key))?;
+            let for_all = format!("dmv config unset --user {}", key.name);
+            edit(&file.path(&for_all)?, file.whose(), |document| {
+                take(document, key)
+            })?;
             Ok(EXIT_OK)
         }
     }
@@ -202,7 +206,9 @@ impl WhichFile {
         }
     }
 
-    fn path(&self) -> Result<PathBuf, Failure> {
+    /// Returns the file to change. `for_all` is the same command for the user file, and the hint if there
+    /// is no repository.
+    fn path(&self, for_all: &str) -> Result<PathBuf, Failure> {
         if self.user {
             return user_file().ok_or_else(|| {
                 let message = "cannot find your user file: neither HOME nor XDG_CONFIG_HOME is set";
@@ -214,7 +220,7 @@ impl WhichFile {
             Err(e) => {
                 let failure = Failure::from(e);
                 Err(match failure.exit {
-                    EXIT_NO_REPOSITORY => failure.hint("dmv config --help"),
+                    EXIT_NO_REPOSITORY => failure.hint(for_all),
                     _ => failure,
                 })
             }
