@@ -6,7 +6,7 @@ use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::Kind;
-use dmv_core::repo::{Droppable, Freed, Located, Repo, RepoError, Wanted, blob_of};
+use dmv_core::repo::{AbsentError, Droppable, Freed, Located, Repo, RepoError, Wanted, blob_of};
 use dmv_core::subset::Subset;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub fn keeps_all_but(repo: &Repo, contents: &Contents, dropped: &BTreeSet<Object
         let mut bytes = Vec::new();
         match repo.cat(*blob, None, &mut bytes) {
             Ok(_) => assert_eq!(&bytes, content),
-            Err(RepoError::Absent { .. }) if dropped.contains(id) => {}
+            Err(RepoError::Absent(AbsentError::Object { .. })) if dropped.contains(id) => {}
             Err(e) => return Err(format!("{id}: {e}").into()),
         }
     }

@@ -24,7 +24,7 @@ use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType};
-use dmv_core::repo::{Rename, Repo, RepoError, blob_of, chunks_of};
+use dmv_core::repo::{AbsentError, Rename, Repo, RepoError, blob_of, chunks_of};
 use serde::Serialize;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -389,7 +389,7 @@ impl<'a> Comparer<'a> {
         }
         for part in [old, new] {
             if let Side::Entry(entry) = part.side
-                && let Err(RepoError::Lacking(_)) =
+                && let Err(RepoError::Absent(AbsentError::Lacking(_))) =
                     self.repo
                         .check_range_here(path, blob_of(entry), part.start..part.end)
             {

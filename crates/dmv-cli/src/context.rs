@@ -14,7 +14,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CONFIG_FILE, Keep, PathState, Repo, RepoError, Who, Whose, WorktreeSettings,
+    Asked, CONFIG_FILE, FilesError, Keep, PathState, Repo, RepoError, Who, Whose, WorktreeSettings,
 };
 use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
@@ -324,7 +324,7 @@ impl Context {
                 PathState::Outside {
                     on_disk: false,
                     conflict: None,
-                } => return Err(RepoError::OutsideSubset(path.clone()).into()),
+                } => return Err(RepoError::Files(FilesError::OutsideSubset(path.clone())).into()),
                 PathState::Known | PathState::Outside { .. } => {}
             }
         }

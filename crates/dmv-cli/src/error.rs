@@ -14,7 +14,9 @@ use bucket::{bucket_hint, sort_bucket};
 use dmv_core::fsutil::PathError;
 use dmv_core::object::ObjectError;
 use dmv_core::refs::RefsError;
-use dmv_core::repo::{RepoError, RevisionError};
+use dmv_core::repo::{
+    AbsentError, ConflictError, FilesError, PlaceError, RepoError, RevisionError, WorktreeError,
+};
 #[cfg(feature = "quic")]
 use dmv_net::identity::KeyError;
 use dmv_net::session::NetError;
@@ -70,11 +72,13 @@ fn repo_message(e: &RepoError) -> String {
 /// The paths that an error is about, where there may be many.
 fn paths_of(e: &RepoError) -> Vec<Vec<u8>> {
     match e {
-        RepoError::WouldLose { paths, .. }
-        | RepoError::WouldLoseThere { paths, .. }
-        | RepoError::EditedByHand { paths, .. } => paths.clone(),
-        RepoError::Purged { path, .. } if !path.is_empty() => vec![path.clone()],
-        RepoError::Lacking(lacks) => lacks
+        RepoError::Files(FilesError::WouldLose { paths, .. })
+        | RepoError::Worktree(WorktreeError::WouldLoseThere { paths, .. })
+        | RepoError::Conflict(ConflictError::EditedByHand { paths, .. }) => paths.clone(),
+        RepoError::Absent(AbsentError::Purged { path, .. }) if !path.is_empty() => {
+            vec![path.clone()]
+        }
+        RepoError::Absent(AbsentError::Lacking(lacks)) => lacks
             .iter()
             .map(|lack| lack.path.clone().into_bytes())
             .collect(),
@@ -91,7 +95,7 @@ impl From<NetError> for Failure {
 /// The failure of a session.
 pub fn net_failure(e: &NetError) -> Failure {
     match e {
-        NetError::Repo(RepoError::NotFound(path)) => nothing_there(path),
+        NetError::Repo(RepoError::Place(PlaceError::NotFound(path))) => nothing_there(path),
         NetError::Repo(e) => {
             let mut failure = repo_failure(e);
             if failure.exit == EXIT_DAMAGE {

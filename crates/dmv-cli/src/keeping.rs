@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::format::text::{bytes, count};
 use crate::supply::supplied;
 use crate::ui::{ask, can_ask};
-use dmv_core::repo::{Keep, Overwritten, Repo, RepoError, WorktreeSettings};
+use dmv_core::repo::{FilesError, Keep, Overwritten, Repo, RepoError, WorktreeSettings};
 use serde::Serialize;
 
 /// What a command has overwritten, in JSON.
@@ -39,7 +39,7 @@ pub fn keeping<T>(
         let mut too_much = None;
         let done = supplied(context, repo, doing, || {
             let done = work(&settings);
-            if let Err(RepoError::TooMuchToKeep { bytes, limit, .. }) = &done {
+            if let Err(RepoError::Files(FilesError::TooMuchToKeep { bytes, limit, .. })) = &done {
                 too_much = Some((*bytes, *limit));
             }
             done

@@ -6,7 +6,7 @@ use crate::format::text::{quoted, shown};
 use crate::places::place;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{EmptiedPattern, Located, Repo, RepoError, blob_of, split_path};
+use dmv_core::repo::{EmptiedPattern, Located, LookError, Repo, RepoError, blob_of, split_path};
 use dmv_core::subset::{Subset, Union};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -154,7 +154,7 @@ pub fn read_file(context: &Context, repo: &Repo, arg: &OsString) -> Result<Subse
             _ => {
                 let path = place.path.as_bytes().to_vec();
                 let what = "not a file";
-                return Err(RepoError::WrongKind { path, what }.into());
+                return Err(RepoError::Look(LookError::WrongKind { path, what }).into());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use dmv_core::locks::{PATIENCE, STOPPED_PATIENCE};
-use dmv_core::repo::{Freeing, Repo, RepoError};
+use dmv_core::repo::{BusyError, Freeing, Repo, RepoError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub fn patiently<T>(
     let begin = Instant::now();
     loop {
         let holder = match work() {
-            Err(RepoError::Freeing(holder)) => holder,
+            Err(RepoError::Busy(BusyError::Freeing(holder))) => holder,
             done => return done,
         };
         let is_stopped = holder.as_ref().is_some_and(|holder| holder.is_stopped);
@@ -38,7 +38,7 @@ pub fn patiently<T>(
             return Err(RepoError::Cancelled);
         }
         if begin.elapsed() >= patience {
-            return Err(RepoError::Freeing(holder));
+            return Err(BusyError::Freeing(holder).into());
         }
         sleep(PAUSE);
     }

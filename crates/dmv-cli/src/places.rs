@@ -7,7 +7,7 @@ use crate::supply::supplied;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::lookup_path;
-use dmv_core::repo::{Located, Repo, RepoError, RevisionError, Wanted, split_path};
+use dmv_core::repo::{Located, LookError, Repo, RepoError, RevisionError, Wanted, split_path};
 use dmv_core::subset::{PathSet, Subset};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -126,7 +126,7 @@ fn exists(repo: &Repo, path: &RepoPath) -> bool {
     commit.is_some_and(|commit| {
         !matches!(
             repo.locate("@", &commit, path),
-            Err(RepoError::NoSuchPath { .. })
+            Err(RepoError::Look(LookError::NoSuchPath { .. }))
         )
     })
 }
@@ -268,10 +268,10 @@ fn pattern(
         return Ok(escaped);
     }
     if !given.path.iter().any(is_special) {
-        return Err(RepoError::NoSuchPath {
+        return Err(RepoError::Look(LookError::NoSuchPath {
             revision: revision.to_owned(),
             path: given.path.clone(),
-        }
+        })
         .into());
     }
     // A pattern without a slash means any depth, from where it was given.

@@ -9,7 +9,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::escape;
 use dmv_core::object::root::Lack;
-use dmv_core::repo::{Repo, RepoError};
+use dmv_core::repo::{PlaceError, Repo, RepoError};
 use dmv_net::ops::{self, Absent, Answer, OpsError, PeerAnswer, Remote};
 use dmv_net::session::NetError;
 
@@ -49,7 +49,7 @@ pub fn ops_failure(context: &Context, e: OpsError) -> Failure {
 pub fn remote_failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
     let is_theirs = match &e {
         OpsError::Session(e) => match &e.source {
-            NetError::Repo(RepoError::NotFound(_)) => true,
+            NetError::Repo(RepoError::Place(PlaceError::NotFound(_))) => true,
             NetError::Repo(_) | NetError::Caller(_) | NetError::Thread(_) => false,
             NetError::Cancelled | NetError::BadUrl { .. } => false,
             _ => true,

@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout)]
 
+use dmv_core::repo::PlaceError;
 use dmv_core::{Asked, CommitOptions, Job, Repo, RepoError, Who};
 use std::error::Error;
 use std::path::Path;
@@ -31,7 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn open_or_init(dir: &Path) -> Result<Repo, RepoError> {
     match Repo::open(dir) {
-        Err(RepoError::NotFound(_)) => Repo::init(dir, "main", false, asked("init")),
+        Err(RepoError::Place(PlaceError::NotFound(_))) => {
+            Repo::init(dir, "main", false, asked("init"))
+        }
         other => other,
     }
 }

@@ -9,7 +9,7 @@ use crate::site::Ask;
 use crate::words::shown;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::Kind;
-use dmv_core::repo::{LackOf, Listed, Repo, RepoError, Wanted, blob_of};
+use dmv_core::repo::{AbsentError, LackOf, Listed, Repo, RepoError, Wanted, blob_of};
 use dmv_core::subset::Subset;
 use dmv_core::threads;
 use hyper::StatusCode;
@@ -37,7 +37,7 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     };
     let lacks = ask.repo.lacking(wanted, LackOf::Content)?;
     if !lacks.is_empty() {
-        return Err(RepoError::Lacking(lacks).into());
+        return Err(RepoError::Absent(AbsentError::Lacking(lacks)).into());
     }
     let archive_place = ask.site.archive_place()?;
     let (writer, body) = written();

@@ -11,7 +11,7 @@ use crate::range::{Part, is_known, may_be_part, part};
 use crate::site::Ask;
 use dmv_core::merge::entry_of;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Located, RepoError, blob_of};
+use dmv_core::repo::{Located, LookError, RepoError, blob_of};
 use hyper::StatusCode;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
@@ -174,8 +174,8 @@ fn link(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<Answer, Stop>
 }
 
 fn wrong(place: &Place, what: &'static str) -> Stop {
-    Stop::Repo(RepoError::WrongKind {
+    Stop::Repo(RepoError::Look(LookError::WrongKind {
         path: place.path.as_bytes().to_vec(),
         what,
-    })
+    }))
 }

@@ -8,7 +8,7 @@ use crate::looking::Looking;
 use crate::program::{Program, Stop, Told};
 use crate::sequence::Row;
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{Place, Repo, RepoError, Stamp, Vacancy, Whose};
+use dmv_core::repo::{LookError, Place, PlaceError, Repo, RepoError, Stamp, Vacancy, Whose};
 use dmv_preview::Maker;
 use hyper::StatusCode;
 use hyper::http::request::Parts;
@@ -148,11 +148,11 @@ impl Site {
             Stop::Repo(e) => {
                 let is_name = matches!(
                     e,
-                    RepoError::NoSuchPath { .. }
+                    RepoError::Look(LookError::NoSuchPath { .. })
                         | RepoError::Revision(_)
-                        | RepoError::BadPath { .. }
-                        | RepoError::NoCommit
-                        | RepoError::WrongKind { .. }
+                        | RepoError::Look(LookError::BadPath { .. })
+                        | RepoError::Look(LookError::NoCommit)
+                        | RepoError::Look(LookError::WrongKind { .. })
                 );
                 let told = self.program.explain(e);
                 if is_name {
@@ -181,7 +181,9 @@ impl Site {
                 .find()
                 .and_then(|(place, whose)| match Vacancy::of(&place.dmv, true) {
                     Vacancy::Repository => Ok((place, whose)),
-                    _ => Err(self.program.explain(RepoError::NotFound(place.dmv))),
+                    _ => Err(self
+                        .program
+                        .explain(RepoError::Place(PlaceError::NotFound(place.dmv)))),
                 });
         let (place, whose) = match found {
             Ok(found) => found,

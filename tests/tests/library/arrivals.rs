@@ -3,7 +3,7 @@
 
 use dmv_core::job::Job;
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutReport, Head, OwnBranches, Repo, RepoError, discover,
+    AbsentError, CheckoutOptions, CheckoutReport, Head, OwnBranches, Repo, RepoError, discover,
 };
 use dmv_core::store::{PACK_HEADER_BYTES, PackKind};
 use dmv_core::subset::Subset;
@@ -239,7 +239,7 @@ fn what_was_never_to_come_is_lacking_and_not_waited_for() -> Done {
     // Without this subset the worktree would have no files, as the repository stores no content.
     let all = Some(Subset::everything());
     let refused = clone_part(&ours.repo, client, &job, all, History::New);
-    let Err(NetError::Repo(RepoError::Lacking(lacks))) = refused else {
+    let Err(NetError::Repo(RepoError::Absent(AbsentError::Lacking(lacks)))) = refused else {
         return Err(format!("{refused:?}").into());
     };
     assert_eq!(lacks.len(), 302);

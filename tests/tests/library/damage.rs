@@ -10,8 +10,8 @@ use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{
-    HealedFrom, RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport, discover,
-    discover_lost, recover,
+    HealedFrom, PlaceError, RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport,
+    discover, discover_lost, recover,
 };
 use dmv_core::store::MetaWriter;
 use dmv_core::worktree::select::Paths;
@@ -574,7 +574,10 @@ fn every_ref_comes_back_from_the_packs_alone() -> Outcome {
     for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
         let _ = std::fs::remove_file(subject.dmv().join(name));
     }
-    assert!(matches!(subject.open(), Err(RepoError::NoDatabase(_))));
+    assert!(matches!(
+        subject.open(),
+        Err(RepoError::Place(PlaceError::NoDatabase(_)))
+    ));
     let report = recover(&discover(&subject.root)?, &Job::default())?;
     assert_eq!((report.refs, report.reindexed), (2, 0));
     let repo = subject.open()?;
@@ -625,7 +628,10 @@ fn a_lost_or_damaged_format_file_is_written_anew() -> Outcome {
     // Recovery does not overwrite the format file of a later version.
     std::fs::write(&file, "dmv-repository 3\nid x\n")?;
     let refused = recover(&discover_lost(&subject.root)?, &Job::default());
-    assert!(matches!(refused, Err(RepoError::TooNew { .. })));
+    assert!(matches!(
+        refused,
+        Err(RepoError::Place(PlaceError::TooNew { .. }))
+    ));
     Ok(())
 }
 

@@ -6,7 +6,9 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::Root;
-use dmv_core::repo::{LackOf, Repo, RepoError, VerifyDepth, Wanted, discover};
+use dmv_core::repo::{
+    BusyError, LackOf, Repo, RepoError, UpkeepError, VerifyDepth, Wanted, discover,
+};
 use dmv_core::store::{LogPack, PackRow};
 use dmv_core::subset::Subset;
 use dmv_core::vfs::{Open, OsVfs};
@@ -302,7 +304,7 @@ fn a_commit_that_comes_in_between_keeps_what_it_needs() -> Done {
     let new = droppable(&now, "**");
     assert!(matches!(
         new.as_ref().map_err(|e| e.downcast_ref::<RepoError>()),
-        Err(Some(RepoError::Freeing(_)))
+        Err(Some(RepoError::Busy(BusyError::Freeing(_))))
     ));
     drop(freeing);
     assert_eq!(droppable(&now, "new")?.files.len(), 1);
@@ -498,7 +500,10 @@ fn a_peer_that_is_gone_before_the_end_stops_it() -> Done {
     let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
     let freeing = repo.begin_to_free()?;
     let stopped = freeing.drop_files(&blobs, &[], &mut || false, &Job::default());
-    assert!(matches!(stopped, Err(RepoError::Unconfirmed)));
+    assert!(matches!(
+        stopped,
+        Err(RepoError::Upkeep(UpkeepError::Unconfirmed))
+    ));
     assert!(!repo.is_partial());
     place.is_sound()
 }
@@ -595,14 +600,20 @@ fn whoever_drops_keeps_nothing_for_others_and_whom_others_count_on_drops_nothing
             matches!(busy, Err(NetError::Peer(Code::Busy, _))),
             "{busy:?}"
         );
-        assert!(matches!(repo.begin_to_free(), Err(RepoError::Freeing(_))));
+        assert!(matches!(
+            repo.begin_to_free(),
+            Err(RepoError::Busy(BusyError::Freeing(_)))
+        ));
     }
     {
         // The second repository has said that it keeps everything. So it does not drop.
         let mut session = connect(&repo, &two, &job)?;
         assert_eq!(session.unkept(&asked_for(&one)?)?, []);
         let other = two.again()?;
-        assert!(matches!(other.begin_to_free(), Err(RepoError::Freeing(_))));
+        assert!(matches!(
+            other.begin_to_free(),
+            Err(RepoError::Busy(BusyError::Freeing(_)))
+        ));
         // Other clients may also rely on it, and it can still commit.
         let mut second = connect(&repo, &two, &job)?;
         assert_eq!(second.unkept(&[])?, []);
@@ -633,7 +644,7 @@ fn nothing_is_freed_under_a_transfer() -> Done {
     session.fetch(&tips)?;
     assert!(matches!(
         two.again()?.begin_to_free(),
-        Err(RepoError::Freeing(_))
+        Err(RepoError::Busy(BusyError::Freeing(_)))
     ));
     session.finish(Vec::new());
     let freeing = repo.begin_to_free()?;
@@ -641,7 +652,7 @@ fn nothing_is_freed_under_a_transfer() -> Done {
     let refused = session.fetch(&tips);
     assert!(matches!(
         refused,
-        Err(NetError::Repo(RepoError::Freeing(_)))
+        Err(NetError::Repo(RepoError::Busy(BusyError::Freeing(_))))
     ));
     let mut session = connect(&one.repo, &two, &job)?;
     let refused = session.push(&[update(None, one.tip()?, false)]);

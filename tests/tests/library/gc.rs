@@ -4,8 +4,8 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{
-    GcOptions, GcReport, Place as RepoPlace, RefKind, Repo, RepoError, ResetFiles, UndoOptions,
-    UndoWhat, discover,
+    BusyError, GcOptions, GcReport, Place as RepoPlace, RefKind, Repo, RepoError, ResetFiles,
+    UndoOptions, UndoWhat, discover,
 };
 use dmv_core::store::{CheckedObject, Incoming, SegmentRow};
 use dmv_tests::drops::drop_all;
@@ -301,7 +301,10 @@ fn undo_fetch_drop_and_another_gc_beside_gc_lose_nothing() -> Done {
     })?;
     beside("gc", |garbage| {
         let refused = gc(&garbage.place.again()?);
-        assert!(matches!(refused, Err(RepoError::Freeing(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(RepoError::Busy(BusyError::Freeing(_)))),
+            "{refused:?}"
+        );
         Ok(())
     })
 }

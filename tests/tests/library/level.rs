@@ -5,7 +5,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::refs::{Change, DatabaseLock, Effect, RefsError};
 use dmv_core::repo::{
-    Head, RecoverReport, RefKind, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat,
+    BusyError, Head, RecoverReport, RefKind, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat,
     VerifyDepth, discover, recover,
 };
 use dmv_core::worktree::select::Paths;
@@ -513,7 +513,10 @@ fn packs_of_a_killed_command_wait_for_who_frees_space_and_are_no_damage() -> Out
     assert_eq!(repo.caught_up(), 0);
     assert_eq!(subject.check(VerifyDepth::Quick)?, [""; 0]);
     let refused = subject.commit(&repo, 2);
-    assert!(matches!(refused, Err(RepoError::Freeing(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(RepoError::Busy(BusyError::Freeing(_)))),
+        "{refused:?}"
+    );
     drop((freeing, repo));
     let third = subject.commit(&subject.open()?, 2)?;
     assert_eq!(subject.history()?, [first, second, third]);

@@ -10,8 +10,8 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutTarget, FastForward, MergeOptions, RefKind, Repo, RepoError,
-    StatusOptions, UndoOptions, UndoWhat, Who,
+    CheckoutOptions, CheckoutTarget, FastForward, FilesError, MergeOptions, RefKind, Repo,
+    RepoError, StatusOptions, UndoOptions, UndoWhat, Who,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -279,7 +279,10 @@ fn change_at(
     let done = run(&repo, command, &job);
     let what = format!("{command:?}, moment {number}, {change:?} of {path}");
     if let Err(e) = done {
-        assert!(matches!(e, RepoError::WouldLose { .. }), "{what}: {e}");
+        assert!(
+            matches!(e, RepoError::Files(FilesError::WouldLose { .. })),
+            "{what}: {e}"
+        );
     }
     drop(repo);
     let repo = Repo::open(root)?;
@@ -452,7 +455,7 @@ fn rounds(root: &Path, work: &AtWork, mutator: &Mutex<Mutator>, edits: u64) -> O
         } else {
             match run(&repo, command, &job_beside(command, &work.go)) {
                 Ok(paths) => refused += paths.len(),
-                Err(RepoError::WouldLose { .. }) => whole += 1,
+                Err(RepoError::Files(FilesError::WouldLose { .. })) => whole += 1,
                 Err(e) => return Err(e.into()),
             }
         }

@@ -3,8 +3,8 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{
-    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, PickFrom,
-    PickOptions, RefKind, Repo, RepoError, ResetFiles, VerifyDepth, Who,
+    AbsentError, AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions,
+    PickFrom, PickOptions, RefKind, Repo, RepoError, ResetFiles, VerifyDepth, Who,
 };
 use dmv_core::subset::Subset;
 use dmv_net::session::{Client, History, Link, NetError};
@@ -159,7 +159,7 @@ fn no_command_names_a_commit_that_came_without_its_content_and_a_fetch_completes
         for (name, naming) in NAMINGS {
             let repo = found.ours.again()?;
             let refused = naming(&repo, *id);
-            let is_refused = matches!(&refused, Err(RepoError::Incomplete { id: told, missing })
+            let is_refused = matches!(&refused, Err(RepoError::Absent(AbsentError::Incomplete { id: told, missing }))
                 if told == id && *missing > 0);
             assert!(is_refused, "{name}: {refused:?}");
             assert_eq!(repo.refs().last_operation()?, before, "{name}");

@@ -7,9 +7,9 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::repo::{
-    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, PickFrom,
-    PickOptions, RefKind, Repo, RepoError, ResetFiles, StashAt, StashOptions, UndoOptions,
-    UndoWhat, Who,
+    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, FilesError, Head, MergeOptions,
+    PickFrom, PickOptions, RefKind, Repo, RepoError, ResetFiles, StashAt, StashOptions,
+    UndoOptions, UndoWhat, Who, WorktreeError,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::{Paths, is_under};
@@ -346,7 +346,7 @@ impl Subject {
         let (from, to) = (shown(&all_before), shown(&all_after));
         self.told.push(format!("  from {from:?}\n  to {to:?}"));
         let undone = self.undo(&repo, UndoWhat::Last);
-        if let Err(RepoError::WouldLose { paths, .. }) = &undone
+        if let Err(RepoError::Files(FilesError::WouldLose { paths, .. })) = &undone
             && paths
                 .iter()
                 .all(|path| self.is_kept_dir(path, &before) || is_kept(path, &before, &after))
@@ -396,7 +396,7 @@ impl Subject {
             while states.len() > 1 && self.rng.below(5) > 0 {
                 let redone = self.undo(&repo, UndoWhat::LastUndo);
                 // Files that were edited between the commands differ from their state at that time.
-                if let Err(RepoError::WouldLose { .. }) = redone {
+                if let Err(RepoError::Files(FilesError::WouldLose { .. })) = redone {
                     break;
                 }
                 assert!(redone.is_ok(), "{redone:?}\n{}", self.told.join("\n"));
@@ -581,7 +581,10 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
             repo.remove_worktree(&side, force, &settings, asked, job)
         };
         let done = remove(force, &job);
-        let lost = matches!(&done, Err(RepoError::WouldLoseThere { .. }));
+        let lost = matches!(
+            &done,
+            Err(RepoError::Worktree(WorktreeError::WouldLoseThere { .. }))
+        );
         assert!(lost, "{moment:?}, force {force}: {done:?}");
         let now = fs::read_to_string(side.join("d/f"))?;
         assert_eq!(now, "edited meanwhile", "{moment:?}, force {force}");

@@ -2,7 +2,9 @@
 
 use dmv_core::job::Job;
 use dmv_core::object::root::Lack;
-use dmv_core::repo::{LackOf, MergeOptions, Repo, RepoError, Wanted, Who};
+use dmv_core::repo::{
+    AbsentError, FilesError, LackOf, LookError, MergeOptions, Repo, RepoError, Wanted, Who,
+};
 use dmv_core::subset::Subset;
 use dmv_net::ops::{
     Caller, CloneDir, CloneError, CloneOptions, CloneReport, FetchOptions, KnownSource, Network,
@@ -114,7 +116,9 @@ fn what_a_pull_has_fetched_counts_though_the_merge_fails() -> Done {
     let report = pull(&made.repo, &pulling, &network(), &Job::default())?;
     let lost = matches!(
         report.outcome,
-        Err(OpsError::Repo(RepoError::WouldLose { .. }))
+        Err(OpsError::Repo(RepoError::Files(
+            FilesError::WouldLose { .. }
+        )))
     );
     assert!(lost, "{:?}", report.outcome);
     assert_eq!(made.repo.resolve("origin/main")?, theirs_now);
@@ -186,7 +190,7 @@ impl Caller for Watching {
 
 /// The content of the whole newest commit that a repository lacks.
 fn lacking(repo: &Repo) -> Result<Vec<Lack>, RepoError> {
-    let id = repo.head_commit()?.ok_or(RepoError::NoCommit)?;
+    let id = repo.head_commit()?.ok_or(LookError::NoCommit)?;
     let commit = repo.read_commit(&id)?;
     let root = dmv_core::object::name::RepoPath::root();
     let located = repo.locate("@", &commit, &root)?;
@@ -212,7 +216,7 @@ fn a_clone_of_a_subset_fetches_more_when_work_lacks_it() -> Done {
 
     let work = || match lacking(&repo)? {
         lacks if lacks.is_empty() => Ok(files_of(&repo, &repo.resolve("main")?)?.len()),
-        lacks => Err(RepoError::Lacking(lacks)),
+        lacks => Err(AbsentError::Lacking(lacks).into()),
     };
     let job = Job::default();
     // Nobody to ask, offline, and only somebody who is not there.
@@ -293,7 +297,10 @@ fn a_clone_that_comes_to_nothing_leaves_nothing() -> Done {
     let Err(CloneError::Session(e)) = failed else {
         panic!("a subset that names nothing was taken");
     };
-    let names_nothing = matches!(e.source, NetError::Repo(RepoError::NoSuchPath { .. }));
+    let names_nothing = matches!(
+        e.source,
+        NetError::Repo(RepoError::Look(LookError::NoSuchPath { .. }))
+    );
     assert!(names_nothing && e.answered, "{e:?}");
     assert!(!there(&dir));
 

@@ -8,7 +8,8 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::lookup_path;
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::repo::{
-    KnownPurge, Purge, PurgeWhat, Purged, Repo, RepoError, ToPurge, VerifyDepth, roots_of,
+    BusyError, KnownPurge, Purge, PurgeWhat, Purged, Repo, RepoError, ToPurge, VerifyDepth,
+    roots_of,
 };
 use dmv_core::store::{CheckedObject, Incoming, MetaWriter};
 use dmv_net::session::{Client, Link, PurgeAnswer};
@@ -212,7 +213,7 @@ fn a_command_that_began_before_the_purge_brings_nothing_back() -> Done {
     drop(meta);
     let refused = other.keep_incoming(Incoming::new(writer));
     assert!(
-        matches!(refused, Err(RepoError::PurgedMeanwhile)),
+        matches!(refused, Err(RepoError::Busy(BusyError::PurgedMeanwhile))),
         "{refused:?}"
     );
     assert!(

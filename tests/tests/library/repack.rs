@@ -3,7 +3,9 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{GcOptions, RepackOptions, RepackReport, Repo, RepoError, ResetFiles};
+use dmv_core::repo::{
+    BusyError, GcOptions, RepackOptions, RepackReport, Repo, RepoError, ResetFiles,
+};
 use dmv_core::store::{CheckedObject, Incoming};
 use dmv_tests::drops::drop_all;
 use dmv_tests::garbage::{forget_operations, named, raw_objects, walk};
@@ -247,7 +249,10 @@ fn commits_fetches_and_gc_beside_repack_lose_nothing() -> Done {
     beside("those who free space are refused", |place| {
         let repo = place.again()?;
         let again = repack(&repo);
-        assert!(matches!(again, Err(RepoError::Freeing(_))), "{again:?}");
+        assert!(
+            matches!(again, Err(RepoError::Busy(BusyError::Freeing(_)))),
+            "{again:?}"
+        );
         let all = GcOptions {
             grace: Duration::ZERO,
             now: asked("gc").time,
@@ -256,7 +261,10 @@ fn commits_fetches_and_gc_beside_repack_lose_nothing() -> Done {
             dry_run: false,
         };
         let gc = repo.gc(&all, &Job::default());
-        assert!(matches!(gc, Err(RepoError::Freeing(_))), "{gc:?}");
+        assert!(
+            matches!(gc, Err(RepoError::Busy(BusyError::Freeing(_)))),
+            "{gc:?}"
+        );
         assert!(drop_all(&repo, "large").is_err());
         Ok(())
     })

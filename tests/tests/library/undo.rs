@@ -4,7 +4,8 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutTarget, Head, RefKind, Repo, RepoError, UndoOptions, UndoWhat,
+    BranchError, CheckoutOptions, CheckoutTarget, FilesError, Head, LookError, RefKind, Repo,
+    RepoError, UndoError, UndoOptions, UndoWhat,
 };
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
@@ -129,7 +130,7 @@ impl Subject {
                 assert_eq!(self.files()?, self.trees[&id.to_string()]);
             }
             // After an undo of a deleted or moved branch, the worktree is behind.
-            Err(RepoError::Moved { .. }) => {}
+            Err(RepoError::Look(LookError::Moved { .. })) => {}
             Err(e) => return Err(e.into()),
         }
         self.note(&repo, false)
@@ -164,7 +165,9 @@ impl Subject {
     fn agrees(&self, done: Result<(), RepoError>, want: Option<Files>, before: Files) -> Outcome {
         match (done, want) {
             (Ok(()), Some(want)) => assert_eq!(self.files()?, want),
-            (Err(RepoError::WouldLose { .. }), None) => assert_eq!(self.files()?, before),
+            (Err(RepoError::Files(FilesError::WouldLose { .. })), None) => {
+                assert_eq!(self.files()?, before)
+            }
             (done, want) => return Err(format!("{done:?} where the model has {want:?}").into()),
         }
         Ok(())
@@ -185,7 +188,9 @@ impl Subject {
         match done {
             Ok(())
             | Err(
-                RepoError::RefExists { .. } | RepoError::NoRef { .. } | RepoError::InUse { .. },
+                RepoError::Branch(BranchError::RefExists { .. })
+                | RepoError::Branch(BranchError::NoRef { .. })
+                | RepoError::Branch(BranchError::InUse { .. }),
             ) => {}
             Err(e) => return Err(e.into()),
         }
@@ -233,9 +238,9 @@ impl Subject {
             assert!(
                 matches!(
                     done,
-                    Err(RepoError::ChangedSince { .. }
-                        | RepoError::NotUndone { .. }
-                        | RepoError::InUse { .. })
+                    Err(RepoError::Undo(UndoError::ChangedSince { .. })
+                        | RepoError::Undo(UndoError::NotUndone { .. })
+                        | RepoError::Branch(BranchError::InUse { .. }))
                 ),
                 "{done:?}"
             );

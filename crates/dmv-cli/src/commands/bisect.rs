@@ -9,7 +9,8 @@ use crate::keeping::{OverwrittenValue, tell_overwritten};
 use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{
-    BisectNext, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Head, Repo, Verdict,
+    BisectNext, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Head, Repo, RepoError,
+    VerbError, Verdict,
 };
 use serde::Serialize;
 use std::ffi::OsString;
@@ -198,7 +199,7 @@ fn noted(
 /// Tests commits until the first bad one is found.
 fn run_tests(context: &Context, repo: &Repo, command: &[OsString]) -> Result<u8, Failure> {
     let state = repo.bisection()?;
-    let state = state.ok_or(dmv_core::repo::RepoError::NotBisecting)?;
+    let state = state.ok_or(RepoError::from(VerbError::NotBisecting))?;
     if state.bad.is_none() || state.good.is_empty() {
         let message = "a run needs a bad and a good commit";
         return Err(Failure::usage(message).hint("dmv bisect bad REV, and dmv bisect good REV"));
@@ -397,7 +398,7 @@ fn results(state: &Bisection) -> Results {
 /// Shows the results so far.
 fn log(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     let state = repo.bisection()?;
-    let state = state.ok_or(dmv_core::repo::RepoError::NotBisecting)?;
+    let state = state.ok_or(RepoError::from(VerbError::NotBisecting))?;
     let told = results(&state);
     if context.globals.json {
         context.ui.json(&told)?;

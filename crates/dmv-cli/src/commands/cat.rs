@@ -8,7 +8,7 @@ use crate::supply::supplied;
 use dmv_core::merge::entry_of;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Located, Repo, RepoError, blob_of};
+use dmv_core::repo::{Located, LookError, Repo, RepoError, blob_of};
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
@@ -50,9 +50,11 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let place = place_or_path(context, &repo, Some(&args.place), true)?;
-    let wrong = |what| RepoError::WrongKind {
-        path: place.path.as_bytes().to_vec(),
-        what,
+    let wrong = |what| {
+        RepoError::Look(LookError::WrongKind {
+            path: place.path.as_bytes().to_vec(),
+            what,
+        })
     };
     let entry = match &place.located {
         Located::Root { .. } => return Err(wrong("a directory").into()),
@@ -116,7 +118,7 @@ fn version(
 fn which_side(place: &PlaceIn, entry: &TreeEntry, repo: &Repo) -> Result<Failure, Failure> {
     let path = place.path.as_bytes().to_vec();
     let what = "an unresolved conflict";
-    let failure = Failure::from(RepoError::WrongKind { path, what });
+    let failure = Failure::from(RepoError::Look(LookError::WrongKind { path, what }));
     let versions = repo.conflict_of(&place.path, entry)?.versions();
     let there = versions.into_iter().find(|(_, term)| term.is_some());
     Ok(match there {

@@ -16,8 +16,8 @@ use crate::supply::supplied;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CommitOptions, CommitReport, Head, LeftMarked, MarkersLeft, MergeReport, PathState, Repo,
-    RepoError, Unsettled, Who,
+    CommitOptions, CommitReport, FilesError, Head, LeftMarked, MarkersLeft, MergeReport, PathState,
+    Repo, RepoError, Unsettled, Who,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::{NotKept, Problem};
@@ -273,7 +273,9 @@ pub fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
                 conflict: Some(true),
                 ..
             } => {}
-            PathState::Outside { .. } => return Err(RepoError::OutsideSubset(path.clone()).into()),
+            PathState::Outside { .. } => {
+                return Err(RepoError::Files(FilesError::OutsideSubset(path.clone())).into());
+            }
             PathState::Unknown => {
                 let failure = Failure::new("no-such-path", EXIT_OTHER, unknown_path(path));
                 return Err(failure.hint("dmv status"));

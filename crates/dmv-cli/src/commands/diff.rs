@@ -14,7 +14,8 @@ use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::root::Lack;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{
-    Rename, Renames as Found, Repo, RepoError, StatusOptions, WorktreeChange, WorktreeSide,
+    AbsentError, Rename, Renames as Found, Repo, RepoError, StatusOptions, WorktreeChange,
+    WorktreeSide,
 };
 use dmv_core::worktree::scan::Select;
 use dmv_core::worktree::select::Paths;
@@ -297,7 +298,7 @@ impl<'a> Needs<'a> {
         if self.lacks.is_empty() {
             Ok(())
         } else {
-            Err(RepoError::Lacking(self.lacks))
+            Err(AbsentError::Lacking(self.lacks).into())
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::peers::{Call, closed, remote};
 use crate::supply::remote_failure;
 use crate::traffic::{Report, done_to, name};
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{RefMoved, Refusal, Repo, RepoError};
+use dmv_core::repo::{BranchError, LookError, RefMoved, Refusal, Repo, RepoError};
 use dmv_net::ops::{self, PushOptions, RefTip, Remote};
 use dmv_net::transport::Url;
 
@@ -108,10 +108,10 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<RefTip>, Failure> {
                 // Others see where it comes from, and two stashes never get the same name.
                 RefTip::branch(&format!("{STASH}/{}", commit.short(SHORT_ID)), commit)
             }
-            None if names.is_empty() => return Err(RepoError::NoCommit.into()),
+            None if names.is_empty() => return Err(RepoError::Look(LookError::NoCommit).into()),
             None => {
                 let kind = "branch";
-                return Err(RepoError::NoRef { kind, name }.into());
+                return Err(RepoError::Branch(BranchError::NoRef { kind, name }).into());
             }
         });
     }

@@ -10,7 +10,7 @@ use crate::headline::{header, names};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{Rename, Repo, RepoError};
+use dmv_core::repo::{AbsentError, Rename, Repo, RepoError};
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::io::Write;
@@ -96,7 +96,7 @@ pub fn changes(
     let mut changes = Vec::new();
     let parent = shown.commit.parents.first().copied();
     if let Some(parent) = parent
-        && let Err(RepoError::Absent { .. }) = repo.read_commit(&parent)
+        && let Err(RepoError::Absent(AbsentError::Object { .. })) = repo.read_commit(&parent)
     {
         let text = "note: changes not shown: the parent commit is absent from this repository";
         context.ui.note(text);

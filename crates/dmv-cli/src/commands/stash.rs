@@ -11,7 +11,7 @@ use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
 use crate::supply::supplied;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    Repo, RepoError, StashApplied, StashAt, StashInfo, StashOptions, StashPushed,
+    Repo, RepoError, StashApplied, StashAt, StashInfo, StashOptions, StashPushed, VerbError,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::Problem;
@@ -266,7 +266,7 @@ pub fn numbered(repo: &Repo, n: usize) -> Result<StashInfo, Failure> {
     let count = all.len();
     match n < count {
         true => Ok(all.swap_remove(n)),
-        false => Err(RepoError::NoStash { n, count }.into()),
+        false => Err(RepoError::Verb(VerbError::NoStash { n, count }).into()),
     }
 }
 

@@ -9,7 +9,11 @@ use crate::whose::{find_own, way_to_read, way_to_trust};
 use dmv_core::escape::escape;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::refs::RefsError;
-use dmv_core::repo::{DMV_DIR, PathRefusal, RepoError, RevisionError};
+use dmv_core::repo::{
+    AbsentError, BranchError, BusyError, ConflictError, DMV_DIR, FilesError, LookError,
+    PathRefusal, PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError,
+    WorktreeError,
+};
 use dmv_core::store::StoreError;
 use std::io;
 
@@ -32,120 +36,19 @@ pub fn hinted(code: &'static str, exit: u8, command: &str) -> Sorted {
 /// Code, exit code and hint of an error.
 pub fn sort(e: &RepoError) -> Sorted {
     match e {
-        RepoError::NotFound(..)
-        | RepoError::Exists(..)
-        | RepoError::ForeignOwner(..)
-        | RepoError::NoFormat(..)
-        | RepoError::NoPacks(..)
-        | RepoError::Symlink(..)
-        | RepoError::NoDatabase(..)
-        | RepoError::NoWorktree
-        | RepoError::LostRepository { .. }
-        | RepoError::Busy(..)
-        | RepoError::PurgedMeanwhile
-        | RepoError::Freeing(..)
-        | RepoError::Reaching(..) => sort_place(e),
-        RepoError::TooNew { .. }
-        | RepoError::Damaged { .. }
-        | RepoError::Object(..)
-        | RepoError::Store(..)
-        | RepoError::Refs(..)
-        | RepoError::Path(..)
-        | RepoError::Io { .. }
-        | RepoError::Thread(..)
-        | RepoError::NothingFreed { .. }
-        | RepoError::Cancelled => sort_stored(e),
-        RepoError::Revision(..)
-        | RepoError::NoSuchPath { .. }
-        | RepoError::BadPath { .. }
-        | RepoError::WrongKind { .. }
-        | RepoError::RefName(..)
-        | RepoError::RefExists { .. }
-        | RepoError::NoRef { .. }
-        | RepoError::NoOperation { .. }
-        | RepoError::NoSuchWorktree(..)
-        | RepoError::Collision(..)
-        | RepoError::OutsideSubset(..)
-        | RepoError::NoCommit
-        | RepoError::Text(..) => sort_name(e),
-        RepoError::InUse { .. }
-        | RepoError::WouldLose { .. }
-        | RepoError::WouldLoseThere { .. }
-        | RepoError::EditedByHand { .. }
-        | RepoError::TooMuchToKeep { .. }
-        | RepoError::NotKept { .. }
-        | RepoError::Moved { .. }
-        | RepoError::NotFree { .. }
-        | RepoError::OwnWorktree(..)
-        | RepoError::WorktreeCopy { .. }
-        | RepoError::Unfinished { .. }
-        | RepoError::Unconfirmed => sort_refusal(e),
-        RepoError::NothingToUndo
-        | RepoError::NotBisecting
-        | RepoError::GoodAfterBad { .. }
-        | RepoError::NothingToRedo
-        | RepoError::ChangedSince { .. }
-        | RepoError::NotUndone { .. }
-        | RepoError::UndoOfPurge { .. }
-        | RepoError::Expired { .. }
-        | RepoError::NotFastForward { .. }
-        | RepoError::Mainline { .. }
-        | RepoError::TooManySides { .. }
-        | RepoError::NoStash { .. }
-        | RepoError::NoConflict { .. }
-        | RepoError::NestedConflict { .. } => sort_verb(e),
-        RepoError::Absent { .. }
-        | RepoError::Lacking(..)
-        | RepoError::Purged { .. }
-        | RepoError::Incomplete { .. } => sort_absent(e),
-        RepoError::PathRefused { path, why } => sort_path(path, *why),
-    }
-}
-
-/// Of an error that its group does not know.
-/// What helps if the system starts no further thread.
-pub(super) const FEWER_PROCESSES: &str =
-    "run the same command again when fewer processes run; 'ulimit -u' shows how many you may have";
-const OTHER: Sorted = ("other", EXIT_OTHER, None);
-
-/// Errors of finding and opening a repository.
-fn sort_place(e: &RepoError) -> Sorted {
-    match e {
-        RepoError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
-        RepoError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
-        RepoError::ForeignOwner(dmv) => {
-            let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));
-            let hint = format!("to read it: {read}; to trust it: {trust}");
-            ("foreign-owner", EXIT_PERMISSION, Some(hint))
-        }
-        RepoError::NoFormat(_) => damaged("dmv recover"),
-        RepoError::NoPacks(_) => damaged("dmv clone SOURCE DIR"),
-        RepoError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
-        RepoError::NoDatabase(_) => damaged("dmv recover"),
-        RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, way_to_worktree()),
-        RepoError::LostRepository { worktree, .. } => {
-            let hint = format!("dmv -C REPOSITORY worktree repair {}", worktree.display());
-            ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
-        }
-        RepoError::Busy(_) | RepoError::PurgedMeanwhile => hinted("busy", EXIT_BUSY, LATER),
-        RepoError::Freeing(_) | RepoError::Reaching(_) => hinted("busy", EXIT_BUSY, LATER),
-        _ => OTHER,
-    }
-}
-
-/// Errors of what is stored: damage, disks, later formats.
-fn sort_stored(e: &RepoError) -> Sorted {
-    match e {
-        RepoError::NothingFreed { .. } => damaged("dmv verify --heal"),
-        RepoError::TooNew { .. } | RepoError::Object(ObjectError::TooNew { .. }) => {
-            hinted("too-new", EXIT_TOO_NEW, NEWER)
-        }
-        RepoError::Damaged { path, .. } => match path.file_name() {
-            // What `recover` makes anew; `verify` would fail in the same way.
-            Some(name) if name == "format" || name == "refs.db" => damaged("dmv recover"),
-            Some(name) if name == DMV_DIR => ("damaged", EXIT_DAMAGE, None),
-            _ => damaged("dmv verify"),
-        },
+        RepoError::Place(e) => sort_place(e),
+        RepoError::Busy(e) => sort_busy(e),
+        RepoError::Branch(e) => sort_branch(e),
+        RepoError::Revision(e) => sort_revision(e),
+        RepoError::Look(e) => sort_look(e),
+        RepoError::Absent(e) => sort_absent(e),
+        RepoError::Conflict(e) => sort_conflict(e),
+        RepoError::Files(e) => sort_files(e),
+        RepoError::Worktree(e) => sort_worktree(e),
+        RepoError::Undo(e) => sort_undo(e),
+        RepoError::Verb(e) => sort_verb(e),
+        RepoError::Upkeep(e) => sort_upkeep(e),
+        RepoError::Object(ObjectError::TooNew { .. }) => hinted("too-new", EXIT_TOO_NEW, NEWER),
         RepoError::Object(_) => damaged("dmv verify"),
         RepoError::Store(e) => sort_store(e),
         RepoError::Refs(e) => sort_refs(e),
@@ -153,17 +56,82 @@ fn sort_stored(e: &RepoError) -> Sorted {
         RepoError::Io { source, .. } => sort_io(source, true),
         RepoError::Thread(_) => hinted("no-thread", EXIT_OTHER, FEWER_PROCESSES),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
-        _ => OTHER,
+        RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
     }
 }
 
-/// Names that mean nothing here, or that cannot be given.
-fn sort_name(e: &RepoError) -> Sorted {
+/// What helps if the system starts no further thread.
+pub(super) const FEWER_PROCESSES: &str =
+    "run the same command again when fewer processes run; 'ulimit -u' shows how many you may have";
+
+fn sort_place(e: &PlaceError) -> Sorted {
     match e {
-        RepoError::Revision(RevisionError::Unknown(_)) => {
+        PlaceError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
+        PlaceError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
+        PlaceError::ForeignOwner(dmv) => {
+            let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));
+            let hint = format!("to read it: {read}; to trust it: {trust}");
+            ("foreign-owner", EXIT_PERMISSION, Some(hint))
+        }
+        PlaceError::TooNew { .. } => hinted("too-new", EXIT_TOO_NEW, NEWER),
+        PlaceError::Damaged { path, .. } => match path.file_name() {
+            // What `recover` makes anew; `verify` would fail in the same way.
+            Some(name) if name == "format" || name == "refs.db" => damaged("dmv recover"),
+            Some(name) if name == DMV_DIR => ("damaged", EXIT_DAMAGE, None),
+            _ => damaged("dmv verify"),
+        },
+        PlaceError::NoFormat(_) => damaged("dmv recover"),
+        PlaceError::NoPacks(_) => damaged("dmv clone SOURCE DIR"),
+        PlaceError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
+        PlaceError::NoDatabase(_) => damaged("dmv recover"),
+        PlaceError::LostRepository { worktree, .. } => {
+            let hint = format!("dmv -C REPOSITORY worktree repair {}", worktree.display());
+            ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
+        }
+    }
+}
+
+fn sort_busy(e: &BusyError) -> Sorted {
+    match e {
+        BusyError::Worktree(_)
+        | BusyError::PurgedMeanwhile
+        | BusyError::Freeing(_)
+        | BusyError::Reaching(_) => hinted("busy", EXIT_BUSY, LATER),
+    }
+}
+
+fn sort_branch(e: &BranchError) -> Sorted {
+    match e {
+        BranchError::RefName(_) => ("bad-name", EXIT_OTHER, None),
+        BranchError::RefExists { kind, .. } => {
+            ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
+        }
+        BranchError::NoRef { kind, .. } => {
+            // One that another repository was to have is not listed here.
+            let is_ours = ["branch", "tag"].contains(kind);
+            ("no-ref", EXIT_OTHER, is_ours.then(|| format!("dmv {kind}")))
+        }
+        BranchError::InUse { at, .. } if at.is_empty() => hinted(
+            "in-use",
+            EXIT_REFUSED,
+            "dmv checkout BRANCH, to make another branch the default first",
+        ),
+        BranchError::InUse { at, .. } => {
+            let at = quoted(at);
+            let hint = format!("dmv -C {at} checkout BRANCH, to switch it to another branch first");
+            ("in-use", EXIT_REFUSED, Some(hint))
+        }
+    }
+}
+
+fn sort_revision(e: &RevisionError) -> Sorted {
+    match e {
+        RevisionError::Unknown(_)
+        | RevisionError::NoPrevious(_)
+        | RevisionError::PreviousGone { .. } => {
             hinted("unknown-revision", EXIT_OTHER, "dmv branch")
         }
-        RepoError::Revision(RevisionError::OnlyRemote { name, remotes }) => {
+        RevisionError::OnlyRemote { name, remotes } => {
             let hint = match &remotes[..] {
                 [one] => format!(
                     "{}, or dmv checkout {}, to have the branch here",
@@ -175,87 +143,28 @@ fn sort_name(e: &RepoError) -> Sorted {
             };
             ("unknown-revision", EXIT_OTHER, Some(hint))
         }
-        RepoError::Revision(RevisionError::NoPrevious(_) | RevisionError::PreviousGone { .. }) => {
-            hinted("unknown-revision", EXIT_OTHER, "dmv branch")
-        }
-        RepoError::Revision(RevisionError::Ambiguous { candidates, .. }) => {
+        RevisionError::Ambiguous { candidates, .. } => {
             let hint = candidates
                 .first()
                 .map(|id| format!("dmv show {}", id.short(16)));
             ("ambiguous-revision", EXIT_OTHER, hint)
         }
-        RepoError::Revision(_) => hinted("bad-revision", EXIT_OTHER, "dmv log"),
-        RepoError::NoSuchPath { revision, .. } => {
-            let hint = format!("dmv ls -r {revision}");
-            ("no-such-path", EXIT_OTHER, Some(hint))
+        RevisionError::Beyond(_) | RevisionError::Syntax(_) => {
+            hinted("bad-revision", EXIT_OTHER, "dmv log")
         }
-        RepoError::BadPath { .. } => ("bad-path", EXIT_OTHER, None),
-        RepoError::WrongKind { .. } => ("wrong-kind", EXIT_OTHER, None),
-        RepoError::RefName(_) => ("bad-name", EXIT_OTHER, None),
-        RepoError::RefExists { kind, .. } => {
-            ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
-        }
-        RepoError::NoRef { kind, .. } => {
-            // One that another repository was to have is not listed here.
-            let is_ours = ["branch", "tag"].contains(kind);
-            ("no-ref", EXIT_OTHER, is_ours.then(|| format!("dmv {kind}")))
-        }
-        RepoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
-        RepoError::NoSuchWorktree(_) => hinted("no-such-worktree", EXIT_OTHER, "dmv worktree list"),
-        RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
-        RepoError::OutsideSubset(path) => {
-            let path = quoted(&String::from_utf8_lossy(path));
-            let hint = format!("dmv subset add {path}");
-            ("outside-subset", EXIT_OTHER, Some(hint))
-        }
-        RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
-        RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
-
-        _ => OTHER,
     }
 }
 
-/// Refusals, because something could be lost.
-fn sort_refusal(e: &RepoError) -> Sorted {
+fn sort_look(e: &LookError) -> Sorted {
     match e {
-        RepoError::InUse { at, .. } if at.is_empty() => hinted(
-            "in-use",
-            EXIT_REFUSED,
-            "dmv checkout BRANCH, to make another branch the default first",
-        ),
-        RepoError::InUse { at, .. } => {
-            let at = quoted(at);
-            let hint = format!("dmv -C {at} checkout BRANCH, to switch it to another branch first");
-            ("in-use", EXIT_REFUSED, Some(hint))
+        LookError::NoSuchPath { revision, .. } => {
+            let hint = format!("dmv ls -r {revision}");
+            ("no-such-path", EXIT_OTHER, Some(hint))
         }
-        RepoError::WouldLose { .. } => hinted(
-            WOULD_LOSE,
-            EXIT_REFUSED,
-            "dmv commit -m MESSAGE or dmv stash, to keep them",
-        ),
-        RepoError::WouldLoseThere { at, .. } => {
-            let at = quoted(&at.to_string_lossy());
-            let hint = format!(
-                "dmv -C {at} commit -m MESSAGE, to keep them; or dmv worktree remove --force {at}"
-            );
-            ("would-lose-worktree", EXIT_REFUSED, Some(hint))
-        }
-        RepoError::EditedByHand { paths, .. } => {
-            let path = quoted(&String::from_utf8_lossy(&paths[0]));
-            let hint = format!("dmv restore {path}, then resolve it again");
-            ("would-lose", EXIT_REFUSED, Some(hint))
-        }
-        RepoError::TooMuchToKeep { .. } => hinted(
-            "too-much-to-keep",
-            EXIT_REFUSED,
-            "dmv config set undo.keep-max-size SIZE",
-        ),
-        RepoError::NotKept { .. } => hinted(
-            "not-kept",
-            EXIT_REFUSED,
-            "dmv status; or add -y, to overwrite it for good",
-        ),
-        RepoError::Moved {
+        LookError::BadPath { .. } => ("bad-path", EXIT_OTHER, None),
+        LookError::WrongKind { .. } => ("wrong-kind", EXIT_OTHER, None),
+        LookError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
+        LookError::Moved {
             name,
             base,
             forward,
@@ -273,43 +182,112 @@ fn sort_refusal(e: &RepoError) -> Sorted {
             };
             ("branch-moved", EXIT_REFUSED, Some(hint))
         }
-        RepoError::NotFree { .. } => ("not-free", EXIT_REFUSED, None),
-        RepoError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),
-        RepoError::WorktreeCopy { at, .. } => {
-            let hint = format!("dmv -C {} worktree add DIR", at.display());
-            ("worktree-copy", EXIT_REFUSED, Some(hint))
-        }
-        RepoError::Unfinished { command } => {
-            let hint = format!("{command}, to continue; or dmv status, to see how to go back");
-            ("unfinished", EXIT_REFUSED, Some(hint))
-        }
-        RepoError::Unconfirmed => hinted("unconfirmed", EXIT_REFUSED, AGAIN),
-        _ => OTHER,
     }
 }
 
-/// What a merge or an undo cannot do.
-fn sort_verb(e: &RepoError) -> Sorted {
+fn sort_absent(e: &AbsentError) -> Sorted {
     match e {
-        RepoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
-        RepoError::NothingToRedo => hinted("nothing-to-redo", EXIT_OTHER, "dmv op log"),
-        RepoError::NotBisecting => hinted("not-bisecting", EXIT_OTHER, "dmv bisect start BAD GOOD"),
-        RepoError::GoodAfterBad { .. } => {
-            let hint = "dmv bisect log, to see the results; dmv bisect start, to begin anew";
-            hinted("good-after-bad", EXIT_OTHER, hint)
+        AbsentError::Object {
+            ty: ObjectType::Commit,
+            ..
+        } => hinted("absent", EXIT_ABSENT, "dmv fetch --all-history"),
+        AbsentError::Object { .. } | AbsentError::Lacking(_) => {
+            hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }
-        RepoError::ChangedSince {
+        AbsentError::Purged { .. } => hinted("purged", EXIT_ABSENT, "dmv purge --status"),
+        AbsentError::Incomplete { .. } => hinted("incomplete", EXIT_ABSENT, "dmv fetch"),
+    }
+}
+
+fn sort_conflict(e: &ConflictError) -> Sorted {
+    match e {
+        ConflictError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
+        ConflictError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
+        ConflictError::NestedConflict { path, shown_at, .. } => {
+            let to = quoted(&escape(path).to_string());
+            let hint = shown_at.as_ref().map(|from| {
+                let from = quoted(&escape(from).to_string());
+                format!("mv {from} {to}; then edit what is marked in it, and dmv commit")
+            });
+            ("nested-conflict", EXIT_CONFLICTS, hint)
+        }
+        ConflictError::EditedByHand { paths, .. } => {
+            let path = quoted(&String::from_utf8_lossy(&paths[0]));
+            let hint = format!("dmv restore {path}, then resolve it again");
+            (WOULD_LOSE, EXIT_REFUSED, Some(hint))
+        }
+    }
+}
+
+fn sort_files(e: &FilesError) -> Sorted {
+    match e {
+        FilesError::WouldLose { .. } => hinted(
+            WOULD_LOSE,
+            EXIT_REFUSED,
+            "dmv commit -m MESSAGE or dmv stash, to keep them",
+        ),
+        FilesError::TooMuchToKeep { .. } => hinted(
+            "too-much-to-keep",
+            EXIT_REFUSED,
+            "dmv config set undo.keep-max-size SIZE",
+        ),
+        FilesError::NotKept { .. } => hinted(
+            "not-kept",
+            EXIT_REFUSED,
+            "dmv status; or add -y, to overwrite it for good",
+        ),
+        FilesError::Collision(..) => ("name-collision", EXIT_OTHER, None),
+        FilesError::OutsideSubset(path) => {
+            let path = quoted(&String::from_utf8_lossy(path));
+            let hint = format!("dmv subset add {path}");
+            ("outside-subset", EXIT_OTHER, Some(hint))
+        }
+        FilesError::PathRefused { path, why } => sort_path(path, *why),
+    }
+}
+
+fn sort_worktree(e: &WorktreeError) -> Sorted {
+    match e {
+        WorktreeError::NoWorktree => ("no-worktree", EXIT_OTHER, way_to_worktree()),
+        WorktreeError::NotFree { .. } => ("not-free", EXIT_REFUSED, None),
+        WorktreeError::NoSuchWorktree(_) => {
+            hinted("no-such-worktree", EXIT_OTHER, "dmv worktree list")
+        }
+        WorktreeError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),
+        WorktreeError::WorktreeCopy { at, .. } => {
+            let hint = format!("dmv -C {} worktree add DIR", at.display());
+            ("worktree-copy", EXIT_REFUSED, Some(hint))
+        }
+        WorktreeError::WouldLoseThere { at, .. } => {
+            let at = quoted(&at.to_string_lossy());
+            let hint = format!(
+                "dmv -C {at} commit -m MESSAGE, to keep them; or dmv worktree remove --force {at}"
+            );
+            ("would-lose-worktree", EXIT_REFUSED, Some(hint))
+        }
+        WorktreeError::Unfinished { command } => {
+            let hint = format!("{command}, to continue; or dmv status, to see how to go back");
+            ("unfinished", EXIT_REFUSED, Some(hint))
+        }
+    }
+}
+
+fn sort_undo(e: &UndoError) -> Sorted {
+    match e {
+        UndoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
+        UndoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
+        UndoError::NothingToRedo => hinted("nothing-to-redo", EXIT_OTHER, "dmv op log"),
+        UndoError::ChangedSince {
             by: Some((id, _)), ..
         } => (
             "changed-since",
             EXIT_REFUSED,
             Some(format!("dmv undo {id}")),
         ),
-        RepoError::Expired { .. } => hinted("expired", EXIT_REFUSED, "dmv op log"),
-        RepoError::ChangedSince { .. } | RepoError::NotUndone { .. } => {
+        UndoError::ChangedSince { by: None, .. } | UndoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }
-        RepoError::UndoOfPurge { before, .. } => {
+        UndoError::UndoOfPurge { before, .. } => {
             let hint = match before {
                 Some((id, command)) => format!(
                     "dmv undo {id}, to undo the operation before it: {}",
@@ -319,43 +297,34 @@ fn sort_verb(e: &RepoError) -> Sorted {
             };
             ("not-undone", EXIT_REFUSED, Some(hint))
         }
-        RepoError::NotFastForward { .. } => hinted(
+        UndoError::Expired { .. } => hinted("expired", EXIT_REFUSED, "dmv op log"),
+    }
+}
+
+fn sort_verb(e: &VerbError) -> Sorted {
+    match e {
+        VerbError::NotFastForward { .. } => hinted(
             "not-fast-forward",
             EXIT_REFUSED,
             "the same command without --ff-only, to combine them in a merge commit",
         ),
-        RepoError::Mainline { commit, verb, .. } => {
+        VerbError::Mainline { commit, verb, .. } => {
             let hint = format!("dmv {verb} {} --mainline 1", commit.short(12));
             ("mainline", EXIT_USAGE, Some(hint))
         }
-        RepoError::NoStash { .. } => hinted("no-stash", EXIT_OTHER, "dmv stash list"),
-        RepoError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
-        RepoError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
-        RepoError::NestedConflict { path, shown_at, .. } => {
-            let to = quoted(&escape(path).to_string());
-            let hint = shown_at.as_ref().map(|from| {
-                let from = quoted(&escape(from).to_string());
-                format!("mv {from} {to}; then edit what is marked in it, and dmv commit")
-            });
-            ("nested-conflict", EXIT_CONFLICTS, hint)
+        VerbError::NoStash { .. } => hinted("no-stash", EXIT_OTHER, "dmv stash list"),
+        VerbError::NotBisecting => hinted("not-bisecting", EXIT_OTHER, "dmv bisect start BAD GOOD"),
+        VerbError::GoodAfterBad { .. } => {
+            let hint = "dmv bisect log, to see the results; dmv bisect start, to begin anew";
+            hinted("good-after-bad", EXIT_OTHER, hint)
         }
-        _ => OTHER,
     }
 }
 
-/// Objects that this repository does not store.
-fn sort_absent(e: &RepoError) -> Sorted {
+fn sort_upkeep(e: &UpkeepError) -> Sorted {
     match e {
-        RepoError::Absent {
-            ty: ObjectType::Commit,
-            ..
-        } => hinted("absent", EXIT_ABSENT, "dmv fetch --all-history"),
-        RepoError::Absent { .. } | RepoError::Lacking(_) => {
-            hinted("absent", EXIT_ABSENT, "dmv get PATH")
-        }
-        RepoError::Purged { .. } => hinted("purged", EXIT_ABSENT, "dmv purge --status"),
-        RepoError::Incomplete { .. } => hinted("incomplete", EXIT_ABSENT, "dmv fetch"),
-        _ => OTHER,
+        UpkeepError::Unconfirmed => hinted("unconfirmed", EXIT_REFUSED, AGAIN),
+        UpkeepError::NothingFreed { .. } => damaged("dmv verify --heal"),
     }
 }
 

@@ -19,7 +19,10 @@ mod verbs;
 
 pub use base::branch::{RefInfo, RefKind};
 pub use base::change::{ChangeKind, PathChange};
-pub use base::error::{PathRefusal, RepoError, RevisionError};
+pub use base::error::{
+    AbsentError, BranchError, BusyError, ConflictError, FilesError, LookError, PathRefusal,
+    PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError, WorktreeError,
+};
 pub use base::head::Head;
 pub use base::keeping::Kept;
 pub use base::keys::FETCH_HEAD;
@@ -101,8 +104,9 @@ pub struct Repo {
 impl Repo {
     /// Creates a repository in `dir`, on a branch without commits. Creates `dir` if it is missing.
     ///
-    /// With `bare`, `dir` itself becomes the store, without a worktree. A failed attempt leaves
-    /// nothing that counts as a repository. Fails with [`RepoError::Exists`] if there is one.
+    /// With `bare`, `dir` itself becomes the store, without a worktree. A failed attempt leaves nothing
+    /// that counts as a repository. Fails with [`PlaceError::Exists`](crate::repo::PlaceError::Exists)
+    /// if there is one.
     pub fn init(dir: &Path, branch: &str, bare: bool, asked: Asked) -> Result<Repo, RepoError> {
         Repo::init_sharing(dir, branch, bare, &[], asked)
     }

@@ -15,8 +15,9 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    Asked, CheckoutOptions, CheckoutReport, HalfClone, Head, Offered, OwnBranches, Repo, RepoError,
-    RepoSlice, SharedPacks, Vacancy, WorktreeSettings, discover, dmv_dir_in, is_inside,
+    Asked, BranchError, CheckoutOptions, CheckoutReport, HalfClone, Head, LookError, Offered,
+    OwnBranches, Repo, RepoError, RepoSlice, SharedPacks, Vacancy, WorktreeSettings, discover,
+    dmv_dir_in, is_inside,
 };
 use dmv_core::subset::Subset;
 use std::ops::ControlFlow;
@@ -364,7 +365,10 @@ impl NewClone {
     /// Removes what was made for nothing. Received objects stay, for the next try.
     fn give_up(self, e: &SessionError) {
         // Objects for a subset that names nothing are of no use for another subset.
-        let names_nothing = matches!(e.source, NetError::Repo(RepoError::NoSuchPath { .. }));
+        let names_nothing = matches!(
+            e.source,
+            NetError::Repo(RepoError::Look(LookError::NoSuchPath { .. }))
+        );
         let is_useless = names_nothing || has_no_objects(&self.repo);
         if let (Some(made), true) = (self.made, is_useless) {
             drop(self.repo);
@@ -467,10 +471,11 @@ impl Start {
         };
         match branch(name).or_else(tag) {
             Some(start) => Ok(Some(start)),
-            None => Err(RepoError::NoRef {
+            None => Err(BranchError::NoRef {
                 kind: "branch or tag",
                 name: name.to_owned(),
-            }),
+            }
+            .into()),
         }
     }
 }
@@ -490,13 +495,14 @@ fn refuse_nothing(repo: &Repo, subset: &Subset, start: &Start) -> Result<(), Rep
         return Ok(());
     }
     let patterns: Vec<&[u8]> = subset.patterns().collect();
-    Err(RepoError::NoSuchPath {
+    Err(LookError::NoSuchPath {
         revision: match &start.head {
             Head::Branch(name) => name.clone(),
             Head::Commit(id) => id.short(SHORT_ID),
         },
         path: patterns.join(&b' '),
-    })
+    }
+    .into())
 }
 
 /// Returns the branches that the clone has as its own: the first one, or all in a bare clone.

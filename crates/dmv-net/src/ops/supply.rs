@@ -12,7 +12,7 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::repo::{Purge, Repo, RepoError};
+use dmv_core::repo::{AbsentError, Purge, Repo, RepoError};
 use std::sync::Arc;
 
 /// How the work of [`supplied`] ended.
@@ -24,7 +24,7 @@ pub struct SupplyReport<T> {
     pub skipped: Vec<SilentPeer>,
 }
 
-/// Fails with [`RepoError::Purged`] if some of this was purged here: no remote is asked for that. If the
+/// Fails with [`AbsentError::Purged`] if some of this was purged here: no remote is asked for that. If the
 /// remotes were asked, `told` says that what one of them has purged counts, too.
 fn check_purged(repo: &Repo, lacks: &[Lack], told: bool) -> Result<(), RepoError> {
     // An unreadable slice stops what follows, and says why.
@@ -34,10 +34,11 @@ fn check_purged(repo: &Repo, lacks: &[Lack], told: bool) -> Result<(), RepoError
         let here = slice.purged.get(&id).or(slice.pieces.get(&id));
         let there = slice.told.get(&id).filter(|_| told).map(|told| &told.purge);
         if let Some(why) = here.map(Arc::as_ref).or(there) {
-            return Err(RepoError::Purged {
+            return Err(AbsentError::Purged {
                 path: lack.path.clone().into_bytes(),
                 purge: Box::new(Purge::clone(why)),
-            });
+            }
+            .into());
         }
     }
     Ok(())
@@ -56,12 +57,14 @@ pub fn supplied<T>(
     loop {
         caller.began(Step::Work);
         let lacks = match work() {
-            Err(RepoError::Lacking(lacks)) => lacks,
+            Err(RepoError::Absent(AbsentError::Lacking(lacks))) => lacks,
             // Commits are not fetched one by one: each would take a round trip. `fetch` does it.
-            Err(RepoError::Absent { id, ty }) if ty != ObjectType::Commit => vec![Lack {
-                path: RepoPath::root(),
-                root: Root::Object(ty, id),
-            }],
+            Err(RepoError::Absent(AbsentError::Object { id, ty })) if ty != ObjectType::Commit => {
+                vec![Lack {
+                    path: RepoPath::root(),
+                    root: Root::Object(ty, id),
+                }]
+            }
             done => {
                 let skipped = known.map_or_else(Vec::new, Suppliers::finish);
                 return Ok(SupplyReport { done, skipped });

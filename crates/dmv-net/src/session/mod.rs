@@ -34,7 +34,7 @@ use crate::sync::SyncError;
 use crate::wire::{Code, WireError};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectError, ObjectType};
-use dmv_core::repo::{KnownPurge, Purge, RefMoved, RepoError};
+use dmv_core::repo::{BusyError, KnownPurge, PlaceError, Purge, RefMoved, RepoError};
 use dmv_core::store::StoreError;
 use dmv_core::threads::NoThread;
 
@@ -214,14 +214,21 @@ impl NetError {
             NetError::Sync(SyncError::NotOffered(_)) => Code::NotOffered,
             NetError::Sync(SyncError::Absent { .. }) => Code::Absent,
             NetError::Sync(_) => Code::Protocol,
-            NetError::Repo(RepoError::Object(_) | RepoError::Damaged { .. }) => Code::Damaged,
+            NetError::Repo(RepoError::Object(_) | RepoError::Place(PlaceError::Damaged { .. })) => {
+                Code::Damaged
+            }
             NetError::Repo(RepoError::Store(
                 StoreError::DamagedFile { .. } | StoreError::DamagedTable { .. },
             )) => Code::Damaged,
-            NetError::Repo(RepoError::Busy(_) | RepoError::Freeing(_)) => Code::Busy,
-            NetError::Repo(RepoError::NotFound(_) | RepoError::NoDatabase(_)) => Code::NoRepository,
-            NetError::Repo(RepoError::ForeignOwner(_)) => Code::Denied,
-            NetError::Repo(RepoError::TooNew { .. }) => Code::Version,
+            NetError::Repo(
+                RepoError::Busy(BusyError::Worktree(_)) | RepoError::Busy(BusyError::Freeing(_)),
+            ) => Code::Busy,
+            NetError::Repo(
+                RepoError::Place(PlaceError::NotFound(_))
+                | RepoError::Place(PlaceError::NoDatabase(_)),
+            ) => Code::NoRepository,
+            NetError::Repo(RepoError::Place(PlaceError::ForeignOwner(_))) => Code::Denied,
+            NetError::Repo(RepoError::Place(PlaceError::TooNew { .. })) => Code::Version,
             NetError::Repo(RepoError::Store(StoreError::Io { source, .. }))
                 if source.kind() == std::io::ErrorKind::StorageFull =>
             {

@@ -11,7 +11,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Filter, Reach};
-use dmv_core::repo::{Asked, KnownPurge, Purge, Purged, Repo, RepoError, ToPurge};
+use dmv_core::repo::{Asked, BusyError, KnownPurge, Purge, Purged, Repo, RepoError, ToPurge};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A server's answer to a request to purge.
@@ -249,7 +249,7 @@ impl Requested {
             return Ok(answer(PurgeOutcome::Refused, PurgeSums::default(), why));
         }
         match carry_out(repo, told.purges.into_values(), asked, job) {
-            Err(RepoError::Freeing(_)) => {
+            Err(RepoError::Busy(BusyError::Freeing(_))) => {
                 let why = "another command uses the repository; try again later";
                 Ok(answer(PurgeOutcome::Busy, PurgeSums::default(), why))
             }

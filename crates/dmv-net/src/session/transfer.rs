@@ -10,7 +10,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::repo::{Purge, Repo, RepoError};
+use dmv_core::repo::{AbsentError, BusyError, Purge, Repo, RepoError};
 use dmv_core::store::{CheckedObject, CheckedRecord, FrameCollector, Incoming, Outgoing};
 use std::collections::BTreeSet;
 
@@ -143,11 +143,11 @@ impl<'r> Taking<'r> {
         let slice = self.repo.slice()?;
         let purge = slice.pieces.get(&id).map(|why| Purge::clone(why));
         Err(NetError::Repo(match purge {
-            Some(purge) => RepoError::Purged {
+            Some(purge) => RepoError::Absent(AbsentError::Purged {
                 path: Vec::new(),
                 purge: Box::new(purge),
-            },
-            None => RepoError::PurgedMeanwhile,
+            }),
+            None => RepoError::Busy(BusyError::PurgedMeanwhile),
         }))
     }
 

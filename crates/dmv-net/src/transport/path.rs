@@ -6,7 +6,7 @@
 
 use crate::session::{Grant, Link, NetError, serve};
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, DMV_DIR, Repo, RepoError, Trust, discover_trusting};
+use dmv_core::repo::{Asked, DMV_DIR, PlaceError, Repo, RepoError, Trust, discover_trusting};
 use dmv_core::threads;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {
         && place.dmv != absolute.join(DMV_DIR)
         && !absolute.join(DMV_DIR).is_file()
     {
-        return Err(RepoError::NotFound(absolute));
+        return Err(PlaceError::NotFound(absolute).into());
     }
     Repo::open_as(place, whose)
 }

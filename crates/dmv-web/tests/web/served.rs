@@ -4,7 +4,8 @@ use dmv_core::Job;
 use dmv_core::hash::ObjectId;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CommitOptions, Place, Repo, RepoError, Who, Whose, WorktreeSettings, discover,
+    AbsentError, Asked, CommitOptions, Place, PlaceError, Repo, RepoError, UndoError, Who, Whose,
+    WorktreeSettings, discover,
 };
 use dmv_net::ops::{Caller, CloneOptions, Network, OpsError, Remote, clone};
 use dmv_net::transport::Url;
@@ -95,9 +96,10 @@ impl Program for Desk {
 
     fn explain(&self, e: RepoError) -> Told {
         let exit = match &e {
-            RepoError::NotFound(_) => 10,
-            RepoError::Absent { .. } | RepoError::Lacking(_) => 6,
-            RepoError::NothingToUndo => 5,
+            RepoError::Place(PlaceError::NotFound(_)) => 10,
+            RepoError::Absent(AbsentError::Object { .. })
+            | RepoError::Absent(AbsentError::Lacking(_)) => 6,
+            RepoError::Undo(UndoError::NothingToUndo) => 5,
             _ => 20,
         };
         Told {

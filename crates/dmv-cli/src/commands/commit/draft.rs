@@ -6,7 +6,9 @@ use crate::editor::{self, Written};
 use crate::failure::Failure;
 use crate::format::text::{SHORT_ID, clean};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{Head, Repo, RepoError, StatusOptions, StatusReport};
+use dmv_core::repo::{
+    Head, LookError, Repo, RepoError, StatusOptions, StatusReport, WorktreeError,
+};
 use dmv_core::worktree::select::Paths;
 
 /// Changes that the summary names one by one.
@@ -30,7 +32,7 @@ pub fn write(
     if let Some(cut) = report.unfinished {
         // The commit would refuse, and the message would have been written for nothing.
         let command = cut.command;
-        return Err(RepoError::Unfinished { command }.into());
+        return Err(RepoError::Worktree(WorktreeError::Unfinished { command }).into());
     }
     let is_new = !report.changes.is_empty() || !report.settled.is_empty();
     if !is_new && report.moved.is_none() && !args.amend && !args.allow_empty {
@@ -38,7 +40,7 @@ pub fn write(
     }
     let before = match report.commit {
         Some(id) if args.amend => repo.read_commit(&id)?.message,
-        None if args.amend => return Err(RepoError::NoCommit.into()),
+        None if args.amend => return Err(RepoError::Look(LookError::NoCommit).into()),
         _ => String::new(),
     };
     editor::write(context, &before, &notes(args, &report)).map(Some)

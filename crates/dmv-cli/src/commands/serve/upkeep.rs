@@ -2,7 +2,7 @@
 
 use crate::context::now;
 use dmv_core::job::Job;
-use dmv_core::repo::{Place, RepackOptions, RepackReport, Repo, RepoError};
+use dmv_core::repo::{BusyError, Place, RepackOptions, RepackReport, Repo, RepoError};
 use dmv_core::threads::{self, NoThread};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -34,7 +34,7 @@ impl Upkeep {
             while is_quiet(&woken, quiet) {
                 match repack(&place, &own) {
                     // Another command frees space; the next push wakes this one again.
-                    Err(RepoError::Freeing(_) | RepoError::Cancelled) => {}
+                    Err(RepoError::Busy(BusyError::Freeing(_)) | RepoError::Cancelled) => {}
                     Ok(done) if done.copied_bytes == 0 => {}
                     done => tell(done),
                 }

@@ -2,7 +2,7 @@
 
 use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, RefNameError, check_ref_name};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{BranchError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::{HEAD, Head};
 use crate::repo::base::keys::{head_key, path_key};
@@ -111,10 +111,11 @@ pub(in crate::repo) fn new_ref(
             whole::check_complete(repo, &[target])?;
             Ok(set(key, target.as_bytes().to_vec()))
         }
-        Some(_) => Err(RepoError::RefExists {
+        Some(_) => Err(BranchError::RefExists {
             kind: kind.word(),
             name: name.to_owned(),
-        }),
+        }
+        .into()),
     }
 }
 
@@ -127,9 +128,11 @@ pub(in crate::repo) fn delete_ref(
     asked: Asked,
 ) -> Result<ObjectId, RepoError> {
     let key = kind.key(name);
-    let missing = || RepoError::NoRef {
-        kind: kind.word(),
-        name: name.to_owned(),
+    let missing = || {
+        RepoError::Branch(BranchError::NoRef {
+            kind: kind.word(),
+            name: name.to_owned(),
+        })
     };
     let target = worktree::ref_id(repo, &key)?.ok_or_else(missing)?;
     if kind == RefKind::Branch {
@@ -154,9 +157,11 @@ pub(in crate::repo) fn rename_branch(
 ) -> Result<(), RepoError> {
     check_new_name(new)?;
     let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
-    let missing = || RepoError::NoRef {
-        kind: "branch",
-        name: old.to_owned(),
+    let missing = || {
+        RepoError::Branch(BranchError::NoRef {
+            kind: "branch",
+            name: old.to_owned(),
+        })
     };
     let on_it = worktrees_on(repo, old)?;
     let target = repo.refs.get(&old_key)?;
@@ -164,10 +169,11 @@ pub(in crate::repo) fn rename_branch(
         return Err(missing());
     }
     if old == new || repo.refs.get(&new_key)?.is_some() {
-        return Err(RepoError::RefExists {
+        return Err(BranchError::RefExists {
             kind: "branch",
             name: new.to_owned(),
-        });
+        }
+        .into());
     }
     let mut changes: Vec<Change> = Vec::new();
     if let Some(target) = target {
@@ -208,11 +214,13 @@ pub(in crate::repo) fn set_default_branch(
     if repo.worktree.is_some() {
         let what = "a repository with a worktree; its default branch is the one checked out";
         let path = Vec::new();
-        return Err(RepoError::WrongKind { path, what });
+        return Err(LookError::WrongKind { path, what }.into());
     }
-    let missing = || RepoError::NoRef {
-        kind: RefKind::Branch.word(),
-        name: name.to_owned(),
+    let missing = || {
+        RepoError::Branch(BranchError::NoRef {
+            kind: RefKind::Branch.word(),
+            name: name.to_owned(),
+        })
     };
     let target = worktree::ref_id(repo, &RefKind::Branch.key(name))?.ok_or_else(missing)?;
     let head = Head::Branch(name.to_owned()).value();
@@ -255,8 +263,9 @@ pub(in crate::repo) fn refuse_taken(repo: &Handle, branch: &str) -> Result<(), R
 }
 
 fn in_use(repo: &Handle, branch: &str, worktree: &str) -> Result<(), RepoError> {
-    Err(RepoError::InUse {
+    Err(BranchError::InUse {
         name: branch.to_owned(),
         at: worktree::worktree_path(repo, worktree)?,
-    })
+    }
+    .into())
 }

@@ -6,7 +6,7 @@
 use crate::object::ObjectRead;
 use crate::object::mem::MemObjects;
 use crate::refs::Refs;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
 use crate::repo::base::relying::Relied;
@@ -41,11 +41,11 @@ pub(in crate::repo) struct Handle {
 }
 
 impl Handle {
-    /// Fails with [`RepoError::ForeignOwner`] if the repository belongs to another user.
+    /// Fails with [`PlaceError::ForeignOwner`] if the repository belongs to another user.
     pub(in crate::repo) fn check_own(&self) -> Result<(), RepoError> {
         match self.whose {
             Whose::Own => Ok(()),
-            Whose::Foreign => Err(RepoError::ForeignOwner(self.dmv.clone())),
+            Whose::Foreign => Err(PlaceError::ForeignOwner(self.dmv.clone()).into()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::platform::bytes_of;
 use crate::refs::{Effect, Refs};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
 use crate::repo::base::publish::{Asked, set};
@@ -29,11 +29,11 @@ pub(in crate::repo) fn init(
     })?;
     let dmv = if bare { dir.clone() } else { dir.join(DMV_DIR) };
     if dmv.join("format").exists() {
-        return Err(RepoError::Exists(dmv));
+        return Err(PlaceError::Exists(dmv).into());
     }
     if layout::holds_packs(&dmv) {
         // An interrupted attempt leaves no such packs: they hold somebody's commits.
-        return Err(RepoError::NoFormat(dmv));
+        return Err(PlaceError::NoFormat(dmv).into());
     }
     let io = |action, path: &Path| {
         let path = path.to_owned();

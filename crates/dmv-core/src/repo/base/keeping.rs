@@ -15,7 +15,7 @@
 //! `refs.lock`.
 
 use crate::locks;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::Whose;
 use crate::repo::base::relying;
@@ -45,7 +45,7 @@ pub(in crate::repo) struct RightToFree {
     _lock: File,
 }
 
-/// Returns the right to take packs out of use. Fails with [`RepoError::Freeing`] if another command
+/// Returns the right to take packs out of use. Fails with [`BusyError::Freeing`] if another command
 /// has it.
 pub(in crate::repo) fn free_alone(repo: &Handle) -> Result<RightToFree, RepoError> {
     repo.check_own()?;
@@ -56,7 +56,7 @@ pub(in crate::repo) fn free_alone(repo: &Handle) -> Result<RightToFree, RepoErro
 }
 
 /// Prevents all objects of this repository from being freed until the returned value is dropped.
-/// Fails with [`RepoError::Freeing`] if another command is freeing content.
+/// Fails with [`BusyError::Freeing`] if another command is freeing content.
 pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
     let path = repo.dmv_dir().join(KEEPING_FILE);
     let file = lock_file(&path, repo.whose)?;
@@ -68,7 +68,7 @@ pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
     })
 }
 
-/// Returns the right to free content that refs need. Fails with [`RepoError::Freeing`] if another
+/// Returns the right to free content that refs need. Fails with [`BusyError::Freeing`] if another
 /// command has it or relies on the objects of this repository.
 pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, RepoError> {
     repo.check_own()?;
@@ -104,7 +104,7 @@ fn reaching(
         path: path.clone(),
         source,
     };
-    taken.map_err(io)?.map_err(RepoError::Reaching)?;
+    taken.map_err(io)?.map_err(BusyError::Reaching)?;
     Ok(file)
 }
 
@@ -126,7 +126,7 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
             path: path.clone(),
             source,
         };
-        taken.map_err(io)?.map_err(RepoError::Freeing)?;
+        taken.map_err(io)?.map_err(BusyError::Freeing)?;
         locks.push(file);
     }
     Ok(Kept {
@@ -167,7 +167,7 @@ fn locked(tried: Result<(), TryLockError>, path: &Path) -> Result<(), RepoError>
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
             let holder = locks::holder_of(&[path]);
-            Err(RepoError::Freeing(holder))
+            Err(BusyError::Freeing(holder).into())
         }
         Err(TryLockError::Error(source)) => Err(RepoError::Io {
             action: "lock",

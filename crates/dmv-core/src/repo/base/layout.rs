@@ -3,7 +3,7 @@
 use crate::chunker::CHUNKER;
 use crate::fsutil::{os_str, temp_name};
 use crate::platform::{self, bytes_of, name_of};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::store::{Owners, RepositoryId};
 use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
 use std::path::{Path, PathBuf};
@@ -76,16 +76,20 @@ impl Format {
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
-        let too_new = |found: &str| RepoError::TooNew {
-            path: path.clone(),
-            found: found.into(),
+        let too_new = |found: &str| {
+            RepoError::Place(PlaceError::TooNew {
+                path: path.clone(),
+                found: found.into(),
+            })
         };
         let version = first
             .strip_prefix(FORMAT_LINE)
             .and_then(|v| v.parse::<u32>().ok());
-        let damaged = |why: &str| RepoError::Damaged {
-            path: path.clone(),
-            why: why.to_owned(),
+        let damaged = |why: &str| {
+            RepoError::Place(PlaceError::Damaged {
+                path: path.clone(),
+                why: why.to_owned(),
+            })
         };
         match version {
             Some(1..=SHARING) => {}
@@ -150,7 +154,7 @@ pub fn discover_lost(start: &Path) -> Result<Place, RepoError> {
 /// allows.
 pub fn discover_lost_trusting(start: &Path, trust: &Trust<'_>) -> Result<Place, RepoError> {
     match discover_trusting(start, trust) {
-        Err(RepoError::NoFormat(dmv)) => {
+        Err(RepoError::Place(PlaceError::NoFormat(dmv))) => {
             trust.check(&dmv, false)?;
             let root = dmv.parent().map(Path::to_owned);
             let worktree = root.map(|root| (root, MAIN.to_owned()));
@@ -187,14 +191,14 @@ impl Trust<'_> {
     };
 
     /// Returns who owns the repository directory or worktree file at `path`. Fails with
-    /// [`RepoError::ForeignOwner`] for another user's, unless the user trusts it, or has named the
+    /// [`PlaceError::ForeignOwner`] for another user's, unless the user trusts it, or has named the
     /// directory and it is `here`.
     fn check(&self, path: &Path, here: bool) -> Result<Whose, RepoError> {
         match owner(path)? {
             Whose::Own => Ok(Whose::Own),
             Whose::Foreign if (self.is_safe)(path) => Ok(Whose::Own),
             Whose::Foreign if self.named && here => Ok(Whose::Foreign),
-            Whose::Foreign => Err(RepoError::ForeignOwner(path.to_owned())),
+            Whose::Foreign => Err(PlaceError::ForeignOwner(path.to_owned()).into()),
         }
     }
 }
@@ -202,7 +206,7 @@ impl Trust<'_> {
 /// Finds the repository that `start` is in: a `.dmv` directory in `start` or above it, or a bare
 /// repository.
 ///
-/// Fails with [`RepoError::ForeignOwner`] if the repository belongs to another user, who may have
+/// Fails with [`PlaceError::ForeignOwner`] if the repository belongs to another user, who may have
 /// placed it above the directory on purpose.
 pub fn discover(start: &Path) -> Result<Place, RepoError> {
     discover_trusting(start, &Trust::NONE).map(|(place, _)| place)
@@ -235,7 +239,7 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
             return Ok((Place { dmv, worktree }, whose));
         }
         if found.as_ref().is_ok_and(|m| m.is_dir()) && holds_packs(&dmv) {
-            return Err(RepoError::NoFormat(dmv));
+            return Err(PlaceError::NoFormat(dmv).into());
         }
         if found.is_ok_and(|m| m.is_file()) {
             return pointed(dir, &dmv, trust, here);
@@ -247,7 +251,7 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
             return Ok((Place { dmv, worktree }, whose));
         }
     }
-    Err(RepoError::NotFound(start))
+    Err(PlaceError::NotFound(start).into())
 }
 
 /// The name of the worktree that contains its repository.
@@ -276,9 +280,11 @@ impl Pointer {
             path: file.to_owned(),
             source,
         })?;
-        Pointer::parse(&bytes).ok_or_else(|| RepoError::Damaged {
-            path: file.to_owned(),
-            why: "it does not name a repository and a worktree".to_owned(),
+        Pointer::parse(&bytes).ok_or_else(|| {
+            RepoError::Place(PlaceError::Damaged {
+                path: file.to_owned(),
+                why: "it does not name a repository and a worktree".to_owned(),
+            })
         })
     }
 
@@ -332,10 +338,11 @@ fn pointed(
     let pointer = Pointer::read_any(file)?;
     let dmv = pointer.repository;
     if !is_store(&dmv) {
-        return Err(RepoError::LostRepository {
+        return Err(PlaceError::LostRepository {
             worktree: root.to_owned(),
             at: dmv,
-        });
+        }
+        .into());
     }
     // Another user's file must not make the user's own repository writable from there.
     let whose = match trust.check(&dmv, here)? {
@@ -346,13 +353,13 @@ fn pointed(
     Ok((Place { dmv, worktree }, whose))
 }
 
-/// Fails with [`RepoError::Symlink`] if a part of the repository is a symlink. In a copied or
+/// Fails with [`PlaceError::Symlink`] if a part of the repository is a symlink. In a copied or
 /// unpacked repository, it could redirect writes to any place.
 pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
     for part in ["packs", "index", "worktrees", REFS_FILE] {
         let path = dmv.join(part);
         if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
-            return Err(RepoError::Symlink(path));
+            return Err(PlaceError::Symlink(path).into());
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 ///
 /// - with [`RefsError::OtherLog`] if the log pack does not continue from the operations in the
 ///   database, or if the packs lack objects that it names
-/// - with [`RepoError::Freeing`] if another command is freeing space, and objects that it names may
+/// - with `BusyError::Freeing` if another command is freeing space, and objects that it names may
 ///   be in packs that a job uses
 pub(in crate::repo) fn catch_up(
     store: &Store,

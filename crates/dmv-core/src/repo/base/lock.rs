@@ -1,7 +1,8 @@
 //! Waiting for the lock on a file.
 
 use crate::locks;
-use crate::repo::base::error::RepoError;
+use crate::path::PathError;
+use crate::repo::base::error::{BusyError, RepoError};
 use std::fs::File;
 use std::path::Path;
 
@@ -9,16 +10,11 @@ use std::path::Path;
 /// it is missing. Closing the returned file releases the lock.
 pub(in crate::repo) fn lock_file(path: &Path) -> Result<File, RepoError> {
     let taken = locks::take(path, locks::PATIENCE);
-    taken
-        .map_err(|source| unlockable(path, source))?
-        .map_err(RepoError::Busy)
+    let taken = taken.map_err(|source| unlockable(path, source))?;
+    Ok(taken.map_err(BusyError::Worktree)?)
 }
 
 /// Returns the error for a lock that cannot be taken at all.
 pub(in crate::repo) fn unlockable(path: &Path, source: std::io::Error) -> RepoError {
-    RepoError::Io {
-        action: "lock",
-        path: path.to_owned(),
-        source,
-    }
+    RepoError::Io(PathError::new("lock", path, source))
 }

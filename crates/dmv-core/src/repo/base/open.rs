@@ -2,7 +2,7 @@
 
 use crate::object::mem::MemObjects;
 use crate::refs::{Refs, RefsError};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
@@ -19,7 +19,7 @@ pub(in crate::repo) fn open(place: Place, vfs: Arc<dyn Vfs>) -> Result<Handle, R
     let format = Format::read(&place.dmv)?;
     let db = place.dmv.join(REFS_FILE);
     if !db.exists() {
-        return Err(RepoError::NoDatabase(db));
+        return Err(PlaceError::NoDatabase(db).into());
     }
     let refs = Refs::open(&db)?;
     assemble(place.dmv, format.owners, vfs, refs, place.worktree)

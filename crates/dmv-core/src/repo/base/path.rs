@@ -1,7 +1,7 @@
 //! Paths as a user writes them.
 
 use crate::object::name::RepoPath;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, RepoError};
 
 /// Parses a path as a user writes it. Ignores `.` components and extra slashes.
 pub(in crate::repo) fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
@@ -9,8 +9,10 @@ pub(in crate::repo) fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
         .split(|b| *b == b'/')
         .filter(|part| !part.is_empty() && *part != b".");
     let joined = parts.collect::<Vec<_>>().join(&b'/');
-    RepoPath::parse(&joined).map_err(|e| RepoError::BadPath {
-        path: path.to_vec(),
-        why: e.to_string(),
+    RepoPath::parse(&joined).map_err(|e| {
+        RepoError::Look(LookError::BadPath {
+            path: path.to_vec(),
+            why: e.to_string(),
+        })
     })
 }

@@ -120,7 +120,7 @@ impl Asked {
 }
 
 /// Passes the commit point: makes the objects of `sealed` and the `changes` visible together, or
-/// neither of them. Fails with [`RepoError::Incomplete`] rather than name an incomplete commit.
+/// neither of them. Fails with `AbsentError::Incomplete` rather than name an incomplete commit.
 pub(in crate::repo) fn publish(
     repo: &Handle,
     asked: Asked,

@@ -1,7 +1,7 @@
 //! What was purged must not come back: the store hears which chunks it must not store, and no job
 //! publishes any (docs/format/slice.md, "Purged content").
 
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
 use crate::store::FinishedJob;
@@ -26,11 +26,11 @@ pub(in crate::repo) fn refresh(repo: &Handle) {
     *heard = stamp;
 }
 
-/// Fails with [`RepoError::PurgedMeanwhile`] if a job has stored a chunk that was purged while it ran.
+/// Fails with [`BusyError::PurgedMeanwhile`] if a job has stored a chunk that was purged while it ran.
 pub(in crate::repo) fn check_job(repo: &Handle, job: &FinishedJob) -> Result<(), RepoError> {
     refresh(repo);
     match job.has_refused(&repo.store)? {
-        true => Err(RepoError::PurgedMeanwhile),
+        true => Err(BusyError::PurgedMeanwhile.into()),
         false => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use crate::limits::{
     MAX_TOLD_PLACE_BYTES,
 };
 use crate::object::ObjectType;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::lock::lock_file;
 use crate::subset::{Extent, Subset};
@@ -442,14 +442,14 @@ pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
         }
     };
     RepoSlice::decode(&bytes).map_err(|bad| match bad {
-        BadSlice::Damaged(why) => RepoError::Damaged {
+        BadSlice::Damaged(why) => RepoError::Place(PlaceError::Damaged {
             path,
             why: why.to_owned(),
-        },
+        }),
         BadSlice::TooNew => {
             let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
             let found = String::from_utf8_lossy(first).into_owned();
-            RepoError::TooNew { path, found }
+            RepoError::Place(PlaceError::TooNew { path, found })
         }
     })
 }

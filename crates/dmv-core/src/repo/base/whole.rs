@@ -10,7 +10,7 @@ use crate::object::tree::Node;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Filter, Reach};
 use crate::refs::{Change, Freed, RefsError};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::{relying, slice, window, worktree};
@@ -19,7 +19,7 @@ use crate::subset::Union;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Fails with [`RepoError::Incomplete`] unless all these commits are complete.
+/// Fails with [`AbsentError::Incomplete`] unless all these commits are complete.
 ///
 /// This is cheap for commits that the view names and for their nearest ancestors. For others, it
 /// costs a walk over what no name leads to.
@@ -27,7 +27,7 @@ pub(in crate::repo) fn check_complete(repo: &Handle, ids: &[ObjectId]) -> Result
     check_beside(repo, ids, None)
 }
 
-/// Fails with [`RepoError::Incomplete`] if `changes` would name an incomplete commit.
+/// Fails with [`AbsentError::Incomplete`] if `changes` would name an incomplete commit.
 ///
 /// The commits that `job` has made count as complete if their parents are. So do those that the
 /// changed keys name now, and those that the operation number `undoes` names.
@@ -155,7 +155,7 @@ fn check_beside(
     for id in left {
         let missing = not_here(repo, job, &hidden, &[id])?;
         if missing > 0 {
-            return Err(RepoError::Incomplete { id, missing });
+            return Err(AbsentError::Incomplete { id, missing }.into());
         }
     }
     Ok(())

@@ -5,7 +5,7 @@
 
 use crate::hash::encode_hex;
 use crate::refs::Operation;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError, UndoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{LOG_EXPIRED, LOG_FROM, LOG_PURGED, Named, named_by};
 
@@ -19,9 +19,11 @@ pub(in crate::repo) fn window_from(repo: &Handle) -> Result<u64, RepoError> {
     };
     let text = std::str::from_utf8(&value).ok();
     let number = text.and_then(|text| text.parse().ok());
-    number.ok_or_else(|| RepoError::Damaged {
-        path: repo.refs.path().to_owned(),
-        why: format!("{LOG_FROM} is invalid"),
+    number.ok_or_else(|| {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{LOG_FROM} is invalid"),
+        })
     })
 }
 
@@ -55,7 +57,7 @@ pub(in crate::repo) fn lifted(operation: &Operation) -> bool {
     values.any(|value| value.starts_with(LIFTED.as_bytes()))
 }
 
-/// Fails with [`RepoError::Expired`] if undo cannot reach an operation any more.
+/// Fails with [`UndoError::Expired`] if undo cannot reach an operation any more.
 pub(in crate::repo) fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError> {
     let from = window_from(repo)?;
     if operation.seq >= from {
@@ -68,10 +70,11 @@ pub(in crate::repo) fn check_reach(repo: &Handle, operation: &Operation) -> Resu
             at = Some(later.time);
         }
     })?;
-    Err(RepoError::Expired {
+    Err(UndoError::Expired {
         operation: encode_hex(&operation.id)[..12].to_owned(),
         at,
-    })
+    }
+    .into())
 }
 
 /// Visits the operations of the window with greater numbers than `after`, newest first.

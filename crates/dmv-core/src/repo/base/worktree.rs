@@ -4,7 +4,7 @@ use crate::fsutil::{SafeDir, is_temp_name};
 use crate::hash::ObjectId;
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::locks;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, previous_key, subset_key};
@@ -68,7 +68,7 @@ pub(in crate::repo) fn worktree_name(repo: &Handle) -> Result<&str, RepoError> {
     repo.worktree
         .as_ref()
         .map(|(_, name)| name.as_str())
-        .ok_or(RepoError::NoWorktree)
+        .ok_or(RepoError::Worktree(WorktreeError::NoWorktree))
 }
 
 /// Returns the worktree's head. In a bare repository, returns the head that a clone would start
@@ -84,9 +84,11 @@ pub(in crate::repo) fn head(repo: &Handle) -> Result<Head, RepoError> {
         .as_deref()
         .and_then(Head::parse)
         .or_else(|| repo.coming.clone())
-        .ok_or_else(|| RepoError::Damaged {
-            path: repo.refs.path().to_owned(),
-            why: format!("{key} is missing or invalid"),
+        .ok_or_else(|| {
+            RepoError::Place(PlaceError::Damaged {
+                path: repo.refs.path().to_owned(),
+                why: format!("{key} is missing or invalid"),
+            })
         })
 }
 
@@ -122,9 +124,11 @@ pub(in crate::repo) fn id_value(
     key: &str,
     value: &[u8],
 ) -> Result<ObjectId, RepoError> {
-    let bytes: [u8; 32] = value.try_into().map_err(|_| RepoError::Damaged {
-        path: repo.refs.path().to_owned(),
-        why: format!("{key} is not an id"),
+    let bytes: [u8; 32] = value.try_into().map_err(|_| {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{key} is not an id"),
+        })
     })?;
     Ok(ObjectId::from_bytes(bytes))
 }
@@ -156,9 +160,11 @@ pub(in crate::repo) fn subset_value(
     name: &str,
     value: Option<&[u8]>,
 ) -> Result<Subset, RepoError> {
-    Subset::parse(value.unwrap_or_default()).map_err(|e| RepoError::Damaged {
-        path: repo.refs.path().to_owned(),
-        why: format!("{} is invalid: {e}", subset_key(name)),
+    Subset::parse(value.unwrap_or_default()).map_err(|e| {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{} is invalid: {e}", subset_key(name)),
+        })
     })
 }
 

@@ -9,7 +9,7 @@ use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root};
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
 use crate::repo::conflict::names::last_name;
@@ -128,7 +128,9 @@ pub(in crate::repo) fn conflicts_here(
         }
         match conflict_at(repo, &commit.tree, path.clone()) {
             Ok(at) => here.extend(at),
-            Err(RepoError::Absent { id, ty }) if is_outside => unseen.push(lack(ty, id)),
+            Err(RepoError::Absent(AbsentError::Object { id, ty })) if is_outside => {
+                unseen.push(lack(ty, id))
+            }
             Err(e) => return Err(e),
         }
     }

@@ -16,7 +16,7 @@ use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectWrite};
 use crate::platform::bytes_of;
 use crate::repo::base::change::ChangeKind;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Record, settled_key};
 use crate::repo::base::{path, worktree};
@@ -116,9 +116,11 @@ pub(in crate::repo) fn record_value(
     let Some(value) = value else {
         return Ok(None);
     };
-    let damaged = || RepoError::Damaged {
-        path: repo.refs.path().to_owned(),
-        why: format!("{} is invalid", settled_key(name)),
+    let damaged = || {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{} is invalid", settled_key(name)),
+        })
     };
     Record::parse(value).map(Some).ok_or_else(damaged)
 }

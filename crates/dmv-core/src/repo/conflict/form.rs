@@ -91,7 +91,7 @@ impl Form {
         !self.shown.is_empty() || !self.chosen.is_empty()
     }
 
-    /// Fails with [`RepoError::Lacking`] if it is unknown how a conflict at a `wanted` path is
+    /// Fails with `AbsentError::Lacking` if it is unknown how a conflict at a `wanted` path is
     /// shown.
     pub fn check_known(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<(), RepoError> {
         let is_in = |shown: &&Shown| wanted(shown.at.path.as_bytes());
@@ -147,7 +147,7 @@ pub(in crate::repo) fn form_of_base(
 }
 
 /// Returns the tree of a commit with readable files in place of each conflict, as an export writes
-/// it. Fails with [`RepoError::Lacking`] if the files of a conflict at a `wanted` path cannot be
+/// it. Fails with `AbsentError::Lacking` if the files of a conflict at a `wanted` path cannot be
 /// determined.
 pub(in crate::repo) fn readable_tree(
     repo: &Handle,

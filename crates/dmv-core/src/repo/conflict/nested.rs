@@ -8,7 +8,7 @@ use crate::merge::edit_tree;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::conflict::at::{ConflictAt, conflict_of};
 use crate::repo::conflict::form::{Shown, show};
@@ -24,7 +24,7 @@ pub(in crate::repo) fn readable(repo: &Handle, term: Term) -> Result<Term, RepoE
         return Ok(term);
     }
     let conflicts = match conflicts_in(repo, &term) {
-        Err(RepoError::Absent { .. }) => return Ok(term),
+        Err(RepoError::Absent(AbsentError::Object { .. })) => return Ok(term),
         found => found?,
     };
     if conflicts.is_empty() {

@@ -16,7 +16,7 @@ impl Repo {
 
     /// Creates a branch or tag at `target`.
     ///
-    /// Fails with [`RepoError::RefExists`] if the name is taken.
+    /// Fails with [`BranchError::RefExists`](crate::repo::BranchError::RefExists) if the name is taken.
     pub fn create_ref(
         &self,
         kind: RefKind,
@@ -29,8 +29,8 @@ impl Repo {
 
     /// Deletes a branch or tag and returns the commit that it named.
     ///
-    /// Fails with [`RepoError::InUse`] for a branch that a worktree is on, and with
-    /// [`RepoError::NoRef`] if there is no such ref.
+    /// Fails with [`BranchError::InUse`](crate::repo::BranchError::InUse) for a branch that a worktree
+    /// is on, and with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) if there is no such ref.
     pub fn delete_ref(
         &self,
         kind: RefKind,
@@ -43,14 +43,15 @@ impl Repo {
     /// Makes `name` the default branch of a bare repository, and returns its commit. A clone starts
     /// with this branch.
     ///
-    /// Fails with [`RepoError::NoRef`] if there is no such branch.
+    /// Fails with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) if there is no such branch.
     pub fn set_default_branch(&self, name: &str, asked: Asked) -> Result<ObjectId, RepoError> {
         base::branch::set_default_branch(&self.handle, name, asked)
     }
 
     /// Renames a branch. Worktrees that are on it stay on it.
     ///
-    /// Fails with [`RepoError::NoRef`] or [`RepoError::RefExists`].
+    /// Fails with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) or
+    /// [`BranchError::RefExists`](crate::repo::BranchError::RefExists).
     pub fn rename_branch(&self, old: &str, new: &str, asked: Asked) -> Result<(), RepoError> {
         base::branch::rename_branch(&self.handle, old, new, asked)
     }
@@ -63,14 +64,16 @@ impl Repo {
     /// Prevents all objects of this repository from being freed until the returned value is
     /// dropped.
     ///
-    /// Fails with [`RepoError::Freeing`] if another command is freeing space.
+    /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing
+    /// space.
     pub fn keep_all(&self) -> Result<Kept, RepoError> {
         base::keeping::keep_all(&self.handle)
     }
 
     /// Parses a path as a user writes it. Ignores `.` components and extra slashes.
     ///
-    /// Fails with [`RepoError::BadPath`] if the result is not a valid path in a repository.
+    /// Fails with [`LookError::BadPath`](crate::repo::LookError::BadPath) if the result is not a valid
+    /// path in a repository.
     pub fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
         base::path::parse_path(path)
     }
@@ -103,10 +106,10 @@ impl Repo {
 
     /// Changes the slice durably and returns the new one.
     ///
-    /// `change` receives the slice as the file has it now. Commands that change the slice at the
-    /// same time wait for one another, a few seconds at most, and then fail with
-    /// [`RepoError::Busy`]. The new slice must not call for objects that are absent from this
-    /// repository.
+    /// `change` receives the slice as the file has it now. Commands that change the slice at the same
+    /// time wait for one another, a few seconds at most, and then fail with
+    /// [`BusyError::Worktree`](crate::repo::BusyError::Worktree). The new slice must not call for
+    /// objects that are absent from this repository.
     pub fn change_slice(
         &self,
         change: impl FnOnce(&mut RepoSlice),

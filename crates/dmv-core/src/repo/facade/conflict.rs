@@ -51,8 +51,8 @@ impl Repo {
     /// Returns the tree of a commit with readable files in place of each conflict, as an export
     /// writes it.
     ///
-    /// Fails with [`RepoError::Lacking`] if the files of a conflict at a `wanted` path cannot be
-    /// determined.
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if the files of a
+    /// conflict at a `wanted` path cannot be determined.
     pub fn readable_tree(
         &self,
         commit: &Commit,

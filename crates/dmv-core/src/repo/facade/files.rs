@@ -23,9 +23,10 @@ impl Repo {
     ///
     /// Keeps uncommitted changes that do not collide. Fails before it changes anything:
     ///
-    /// - with [`RepoError::WouldLose`], which lists the paths, if uncommitted changes would be lost
-    /// - with [`RepoError::Lacking`] if the switch needs content that is absent from this
-    ///   repository
+    /// - with [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths,
+    ///   if uncommitted changes would be lost
+    /// - with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if the switch needs
+    ///   content that is absent from this repository
     ///
     /// After an interruption, the worktree is still on the former commit, with some files of the
     /// new one. Running the same command again completes the switch.
@@ -101,8 +102,9 @@ impl Repo {
     /// Restores the files at `paths` from the commit `from`, or from the worktree's own commit if
     /// `from` is `None`.
     ///
-    /// Files that the commit does not have stay. Fails with [`RepoError::Lacking`], before it
-    /// writes anything, if content is absent from this repository.
+    /// Files that the commit does not have stay. Fails with
+    /// [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking), before it writes anything, if
+    /// content is absent from this repository.
     ///
     /// Stores the overwritten files first: the restore is an operation, and its undo brings them
     /// back. Reopens conflicts at these paths, including those that were settled without a file.
@@ -248,8 +250,9 @@ impl Repo {
     /// Returns the commit from which each line of the file at `path` in `commit` comes: of all lines,
     /// or of those in `range`, which counts from 0.
     ///
-    /// Follows renames. Fails for a file that is no text, and with [`RepoError::Lacking`] if content
-    /// of any version is absent.
+    /// Follows renames. Fails for a file that is no text, and with
+    /// [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if content of any version is
+    /// absent.
     pub fn blame(
         &self,
         commit: ObjectId,
@@ -274,9 +277,10 @@ impl Repo {
 
     /// Removes tracked files from the worktree. The next commit does not have them.
     ///
-    /// Stores the files first: one undo brings them back. Fails with [`RepoError::WouldLose`] if a
-    /// file has uncommitted changes, unless forced. Files outside of the worktree's subset are
-    /// left out by the next commit, and need not be stored in this repository.
+    /// Stores the files first: one undo brings them back. Fails with
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose) if a file has uncommitted
+    /// changes, unless forced. Files outside of the worktree's subset are left out by the next
+    /// commit, and need not be stored in this repository.
     pub fn remove(&self, options: &RemoveOptions, job: &Job) -> Result<RemoveReport, RepoError> {
         files::remove::remove(&self.handle, options, job)
     }
@@ -319,9 +323,10 @@ impl Repo {
 
     /// Removes a worktree with its files, and returns its last state. Its branch stays.
     ///
-    /// Fails with [`RepoError::WouldLose`] if a file is in no commit, even if it is ignored. If
-    /// forced, stores such files first, so that an undo brings them back. If the worktree's
-    /// directory is already gone, removes only the record. The main worktree cannot be removed.
+    /// Fails with [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose) if a file is in no
+    /// commit, even if it is ignored. If forced, stores such files first, so that an undo brings
+    /// them back. If the worktree's directory is already gone, removes only the record. The main
+    /// worktree cannot be removed.
     pub fn remove_worktree(
         &self,
         dir: &Path,

@@ -59,7 +59,8 @@ impl Repo {
         look::lack::lacking(&self.handle, wanted, of)
     }
 
-    /// Fails with [`RepoError::Lacking`] if a part of `wanted` is known to be missing.
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if a part of `wanted` is
+    /// known to be missing.
     pub fn check_here(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
         look::lack::check_here(&self.handle, wanted)
     }
@@ -67,13 +68,14 @@ impl Repo {
     /// Fails with an error if names in a directory are missing. `deep` includes the names of all
     /// levels below.
     ///
-    /// The error is [`RepoError::Lacking`] if `deep`. Otherwise, it is [`RepoError::Absent`], which
-    /// names the missing object.
+    /// The error is [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if `deep`. Otherwise,
+    /// it is [`AbsentError::Object`](crate::repo::AbsentError::Object), which names the missing object.
     pub fn check_names_here(&self, wanted: Wanted<'_>, deep: bool) -> Result<(), RepoError> {
         look::lack::check_names_here(&self.handle, wanted, deep)
     }
 
-    /// Fails with [`RepoError::Lacking`] if bytes in a range of the file at `path` are missing.
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if bytes in a range of
+    /// the file at `path` are missing.
     pub fn check_range_here(
         &self,
         path: &RepoPath,
@@ -90,7 +92,8 @@ impl Repo {
 
     /// Finds the entry of a commit at `path`.
     ///
-    /// Fails with [`RepoError::NoSuchPath`], which names `revision`, if there is none.
+    /// Fails with [`LookError::NoSuchPath`](crate::repo::LookError::NoSuchPath), which names
+    /// `revision`, if there is none.
     pub fn locate(
         &self,
         revision: &str,
@@ -140,8 +143,8 @@ impl Repo {
 
     /// Writes the bytes in `range` of the file at `path` in the commit that `revision` names.
     ///
-    /// Returns the number of bytes written. Fails with [`RepoError::NoSuchPath`] if the commit has
-    /// no file there.
+    /// Returns the number of bytes written. Fails with
+    /// [`LookError::NoSuchPath`](crate::repo::LookError::NoSuchPath) if the commit has no file there.
     pub fn read_file(
         &self,
         revision: &str,

@@ -196,7 +196,8 @@ impl Repo {
     ///
     /// # Errors
     ///
-    /// Fails with [`RepoError::Freeing`] if a command is freeing space in this repository.
+    /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if a command is freeing space
+    /// in this repository.
     pub fn keeper(&self) -> Result<Keeper<'_>, RepoError> {
         Keeper::new(&self.handle)
     }

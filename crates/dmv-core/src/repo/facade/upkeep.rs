@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 impl Repo {
     /// Starts to free space.
     ///
-    /// Fails with [`RepoError::Freeing`] if another command is freeing space, or if a peer relies
-    /// on objects of this repository.
+    /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing
+    /// space, or if a peer relies on objects of this repository.
     pub fn begin_to_free(&self) -> Result<Freeing<'_>, RepoError> {
         upkeep::drop::begin_to_free(&self.handle)
     }
@@ -40,7 +40,8 @@ impl Repo {
     /// Returns the keep rules: the local ones, and those in the `.dmvattributes` files of the commit
     /// that the worktree is on.
     ///
-    /// Fails with [`RepoError::Lacking`] if such a file is not stored here.
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if such a file is not
+    /// stored here.
     pub fn keep_rules(&self) -> Result<KeepRules, RepoError> {
         upkeep::rules::keep_rules(&self.handle)
     }
@@ -131,17 +132,18 @@ impl Repo {
 
     /// Frees what no ref, no worktree and no operation that undo can reach needs.
     ///
-    /// Other commands may run meanwhile. Fails with [`RepoError::Freeing`] if another command is
-    /// freeing space, and with [`RepoError::NothingFreed`] if something that is needed is damaged or
-    /// missing.
+    /// Other commands may run meanwhile. Fails with
+    /// [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing space, and
+    /// with [`UpkeepError::NothingFreed`](crate::repo::UpkeepError::NothingFreed) if something that is
+    /// needed is damaged or missing.
     pub fn gc(&self, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
         upkeep::gc::gc(&self.handle, options, job)
     }
 
     /// Joins small packs, and the frames of many small commits.
     ///
-    /// Other commands may run meanwhile. Fails with [`RepoError::Freeing`] if another command is
-    /// freeing space.
+    /// Other commands may run meanwhile. Fails with
+    /// [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing space.
     pub fn repack(&self, options: &RepackOptions, job: &Job) -> Result<RepackReport, RepoError> {
         upkeep::repack::repack(&self.handle, options, job)
     }

@@ -16,8 +16,9 @@ impl Repo {
     /// Merges the commit `theirs` into the head.
     ///
     /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
-    /// [`RepoError::WouldLose`], which lists the paths, before it changes anything. Otherwise, the
-    /// merge completes: it commits conflicts as such, and the report lists them.
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths, before it
+    /// changes anything. Otherwise, the merge completes: it commits conflicts as such, and the report
+    /// lists them.
     pub fn merge(
         &self,
         theirs: ObjectId,
@@ -47,7 +48,8 @@ impl Repo {
 
     /// Notes the result of tests, and checks out the next commit to test.
     ///
-    /// Fails with [`RepoError::GoodAfterBad`], and notes nothing, if the result contradicts others.
+    /// Fails with [`VerbError::GoodAfterBad`](crate::repo::VerbError::GoodAfterBad), and notes nothing,
+    /// if the result contradicts others.
     pub fn bisect_note(
         &self,
         verdict: Verdict,
@@ -89,9 +91,9 @@ impl Repo {
     /// Applies the changes of commits to the current branch, each as a new commit.
     ///
     /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
-    /// [`RepoError::WouldLose`], which lists the paths, before it changes anything. Otherwise, it
-    /// completes: commits may have conflicts, and the report lists those of the last one. The
-    /// message in `options` is not used.
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths, before it
+    /// changes anything. Otherwise, it completes: commits may have conflicts, and the report lists
+    /// those of the last one. The message in `options` is not used.
     pub fn cherry_pick(
         &self,
         from: &[PickFrom],
@@ -147,8 +149,8 @@ impl Repo {
     /// branch's current commit.
     ///
     /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
-    /// [`RepoError::WouldLose`], which lists the paths, before it changes anything. An undo brings
-    /// the branch back.
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths, before it
+    /// changes anything. An undo brings the branch back.
     pub fn reset_branch(
         &self,
         theirs: ObjectId,
@@ -220,7 +222,8 @@ impl Repo {
     ///
     /// This is an operation: it stores the former files, and an undo brings them back. It does not
     /// overwrite a conflict's file that was edited by hand: it fails with
-    /// [`RepoError::EditedByHand`], which lists the paths, before it changes anything.
+    /// [`ConflictError::EditedByHand`](crate::repo::ConflictError::EditedByHand), which lists the
+    /// paths, before it changes anything.
     pub fn resolve_conflicts(
         &self,
         paths: &[RepoPath],
@@ -245,10 +248,10 @@ impl Repo {
 
     /// Undoes one operation. The undo is an operation itself.
     ///
-    /// Fails with [`RepoError::ChangedSince`] if a later operation changed the same keys. If files
-    /// must follow, fails like [`checkout`](Self::checkout). For an operation of another worktree,
-    /// restores only the refs. The files and the base of that worktree stay, and its status reports
-    /// that they are behind.
+    /// Fails with [`UndoError::ChangedSince`](crate::repo::UndoError::ChangedSince) if a later
+    /// operation changed the same keys. If files must follow, fails like [`checkout`](Self::checkout).
+    /// For an operation of another worktree, restores only the refs. The files and the base of that
+    /// worktree stay, and its status reports that they are behind.
     pub fn undo(&self, options: &UndoOptions, job: &Job) -> Result<UndoReport, RepoError> {
         verbs::undo::undo(&self.handle, options, job)
     }

@@ -14,7 +14,7 @@ use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root};
 use crate::object::tree::{Kind, TreeEntry};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
 use crate::repo::base::slice::Purge;
@@ -70,7 +70,7 @@ pub struct Blame {
 /// which counts from 0.
 ///
 /// Fails for something that is no text, for a text over the limit of [`MAX_BLAME_BYTES`], and with
-/// [`RepoError::Lacking`] if content is absent, of which the error names all. Earlier versions whose
+/// [`AbsentError::Lacking`] if content is absent, of which the error names all. Earlier versions whose
 /// content was purged pass no lines on.
 pub(in crate::repo) fn blame(
     repo: &Handle,
@@ -86,9 +86,11 @@ pub(in crate::repo) fn blame(
     }
     let mut texts = Texts::new(repo);
     let text = texts.read(blob_of(&entry))?;
-    let wrong = |what| RepoError::WrongKind {
-        path: path.as_bytes().to_vec(),
-        what,
+    let wrong = |what| {
+        RepoError::Look(LookError::WrongKind {
+            path: path.as_bytes().to_vec(),
+            what,
+        })
     };
     if text.bytes.contains(&0) {
         return Err(wrong("a binary file, without lines of text"));
@@ -135,9 +137,11 @@ pub(in crate::repo) fn blame(
 fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntry, RepoError> {
     let revision = commit.short(12);
     let found = entries::locate(repo, &revision, &entries::read_commit(repo, commit)?, path)?;
-    let wrong = |what| RepoError::WrongKind {
-        path: path.as_bytes().to_vec(),
-        what,
+    let wrong = |what| {
+        RepoError::Look(LookError::WrongKind {
+            path: path.as_bytes().to_vec(),
+            what,
+        })
     };
     let entry = match found {
         Located::Root { .. } => return Err(wrong("a directory")),
@@ -154,7 +158,7 @@ fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntr
     }
 }
 
-/// Fails with [`RepoError::Lacking`] if content of a version that may be read is absent. Returns the
+/// Fails with [`AbsentError::Lacking`] if content of a version that may be read is absent. Returns the
 /// earlier versions whose content is absent because it was purged.
 fn check_versions_here(
     repo: &Handle,
@@ -196,7 +200,7 @@ fn check_versions_here(
     }
     match lacks.is_empty() {
         true => Ok(purged),
-        false => Err(RepoError::Lacking(lacks)),
+        false => Err(AbsentError::Lacking(lacks).into()),
     }
 }
 

@@ -34,7 +34,7 @@ use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect};
 use crate::repo::base::branch::RefKind;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, BranchError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
@@ -130,9 +130,11 @@ pub(in crate::repo) fn checkout(
     let (head, commit) = match target {
         CheckoutTarget::Branch(name) => {
             let id = worktree::ref_id(repo, &format!("branch/{name}"))?;
-            let missing = || RepoError::NoRef {
-                kind: "branch",
-                name: name.clone(),
+            let missing = || {
+                RepoError::Branch(BranchError::NoRef {
+                    kind: "branch",
+                    name: name.clone(),
+                })
             };
             let id = id.ok_or_else(missing)?;
             (Head::Branch(name), id)
@@ -261,7 +263,7 @@ pub(in crate::repo) fn set_subset(
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, settings)?;
     let (Some(commit), Some(root)) = (tree.base, tree.base_tree) else {
-        return Err(RepoError::NoCommit);
+        return Err(LookError::NoCommit.into());
     };
     let new = change(&repo.refs, subset_key(&tree.name), subset_value(&subset))?;
     let publish = |saved: Vec<Change>| {
@@ -425,7 +427,7 @@ fn checked<'a>(
     job.reached(Moment::Scanned);
     match switch.find_what_is_needed(to) {
         // Report all absent directories, not one at a time.
-        Err(e @ RepoError::Absent { .. }) => {
+        Err(e @ RepoError::Absent(AbsentError::Object { .. })) => {
             let root = Located::Root {
                 tree: to.form.tree,
                 bytes: 0,
@@ -439,7 +441,7 @@ fn checked<'a>(
             let lacks = lack::lacking(repo, wanted, LackOf::Trees)?;
             return Err(match lacks.is_empty() {
                 true => e,
-                false => RepoError::Lacking(lacks),
+                false => RepoError::Absent(AbsentError::Lacking(lacks)),
             });
         }
         found => found?,
@@ -458,7 +460,7 @@ fn carry_out(switch: &mut Switch<'_>, force: bool) -> Result<(), RepoError> {
     };
     // Objects that a transfer was expected to store have not arrived. Report all of them, not only
     // the first.
-    if matches!(e, RepoError::Absent { .. }) {
+    if matches!(e, RepoError::Absent(AbsentError::Object { .. })) {
         switch.check_content_here(force)?;
     }
     Err(e)

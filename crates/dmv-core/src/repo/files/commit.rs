@@ -13,7 +13,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, TreeSummary, put_empty_tree};
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect, Timestamp};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, settled_key};
@@ -336,7 +336,7 @@ fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError>
     let head = worktree::head(repo)?;
     let tip = worktree::head_commit(repo)?;
     if options.amend && tip.is_none() {
-        return Err(RepoError::NoCommit);
+        return Err(LookError::NoCommit.into());
     }
     // A commit on top of a moved branch would silently undo the branch's new changes.
     let moved = moved(repo, tree.base, &head)?;
@@ -345,9 +345,10 @@ fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError>
     }
     if let Some(unfinished) = unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
         // The files are a mix of two commits.
-        return Err(RepoError::Unfinished {
+        return Err(WorktreeError::Unfinished {
             command: unfinished.command,
-        });
+        }
+        .into());
     }
     Ok(Start {
         tree,

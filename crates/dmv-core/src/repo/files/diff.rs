@@ -12,7 +12,7 @@ use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::base::change::PathChange;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{change, worktree};
 use crate::repo::conflict::choices;
@@ -64,7 +64,7 @@ pub(in crate::repo) fn diff_worktree(
     let (old_tree, base_tree) = (tree_of(from)?, tree_of(worktree::base_commit(repo)?)?);
     let mut found = committed(repo, (old_tree, base_tree), &status.subset, paths)?;
     let outside = chosen_outside(repo, base_tree, &status.subset)?;
-    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
+    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
     for change in &status.changes {
         let path = change.path.clone();
         if !paths.includes(path.as_bytes()) {
@@ -196,7 +196,7 @@ pub(in crate::repo) fn stat_worktree(
 }
 
 fn below(repo: &Handle, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError> {
-    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
+    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
     let dir = root.open_dir(path.parent().unwrap_or_default().as_bytes())?;
     Ok((dir, path.file_name().unwrap_or_default().to_vec()))
 }

@@ -10,7 +10,7 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::{Root, has_blob};
 use crate::object::tree::{Kind, TreeEntry};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{keeping, slice};
 use crate::repo::look::entries;
@@ -82,7 +82,7 @@ fn take_off_dropped(
     let _kept = match keeping::keep_all(repo) {
         // Another command is freeing space, perhaps of these files. The list stays as it is: at
         // worst, a later drop frees the content again if other repositories have it.
-        Err(RepoError::Freeing(_)) => return Ok(()),
+        Err(RepoError::Busy(BusyError::Freeing(_))) => return Ok(()),
         kept => kept?,
     };
     each(&mut |blob| {

@@ -10,7 +10,7 @@ use crate::limits::MAX_RENAME_PATHS;
 use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::objects;
 use crate::repo::look::entries;
@@ -64,7 +64,7 @@ pub(in crate::repo) fn matches_in(
         Ok(ControlFlow::Break(()))
     });
     match looked {
-        Err(RepoError::Absent { .. }) => Ok(true),
+        Err(RepoError::Absent(AbsentError::Object { .. })) => Ok(true),
         looked => looked.map(|()| found),
     }
 }

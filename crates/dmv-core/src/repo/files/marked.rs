@@ -14,7 +14,7 @@ use crate::object::ObjectWrite;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, TreeSummary, lookup_path};
 use crate::refs::Change;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::marked_key;
 use crate::repo::base::publish::{Asked, change};
@@ -374,7 +374,10 @@ fn stored_text(repo: &Handle, entry: &TreeEntry) -> Result<Option<Vec<u8>>, Repo
     let mut text = Vec::new();
     match content::cat(repo, blob_of(entry), None, &mut text) {
         Ok(_) => Ok(Some(text)),
-        Err(RepoError::Lacking(_) | RepoError::Absent { .. }) => Ok(None),
+        Err(
+            RepoError::Absent(AbsentError::Lacking(_))
+            | RepoError::Absent(AbsentError::Object { .. }),
+        ) => Ok(None),
         Err(e) => Err(e),
     }
 }

@@ -13,7 +13,7 @@ use crate::object::name::{RepoPath, fold_key, portability};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect};
-use crate::repo::base::error::{PathRefusal, RepoError};
+use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::moved_key;
 use crate::repo::base::publish::{Asked, change};
@@ -86,7 +86,7 @@ pub(in crate::repo) fn move_files(
 ) -> Result<MoveReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, &options.settings)?;
-    let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
+    let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
     let (moves, replaced) = plan(repo, &tree, options)?;
     let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
     if !replaced.is_empty() {
@@ -166,9 +166,11 @@ fn plan(
             return Err(refused(from.as_bytes(), PathRefusal::Twice));
         }
         let target = match into {
-            true => to.join(&last_name(from)).map_err(|e| RepoError::BadPath {
-                path: from.as_bytes().to_vec(),
-                why: e.to_string(),
+            true => to.join(&last_name(from)).map_err(|e| {
+                RepoError::Look(LookError::BadPath {
+                    path: from.as_bytes().to_vec(),
+                    why: e.to_string(),
+                })
             })?,
             false => to.clone(),
         };
@@ -205,7 +207,7 @@ fn check_source(
         }
         let is_outside = tree.subset.extent(bytes) == Extent::None;
         return Err(match known {
-            Some(_) if is_outside => RepoError::OutsideSubset(bytes.to_vec()),
+            Some(_) if is_outside => RepoError::Files(FilesError::OutsideSubset(bytes.to_vec())),
             Some(_) => refused(bytes, PathRefusal::Missing),
             None => refused(bytes, PathRefusal::Nowhere),
         });
@@ -231,7 +233,7 @@ fn check_subset(tree: &Tree, path: &RepoPath, is_dir: bool) -> Result<(), RepoEr
         Extent::All => Ok(()),
         Extent::Part if is_dir => Err(refused(bytes, PathRefusal::Partial)),
         _ if !is_dir && tree.subset.includes(bytes, false) => Ok(()),
-        _ => Err(RepoError::OutsideSubset(bytes.to_vec())),
+        _ => Err(FilesError::OutsideSubset(bytes.to_vec()).into()),
     }
 }
 
@@ -257,7 +259,7 @@ fn check_target(
         }
         if let (true, Err(why)) = (options.settings.portable_names, portability(name)) {
             let (path, why) = (bytes.to_vec(), format!("its name is not portable: {why}"));
-            return Err(RepoError::BadPath { path, why });
+            return Err(LookError::BadPath { path, why }.into());
         }
     }
     check_subset(tree, to, is_dir)?;
@@ -415,7 +417,7 @@ pub(in crate::repo) fn move_all(
             (None, Some(_)) => {}
             (Some(_), Some(_)) => {
                 let paths = vec![one.to.clone().into_bytes()];
-                return Err(RepoError::WouldLose { what, paths });
+                return Err(FilesError::WouldLose { what, paths }.into());
             }
             (None, None) if moved_purged::is_only_noted(repo, tree, one.from.as_bytes())? => {
                 notes.push(one.clone());

@@ -5,7 +5,7 @@ use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
-use crate::repo::base::error::{PathRefusal, RepoError};
+use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::conflict::form::Shown;
 use crate::repo::files::ignored;
@@ -35,7 +35,7 @@ pub(in crate::repo) fn named(
     paths: &[RepoPath],
     recursive: bool,
 ) -> Result<Named, RepoError> {
-    let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
+    let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
     let mut out = Named::default();
     for path in paths {
         let shown = form.shown.iter().find(|shown| shown.at.path == *path);
@@ -70,7 +70,7 @@ fn refuse_unless(allowed: bool, path: &RepoPath, why: PathRefusal) -> Result<(),
 /// Returns the error for a path that a command does not accept.
 pub(in crate::repo) fn refused(path: &[u8], why: PathRefusal) -> RepoError {
     let path = path.to_vec();
-    RepoError::PathRefused { path, why }
+    RepoError::Files(FilesError::PathRefused { path, why })
 }
 
 /// Returns why a path that the base does not have cannot be used as a tracked one.

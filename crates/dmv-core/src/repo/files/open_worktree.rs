@@ -6,7 +6,7 @@ use crate::fsutil::{FileKind, SafeDir};
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::subset_key;
 use crate::repo::base::worktree;
@@ -111,7 +111,7 @@ pub(in crate::repo) fn is_like(
 
 /// Opens the worktree as it is recorded.
 pub(in crate::repo) fn open(repo: &Handle, settings: &WorktreeSettings) -> Result<Tree, RepoError> {
-    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
+    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
     let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
     let base = worktree::base_commit(repo)?;
     let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&root, path, entry);

@@ -4,7 +4,7 @@ use crate::fsutil::SafeDir;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::lookup_path;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
 use crate::repo::conflict::{at, choices, settle};
@@ -40,7 +40,7 @@ pub(in crate::repo) fn is_checked_out(repo: &Handle, path: &RepoPath, blob: &Blo
 
 /// Returns the state of `path`, relative to the worktree's root.
 pub(in crate::repo) fn path_state(repo: &Handle, path: &RepoPath) -> Result<PathState, RepoError> {
-    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
+    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
     let on_disk = path.is_root() || settle::stat_of(&root, path.as_bytes())?.is_some();
     let commit = worktree::base_commit(repo)?.map(|id| entries::read_commit(repo, &id));
     let commit = commit.transpose()?;

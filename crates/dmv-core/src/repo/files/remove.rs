@@ -9,7 +9,7 @@ use crate::job::{Job, Moment};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
-use crate::repo::base::error::{PathRefusal, RepoError};
+use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -65,7 +65,7 @@ pub(in crate::repo) fn remove(
 ) -> Result<RemoveReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, &options.settings)?;
-    let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
+    let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
     let Named { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
     let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
     switch.find_dirty(&options.settings)?;
@@ -78,7 +78,7 @@ pub(in crate::repo) fn remove(
         if is_special(&stat) {
             // Nothing could bring it back.
             let (path, why) = (path.clone(), PathRefusal::NotAFile);
-            return Err(RepoError::PathRefused { path, why });
+            return Err(FilesError::PathRefused { path, why }.into());
         }
         let committed = switch.clean_entry(path)?;
         let is_dir = stat.kind == FileKind::Dir;
@@ -97,7 +97,7 @@ pub(in crate::repo) fn remove(
     }
     if !lost.is_empty() {
         let (what, paths) = (WHAT, lost);
-        return Err(RepoError::WouldLose { what, paths });
+        return Err(FilesError::WouldLose { what, paths }.into());
     }
     job.reached(Moment::Checked);
     let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();

@@ -16,7 +16,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id, put_empty_tree};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::refs::Change;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{saved_key, saving_key};
 use crate::repo::base::publish::{Asked, change};
@@ -92,7 +92,7 @@ pub(in crate::repo) fn take(
     match keep {
         Keep::UpTo(limit) if taken.told.bytes > limit => {
             let bytes = taken.told.bytes;
-            return Err(RepoError::TooMuchToKeep { what, bytes, limit });
+            return Err(FilesError::TooMuchToKeep { what, bytes, limit }.into());
         }
         Keep::UpToOrNothing(limit) if taken.told.bytes > limit => return Ok(taken),
         _ => {}
@@ -140,7 +140,7 @@ fn look(
             Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
             Err(_) => {
                 let (path, why) = (path.clone(), "its name cannot be stored".to_owned());
-                return Err(RepoError::NotKept { what, path, why });
+                return Err(FilesError::NotKept { what, path, why }.into());
             }
         };
         let stat = stat_at(tree, path)?;
@@ -272,7 +272,7 @@ fn ingest<'s>(
     let path_of = |number: usize, name: &[u8]| join(dir_of(&dirs[number][0].0).as_bytes(), name);
     if let Some((number, name, why)) = failed {
         let path = path_of(number, &name);
-        return Err(RepoError::NotKept { what, path, why });
+        return Err(FilesError::NotKept { what, path, why }.into());
     }
     for (number, name, stored) in found {
         let path = path::parse_path(&path_of(number, &name))?;
@@ -558,7 +558,7 @@ pub(in crate::repo) fn plan_return(
     }
     if !lost.is_empty() {
         let paths = lost.into_iter().collect();
-        return Err(RepoError::WouldLose { what, paths });
+        return Err(FilesError::WouldLose { what, paths }.into());
     }
     let needed = out.steps.iter();
     let needed = needed.filter_map(|step| Some((&step.path[..], step.to.as_ref()?)));

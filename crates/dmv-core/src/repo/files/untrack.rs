@@ -9,7 +9,7 @@ use crate::merge::write_blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
-use crate::repo::base::error::{PathRefusal, RepoError};
+use crate::repo::base::error::{LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -86,7 +86,7 @@ pub(in crate::repo) fn untrack(
 ) -> Result<UntrackReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, &options.settings)?;
-    let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
+    let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
     for path in &options.paths {
         if let Some(shown) = conflict_at(&tree, path.as_bytes()) {
             return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));

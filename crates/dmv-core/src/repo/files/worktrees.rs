@@ -11,7 +11,7 @@ use crate::object::name::escape;
 use crate::platform::{bytes_of, string_of};
 use crate::refs::{Change, Effect, check_ref_name};
 use crate::repo::base::change::ChangeKind;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{Record, base_key, head_key, path_key, saved_key, saving_key};
@@ -120,9 +120,11 @@ fn worktree_info(repo: &Handle, name: &str, path: PathBuf) -> Result<WorktreeInf
     };
     let key = head_key(name);
     let head = repo.refs.get(&key)?.as_deref().and_then(Head::parse);
-    let head = head.ok_or_else(|| RepoError::Damaged {
-        path: repo.refs.path().to_owned(),
-        why: format!("{key} is missing or invalid"),
+    let head = head.ok_or_else(|| {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{key} is missing or invalid"),
+        })
     })?;
     let commit = match &head {
         Head::Commit(id) => Some(*id),
@@ -173,10 +175,11 @@ pub(in crate::repo) fn add_worktree(
             Some(id) if id == options.commit => {}
             Some(_) => {
                 let name = branch.clone();
-                return Err(RepoError::RefExists {
+                return Err(BranchError::RefExists {
                     kind: "branch",
                     name,
-                });
+                }
+                .into());
             }
         }
     }
@@ -216,10 +219,11 @@ fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
     if let Ok(place) = layout::discover(above)
         && let Some((root, _)) = place.worktree
     {
-        return Err(RepoError::NotFree {
+        return Err(WorktreeError::NotFree {
             dir: dir.to_owned(),
             why: format!("it would be inside the worktree at {}", root.display()),
-        });
+        }
+        .into());
     }
     let taken = |name: &str| Ok::<_, RepoError>(repo.refs.get(&head_key(name))?.is_some());
     if let Ok(pointer) = Pointer::read(&dir.join(DMV_DIR))
@@ -390,7 +394,7 @@ pub(in crate::repo) fn take_down(
 ) -> Result<Overwritten, RepoError> {
     let mut told = Overwritten::default();
     if info.name == MAIN {
-        return Err(RepoError::OwnWorktree(info.path.clone()));
+        return Err(WorktreeError::OwnWorktree(info.path.clone()).into());
     }
     let own = repo.dmv.join("worktrees").join(&info.name);
     let io = |action, path: &Path| {
@@ -411,10 +415,11 @@ pub(in crate::repo) fn take_down(
             false => uncommitted(&there, settings, job)?,
         };
         if !lost.is_empty() {
-            return Err(RepoError::WouldLoseThere {
+            return Err(WorktreeError::WouldLoseThere {
                 at: info.path.clone(),
                 paths: lost,
-            });
+            }
+            .into());
         }
         let kept = match force {
             true => keep_uncommitted(&there, asked, settings, job)?,
@@ -485,7 +490,7 @@ fn worktree_at(repo: &Handle, dir: &Path) -> Result<WorktreeInfo, RepoError> {
     let wanted = absolute(dir)?;
     let mut all = worktrees(repo)?.into_iter();
     all.find(|info| info.path == wanted || is_same_place(&info.path, &wanted))
-        .ok_or(RepoError::NoSuchWorktree(wanted))
+        .ok_or(RepoError::Worktree(WorktreeError::NoSuchWorktree(wanted)))
 }
 
 /// Returns the former path of this worktree if the user has moved it, or `None` if it is at the
@@ -578,10 +583,10 @@ pub(in crate::repo) fn repair_worktree(
     let name = pointer.worktree;
     let key = path_key(&name);
     if repo.refs.get(&key)?.is_none() {
-        return Err(RepoError::NoSuchWorktree(dir));
+        return Err(WorktreeError::NoSuchWorktree(dir).into());
     }
     if pointer.repository.exists() && !is_same_place(&pointer.repository, &repo.dmv) {
-        return Err(RepoError::NoSuchWorktree(dir));
+        return Err(WorktreeError::NoSuchWorktree(dir).into());
     }
     refuse_copy(repo, &dir, &name)?;
     point_here(repo, &dir, &name)?;
@@ -609,7 +614,7 @@ pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
     match repo.refs.get(&path_key(name))? {
         Some(path) if path == bytes_of(&root) => Ok(()),
         Some(_) => refuse_copy(repo, root, name),
-        None => Err(RepoError::NoSuchWorktree(root.clone())),
+        None => Err(WorktreeError::NoSuchWorktree(root.clone()).into()),
     }
 }
 
@@ -617,10 +622,11 @@ fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
     let at = repo.refs.get(&path_key(name))?.unwrap_or_default();
     let at = PathBuf::from(string_of(at));
     match !is_same_place(&at, dir) && is_pointed_from(repo, &at, name) {
-        true => Err(RepoError::WorktreeCopy {
+        true => Err(WorktreeError::WorktreeCopy {
             dir: dir.to_owned(),
             at,
-        }),
+        }
+        .into()),
         false => Ok(()),
     }
 }
@@ -675,10 +681,11 @@ fn remove_root(dir: &Path) -> Result<(), RepoError> {
         }
     }
     if !paths.is_empty() {
-        return Err(RepoError::WouldLoseThere {
+        return Err(WorktreeError::WouldLoseThere {
             at: dir.to_owned(),
             paths,
-        });
+        }
+        .into());
     }
     std::fs::remove_file(dir.join(DMV_DIR)).map_err(io)?;
     match std::fs::remove_dir(dir) {
@@ -695,10 +702,10 @@ fn not_removed(dir: &Path, problems: Vec<Problem>) -> RepoError {
         Some(Problem { path, why }) => {
             RepoError::Text(format!("cannot remove {}: {why}", escape(path)))
         }
-        None => RepoError::WouldLoseThere {
+        None => RepoError::Worktree(WorktreeError::WouldLoseThere {
             at: dir.to_owned(),
             paths: problems.into_iter().map(|problem| problem.path).collect(),
-        },
+        }),
     }
 }
 
@@ -729,10 +736,11 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
 
 pub(in crate::repo) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
     let not_free = |why: &str| {
-        Err(RepoError::NotFree {
+        Err(WorktreeError::NotFree {
             dir: dir.to_owned(),
             why: why.to_owned(),
-        })
+        }
+        .into())
     };
     // A killed command may have left a temporary file. It belongs to nobody.
     let is_left = |entry: &std::io::Result<std::fs::DirEntry>| {

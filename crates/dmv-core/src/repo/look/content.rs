@@ -5,7 +5,7 @@ use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::look::entries::{Located, blob_of};
 use crate::repo::look::{entries, revision};
@@ -25,10 +25,11 @@ pub(in crate::repo) fn read_file(
         Located::Entry(e) if matches!(e.kind, Kind::File | Kind::Executable) => {
             cat(repo, blob_of(&e), range, out)
         }
-        _ => Err(RepoError::NoSuchPath {
+        _ => Err(LookError::NoSuchPath {
             revision: revision.to_owned(),
             path: path.as_bytes().to_vec(),
-        }),
+        }
+        .into()),
     }
 }
 
@@ -83,7 +84,7 @@ pub(in crate::repo) fn read_chunk(
     if let Some(bytes) = made {
         out.extend_from_slice(&bytes);
     } else if !repo.store.read_into(ty, id, out)? {
-        return Err(RepoError::Absent { id: *id, ty });
+        return Err(AbsentError::Object { id: *id, ty }.into());
     }
     if (out.len() - start) as u64 == len {
         return Ok(());

@@ -7,7 +7,7 @@ use crate::object::commit::Commit;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::path;
 use crate::subset::{Extent, PathSet};
@@ -76,7 +76,7 @@ pub(in crate::repo) fn read_commit(repo: &Handle, id: &ObjectId) -> Result<Commi
     Ok(load_commit(repo.objects(), id)?)
 }
 
-/// Finds the entry of a commit at `path`. Fails with [`RepoError::NoSuchPath`], which names
+/// Finds the entry of a commit at `path`. Fails with [`LookError::NoSuchPath`], which names
 /// `revision`, if there is none.
 pub(in crate::repo) fn locate(
     repo: &Handle,
@@ -89,12 +89,12 @@ pub(in crate::repo) fn locate(
         return Ok(Located::Root { tree, bytes, files });
     }
     let found = lookup_path(repo.objects(), &commit.tree, path)?;
-    found
-        .map(Located::Entry)
-        .ok_or_else(|| RepoError::NoSuchPath {
+    found.map(Located::Entry).ok_or_else(|| {
+        RepoError::Look(LookError::NoSuchPath {
             revision: revision.to_owned(),
             path: path.as_bytes().to_vec(),
         })
+    })
 }
 
 /// Visits the content of the directory `tree`, whose path is `at`, in path order.
@@ -206,9 +206,11 @@ pub(in crate::repo) fn path_in(
     tree: ObjectId,
     entry: &TreeEntry,
 ) -> Result<RepoPath, RepoError> {
-    dir.join(&entry.name).map_err(|e| RepoError::Damaged {
-        path: repo.store().packs_dir().to_owned(),
-        why: format!("directory {tree} contains an invalid path: {e}"),
+    dir.join(&entry.name).map_err(|e| {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.store().packs_dir().to_owned(),
+            why: format!("directory {tree} contains an invalid path: {e}"),
+        })
     })
 }
 

@@ -8,7 +8,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectError, ObjectType};
 use crate::reach::{Detail, Reach};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::look::entries::{blob_of, list, read_commit};
 use crate::repo::look::history::complete_commits;
@@ -210,7 +210,7 @@ impl Walk<'_> {
     /// Metadata that a partial repository does not store makes the result incomplete.
     fn unless_absent(&mut self, done: Result<(), RepoError>) -> Result<(), RepoError> {
         match done {
-            Err(RepoError::Absent { .. }) => {
+            Err(RepoError::Absent(AbsentError::Object { .. })) => {
                 self.out.is_partial = true;
                 Ok(())
             }

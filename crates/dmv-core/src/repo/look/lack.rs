@@ -11,7 +11,7 @@ use crate::object::root::{Lack, Root, has_blob};
 use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::Reach;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
 use crate::repo::look::entries::{Located, Wanted, blob_of};
@@ -74,7 +74,7 @@ pub(in crate::repo) fn lacking(
     search.run()
 }
 
-/// Fails with [`RepoError::Lacking`] if a part of `wanted` is known to be missing.
+/// Fails with [`AbsentError::Lacking`] if a part of `wanted` is known to be missing.
 pub(in crate::repo) fn check_here(repo: &Handle, wanted: Wanted<'_>) -> Result<(), RepoError> {
     match slice::is_partial(repo) {
         true => refuse(lacking(repo, wanted, LackOf::Content)?),
@@ -103,7 +103,7 @@ pub(in crate::repo) fn check_names_here(
     Ok(())
 }
 
-/// Fails with [`RepoError::Lacking`] if the content of one of these entries is missing.
+/// Fails with [`AbsentError::Lacking`] if the content of one of these entries is missing.
 pub(in crate::repo) fn check_entries_here<'e>(
     repo: &Handle,
     entries: impl IntoIterator<Item = (&'e [u8], &'e TreeEntry)>,
@@ -119,7 +119,7 @@ pub(in crate::repo) fn check_entries_here<'e>(
     refuse(lacks)
 }
 
-/// Fails with [`RepoError::Lacking`] if bytes in a range of the file at `path` are missing.
+/// Fails with [`AbsentError::Lacking`] if bytes in a range of the file at `path` are missing.
 pub(in crate::repo) fn check_range_here(
     repo: &Handle,
     path: &RepoPath,
@@ -169,11 +169,11 @@ pub(in crate::repo) fn lack_at(
     Ok((!is_here).then_some(Lack { path, root }))
 }
 
-/// Fails with [`RepoError::Lacking`] unless `lacks` is empty.
+/// Fails with [`AbsentError::Lacking`] unless `lacks` is empty.
 pub(in crate::repo) fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
     match lacks.is_empty() {
         true => Ok(()),
-        false => Err(RepoError::Lacking(lacks)),
+        false => Err(AbsentError::Lacking(lacks).into()),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::moved::{BranchMoved, Mover};
@@ -81,12 +81,12 @@ pub(in crate::repo) fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>
 
 /// Returns the error that reports the move.
 pub(in crate::repo) fn refused(repo: &Handle, head: &Head, found: BranchMoved) -> RepoError {
-    RepoError::Moved {
+    RepoError::Look(LookError::Moved {
         name: head.branch().unwrap_or("the head").to_owned(),
         base: found.base,
         tip: found.tip,
         // An unreadable log is reported by the commands that need it.
         by: mover(repo, head).unwrap_or_default().map(Box::new),
         forward: found.forward,
-    }
+    })
 }

@@ -3,7 +3,7 @@
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::object::ObjectType;
-use crate::repo::base::error::{RepoError, RevisionError};
+use crate::repo::base::error::{LookError, RepoError, RevisionError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::{HEAD, Head};
 use crate::repo::base::keys::FETCH_HEAD;
@@ -127,7 +127,7 @@ fn fetched_last(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
 
 fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     if name == "@" || name == HEAD {
-        return worktree::head_commit(repo)?.ok_or(RepoError::NoCommit);
+        return worktree::head_commit(repo)?.ok_or(RepoError::Look(LookError::NoCommit));
     }
     if is_previous(name) {
         return resolve_previous(repo, name);

@@ -5,7 +5,7 @@
 
 use crate::hash::{check, encode_hex};
 use crate::limits::MAX_SUBSET_BYTES;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::CLONE_FILE;
 use crate::repo::look::history;
@@ -146,10 +146,11 @@ pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, Re
     }
     match HalfClone::decode(&bytes) {
         Some(half) => Ok(Some(half)),
-        None => Err(RepoError::Damaged {
+        None => Err(PlaceError::Damaged {
             path,
             why: "it does not name the clone".to_owned(),
-        }),
+        }
+        .into()),
     }
 }
 

@@ -21,8 +21,9 @@ pub struct Keeper<'r> {
 }
 
 impl<'r> Keeper<'r> {
-    /// Prevents everything from being freed from now on. Fails with [`RepoError::Freeing`] if a
-    /// command is freeing space in this repository.
+    /// Prevents everything from being freed from now on. Fails with
+    /// [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if a command is freeing space in this
+    /// repository.
     pub(in crate::repo) fn new(repo: &'r Handle) -> Result<Keeper<'r>, RepoError> {
         Ok(Keeper {
             repo,

@@ -2,7 +2,7 @@
 //! while a command stores something.
 
 use crate::refs::Effect;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::BUDGET;
 use crate::repo::base::publish::{Asked, change, publish};
@@ -14,9 +14,11 @@ pub(in crate::repo) fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
     };
     let text = std::str::from_utf8(&value).ok();
     let bytes = text.and_then(|text| text.parse().ok());
-    let bytes = bytes.ok_or_else(|| RepoError::Damaged {
-        path: repo.refs.path().to_owned(),
-        why: format!("{BUDGET} is invalid"),
+    let bytes = bytes.ok_or_else(|| {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{BUDGET} is invalid"),
+        })
     })?;
     Ok(Some(bytes))
 }

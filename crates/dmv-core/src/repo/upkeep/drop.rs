@@ -15,7 +15,7 @@ use crate::object::root::has_blob;
 use crate::object::tree::{Kind, Node};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::refs::Seen;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{Exclusive, RightToFree};
 use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack, sweep_leftovers};
@@ -94,7 +94,7 @@ fn symlinks_in(ty: ObjectType, bytes: &[u8]) -> HashSet<ObjectId> {
     out
 }
 
-/// Begins to free space. Fails with [`RepoError::Freeing`] if another process frees space, or if a
+/// Begins to free space. Fails with `BusyError::Freeing` if another process frees space, or if a
 /// peer relies on this repository's objects.
 pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoError> {
     let exclusive = keeping::keep_exclusively(repo)?;
@@ -167,7 +167,7 @@ impl Freeing<'_> {
             self.repo.store().check_tables()?;
             let mut plan = self.plan(&roots, job)?;
             if !still() {
-                return Err(RepoError::Unconfirmed);
+                return Err(UpkeepError::Unconfirmed.into());
             }
             let ids = files.iter().map(|blob| blob.id);
             slice::change_slice(self.repo, |slice| slice.dropped.extend(ids))?;

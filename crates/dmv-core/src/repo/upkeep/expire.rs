@@ -16,7 +16,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Reach};
 use crate::refs::{Effect, Operation};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_EXPIRED;
 use crate::repo::base::publish::{Asked, change, publish};
@@ -243,7 +243,7 @@ impl Freeing<'_> {
                 .map(|file| (file.blob.id, file.blob.ty())),
         );
         if !still() {
-            return Err(RepoError::Unconfirmed);
+            return Err(UpkeepError::Unconfirmed.into());
         }
         // A crash behind this leaves an operation that has given up nothing yet. Run again, the command
         // does the same.
@@ -278,7 +278,7 @@ impl Freeing<'_> {
             self.repo.store().check_tables()?;
             let mut plan = self.plan(&roots, job)?;
             if !still() {
-                return Err(RepoError::Unconfirmed);
+                return Err(UpkeepError::Unconfirmed.into());
             }
             freed.why_not_freed = plan.why_not.take();
             if self.carry_out(&mut plan, seen, &mut freed, job)? {

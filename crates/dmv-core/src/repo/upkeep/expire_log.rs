@@ -10,7 +10,7 @@ use crate::repo::base::keys::LOG_FROM;
 use crate::repo::base::publish::{Asked, change, publish};
 use crate::repo::base::{keeping, window};
 
-/// What undo can reach after [`Repo::expire_operations`](crate::repo::Repo::expire_operations).
+/// What undo can reach after `Repo::expire_operations`.
 #[derive(Clone, Debug)]
 pub struct UndoReach {
     /// The number of operations that are out of reach, also since earlier.
@@ -26,7 +26,7 @@ pub struct UndoReach {
 /// Puts the operations before the first one that is not older than `since` (in seconds since 1970) out
 /// of the reach of undo. This cannot be undone.
 ///
-/// Fails with [`RepoError::Freeing`] if a peer relies on the objects of this repository: what is
+/// Fails with `BusyError::Freeing` if a peer relies on the objects of this repository: what is
 /// reachable must not change meanwhile. Waits for a running undo, which counts on what it reaches.
 pub(in crate::repo) fn expire_operations(
     repo: &Handle,

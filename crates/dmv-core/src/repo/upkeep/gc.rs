@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// How often gc marks anew, because packs that are worth it have grown meanwhile.
 const ROUNDS: usize = 3;
 
-/// What [`Repo::gc`](crate::repo::Repo::gc) may do.
+/// What `Repo::gc` may do.
 #[derive(Clone, Copy, Debug)]
 pub struct GcOptions {
     /// Objects that arrived within this time stay.
@@ -76,8 +76,8 @@ pub struct GcReport {
 
 /// Frees what nothing needs.
 ///
-/// Fails with [`RepoError::Freeing`] if another command frees space, and with
-/// [`RepoError::NothingFreed`] if something that is needed is damaged or missing.
+/// Fails with `BusyError::Freeing` if another command frees space, and with
+/// `UpkeepError::NothingFreed` if something that is needed is damaged or missing.
 pub(in crate::repo) fn gc(
     repo: &Handle,
     options: &GcOptions,

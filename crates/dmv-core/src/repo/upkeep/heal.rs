@@ -6,7 +6,7 @@ use crate::fsutil::{fs_now, machine_now};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{objects, publish, worktree};
@@ -166,11 +166,11 @@ impl Healing<'_> {
         let wanted: HashSet<ObjectId> = self.wanted.keys().copied().collect();
         job.begin_part();
         let read = store_again(self.repo, wanted.clone(), settings, job);
-        self.are_files_busy = matches!(read, Err(RepoError::Busy(_)));
+        self.are_files_busy = matches!(read, Err(RepoError::Busy(BusyError::Worktree(_))));
         match read {
             Ok(true) => self.sought.extend(wanted),
             // Peers may still have the objects.
-            Ok(false) | Err(RepoError::Busy(_)) => {}
+            Ok(false) | Err(RepoError::Busy(BusyError::Worktree(_))) => {}
             Err(e) => return Err(e),
         }
         self.look_again(&HealedFrom::Worktree, job)
@@ -263,7 +263,9 @@ fn store_again(
     let tree = match open_worktree::open(repo, settings) {
         Ok(tree) => tree,
         // The worktree's own commit is damaged. No file can restore it.
-        Err(RepoError::Object(_) | RepoError::Absent { .. }) => return Ok(false),
+        Err(RepoError::Object(_) | RepoError::Absent(AbsentError::Object { .. })) => {
+            return Ok(false);
+        }
         Err(e) => return Err(e),
     };
     let known = Unvouched(TreeBase::new(

@@ -9,7 +9,7 @@ pub(in crate::repo) mod unnamed;
 use crate::job::Job;
 use crate::locks;
 use crate::refs::{DatabaseLock, Operation, Refs, RefsError, newest_chain};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keeping::keep_unopened;
 use crate::repo::base::layout::{Format, Place, REFS_FILE, check_parts};
@@ -93,7 +93,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     let packs = dmv.join("packs");
     let is_gone = |e: io::Error| e.kind() == io::ErrorKind::NotFound;
     if vfs.list(&packs).is_err_and(is_gone) {
-        return Err(RepoError::NoPacks(packs));
+        return Err(PlaceError::NoPacks(packs).into());
     }
     let (format, lost_format) = read_or_rebuild(dmv, &*vfs, &packs)?;
     let site = Site {
@@ -465,7 +465,7 @@ fn sync_directory(dmv: &Path) -> Result<(), RepoError> {
 fn read_or_rebuild(dmv: &Path, vfs: &dyn Vfs, packs: &Path) -> Result<(Format, bool), RepoError> {
     let error = match Format::read(dmv) {
         Ok(format) => return Ok((format, false)),
-        Err(e @ RepoError::TooNew { .. }) => return Err(e),
+        Err(e @ RepoError::Place(PlaceError::TooNew { .. })) => return Err(e),
         Err(RepoError::Io { source, .. }) if source.kind() != io::ErrorKind::NotFound => {
             let (action, path) = ("read", dmv.join("format"));
             return Err(RepoError::Io {

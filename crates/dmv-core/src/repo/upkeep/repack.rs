@@ -34,7 +34,7 @@ const PAYS_PACKS: usize = 16;
 /// After this many operations the program asks again whether repack pays.
 const ASK_EVERY: u64 = 1_000;
 
-/// What [`Repo::repack`](crate::repo::Repo::repack) may do.
+/// What `Repo::repack` may do.
 #[derive(Clone, Copy, Debug)]
 pub struct RepackOptions {
     /// The present time.
@@ -72,7 +72,7 @@ pub struct RepackReport {
 
 /// Joins packs that are worth it.
 ///
-/// Fails with [`RepoError::Freeing`] if another command frees space.
+/// Fails with `BusyError::Freeing` if another command frees space.
 pub(in crate::repo) fn repack(
     repo: &Handle,
     options: &RepackOptions,

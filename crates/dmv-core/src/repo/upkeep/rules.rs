@@ -10,7 +10,7 @@ use crate::limits::{MAX_ATTRIBUTE_BYTES, MAX_ATTRIBUTE_FILES, MAX_IGNORE_BYTES, 
 use crate::object::name::{RepoPath, escape};
 use crate::object::tree::{Kind, TreeEntry, TreeIter};
 use crate::refs::Effect;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::KEEP_RULES;
 use crate::repo::base::publish::{Asked, change, publish};
@@ -308,7 +308,7 @@ impl KeepRules {
 
 /// Returns the rules: the local ones and those in the files of the commit that the worktree is on.
 ///
-/// Fails with [`RepoError::Lacking`] if a file is not stored here.
+/// Fails with `AbsentError::Lacking` if a file is not stored here.
 pub(in crate::repo) fn keep_rules(repo: &Handle) -> Result<KeepRules, RepoError> {
     let mut rules = KeepRules::default();
     if let Some(commit) = worktree::head_commit(repo)? {
@@ -425,10 +425,10 @@ fn parse_local(value: &[u8]) -> Option<Vec<(String, KeepRule)>> {
 }
 
 fn damaged(repo: &Handle, why: &str) -> RepoError {
-    RepoError::Damaged {
+    RepoError::Place(PlaceError::Damaged {
         path: repo.refs.path().to_owned(),
         why: format!("the local keep rules are invalid: {why}"),
-    }
+    })
 }
 
 /// Gives a pattern a local rule, as the last one. Returns the rule that the pattern had.

@@ -8,7 +8,7 @@ use crate::history::bisect::{Next, Suspects};
 use crate::history::{is_ancestor, merge_bases};
 use crate::job::Job;
 use crate::refs::{Change, Effect};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, PlaceError, RepoError, VerbError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::bisect_key;
@@ -153,9 +153,11 @@ pub(in crate::repo) fn bisection(repo: &Handle) -> Result<Option<Bisection>, Rep
     let Some(value) = repo.refs.get(&key)? else {
         return Ok(None);
     };
-    let damaged = || RepoError::Damaged {
-        path: repo.refs.path().to_owned(),
-        why: format!("{key} is invalid"),
+    let damaged = || {
+        RepoError::Place(PlaceError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{key} is invalid"),
+        })
     };
     Bisection::parse(&value).map(Some).ok_or_else(damaged)
 }
@@ -192,7 +194,7 @@ pub(in crate::repo) fn note(
     job: &Job,
 ) -> Result<BisectReport, RepoError> {
     let lock = worktree::lock_worktree(repo)?;
-    let mut state = bisection(repo)?.ok_or(RepoError::NotBisecting)?;
+    let mut state = bisection(repo)?.ok_or(VerbError::NotBisecting)?;
     whole::check_complete(repo, commits)?;
     for id in commits {
         state.note(verdict, *id);
@@ -202,7 +204,7 @@ pub(in crate::repo) fn note(
 
 /// Returns what a search has come to, without a step.
 pub(in crate::repo) fn progress(repo: &Handle) -> Result<BisectReport, RepoError> {
-    let mut state = bisection(repo)?.ok_or(RepoError::NotBisecting)?;
+    let mut state = bisection(repo)?.ok_or(VerbError::NotBisecting)?;
     let (next, is_cut_off) = next(repo, &mut state)?;
     Ok(BisectReport {
         state,
@@ -219,7 +221,7 @@ pub(in crate::repo) fn end(
     job: &Job,
 ) -> Result<CheckoutReport, RepoError> {
     let lock = worktree::lock_worktree(repo)?;
-    let state = bisection(repo)?.ok_or(RepoError::NotBisecting)?;
+    let state = bisection(repo)?.ok_or(VerbError::NotBisecting)?;
     let (head, commit) = match state.start {
         Head::Commit(id) => (Head::Commit(id), id),
         Head::Branch(name) => {
@@ -232,7 +234,7 @@ pub(in crate::repo) fn end(
                 }
                 // The branch is gone, so the worktree stays on the commit of the last test.
                 None => {
-                    let id = worktree::head_commit(repo)?.ok_or(RepoError::NoCommit)?;
+                    let id = worktree::head_commit(repo)?.ok_or(LookError::NoCommit)?;
                     (worktree::head(repo)?, id)
                 }
             }
@@ -350,10 +352,10 @@ fn untested_base(
 fn contradiction(repo: &Handle, state: &Bisection, bad: ObjectId) -> RepoError {
     let descends = |good: &&ObjectId| is_ancestor(repo.objects(), &bad, good).unwrap_or(false);
     let good = state.good.iter().find(descends).copied();
-    RepoError::GoodAfterBad {
+    RepoError::Verb(VerbError::GoodAfterBad {
         bad,
         good: good.unwrap_or(bad),
-    }
+    })
 }
 
 #[cfg(test)]

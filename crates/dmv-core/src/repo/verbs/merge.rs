@@ -12,7 +12,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::put_empty_tree;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, RepoError, VerbError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::Asked;
@@ -199,7 +199,7 @@ pub(in crate::repo) fn merge(
     }
     if fast_forward == FastForward::Only {
         let name = site.head.branch().unwrap_or("the head").to_owned();
-        return Err(RepoError::NotFastForward { name });
+        return Err(VerbError::NotFastForward { name }.into());
     }
     merge_commits_at(repo, &site, (ours, theirs), options, job)
 }
@@ -234,7 +234,7 @@ pub(in crate::repo) fn revert(
 ) -> Result<MergeReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
     let site = site(repo, &options.settings)?;
-    let ours = site.ours.ok_or(RepoError::NoCommit)?;
+    let ours = site.ours.ok_or(LookError::NoCommit)?;
     whole::check_complete(repo, &[commit])?;
     let (undone, head) = (
         entries::read_commit(repo, &commit)?,
@@ -246,11 +246,12 @@ pub(in crate::repo) fn revert(
         (Some(n), parents) if n >= 1 && n <= parents.len() => Some(parents[n - 1]),
         (_, parents) => {
             let parents = parents.len();
-            return Err(RepoError::Mainline {
+            return Err(VerbError::Mainline {
                 commit,
                 parents,
                 verb: "revert",
-            });
+            }
+            .into());
         }
     };
     let before = parent
@@ -463,7 +464,7 @@ pub(in crate::repo) fn go_to(
     }
     let Some(tree) = &site.tree else {
         let Head::Branch(name) = &site.head else {
-            return Err(RepoError::NoWorktree);
+            return Err(WorktreeError::NoWorktree.into());
         };
         let change = Change {
             key: format!("branch/{name}"),

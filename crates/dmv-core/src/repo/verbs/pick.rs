@@ -7,7 +7,7 @@
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
 use crate::job::Job;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{whole, worktree};
 use crate::repo::conflict::{at, choices, form};
@@ -58,7 +58,7 @@ pub(in crate::repo) fn cherry_pick(
 ) -> Result<PickReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
     let site = merge::site(repo, &options.settings)?;
-    let ours = site.ours.ok_or(RepoError::NoCommit)?;
+    let ours = site.ours.ok_or(LookError::NoCommit)?;
     let mut picks = Vec::new();
     for from in from {
         let commits = match *from {

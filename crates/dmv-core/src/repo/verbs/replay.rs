@@ -15,7 +15,7 @@ use crate::object::name::RepoPath;
 use crate::object::root::Lack;
 use crate::object::tree::empty_tree_id;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, RepoError, VerbError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{publish, slice};
 use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
@@ -74,7 +74,7 @@ pub(in crate::repo) struct Line {
 
 /// Makes the changes of `picks` again, one after the other, on top of `onto`.
 ///
-/// Stores the new commits and publishes nothing. Fails with [`RepoError::Lacking`] if content is
+/// Stores the new commits and publishes nothing. Fails with [`AbsentError::Lacking`] if content is
 /// absent that any of the merges needs.
 pub(in crate::repo) fn replay(
     repo: &Handle,
@@ -109,7 +109,7 @@ pub(in crate::repo) fn replay(
     let Replay { lacks, line, .. } = replay;
     match lacks.is_empty() {
         true => Ok(line),
-        false => Err(RepoError::Lacking(without_repeats(lacks))),
+        false => Err(AbsentError::Lacking(without_repeats(lacks)).into()),
     }
 }
 
@@ -331,11 +331,12 @@ pub(in crate::repo) fn pick_of(
         (Some(n), parents) if n >= 1 && n <= parents.len() => Some(parents[n - 1]),
         (_, parents) => {
             let parents = parents.len();
-            return Err(RepoError::Mainline {
+            return Err(VerbError::Mainline {
                 commit,
                 parents,
                 verb,
-            });
+            }
+            .into());
         }
     };
     Ok(Pick { commit, parent })

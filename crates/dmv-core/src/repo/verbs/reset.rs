@@ -8,7 +8,7 @@ use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::{Change, Effect};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::settled_key;
@@ -116,7 +116,7 @@ fn reset_bare(
     report: &mut ResetToReport,
 ) -> Result<(), RepoError> {
     let (Head::Branch(name), ResetFiles::Keep) = (head, files) else {
-        return Err(RepoError::NoWorktree);
+        return Err(WorktreeError::NoWorktree.into());
     };
     report.merge.up_to_date = tip == Some(to);
     if !report.merge.up_to_date {
@@ -145,9 +145,10 @@ fn keep_files(
     }
     if let Some(unfinished) = unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
         // Nobody could tell any more which of the files are the user's.
-        return Err(RepoError::Unfinished {
+        return Err(WorktreeError::Unfinished {
             command: unfinished.command,
-        });
+        }
+        .into());
     }
     let form = form::form_at(repo, &to)?;
     form.check_known(|path| tree.subset.includes(path, false))?;

@@ -14,7 +14,7 @@ use crate::object::name::RepoPath;
 use crate::object::root::Lack;
 use crate::refs::Effect;
 use crate::repo::base::change::{ChangeKind, PathChange};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{AbsentError, ConflictError, FilesError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Record, settled_key};
 use crate::repo::base::publish::{Asked, change};
@@ -71,7 +71,7 @@ pub(in crate::repo) fn resolve_conflicts(
 ) -> Result<ResolveReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
     let mut tree = open_worktree::open(repo, settings)?;
-    let base = tree.base.ok_or(RepoError::NoCommit)?;
+    let base = tree.base.ok_or(LookError::NoCommit)?;
     let commit = entries::read_commit(repo, &base)?;
     let (all, unseen) = at::conflicts_here(repo, &commit)?;
     refuse(under(unseen, paths))?;
@@ -126,7 +126,7 @@ pub(in crate::repo) fn resolve_conflicts(
     Ok(report)
 }
 
-/// Fails with [`RepoError::NestedConflict`] if a chosen version has conflicts at paths of the worktree.
+/// Fails with [`ConflictError::NestedConflict`] if a chosen version has conflicts at paths of the worktree.
 /// They would have no form there, since a form shows only the conflicts of a commit.
 fn check_not_nested(
     repo: &Handle,
@@ -141,11 +141,12 @@ fn check_not_nested(
             let mut nested = at::paths_in(repo.objects(), &path, &entry)?;
             nested.retain(|path| tree.subset.includes(path.as_bytes(), false));
             if let Some(inner) = nested.first() {
-                return Err(RepoError::NestedConflict {
+                return Err(ConflictError::NestedConflict {
                     path: at.path.as_bytes().to_vec(),
                     inner: inner.as_bytes().to_vec(),
                     shown_at: shown_at(form, at, choice).map(|path| path.as_bytes().to_vec()),
-                });
+                }
+                .into());
             }
         }
     }
@@ -207,10 +208,10 @@ fn settle_files(
     let settled = !lost.iter().any(|path| is_open(path));
     if !settled && !in_dirs.is_empty() {
         let (what, paths) = (WHAT, in_dirs);
-        return Err(RepoError::WouldLose { what, paths });
+        return Err(FilesError::WouldLose { what, paths }.into());
     }
     let paths = lost.into_iter().collect();
-    Err(RepoError::EditedByHand { paths, settled })
+    Err(ConflictError::EditedByHand { paths, settled }.into())
 }
 
 /// Returns the file of a choice, with the objects stored for it.
@@ -353,7 +354,7 @@ pub(in crate::repo) fn resolve_in_commit(
     job: &Job,
 ) -> Result<(ResolveReport, MergeReport), RepoError> {
     let site = merge::site(repo, &options.settings)?;
-    let head = site.ours.ok_or(RepoError::NoCommit)?;
+    let head = site.ours.ok_or(LookError::NoCommit)?;
     let commit = entries::read_commit(repo, &head)?;
     let (all, unseen) = at::conflicts_here(repo, &commit)?;
     refuse(under(unseen, paths))?;
@@ -382,7 +383,7 @@ pub(in crate::repo) fn resolve_in_commit(
     Ok((report, done))
 }
 
-/// Fails with [`RepoError::Lacking`] if the chosen content is not stored.
+/// Fails with [`AbsentError::Lacking`] if the chosen content is not stored.
 fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Result<(), RepoError> {
     if !slice::is_partial(repo) {
         return Ok(());
@@ -408,7 +409,7 @@ fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Resul
     }
     match lacks.is_empty() {
         true => Ok(()),
-        false => Err(RepoError::Lacking(lacks)),
+        false => Err(AbsentError::Lacking(lacks).into()),
     }
 }
 
@@ -508,16 +509,17 @@ fn choose(
     for path in paths {
         if !all.iter().any(|at| is_at(at, path)) {
             let path = path.as_bytes().to_vec();
-            return Err(RepoError::NoConflict { path });
+            return Err(ConflictError::NoConflict { path }.into());
         }
     }
     let mut these = all;
     these.retain(|at| paths.iter().any(|path| is_at(at, path)));
     if let (Choice::With(_), [_, _, ..]) = (choice, &these[..]) {
-        return Err(RepoError::WrongKind {
+        return Err(LookError::WrongKind {
             path: paths[0].as_bytes().to_vec(),
             what: "more than one conflict, and a file can settle only one",
-        });
+        }
+        .into());
     }
     Ok(these)
 }

@@ -22,7 +22,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary};
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{STASH, stash_key};
@@ -101,7 +101,7 @@ pub(in crate::repo) fn push(
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, &options.settings)?;
     let (Some(base), Some(before), Some(form)) = (tree.base, tree.base_tree, &tree.form) else {
-        return Err(RepoError::NoCommit);
+        return Err(LookError::NoCommit.into());
     };
     refuse_unfinished(repo, &tree)?;
     let writer = repo.store.writer()?;
@@ -186,9 +186,10 @@ fn as_if_on(repo: &Handle, from: ObjectId, settings: &WorktreeSettings) -> Resul
 fn refuse_unfinished(repo: &Handle, tree: &Tree) -> Result<(), RepoError> {
     match unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
         // The files are a mix of two commits, which nobody made on purpose.
-        Some(unfinished) => Err(RepoError::Unfinished {
+        Some(unfinished) => Err(WorktreeError::Unfinished {
             command: unfinished.command,
-        }),
+        }
+        .into()),
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use crate::hash::{ObjectId, encode_hex};
 use crate::job::Job;
 use crate::object::tree::put_empty_tree;
 use crate::refs::{Change, Effect, Operation};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{BranchError, RepoError, UndoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
@@ -415,10 +415,11 @@ fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
     }
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
-        (found, _) => Err(RepoError::NoOperation {
+        (found, _) => Err(UndoError::NoOperation {
             id: prefix.to_owned(),
             ambiguous: found.is_some(),
-        }),
+        }
+        .into()),
     }
 }
 
@@ -450,12 +451,13 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
         _ => None,
     };
     match (found, purge) {
-        (found, Some(purge)) => Err(RepoError::UndoOfPurge {
+        (found, Some(purge)) => Err(UndoError::UndoOfPurge {
             operation: short(&purge),
             before: found.map(|before| (short(&before), before.command)),
-        }),
+        }
+        .into()),
         (Some(found), None) => Ok(found),
-        (None, None) => Err(RepoError::NothingToUndo),
+        (None, None) => Err(UndoError::NothingToUndo.into()),
     }
 }
 
@@ -463,7 +465,7 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
 pub(in crate::repo) fn next_to_undo(repo: &Handle) -> Result<Option<Operation>, RepoError> {
     match last_operation(repo, &mut Vec::new()) {
         Ok(operation) => Ok(Some(operation)),
-        Err(RepoError::NothingToUndo) => Ok(None),
+        Err(RepoError::Undo(UndoError::NothingToUndo)) => Ok(None),
         Err(e) => Err(e),
     }
 }
@@ -477,11 +479,13 @@ fn last_if(
     let why = match last_operation(repo, passed_over) {
         Ok(last) if last.id == *id => return Ok(last),
         Ok(last) => format!("the last operation is now another one: {}", last.command),
-        Err(RepoError::NothingToUndo) => "nothing is left to undo in this worktree".to_owned(),
+        Err(RepoError::Undo(UndoError::NothingToUndo)) => {
+            "nothing is left to undo in this worktree".to_owned()
+        }
         Err(e) => return Err(e),
     };
     let operation = short_id(id);
-    Err(RepoError::NotUndone { operation, why })
+    Err(UndoError::NotUndone { operation, why }.into())
 }
 
 /// Returns whether an operation is one of those that made the repository: the first one, or in a
@@ -512,7 +516,7 @@ fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
         found = Some(operation);
         Ok(ControlFlow::Break(()))
     })?;
-    found.ok_or(RepoError::NothingToRedo)
+    found.ok_or(RepoError::Undo(UndoError::NothingToRedo))
 }
 
 /// Visits the operations that users made in this worktree, newest first. Tells the visitor whether
@@ -584,12 +588,13 @@ fn check_unchanged(repo: &Handle, undone: &Operation, changes: &[Change]) -> Res
             by = Some(later);
             Ok(ControlFlow::Break(()))
         })?;
-        return Err(RepoError::ChangedSince {
+        return Err(UndoError::ChangedSince {
             operation: short(undone),
             what: spoken(&change.key),
             undone: by.as_ref().is_some_and(|later| later.undoes == undone.seq),
             by: by.map(|later| (short(&later), later.command)),
-        });
+        }
+        .into());
     }
     Ok(())
 }
@@ -627,7 +632,7 @@ fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<
         let goes = changes.iter().any(|change| change.key == key);
         if gone && goes {
             let at = worktree::worktree_path(repo, &worktree)?;
-            return Err(RepoError::InUse { name: branch, at });
+            return Err(BranchError::InUse { name: branch, at }.into());
         }
         if gone && moves {
             let why = format!("branch '{branch}', which it left, no longer exists");
@@ -637,7 +642,7 @@ fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<
             let others = branch::worktrees_on(repo, &branch)?;
             let other = others.into_iter().find(|name| *name != worktree);
             let at = worktree::worktree_path(repo, &other.unwrap_or_default())?;
-            return Err(RepoError::InUse { name: branch, at });
+            return Err(BranchError::InUse { name: branch, at }.into());
         }
     }
     Ok(())
@@ -680,8 +685,8 @@ fn short_id(id: &[u8; 16]) -> String {
 }
 
 fn refused(operation: &Operation, why: String) -> RepoError {
-    RepoError::NotUndone {
+    RepoError::Undo(UndoError::NotUndone {
         operation: short(operation),
         why,
-    }
+    })
 }

@@ -7,7 +7,9 @@ use super::{Limits, Listen, PeerAddress, RelayState, Service, Timed};
 use crate::session::{self, Grant, Link, NetError, Served};
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
-use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError, Stamp, Vacancy};
+use dmv_core::repo::{
+    Access, Asked, Peer, PeerKey, Place, PlaceError, Repo, RepoError, Stamp, Vacancy,
+};
 use iroh::endpoint::{RecvStream, SendStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::Handle;
@@ -74,7 +76,7 @@ impl Answers {
 
     fn session(&self, peer: &Peer, access: Access, link: Link, job: &Job) -> Ended {
         let opened = if Vacancy::of(&self.place.dmv, true) != Vacancy::Repository {
-            Err(RepoError::NotFound(self.place.dmv.clone()))
+            Err(PlaceError::NotFound(self.place.dmv.clone()).into())
         } else if access == Access::Read {
             self.readers.open(&self.place)
         } else {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::refs::Timestamp;
-use crate::repo::{Asked, Repo};
+use crate::repo::{Asked, PlaceError, Repo};
 use proptest::prelude::*;
 
 fn asked() -> Asked {
@@ -316,15 +316,24 @@ fn a_damaged_file_is_an_error_and_stays() -> Result<(), RepoError> {
     let whole = std::fs::read(slice_file(&repo.handle)).expect("it was written");
     let broken = [&whole[..whole.len() - 4], b"000\n"].concat();
     std::fs::write(slice_file(&repo.handle), &broken).expect("a file can be written");
-    assert!(matches!(repo.slice(), Err(RepoError::Damaged { .. })));
+    assert!(matches!(
+        repo.slice(),
+        Err(RepoError::Place(PlaceError::Damaged { .. }))
+    ));
     let changed = repo.change_slice(|slice| slice.metadata_only = true);
-    assert!(matches!(changed, Err(RepoError::Damaged { .. })));
+    assert!(matches!(
+        changed,
+        Err(RepoError::Place(PlaceError::Damaged { .. }))
+    ));
     assert_eq!(
         std::fs::read(slice_file(&repo.handle)).expect("it is there"),
         broken
     );
     std::fs::write(slice_file(&repo.handle), b"dmv-slice 4\nx").expect("a file can be written");
-    assert!(matches!(repo.slice(), Err(RepoError::TooNew { .. })));
+    assert!(matches!(
+        repo.slice(),
+        Err(RepoError::Place(PlaceError::TooNew { .. }))
+    ));
     let large = vec![b'x'; MAX_BYTES + 1];
     std::fs::write(slice_file(&repo.handle), large).expect("a file can be written");
     assert!(matches!(repo.slice(), Err(RepoError::Io { .. })));

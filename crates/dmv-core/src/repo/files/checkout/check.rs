@@ -8,7 +8,7 @@ use crate::object::list::BlobChunks;
 use crate::object::name::{RepoPath, fold_key};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::change::ChangeKind;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::conflict::at;
 use crate::repo::files::checkout::stays::{LeftAlone, Stays};
 use crate::repo::files::checkout::switch::Switch;
@@ -114,10 +114,11 @@ impl Switch<'_> {
         self.overwrites = overwrites;
         match found.lost.is_empty() {
             true => Ok(()),
-            false => Err(RepoError::WouldLose {
+            false => Err(FilesError::WouldLose {
                 what: to.what,
                 paths: self.files_of(found.lost)?.into_iter().collect(),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -566,7 +567,7 @@ impl Switch<'_> {
                     dirs.push((path, entry.id));
                 }
                 if let Some(other) = folded.insert(fold_key(name), here.clone()) {
-                    return Err(RepoError::Collision(other, here));
+                    return Err(FilesError::Collision(other, here).into());
                 }
             }
         }

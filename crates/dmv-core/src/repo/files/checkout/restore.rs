@@ -9,7 +9,7 @@ use crate::job::{Job, Moment};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{FilesError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::settled_key;
 use crate::repo::base::publish::{Asked, change};
@@ -38,7 +38,7 @@ use std::ops::ControlFlow;
 
 /// Restores the files at `paths` from the commit `from`, or without it from the worktree's own
 /// commit. Files that the commit does not have stay. If content is not stored, fails with
-/// [`RepoError::Lacking`] and writes nothing.
+/// `AbsentError::Lacking` and writes nothing.
 pub(in crate::repo) fn restore(
     repo: &Handle,
     from: Option<ObjectId>,
@@ -49,7 +49,7 @@ pub(in crate::repo) fn restore(
 ) -> Result<CheckoutReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, settings)?;
-    let commit = from.or(tree.base).ok_or(RepoError::NoCommit)?;
+    let commit = from.or(tree.base).ok_or(LookError::NoCommit)?;
     let is_base = from.is_none() || from == tree.base;
     let (dropped, kept) = match &tree.form {
         Some(form) if is_base => split(form.chosen.clone(), paths),
@@ -159,9 +159,11 @@ fn wanted(
                 continue;
             }
         }
-        let found = found.ok_or_else(|| RepoError::NoSuchPath {
-            revision: commit.short(12),
-            path: path.as_bytes().to_vec(),
+        let found = found.ok_or_else(|| {
+            RepoError::Look(LookError::NoSuchPath {
+                revision: commit.short(12),
+                path: path.as_bytes().to_vec(),
+            })
         })?;
         if is_wanted(&tree.subset, path, &found) {
             collect_entry(repo, path, &found, &tree.subset, &mut wanted.entries)?;
@@ -169,7 +171,7 @@ fn wanted(
             .iter()
             .any(|c| is_under(c.path.as_bytes(), path.as_bytes()))
         {
-            return Err(RepoError::OutsideSubset(path.as_bytes().to_vec()));
+            return Err(FilesError::OutsideSubset(path.as_bytes().to_vec()).into());
         }
     }
     Ok(wanted)
@@ -220,7 +222,7 @@ fn overwrites(
     let lost = switch.overwrite_in_the_way(&mut overwrites)?;
     if !lost.is_empty() {
         let (what, paths) = (WHAT, lost.into_iter().collect());
-        return Err(RepoError::WouldLose { what, paths });
+        return Err(FilesError::WouldLose { what, paths }.into());
     }
     for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
         let overwrite = Overwrite {

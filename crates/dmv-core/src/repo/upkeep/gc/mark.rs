@@ -4,7 +4,7 @@ use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::ObjectType;
 use crate::refs::{Census, Seen};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice::RepoSlice;
 use crate::repo::base::{level, slice};
@@ -242,9 +242,9 @@ fn check_slice(repo: &Handle, job: &Job) -> Result<(), RepoError> {
 }
 
 fn nothing_freed(lack: &Lack) -> RepoError {
-    RepoError::NothingFreed {
+    RepoError::Upkeep(UpkeepError::NothingFreed {
         ty: lack.ty,
         id: lack.id,
         is_damaged: lack.damage.is_some(),
-    }
+    })
 }

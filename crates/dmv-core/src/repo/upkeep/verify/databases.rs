@@ -1,7 +1,7 @@
 //! Compares `refs.db` with the log pack and the packs, from which it can be rebuilt.
 
 use crate::refs::{Operation, RefsError, view_of};
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
@@ -45,7 +45,7 @@ pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Resu
         Err(RepoError::Refs(e)) if e.is_damage() => found.push(said(&e)),
         // A running command is no sign of damage. Operations that cannot be applied now wait for
         // the next command.
-        Err(RepoError::Refs(RefsError::Busy(_)) | RepoError::Freeing(_)) => {}
+        Err(RepoError::Refs(RefsError::Busy(_)) | RepoError::Busy(BusyError::Freeing(_))) => {}
         Err(RepoError::Refs(RefsError::Disk { .. } | RefsError::Lock { .. })) => {}
         Err(RepoError::Io { .. }) => {}
         other => drop(other?),

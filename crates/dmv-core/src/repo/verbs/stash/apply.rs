@@ -10,7 +10,7 @@ use crate::merge::{Merged, Moved, Trees, merge_trees};
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::refs::Effect;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{FilesError, LookError, RepoError, VerbError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -92,7 +92,7 @@ pub(in crate::repo) fn apply(
     let drops = drops && !stash.key.is_empty();
     let tree = open_worktree::open(repo, &options.settings)?;
     let Some(base_tree) = tree.base_tree else {
-        return Err(RepoError::NoCommit);
+        return Err(LookError::NoCommit.into());
     };
     refuse_unfinished(repo, &tree)?;
     let stored = load_commit(repo.objects(), &stash.commit)?;
@@ -152,7 +152,7 @@ fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
     let all = stashes(repo)?;
     let count = all.len();
     let found = all.into_iter().nth(n);
-    found.ok_or(RepoError::NoStash { n, count })
+    found.ok_or(RepoError::Verb(VerbError::NoStash { n, count }))
 }
 
 /// Returns the tree that the changes of a stash start from: its parent's, with files in place of
@@ -226,7 +226,7 @@ fn meet(
             // What cannot be read cannot be merged, and must not be overwritten.
             let (what, path) = ("this stash", problem.path);
             let why = problem.why;
-            return Err(RepoError::NotKept { what, path, why });
+            return Err(FilesError::NotKept { what, path, why }.into());
         }
         if made.tree.is_some() {
             let new = publish::seal(repo, writer)?;

@@ -1,0 +1,67 @@
+//! Errors of content that is not stored here: `look::lack`, `base::whole`.
+
+use super::more;
+use crate::hash::ObjectId;
+use crate::object::ObjectType;
+use crate::object::name::escape;
+use crate::object::root::Lack;
+use crate::repo::base::slice::Purge;
+
+/// Something that is needed is not stored in this repository.
+#[derive(Debug, thiserror::Error)]
+pub enum AbsentError {
+    /// An object is needed and is absent from this repository.
+    #[error("{} {id} is needed, but absent from this repository", ty.word())]
+    Object {
+        /// The object's id.
+        id: ObjectId,
+        /// The object's type.
+        ty: ObjectType,
+    },
+    /// A commit cannot get a name because objects that it needs are absent. A fetch was cut.
+    #[error(
+        "commit {} is not complete here: at least {missing} {} that it needs {} missing",
+        id.short(12), if *missing == 1 { "object" } else { "objects" },
+        if *missing == 1 { "is" } else { "are" }
+    )]
+    Incomplete {
+        /// The commit.
+        id: ObjectId,
+        /// The number of absent objects that are known to be needed.
+        missing: u64,
+    },
+    /// The command needs content that is absent from this repository. It failed before it changed
+    /// anything.
+    #[error("{}", lacking(.0))]
+    Lacking(Vec<Lack>),
+    /// The command needs content that was purged.
+    #[error("{}", purged(path, .purge))]
+    Purged {
+        /// A path of it in a commit; empty if unknown.
+        path: Vec<u8>,
+        /// Who has purged it, when and why.
+        purge: Box<Purge>,
+    },
+}
+
+/// Says what was purged, by whom and why.
+fn purged(path: &[u8], purge: &Purge) -> String {
+    let what = match path {
+        [] => "this content".to_owned(),
+        path => format!("the content of '{}'", escape(path)),
+    };
+    let (by, reason) = (escape(purge.by.as_bytes()), escape(purge.reason.as_bytes()));
+    format!("{what} was purged by {by}: {reason}")
+}
+
+fn lacking(lacks: &[Lack]) -> String {
+    let Some(first) = lacks.first() else {
+        return "some content is absent from this repository".to_owned();
+    };
+    let path = match first.path.is_root() {
+        true => ".".to_owned(),
+        false => first.path.to_string(),
+    };
+    let more = more(lacks.len());
+    format!("the content of '{path}'{more} is absent from this repository")
+}

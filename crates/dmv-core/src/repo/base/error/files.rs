@@ -1,0 +1,101 @@
+//! Errors of the files of a worktree: room `files`.
+
+use super::more;
+use crate::object::name::escape;
+
+/// The files of a worktree are in the way of a command, or it does not accept their paths.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The command would lose work that is stored nowhere else.
+    #[error("{what} would lose uncommitted changes in {}{}; nothing was changed", escape(&paths[0]), more(paths.len()))]
+    WouldLose {
+        /// The requested action.
+        what: &'static str,
+        /// The paths of that work.
+        paths: Vec<Vec<u8>>,
+    },
+    /// A command would overwrite more than can be stored for an undo.
+    #[error(
+        "{what} would overwrite {bytes} bytes of uncommitted changes, but dmv keeps at most {limit} bytes for undo; nothing was changed"
+    )]
+    TooMuchToKeep {
+        /// The requested action.
+        what: &'static str,
+        /// Bytes that it would overwrite.
+        bytes: u64,
+        /// The greatest number of bytes that are stored.
+        limit: u64,
+    },
+    /// A file that a command would overwrite cannot be read completely, so an undo could not
+    /// restore it.
+    #[error(
+        "{what} would overwrite {}, but dmv cannot keep it for undo: {why}; nothing was changed",
+        escape(path)
+    )]
+    NotKept {
+        /// The requested action.
+        what: &'static str,
+        /// The file.
+        path: Vec<u8>,
+        /// Why it cannot be stored.
+        why: String,
+    },
+    /// This file system treats two names of a tree as the same name.
+    #[error("'{}' and '{}' are the same name on this file system", escape(.0), escape(.1))]
+    Collision(Vec<u8>, Vec<u8>),
+    /// The path is outside the worktree's subset.
+    #[error("'{}' is outside of the worktree's subset", escape(.0))]
+    OutsideSubset(Vec<u8>),
+    /// A command on tracked files does not accept a path.
+    #[error("'{}' {why}; nothing was changed", escape(path))]
+    PathRefused {
+        /// The path.
+        path: Vec<u8>,
+        /// Why not.
+        why: PathRefusal,
+    },
+}
+
+/// Why a command that removes or moves tracked files does not accept a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathRefusal {
+    /// The path is neither on disk nor in the commit.
+    #[error("is neither in the worktree nor in its commit")]
+    Nowhere,
+    /// The commit has the path, but nothing is on disk.
+    #[error("is missing from the worktree")]
+    Missing,
+    /// The commit does not have the path.
+    #[error("is not tracked")]
+    Untracked,
+    /// The ignore rules cover the path, so it is in no commit.
+    #[error("is ignored, and is in no commit")]
+    Ignored,
+    /// The path is a directory, and the caller allowed only files.
+    #[error("is a directory")]
+    Directory,
+    /// The path is neither a file nor a symlink.
+    #[error("is not a regular file")]
+    NotAFile,
+    /// There is no directory at the path.
+    #[error("is not an existing directory")]
+    NoDirectory,
+    /// The path belongs to an unresolved conflict.
+    #[error("has an unresolved conflict")]
+    Conflict,
+    /// Something is already at the path.
+    #[error("already exists")]
+    Exists,
+    /// A directory cannot be moved into itself.
+    #[error("cannot be moved into itself")]
+    IntoItself,
+    /// The ignore rules cover the new path.
+    #[error("is covered by ignore rules, so the next commit would not include it")]
+    IgnoredTarget,
+    /// Two arguments mean the same path, or one lies in the other.
+    #[error("is named twice")]
+    Twice,
+    /// The worktree has only a part of the directory.
+    #[error("has files outside of the worktree's subset")]
+    Partial,
+}

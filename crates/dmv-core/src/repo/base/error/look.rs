@@ -1,0 +1,51 @@
+//! Errors of naming commits and paths: `look::revision`, `entries`, `content`, `moved`.
+
+use crate::hash::ObjectId;
+use crate::object::name::escape;
+use crate::repo::base::moved::{Mover, moved_clause};
+
+/// A revision or path does not lead to what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// A revision does not have this path.
+    #[error("'{}' does not exist in {revision}", escape(path))]
+    NoSuchPath {
+        /// The revision, as given.
+        revision: String,
+        /// The path.
+        path: Vec<u8>,
+    },
+    /// A path is not valid in a repository.
+    #[error("'{}' is not a valid path in a repository: {why}", escape(path))]
+    BadPath {
+        /// The path.
+        path: Vec<u8>,
+        /// Why it is not valid.
+        why: String,
+    },
+    /// A directory was given where a file was expected, or the reverse.
+    #[error("'{}' is {what}", if path.is_empty() { ".".to_owned() } else { escape(path).to_string() })]
+    WrongKind {
+        /// The path.
+        path: Vec<u8>,
+        /// What the path is.
+        what: &'static str,
+    },
+    /// Another command moved the branch since the worktree's files were last made equal to it.
+    #[error("{}; your files are unchanged", moved_clause(&format!("branch '{name}'"), (*base, *tip), by.as_deref()))]
+    Moved {
+        /// The branch's name.
+        name: String,
+        /// The commit that the files come from.
+        base: Option<ObjectId>,
+        /// The branch's current commit.
+        tip: Option<ObjectId>,
+        /// Who moved the branch, if the operation log says so.
+        by: Option<Box<Mover>>,
+        /// Whether the branch only moved forward.
+        forward: bool,
+    },
+    /// There is no commit to work on yet.
+    #[error("there is no commit yet")]
+    NoCommit,
+}

@@ -1,0 +1,57 @@
+//! Errors of resolving a revision: `look::revision`.
+
+use crate::hash::ObjectId;
+
+/// The reason why a revision could not be resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum RevisionError {
+    /// The revision names nothing.
+    #[error("there is no branch, tag or commit '{0}'")]
+    Unknown(String),
+    /// Only remotes have a branch of this name.
+    #[error(
+        "there is no local branch, tag or commit '{name}', only the remote {} {}",
+        if remotes.len() == 1 { "branch" } else { "branches" },
+        remotes.join(", ")
+    )]
+    OnlyRemote {
+        /// The revision.
+        name: String,
+        /// The remote branches, each with the name of its remote.
+        remotes: Vec<String>,
+    },
+    /// The worktree was on no other branch or commit before.
+    #[error("'{0}' does not exist: this worktree has not been on another branch or commit")]
+    NoPrevious(String),
+    /// The worktree was on a branch before that does not exist any more.
+    #[error(
+        "'{name}' does not exist: branch '{branch}', on which this worktree was before, was deleted"
+    )]
+    PreviousGone {
+        /// The revision.
+        name: String,
+        /// The branch.
+        branch: String,
+    },
+    /// The prefix matches several commits.
+    #[error("'{prefix}' is ambiguous; it matches the commits {}", list(candidates))]
+    Ambiguous {
+        /// The prefix.
+        prefix: String,
+        /// The commits whose ids begin with it.
+        candidates: Vec<ObjectId>,
+    },
+    /// The revision goes back further than the history, or names a parent that does not exist.
+    #[error("'{0}' does not exist: the history has no such ancestor")]
+    Beyond(String),
+    /// The text is not a valid revision.
+    #[error("'{0}' is not a valid revision")]
+    Syntax(String),
+}
+
+fn list(ids: &[ObjectId]) -> String {
+    ids.iter()
+        .map(|id| id.short(12))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

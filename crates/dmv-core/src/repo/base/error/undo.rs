@@ -1,0 +1,75 @@
+//! Errors of undoing operations: `verbs::undo`, `base::window`.
+
+use crate::refs::Timestamp;
+
+/// An operation cannot be undone or redone.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// An operation id matches no operation, or several.
+    #[error("{} '{id}'", if *ambiguous { "several operations start with" } else { "there is no operation" })]
+    NoOperation {
+        /// The id or its first digits, as given.
+        id: String,
+        /// Whether several operations match.
+        ambiguous: bool,
+    },
+    /// This worktree has no operation to undo.
+    #[error("there is nothing to undo in this worktree")]
+    NothingToUndo,
+    /// This worktree has no undone operation since its last one.
+    #[error("there is nothing to redo in this worktree")]
+    NothingToRedo,
+    /// A later operation changed the same keys or files.
+    #[error("operation {operation} {}", since(what, *undone, by.as_ref()))]
+    ChangedSince {
+        /// The operation that was to be undone.
+        operation: String,
+        /// What was changed again.
+        what: String,
+        /// Whether the later change was the undo of this operation.
+        undone: bool,
+        /// The last operation that changed it, and its command line.
+        by: Option<(String, String)>,
+    },
+    /// The operation cannot be undone in the current state.
+    #[error("operation {operation} cannot be undone: {why}")]
+    NotUndone {
+        /// The operation.
+        operation: String,
+        /// Why not.
+        why: String,
+    },
+    /// The last operation is a purge, which cannot be undone.
+    #[error(
+        "the last operation is a purge ({operation}), which cannot be undone; nothing was undone"
+    )]
+    UndoOfPurge {
+        /// The purge.
+        operation: String,
+        /// The operation that the undo would otherwise take back, and its command.
+        before: Option<(String, String)>,
+    },
+    /// Undo cannot reach the operation any more: what it named may be freed.
+    #[error("operation {operation} is out of reach{}", out_since(at.as_ref()))]
+    Expired {
+        /// The operation.
+        operation: String,
+        /// When the last operations got out of reach.
+        at: Option<Timestamp>,
+    },
+}
+
+fn out_since(at: Option<&Timestamp>) -> String {
+    let on = at.map(|at| format!(" of {}", at.date()));
+    format!(" since 'dmv op expire'{}", on.unwrap_or_default())
+}
+
+fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
+    match by {
+        Some((by, _)) if undone => format!("was already undone by operation {by}"),
+        Some((by, command)) => {
+            format!("cannot be undone: operation {by} ({command}) changed {what} later")
+        }
+        None => format!("cannot be undone: {what} has changed since"),
+    }
+}
