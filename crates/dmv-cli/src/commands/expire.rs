@@ -11,7 +11,6 @@ use crate::limit::of;
 use crate::patience::free;
 use crate::peers::{Call, remotes};
 use dmv_core::object::name::escape;
-use dmv_core::refs::Operation;
 use dmv_core::repo::{
     Expirable, ExpireOptions, Expired, Freed, Freeing, KeepRules, Repo, RuleProblem,
 };
@@ -233,10 +232,7 @@ fn finish(
     done: Option<Expired>,
     peers: Vec<String>,
 ) -> Result<u8, Failure> {
-    let (freed, operation) = match done {
-        Some(done) => (Some(done.freed), done.operation),
-        None => (None, None),
-    };
+    let freed = done.map(|done| done.freed);
     let sum = sum(found, freed.as_ref(), peers);
     if context.globals.json {
         for path in &found.paths {
@@ -249,7 +245,7 @@ fn finish(
         }
         context.ui.json_sum(&sum)?;
     } else if !context.ui.quiet() {
-        print(context, args, rules, found, &sum, operation.as_ref())?;
+        print(context, args, rules, found, &sum)?;
     }
     if let Some(why) = &sum.why_not_freed {
         let text = format_args!("some packs could not be freed: {}", clean(why));
@@ -282,7 +278,6 @@ fn print(
     rules: &KeepRules,
     found: &Expirable,
     sum: &Sum,
-    operation: Option<&Operation>,
 ) -> Result<(), Failure> {
     let mut out = context.ui.out();
     if args.dry_run {
@@ -294,44 +289,15 @@ fn print(
     } else {
         print_by_rule(&mut *out, rules, found)?;
     }
-    let all = format!(
-        "{} of {} ({})",
-        count(sum.versions, "version", "versions"),
-        count(sum.paths, "file", "files"),
-        bytes(sum.bytes)
-    );
-    match (args.dry_run, sum.versions, operation) {
-        (_, 0, _) if rules.lines.is_empty() => {
+    match sum.versions {
+        0 if rules.lines.is_empty() => {
             writeln!(out, "nothing to expire: there are no keep rules")?;
             drop(out);
             context.ui.note("hint: dmv keep set '/renders/**' last:5");
             return Ok(());
         }
-        (_, 0, _) if sum.left_bytes > 0 => {
-            writeln!(
-                out,
-                "nothing to expire: every version is larger than --max-free"
-            )?;
-        }
-        (_, 0, _) => writeln!(
-            out,
-            "nothing to expire: the rules keep all versions that are stored"
-        )?,
-        (true, ..) => {
-            writeln!(out, "{all} would expire")?;
-            writeln!(
-                out,
-                "this frees at most {}, which the versions take in packs",
-                bytes(sum.stored_bytes)
-            )?;
-        }
-        (false, _, _) if sum.peers.is_empty() => {
-            writeln!(out, "{all} expired; no remote was asked for a copy")?;
-        }
-        (false, ..) => {
-            let keepers = clean(&sum.peers.join(", "));
-            writeln!(out, "{all} expired, kept by {keepers}")?;
-        }
+        0 => print_nothing(&mut *out, sum)?,
+        _ => print_all(&mut *out, args.dry_run, sum)?,
     }
     if sum.left_bytes > 0 {
         writeln!(out, "left for another time: {}", bytes(sum.left_bytes))?;
@@ -339,6 +305,44 @@ fn print(
     if args.dry_run || sum.versions == 0 && sum.freed_bytes == 0 {
         return Ok(());
     }
+    print_space(&mut *out, sum)?;
+    Ok(())
+}
+
+/// Says why nothing expires.
+fn print_nothing(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
+    let why = match sum.left_bytes {
+        0 => "the rules keep all versions that are stored",
+        _ => "every version is larger than --max-free",
+    };
+    writeln!(out, "nothing to expire: {why}")
+}
+
+/// Prints the versions that expire, all together.
+fn print_all(out: &mut dyn Write, dry_run: bool, sum: &Sum) -> Result<(), std::io::Error> {
+    let all = format!(
+        "{} of {} ({})",
+        count(sum.versions, "version", "versions"),
+        count(sum.paths, "file", "files"),
+        bytes(sum.bytes)
+    );
+    if dry_run {
+        let stored = bytes(sum.stored_bytes);
+        writeln!(out, "{all} would expire")?;
+        return writeln!(
+            out,
+            "this frees at most {stored}, which the versions take in packs"
+        );
+    }
+    if sum.peers.is_empty() {
+        return writeln!(out, "{all} expired; no remote was asked for a copy");
+    }
+    let keepers = clean(&sum.peers.join(", "));
+    writeln!(out, "{all} expired, kept by {keepers}")
+}
+
+/// Prints how much space is free now, and why the rest is not.
+fn print_space(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
     writeln!(out, "freed now: {}", bytes(sum.freed_bytes))?;
     if sum.waiting_bytes > 0 {
         let waiting = bytes(sum.waiting_bytes);

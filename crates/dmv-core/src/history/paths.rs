@@ -144,64 +144,23 @@ impl<'r> PathLog<'r> {
         mut moved: Option<&mut Moved<'_, E>>,
         is_wanted: &dyn Fn(&ObjectId, &RepoPath) -> bool,
     ) -> Result<Option<Visited>, E> {
-        let wanted = |queued: &Queued| {
-            let first = queued.with.first();
-            first.is_none_or(|trail| is_wanted(&queued.id, &trail.sought.path))
+        let Some(child) = self.pop_wanted(is_wanted) else {
+            return Ok(None);
         };
+        let (parents, is_changed) = self.parents_of(&child, &mut moved)?;
         let Queued {
             id,
             commit,
             with: trails,
-        } = loop {
-            match self.queue.pop() {
-                None => return Ok(None),
-                Some(queued) if wanted(&queued) => break queued,
-                Some(_) => {}
-            }
-        };
-        let mut parents = Vec::new();
-        let mut unchanged = None;
-        for (n, parent) in commit.parents.iter().enumerate() {
-            let heir = (n == 0).then_some(&id);
-            let Some((read, known)) = self.load(parent, heir, &trails)? else {
-                continue;
-            };
-            if read.generation >= commit.generation {
-                let why = "generation is not greater than a parent's".to_owned();
-                let ty = ObjectType::Commit;
-                return Err(ObjectError::Damaged { id, ty, why }.into());
-            }
-            let mut known = known.into_iter();
-            let mut before = Vec::new();
-            for trail in &trails {
-                let known = known.next().filter(|known| known.sought == trail.sought);
-                let known = known.or_else(|| heir.and_then(|id| trail.kept_by(self.changed, id)));
-                before.push(self.trail_in(&commit, &read, trail, known, &mut moved)?);
-            }
-            let pairs = || trails.iter().zip(&before);
-            let same = !trails.is_empty() && pairs().all(|(a, b)| a.is_same(b));
-            parents.push(Queued {
-                id: *parent,
-                commit: read,
-                with: before,
-            });
-            if same {
-                unchanged = parents.pop();
-                break;
-            }
-        }
-        let ends_here = parents.is_empty() && unchanged.is_none();
-        let shown = match &unchanged {
-            Some(_) => false,
-            None if trails.is_empty() => true,
+        } = child;
+        let shown = match &parents[..] {
+            _ if !is_changed => false,
+            _ if trails.is_empty() => true,
             // At the end of stored history, the state counts as if it had always been there.
-            None if ends_here && !commit.parents.is_empty() => false,
-            None if ends_here => trails.iter().any(Trail::is_there),
-            None => true,
+            [] if !commit.parents.is_empty() => false,
+            [] => trails.iter().any(Trail::is_there),
+            _ => true,
         };
-        if let Some(parent) = unchanged {
-            parents = vec![parent];
-        }
         let followed = parents.iter().map(|parent| parent.id).collect();
         let (versions, before) = match self.queued {
             None => Default::default(),
@@ -221,6 +180,62 @@ impl<'r> PathLog<'r> {
             versions,
             before,
         }))
+    }
+
+    /// Takes the next commit from the queue that `is_wanted` does not reject at its path.
+    fn pop_wanted(&mut self, is_wanted: &dyn Fn(&ObjectId, &RepoPath) -> bool) -> Option<Queued> {
+        loop {
+            let queued = self.queue.pop()?;
+            let first = queued.with.first();
+            if first.is_none_or(|trail| is_wanted(&queued.id, &trail.sought.path)) {
+                return Some(queued);
+            }
+        }
+    }
+
+    /// Returns the stored parents of `child` that the walk follows, and whether the paths differ
+    /// from all of them. If they are the same in one parent, the walk follows only that one.
+    fn parents_of<E: From<ObjectError>>(
+        &mut self,
+        child: &Queued,
+        moved: &mut Option<&mut Moved<'_, E>>,
+    ) -> Result<(Vec<Queued>, bool), E> {
+        let Queued {
+            id,
+            commit,
+            with: trails,
+        } = child;
+        let mut parents = Vec::new();
+        for (n, parent) in commit.parents.iter().enumerate() {
+            let heir = (n == 0).then_some(id);
+            let Some((read, known)) = self.load(parent, heir, trails)? else {
+                continue;
+            };
+            if read.generation >= commit.generation {
+                let (id, why) = (*id, "generation is not greater than a parent's".to_owned());
+                let ty = ObjectType::Commit;
+                return Err(ObjectError::Damaged { id, ty, why }.into());
+            }
+            let mut known = known.into_iter();
+            let mut before = Vec::new();
+            for trail in trails {
+                let known = known.next().filter(|known| known.sought == trail.sought);
+                let known = known.or_else(|| heir.and_then(|id| trail.kept_by(self.changed, id)));
+                before.push(self.trail_in(commit, &read, trail, known, moved)?);
+            }
+            let pairs = || trails.iter().zip(&before);
+            let is_same = !trails.is_empty() && pairs().all(|(a, b)| a.is_same(b));
+            let parent = Queued {
+                id: *parent,
+                commit: read,
+                with: before,
+            };
+            if is_same {
+                return Ok((vec![parent], false));
+            }
+            parents.push(parent);
+        }
+        Ok((parents, true))
     }
 
     /// Returns what the parent has at the path of `trail` in its child. `known`: this is known

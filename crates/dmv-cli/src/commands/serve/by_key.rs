@@ -9,7 +9,7 @@ use crate::failure::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use crate::whose::find_own;
-use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved, RepackReport, RepoError};
+use dmv_core::repo::{Asked, Peer, PeerKey, Place, RefMoved, RepackReport, RepoError};
 use dmv_core::threads;
 use dmv_net::session::{NetError, Traffic};
 use dmv_net::transport::quic::blocking::serve_repository;
@@ -18,7 +18,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::Write;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Unknown keys that are reported. More are turned away in silence.
 const MAX_REPORTED: usize = 100;
@@ -43,7 +43,33 @@ pub fn run(
     let _announcing = if lan { Some(announce_alone()?) } else { None };
     let (say, hear) = channel();
     let (repacked, ended) = (say.clone(), say.clone());
-    let options = ServeOptions {
+    let options = options(context, listen, (lan, read_only), say)?;
+    let upkeep = upkeep(context, &place, repacked)?;
+    let _interruptible = context.interruptible();
+    let job = context.job.clone();
+    let own = key.public();
+    let serving = threads::start(move || {
+        let served = serve_repository(&key, &place, options, &job);
+        let _ = ended.send(Heard::Ended);
+        served
+    });
+    let serving = serving.map_err(NetError::from)?;
+    tell_all(context, &own, hear, upkeep.as_ref())?;
+    drop(upkeep);
+    let served = serving
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    tell_end(context, served.sessions, served.turned_away)
+}
+
+/// Returns how to serve. What happens meanwhile goes to `say`.
+fn options(
+    context: &Context,
+    listen: Option<Listen>,
+    (lan, read_only): (bool, bool),
+    say: Sender<Heard>,
+) -> Result<ServeOptions, Failure> {
+    Ok(ServeOptions {
         listen: listen.unwrap_or_else(|| {
             if lan {
                 Listen::everywhere(0)
@@ -71,26 +97,32 @@ pub fn run(
             // Nobody listens when serving has failed.
             let _ = say.send(Heard::Served(event));
         }),
+    })
+}
+
+/// Starts repacking after pushes, if the settings ask for it.
+fn upkeep(
+    context: &Context,
+    place: &Place,
+    repacked: Sender<Heard>,
+) -> Result<Option<Upkeep>, Failure> {
+    let Some(quiet) = context.config()?.seconds_if_set("serve.repack-after")? else {
+        return Ok(None);
     };
-    let upkeep = match context.config()?.seconds_if_set("serve.repack-after")? {
-        Some(quiet) => {
-            let tell = move |done| {
-                let _ = repacked.send(Heard::Repacked(done));
-            };
-            let upkeep = Upkeep::start(place.clone(), quiet, tell);
-            Some(upkeep.map_err(NetError::from)?)
-        }
-        None => None,
+    let tell = move |done| {
+        let _ = repacked.send(Heard::Repacked(done));
     };
-    let _interruptible = context.interruptible();
-    let job = context.job.clone();
-    let own = key.public();
-    let serving = threads::start(move || {
-        let served = serve_repository(&key, &place, options, &job);
-        let _ = ended.send(Heard::Ended);
-        served
-    });
-    let serving = serving.map_err(NetError::from)?;
+    let upkeep = Upkeep::start(place.clone(), quiet, tell);
+    Ok(Some(upkeep.map_err(NetError::from)?))
+}
+
+/// Says what happens, until serving ends.
+fn tell_all(
+    context: &Context,
+    own: &PeerKey,
+    hear: Receiver<Heard>,
+    upkeep: Option<&Upkeep>,
+) -> Result<(), Failure> {
     let mut reported = BTreeSet::new();
     for heard in hear {
         let event = match heard {
@@ -101,22 +133,22 @@ pub fn run(
             }
             Heard::Ended => break,
         };
-        if let (Some(upkeep), ServeEvent::Session(_, Ok(served))) = (&upkeep, &event)
+        if let (Some(upkeep), ServeEvent::Session(_, Ok(served))) = (upkeep, &event)
             && served.traffic.objects_received > 0
         {
             upkeep.wake();
         }
         if context.globals.json && !is_told(&event, &reported) {
-            tell(context, &own, &event)?;
+            tell(context, own, &event)?;
         }
         report(context, event, &mut reported)?;
     }
-    drop(upkeep);
-    let served = serving
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    Ok(())
+}
+
+/// Says how many peers were served and turned away.
+fn tell_end(context: &Context, sessions: u64, turned_away: u64) -> Result<u8, Failure> {
     if context.globals.json {
-        let (sessions, turned_away) = (served.sessions, served.turned_away);
         context.ui.json(&json!({
             "event": "stopped",
             "sessions": sessions,
@@ -124,8 +156,7 @@ pub fn run(
         }))?;
     }
     context.ui.note(format_args!(
-        "stopped; {} sessions, {} refused connections",
-        served.sessions, served.turned_away
+        "stopped; {sessions} sessions, {turned_away} refused connections"
     ));
     Ok(EXIT_OK)
 }

@@ -297,6 +297,24 @@ fn commit_once(
         Effect::Kept,
     )?;
     let _ = cache.finish(&shown.unwrap_or(root), true);
+    note_commit(repo, &start, (id, root), made, &mut report)?;
+    let leftover = std::mem::take(&mut report.leftover);
+    if !leftover.is_empty() {
+        let left = untouched::remove_untouched(repo, tree, &leftover, job)?;
+        report.warnings.extend(left);
+    }
+    Ok(report)
+}
+
+/// Completes the report of the published commit `id` with the tree `root`.
+fn note_commit(
+    repo: &Handle,
+    start: &Start,
+    (id, root): (ObjectId, ObjectId),
+    made: Snapshot,
+    report: &mut CommitReport,
+) -> Result<(), RepoError> {
+    let tree = &start.tree;
     // The commit is published already, so an error here is ignored. Without this step another drop
     // may free the content again if other repositories have it.
     let _ = dropped::committed_again(repo, tree.form.as_ref().map(|form| form.stored), root);
@@ -304,8 +322,8 @@ fn commit_once(
     if let Head::Commit(_) = start.head {
         report.head = Head::Commit(id);
     }
-    take_notes(&mut report, made);
-    report.files = changed_files(repo, tree, root, &report)?;
+    take_notes(report, made);
+    report.files = changed_files(repo, tree, root, report)?;
     report.compressed = match &tree.form {
         Some(form) if report.files <= MAX_LOOKED_AT => {
             // Only a warning depends on it.
@@ -313,12 +331,7 @@ fn commit_once(
         }
         _ => None,
     };
-    let leftover = std::mem::take(&mut report.leftover);
-    if !leftover.is_empty() {
-        let left = untouched::remove_untouched(repo, tree, &leftover, job)?;
-        report.warnings.extend(left);
-    }
-    Ok(report)
+    Ok(())
 }
 
 /// The state that a commit starts from.

@@ -122,23 +122,8 @@ pub(in crate::repo) fn undo(
         UndoWhat::LastUndo => last_undo(repo)?,
     };
     window::check_reach(repo, &undone)?;
-    if window::is_expiry(&undone) {
-        let why = "what it gave up cannot come back".to_owned();
-        return Err(refused(&undone, why));
-    }
-    if window::purged(&undone) {
-        let why = "what was purged does not come back; \
-                   'dmv purge --lift' lets the content be stored again";
+    if let Some(why) = why_final(repo, &undone)? {
         return Err(refused(&undone, why.to_owned()));
-    }
-    if window::gave_up(&undone) {
-        let why = "content that has expired does not come back by itself; \
-                   'dmv get' fetches it from a remote that kept it";
-        return Err(refused(&undone, why.to_owned()));
-    }
-    if made_repository(repo, &undone)? {
-        let why = "it created the repository".to_owned();
-        return Err(refused(&undone, why));
     }
     let changes = inverse(repo, &undone)?;
     check_unchanged(repo, &undone, &changes)?;
@@ -192,6 +177,27 @@ pub(in crate::repo) fn undo(
         removed: done.removed,
         refused: done.refused,
         moved,
+    })
+}
+
+/// Returns why an operation of this kind cannot be undone, if it cannot.
+fn why_final(repo: &Handle, operation: &Operation) -> Result<Option<&'static str>, RepoError> {
+    Ok(if window::is_expiry(operation) {
+        Some("what it gave up cannot come back")
+    } else if window::purged(operation) {
+        Some(
+            "what was purged does not come back; \
+             'dmv purge --lift' lets the content be stored again",
+        )
+    } else if window::gave_up(operation) {
+        Some(
+            "content that has expired does not come back by itself; \
+             'dmv get' fetches it from a remote that kept it",
+        )
+    } else if made_repository(repo, operation)? {
+        Some("it created the repository")
+    } else {
+        None
     })
 }
 
