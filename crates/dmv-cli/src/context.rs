@@ -324,7 +324,7 @@ impl Context {
                 PathState::Outside {
                     on_disk: false,
                     conflict: None,
-                } => return Err(RepoError::Files(FilesError::OutsideSubset(path.clone())).into()),
+                } => return Err(RepoError::Files(FilesError::OutsideSubset(parsed)).into()),
                 PathState::Known | PathState::Outside { .. } => {}
             }
         }

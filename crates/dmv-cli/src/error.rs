@@ -11,8 +11,8 @@ use crate::failure::{
 use crate::format::text::quoted;
 use crate::partial::words;
 use bucket::{bucket_hint, sort_bucket};
-use dmv_core::fsutil::PathError;
 use dmv_core::object::ObjectError;
+use dmv_core::path::{DiskPath, PathError};
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{
     AbsentError, ConflictError, FilesError, PlaceError, RepoError, RevisionError, WorktreeError,
@@ -38,8 +38,8 @@ impl From<RepoError> for Failure {
 }
 
 fn repo_failure(e: &RepoError) -> Failure {
-    if let RepoError::Io { source, .. } = e
-        && source.kind() == io::ErrorKind::BrokenPipe
+    if let RepoError::Io(io) = e
+        && io.kind() == io::ErrorKind::BrokenPipe
     {
         return Failure::new(BROKEN_PIPE, EXIT_OK, e.to_string());
     }
@@ -71,12 +71,15 @@ fn repo_message(e: &RepoError) -> String {
 
 /// The paths that an error is about, where there may be many.
 fn paths_of(e: &RepoError) -> Vec<Vec<u8>> {
+    let bytes = |path: &DiskPath| path.as_bytes().to_vec();
     match e {
         RepoError::Files(FilesError::WouldLose { paths, .. })
         | RepoError::Worktree(WorktreeError::WouldLoseThere { paths, .. })
-        | RepoError::Conflict(ConflictError::EditedByHand { paths, .. }) => paths.clone(),
-        RepoError::Absent(AbsentError::Purged { path, .. }) if !path.is_empty() => {
-            vec![path.clone()]
+        | RepoError::Conflict(ConflictError::EditedByHand { paths, .. }) => {
+            paths.iter().map(bytes).collect()
+        }
+        RepoError::Absent(AbsentError::Purged { path, .. }) => {
+            path.iter().map(|path| path.as_bytes().to_vec()).collect()
         }
         RepoError::Absent(AbsentError::Lacking(lacks)) => lacks
             .iter()

@@ -152,7 +152,7 @@ pub fn read_file(context: &Context, repo: &Repo, arg: &OsString) -> Result<Subse
                 repo.cat(blob_of(entry), Some(0..limit), &mut text)?;
             }
             _ => {
-                let path = place.path.as_bytes().to_vec();
+                let path = place.path.clone();
                 let what = "not a file";
                 return Err(RepoError::Look(LookError::WrongKind { path, what }).into());
             }

@@ -270,7 +270,7 @@ fn pattern(
     if !given.path.iter().any(is_special) {
         return Err(RepoError::Look(LookError::NoSuchPath {
             revision: revision.to_owned(),
-            path: given.path.clone(),
+            path: given.path.clone().into(),
         })
         .into());
     }

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         report.tree_files, report.bytes, report.new_bytes, report.stored_bytes
     );
     for problem in &report.problems {
-        println!("left out: {}: {}", problem.path.escape_ascii(), problem.why);
+        println!("left out: {}: {}", problem.path, problem.why);
     }
     Ok(())
 }

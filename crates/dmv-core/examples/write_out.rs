@@ -38,11 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = report.map_err(|_| "the export panicked")??;
     println!("done: {} files, {} bytes", report.files, report.bytes);
     for problem in &report.refused {
-        println!(
-            "not written: {}: {}",
-            problem.path.escape_ascii(),
-            problem.why
-        );
+        println!("not written: {}: {}", problem.path, problem.why);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Printable forms of bytes that came from a disk.
 //!
-//! The module works on bytes and characters alone and uses no other module. Error messages, the
-//! names of `object` and the program use it.
+//! The module works on bytes and characters alone and uses no other module. `path`, the names of
+//! `object` and the program use it.
 
 use std::fmt;
 

@@ -17,7 +17,7 @@ pub use crate::platform::{
     stat_of as stat_file,
 };
 
-use crate::escape::escape;
+use crate::path::PathError;
 use crate::platform::{self, Cause, Dir, SystemError};
 use std::fs::File;
 use std::io;
@@ -31,40 +31,6 @@ const MAX_LISTING_BYTES: usize = u32::MAX as usize;
 const TEMP_PREFIX: &[u8] = b".dmv-tmp-";
 /// How often an operation is tried again because its temporary name is in use.
 const RETRIES: usize = 32;
-
-/// A failed file operation: what was attempted, on which path, and why it failed.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {op} {}: {source}", escape(path))]
-pub struct PathError {
-    /// The path, as bytes.
-    pub path: Vec<u8>,
-    /// The operation, as a verb: `open`, `rename`.
-    pub op: &'static str,
-    /// The system's error.
-    pub source: io::Error,
-}
-
-impl PathError {
-    /// Returns an error for `path`.
-    pub fn new(op: &'static str, path: impl Into<Vec<u8>>, source: impl Into<io::Error>) -> Self {
-        let (path, source) = (path.into(), source.into());
-        PathError { path, op, source }
-    }
-
-    /// Returns the kind of the system's error.
-    pub fn kind(&self) -> io::ErrorKind {
-        self.source.kind()
-    }
-
-    /// Returns whether a directory could not be opened because it does not exist or is something else.
-    /// Other errors, such as a lack of permission, say nothing about its entries.
-    pub fn is_absent(&self) -> bool {
-        matches!(
-            platform::cause_of(&self.source),
-            Cause::Absent | Cause::NotDirectory | Cause::Symlink | Cause::NameTooLong
-        )
-    }
-}
 
 impl FileTime {
     /// Returns this time minus `nanos` nanoseconds.

@@ -57,6 +57,7 @@ pub mod locks;
 pub mod memory;
 pub mod merge;
 pub mod object;
+pub mod path;
 pub mod platform;
 pub mod reach;
 pub mod refs;

@@ -29,7 +29,7 @@ impl OnDisk {
         let none = || {
             RepoError::Look(LookError::NoSuchPath {
                 revision: "the worktree".to_owned(),
-                path: path.as_bytes().to_vec(),
+                path: (&path).into(),
             })
         };
         let size = size_of(repo, &path).ok_or_else(none)?;

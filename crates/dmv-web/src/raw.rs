@@ -175,7 +175,7 @@ fn link(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<Answer, Stop>
 
 fn wrong(place: &Place, what: &'static str) -> Stop {
     Stop::Repo(RepoError::Look(LookError::WrongKind {
-        path: place.path.as_bytes().to_vec(),
+        path: place.path.clone(),
         what,
     }))
 }

@@ -170,7 +170,8 @@ fn run(repo: &Repo, command: Command, job: &Job) -> Result<Vec<Vec<u8>>, RepoErr
             repo.undo(&options, job)?.refused
         }
     };
-    Ok(refused.into_iter().map(|problem| problem.path).collect())
+    let paths = refused.into_iter().map(|problem| problem.path.into_bytes());
+    Ok(paths.collect())
 }
 
 /// Returns the paths that a new process sees as changed, outside the subset, or unreadable. Checks

@@ -6,6 +6,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
+use dmv_core::path::DiskPath;
 use dmv_core::repo::{
     AddOptions, CheckoutOptions, CheckoutTarget, FastForward, FilesError, Head, MergeOptions,
     PickFrom, PickOptions, RefKind, Repo, RepoError, ResetFiles, StashAt, StashOptions,
@@ -349,13 +350,14 @@ impl Subject {
         if let Err(RepoError::Files(FilesError::WouldLose { paths, .. })) = &undone
             && paths
                 .iter()
+                .map(DiskPath::as_bytes)
                 .all(|path| self.is_kept_dir(path, &before) || is_kept(path, &before, &after))
         {
             // The user had already put a directory in the place of a file, or a file in the place
             // of a directory. Once this is out of the way, all other files are restored.
             assert_eq!(self.files()?, after);
             let mut rest = before;
-            for path in paths {
+            for path in paths.iter().map(DiskPath::as_bytes) {
                 self.move_away(path)?;
                 rest.retain(|other, _| !is_under(other, path));
             }

@@ -172,7 +172,7 @@ fn what_was_purged_is_not_committed_again_until_it_is_allowed() -> Done {
     let problems: Vec<_> = report
         .problems
         .iter()
-        .map(|problem| &problem.path[..])
+        .map(|problem| problem.path.as_bytes())
         .collect();
     assert_eq!(problems, [b"again"], "an unchanged file is no problem");
     assert!(report.commit.is_some());

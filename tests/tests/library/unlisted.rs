@@ -18,7 +18,8 @@ use dmv_tests::scratch::{asked, commit};
 fn check_out(repo: &Repo, target: CheckoutTarget) -> Done<Vec<Vec<u8>>> {
     let options = CheckoutOptions::new(asked("checkout"));
     let report = repo.checkout(target, &options, &Job::default())?;
-    Ok(report.refused.into_iter().map(|one| one.path).collect())
+    let paths = report.refused.into_iter().map(|one| one.path.into_bytes());
+    Ok(paths.collect())
 }
 
 /// Merges a conflict at `f`. Returns a branch, `odd`, with the same tree and without the list.

@@ -52,7 +52,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let place = place_or_path(context, &repo, Some(&args.place), true)?;
     let wrong = |what| {
         RepoError::Look(LookError::WrongKind {
-            path: place.path.as_bytes().to_vec(),
+            path: place.path.clone(),
             what,
         })
     };
@@ -116,7 +116,7 @@ fn version(
 
 /// A conflict is several files: names one that is there.
 fn which_side(place: &PlaceIn, entry: &TreeEntry, repo: &Repo) -> Result<Failure, Failure> {
-    let path = place.path.as_bytes().to_vec();
+    let path = place.path.clone();
     let what = "an unresolved conflict";
     let failure = Failure::from(RepoError::Look(LookError::WrongKind { path, what }));
     let versions = repo.conflict_of(&place.path, entry)?.versions();

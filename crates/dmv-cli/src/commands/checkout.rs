@@ -198,7 +198,8 @@ pub fn tell_refused(context: &Context, dir: Option<&Path>, refused: &[Problem]) 
     match dir {
         Some(_) => {
             warn_of(context, refused);
-            hint_restore(context, dir, refused.first().map(|first| &first.path[..]));
+            let first = refused.first().map(|first| first.path.as_bytes());
+            hint_restore(context, dir, first);
         }
         None => tell_and_hint(context, refused, AGAIN),
     }
@@ -216,11 +217,9 @@ pub fn tell_and_hint(context: &Context, refused: &[Problem], again: &str) {
     }
     // The hint may be less exact than it could be, but it has to come.
     let former = unwritten(context).unwrap_or_default();
-    match refused
-        .iter()
-        .find(|problem| former.contains(&problem.path))
-    {
-        Some(problem) => hint_restore(context, None, Some(&problem.path)),
+    let is_former = |problem: &&Problem| former.iter().any(|path| path == problem.path.as_bytes());
+    match refused.iter().find(is_former) {
+        Some(problem) => hint_restore(context, None, Some(problem.path.as_bytes())),
         None => context
             .ui
             .note(format_args!("hint: when that is mended: {again}")),

@@ -266,7 +266,8 @@ fn message(args: &Args) -> Result<Option<String>, Failure> {
 /// A path that a commit or a stash can take nothing from is a slip.
 pub fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
     for path in paths {
-        match repo.path_state(&Repo::parse_path(path)?)? {
+        let parsed = Repo::parse_path(path)?;
+        match repo.path_state(&parsed)? {
             PathState::Known => {}
             // A choice counts without a file.
             PathState::Outside {
@@ -274,7 +275,7 @@ pub fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
                 ..
             } => {}
             PathState::Outside { .. } => {
-                return Err(RepoError::Files(FilesError::OutsideSubset(path.clone())).into());
+                return Err(RepoError::Files(FilesError::OutsideSubset(parsed)).into());
             }
             PathState::Unknown => {
                 let failure = Failure::new("no-such-path", EXIT_OTHER, unknown_path(path));

@@ -136,8 +136,8 @@ fn write(context: &Context, what: What<'_>, args: &Args) -> Result<Done, Failure
 
 /// The failure of an export, which writes into an empty directory only.
 fn in_the_way(e: RepoError) -> Failure {
-    let is_taken = matches!(&e, RepoError::Io { source, .. }
-        if source.kind() == io::ErrorKind::DirectoryNotEmpty);
+    let is_taken = matches!(&e, RepoError::Io(e)
+        if e.kind() == io::ErrorKind::DirectoryNotEmpty);
     let failure = Failure::from(e);
     match is_taken {
         true => failure.hint("dmv export REV --to DIR, with a new or an empty directory"),
@@ -328,10 +328,8 @@ impl Archive<'_> {
                 added?;
             }
             Kind::Conflict => {
-                self.done.refused.push(Problem {
-                    path: path.to_vec(),
-                    why: "it is an unresolved conflict".to_owned(),
-                });
+                let why = "it is an unresolved conflict";
+                self.done.refused.push(Problem::new(path, why));
                 return Ok(());
             }
         }

@@ -53,7 +53,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         RepoError::Store(e) => sort_store(e),
         RepoError::Refs(e) => sort_refs(e),
         RepoError::Path(e) => sort_io(&e.source, false),
-        RepoError::Io { source, .. } => sort_io(source, true),
+        RepoError::Io(e) => sort_io(&e.source, true),
         RepoError::Thread(_) => hinted("no-thread", EXIT_OTHER, FEWER_PROCESSES),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
@@ -212,7 +212,7 @@ fn sort_conflict(e: &ConflictError) -> Sorted {
             ("nested-conflict", EXIT_CONFLICTS, hint)
         }
         ConflictError::EditedByHand { paths, .. } => {
-            let path = quoted(&String::from_utf8_lossy(&paths[0]));
+            let path = quoted(&String::from_utf8_lossy(paths[0].as_bytes()));
             let hint = format!("dmv restore {path}, then resolve it again");
             (WOULD_LOSE, EXIT_REFUSED, Some(hint))
         }
@@ -238,11 +238,11 @@ fn sort_files(e: &FilesError) -> Sorted {
         ),
         FilesError::Collision(..) => ("name-collision", EXIT_OTHER, None),
         FilesError::OutsideSubset(path) => {
-            let path = quoted(&String::from_utf8_lossy(path));
+            let path = quoted(&String::from_utf8_lossy(path.as_bytes()));
             let hint = format!("dmv subset add {path}");
             ("outside-subset", EXIT_OTHER, Some(hint))
         }
-        FilesError::PathRefused { path, why } => sort_path(path, *why),
+        FilesError::PathRefused { path, why } => sort_path(path.as_bytes(), *why),
     }
 }
 
@@ -390,9 +390,8 @@ fn damaged(hint: &str) -> Sorted {
 
 fn sort_store(e: &StoreError) -> Sorted {
     match e {
-        StoreError::Io { source, .. } | StoreError::SyncFailed { source, .. } => {
-            sort_io(source, true)
-        }
+        StoreError::Io(e) => sort_io(&e.source, true),
+        StoreError::SyncFailed { source, .. } => sort_io(source, true),
         StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
         StoreError::DamagedTable { .. } => damaged("dmv recover"),
         StoreError::Catalogue { .. } => ("refs", EXIT_OTHER, None),
@@ -417,7 +416,7 @@ fn sort_refs(e: &RefsError) -> Sorted {
         RefsError::Replaced(_) => hinted("changed-meanwhile", EXIT_BUSY, AGAIN),
         RefsError::NotStored { .. } => damaged("dmv verify"),
         RefsError::ReadOnly(_) => sort_unwritable(),
-        RefsError::Lock { source, .. } => sort_io(source, true),
+        RefsError::Lock(e) => sort_io(&e.source, true),
         _ if e.is_disk_full() => hinted("disk-full", EXIT_OTHER, FULL),
         RefsError::Log(e) => sort_store(e),
         _ => ("refs", EXIT_OTHER, None),

@@ -2,7 +2,8 @@
 //!
 //! `worktree` uses these operations when it writes files.
 
-use super::{FileKind, FileStat, FileTime, PathError, SafeDir, component};
+use super::{FileKind, FileStat, FileTime, SafeDir, component};
+use crate::path::PathError;
 use crate::platform::{self, Cause};
 use std::fs::File;
 use std::io;

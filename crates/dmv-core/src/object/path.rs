@@ -3,6 +3,7 @@
 
 use super::name::{NameError, SafeName, check_name, escape};
 use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
+use crate::path::DiskPath;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -134,6 +135,18 @@ impl RepoPath {
 impl From<&SafeName> for RepoPath {
     fn from(name: &SafeName) -> RepoPath {
         RepoPath(name.as_bytes().to_vec())
+    }
+}
+
+impl From<RepoPath> for DiskPath {
+    fn from(path: RepoPath) -> DiskPath {
+        DiskPath::from(path.0)
+    }
+}
+
+impl From<&RepoPath> for DiskPath {
+    fn from(path: &RepoPath) -> DiskPath {
+        DiskPath::from(path.as_bytes())
     }
 }
 

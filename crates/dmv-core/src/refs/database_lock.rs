@@ -6,6 +6,7 @@
 
 use super::RefsError;
 use crate::locks;
+use crate::path::PathError;
 use crate::platform::{Inode, stat_at};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -40,10 +41,7 @@ fn lock_of(db: &Path) -> PathBuf {
 }
 
 fn unlockable(file: &Path, source: std::io::Error) -> RefsError {
-    RefsError::Lock {
-        path: file.to_owned(),
-        source,
-    }
+    RefsError::Lock(PathError::new("lock", file, source))
 }
 
 /// Returns which file is at `path`.

@@ -3,6 +3,7 @@
 use crate::hash::ObjectId;
 use crate::locks::{self, Holder};
 use crate::object::codec::DecodeError;
+use crate::path::PathError;
 use crate::store::{PackId, StoreError};
 use std::path::PathBuf;
 
@@ -64,13 +65,8 @@ pub enum RefsError {
     #[error("another dmv command is changing this repository{}", locks::told(.0))]
     Busy(Option<Holder>),
     /// The lock file of the database cannot be used.
-    #[error("cannot lock {}: {source}", path.display())]
-    Lock {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Lock(PathError),
     /// The open database is no longer that of the repository.
     #[error("{} was replaced or removed in the meantime; nothing was changed; run the command again", .0.display())]
     Replaced(PathBuf),

@@ -292,7 +292,7 @@ fn start_of(id: &ObjectId) -> u64 {
 
 /// Returns whether a pack's file is not there.
 fn is_gone(e: &StoreError) -> bool {
-    matches!(e, StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    matches!(e, StoreError::Io(e) if e.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// The chunks that a job has stored without bases in the pack that it is writing.

@@ -5,8 +5,8 @@
 //! reading is as safe, and the next `verify` writes it again.
 
 use super::{PackId, Place, Store, StoreError, read, write};
+use crate::path::PathError;
 use crate::platform::{Cause, cause_of};
-use crate::store::error::IoContext;
 use crate::vfs::{Open, Vfs, read_small};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -96,7 +96,9 @@ impl Store {
         };
         *write(&self.bad) = found;
         match kept {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("write", &path),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(PathError::new("write", &path, e).into())
+            }
             _ => Ok(()),
         }
     }
@@ -111,7 +113,7 @@ impl Store {
         for pack in self.packs() {
             let path = self.pack_path(pack.id);
             match self.vfs.open(&path, Open::Read) {
-                Err(e) if is_refusal(&e) => return Err(e).at("open", &path),
+                Err(e) if is_refusal(&e) => return Err(PathError::new("open", &path, e).into()),
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@
 //! stored, and only if it saves enough. Nothing here knows paths or commits, so files that were renamed
 //! or moved resemble their former versions like any others.
 
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject, decode_payload};
 use super::ids::PackId;
 use super::layout::{PackKind, RecordHeader};
@@ -18,6 +18,7 @@ use super::write::StoreWriter;
 use super::{SegmentRow, Store};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
+use crate::path::{PathContext, PathError};
 use crate::threads::start_in;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -320,9 +321,8 @@ impl Pass<'_> {
                 let tell = tell.clone();
                 let started = start_in(scope, move || work.run(&tell));
                 if let (Err(e), 0) = (started, n) {
-                    let e = Err::<(), std::io::Error>(e.into());
-                    let e = e.at("compress for", self.store.packs_dir());
-                    failed = e.map_err(NotRepacked::Failed).err();
+                    let e = PathError::new("compress for", self.store.packs_dir(), e);
+                    failed = Some(NotRepacked::Failed(e.into()));
                 }
             }
             drop(tell);
@@ -399,9 +399,9 @@ impl Work<'_> {
         }
         let dir = self.store.packs_dir();
         let mut append = || -> Result<(), StoreError> {
-            let without = plain.encode(&raw, &objects).at("compress for", dir)?;
+            let without = plain.encode(&raw, &objects).context("compress for", dir)?;
             let with = based.encode_with_bases(&raw, &objects, &bases, &prefix);
-            let with = with.at("compress for", dir)?;
+            let with = with.context("compress for", dir)?;
             let is_good = saves(&with, &without) && is_decoded(&with, &prefix, &raw);
             if !is_good || !self.writer.append_frame(&with)? {
                 self.writer.append_frame(&without)?;

@@ -2,22 +2,16 @@
 
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectType};
+use crate::path::PathError;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file operation failed.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// The attempted operation, as a verb.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] PathError),
     /// An object is stored, but its bytes do not match its id.
     #[error("{} {id} is damaged in {} at {offset}: {why}", ty.word(), pack.display())]
     DamagedObject {
@@ -108,20 +102,5 @@ impl From<StoreError> for ObjectError {
             }
             other => ObjectError::Store(Box::new(other)),
         }
-    }
-}
-
-/// Adds the operation and the path to an I/O error.
-pub(crate) trait IoContext<T> {
-    fn at(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
-}
-
-impl<T> IoContext<T> for io::Result<T> {
-    fn at(self, action: &'static str, path: &Path) -> Result<T, StoreError> {
-        self.map_err(|source| StoreError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        })
     }
 }

@@ -3,12 +3,13 @@
 //! It is written inside the transaction of `refs`, whose write lock admits one writer only. Its id
 //! is the repository's.
 
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::ids::RepositoryId;
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType,
 };
 use super::scan::{Found, scan};
+use crate::path::PathContext;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,15 +32,16 @@ impl LogPack {
         repo: RepositoryId,
     ) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);
-        let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
+        let file = vfs.open(&path, Open::CreateNew).context("create", &path)?;
         let header = PackHeader {
             kind: PackKind::Log,
             repo,
             id: repo.log_pack(),
         };
-        file.write_at(&header.encode(), 0).at("write to", &path)?;
-        file.sync().at("sync", &path)?;
-        vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
+        file.write_at(&header.encode(), 0)
+            .context("write to", &path)?;
+        file.sync().context("sync", &path)?;
+        vfs.sync_dir(packs_dir).context("sync", packs_dir)?;
         Ok(LogPack { path, file })
     }
 
@@ -51,7 +53,7 @@ impl LogPack {
         how: Open,
     ) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);
-        let file = vfs.open(&path, how).at("open", &path)?;
+        let file = vfs.open(&path, how).context("open", &path)?;
         let log = LogPack { path, file };
         match log.header()? {
             Err(LayoutError::TooNew(version)) => Err(StoreError::TooNew {
@@ -65,13 +67,16 @@ impl LogPack {
 
     fn header(&self) -> Result<Result<PackHeader, LayoutError>, StoreError> {
         let mut header = [0; PACK_HEADER_BYTES as usize];
-        let n = self.file.read_at(&mut header, 0).at("read", &self.path)?;
+        let n = self
+            .file
+            .read_at(&mut header, 0)
+            .context("read", &self.path)?;
         Ok(PackHeader::decode(&header[..n]))
     }
 
     /// Makes the complete content of the file durable, whoever wrote it.
     pub fn sync(&self) -> Result<(), StoreError> {
-        self.file.sync().at("sync", &self.path)
+        Ok(self.file.sync().context("sync", &self.path)?)
     }
 
     /// Returns whether the file's header is intact. Only [`open`](Self::open) depends on it.
@@ -90,7 +95,7 @@ impl LogPack {
             id: repo.log_pack(),
         };
         let written = self.file.write_at(&header.encode(), 0);
-        written.at("write to", &self.path)?;
+        written.context("write to", &self.path)?;
         self.sync()
     }
 
@@ -101,7 +106,7 @@ impl LogPack {
 
     /// Returns the offset of the next operation.
     pub fn len(&self) -> Result<u64, StoreError> {
-        let len = self.file.len().at("measure", &self.path)?;
+        let len = self.file.len().context("measure", &self.path)?;
         Ok(len.max(PACK_HEADER_BYTES))
     }
 
@@ -112,7 +117,7 @@ impl LogPack {
 
     /// Returns whether the log pack of the repository is still this file.
     pub fn is_in_place(&self) -> Result<bool, StoreError> {
-        self.file.is_at(&self.path).at("find", &self.path)
+        Ok(self.file.is_at(&self.path).context("find", &self.path)?)
     }
 
     /// Appends one operation and makes it durable. Returns the file's new length.
@@ -126,8 +131,10 @@ impl LogPack {
         record.extend_from_slice(payload);
         record.extend_from_slice(&header.payload_check(payload));
         let at = self.len()?;
-        self.file.write_at(&record, at).at("write to", &self.path)?;
-        self.file.sync().at("sync", &self.path)?;
+        self.file
+            .write_at(&record, at)
+            .context("write to", &self.path)?;
+        self.file.sync().context("sync", &self.path)?;
         Ok(at + record.len() as u64)
     }
 
@@ -136,7 +143,7 @@ impl LogPack {
     /// Only the process that appended it may do so, in the same turn, before another process can
     /// have read it.
     pub fn take_back(&self, len: u64) -> Result<(), StoreError> {
-        self.file.cut(len).at("shorten", &self.path)?;
+        self.file.cut(len).context("shorten", &self.path)?;
         self.sync()
     }
 
@@ -150,7 +157,7 @@ impl LogPack {
     /// Returns whether the file has bytes from `from` on that are not an intact operation, because
     /// of damage or a crash.
     pub fn has_gaps(&self, from: u64) -> Result<bool, StoreError> {
-        let end = self.file.len().at("measure", &self.path)?;
+        let end = self.file.len().context("measure", &self.path)?;
         let mut found = false;
         scan(&*self.file, &self.path, from, end, &mut |_, item| {
             found |= !matches!(item, Found::Operation(_));
@@ -161,7 +168,7 @@ impl LogPack {
 
     /// Returns every intact operation payload of a stretch of the file.
     pub fn operations_within(&self, from: u64, end: u64) -> Result<Vec<Vec<u8>>, StoreError> {
-        let end = end.min(self.file.len().at("measure", &self.path)?);
+        let end = end.min(self.file.len().context("measure", &self.path)?);
         let mut found = Vec::new();
         scan(&*self.file, &self.path, from, end, &mut |_, item| {
             if let Found::Operation(payload) = item {

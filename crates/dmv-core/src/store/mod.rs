@@ -51,7 +51,6 @@ pub use arrivals::OpenArrivals;
 pub use catalogue::{Catalogue, CatalogueSource, IndexRow, NoSource, PackRow, SegmentRow};
 pub use checked::{CheckedObject, CheckedRecord};
 pub use damage::BadPlaces;
-pub(crate) use error::IoContext;
 pub use error::StoreError;
 pub use finished::FinishedJob;
 pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
@@ -77,6 +76,7 @@ use crate::hash::ObjectId;
 use crate::memory::Budget;
 pub use crate::memory::MAX_LOOK_UPS;
 use crate::object::ObjectType;
+use crate::path::{PathContext, PathError};
 use crate::vfs::{Open, Vfs, VfsFile};
 use arrivals::{Arrivals, Following};
 use filter::Filter;
@@ -350,7 +350,7 @@ impl Store {
             return Ok(file.clone());
         }
         let path = self.pack_path(id);
-        let file = self.vfs.open(&path, Open::Read).at("open", &path)?;
+        let file = self.vfs.open(&path, Open::Read).context("open", &path)?;
         match self.check_header(id, &*file) {
             // A damaged header does not affect the objects after it, and each object is checked.
             Ok(()) | Err(StoreError::DamagedFile { .. }) => {}
@@ -525,9 +525,9 @@ impl Store {
         // By its name: an open file keeps its length even after it was removed.
         let path = self.pack_path(pack);
         match self.vfs.open(&path, Open::Read) {
-            Ok(file) => Ok(file.len().at("measure", &path)? >= row.len),
+            Ok(file) => Ok(file.len().context("measure", &path)? >= row.len),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e).at("open", &path),
+            Err(e) => Err(PathError::new("open", &path, e).into()),
         }
     }
 
@@ -697,7 +697,7 @@ impl Store {
         let id = IndexId::random();
         self.vfs
             .create_dir_all(&self.index_dir)
-            .at("create", &self.index_dir)?;
+            .context("create", &self.index_dir)?;
         let refs: Vec<&Table> = tables.iter().collect();
         // Its name need not be durable: if the merged file is missing, DMV works without it.
         let bad = BadPlaces::load(&*self.vfs, &self.damaged_path);

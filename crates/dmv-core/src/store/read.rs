@@ -13,6 +13,7 @@ use super::{Store, read};
 use crate::hash::ObjectId;
 use crate::memory::Budget;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::path::{PathContext, PathError};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -135,8 +136,8 @@ impl Store {
             return Ok(false);
         }
         out.truncate(start);
-        if let Err(StoreError::Io { source, .. }) = &first
-            && source.kind() == std::io::ErrorKind::NotFound
+        if let Err(StoreError::Io(e)) = &first
+            && e.kind() == std::io::ErrorKind::NotFound
             && (self.refresh()? || self.loads.load(Ordering::Acquire) != loads)
         {
             // Another process has removed its pack meanwhile.
@@ -167,20 +168,12 @@ impl Store {
     pub fn check_tables(&self) -> Result<(), StoreError> {
         // A table that this process may not read is not damaged.
         for broken in read(&self.broken).iter() {
-            if let StoreError::Io {
-                action,
-                path,
-                source,
-            } = broken
-                && let Some(errno) = source.raw_os_error()
-                && source.kind() != std::io::ErrorKind::NotFound
+            if let StoreError::Io(e) = broken
+                && let Some(errno) = e.source.raw_os_error()
+                && e.kind() != std::io::ErrorKind::NotFound
             {
                 let source = std::io::Error::from_raw_os_error(errno);
-                return Err(StoreError::Io {
-                    action,
-                    path: path.clone(),
-                    source,
-                });
+                return Err(PathError::new(e.op, e.path.clone(), source).into());
             }
         }
         if let Some(why) = self.damaged_tables().into_iter().next() {
@@ -249,11 +242,10 @@ impl Store {
         at: u64,
     ) -> Result<(), StoreError> {
         let file = self.pack_file(pack)?;
-        let n = file.read_at(buf, at).map_err(|source| StoreError::Io {
-            action: "read",
-            path: self.pack_path(pack),
-            source,
-        })?;
+        let n = file
+            .read_at(buf, at)
+            .context("read", &self.pack_path(pack))
+            .map_err(StoreError::Io)?;
         if n < buf.len() {
             let why = "file ends too soon";
             return Err(StoreError::DamagedFile {
@@ -283,11 +275,8 @@ impl Store {
         let mut head = vec![0; HEAD_GUESS_BYTES];
         let n = file
             .read_at(&mut head, offset)
-            .map_err(|source| StoreError::Io {
-                action: "read",
-                path: self.pack_path(pack),
-                source,
-            })?;
+            .context("read", &self.pack_path(pack))
+            .map_err(StoreError::Io)?;
         head.truncate(n);
         let header = RecordHeader::decode(&head).map_err(damaged)?;
         if header.ty != RecordType::Frame {

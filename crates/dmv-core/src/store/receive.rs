@@ -5,11 +5,12 @@
 
 use super::FinishedJob;
 use super::checked::{CheckedObject, CheckedRecord};
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::frame::{FrameEncoder, FrameObject};
 use super::framer::Framer;
 use super::layout::PackKind;
 use super::write::StoreWriter;
+use crate::path::PathContext;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,7 +93,7 @@ impl<'s> Incoming<'s> {
             let raw: Vec<u8> = bytes.flatten().copied().collect();
             let mut encoder = FrameEncoder::default();
             let encoded = encoder.encode_with_bases(&raw, &objects, record.bases(), prefix);
-            let frame = encoded.at("compress for", Path::new("a pack"))?;
+            let frame = encoded.context("compress for", Path::new("a pack"))?;
             if self.writer.append_frame(&frame)? {
                 return Ok(());
             }

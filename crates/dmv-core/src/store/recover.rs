@@ -4,7 +4,7 @@
 //! are lost. [`add_closed_segments`] finds segments that a catalogue does not list yet, and only
 //! reads. Operations are not examined here; `refs` decodes them.
 
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::frame::FrameTable;
 use super::ids::{PackId, RepositoryId};
 use super::inpack::InPack;
@@ -20,6 +20,7 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
+use crate::path::{PathContext, PathError};
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ pub fn recover_store(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<RecoveredStore, StoreError> {
     let mut out = RecoveredStore::default();
-    let mut names = vfs.list(packs_dir).at("list", packs_dir)?;
+    let mut names = vfs.list(packs_dir).context("list", packs_dir)?;
     names.sort();
     let mut total = 0;
     for name in names.iter().filter(|name| name.ends_with(".pack")) {
@@ -92,8 +93,8 @@ pub fn recover_store(
             Some(row) => out.catalogue.packs.push(row),
             None => out.foreign.push(path.clone()),
         }
-        let file = vfs.open(&path, Open::Read).at("open", &path)?;
-        before += file.len().at("measure", &path)?;
+        let file = vfs.open(&path, Open::Read).context("open", &path)?;
+        before += file.len().context("measure", &path)?;
     }
     sync_names(vfs, packs_dir)?;
     Ok(out)
@@ -101,7 +102,7 @@ pub fn recover_store(
 
 /// Makes the names of the packs durable. If the writer of a pack was killed, its name may not be.
 fn sync_names(vfs: &dyn Vfs, packs_dir: &Path) -> Result<(), StoreError> {
-    vfs.sync_dir(packs_dir).at("sync", packs_dir)
+    Ok(vfs.sync_dir(packs_dir).context("sync", packs_dir)?)
 }
 
 /// Adds to `out` what one file in `packs/` holds. Returns its row; `None` if it is not a pack of this
@@ -115,19 +116,19 @@ fn recover_pack(
     read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
 ) -> Result<Option<PackRow>, StoreError> {
     let repo = owners.own();
-    let file = vfs.open(path, Open::Append).at("open", path)?;
-    let len = file.len().at("measure", path)?;
+    let file = vfs.open(path, Open::Append).context("open", path)?;
+    let len = file.len().context("measure", path)?;
     let kind = match kind_in_header(&*file, path, owners)? {
         HeaderKind::OfPack(kind) => Some(kind),
         HeaderKind::OfSharedPack => return take_closed(vfs, path, id, owners, out),
         HeaderKind::Damaged => None,
         HeaderKind::Foreign => return Ok(None),
     };
-    if !file.try_lock().at("lock", path)? {
+    if !file.try_lock().context("lock", path)? {
         out.busy.push(path.to_owned());
         return take_closed(vfs, path, id, owners, out);
     }
-    let has_other_names = file.has_other_names().at("inspect", path)?;
+    let has_other_names = file.has_other_names().context("inspect", path)?;
     let (file, kind) = match kind {
         // Nothing is appended to a file that another repository may use. What lost its index is stored
         // once more, and the end of the file with it: no other writer has left it.
@@ -156,7 +157,8 @@ fn recover_pack(
                     }
                 }
             } else {
-                file.write_at(&header.encode(), 0).at("write to", path)?;
+                file.write_at(&header.encode(), 0)
+                    .context("write to", path)?;
                 (file, kind)
             }
         }
@@ -188,7 +190,7 @@ fn own_copy(
 ) -> Result<Arc<dyn VfsFile>, StoreError> {
     let temp = path.with_extension("copy");
     let _ = vfs.remove(&temp);
-    let copy = vfs.open(&temp, Open::CreateNew).at("create", &temp)?;
+    let copy = vfs.open(&temp, Open::CreateNew).context("create", &temp)?;
     let fill = || {
         copy.write_at(&header.encode(), 0)?;
         let (mut at, mut part) = (PACK_HEADER_BYTES, vec![0; COPIED_AT_ONCE]);
@@ -208,7 +210,7 @@ fn own_copy(
         Ok(()) => Ok(copy),
         Err(e) => {
             let _ = vfs.remove(&temp);
-            Err(e).at("copy", path)
+            Err(PathError::new("copy", path, e).into())
         }
     }
 }
@@ -240,7 +242,7 @@ fn kind_in_header(
     owners: &Owners,
 ) -> Result<HeaderKind, StoreError> {
     let mut header = vec![0; PACK_HEADER_BYTES as usize];
-    let n = file.read_at(&mut header, 0).at("read", path)?;
+    let n = file.read_at(&mut header, 0).context("read", path)?;
     match PackHeader::decode(&header[..n]) {
         Ok(header) if !owners.has(header.repo) || header.kind == PackKind::Log => {
             Ok(HeaderKind::Foreign)
@@ -452,7 +454,7 @@ impl LockedPack<'_> {
             pack.entries.push(entry);
         }
         segments.extend(pack.write_segment(self.kind)?.map(|(row, _)| row));
-        self.file.sync().at("sync", self.path)?;
+        self.file.sync().context("sync", self.path)?;
         Ok(segments)
     }
 }
@@ -477,7 +479,7 @@ pub fn add_closed_segments(
 ) -> Result<Vec<SegmentRow>, StoreError> {
     let mut found = Vec::new();
     let mut there = HashSet::new();
-    for name in vfs.list(packs_dir).at("list", packs_dir)? {
+    for name in vfs.list(packs_dir).context("list", packs_dir)? {
         let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
             continue;
         };
@@ -550,10 +552,10 @@ fn closed_segments(
 ) -> Result<Option<(Closed, bool)>, StoreError> {
     let file = match vfs.open(path, Open::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        file => file.at("open", path)?,
+        file => file.context("open", path)?,
     };
     let mut header = [0; PACK_HEADER_BYTES as usize];
-    let n = file.read_at(&mut header, 0).at("read", path)?;
+    let n = file.read_at(&mut header, 0).context("read", path)?;
     let header = match PackHeader::decode(&header[..n]) {
         Ok(header) if owners.has(header.repo) && header.kind != PackKind::Log => header,
         _ => return Ok(None),
@@ -569,7 +571,7 @@ fn closed_part(
     (id, kind): (PackId, PackKind),
     from: u64,
 ) -> Result<Closed, StoreError> {
-    let len = file.len().at("measure", path)?;
+    let len = file.len().context("measure", path)?;
     let mut segments: Vec<SegmentRow> = Vec::new();
     // Frames since the last trailer, and those before it that it should have closed.
     let (mut open, mut unlisted) = (Vec::new(), Vec::new());
@@ -598,7 +600,7 @@ fn closed_part(
         Ok(())
     })?;
     if !segments.is_empty() {
-        file.sync().at("sync", path)?;
+        file.sync().context("sync", path)?;
     }
     Ok(Closed {
         kind,
@@ -616,20 +618,20 @@ fn closed_part(
 /// to that one's packs.
 pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, StoreError> {
     let (mut found, mut logged, mut unshared) = (HashSet::new(), HashSet::new(), HashSet::new());
-    for name in vfs.list(packs_dir).at("list", packs_dir)? {
+    for name in vfs.list(packs_dir).context("list", packs_dir)? {
         let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
             continue;
         };
         let path = packs_dir.join(name);
-        let file = vfs.open(&path, Open::Read).at("open", &path)?;
+        let file = vfs.open(&path, Open::Read).context("open", &path)?;
         let mut header = [0; PACK_HEADER_BYTES as usize];
-        let n = file.read_at(&mut header, 0).at("read", &path)?;
+        let n = file.read_at(&mut header, 0).context("read", &path)?;
         match PackHeader::decode(&header[..n]) {
             Ok(header) => {
                 found.insert(header.repo);
                 if header.kind == PackKind::Log {
                     logged.insert(header.repo);
-                } else if !file.has_other_names().at("inspect", &path)? {
+                } else if !file.has_other_names().context("inspect", &path)? {
                     unshared.insert(header.repo);
                 }
             }
@@ -653,7 +655,7 @@ pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, 
 
 /// Returns whether a file holds operations, as only a log pack does.
 fn has_operations(file: &dyn VfsFile, path: &Path) -> Result<bool, StoreError> {
-    let len = file.len().at("measure", path)?;
+    let len = file.len().context("measure", path)?;
     let mut found = false;
     scan(file, path, PACK_HEADER_BYTES, len, &mut |_, item| {
         found |= matches!(item, Found::Operation(_));

@@ -4,7 +4,7 @@
 //! [`StoreWriter::refuses`]. This module also finds the packs whose files may still have such bytes,
 //! also where no table names them.
 
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::finished::FinishedJob;
 use super::frame::FrameTable;
 use super::layout::{PACK_HEADER_BYTES, PackKind};
@@ -12,6 +12,7 @@ use super::scan::{Found, entries_of, scan};
 use super::write::StoreWriter;
 use super::{PackRow, SegmentRow, Store, read, write};
 use crate::hash::ObjectId;
+use crate::path::PathContext;
 use crate::vfs::VfsFile;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -46,7 +47,7 @@ impl Store {
         let path = self.pack_path(row.id);
         let file = self.pack_file(row.id)?;
         // The torn tail of a job that was killed.
-        if file.len().at("measure", &path)? > row.len {
+        if file.len().context("measure", &path)? > row.len {
             return Ok(true);
         }
         let (mut named, mut found) = (HashMap::new(), false);

@@ -7,7 +7,7 @@
 
 use super::FinishedJob;
 use super::checked::CheckedRecord;
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::ids::PackId;
 use super::layout::PACK_HEADER_BYTES;
 use super::receive::Incoming;
@@ -15,6 +15,7 @@ use super::table::Table;
 use super::write::StoreWriter;
 use super::{Marker, Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
+use crate::path::PathContext;
 use crate::vfs::VfsFile;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -191,7 +192,7 @@ impl Store {
     /// its header was.
     pub fn is_begun_here(&self, pack: PackId, file: &dyn VfsFile) -> Result<bool, StoreError> {
         let path = self.pack_path(pack);
-        if file.len().at("measure", &path)? < PACK_HEADER_BYTES {
+        if file.len().context("measure", &path)? < PACK_HEADER_BYTES {
             return Ok(true);
         }
         match self.check_header(pack, file) {

@@ -1,12 +1,13 @@
 //! The recovery scan: finds every intact record of a pack without an index or a database.
 
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::frame::{FrameTable, decode_payload};
 use super::layout::{
     Encoding, PACK_HEADER_BYTES, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RECORD_MAGIC,
     RecordHeader, RecordType, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
 };
 use super::table::{Entry, Place, read_exactly};
+use crate::path::PathContext;
 use crate::vfs::VfsFile;
 use bstr::ByteSlice;
 use std::path::Path;
@@ -195,7 +196,7 @@ fn each_magic(
     let mut buffer = vec![0; SEARCH_BYTES];
     while at < to {
         let len = (to - at).min(SEARCH_BYTES as u64) as usize;
-        let n = file.read_at(&mut buffer[..len], at).at("read", path)?;
+        let n = file.read_at(&mut buffer[..len], at).context("read", path)?;
         for hit in buffer[..n].find_iter(&RECORD_MAGIC[..3]) {
             let magic = buffer[..n].get(hit..hit + 4);
             let may_be = match magic {

@@ -6,7 +6,7 @@
 //! the repository's size.
 
 use super::BadPlaces;
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::ids::{IndexId, PackId};
 use super::layout::{
     ENTRY_BYTES, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType, Trailer, array,
@@ -16,6 +16,7 @@ use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
+use crate::path::{PathContext, PathError};
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -244,7 +245,7 @@ impl Table {
             offset,
             why,
         };
-        let file = vfs.open(path, Open::Read).at("open", path)?;
+        let file = vfs.open(path, Open::Read).context("open", path)?;
         let fixed = read_exactly(&*file, path, 0, INDEX_HEADER_BYTES)?;
         if &fixed[..8] != INDEX_MAGIC {
             return Err(damaged(0, "no index header"));
@@ -265,7 +266,7 @@ impl Table {
         let fanout_at = INDEX_HEADER_BYTES as u64 + 16 * p;
         let entries_at = fanout_at + (4u64 << bits.min(16));
         let end = entries_at + u64::from(n) * MERGED_ENTRY_BYTES as u64;
-        if bits > 16 || end + 8 != file.len().at("measure", path)? {
+        if bits > 16 || end + 8 != file.len().context("measure", path)? {
             return Err(damaged(0, "index file has the wrong size"));
         }
         let ids = read_exactly(&*file, path, INDEX_HEADER_BYTES as u64, 16 * p as usize)?;
@@ -556,7 +557,7 @@ fn check_holds(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<bo
 /// Returns whether a file ends in the check of all its other bytes, as index files of any version
 /// do.
 fn ends_in_check(file: &dyn VfsFile, path: &Path) -> Result<bool, StoreError> {
-    let len = file.len().at("measure", path)?;
+    let len = file.len().context("measure", path)?;
     let end = len.saturating_sub(PAYLOAD_CHECK_BYTES as u64);
     check_holds(file, path, 0, end)
 }
@@ -643,7 +644,7 @@ pub fn write_merged(
     let mut at = 0u64;
     let mut flush = |out: &mut Vec<u8>| -> Result<(), StoreError> {
         hasher.update(out);
-        file.write_at(out, at).at("write", path)?;
+        file.write_at(out, at).context("write", path)?;
         at += out.len() as u64;
         out.clear();
         Ok(())
@@ -660,8 +661,8 @@ pub fn write_merged(
         }
     })?;
     flush(&mut out)?;
-    file.write_at(&hasher.finish(), at).at("write", path)?;
-    file.sync().at("sync", path)?;
+    file.write_at(&hasher.finish(), at).context("write", path)?;
+    file.sync().context("sync", path)?;
     Ok((n, file))
 }
 
@@ -690,15 +691,12 @@ fn merged_head(packs: &[PackId], entries: u32, bits: u8, counts: &[u32]) -> Vec<
 /// Creates an index file and locks it. A process that gets the lock later knows that this one no
 /// longer intends to register the file.
 fn create_locked(vfs: &dyn Vfs, path: &Path) -> Result<Arc<dyn VfsFile>, StoreError> {
-    let file = vfs.open(path, Open::CreateNew).at("create", path)?;
-    let is_ours = file.try_lock().at("lock", path)? && file.is_at(path).at("find", path)?;
+    let file = vfs.open(path, Open::CreateNew).context("create", path)?;
+    let is_ours =
+        file.try_lock().context("lock", path)? && file.is_at(path).context("find", path)?;
     if !is_ours {
         // Before this process got the lock, another one treated the file as unregistered.
-        return Err(StoreError::Io {
-            action: "lock",
-            path: path.to_owned(),
-            source: std::io::ErrorKind::WouldBlock.into(),
-        });
+        return Err(PathError::new("lock", path, std::io::ErrorKind::WouldBlock).into());
     }
     Ok(file)
 }
@@ -765,7 +763,7 @@ pub(crate) fn read_exactly(
     len: usize,
 ) -> Result<Vec<u8>, StoreError> {
     let mut buf = vec![0; len];
-    let n = file.read_at(&mut buf, offset).at("read", path)?;
+    let n = file.read_at(&mut buf, offset).context("read", path)?;
     if n < len {
         let why = "file ends too soon";
         return Err(StoreError::DamagedFile {

@@ -5,7 +5,7 @@
 //! does.
 
 use super::damage::is_refusal;
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::frame::FrameTable;
 use super::ids::PackId;
 use super::scan::{Found, checked_payload, entries_of, scan};
@@ -14,6 +14,7 @@ use super::{BadPlaces, PackRow, Store};
 use crate::hash::ObjectId;
 use crate::memory::MAX_LOOK_UPS;
 use crate::object::ObjectType;
+use crate::path::PathContext;
 use crate::vfs::VfsFile;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -53,7 +54,7 @@ pub fn verify_pack(
         }
         other => other?,
     }
-    let len = file.len().at("measure", &path)?;
+    let len = file.len().context("measure", &path)?;
     if len < row.len {
         report
             .damage
@@ -97,7 +98,7 @@ pub fn verify_pack(
 /// Returns what was read; `None` if the medium fails, which is damage of this place only.
 fn if_readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
-        Err(StoreError::Io { source, .. }) if !is_refusal(&source) => Ok(None),
+        Err(StoreError::Io(e)) if !is_refusal(&e.source) => Ok(None),
         other => other.map(Some),
     }
 }

@@ -6,7 +6,7 @@
 
 use super::bases::PlainChunks;
 use super::checked::CheckedRecord;
-use super::error::{IoContext, StoreError};
+use super::error::StoreError;
 use super::finished::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
 use super::ids::PackId;
@@ -17,6 +17,7 @@ use super::table::{Entry, MAX_GAPS, Place, Table};
 use super::{PackRow, SegmentRow, Store, lock};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
+use crate::path::PathContext;
 use crate::vfs::{Open, VfsFile};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -106,7 +107,9 @@ impl OpenPack {
         );
         let mut at = self.offset;
         for part in end.parts() {
-            self.file.write_at(part, at).at("write to", &self.path)?;
+            self.file
+                .write_at(part, at)
+                .context("write to", &self.path)?;
             at += part.len() as u64;
         }
         let entries = self.entries.len() as u32;
@@ -353,7 +356,7 @@ impl<'s> StoreWriter<'s> {
         objects: &[FrameObject],
     ) -> Result<(), StoreError> {
         let frame = encoder.encode(raw, objects);
-        let frame = frame.at("compress for", self.store.packs_dir())?;
+        let frame = frame.context("compress for", self.store.packs_dir())?;
         self.append_and_tell(kind, &frame, None).map(drop)
     }
 
@@ -413,11 +416,11 @@ impl<'s> StoreWriter<'s> {
             (pack.id, file, path, at, writeback)
         };
         let head = frame.head.len() as u64;
-        file.write_at(&frame.head, at).at("write to", &path)?;
+        file.write_at(&frame.head, at).context("write to", &path)?;
         file.write_at(frame.payload, at + head)
-            .at("write to", &path)?;
+            .context("write to", &path)?;
         file.write_at(&frame.check, at + head + frame.payload.len() as u64)
-            .at("write to", &path)?;
+            .context("write to", &path)?;
         self.stored_bytes.fetch_add(len, Ordering::Relaxed);
         if id.may_have_bases() {
             lock(&self.plain).note(id, frame);
@@ -480,10 +483,10 @@ impl<'s> StoreWriter<'s> {
             };
             let path = self.store.pack_path(id);
             let vfs = self.store.vfs();
-            let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
+            let file = vfs.open(&path, Open::CreateNew).context("create", &path)?;
             // Before it was locked, another process may have taken it for an abandoned pack and have
             // locked or removed it.
-            if file.try_lock().at("lock", &path)? && self.is_there(&path) {
+            if file.try_lock().context("lock", &path)? && self.is_there(&path) {
                 break (id, path, file);
             }
         };
@@ -503,7 +506,8 @@ impl<'s> StoreWriter<'s> {
     ) -> Result<OpenPack, StoreError> {
         let repo = self.store.repo_id();
         let header = PackHeader { kind, repo, id };
-        file.write_at(&header.encode(), 0).at("write to", &path)?;
+        file.write_at(&header.encode(), 0)
+            .context("write to", &path)?;
         let at = PACK_HEADER_BYTES;
         let mut pack = OpenPack::resume(id, path, file, at, at, 0);
         pack.is_unlisted = true;
@@ -519,7 +523,7 @@ impl<'s> StoreWriter<'s> {
     ) -> Result<Option<OpenPack>, StoreError> {
         let dir = self.store.packs_dir();
         let listed = self.store.packs();
-        for name in self.store.vfs().list(dir).at("list", dir)? {
+        for name in self.store.vfs().list(dir).context("list", dir)? {
             let id = name.strip_suffix(".pack").and_then(PackId::from_hex);
             let Some(id) = id.filter(|id| *id != self.store.repo_id().log_pack()) else {
                 continue;
@@ -535,18 +539,18 @@ impl<'s> StoreWriter<'s> {
             };
             // A process that publishes or removes the pack holds its lock until then, so the answer
             // stays true. Names are never used again.
-            if !file.try_lock().at("lock", &path)?
+            if !file.try_lock().context("lock", &path)?
                 || self.store.source.pack(id)?.is_some()
                 || self.store.source.is_leaving(id)?
                 || !self.is_there(&path)
             {
                 continue;
             }
-            if file.has_other_names().at("inspect", &path)? {
+            if file.has_other_names().context("inspect", &path)? {
                 continue;
             }
             // Its job ended before it had written the header.
-            if file.len().at("measure", &path)? < PACK_HEADER_BYTES {
+            if file.len().context("measure", &path)? < PACK_HEADER_BYTES {
                 return self.begin_pack(kind, id, path, file).map(Some);
             }
             if self.store.check_own_header(id, &*file).is_err()
@@ -589,13 +593,13 @@ impl<'s> StoreWriter<'s> {
             let Ok(file) = self.store.vfs().open(&path, Open::Append) else {
                 continue;
             };
-            if !file.try_lock().at("lock", &path)? {
+            if !file.try_lock().context("lock", &path)? {
                 continue;
             }
             // Another repository may use a file with other names, whatever its header says: its own
             // records would go to the same place. Recovery may have put another file in its place.
-            if file.has_other_names().at("inspect", &path)?
-                || !file.is_at(&path).at("find", &path)?
+            if file.has_other_names().context("inspect", &path)?
+                || !file.is_at(&path).context("find", &path)?
             {
                 continue;
             }
@@ -608,7 +612,7 @@ impl<'s> StoreWriter<'s> {
                 continue;
             }
             // A shortened pack is damage, which `verify` reports. Nothing is appended to it.
-            if file.len().at("measure", &path)? < row.len {
+            if file.len().context("measure", &path)? < row.len {
                 continue;
             }
             if self.store.check_own_header(id, &*file).is_err() {
@@ -629,7 +633,7 @@ impl<'s> StoreWriter<'s> {
         path: PathBuf,
         file: Arc<dyn VfsFile>,
     ) -> Result<OpenPack, StoreError> {
-        let len = file.len().at("measure", &path)?;
+        let len = file.len().context("measure", &path)?;
         let (mut entries, mut gaps) = (Vec::new(), Vec::new());
         scan(&*file, &path, row.len, len, &mut |at, found| {
             match found {
@@ -750,7 +754,7 @@ impl<'s> StoreWriter<'s> {
         }
         if created {
             let dir = self.store.packs_dir();
-            self.store.vfs().sync_dir(dir).at("sync", dir)?;
+            self.store.vfs().sync_dir(dir).context("sync", dir)?;
         }
         let relied = lock(&self.relied).drain().collect();
         let stored_bytes = self.stored_bytes.load(Ordering::Relaxed);

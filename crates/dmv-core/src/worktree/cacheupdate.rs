@@ -3,9 +3,10 @@
 use super::base::each_base_dir;
 use super::scan::BaseEntries;
 use super::statcache::{Section, StatCacheWriter, SubsetCheck, subset_check, trusted_fingerprint};
-use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
+use crate::fsutil::{FileStat, FileTime, Fingerprint, SafeDir};
 use crate::hash::ObjectId;
 use crate::object::tree::Kind;
+use crate::path::PathError;
 use crate::store::RepositoryId;
 use crate::subset::Subset;
 use std::sync::Arc;

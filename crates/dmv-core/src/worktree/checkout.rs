@@ -33,9 +33,9 @@ use self::replaced::give_back;
 use super::statcache::trusted_fingerprint;
 use super::{refused_name, split_path};
 use crate::fsutil::{
-    FileKind, FileStat, FileTime, Fingerprint, PathError, SafeDir, mark_time, set_permissions,
-    stat_file,
+    FileKind, FileStat, FileTime, Fingerprint, SafeDir, mark_time, set_permissions, stat_file,
 };
+use crate::path::PathError;
 use crate::threads::start_in;
 use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};

@@ -8,7 +8,7 @@
 
 use crate::fsutil::{SafeDir, os_str};
 use crate::limits::MAX_IGNORE_BYTES;
-use crate::object::name::escape;
+use crate::path::DiskPath;
 use crate::platform::bytes_of;
 use ::ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::fmt;
@@ -26,7 +26,7 @@ pub const GITIGNORE: &[u8] = b".gitignore";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoreWarning {
     /// The ignore file.
-    pub path: Vec<u8>,
+    pub path: DiskPath,
     /// The number of the line, from 1; `None` for the complete file.
     pub line: Option<usize>,
     /// What is wrong.
@@ -35,7 +35,7 @@ pub struct IgnoreWarning {
 
 impl fmt::Display for IgnoreWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", escape(&self.path))?;
+        write!(f, "{}", self.path)?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
@@ -193,7 +193,7 @@ impl Builder<'_> {
 
     fn warn(&mut self, line: Option<usize>, why: String) {
         self.warnings.push(IgnoreWarning {
-            path: self.last_path.clone(),
+            path: self.last_path.clone().into(),
             line,
             why,
         });

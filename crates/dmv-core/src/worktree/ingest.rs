@@ -14,13 +14,12 @@ mod settle;
 use self::settle::{SETTLE_FROM_BYTES, settle};
 use super::join;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::fsutil::{
-    FileKind, FileStat, PathError, SafeDir, notice_mapped_writes, stat_file, wait_for_write,
-};
+use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes, stat_file, wait_for_write};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, ListBuilder};
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::path::PathError;
 use crate::store::{
     FRAME_TARGET_BYTES, FrameEncoder, FrameObject, PackKind, StoreError, StoreWriter,
 };

@@ -15,12 +15,13 @@ use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
 use super::{Skip, join};
 use crate::diff::is_wanted;
-use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, PathError, SafeDir};
+use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::{RepoPath, SafeName, portability};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
+use crate::path::{DiskPath, PathError};
 use crate::store::{MetaWriter, StoreError, StoreWriter};
 use crate::subset::Extent;
 use std::collections::BTreeSet;
@@ -48,9 +49,17 @@ pub struct SnapshotInput<'a> {
 #[derive(Debug)]
 pub struct Problem {
     /// Its path.
-    pub path: Vec<u8>,
+    pub path: DiskPath,
     /// The reason, as a clause.
     pub why: String,
+}
+
+impl Problem {
+    /// Returns the problem of the file at `path`.
+    pub fn new(path: impl Into<DiskPath>, why: impl Into<String>) -> Problem {
+        let (path, why) = (path.into(), why.into());
+        Problem { path, why }
+    }
 }
 
 /// The result of a snapshot.
@@ -334,10 +343,7 @@ impl Builder<'_, '_> {
     fn note(&mut self, number: usize, scan: &DirScan) {
         let unread = unread(&scan.outcome);
         if let Some(why) = unread {
-            self.out.problems.push(Problem {
-                path: scan.path.clone(),
-                why,
-            });
+            self.out.problems.push(Problem::new(scan.path.clone(), why));
             self.cache.keep_all_under(scan.path.clone());
         } else {
             for dir in scan.left_out(self.input.scan.select) {
@@ -346,10 +352,7 @@ impl Builder<'_, '_> {
         }
         for warning in &scan.warnings {
             let why = warning.to_string();
-            self.out.warnings.push(Problem {
-                path: scan.path.clone(),
-                why,
-            });
+            self.out.warnings.push(Problem::new(scan.path.clone(), why));
         }
         // An empty directory outside of the subset needs no warning: no content is left out with
         // it.
@@ -380,10 +383,9 @@ impl Builder<'_, '_> {
             }
             State::TypeChanged { was, .. } if self.holds_more(path, name, was) => {
                 let why = "it replaced a directory that has files outside of the subset";
-                self.out.problems.push(Problem {
-                    path: join(path, name),
-                    why: why.to_owned(),
-                });
+                self.out
+                    .problems
+                    .push(Problem::new(join(path, name), why.to_owned()));
                 None
             }
             State::TypeChanged { now, .. } => {
@@ -438,7 +440,7 @@ impl Builder<'_, '_> {
         for path in &found {
             let (path, why) = (path.to_vec(), UNWRITTEN.to_owned());
             self.out.unwritten.push(path.clone());
-            self.out.problems.push(Problem { path, why });
+            self.out.problems.push(Problem::new(path, why));
         }
         !found.is_empty()
     }
@@ -464,10 +466,7 @@ impl Builder<'_, '_> {
         };
         if let Some(why) = refused {
             let why = format!("its name is not portable: {why}");
-            self.out.problems.push(Problem {
-                path: join(dir, name),
-                why,
-            });
+            self.out.problems.push(Problem::new(join(dir, name), why));
         }
         refused.is_none()
     }
@@ -480,16 +479,16 @@ impl Builder<'_, '_> {
             Skip::Temporary => {}
             Skip::BadName(why) => {
                 let why = format!("its name cannot be stored: {why}");
-                self.out.problems.push(Problem { path, why });
+                self.out.problems.push(Problem::new(path, why));
             }
             Skip::Special(kind) => {
                 let why = format!("a {} cannot be committed", special_word(kind));
-                self.out.warnings.push(Problem { path, why });
+                self.out.warnings.push(Problem::new(path, why));
                 return known.is_some();
             }
             Skip::Unreadable(errno) => {
                 let why = std::io::Error::from_raw_os_error(errno).to_string();
-                self.out.problems.push(Problem { path, why });
+                self.out.problems.push(Problem::new(path, why));
             }
         }
         false
@@ -527,10 +526,7 @@ impl Builder<'_, '_> {
                 match failure {
                     // It is as it was when its content was purged.
                     Failure::Purged(id) if has_content(input.reader, input.base, &path, &id)? => {}
-                    failure => self.out.problems.push(Problem {
-                        path,
-                        why: reason(&failure),
-                    }),
+                    failure => self.out.problems.push(Problem::new(path, reason(&failure))),
                 }
             }
         }
@@ -647,10 +643,9 @@ impl Builder<'_, '_> {
                 match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
                     Some(_) if !self.is_inside(dir, &old) => {
                         let why = "the commit has something outside of the subset there";
-                        self.out.problems.push(Problem {
-                            path: join(dir, old.name.as_bytes()),
-                            why: why.to_owned(),
-                        });
+                        self.out
+                            .problems
+                            .push(Problem::new(join(dir, old.name.as_bytes()), why.to_owned()));
                         builder.push(&old, meta)?;
                     }
                     Some((name, change)) => {

@@ -5,11 +5,12 @@
 //! `&self`, and memory for the table and one section at a time.
 
 use super::compare_dirs;
-use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, Listing, PathError, SafeDir};
+use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, Listing, SafeDir};
 use crate::hash::{ObjectId, check};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::object::tree::Kind;
+use crate::path::PathError;
 use crate::platform::{read_exact_at, write_all_at};
 use crate::store::RepositoryId;
 use crate::subset::Subset;

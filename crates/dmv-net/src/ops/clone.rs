@@ -500,7 +500,7 @@ fn refuse_nothing(repo: &Repo, subset: &Subset, start: &Start) -> Result<(), Rep
             Head::Branch(name) => name.clone(),
             Head::Commit(id) => id.short(SHORT_ID),
         },
-        path: patterns.join(&b' '),
+        path: patterns.join(&b' ').into(),
     }
     .into())
 }

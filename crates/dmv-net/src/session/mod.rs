@@ -229,8 +229,8 @@ impl NetError {
             ) => Code::NoRepository,
             NetError::Repo(RepoError::Place(PlaceError::ForeignOwner(_))) => Code::Denied,
             NetError::Repo(RepoError::Place(PlaceError::TooNew { .. })) => Code::Version,
-            NetError::Repo(RepoError::Store(StoreError::Io { source, .. }))
-                if source.kind() == std::io::ErrorKind::StorageFull =>
+            NetError::Repo(RepoError::Store(StoreError::Io(e)))
+                if e.kind() == std::io::ErrorKind::StorageFull =>
             {
                 Code::Full
             }

@@ -144,7 +144,7 @@ impl<'r> Taking<'r> {
         let purge = slice.pieces.get(&id).map(|why| Purge::clone(why));
         Err(NetError::Repo(match purge {
             Some(purge) => RepoError::Absent(AbsentError::Purged {
-                path: Vec::new(),
+                path: None,
                 purge: Box::new(purge),
             }),
             None => RepoError::Busy(BusyError::PurgedMeanwhile),

@@ -6,6 +6,7 @@
 
 use crate::session::{Grant, Link, NetError, serve};
 use dmv_core::job::Job;
+use dmv_core::path::PathContext;
 use dmv_core::repo::{Asked, DMV_DIR, PlaceError, Repo, RepoError, Trust, discover_trusting};
 use dmv_core::threads;
 use std::path::Path;
@@ -30,11 +31,9 @@ pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {
         is_safe: &|_| purpose == Purpose::Write,
     };
     let (place, whose) = discover_trusting(path, &trust)?;
-    let absolute = std::path::absolute(path).map_err(|source| RepoError::Io {
-        action: "find",
-        path: path.to_owned(),
-        source,
-    })?;
+    let absolute = std::path::absolute(path)
+        .context("find", path)
+        .map_err(RepoError::Io)?;
     if place.dmv != absolute
         && place.dmv != absolute.join(DMV_DIR)
         && !absolute.join(DMV_DIR).is_file()

@@ -6,6 +6,7 @@
 
 use super::open_reading;
 use crate::fsutil::{os_str, temp_name};
+use crate::path::PathError;
 use crate::refs::RefsError;
 use rusqlite::Connection;
 use std::fs::File;
@@ -18,10 +19,7 @@ const TRIES: usize = 5;
 /// Opens a copy of the present database and its write-ahead log.
 pub(super) fn open(path: &Path) -> Result<Connection, RefsError> {
     let dir = path.parent().unwrap_or(path).join(os_str(&temp_name()));
-    let trouble = |source| RefsError::Lock {
-        path: dir.clone(),
-        source,
-    };
+    let trouble = |source: io::Error| RefsError::Lock(PathError::new("lock", &dir, source));
     std::fs::create_dir(&dir).map_err(trouble)?;
     let copy = dir.join("refs.db");
     let read = copied(path, &copy)

@@ -1,6 +1,7 @@
 //! Branches and tags: list, create, delete, rename.
 
 use crate::hash::ObjectId;
+use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, RefNameError, check_ref_name};
 use crate::repo::base::error::{BranchError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
@@ -213,7 +214,7 @@ pub(in crate::repo) fn set_default_branch(
 ) -> Result<ObjectId, RepoError> {
     if repo.worktree.is_some() {
         let what = "a repository with a worktree; its default branch is the one checked out";
-        let path = Vec::new();
+        let path = RepoPath::root();
         return Err(LookError::WrongKind { path, what }.into());
     }
     let missing = || {

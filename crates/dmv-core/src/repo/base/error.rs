@@ -30,9 +30,9 @@ pub use upkeep::UpkeepError;
 pub use verbs::VerbError;
 pub use worktree::WorktreeError;
 
-use crate::fsutil::PathError;
 use crate::merge::MergeError;
 use crate::object::ObjectError;
+use crate::path::PathError;
 use crate::refs::{RefNameError, RefsError};
 use crate::store::StoreError;
 use crate::threads::NoThread;
@@ -92,16 +92,9 @@ pub enum RepoError {
     /// A file of the worktree could not be processed.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// A file operation failed.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// The attempted action.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    /// A file of the repository, or one that the caller named, could not be processed.
+    #[error(transparent)]
+    Io(PathError),
     /// The system starts no further thread.
     #[error(transparent)]
     Thread(#[from] NoThread),
@@ -119,9 +112,7 @@ impl From<MergeError> for RepoError {
             MergeError::Object(e) => e.into(),
             MergeError::Cancelled => RepoError::Cancelled,
             MergeError::Lacking { lacks, .. } => RepoError::Absent(AbsentError::Lacking(lacks)),
-            MergeError::TooManySides { path } => RepoError::Conflict(ConflictError::TooManySides {
-                path: path.as_bytes().to_vec(),
-            }),
+            MergeError::TooManySides { path } => ConflictError::TooManySides { path }.into(),
         }
     }
 }

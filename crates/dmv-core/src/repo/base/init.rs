@@ -1,5 +1,6 @@
 //! Creating a repository.
 
+use crate::path::{PathContext, PathError};
 use crate::platform::bytes_of;
 use crate::refs::{Effect, Refs};
 use crate::repo::base::error::{PlaceError, RepoError};
@@ -22,11 +23,9 @@ pub(in crate::repo) fn init(
     asked: Asked,
 ) -> Result<Handle, RepoError> {
     branches::check_new_name(branch)?;
-    let dir = std::path::absolute(dir).map_err(|source| RepoError::Io {
-        action: "find",
-        path: dir.to_owned(),
-        source,
-    })?;
+    let dir = std::path::absolute(dir)
+        .context("find", dir)
+        .map_err(RepoError::Io)?;
     let dmv = if bare { dir.clone() } else { dir.join(DMV_DIR) };
     if dmv.join("format").exists() {
         return Err(PlaceError::Exists(dmv).into());
@@ -37,11 +36,7 @@ pub(in crate::repo) fn init(
     }
     let io = |action, path: &Path| {
         let path = path.to_owned();
-        move |source| RepoError::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| RepoError::Io(PathError::new(action, path, source))
     };
     let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
     let packs = dmv.join("packs");

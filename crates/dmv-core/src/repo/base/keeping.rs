@@ -14,7 +14,8 @@
 //! The order of all locks: that of a worktree, `keeping`, `reaching`, `freeing`, those of packs,
 //! `refs.lock`.
 
-use crate::locks;
+use crate::locks::{self, Holder};
+use crate::path::{PathContext, PathError};
 use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::Whose;
@@ -94,18 +95,22 @@ fn reaching(
 ) -> Result<File, RepoError> {
     let path = repo.dmv_dir().join(REACHING_FILE);
     let file = lock_file(&path, repo.whose)?;
-    let taken = locks::wait(&[&path], locks::PATIENCE, || match try_lock(&file) {
+    wait_for(&path, || try_lock(&file))?.map_err(BusyError::Reaching)?;
+    Ok(file)
+}
+
+/// Tries for a few seconds to get a lock on the file at `path`. The inner result is an error if
+/// another process keeps it.
+fn wait_for(
+    path: &Path,
+    try_lock: impl Fn() -> Result<(), TryLockError>,
+) -> Result<Result<(), Option<Holder>>, RepoError> {
+    let taken = locks::wait(&[path], locks::PATIENCE, || match try_lock() {
         Ok(()) => Ok(Some(())),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(e)) => Err(e),
     });
-    let io = |source| RepoError::Io {
-        action: "lock",
-        path: path.clone(),
-        source,
-    };
-    taken.map_err(io)?.map_err(BusyError::Reaching)?;
-    Ok(file)
+    taken.context("lock", path).map_err(RepoError::Io)
 }
 
 /// Prevents everything in the repository at `dmv` from being freed, and any pack from being taken out
@@ -116,17 +121,7 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
     for name in [KEEPING_FILE, FREEING_FILE] {
         let path = dmv.join(name);
         let file = lock_file(&path, Whose::Own)?;
-        let taken = locks::wait(&[&path], locks::PATIENCE, || match file.try_lock_shared() {
-            Ok(()) => Ok(Some(())),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => Err(e),
-        });
-        let io = |source| RepoError::Io {
-            action: "lock",
-            path: path.clone(),
-            source,
-        };
-        taken.map_err(io)?.map_err(BusyError::Freeing)?;
+        wait_for(&path, || file.try_lock_shared())?.map_err(BusyError::Freeing)?;
         locks.push(file);
     }
     Ok(Kept {
@@ -155,11 +150,8 @@ fn lock_file(path: &Path, whose: Whose) -> Result<File, RepoError> {
     // Locking an existing file needs no write permission.
     opened
         .or_else(|e| File::open(path).map_err(|_| e))
-        .map_err(|source| RepoError::Io {
-            action: "open",
-            path: path.to_owned(),
-            source,
-        })
+        .context("open", path)
+        .map_err(RepoError::Io)
 }
 
 fn locked(tried: Result<(), TryLockError>, path: &Path) -> Result<(), RepoError> {
@@ -169,10 +161,8 @@ fn locked(tried: Result<(), TryLockError>, path: &Path) -> Result<(), RepoError>
             let holder = locks::holder_of(&[path]);
             Err(BusyError::Freeing(holder).into())
         }
-        Err(TryLockError::Error(source)) => Err(RepoError::Io {
-            action: "lock",
-            path: path.to_owned(),
-            source,
-        }),
+        Err(TryLockError::Error(source)) => {
+            Err(RepoError::Io(PathError::new("lock", path, source)))
+        }
     }
 }

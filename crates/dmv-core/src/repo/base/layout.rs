@@ -2,6 +2,7 @@
 
 use crate::chunker::CHUNKER;
 use crate::fsutil::{os_str, temp_name};
+use crate::path::PathContext;
 use crate::platform::{self, bytes_of, name_of};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::store::{Owners, RepositoryId};
@@ -57,22 +58,17 @@ impl Format {
     /// repository.
     pub fn write(&self, dmv: &Path) -> Result<(), RepoError> {
         let path = dmv.join(FORMAT_FILE);
-        write_durably(&OsVfs, &path, self.text().as_bytes()).map_err(|source| RepoError::Io {
-            action: "write",
-            path,
-            source,
-        })
+        write_durably(&OsVfs, &path, self.text().as_bytes())
+            .context("write", &path)
+            .map_err(RepoError::Io)
     }
 
     /// Reads and checks the file.
     pub fn read(dmv: &Path) -> Result<Format, RepoError> {
         let path = dmv.join(FORMAT_FILE);
-        let bytes =
-            read_small(&OsVfs, &path, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
-                action: "read",
-                path: path.clone(),
-                source,
-            })?;
+        let bytes = read_small(&OsVfs, &path, SMALL_FILE_BYTES)
+            .context("read", &path)
+            .map_err(RepoError::Io)?;
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
@@ -215,11 +211,9 @@ pub fn discover(start: &Path) -> Result<Place, RepoError> {
 /// Finds a repository as [`discover`] does, including other users' repositories that `trust`
 /// allows.
 pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whose), RepoError> {
-    let start = std::path::absolute(start).map_err(|source| RepoError::Io {
-        action: "find",
-        path: start.to_owned(),
-        source,
-    })?;
+    let start = std::path::absolute(start)
+        .context("find", start)
+        .map_err(RepoError::Io)?;
     for dir in start.ancestors() {
         let here = dir == start;
         let dmv = dir.join(DMV_DIR);
@@ -227,11 +221,10 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
         let found = std::fs::symlink_metadata(&dmv);
         let format = dmv.join(FORMAT_FILE);
         let is_there = || {
-            format.try_exists().map_err(|source| RepoError::Io {
-                action: "inspect",
-                path: format.clone(),
-                source,
-            })
+            format
+                .try_exists()
+                .context("inspect", &format)
+                .map_err(RepoError::Io)
         };
         if found.as_ref().is_ok_and(|m| m.is_dir()) && is_there()? {
             let whose = trust.check(&dmv, here)?;
@@ -275,11 +268,9 @@ impl Pointer {
 
     /// Reads a `.dmv` file without checking its owner.
     fn read_any(file: &Path) -> Result<Pointer, RepoError> {
-        let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
-            action: "read",
-            path: file.to_owned(),
-            source,
-        })?;
+        let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES)
+            .context("read", file)
+            .map_err(RepoError::Io)?;
         Pointer::parse(&bytes).ok_or_else(|| {
             RepoError::Place(PlaceError::Damaged {
                 path: file.to_owned(),
@@ -320,11 +311,9 @@ impl Pointer {
         // The temporary file lies among the user's files. An interruption leaves it with a name
         // that no commit includes.
         let temp = file.with_file_name(os_str(&temp_name()));
-        write_durably_by(&OsVfs, file, &temp, &bytes).map_err(|source| RepoError::Io {
-            action: "write",
-            path: file.to_owned(),
-            source,
-        })
+        write_durably_by(&OsVfs, file, &temp, &bytes)
+            .context("write", file)
+            .map_err(RepoError::Io)
     }
 }
 
@@ -367,11 +356,9 @@ pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
 
 /// Returns who owns a file or directory. For root, everything counts as its own.
 fn owner(path: &Path) -> Result<Whose, RepoError> {
-    let is_own = platform::is_own(path).map_err(|source| RepoError::Io {
-        action: "inspect",
-        path: path.to_owned(),
-        source,
-    })?;
+    let is_own = platform::is_own(path)
+        .context("inspect", path)
+        .map_err(RepoError::Io)?;
     Ok(if is_own { Whose::Own } else { Whose::Foreign })
 }
 

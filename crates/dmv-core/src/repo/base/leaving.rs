@@ -4,12 +4,13 @@
 //! The database names a pack that leaves until its file is durably gone. So a crash leaves no file
 //! that a later job would take for that of a killed command.
 
+use crate::path::PathContext;
 use crate::refs::{Condemned, Seen};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{RightToFree, free_alone};
 use crate::repo::base::level::{catch_up, open_log};
-use crate::store::{IndexId, IoContext, PackId, PackRow};
+use crate::store::{IndexId, PackId, PackRow, StoreError};
 use crate::vfs::{Open, VfsFile};
 use std::io;
 use std::sync::Arc;
@@ -34,8 +35,15 @@ pub(in crate::repo) fn lock_pack(
     row: PackRow,
 ) -> Result<Option<LockedPack>, RepoError> {
     let path = repo.store.pack_path(row.id);
-    let file = repo.vfs.open(&path, Open::Append).at("open", &path)?;
-    let is_locked = file.try_lock().at("lock", &path)?;
+    let file = repo
+        .vfs
+        .open(&path, Open::Append)
+        .context("open", &path)
+        .map_err(StoreError::Io)?;
+    let is_locked = file
+        .try_lock()
+        .context("lock", &path)
+        .map_err(StoreError::Io)?;
     Ok(is_locked.then_some((row, file)))
 }
 
@@ -86,7 +94,12 @@ pub(in crate::repo) fn free_packs(
     for (row, file) in packs {
         let path = store.pack_path(row.id);
         let len = file.len().unwrap_or(row.len);
-        match repo.vfs.remove(&path).at("remove", &path) {
+        match repo
+            .vfs
+            .remove(&path)
+            .context("remove", &path)
+            .map_err(StoreError::Io)
+        {
             Ok(()) => {
                 gone.bytes += len;
                 removed.push(row.id);
@@ -121,7 +134,10 @@ fn forget(repo: &Handle, removed: &[PackId]) -> Result<(), RepoError> {
         return Ok(());
     }
     let dir = repo.store.packs_dir();
-    repo.vfs.sync_dir(dir).at("sync", dir)?;
+    repo.vfs
+        .sync_dir(dir)
+        .context("sync", dir)
+        .map_err(StoreError::Io)?;
     let lock = repo.refs.lock_database()?;
     Ok(repo.refs.forget_leaving(&lock, removed)?)
 }

@@ -130,10 +130,8 @@ pub(in crate::repo) fn commits_of(
 /// be rebuilt from the database.
 pub(in crate::repo) fn open_log(store: &Store, how: Open) -> Result<LogPack, RepoError> {
     match LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), how) {
-        Err(StoreError::Io { source, path, .. })
-            if source.kind() == std::io::ErrorKind::NotFound =>
-        {
-            Err(RefsError::LogBehind(path).into())
+        Err(StoreError::Io(e)) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(RefsError::LogBehind(e.path.to_path_buf()).into())
         }
         other => Ok(other?),
     }

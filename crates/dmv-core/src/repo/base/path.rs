@@ -11,7 +11,7 @@ pub(in crate::repo) fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
     let joined = parts.collect::<Vec<_>>().join(&b'/');
     RepoPath::parse(&joined).map_err(|e| {
         RepoError::Look(LookError::BadPath {
-            path: path.to_vec(),
+            path: path.into(),
             why: e.to_string(),
         })
     })

@@ -11,6 +11,7 @@ use crate::limits::{
     MAX_TOLD_PLACE_BYTES,
 };
 use crate::object::ObjectType;
+use crate::path::PathError;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::lock::lock_file;
@@ -432,14 +433,7 @@ pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
     let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(RepoSlice::default()),
-        Err(source) => {
-            let action = "read";
-            return Err(RepoError::Io {
-                action,
-                path,
-                source,
-            });
-        }
+        Err(e) => return Err(RepoError::Io(PathError::new("read", path, e))),
     };
     RepoSlice::decode(&bytes).map_err(|bad| match bad {
         BadSlice::Damaged(why) => RepoError::Place(PlaceError::Damaged {
@@ -502,11 +496,7 @@ pub(in crate::repo) fn change_slice(
     }
     let io = |action| {
         let path = path.clone();
-        move |source| RepoError::Io {
-            action,
-            path,
-            source,
-        }
+        move |source: std::io::Error| RepoError::Io(PathError::new(action, path, source))
     };
     if new == old {
         return Ok(new);

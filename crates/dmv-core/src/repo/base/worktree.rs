@@ -4,6 +4,7 @@ use crate::fsutil::{SafeDir, is_temp_name};
 use crate::hash::ObjectId;
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::locks;
+use crate::path::PathContext;
 use crate::repo::base::error::{PlaceError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
@@ -171,11 +172,9 @@ pub(in crate::repo) fn subset_value(
 pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
     let dir = repo.dmv.join("worktrees").join(worktree_name(repo)?);
     if !dir.is_dir() && !repo.refs.is_read_only() {
-        std::fs::create_dir_all(&dir).map_err(|source| RepoError::Io {
-            action: "create",
-            path: dir.clone(),
-            source,
-        })?;
+        std::fs::create_dir_all(&dir)
+            .context("create", &dir)
+            .map_err(RepoError::Io)?;
     }
     Ok(dir)
 }
@@ -189,11 +188,7 @@ pub(in crate::repo) fn own_dirs(repo: &Handle) -> Result<Vec<PathBuf>, RepoError
     };
     match listed() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|source| RepoError::Io {
-            action: "list",
-            path: dir,
-            source,
-        }),
+        listed => listed.context("list", &dir).map_err(RepoError::Io),
     }
 }
 

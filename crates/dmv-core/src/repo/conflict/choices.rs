@@ -14,6 +14,7 @@ use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectWrite};
+use crate::path::PathError;
 use crate::platform::bytes_of;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{PlaceError, RepoError};
@@ -278,11 +279,7 @@ fn take_in(
     meta: &mut MetaWriter<'_>,
     job: &Job,
 ) -> Result<Term, RepoError> {
-    let io = |source| RepoError::Io {
-        action: "read",
-        path: file.to_owned(),
-        source,
-    };
+    let io = |source| RepoError::Io(PathError::new("read", file, source));
     let real = std::fs::canonicalize(file).map_err(io)?;
     let stat = std::fs::metadata(&real).map_err(io)?;
     let (Some(dir), Some(name), true) = (real.parent(), real.file_name(), stat.is_file()) else {

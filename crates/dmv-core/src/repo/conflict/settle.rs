@@ -9,13 +9,14 @@
 //!
 //! Outside the subset, and only there, a choice settles a conflict (see `choices`).
 
-use crate::fsutil::{FileKind, FileStat, PathError, SafeDir};
+use crate::fsutil::{FileKind, FileStat, SafeDir};
 use crate::hash::ObjectId;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
 use crate::merge::{Edits, edit_tree};
 use crate::object::ObjectWrite;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
+use crate::path::PathError;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;

@@ -88,7 +88,7 @@ pub(in crate::repo) fn blame(
     let text = texts.read(blob_of(&entry))?;
     let wrong = |what| {
         RepoError::Look(LookError::WrongKind {
-            path: path.as_bytes().to_vec(),
+            path: path.clone(),
             what,
         })
     };
@@ -139,7 +139,7 @@ fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntr
     let found = entries::locate(repo, &revision, &entries::read_commit(repo, commit)?, path)?;
     let wrong = |what| {
         RepoError::Look(LookError::WrongKind {
-            path: path.as_bytes().to_vec(),
+            path: path.clone(),
             what,
         })
     };

@@ -609,9 +609,11 @@ fn without_forms<'s>(
     let waiting = settled.waiting.iter().map(|chosen| chosen.path.clone());
     report.conflicts = open.chain(waiting).collect();
     report.edited = settled.edited;
-    let covered = settled.covered.iter().map(|path| Problem {
-        path: path.as_bytes().to_vec(),
-        why: "this directory is in the place of an unresolved conflict".to_owned(),
+    let covered = settled.covered.iter().map(|path| {
+        Problem::new(
+            path,
+            "this directory is in the place of an unresolved conflict",
+        )
     });
     report.problems.extend(covered);
     report.settled = settled.settled;

@@ -6,6 +6,7 @@ use crate::job::Job;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::path::{PathContext, PathError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::files::stored;
@@ -44,28 +45,18 @@ pub(in crate::repo) fn export(
     to: &Path,
     job: &Job,
 ) -> Result<ExportReport, RepoError> {
-    let to = std::path::absolute(to).map_err(|source| RepoError::Io {
-        action: "find",
-        path: to.to_owned(),
-        source,
-    })?;
+    let to = std::path::absolute(to)
+        .context("find", to)
+        .map_err(RepoError::Io)?;
     let io = |action, path: &Path| {
         let path = path.to_owned();
-        move |source| RepoError::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| RepoError::Io(PathError::new(action, path, source))
     };
     if to.exists() {
         let mut entries = std::fs::read_dir(&to).map_err(io("list", &to))?;
         if entries.next().is_some() {
             let source = std::io::Error::from(std::io::ErrorKind::DirectoryNotEmpty);
-            return Err(RepoError::Io {
-                action: "export to",
-                path: to,
-                source,
-            });
+            return Err(RepoError::Io(PathError::new("export to", to, source)));
         }
         return export_into(repo, wanted, &SafeDir::open_root(&to)?, true, job);
     }
@@ -166,7 +157,7 @@ impl Export<'_> {
             }
             Kind::Conflict => {
                 let why = "it is an unresolved conflict".to_owned();
-                self.report.refused.push(Problem { path: bytes, why });
+                self.report.refused.push(Problem::new(bytes, why));
             }
         }
         match self.plan.files.len() >= PLAN_FILES {
@@ -209,18 +200,12 @@ impl Export<'_> {
                     Ok(e) => return Err(*e),
                     Err(e) => {
                         let why = e.to_string();
-                        self.report.refused.push(Problem {
-                            path: refused.path,
-                            why,
-                        });
+                        self.report.refused.push(Problem::new(refused.path, why));
                     }
                 },
                 why => {
                     let why = why.to_string();
-                    self.report.refused.push(Problem {
-                        path: refused.path,
-                        why,
-                    });
+                    self.report.refused.push(Problem::new(refused.path, why));
                 }
             }
         }

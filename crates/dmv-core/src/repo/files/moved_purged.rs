@@ -138,16 +138,16 @@ fn moved_on_disk(
 ) -> Result<Edits, RepoError> {
     let mut found = Edits::new();
     for problem in problems.iter() {
-        let Some(stat) = stat_at(tree, &problem.path)? else {
+        let Some(stat) = stat_at(tree, problem.path.as_bytes())? else {
             continue;
         };
         for entry in gone {
-            match same_as(repo, &tree.root, &problem.path, entry, &stat) {
+            match same_as(repo, &tree.root, problem.path.as_bytes(), entry, &stat) {
                 Ok(true) => {}
                 Ok(false) | Err(SameError::Path(_)) => continue,
                 Err(SameError::Repo(e)) => return Err(e),
             }
-            let to = path::parse_path(&problem.path)?;
+            let to = path::parse_path(problem.path.as_bytes())?;
             let mut entry = entry.clone();
             entry.name = last_name(&to);
             found.insert(to, Some(entry));
@@ -156,7 +156,7 @@ fn moved_on_disk(
     }
     let is_found = |problem: &Problem| {
         let mut paths = found.keys();
-        paths.any(|path| path.as_bytes() == problem.path)
+        paths.any(|path| path.as_bytes() == problem.path.as_bytes())
     };
     problems.retain(|problem| !is_found(problem));
     Ok(found)

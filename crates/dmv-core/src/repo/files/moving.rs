@@ -4,7 +4,7 @@
 //! that has the pairs of paths (docs/format/layout.md, "Moved files"). A file that a move replaces
 //! is stored first.
 
-use crate::fsutil::{FileKind, FileStat, PathError};
+use crate::fsutil::{FileKind, FileStat};
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::{Job, Moment};
@@ -12,6 +12,7 @@ use crate::merge::Edits;
 use crate::object::name::{RepoPath, fold_key, portability};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectType, ObjectWrite};
+use crate::path::PathError;
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
@@ -128,10 +129,9 @@ pub(in crate::repo) fn move_files(
         };
         match done {
             Ok(()) => moved.push(one),
-            Err(e) => switch.refused.push(Problem {
-                path: one.from.into_bytes(),
-                why: e.source.to_string(),
-            }),
+            Err(e) => switch
+                .refused
+                .push(Problem::new(one.from, e.source.to_string())),
         }
     }
     moved_purged::move_notes(repo, &tree, &moved)?;
@@ -156,26 +156,26 @@ fn plan(
     let is_same = matches!(&sources[..], [one] if is_other_case(tree, one, to)?);
     let into = is_dir && !is_same;
     if !into && (options.into || sources.len() > 1) {
-        return Err(refused(to.as_bytes(), PathRefusal::NoDirectory));
+        return Err(refused(to, PathRefusal::NoDirectory));
     }
     let (mut moves, mut replaced, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (number, from) in sources.iter().enumerate() {
         let stat = check_source(repo, tree, from)?;
         let mut others = sources[..number].iter().chain(&sources[number + 1..]);
         if others.any(|other| from.starts_with(other)) {
-            return Err(refused(from.as_bytes(), PathRefusal::Twice));
+            return Err(refused(from, PathRefusal::Twice));
         }
         let target = match into {
             true => to.join(&last_name(from)).map_err(|e| {
                 RepoError::Look(LookError::BadPath {
-                    path: from.as_bytes().to_vec(),
+                    path: from.into(),
                     why: e.to_string(),
                 })
             })?,
             false => to.clone(),
         };
         if !taken.insert(target.clone()) {
-            return Err(refused(target.as_bytes(), PathRefusal::Twice));
+            return Err(refused(&target, PathRefusal::Twice));
         }
         if check_target(tree, options, (from, stat.as_ref()), &target)? {
             replaced.push(target.as_bytes().to_vec());
@@ -195,7 +195,7 @@ fn check_source(
 ) -> Result<Option<FileStat>, RepoError> {
     let bytes = from.as_bytes();
     if from.is_root() {
-        return Err(refused(b".", PathRefusal::IntoItself));
+        return Err(refused(from, PathRefusal::IntoItself));
     }
     let known = match &tree.form {
         Some(form) => entry_at(repo.objects(), &form.tree, bytes)?,
@@ -207,9 +207,9 @@ fn check_source(
         }
         let is_outside = tree.subset.extent(bytes) == Extent::None;
         return Err(match known {
-            Some(_) if is_outside => RepoError::Files(FilesError::OutsideSubset(bytes.to_vec())),
-            Some(_) => refused(bytes, PathRefusal::Missing),
-            None => refused(bytes, PathRefusal::Nowhere),
+            Some(_) if is_outside => RepoError::Files(FilesError::OutsideSubset(from.clone())),
+            Some(_) => refused(from, PathRefusal::Missing),
+            None => refused(from, PathRefusal::Nowhere),
         });
     };
     let is_dir = stat.kind == FileKind::Dir;
@@ -218,10 +218,10 @@ fn check_source(
         return Err(not_tracked(tree, from)?);
     }
     if is_special(&stat) {
-        return Err(refused(bytes, PathRefusal::NotAFile));
+        return Err(refused(from, PathRefusal::NotAFile));
     }
     if let Some(shown) = conflict_at(tree, bytes) {
-        return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
+        return Err(refused(&shown.at.path, PathRefusal::Conflict));
     }
     Ok(Some(stat))
 }
@@ -231,9 +231,9 @@ fn check_subset(tree: &Tree, path: &RepoPath, is_dir: bool) -> Result<(), RepoEr
     let bytes = path.as_bytes();
     match tree.subset.extent(bytes) {
         Extent::All => Ok(()),
-        Extent::Part if is_dir => Err(refused(bytes, PathRefusal::Partial)),
+        Extent::Part if is_dir => Err(refused(path, PathRefusal::Partial)),
         _ if !is_dir && tree.subset.includes(bytes, false) => Ok(()),
-        _ => Err(FilesError::OutsideSubset(bytes.to_vec()).into()),
+        _ => Err(FilesError::OutsideSubset(path.clone()).into()),
     }
 }
 
@@ -250,31 +250,34 @@ fn check_target(
     let force = options.force && stat.is_some();
     let is_same = is_other_case(tree, from, to)?;
     if to.starts_with(from) && (is_dir || to == from) {
-        return Err(refused(from.as_bytes(), PathRefusal::IntoItself));
+        return Err(refused(from, PathRefusal::IntoItself));
     }
     if let Some((dir, name)) = split_path(bytes) {
         let above = stat_at(tree, dir)?;
         if !dir.is_empty() && above.is_none_or(|stat| stat.kind != FileKind::Dir) {
-            return Err(refused(dir, PathRefusal::NoDirectory));
+            return Err(refused(
+                &RepoPath::from_checked(dir.to_vec()),
+                PathRefusal::NoDirectory,
+            ));
         }
         if let (true, Err(why)) = (options.settings.portable_names, portability(name)) {
-            let (path, why) = (bytes.to_vec(), format!("its name is not portable: {why}"));
+            let (path, why) = (to.into(), format!("its name is not portable: {why}"));
             return Err(LookError::BadPath { path, why }.into());
         }
     }
     check_subset(tree, to, is_dir)?;
     if let Some(shown) = conflict_at(tree, bytes).filter(|_| !is_same) {
-        return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
+        return Err(refused(&shown.at.path, PathRefusal::Conflict));
     }
     if !options.force && ignored::is_ignored(tree, to, is_dir)? {
-        return Err(refused(bytes, PathRefusal::IgnoredTarget));
+        return Err(refused(to, PathRefusal::IgnoredTarget));
     }
     match stat_at(tree, bytes)? {
         None => Ok(false),
         Some(_) if is_same => Ok(false),
-        Some(there) if is_special(&there) => Err(refused(bytes, PathRefusal::NotAFile)),
+        Some(there) if is_special(&there) => Err(refused(to, PathRefusal::NotAFile)),
         Some(there) if force && !is_dir && there.kind != FileKind::Dir => Ok(true),
-        Some(_) => Err(refused(bytes, PathRefusal::Exists)),
+        Some(_) => Err(refused(to, PathRefusal::Exists)),
     }
 }
 
@@ -416,13 +419,13 @@ pub(in crate::repo) fn move_all(
             (Some(seen), Some(there)) if seen.inode() == there.inode() => wanted.push(one.clone()),
             (None, Some(_)) => {}
             (Some(_), Some(_)) => {
-                let paths = vec![one.to.clone().into_bytes()];
+                let paths = vec![one.to.clone().into()];
                 return Err(FilesError::WouldLose { what, paths }.into());
             }
             (None, None) if moved_purged::is_only_noted(repo, tree, one.from.as_bytes())? => {
                 notes.push(one.clone());
             }
-            (None, None) => return Err(refused(one.from.as_bytes(), PathRefusal::Nowhere)),
+            (None, None) => return Err(refused(&one.from, PathRefusal::Nowhere)),
         }
     }
     let mut done = Vec::new();

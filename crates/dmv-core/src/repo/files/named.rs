@@ -63,26 +63,25 @@ pub(in crate::repo) fn named(
 fn refuse_unless(allowed: bool, path: &RepoPath, why: PathRefusal) -> Result<(), RepoError> {
     match allowed {
         true => Ok(()),
-        false => Err(refused(path.as_bytes(), why)),
+        false => Err(refused(path, why)),
     }
 }
 
 /// Returns the error for a path that a command does not accept.
-pub(in crate::repo) fn refused(path: &[u8], why: PathRefusal) -> RepoError {
-    let path = path.to_vec();
+pub(in crate::repo) fn refused(path: &RepoPath, why: PathRefusal) -> RepoError {
+    let path = path.clone();
     RepoError::Files(FilesError::PathRefused { path, why })
 }
 
 /// Returns why a path that the base does not have cannot be used as a tracked one.
 pub(in crate::repo) fn not_tracked(tree: &Tree, path: &RepoPath) -> Result<RepoError, RepoError> {
-    let bytes = path.as_bytes();
-    let Some(stat) = stat_at(tree, bytes)? else {
-        return Ok(refused(bytes, PathRefusal::Nowhere));
+    let Some(stat) = stat_at(tree, path.as_bytes())? else {
+        return Ok(refused(path, PathRefusal::Nowhere));
     };
     let is_dir = stat.kind == FileKind::Dir;
     Ok(match ignored::is_ignored(tree, path, is_dir)? {
-        true => refused(bytes, PathRefusal::Ignored),
-        false => refused(bytes, PathRefusal::Untracked),
+        true => refused(path, PathRefusal::Ignored),
+        false => refused(path, PathRefusal::Untracked),
     })
 }
 

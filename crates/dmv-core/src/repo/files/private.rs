@@ -7,6 +7,7 @@
 use crate::fsutil::{FileKind, FileStat, SafeDir};
 use crate::hash::{decode_hex, encode_hex};
 use crate::object::name::RepoPath;
+use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
@@ -105,11 +106,9 @@ pub(in crate::repo) fn save_private(repo: &Handle, private: &mut Private) -> Res
         text.push_str(&line);
         text.push('\n');
     }
-    write_durably(&OsVfs, &path, text.as_bytes()).map_err(|source| RepoError::Io {
-        action: "write",
-        path,
-        source,
-    })?;
+    write_durably(&OsVfs, &path, text.as_bytes())
+        .context("write", &path)
+        .map_err(RepoError::Io)?;
     private.changed = false;
     Ok(())
 }

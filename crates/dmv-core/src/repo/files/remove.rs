@@ -8,6 +8,7 @@ use crate::fsutil::FileKind;
 use crate::job::{Job, Moment};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
@@ -77,7 +78,7 @@ pub(in crate::repo) fn remove(
         };
         if is_special(&stat) {
             // Nothing could bring it back.
-            let (path, why) = (path.clone(), PathRefusal::NotAFile);
+            let (path, why) = (RepoPath::from_checked(path.clone()), PathRefusal::NotAFile);
             return Err(FilesError::PathRefused { path, why }.into());
         }
         let committed = switch.clean_entry(path)?;
@@ -96,7 +97,7 @@ pub(in crate::repo) fn remove(
         overwrites.insert(path.clone(), overwrite);
     }
     if !lost.is_empty() {
-        let (what, paths) = (WHAT, lost);
+        let (what, paths) = (WHAT, DiskPath::all(lost));
         return Err(FilesError::WouldLose { what, paths }.into());
     }
     job.reached(Moment::Checked);
@@ -124,7 +125,7 @@ pub(in crate::repo) fn remove(
     switch.take_away(&paths)?;
     switch.sync()?;
     let absent = forget_absent(repo, &tree, &inside)?;
-    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
+    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| p.path.as_bytes()).collect();
     let removed = paths.iter().filter(|path| !refused.contains(&path[..]));
     Ok(RemoveReport {
         removed: removed

@@ -1,10 +1,11 @@
 //! Compares a file of the worktree with a tree entry, byte for byte.
 
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::fsutil::{FileKind, FileStat, PathError, SafeDir, notice_mapped_writes};
+use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes};
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::path::PathError;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::look::entries::blob_of;

@@ -15,6 +15,7 @@ use crate::merge::{Edits, edit_tree};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id, put_empty_tree};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use crate::path::DiskPath;
 use crate::refs::Change;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::base::handle::Handle;
@@ -139,7 +140,7 @@ fn look(
             // The user has allowed the loss of files that cannot be kept.
             Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
             Err(_) => {
-                let (path, why) = (path.clone(), "its name cannot be stored".to_owned());
+                let (path, why) = (path.into(), "its name cannot be stored".to_owned());
                 return Err(FilesError::NotKept { what, path, why }.into());
             }
         };
@@ -271,7 +272,7 @@ fn ingest<'s>(
     })?;
     let path_of = |number: usize, name: &[u8]| join(dir_of(&dirs[number][0].0).as_bytes(), name);
     if let Some((number, name, why)) = failed {
-        let path = path_of(number, &name);
+        let path = path_of(number, &name).into();
         return Err(FilesError::NotKept { what, path, why }.into());
     }
     for (number, name, stored) in found {
@@ -557,7 +558,7 @@ pub(in crate::repo) fn plan_return(
         });
     }
     if !lost.is_empty() {
-        let paths = lost.into_iter().collect();
+        let paths = DiskPath::all(lost);
         return Err(FilesError::WouldLose { what, paths }.into());
     }
     let needed = out.steps.iter();

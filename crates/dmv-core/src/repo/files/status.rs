@@ -8,6 +8,7 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
+use crate::path::DiskPath;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -228,10 +229,10 @@ fn survey<'a>(
         },
     };
     for why in &tree.ignore_warnings {
-        status.out.warnings.push(Problem {
-            path: Vec::new(),
-            why: why.clone(),
-        });
+        status
+            .out
+            .warnings
+            .push(Problem::new(DiskPath::default(), why.clone()));
     }
     let scan_options = ScanOptions {
         known,
@@ -276,10 +277,7 @@ struct Status<'a> {
 impl Status<'_> {
     fn dir(&mut self, scan: DirScan, select: &dyn Select) -> Result<(), RepoError> {
         if let Some(why) = unread(&scan.outcome) {
-            self.out.problems.push(Problem {
-                path: scan.path.clone(),
-                why,
-            });
+            self.out.problems.push(Problem::new(scan.path.clone(), why));
             self.cache.keep_all_under(scan.path);
             return Ok(());
         }
@@ -288,10 +286,7 @@ impl Status<'_> {
         }
         for warning in &scan.warnings {
             let why = warning.to_string();
-            self.out.warnings.push(Problem {
-                path: scan.path.clone(),
-                why,
-            });
+            self.out.warnings.push(Problem::new(scan.path.clone(), why));
         }
         let mut equal = Vec::new();
         for (name, state) in scan.entries() {
@@ -401,21 +396,18 @@ impl Status<'_> {
         match reason {
             Skip::Special(kind) => {
                 let why = format!("a {} cannot be committed", special_word(kind));
-                self.out.warnings.push(Problem {
-                    path: path.clone(),
-                    why,
-                });
+                self.out.warnings.push(Problem::new(path.clone(), why));
                 if known.is_some() {
                     self.change(path, ChangeKind::Deleted);
                 }
             }
             Skip::BadName(why) => {
                 let why = format!("its name cannot be stored: {why}");
-                self.out.problems.push(Problem { path, why });
+                self.out.problems.push(Problem::new(path, why));
             }
             Skip::Unreadable(errno) => {
                 let why = std::io::Error::from_raw_os_error(errno).to_string();
-                self.out.problems.push(Problem { path, why });
+                self.out.problems.push(Problem::new(path, why));
             }
             Skip::Temporary if self.compared.is_some() => {
                 // The process that made this file has ended, since it had the worktree's lock. A
@@ -446,10 +438,9 @@ impl Status<'_> {
         match same_as(self.repo, self.root, path, &entry, stat) {
             Ok(same) => Ok(Some(same)),
             Err(SameError::Path(e)) => {
-                self.out.problems.push(Problem {
-                    path: path.to_vec(),
-                    why: e.source.to_string(),
-                });
+                self.out
+                    .problems
+                    .push(Problem::new(path, e.source.to_string()));
                 Ok(None)
             }
             Err(SameError::Repo(e)) => Err(e),

@@ -6,6 +6,7 @@
 
 use crate::hash::ObjectId;
 use crate::limits::MAX_SUBSET_BYTES;
+use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
@@ -136,11 +137,9 @@ pub(in crate::repo) fn begin_switch(
         .take(MAX_COMMAND)
         .collect();
     let path = switch_file(repo)?;
-    write_durably(&OsVfs, &path, &noted.text()).map_err(|source| RepoError::Io {
-        action: "write",
-        path,
-        source,
-    })
+    write_durably(&OsVfs, &path, &noted.text())
+        .context("write", &path)
+        .map_err(RepoError::Io)
 }
 
 /// Removes the note about interrupted switches, since the files are as the view says.

@@ -98,7 +98,7 @@ pub(in crate::repo) fn remove_untouched(
             Err(e) => format!("{e}, so it stays"),
         };
         let path = path.to_vec();
-        problems.push(Problem { path, why });
+        problems.push(Problem::new(path, why));
     }
     plan.remove.sort_by(|a, b| a.path.cmp(&b.path));
     plan.remove_dirs
@@ -115,9 +115,6 @@ pub(in crate::repo) fn remove_untouched(
     })?;
     let left = done.refused.into_iter().chain(asides.finish());
     let left = left.filter(|refused| !matches!(refused.why, Refusal::NotEmpty));
-    problems.extend(left.map(|refused| Problem {
-        path: refused.path,
-        why: refused.why.to_string(),
-    }));
+    problems.extend(left.map(|refused| Problem::new(refused.path, refused.why.to_string())));
     Ok(problems)
 }

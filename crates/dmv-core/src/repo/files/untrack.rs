@@ -89,7 +89,7 @@ pub(in crate::repo) fn untrack(
     let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
     for path in &options.paths {
         if let Some(shown) = conflict_at(&tree, path.as_bytes()) {
-            return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
+            return Err(refused(&shown.at.path, PathRefusal::Conflict));
         }
     }
     let Named { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
@@ -143,11 +143,14 @@ fn with_lines(
     let (mut text, mut kind) = (Vec::new(), Kind::File);
     if let Some(stat) = stat_at(tree, DMVIGNORE)? {
         if stat.kind != FileKind::File {
-            return Err(refused(DMVIGNORE, PathRefusal::NotAFile));
+            return Err(refused(
+                &RepoPath::from_checked(DMVIGNORE.to_vec()),
+                PathRefusal::NotAFile,
+            ));
         }
         let (mut file, _) = tree.root.open_file_read(DMVIGNORE)?;
         file.read_to_end(&mut text)
-            .map_err(|e| crate::fsutil::PathError::new("read", DMVIGNORE, e))?;
+            .map_err(|e| crate::path::PathError::new("read", DMVIGNORE, e))?;
         if stat.exec {
             kind = Kind::Executable;
         }

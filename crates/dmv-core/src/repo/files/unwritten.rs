@@ -10,6 +10,7 @@ use crate::hash::{ObjectId, decode_hex, encode_hex};
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::path::{PathContext, PathError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -331,7 +332,7 @@ pub(in crate::repo) fn excuse(made: &mut Snapshot, paths: &BTreeSet<Vec<u8>>) {
             .collect(),
     );
     made.problems
-        .retain(|problem| !excused.contains(&problem.path));
+        .retain(|problem| !excused.contains(problem.path.as_bytes()));
     made.unwritten = stay;
 }
 
@@ -373,15 +374,13 @@ pub(in crate::repo) fn note_unwritten(repo: &Handle, list: &[Unwritten]) -> Resu
         }
         text.push_str(&line);
     }
-    write_durably(&OsVfs, &path, text.as_bytes()).map_err(failed(path))
+    write_durably(&OsVfs, &path, text.as_bytes())
+        .context("write", &path)
+        .map_err(RepoError::Io)
 }
 
 fn failed(path: PathBuf) -> impl FnOnce(std::io::Error) -> RepoError {
-    move |source| RepoError::Io {
-        action: "write",
-        path,
-        source,
-    }
+    move |source| RepoError::Io(PathError::new("write", path, source))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::fsutil::{Fingerprint, is_temp_name};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::escape;
+use crate::path::{DiskPath, PathContext, PathError};
 use crate::platform::{bytes_of, string_of};
 use crate::refs::{Change, Effect, check_ref_name};
 use crate::repo::base::change::ChangeKind;
@@ -267,11 +268,9 @@ pub(in crate::repo) fn set_up(
     publish: impl FnOnce() -> Result<(), RepoError>,
 ) -> Result<Switched, RepoError> {
     repo.check_own()?;
-    std::fs::create_dir_all(dir).map_err(|source| RepoError::Io {
-        action: "create",
-        path: dir.to_owned(),
-        source,
-    })?;
+    std::fs::create_dir_all(dir)
+        .context("create", dir)
+        .map_err(RepoError::Io)?;
     let pointer = Pointer {
         repository: absolute(&repo.dmv)?,
         worktree: name.to_owned(),
@@ -399,11 +398,7 @@ pub(in crate::repo) fn take_down(
     let own = repo.dmv.join("worktrees").join(&info.name);
     let io = |action, path: &Path| {
         let path = path.to_owned();
-        move |source| RepoError::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| RepoError::Io(PathError::new(action, path, source))
     };
     if info.state == WorktreeState::Missing {
         publish(None)?;
@@ -417,7 +412,7 @@ pub(in crate::repo) fn take_down(
         if !lost.is_empty() {
             return Err(WorktreeError::WouldLoseThere {
                 at: info.path.clone(),
-                paths: lost,
+                paths: DiskPath::all(lost),
             }
             .into());
         }
@@ -668,16 +663,12 @@ pub(in crate::repo) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
 /// Removes an emptied worktree directory with its `.dmv` file. Fails if other entries have
 /// appeared.
 fn remove_root(dir: &Path) -> Result<(), RepoError> {
-    let io = |source| RepoError::Io {
-        action: "remove",
-        path: dir.to_owned(),
-        source,
-    };
+    let io = |source| RepoError::Io(PathError::new("remove", dir, source));
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
         if name != DMV_DIR {
-            paths.push(bytes_of(&name).to_vec());
+            paths.push(DiskPath::from(Path::new(&name)));
         }
     }
     if !paths.is_empty() {
@@ -704,18 +695,14 @@ fn not_removed(dir: &Path, problems: Vec<Problem>) -> RepoError {
         }
         None => RepoError::Worktree(WorktreeError::WouldLoseThere {
             at: dir.to_owned(),
-            paths: problems.into_iter().map(|problem| problem.path).collect(),
+            paths: DiskPath::all(problems.into_iter().map(|problem| problem.path)),
         }),
     }
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, RepoError> {
-    let io = |source| RepoError::Io {
-        action: "find",
-        path: path.to_owned(),
-        source,
-    };
-    let path = std::path::absolute(path).map_err(io)?;
+    let path = std::path::absolute(path).context("find", path);
+    let path = path.map_err(RepoError::Io)?;
     // Resolve `..` and symlinks for the part of the path that exists.
     let mut rest = Vec::new();
     for above in path.ancestors() {

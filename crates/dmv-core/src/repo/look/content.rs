@@ -5,6 +5,7 @@ use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::path::PathContext;
 use crate::repo::base::error::{AbsentError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::look::entries::{Located, blob_of};
@@ -27,7 +28,7 @@ pub(in crate::repo) fn read_file(
         }
         _ => Err(LookError::NoSuchPath {
             revision: revision.to_owned(),
-            path: path.as_bytes().to_vec(),
+            path: path.into(),
         }
         .into()),
     }
@@ -57,11 +58,8 @@ pub(in crate::repo) fn cat(
         let from = range.start.saturating_sub(offset) as usize;
         let to = (end - offset).min(bytes.len() as u64) as usize;
         out.write_all(&bytes[from..to])
-            .map_err(|source| RepoError::Io {
-                action: "write to",
-                path: "output".into(),
-                source,
-            })?;
+            .context("write to", &b"output"[..])
+            .map_err(RepoError::Io)?;
         written += (to - from) as u64;
     }
     Ok(written)

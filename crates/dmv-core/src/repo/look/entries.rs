@@ -92,7 +92,7 @@ pub(in crate::repo) fn locate(
     found.map(Located::Entry).ok_or_else(|| {
         RepoError::Look(LookError::NoSuchPath {
             revision: revision.to_owned(),
-            path: path.as_bytes().to_vec(),
+            path: path.into(),
         })
     })
 }

@@ -5,6 +5,7 @@ use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::Kind;
+use crate::path::PathError;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
@@ -142,11 +143,7 @@ pub fn disk_size(dmv: &Path) -> Result<(u64, u64), RepoError> {
     let (mut files, mut bytes) = (0, 0);
     let mut dirs = vec![dmv.to_owned()];
     while let Some(dir) = dirs.pop() {
-        let io = |source| RepoError::Io {
-            action: "list",
-            path: dir.clone(),
-            source,
-        };
+        let io = |source| RepoError::Io(PathError::new("list", &dir, source));
         for entry in std::fs::read_dir(&dir).map_err(io)? {
             let entry = entry.map_err(io)?;
             let meta = match entry.metadata() {

@@ -5,6 +5,7 @@
 
 use crate::hash::{check, encode_hex};
 use crate::limits::MAX_SUBSET_BYTES;
+use crate::path::{PathContext, PathError};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::CLONE_FILE;
@@ -46,16 +47,9 @@ impl HalfClone {
     /// directory.
     pub fn begin(&self, dmv: &Path) -> Result<(), RepoError> {
         let path = dmv.join(CLONE_FILE);
-        let io = |action| {
-            let path = path.clone();
-            move |source| RepoError::Io {
-                action,
-                path,
-                source,
-            }
-        };
-        OsVfs.create_dir_all(dmv).map_err(io("create"))?;
-        write_durably(&OsVfs, &path, &self.encode()).map_err(io("write"))
+        let made = OsVfs.create_dir_all(dmv).context("create", &path);
+        made.and_then(|()| write_durably(&OsVfs, &path, &self.encode()).context("write", &path))
+            .map_err(RepoError::Io)
     }
 
     /// Returns the file's bytes.
@@ -130,14 +124,7 @@ pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, Re
     let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => {
-            let action = "read";
-            return Err(RepoError::Io {
-                action,
-                path,
-                source,
-            });
-        }
+        Err(e) => return Err(RepoError::Io(PathError::new("read", path, e))),
     };
     if !history::complete_commits(repo)?.is_empty() {
         // The clone is complete. Only the removal of the file is missing.

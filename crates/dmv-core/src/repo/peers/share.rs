@@ -4,13 +4,14 @@
 //! Bytes of a pack never change, so two repositories can use one file. What is shared counts as stored
 //! and not as complete: a transfer looks at it like at what an interrupted one has left.
 
+use crate::path::PathContext;
 use crate::platform;
 use crate::refs::{CatalogueRows, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{Format, Whose};
 use crate::repo::base::slice;
-use crate::store::{IoContext, MAX_SHARED_OWNERS, Owners, RepositoryId};
+use crate::store::{MAX_SHARED_OWNERS, Owners, RepositoryId, StoreError};
 use crate::vfs::Shared;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -102,7 +103,10 @@ fn share_catalogue(
             }
         };
         for dir in [repo.store.packs_dir(), repo.store.index_dir()] {
-            repo.vfs.sync_dir(dir).at("sync", dir)?;
+            repo.vfs
+                .sync_dir(dir)
+                .context("sync", dir)
+                .map_err(StoreError::Io)?;
         }
         repo.refs.share_catalogue(&rows, now.seconds)?;
         repo.store.load(repo.refs.catalogue()?)?;

@@ -8,6 +8,7 @@ pub(in crate::repo) mod unnamed;
 
 use crate::job::Job;
 use crate::locks;
+use crate::path::{PathContext, PathError};
 use crate::refs::{DatabaseLock, Operation, Refs, RefsError, newest_chain};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
@@ -281,7 +282,7 @@ fn open_former(db: &Path) -> Result<Option<Refs>, RepoError> {
 
 fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: RepositoryId) -> Result<LogPack, RepoError> {
     let log = match LogPack::open(vfs, packs, id, Open::Append) {
-        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+        Err(StoreError::Io(e)) if e.kind() == io::ErrorKind::NotFound => {
             LogPack::create(vfs, packs, id)?
         }
         log => log?,
@@ -370,20 +371,15 @@ fn replace(dmv: &Path, rebuild: &Rebuild<'_>) -> Result<(), RepoError> {
     let _ = std::fs::remove_file(fresh.with_extension("lock"));
     std::fs::File::open(&fresh)
         .and_then(|file| file.sync_all())
-        .map_err(|source| RepoError::Io {
-            action: "sync",
-            path: fresh.clone(),
-            source,
-        })?;
+        .context("sync", &fresh)
+        .map_err(RepoError::Io)?;
     // SQLite must not use files of a former database with the new one.
     for left in &with_companions(&db)[1..] {
         let _ = std::fs::remove_file(left);
     }
-    std::fs::rename(&fresh, &db).map_err(|source| RepoError::Io {
-        action: "rename",
-        path: fresh,
-        source,
-    })
+    std::fs::rename(&fresh, &db)
+        .context("rename", &fresh)
+        .map_err(RepoError::Io)
 }
 
 /// Copies the database together with its SQLite log, and returns the path of the copy. The copy of
@@ -409,11 +405,7 @@ fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
     for (from, to) in with_companions(&fresh).iter().zip(with_companions(&former)) {
         match std::fs::rename(from, to) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(RepoError::Io {
-                    action: "rename",
-                    path: from.clone(),
-                    source,
-                });
+                return Err(RepoError::Io(PathError::new("rename", from, source)));
             }
             _ => {}
         }
@@ -428,11 +420,7 @@ fn copy_durably(from: &Path, to: &Path) -> Result<(), RepoError> {
         Err(e) => Err(e),
         Ok(_) => std::fs::File::open(to)?.sync_all(),
     };
-    copied().map_err(|source| RepoError::Io {
-        action: "copy",
-        path: from.to_owned(),
-        source,
-    })
+    copied().context("copy", from).map_err(RepoError::Io)
 }
 
 /// Removes the merged index files, since the database names none any more. Keeps those that a
@@ -450,14 +438,10 @@ fn remove_merged_indexes(dmv: &Path) {
 }
 
 fn sync_directory(dmv: &Path) -> Result<(), RepoError> {
-    let io = |source| RepoError::Io {
-        action: "sync",
-        path: dmv.to_owned(),
-        source,
-    };
     std::fs::File::open(dmv)
         .and_then(|dir| dir.sync_all())
-        .map_err(io)
+        .context("sync", dmv)
+        .map_err(RepoError::Io)
 }
 
 /// Returns the content of the `format` file, or what it must have been if it is missing or damaged.
@@ -466,13 +450,8 @@ fn read_or_rebuild(dmv: &Path, vfs: &dyn Vfs, packs: &Path) -> Result<(Format, b
     let error = match Format::read(dmv) {
         Ok(format) => return Ok((format, false)),
         Err(e @ RepoError::Place(PlaceError::TooNew { .. })) => return Err(e),
-        Err(RepoError::Io { source, .. }) if source.kind() != io::ErrorKind::NotFound => {
-            let (action, path) = ("read", dmv.join("format"));
-            return Err(RepoError::Io {
-                action,
-                path,
-                source,
-            });
+        Err(RepoError::Io(e)) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(RepoError::Io(e));
         }
         Err(e) => e,
     };

@@ -357,8 +357,10 @@ impl Run<'_> {
 /// Returns whether there was no room for a file.
 fn is_full(e: &StoreError) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    let (StoreError::Io { source, .. } | StoreError::SyncFailed { source, .. }) = e else {
-        return false;
+    let source = match e {
+        StoreError::Io(e) => &e.source,
+        StoreError::SyncFailed { source, .. } => source,
+        _ => return false,
     };
     matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

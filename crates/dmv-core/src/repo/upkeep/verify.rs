@@ -157,7 +157,7 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
             });
             let pack = match pack {
                 Ok(pack) => pack,
-                Err(e @ (StoreError::Io { .. } | StoreError::DamagedFile { .. })) => {
+                Err(e @ (StoreError::Io(_) | StoreError::DamagedFile { .. })) => {
                     failed.insert(row.id, e.to_string());
                     PackReport::default()
                 }

@@ -12,6 +12,7 @@ use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::root::Lack;
+use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::{AbsentError, ConflictError, FilesError, LookError, RepoError};
@@ -142,9 +143,9 @@ fn check_not_nested(
             nested.retain(|path| tree.subset.includes(path.as_bytes(), false));
             if let Some(inner) = nested.first() {
                 return Err(ConflictError::NestedConflict {
-                    path: at.path.as_bytes().to_vec(),
-                    inner: inner.as_bytes().to_vec(),
-                    shown_at: shown_at(form, at, choice).map(|path| path.as_bytes().to_vec()),
+                    path: at.path.clone(),
+                    inner: inner.clone(),
+                    shown_at: shown_at(form, at, choice).cloned(),
                 }
                 .into());
             }
@@ -207,10 +208,10 @@ fn settle_files(
     let is_open = |path: &[u8]| open.iter().any(|open| open.as_bytes() == path);
     let settled = !lost.iter().any(|path| is_open(path));
     if !settled && !in_dirs.is_empty() {
-        let (what, paths) = (WHAT, in_dirs);
+        let (what, paths) = (WHAT, DiskPath::all(in_dirs));
         return Err(FilesError::WouldLose { what, paths }.into());
     }
-    let paths = lost.into_iter().collect();
+    let paths = DiskPath::all(lost);
     Err(ConflictError::EditedByHand { paths, settled }.into())
 }
 
@@ -508,7 +509,7 @@ fn choose(
     let is_at = |at: &ConflictAt, path: &RepoPath| at.path.starts_with(path);
     for path in paths {
         if !all.iter().any(|at| is_at(at, path)) {
-            let path = path.as_bytes().to_vec();
+            let path = path.clone();
             return Err(ConflictError::NoConflict { path }.into());
         }
     }
@@ -516,7 +517,7 @@ fn choose(
     these.retain(|at| paths.iter().any(|path| is_at(at, path)));
     if let (Choice::With(_), [_, _, ..]) = (choice, &these[..]) {
         return Err(LookError::WrongKind {
-            path: paths[0].as_bytes().to_vec(),
+            path: paths[0].clone(),
             what: "more than one conflict, and a file can settle only one",
         }
         .into());

@@ -228,10 +228,7 @@ fn undo_moves(
     for one in moves {
         match moving::move_all(repo, &tree, std::slice::from_ref(&one), options.named()) {
             Ok(more) => moved.extend(more),
-            Err(e) => done.refused.push(Problem {
-                path: one.from.into_bytes(),
-                why: e.to_string(),
-            }),
+            Err(e) => done.refused.push(Problem::new(one.from, e.to_string())),
         }
     }
     Ok((made, done, moved))

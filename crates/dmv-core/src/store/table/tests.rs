@@ -157,8 +157,8 @@ fn an_index_that_somebody_took_before_it_was_locked_is_not_registered() {
         let made = write_merged(&vfs, &path, &[&table], &BadPlaces::default());
         assert_eq!(made.is_ok(), meanwhile == Nothing, "{meanwhile:?}");
         if let Err(e) = made {
-            let is_busy = matches!(&e, StoreError::Io { source, .. }
-                if source.kind() == io::ErrorKind::WouldBlock);
+            let is_busy = matches!(&e, StoreError::Io(e)
+                if e.kind() == io::ErrorKind::WouldBlock);
             assert!(is_busy, "{meanwhile:?}: {e}");
         }
     }

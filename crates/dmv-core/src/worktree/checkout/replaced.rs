@@ -6,7 +6,8 @@
 //! its final removal, when everything else is done. If it has changed, it returns to its place.
 
 use super::{Refusal, Refused};
-use crate::fsutil::{FileStat, PathError, SafeDir, Untouched};
+use crate::fsutil::{FileStat, SafeDir, Untouched};
+use crate::path::PathError;
 use crate::worktree::{join, split_path};
 use std::collections::VecDeque;
 use std::io;

@@ -1,7 +1,8 @@
 //! A bounded number of directories that are kept open for their subdirectories.
 
 use super::lock;
-use crate::fsutil::{PathError, SafeDir};
+use crate::fsutil::SafeDir;
+use crate::path::PathError;
 use crate::worktree::ignore::IgnoreRules;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};

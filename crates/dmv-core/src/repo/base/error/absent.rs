@@ -3,7 +3,7 @@
 use super::more;
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
-use crate::object::name::escape;
+use crate::object::name::{RepoPath, escape};
 use crate::object::root::Lack;
 use crate::repo::base::slice::Purge;
 
@@ -35,20 +35,20 @@ pub enum AbsentError {
     #[error("{}", lacking(.0))]
     Lacking(Vec<Lack>),
     /// The command needs content that was purged.
-    #[error("{}", purged(path, .purge))]
+    #[error("{}", purged(path.as_ref(), .purge))]
     Purged {
-        /// A path of it in a commit; empty if unknown.
-        path: Vec<u8>,
+        /// A path of it in a commit, if one is known.
+        path: Option<RepoPath>,
         /// Who has purged it, when and why.
         purge: Box<Purge>,
     },
 }
 
 /// Says what was purged, by whom and why.
-fn purged(path: &[u8], purge: &Purge) -> String {
+fn purged(path: Option<&RepoPath>, purge: &Purge) -> String {
     let what = match path {
-        [] => "this content".to_owned(),
-        path => format!("the content of '{}'", escape(path)),
+        None => "this content".to_owned(),
+        Some(path) => format!("the content of '{path}'"),
     };
     let (by, reason) = (escape(purge.by.as_bytes()), escape(purge.reason.as_bytes()));
     format!("{what} was purged by {by}: {reason}")

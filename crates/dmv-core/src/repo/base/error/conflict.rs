@@ -1,6 +1,7 @@
 //! Errors of conflicts: room `conflict` and `verbs::resolve`.
 
-use crate::object::name::escape;
+use crate::object::name::RepoPath;
+use crate::path::DiskPath;
 
 /// A conflict cannot be stored, found or resolved.
 #[derive(Debug, thiserror::Error)]
@@ -8,7 +9,7 @@ pub enum ConflictError {
     /// A choice for a conflict would overwrite a manual edit of its file.
     #[error(
         "{}{} not overwritten: {} by hand",
-        escape(&paths[0]),
+        paths[0],
         match paths.len() {
             1 => " is".to_owned(),
             n => format!(" and {} more are", n - 1),
@@ -17,38 +18,35 @@ pub enum ConflictError {
     )]
     EditedByHand {
         /// The conflicts, or the files that are in the way of a choice for them.
-        paths: Vec<Vec<u8>>,
+        paths: Vec<DiskPath>,
         /// Whether the conflicts no longer show in the files.
         settled: bool,
     },
     /// A conflict would have more sides than the format allows.
     #[error(
-        "the conflict at '{}' would have too many sides; resolve the existing conflict first",
-        escape(path)
+        "the conflict at '{path}' would have too many sides; resolve the existing conflict first"
     )]
     TooManySides {
         /// The path of the conflict.
-        path: Vec<u8>,
+        path: RepoPath,
     },
     /// There is no conflict at or under this path.
-    #[error("there is no conflict at '{}'", escape(path))]
+    #[error("there is no conflict at '{path}'")]
     NoConflict {
         /// The path.
-        path: Vec<u8>,
+        path: RepoPath,
     },
     /// The version that was to settle a conflict has conflicts of its own. The worktree cannot show
     /// them there.
     #[error(
-        "the chosen version of '{}' has a conflict of its own at '{}'; nothing was changed",
-        escape(path),
-        escape(inner)
+        "the chosen version of '{path}' has a conflict of its own at '{inner}'; nothing was changed"
     )]
     NestedConflict {
         /// The path of the conflict.
-        path: Vec<u8>,
+        path: RepoPath,
         /// The path of the first conflict in the version.
-        inner: Vec<u8>,
+        inner: RepoPath,
         /// Where the worktree shows the version, if it is one.
-        shown_at: Option<Vec<u8>>,
+        shown_at: Option<RepoPath>,
     },
 }

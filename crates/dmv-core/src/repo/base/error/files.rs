@@ -1,18 +1,19 @@
 //! Errors of the files of a worktree: room `files`.
 
 use super::more;
-use crate::object::name::escape;
+use crate::object::name::RepoPath;
+use crate::path::DiskPath;
 
 /// The files of a worktree are in the way of a command, or it does not accept their paths.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// The command would lose work that is stored nowhere else.
-    #[error("{what} would lose uncommitted changes in {}{}; nothing was changed", escape(&paths[0]), more(paths.len()))]
+    #[error("{what} would lose uncommitted changes in {}{}; nothing was changed", paths[0], more(paths.len()))]
     WouldLose {
         /// The requested action.
         what: &'static str,
         /// The paths of that work.
-        paths: Vec<Vec<u8>>,
+        paths: Vec<DiskPath>,
     },
     /// A command would overwrite more than can be stored for an undo.
     #[error(
@@ -29,28 +30,27 @@ pub enum FilesError {
     /// A file that a command would overwrite cannot be read completely, so an undo could not
     /// restore it.
     #[error(
-        "{what} would overwrite {}, but dmv cannot keep it for undo: {why}; nothing was changed",
-        escape(path)
+        "{what} would overwrite {path}, but dmv cannot keep it for undo: {why}; nothing was changed"
     )]
     NotKept {
         /// The requested action.
         what: &'static str,
         /// The file.
-        path: Vec<u8>,
+        path: DiskPath,
         /// Why it cannot be stored.
         why: String,
     },
     /// This file system treats two names of a tree as the same name.
-    #[error("'{}' and '{}' are the same name on this file system", escape(.0), escape(.1))]
-    Collision(Vec<u8>, Vec<u8>),
+    #[error("'{0}' and '{1}' are the same name on this file system")]
+    Collision(RepoPath, RepoPath),
     /// The path is outside the worktree's subset.
-    #[error("'{}' is outside of the worktree's subset", escape(.0))]
-    OutsideSubset(Vec<u8>),
+    #[error("'{0}' is outside of the worktree's subset")]
+    OutsideSubset(RepoPath),
     /// A command on tracked files does not accept a path.
-    #[error("'{}' {why}; nothing was changed", escape(path))]
+    #[error("'{}' {why}; nothing was changed", if path.is_root() { ".".to_owned() } else { path.to_string() })]
     PathRefused {
         /// The path.
-        path: Vec<u8>,
+        path: RepoPath,
         /// Why not.
         why: PathRefusal,
     },

@@ -1,33 +1,34 @@
 //! Errors of naming commits and paths: `look::revision`, `entries`, `content`, `moved`.
 
 use crate::hash::ObjectId;
-use crate::object::name::escape;
+use crate::object::name::RepoPath;
+use crate::path::DiskPath;
 use crate::repo::base::moved::{Mover, moved_clause};
 
 /// A revision or path does not lead to what was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
     /// A revision does not have this path.
-    #[error("'{}' does not exist in {revision}", escape(path))]
+    #[error("'{path}' does not exist in {revision}")]
     NoSuchPath {
         /// The revision, as given.
         revision: String,
-        /// The path.
-        path: Vec<u8>,
+        /// The path, as given.
+        path: DiskPath,
     },
     /// A path is not valid in a repository.
-    #[error("'{}' is not a valid path in a repository: {why}", escape(path))]
+    #[error("'{path}' is not a valid path in a repository: {why}")]
     BadPath {
-        /// The path.
-        path: Vec<u8>,
+        /// The path, as given.
+        path: DiskPath,
         /// Why it is not valid.
         why: String,
     },
     /// A directory was given where a file was expected, or the reverse.
-    #[error("'{}' is {what}", if path.is_empty() { ".".to_owned() } else { escape(path).to_string() })]
+    #[error("'{}' is {what}", if path.is_root() { ".".to_owned() } else { path.to_string() })]
     WrongKind {
         /// The path.
-        path: Vec<u8>,
+        path: RepoPath,
         /// What the path is.
         what: &'static str,
     },

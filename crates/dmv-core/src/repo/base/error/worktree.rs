@@ -1,7 +1,7 @@
 //! Errors of worktrees as a whole: `files::worktrees`, `open_worktree`, `unfinished`.
 
 use super::more;
-use crate::object::name::escape;
+use crate::path::DiskPath;
 use std::path::PathBuf;
 
 /// A worktree cannot be used, created or removed.
@@ -41,11 +41,11 @@ pub enum WorktreeError {
         command: String,
     },
     /// The removal of a worktree would lose work that is stored nowhere else.
-    #[error("removing the worktree at {} would lose uncommitted changes in {}{}; nothing was changed", at.display(), escape(&paths[0]), more(paths.len()))]
+    #[error("removing the worktree at {} would lose uncommitted changes in {}{}; nothing was changed", at.display(), paths[0], more(paths.len()))]
     WouldLoseThere {
         /// The directory of the worktree.
         at: PathBuf,
         /// The paths of that work, from there.
-        paths: Vec<Vec<u8>>,
+        paths: Vec<DiskPath>,
     },
 }

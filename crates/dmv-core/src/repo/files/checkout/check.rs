@@ -7,6 +7,7 @@ use crate::fsutil::{FileKind, FileStat};
 use crate::object::list::BlobChunks;
 use crate::object::name::{RepoPath, fold_key};
 use crate::object::tree::{Kind, TreeEntry};
+use crate::path::DiskPath;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::conflict::at;
@@ -116,7 +117,7 @@ impl Switch<'_> {
             true => Ok(()),
             false => Err(FilesError::WouldLose {
                 what: to.what,
-                paths: self.files_of(found.lost)?.into_iter().collect(),
+                paths: DiskPath::all(self.files_of(found.lost)?),
             }
             .into()),
         }
@@ -567,6 +568,7 @@ impl Switch<'_> {
                     dirs.push((path, entry.id));
                 }
                 if let Some(other) = folded.insert(fold_key(name), here.clone()) {
+                    let [other, here] = [other, here].map(RepoPath::from_checked);
                     return Err(FilesError::Collision(other, here).into());
                 }
             }

@@ -77,7 +77,7 @@ impl<'a> Switch<'a> {
     pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<Unwritten>, RepoError> {
         let mut found: BTreeMap<RepoPath, Unwritten> = BTreeMap::new();
         for problem in &self.refused {
-            let path = &problem.path;
+            let path = problem.path.as_bytes();
             let is_own = self.subset.includes(path, false) && !self.is_brought(path);
             let is_side = self.unshown.contains(path) || self.form.is_side(path);
             let Ok(at) = RepoPath::parse(path) else {

@@ -8,6 +8,7 @@ use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
@@ -162,7 +163,7 @@ fn wanted(
         let found = found.ok_or_else(|| {
             RepoError::Look(LookError::NoSuchPath {
                 revision: commit.short(12),
-                path: path.as_bytes().to_vec(),
+                path: path.into(),
             })
         })?;
         if is_wanted(&tree.subset, path, &found) {
@@ -171,7 +172,7 @@ fn wanted(
             .iter()
             .any(|c| is_under(c.path.as_bytes(), path.as_bytes()))
         {
-            return Err(FilesError::OutsideSubset(path.as_bytes().to_vec()).into());
+            return Err(FilesError::OutsideSubset(path.clone()).into());
         }
     }
     Ok(wanted)
@@ -221,7 +222,7 @@ fn overwrites(
     let mut overwrites = switch.overwrites_of(moves)?;
     let lost = switch.overwrite_in_the_way(&mut overwrites)?;
     if !lost.is_empty() {
-        let (what, paths) = (WHAT, lost.into_iter().collect());
+        let (what, paths) = (WHAT, DiskPath::all(lost));
         return Err(FilesError::WouldLose { what, paths }.into());
     }
     for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
@@ -240,7 +241,7 @@ fn forget_unwritten(
     switch: &Switch<'_>,
     asked_for: &dyn Fn(&[u8]) -> bool,
 ) -> Result<(), RepoError> {
-    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
+    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| p.path.as_bytes()).collect();
     let mut unwritten = unwritten::noted_unwritten(repo)?;
     let before = unwritten.len();
     unwritten.retain(|at| {

@@ -169,10 +169,10 @@ impl<'a> Switch<'a> {
             .collect();
         // A file that cannot be read may hold the user's work.
         for problem in found.problems {
-            let entry = self.base_entry(&problem.path)?;
+            let entry = self.base_entry(problem.path.as_bytes())?;
             if entry.is_some_and(|entry| entry.kind != Kind::Directory) {
                 let kind = ChangeKind::Modified;
-                self.dirty.entry(problem.path).or_insert(kind);
+                self.dirty.entry(problem.path.into_bytes()).or_insert(kind);
             }
         }
         // A file that is no longer tracked is the user's, and differs from the base.
@@ -558,12 +558,12 @@ impl<'a> Switch<'a> {
         }
         if self.unshown.contains(&path) {
             let why = "a file of yours has this name, so this side is not shown".to_owned();
-            self.refused.push(Problem { path, why });
+            self.refused.push(Problem::new(path, why));
             return Ok(());
         }
         if self.is_purged(entry)? {
             let why = purged::WHY.to_owned();
-            self.refused.push(Problem { path, why });
+            self.refused.push(Problem::new(path, why));
             return Ok(());
         }
         let replaces = match (entry.kind, self.expected(&path, None)?) {
@@ -599,7 +599,7 @@ impl<'a> Switch<'a> {
             }
             Kind::Conflict => {
                 let why = "it is an unresolved conflict".to_owned();
-                self.refused.push(Problem { path, why });
+                self.refused.push(Problem::new(path, why));
             }
         }
         match plan.files.len() + plan.symlinks.len() >= portion {
@@ -625,7 +625,7 @@ impl<'a> Switch<'a> {
 
     pub(in crate::repo) fn refuse_changed(&mut self, path: Vec<u8>) {
         let why = Refusal::Changed.to_string();
-        self.refused.push(Problem { path, why });
+        self.refused.push(Problem::new(path, why));
     }
 
     pub(in crate::repo) fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
@@ -696,16 +696,12 @@ impl<'a> Switch<'a> {
                 Refusal::Content(e) => match e.downcast::<RepoError>() {
                     Ok(e) => damage = damage.or(Some(*e)),
                     Err(e) => {
-                        self.refused.push(Problem {
-                            path: refused.path,
-                            why: e.to_string(),
-                        });
+                        self.refused.push(Problem::new(refused.path, e.to_string()));
                     }
                 },
-                why => self.refused.push(Problem {
-                    path: refused.path,
-                    why: why.to_string(),
-                }),
+                why => self
+                    .refused
+                    .push(Problem::new(refused.path, why.to_string())),
             }
         }
         self.removed += report.removed;
@@ -724,7 +720,7 @@ impl<'a> Switch<'a> {
                 self.written.note(&self.tree.own, dir, suspect);
             }
             let why = why.to_string();
-            self.refused.push(Problem { path, why });
+            self.refused.push(Problem::new(path, why));
         }
         Ok(())
     }
@@ -751,7 +747,7 @@ impl<'a> Switch<'a> {
                 continue;
             };
             file.sync_data()
-                .map_err(|e| crate::fsutil::PathError::new("sync", path.clone(), e))?;
+                .map_err(|e| crate::path::PathError::new("sync", path.clone(), e))?;
         }
         Ok(())
     }

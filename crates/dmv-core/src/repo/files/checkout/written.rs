@@ -3,10 +3,11 @@
 //! The cache needs them in the order of directories, after all files are durable. There may be
 //! millions, so a temporary file without a name holds what would take much memory.
 
-use crate::fsutil::{Fingerprint, PathError, SafeDir};
+use crate::fsutil::{Fingerprint, SafeDir};
 use crate::hash::check;
 use crate::limits::MAX_NAME_BYTES;
 use crate::object::codec::{DecodeError, Decoder, put_bytes};
+use crate::path::PathError;
 use crate::platform::{read_exact_at, write_all_at};
 use crate::worktree::statcache::Section;
 use std::fs::File;

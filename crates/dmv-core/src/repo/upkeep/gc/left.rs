@@ -1,10 +1,11 @@
 //! Packs that no catalogue lists: their jobs were killed before they could publish.
 
+use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::level::open_log;
 use crate::repo::upkeep::gc::GcOptions;
-use crate::store::{IoContext, PackId};
+use crate::store::{PackId, StoreError};
 use crate::vfs::Open;
 use std::time::UNIX_EPOCH;
 
@@ -34,17 +35,29 @@ pub(in crate::repo::upkeep) fn remove_unlisted(
         let Ok(file) = repo.vfs.open(&path, Open::Append) else {
             continue;
         };
-        if !file.try_lock().at("lock", &path)?
+        if !file
+            .try_lock()
+            .context("lock", &path)
+            .map_err(StoreError::Io)?
             || repo.refs.pack(id)?.is_some()
             || !repo.store.is_begun_here(id, &*file)?
             || is_young(repo, id, options)
         {
             continue;
         }
-        bytes += file.len().at("measure", &path)?;
-        repo.vfs.remove(&path).at("remove", &path)?;
+        bytes += file
+            .len()
+            .context("measure", &path)
+            .map_err(StoreError::Io)?;
+        repo.vfs
+            .remove(&path)
+            .context("remove", &path)
+            .map_err(StoreError::Io)?;
     }
-    repo.vfs.sync_dir(dir).at("sync", dir)?;
+    repo.vfs
+        .sync_dir(dir)
+        .context("sync", dir)
+        .map_err(StoreError::Io)?;
     Ok(bytes)
 }
 
@@ -52,7 +65,11 @@ pub(in crate::repo::upkeep) fn remove_unlisted(
 pub(in crate::repo::upkeep) fn unlisted(repo: &Handle) -> Result<Vec<PackId>, RepoError> {
     let dir = repo.store.packs_dir();
     let listed = repo.store.packs();
-    let names = repo.vfs.list(dir).at("list", dir)?;
+    let names = repo
+        .vfs
+        .list(dir)
+        .context("list", dir)
+        .map_err(StoreError::Io)?;
     let ids = names
         .iter()
         .filter_map(|name| PackId::from_hex(name.strip_suffix(".pack")?));

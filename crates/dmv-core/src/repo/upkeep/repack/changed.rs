@@ -9,6 +9,7 @@ use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::TreeEntry;
 use crate::object::{ObjectError, ObjectRead};
+use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::look;
@@ -48,11 +49,7 @@ pub(super) fn find(repo: &Handle, until: Option<Instant>, job: &Job) -> Result<F
         // Only one process repacks, so the name is free, or left by one that was killed.
         let temp = path.with_extension("new");
         let written = write_durably_by(&OsVfs, &path, &temp, &builder.encode());
-        written.map_err(|source| RepoError::Io {
-            action: "write",
-            path,
-            source,
-        })?;
+        written.context("write", &path).map_err(RepoError::Io)?;
     }
     Ok(Found { commits, finished })
 }

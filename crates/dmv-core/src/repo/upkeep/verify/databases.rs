@@ -46,8 +46,8 @@ pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Resu
         // A running command is no sign of damage. Operations that cannot be applied now wait for
         // the next command.
         Err(RepoError::Refs(RefsError::Busy(_)) | RepoError::Busy(BusyError::Freeing(_))) => {}
-        Err(RepoError::Refs(RefsError::Disk { .. } | RefsError::Lock { .. })) => {}
-        Err(RepoError::Io { .. }) => {}
+        Err(RepoError::Refs(RefsError::Disk { .. } | RefsError::Lock(_))) => {}
+        Err(RepoError::Io(_)) => {}
         other => drop(other?),
     }
     Ok(())

@@ -188,7 +188,7 @@ impl<'a> Steps<'a> {
             } else {
                 let why = "it was changed, so it stays".to_owned();
                 let path = path.to_vec();
-                self.kept.push(Problem { path, why });
+                self.kept.push(Problem::new(path, why));
             }
         }
         Ok(())
