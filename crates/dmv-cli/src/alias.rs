@@ -3,6 +3,8 @@
 //! They are the user's own. They stand for arguments of this program and nothing else: no shell reads
 //! them.
 
+use dmv_net::transport;
+
 /// The section of the user's file that holds them.
 pub const SECTION: &str = "alias";
 
@@ -12,33 +14,7 @@ pub fn words(text: &str) -> Result<Vec<String>, &'static str> {
     if text.trim_start().starts_with('!') {
         return Err("it begins with '!', and no alias runs a shell command");
     }
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match (letter, quote) {
-            (letter, Some(open)) if letter == open => quote = None,
-            ('\\', None | Some('"')) => {
-                let next = letters.next().ok_or("it ends with a backslash")?;
-                word.get_or_insert_default().push(next);
-            }
-            ('\'' | '"', None) => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (letter, None) if letter.is_whitespace() => words.extend(word.take()),
-            (letter, _) => word.get_or_insert_default().push(letter),
-        }
-    }
-    if quote.is_some() {
-        return Err("a quotation mark is not closed");
-    }
-    words.extend(word);
-    match words.first() {
-        None => Err("it is empty"),
-        Some(_) => Ok(words),
-    }
+    transport::words(text)
 }
 
 /// Whether an alias may have this name.

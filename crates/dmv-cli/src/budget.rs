@@ -101,13 +101,7 @@ pub fn ways(context: &Context, repo: &Repo) -> Vec<(u64, String)> {
     // The job of the command may have been stopped.
     let job = Job::default();
     let mut ways = Vec::new();
-    let options = GcOptions {
-        grace: GRACE,
-        now: now(),
-        until: None,
-        thorough: false,
-        dry_run: true,
-    };
+    let options = GcOptions::dry_run(GRACE, now());
     if let Ok(report) = repo.gc(&options, &job) {
         ways.push((report.freed_bytes, "dmv gc".to_owned()));
         if report.young_bytes > report.freed_bytes {

@@ -124,13 +124,7 @@ fn garbage(
     if stats.commits + stats.trees + stats.lists + stats.chunks > MAX_COUNTED_OBJECTS {
         return Ok(None);
     }
-    let options = GcOptions {
-        grace: GRACE,
-        now: now(),
-        until: None,
-        thorough: false,
-        dry_run: true,
-    };
+    let options = GcOptions::dry_run(GRACE, now());
     match repo.gc(&options, &context.job) {
         Ok(report) => Ok(report
             .finished

@@ -8,7 +8,7 @@ use crate::commands::push::{is_replaced, way_past_replaced};
 use crate::compare::share;
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
+use crate::format::json::{ChangeValue, PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, clean, count, patterns, quoted, shown};
 use crate::half::go_on;
 use crate::partial::{SliceValue, brief, told_slice, words};
@@ -120,19 +120,6 @@ struct UntrackingValue {
     path: PathValue,
     /// Whether it is on disk, where it stays.
     on_disk: bool,
-}
-
-#[derive(Serialize)]
-struct ChangeValue {
-    #[serde(flatten)]
-    path: PathValue,
-    change: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from_b64: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    similarity: Option<u8>,
 }
 
 /// Runs the command.
@@ -319,13 +306,8 @@ fn document(found: &Overview, half: Option<String>) -> Document {
     let report = &found.report;
     let change = |change: &PathChange| {
         let from = origin(&found.renames, change);
-        ChangeValue {
-            path: PathValue::new(&change.path),
-            change: from.map_or(change.kind.word(), |_| "renamed"),
-            from: from.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
-            from_b64: from.and_then(|r| base64_unless_text(r.from.as_bytes())),
-            similarity: from.map(|r| r.percent),
-        }
+        let word = from.map_or(change.kind.word(), |_| "renamed");
+        ChangeValue::new(change.path.as_bytes(), word, from)
     };
     Document {
         branch: report.head.branch().map(str::to_owned),

@@ -3,26 +3,11 @@
 use super::{Side, change_word};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::json::{PathValue, base64_unless_text};
+use crate::format::json::ChangeValue;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::Kind;
 use dmv_core::repo::Rename;
-use serde::Serialize;
 use std::io::Write;
-
-/// A path that differs.
-#[derive(Serialize)]
-struct Record {
-    #[serde(flatten)]
-    path: PathValue,
-    change: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from_b64: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    similarity: Option<u8>,
-}
 
 /// Prints one path that differs, with what happened to it if `with_status`. Reads no content.
 pub fn print_name(
@@ -35,13 +20,8 @@ pub fn print_name(
     let [old, new] = &sides;
     let change = change_word(renamed, old, new);
     if context.globals.json {
-        return context.ui.json(&Record {
-            path: PathValue::new(path.as_bytes()),
-            change,
-            from: renamed.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
-            from_b64: renamed.and_then(|r| base64_unless_text(r.from.as_bytes())),
-            similarity: renamed.map(|r| r.percent),
-        });
+        let value = ChangeValue::new(path.as_bytes(), change, renamed);
+        return context.ui.json(&value);
     }
     let mut out = context.ui.out();
     let shown = escape(path.as_bytes());

@@ -6,7 +6,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::conflict::Term;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{ConflictAt, Moved};
+use dmv_core::repo::{ConflictAt, Moved, Rename};
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 
@@ -70,10 +70,36 @@ pub struct ProblemValue {
 /// Paths with reasons.
 pub fn problems(problems: &[Problem]) -> Vec<ProblemValue> {
     let value = |problem: &Problem| ProblemValue {
-        path: PathValue::new(&problem.path),
+        path: PathValue::new(problem.path.as_bytes()),
         why: problem.why.clone(),
     };
     problems.iter().map(value).collect()
+}
+
+/// A path that differs.
+#[derive(Serialize)]
+pub struct ChangeValue {
+    #[serde(flatten)]
+    path: PathValue,
+    change: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_b64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity: Option<u8>,
+}
+
+impl ChangeValue {
+    pub fn new(path: &[u8], change: &'static str, renamed: Option<&Rename>) -> ChangeValue {
+        ChangeValue {
+            path: PathValue::new(path),
+            change,
+            from: renamed.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
+            from_b64: renamed.and_then(|r| base64_unless_text(r.from.as_bytes())),
+            similarity: renamed.map(|r| r.percent),
+        }
+    }
 }
 
 /// A conflict, with the ids of its sides.

@@ -33,15 +33,7 @@ pub fn edit_tree(
                 return Ok(summary);
             };
             if kept {
-                let entry = TreeEntry {
-                    name,
-                    kind: Kind::Directory,
-                    is_list: false,
-                    id: summary.id,
-                    size: summary.bytes,
-                    files: summary.files,
-                    attrs,
-                };
+                let entry = TreeEntry::directory(name, &summary, attrs);
                 above.push(&entry, writer)?;
             }
             continue;

@@ -478,15 +478,7 @@ impl<'r> Open<'r> {
         let is_empty = self.put == 0;
         let summary = self.builder.finish(writer)?;
         let entry = self.entry.filter(|(_, _, keep)| *keep || !is_empty);
-        let entry = entry.map(|(name, attrs, _)| TreeEntry {
-            name,
-            kind: Kind::Directory,
-            is_list: false,
-            id: summary.id,
-            size: summary.bytes,
-            files: summary.files,
-            attrs,
-        });
+        let entry = entry.map(|(name, attrs, _)| TreeEntry::directory(name, &summary, attrs));
         Ok((summary, entry))
     }
 }

@@ -12,10 +12,12 @@ mod ssh;
 #[cfg(feature = "store")]
 pub mod store;
 mod url;
+mod words;
 
 pub use path::{Purpose, open_at};
 pub use ssh::SshTarget;
 pub use url::Url;
+pub use words::words;
 
 use crate::session::{Link, NetError, PATIENCE};
 #[cfg(feature = "store")]

@@ -86,6 +86,19 @@ pub struct TreeEntry {
 }
 
 impl TreeEntry {
+    /// Returns the entry of the directory that `summary` describes.
+    pub fn directory(name: SafeName, summary: &TreeSummary, attrs: Option<Box<[u8]>>) -> TreeEntry {
+        TreeEntry {
+            name,
+            kind: Kind::Directory,
+            is_list: false,
+            id: summary.id,
+            size: summary.bytes,
+            files: summary.files,
+            attrs,
+        }
+    }
+
     /// Returns the number of files of this entry: 1 unless it is a directory.
     pub fn file_count(&self) -> u64 {
         match self.kind {

@@ -44,6 +44,27 @@ pub struct GcOptions {
     pub dry_run: bool,
 }
 
+impl GcOptions {
+    /// Frees what is worth its cost and older than `grace`.
+    pub fn new(grace: Duration, now: Timestamp) -> GcOptions {
+        GcOptions {
+            grace,
+            now,
+            until: None,
+            thorough: false,
+            dry_run: false,
+        }
+    }
+
+    /// Does the same without freeing anything.
+    pub fn dry_run(grace: Duration, now: Timestamp) -> GcOptions {
+        GcOptions {
+            dry_run: true,
+            ..GcOptions::new(grace, now)
+        }
+    }
+}
+
 /// What gc did, or what it would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcReport {

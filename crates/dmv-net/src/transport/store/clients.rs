@@ -165,13 +165,10 @@ impl Maker<'_> {
             .with_bucket_name(&self.address.bucket)
             .with_retry(retry(once))
             .with_http_connector(self.counting.clone());
-        let mut options = self.options(None)?;
         if let Some(endpoint) = &self.settings.endpoint {
-            self.check_endpoint(endpoint)?;
-            options = options.with_allow_http(endpoint.starts_with("http://"));
             builder = builder.with_config(GoogleConfigKey::BaseUrl, endpoint);
         }
-        let builder = builder.with_client_options(options);
+        let builder = builder.with_client_options(self.options_at_endpoint()?);
         builder.build().map_err(|e| self.unusable(&e))
     }
 
@@ -180,14 +177,21 @@ impl Maker<'_> {
             .with_container_name(&self.address.bucket)
             .with_retry(retry(once))
             .with_http_connector(self.counting.clone());
-        let mut options = self.options(None)?;
         if let Some(endpoint) = &self.settings.endpoint {
-            self.check_endpoint(endpoint)?;
-            options = options.with_allow_http(endpoint.starts_with("http://"));
             builder = builder.with_config(AzureConfigKey::Endpoint, endpoint);
         }
-        let builder = builder.with_client_options(options);
+        let builder = builder.with_client_options(self.options_at_endpoint()?);
         builder.build().map_err(|e| self.unusable(&e))
+    }
+
+    /// Returns the options of a client. Plain HTTP is allowed if the settings name such an endpoint.
+    fn options_at_endpoint(&self) -> Result<ClientOptions, NetError> {
+        let options = self.options(None)?;
+        let Some(endpoint) = &self.settings.endpoint else {
+            return Ok(options);
+        };
+        self.check_endpoint(endpoint)?;
+        Ok(options.with_allow_http(endpoint.starts_with("http://")))
     }
 
     fn web(&self, once: bool) -> Result<HttpStore, NetError> {

@@ -5,6 +5,7 @@
 //! second factors) it runs what the user already has: the profile's `credential_process`, or the
 //! `aws` command. No message shows a key.
 
+use crate::transport::words::words;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -202,35 +203,6 @@ fn section(text: &str, is_ours: impl Fn(&str) -> bool) -> Option<BTreeMap<String
         }
     }
     found
-}
-
-/// Splits a command line into words: quotes keep words together.
-fn words(text: &str) -> Result<Vec<String>, &'static str> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match (letter, quote) {
-            (letter, Some(open)) if letter == open => quote = None,
-            ('\\', None | Some('"')) => {
-                let next = letters.next().ok_or("it ends with a backslash")?;
-                word.get_or_insert_default().push(next);
-            }
-            ('\'' | '"', None) => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (letter, None) if letter.is_whitespace() => words.extend(word.take()),
-            (letter, _) => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    match (quote, words.is_empty()) {
-        (Some(_), _) => Err("a quotation mark is not closed"),
-        (None, true) => Err("it is empty"),
-        (None, false) => Ok(words),
-    }
 }
 
 #[cfg(test)]
