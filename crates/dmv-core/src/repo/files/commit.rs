@@ -28,6 +28,7 @@ use crate::repo::conflict::{at, choices, settle};
 use crate::repo::files::marked::{Held, LeftMarked};
 use crate::repo::files::moved_purged::with_moved;
 use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::who::Who;
 use crate::repo::files::{
     dropped, marked, open_worktree, private, unfinished, untouched, untracked, unwritten,
 };
@@ -48,35 +49,6 @@ const MAX_PAIRED: usize = 256 << 10;
 
 /// The most changed files of a commit that are examined for compression.
 const MAX_LOOKED_AT: u64 = 256;
-
-/// A person's name and address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
-    /// The person's name.
-    pub name: String,
-    /// The person's e-mail address. May be empty.
-    pub email: String,
-}
-
-impl Who {
-    /// Returns a person with this name and e-mail address.
-    pub fn new(name: impl Into<String>, email: impl Into<String>) -> Who {
-        Who {
-            name: name.into(),
-            email: email.into(),
-        }
-    }
-
-    pub(in crate::repo) fn at(&self, time: Timestamp) -> Person {
-        Person {
-            name: self.name.clone(),
-            email: self.email.clone(),
-            seconds: time.seconds,
-            nanos: time.nanos,
-            tz_minutes: time.tz_minutes,
-        }
-    }
-}
 
 /// What to commit, and how.
 pub struct CommitOptions<'a> {

@@ -31,4 +31,5 @@ pub(in crate::repo) mod untouched;
 pub(in crate::repo) mod untrack;
 pub(in crate::repo) mod untracked;
 pub(in crate::repo) mod unwritten;
+pub(in crate::repo) mod who;
 pub(in crate::repo) mod worktrees;
