@@ -42,6 +42,13 @@ pub trait Files: Send + Sync {
     /// Reads a range of a file. The file has to have all of it.
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed>;
 
+    /// Reads a range of a file into a buffer, in place of what was there. So one buffer serves many
+    /// reads.
+    fn read_into(&self, name: &str, range: Range<u64>, into: &mut Vec<u8>) -> Result<(), Failed> {
+        *into = self.read_range(name, range)?;
+        Ok(())
+    }
+
     /// Reads a whole file of at most 16 MiB, unless it is still in the state `known`.
     fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed>;
 

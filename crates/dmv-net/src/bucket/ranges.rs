@@ -18,7 +18,8 @@ pub struct Range {
 }
 
 impl Range {
-    fn end(&self) -> u64 {
+    /// Returns where they end.
+    pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)
     }
 }

@@ -1,5 +1,5 @@
 //! From reads of byte ranges to the records of frames. Reads come in the order of their offsets, and a
-//! frame may lie in two of them.
+//! frame may lie in two of them. Only what is not complete with a read is copied and kept.
 
 use crate::bucket::format::Name;
 use crate::bucket::ranges::Range;
@@ -35,19 +35,22 @@ impl Window {
         self.start + self.bytes.len() as u64
     }
 
-    fn add(&mut self, read: &Range, bytes: Vec<u8>) {
-        if self.file == Some(read.file) && self.end() == read.offset && !self.bytes.is_empty() {
-            self.bytes.extend_from_slice(&bytes);
-        } else {
-            (self.file, self.start, self.bytes) = (Some(read.file), read.offset, bytes);
+    /// Begins with a read, unless the read goes on where the window ends.
+    fn open(&mut self, read: &Range) {
+        if self.file != Some(read.file) || self.end() != read.offset || self.bytes.is_empty() {
+            (self.file, self.start) = (Some(read.file), read.offset);
+            self.bytes.clear();
         }
     }
 
-    /// Returns bytes of the window; `None` if it does not have all of them.
-    fn get(&self, range: &Range) -> Option<&[u8]> {
-        let from = usize::try_from(range.offset.checked_sub(self.start)?).ok()?;
-        let to = from.checked_add(usize::try_from(range.len).ok()?)?;
-        (self.file == Some(range.file)).then(|| self.bytes.get(from..to))?
+    /// Copies the bytes of a read up to `end`, behind those that were copied before.
+    fn extend_to(&mut self, end: u64, read: &Range, bytes: &[u8]) {
+        let to = end.min(read.offset + bytes.len() as u64);
+        if to > self.end() {
+            let from = self.end() - read.offset;
+            self.bytes
+                .extend_from_slice(&bytes[from as usize..(to - read.offset) as usize]);
+        }
     }
 
     fn forget_before(&mut self, offset: u64) {
@@ -55,6 +58,13 @@ impl Window {
         self.bytes.drain(..gone as usize);
         self.start += gone;
     }
+}
+
+/// Returns a range out of bytes that begin at `start`; `None` if they do not have all of it.
+fn part<'b>(bytes: &'b [u8], start: u64, range: &Range) -> Option<&'b [u8]> {
+    let from = usize::try_from(range.offset.checked_sub(start)?).ok()?;
+    let to = from.checked_add(usize::try_from(range.len).ok()?)?;
+    bytes.get(from..to)
 }
 
 impl Cut {
@@ -70,8 +80,8 @@ impl Cut {
     }
 
     /// Takes the next read, and passes each frame that is complete now to `each`.
-    pub fn take<E>(&mut self, read: &Range, bytes: Vec<u8>, each: Each<'_, E>) -> Result<(), E> {
-        self.open.add(read, bytes);
+    pub fn take<E>(&mut self, read: &Range, bytes: &[u8], each: Each<'_, E>) -> Result<(), E> {
+        self.open.open(read);
         // What should have come before was not read.
         let from = (read.file, self.open.start);
         while self
@@ -81,18 +91,37 @@ impl Cut {
         {
             self.next += 1;
         }
-        while let Some(frame) = self.frames.get(self.next) {
-            let Some(bytes) = self.open.get(frame) else {
+        let mut next = self.frames.get(self.next);
+        next = next.filter(|frame| frame.file == read.file);
+        while let Some(frame) = next {
+            let found = if frame.offset >= read.offset {
+                part(bytes, read.offset, frame)
+            } else {
+                self.open.extend_to(frame.end(), read, bytes);
+                part(&self.open.bytes, self.open.start, frame)
+            };
+            let Some(found) = found else {
                 break;
             };
-            each(frame, bytes)?;
+            each(frame, found)?;
             self.next += 1;
+            next = self.frames.get(self.next);
+            next = next.filter(|frame| frame.file == read.file);
         }
-        match self.frames.get(self.next) {
-            Some(next) if self.open.file == Some(next.file) => {
-                self.open.forget_before(next.offset);
+        // What begins of the next frame stays.
+        match next {
+            Some(frame) if frame.offset >= read.offset => {
+                let end = read.offset + bytes.len() as u64;
+                self.open.start = frame.offset.min(end);
+                self.open.bytes.clear();
+                let from = (self.open.start - read.offset) as usize;
+                self.open.bytes.extend_from_slice(&bytes[from..]);
             }
-            _ => self.open = Window::default(),
+            Some(frame) => {
+                self.open.extend_to(u64::MAX, read, bytes);
+                self.open.forget_before(frame.offset);
+            }
+            None => self.open = Window::default(),
         }
         Ok(())
     }
@@ -113,25 +142,48 @@ impl Cuts {
         bytes: &[u8],
         each: &mut dyn FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<Result<(), &'static str>, E> {
-        self.open.extend_from_slice(bytes);
-        let mut at = 0;
-        let ended = loop {
-            let rest = &self.open[at..];
-            if rest.len() < HEAD_BYTES {
-                break Ok(());
+        let mut rest = bytes;
+        if !self.open.is_empty() {
+            self.fill(HEAD_BYTES, &mut rest);
+            if self.open.len() < HEAD_BYTES {
+                return Ok(Ok(()));
             }
+            let len = match CheckedRecord::len_of(&self.open) {
+                Ok(len) => len as usize,
+                Err(why) => return Ok(Err(why)),
+            };
+            self.fill(len, &mut rest);
+            if self.open.len() < len {
+                return Ok(Ok(()));
+            }
+            each(&self.open)?;
+            self.open.clear();
+        }
+        while rest.len() >= HEAD_BYTES {
             let len = match CheckedRecord::len_of(rest) {
                 Ok(len) => len as usize,
-                Err(why) => break Err(why),
+                Err(why) => {
+                    // No record follows this head, whatever comes.
+                    self.open.extend_from_slice(&rest[..HEAD_BYTES]);
+                    return Ok(Err(why));
+                }
             };
-            let Some(record) = rest.get(..len) else {
-                break Ok(());
+            let Some((record, others)) = rest.split_at_checked(len) else {
+                break;
             };
             each(record)?;
-            at += len;
-        };
-        self.open.drain(..at);
-        Ok(ended)
+            rest = others;
+        }
+        self.open.extend_from_slice(rest);
+        Ok(Ok(()))
+    }
+
+    /// Moves bytes to the open record, until it has `len` bytes.
+    fn fill(&mut self, len: usize, from: &mut &[u8]) {
+        let lacks = len.saturating_sub(self.open.len()).min(from.len());
+        let (some, rest) = from.split_at(lacks);
+        self.open.extend_from_slice(some);
+        *from = rest;
     }
 
     /// Returns whether the last record has come to its end.
@@ -174,7 +226,7 @@ mod tests {
                 if lost.contains(&n) {
                     continue;
                 }
-                let taken = cut.take(read, bytes_of(read), &mut |frame, bytes| {
+                let taken = cut.take(read, &bytes_of(read), &mut |frame, bytes| {
                     came.push((*frame, bytes.to_vec()));
                     Ok::<(), Infallible>(())
                 });

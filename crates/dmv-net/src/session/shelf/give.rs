@@ -284,7 +284,7 @@ impl Stock {
                 (open, cuts) = (Some(read.file), Cuts::default());
             }
             // After the frames, the index ends the series. What is damaged is as good as absent.
-            let ended = cuts.take(&bytes, &mut |record| -> Result<(), Stop> {
+            let ended = cuts.take(bytes, &mut |record| -> Result<(), Stop> {
                 let _ = give_record(record, wanted, take)?;
                 Ok(())
             })?;

@@ -1,5 +1,9 @@
 //! Reads of byte ranges, several at once, within a number of bytes. What was read is passed on in
 //! order.
+//!
+//! The thread that waits for the reads makes and frees their buffers, and uses them again. An
+//! allocator keeps for the thread that has asked for it what another thread frees: with a buffer of
+//! their own for each read, all threads together would hold several times what is bounded here.
 
 use crate::bucket::files::{Failed, Files};
 use crate::bucket::ranges::Range;
@@ -17,6 +21,10 @@ use std::time::Duration;
 const AT_ONCE: usize = 16;
 /// The most bytes that are under way, or read and not passed on, unless there is one read only.
 const BYTES_AT_ONCE: u64 = 48 << 20;
+/// The room of the smallest buffer that is kept for further reads.
+const LEAST_SPARE: u64 = 256 << 10;
+/// The most room that a buffer gets before its bytes come.
+const MOST_AT_FIRST: u64 = 16 << 20;
 /// How often a read is tried whose connection is cut.
 const TRIES: u32 = 4;
 /// The time before the second try. Before each further one it is twice as long.
@@ -46,14 +54,18 @@ impl From<NetError> for Stop {
     }
 }
 
-/// Takes a range and what became of its read.
-pub type Each<'e> = &'e mut dyn FnMut(&Range, Result<Vec<u8>, Failed>) -> Result<(), Stop>;
+/// Takes a range and what became of its read. The buffer is used again, unless it is taken.
+pub type Each<'e> = &'e mut dyn FnMut(&Range, Result<&mut Vec<u8>, Failed>) -> Result<(), Stop>;
+
+/// The number of a read, and what was read.
+type Done = (usize, Result<Vec<u8>, Failed>);
 
 struct Task {
     number: usize,
     range: Range,
     name: String,
-    done: Sender<(usize, Result<Vec<u8>, Failed>)>,
+    buffer: Vec<u8>,
+    done: Sender<Done>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -99,8 +111,9 @@ impl Hands {
         is_over: &Arc<AtomicBool>,
         each: Each<'_>,
     ) -> Result<(), Stop> {
-        let (done, came) = channel();
+        let (done, came) = channel::<Done>();
         let mut waiting = BTreeMap::new();
+        let mut spare = Spare::default();
         let (mut begun, mut passed, mut bytes) = (0, 0, 0);
         while passed < ranges.len() {
             while let Some(range) = ranges.get(begun) {
@@ -108,13 +121,15 @@ impl Hands {
                 if begun > passed && is_full {
                     break;
                 }
-                self.begin(Task {
+                let task = Task {
                     number: begun,
                     range: *range,
                     name: range.file.path(repository),
+                    buffer: spare.take(range.len, BYTES_AT_ONCE - bytes.min(BYTES_AT_ONCE)),
                     done: done.clone(),
                     is_over: is_over.clone(),
-                })?;
+                };
+                self.begin(task, begun - passed - waiting.len())?;
                 bytes += range.len;
                 begun += 1;
             }
@@ -126,16 +141,22 @@ impl Hands {
                 continue;
             };
             let range = &ranges[passed];
-            each(range, found)?;
+            match found {
+                Ok(mut buffer) => {
+                    each(range, Ok(&mut buffer))?;
+                    spare.add(buffer);
+                }
+                Err(e) => each(range, Err(e))?,
+            }
             bytes -= range.len;
             passed += 1;
         }
         Ok(())
     }
 
-    /// Starts a task, and a thread for it unless there are enough.
-    fn begin(&mut self, task: Task) -> Result<(), NetError> {
-        if self.started < AT_ONCE {
+    /// Starts a task beside so many `others`, and a thread for it unless one is free.
+    fn begin(&mut self, task: Task, others: usize) -> Result<(), NetError> {
+        if self.started < AT_ONCE && self.started <= others {
             let (files, taken) = (self.files.clone(), self.taken.clone());
             match threads::start(move || work(&*files, &taken)) {
                 Ok(_) => self.started += 1,
@@ -160,18 +181,18 @@ fn work(files: &dyn Files, taken: &Mutex<Receiver<Task>>) {
         if task.is_over.load(Ordering::Relaxed) {
             continue;
         }
-        let found = read(files, &task);
+        let (number, done) = (task.number, task.done.clone());
         // Nobody waits for it any more if the series ended early.
-        let _ = task.done.send((task.number, found));
+        let _ = done.send((number, read(files, task)));
     }
 }
 
 /// Reads a range. Tries again if the connection was cut.
-fn read(files: &dyn Files, task: &Task) -> Result<Vec<u8>, Failed> {
+fn read(files: &dyn Files, mut task: Task) -> Result<Vec<u8>, Failed> {
     let (from, to) = (task.range.offset, task.range.offset + task.range.len);
     let mut pause = PAUSE;
     for _ in 1..TRIES {
-        match files.read_range(&task.name, from..to) {
+        match files.read_into(&task.name, from..to, &mut task.buffer) {
             Err(Failed::Trouble(Trouble::Cut(_) | Trouble::Busy)) => {
                 if task.is_over.load(Ordering::Relaxed) {
                     break;
@@ -179,8 +200,75 @@ fn read(files: &dyn Files, task: &Task) -> Result<Vec<u8>, Failed> {
                 std::thread::sleep(pause);
                 pause *= 2;
             }
-            done => return done,
+            done => return done.map(|()| task.buffer),
         }
     }
-    files.read_range(&task.name, from..to)
+    let done = files.read_into(&task.name, from..to, &mut task.buffer);
+    done.map(|()| task.buffer)
+}
+
+/// Buffers that no read uses at the moment.
+#[derive(Default)]
+struct Spare(Vec<Vec<u8>>);
+
+impl Spare {
+    fn add(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() as u64 >= LEAST_SPARE {
+            self.0.push(buffer);
+        }
+    }
+
+    /// Returns an empty buffer with room for `len` bytes. Keeps others with at most `left` bytes,
+    /// less the one that is returned.
+    fn take(&mut self, len: u64, left: u64) -> Vec<u8> {
+        let fits = |buffer: &Vec<u8>| {
+            let room = buffer.capacity() as u64;
+            room >= len && room / 2 <= len
+        };
+        let found = self.0.iter().position(fits);
+        let mut buffer = found.map_or_else(
+            || Vec::with_capacity(len.min(MOST_AT_FIRST) as usize),
+            |n| self.0.swap_remove(n),
+        );
+        buffer.clear();
+        let mut left = left.saturating_sub(buffer.capacity() as u64);
+        self.0.retain(|other| {
+            let room = other.capacity() as u64;
+            let stays = room <= left;
+            left -= if stays { room } else { 0 };
+            stays
+        });
+        buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_used_again_and_together_they_are_no_more_than_may_be_under_way() {
+        let mut spare = Spare::default();
+        let first = spare.take(2 << 20, 8 << 20);
+        let at = first.as_ptr();
+        spare.add(first);
+        spare.add(Vec::with_capacity(100));
+        assert_eq!(spare.0.len(), 1, "small ones are not worth it");
+        let other = spare.take(5 << 20, 8 << 20);
+        assert_ne!(other.as_ptr(), at, "it is too small");
+        assert_eq!(spare.0.len(), 1);
+        let again = spare.take((2 << 20) - 10, 3 << 20);
+        assert_eq!(again.as_ptr(), at);
+        assert_eq!(spare.0.len(), 0);
+        spare.add(again);
+        let large = spare.take(7 << 20, 8 << 20);
+        assert_eq!(
+            (large.capacity(), spare.0.len()),
+            (7 << 20, 0),
+            "no room for both"
+        );
+        let small = spare.take(10, 8 << 20);
+        assert_eq!(small.capacity(), 10);
+        assert_eq!(spare.take(u64::MAX, 0).capacity(), MOST_AT_FIRST as usize);
+    }
 }

@@ -170,9 +170,9 @@ impl Stock {
             .read(self.root.repository, &ranges, &mut |range, bytes| {
                 let bytes = bytes.map_err(|why| Stop::Read(NotRead { range: *range, why }))?;
                 debug_assert!(bytes.len() <= MAX_PAGE_BYTES);
-                let page = Page::decode(&bytes)
+                let page = Page::decode(bytes)
                     .map_err(|e| undecodable(&place, &range.file.to_string(), &e))?;
-                cache.keep_file(&range.file.to_string(), &bytes);
+                cache.keep_file(&range.file.to_string(), bytes);
                 read.push(page);
                 Ok(())
             });
@@ -321,7 +321,7 @@ impl Stock {
             let tail = tails.entry(row.name).or_default();
             tail.extend_from_slice(&bytes[(from as usize).min(bytes.len())..]);
             if range.offset == 0 && range.len == row.len {
-                self.held.add(*range, bytes);
+                self.held.add(*range, std::mem::take(bytes));
             }
             if range.offset + range.len == row.len {
                 let tail = tails.remove(&row.name).unwrap_or_default();

@@ -119,7 +119,7 @@ impl Stock {
             if read.offset == 0 && read.len == open.part.row.len {
                 self.held.add(*read, bytes.clone());
             }
-            open.take(read.offset, &bytes, sent, self, link)?;
+            open.take(read.offset, bytes, sent, self, link)?;
             if open.part.to == read.offset + read.len && open.part.to == open.part.row.len {
                 let (row, tail) = (open.part.row, std::mem::take(&mut open.tail));
                 if !open.is_broken {

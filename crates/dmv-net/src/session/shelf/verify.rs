@@ -202,11 +202,11 @@ impl Check<'_> {
     }
 
     /// Counts what was read. Returns `None` and notes it if a file is missing or too short.
-    fn came(
+    fn came<'b>(
         &mut self,
         read: &Range,
-        bytes: Result<Vec<u8>, Failed>,
-    ) -> Result<Option<Vec<u8>>, Stop> {
+        bytes: Result<&'b mut Vec<u8>, Failed>,
+    ) -> Result<Option<&'b [u8]>, Stop> {
         if self.job.is_cancelled() {
             return Err(NetError::Cancelled.into());
         }
@@ -252,7 +252,7 @@ impl Check<'_> {
                 return Ok(());
             };
             let mut table = Tables::default();
-            if let Err(why) = table.add(by_name[&read.file], &bytes) {
+            if let Err(why) = table.add(by_name[&read.file], bytes) {
                 self.blame(read.file, why);
                 return Ok(());
             }
@@ -324,7 +324,7 @@ impl Check<'_> {
                 other => other.insert(Forward::new(rows[&read.file])),
             };
             match bytes {
-                Some(bytes) => pack.take(read.offset, &bytes, self),
+                Some(bytes) => pack.take(read.offset, bytes, self),
                 None => pack.is_over = true,
             }
             if read.offset + read.len == pack.row.len && !pack.is_over {

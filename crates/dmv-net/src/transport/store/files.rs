@@ -113,12 +113,13 @@ impl Store {
     }
 
     /// Reads a range from a server that only sends whole files.
-    fn read_within(&self, path: &Path, range: Range<u64>) -> Outcome<Vec<u8>> {
+    fn read_within(&self, path: &Path, range: Range<u64>, out: &mut Vec<u8>) -> Outcome<()> {
         let wanted = range.end - range.start;
-        let bytes = self.run(async {
+        out.clear();
+        self.run(async {
             let found = self.clients.bulk.get(path).await?;
             let mut stream = found.into_stream();
-            let (mut at, mut out) = (0, Vec::new());
+            let mut at = 0;
             while let Some(piece) = self.next(&mut stream).await? {
                 self.counters.add_received(piece.len() as u64);
                 let end = at + piece.len() as u64;
@@ -130,32 +131,30 @@ impl Store {
                     break;
                 }
             }
-            Ok(out)
+            Ok(())
         })?;
-        if bytes.len() as u64 == wanted {
-            Ok(bytes)
+        if out.len() as u64 == wanted {
+            Ok(())
         } else {
             Err(Failed::Length)
         }
     }
 
-    /// Collects a stream, probably of so many bytes; `None` if it has more than `most` bytes.
+    /// Collects a stream into `out`. Returns `false` if it has more than `most` bytes.
     async fn collect(
         &self,
         mut stream: Pieces,
         most: u64,
-        expected: u64,
-    ) -> object_store::Result<Option<Vec<u8>>> {
-        // A buffer that grows by itself would take up to twice as much.
-        let mut out = Vec::with_capacity(most.min(expected) as usize);
+        out: &mut Vec<u8>,
+    ) -> object_store::Result<bool> {
         while let Some(piece) = self.next(&mut stream).await? {
             self.counters.add_received(piece.len() as u64);
             if (out.len() + piece.len()) as u64 > most {
-                return Ok(None);
+                return Ok(false);
             }
             out.extend_from_slice(&piece);
         }
-        Ok(Some(out))
+        Ok(true)
     }
 
     /// Returns the next piece of a file. Fails if nothing comes for too long.
@@ -176,8 +175,15 @@ impl Store {
 
 impl Files for Store {
     fn read_range(&self, name: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
+        let mut out = Vec::new();
+        self.read_into(name, range, &mut out)?;
+        Ok(out)
+    }
+
+    fn read_into(&self, name: &str, range: Range<u64>, out: &mut Vec<u8>) -> Outcome<()> {
+        out.clear();
         if range.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let path = self.path(name)?;
         let options = GetOptions {
@@ -185,16 +191,17 @@ impl Files for Store {
             ..GetOptions::default()
         };
         let wanted = range.end - range.start;
+        // A buffer that grows by itself would take up to twice as much.
+        out.reserve_exact(wanted.min(MAX_WHOLE) as usize);
         let got = self.run(async {
             let found = self.clients.bulk.get_opts(&path, options).await?;
-            self.collect(found.into_stream(), wanted, wanted.min(MAX_WHOLE))
-                .await
+            self.collect(found.into_stream(), wanted, out).await
         });
         match got {
-            Ok(Some(bytes)) if bytes.len() as u64 == wanted => Ok(bytes),
+            Ok(true) if out.len() as u64 == wanted => Ok(()),
             Ok(_) => Err(Failed::Length),
             Err(Failed::Trouble(Trouble::Other(why))) if why == NO_RANGES => {
-                self.read_within(&path, range)
+                self.read_within(&path, range, out)
             }
             Err(e) => Err(e),
         }
@@ -212,8 +219,10 @@ impl Files for Store {
                 etag: found.meta.e_tag.clone(),
                 version: found.meta.version.clone(),
             };
-            let bytes = self.collect(found.into_stream(), MAX_WHOLE, 0).await?;
-            Ok((bytes, tag))
+            let mut bytes = Vec::new();
+            let stream = found.into_stream();
+            let is_within = self.collect(stream, MAX_WHOLE, &mut bytes).await?;
+            Ok((is_within.then_some(bytes), tag))
         })?;
         Ok((bytes.ok_or(Failed::Length)?, tag))
     }
