@@ -352,7 +352,7 @@ fn what_is_neither_here_nor_there_is_named() -> Outcome {
 
 #[test]
 fn a_large_push_goes_on_after_a_cut() -> Outcome {
-    const BYTES: usize = 70 << 20;
+    const BYTES: usize = 80 << 20;
     let (files, root) = bucket()?;
     let place = Place::new()?;
     let file = noise(1, BYTES);
