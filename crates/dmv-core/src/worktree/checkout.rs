@@ -49,6 +49,8 @@ const BATCH: usize = 1024;
 
 /// Bytes of a file after which the system is asked to start writing to the medium.
 const WRITEBACK_BYTES: u64 = 8 << 20;
+/// Bytes at the end of a file from which on the same is worth its time.
+const LAST_BYTES: u64 = 1 << 20;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -469,8 +471,7 @@ fn fill<B>(
         if cancel.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        // The final sync then has little left to do. The bytes written last are not included, so
-        // small files cost nothing.
+        // The final sync then has little left to do.
         if written - begun >= WRITEBACK_BYTES {
             start_writeback(file, begun, written - begun);
             begun = written;
@@ -482,6 +483,10 @@ fn fill<B>(
             kind.into()
         })
     });
+    // Small files are left to the final sync.
+    if result.is_ok() && written - begun >= LAST_BYTES {
+        start_writeback(file, begun, written - begun);
+    }
     match failed {
         Some(e) => Err(dir.error("write", name, e).into()),
         None => result.map(|()| written).map_err(Refusal::Content),
