@@ -188,7 +188,7 @@ pub fn test(context: &Context, address: &BucketAddress) -> Result<Found, Failure
             let message =
                 format!("{address}: several people cannot write to this store safely: {broken}");
             let hint = "use a store with conditional writes, such as S3, R2, Ceph, MinIO or \
-                        versitygw 1.8";
+                        versitygw 1.8 without --sidecar";
             Err(Failure::new("unsafe-store", EXIT_REFUSED, message).hint(hint))
         }
         Err(Bad::Trouble(trouble)) => Err(net_failure(&NetError::Bucket {

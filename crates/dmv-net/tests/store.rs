@@ -237,15 +237,14 @@ impl Drop for Gateway {
 fn a_real_store_keeps_files_parts_and_conditions() -> Outcome {
     let dir = tempfile::tempdir()?;
     std::fs::create_dir_all(dir.path().join("data/film"))?;
-    std::fs::create_dir_all(dir.path().join("side"))?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let home = std::env::var("HOME").unwrap_or_default();
     let path = std::env::var("PATH").unwrap_or_default();
     let started = Command::new("versitygw")
         .env("PATH", format!("{path}:{home}/go/bin"))
         .args(["--port", &format!("127.0.0.1:{port}"), "--quiet"])
-        .args(["--access", KEY, "--secret", SECRET, "posix", "--sidecar"])
-        .args([dir.path().join("side"), dir.path().join("data")])
+        .args(["--access", KEY, "--secret", SECRET, "posix"])
+        .arg(dir.path().join("data"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();

@@ -51,7 +51,6 @@ impl Gateway {
         };
         let dir = TempDir::new()?;
         fs::create_dir_all(dir.path().join("data/film"))?;
-        fs::create_dir_all(dir.path().join("side"))?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let server = Command::new(program)
             .args([
@@ -63,8 +62,8 @@ impl Gateway {
             .args(["--access", key, "--secret", secret])
             .arg("--access-log")
             .arg(dir.path().join("log"))
-            .args(["posix", "--sidecar"])
-            .arg(dir.path().join("side"))
+            // With a sidecar, it keeps the states of files apart from them, and mixes them.
+            .arg("posix")
             .arg(dir.path().join("data"))
             .stdin(Stdio::null())
             .stdout(File::create(dir.path().join("out"))?)

@@ -1,20 +1,30 @@
 //! Tests whether a store keeps the promises that a bucket needs: docs/format/bucket.md.
 //!
 //! Some stores accept a condition on a write and ignore it; others check it, and then write, so that
-//! several writers at once all win. A test in sequence does not find the second kind, so this one
-//! also races. It works below `probe/`, away from packs, and deletes what it has written.
+//! several writers at once all win. Others keep the name of a file's state apart from its bytes, so
+//! that a read beside a write returns the bytes of one state under the name of the other: a write on
+//! that condition loses the one before. A test in sequence does not find these kinds, so this one also
+//! races, and reads while it writes. It works below `probe/`, away from packs, and deletes what it has written.
 
 use crate::bucket::core::Tag;
 use crate::bucket::files::{Failed, Files};
 use crate::bucket::trouble::Trouble;
 use dmv_core::threads;
 use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writers in one race.
 const WRITERS: usize = 8;
 /// Races of each kind. Many small ones find a store that checks before it writes more surely than a
 /// few large ones: versitygw 1.7.0 fails some race of ten almost always, and of three only sometimes.
 const RACES: usize = 10;
+/// Writes, one after the other, beside which others read.
+const WRITES: usize = 24;
+/// Readers beside them, and how often each one reads at most.
+const READERS: usize = 4;
+const READS: usize = 32;
+/// The bytes of a file that is read beside writes: about as many as a root has.
+const BODY_BYTES: usize = 16 << 10;
 
 /// A promise that a store does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +53,9 @@ pub enum Broken {
     /// The state of a file has another name when it is read than when it was written.
     #[error("it names the state of a file differently on writing and on reading")]
     Tag,
+    /// A read beside a write has the bytes of one state and the name of another.
+    #[error("a read at the moment of a write mixes what was there before and after it")]
+    Mixed,
     /// A range has other bytes.
     #[error("it does not return the range of a file that was asked for")]
     Range,
@@ -78,14 +91,14 @@ pub fn check(store: &dyn Files) -> Result<(), Bad> {
 /// Tests a store. `id` makes the names of the files.
 fn test(store: &dyn Files, id: &str) -> Result<(), Bad> {
     let name = |what: &str| format!("probe/{id}/{what}");
-    let mut names = vec![name("one"), name("none")];
+    let mut names = vec![name("one"), name("none"), name("read")];
     names.extend((0..RACES).map(|race| name(&format!("race-{race}"))));
     let verdict = in_sequence(store, &names).and_then(|()| {
-        for race in &names[2..] {
+        for race in &names[3..] {
             let tag = run_race(store, race, None)?;
             run_race(store, race, Some(&tag))?;
         }
-        Ok(())
+        read_beside_writes(store, &names[2])
     });
     if let Err(Bad::Trouble(_)) = &verdict {
         // The store would refuse this, too.
@@ -214,6 +227,68 @@ fn race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Answers, Bad
     Ok(answers)
 }
 
+/// A state of a file: its name, and a number that its bytes begin with.
+type State = (Tag, usize);
+
+/// Replaces a file again and again while others read it. What they find has to be a state that it
+/// had.
+fn read_beside_writes(store: &dyn Files, name: &str) -> Result<(), Bad> {
+    let is_over = AtomicBool::new(false);
+    let read = &|| {
+        let mut found: Vec<State> = Vec::new();
+        for _ in 0..READS {
+            // What fails here is found by the writer, too.
+            if let Ok((bytes, tag)) = store.read_whole(name, None) {
+                found.push((tag, number_of(&bytes)));
+            }
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        found
+    };
+    let first = won(store.write_if(name, numbered(0), None))?.ok_or(Broken::Refuses)?;
+    let (states, found) = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..READERS)
+            .map(|_| threads::start_in(scope, read))
+            .collect();
+        let states = write_states(store, name, first);
+        is_over.store(true, Ordering::Relaxed);
+        let joined = started.into_iter().flatten().map(|reader| reader.join());
+        (states, joined.flatten().flatten().collect::<Vec<State>>())
+    });
+    let states = states?;
+    match found.iter().all(|one| states.contains(one)) {
+        true => Ok(()),
+        false => Err(Broken::Mixed.into()),
+    }
+}
+
+/// Replaces a file one time after the other, and returns all states that it had.
+fn write_states(store: &dyn Files, name: &str, first: Tag) -> Result<Vec<State>, Bad> {
+    let mut states = vec![(first, 0)];
+    for n in 1..=WRITES {
+        let old = &states[n - 1].0;
+        let new = won(store.write_if(name, numbered(n), Some(old)))?;
+        states.push((new.ok_or(Broken::Refuses)?, n));
+    }
+    Ok(states)
+}
+
+fn numbered(n: usize) -> Vec<u8> {
+    let mut bytes = vec![0; BODY_BYTES];
+    bytes[0] = n as u8;
+    bytes
+}
+
+/// The number that bytes begin with; one that no state has if they are not whole.
+fn number_of(bytes: &[u8]) -> usize {
+    match bytes.first() {
+        Some(n) if bytes.len() == BODY_BYTES => usize::from(*n),
+        _ => usize::MAX,
+    }
+}
+
 fn body(writer: usize, is_replacing: bool) -> Vec<u8> {
     format!("writer {writer}, {is_replacing}").into_bytes()
 }
@@ -254,6 +329,7 @@ mod tests {
         OtherTags,
         WholeFiles,
         TellsLosersTheyWon,
+        MixesStates,
     }
 
     type Kept = BTreeMap<String, (Vec<u8>, u64)>;
@@ -307,6 +383,9 @@ mod tests {
             if self.fault == Fault::ChecksThenWrites {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
+            if self.fault == Fault::MixesStates {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
             let is_race = name.contains("race");
             let answer = match holds {
                 true => Ok(self.put(name, bytes)),
@@ -318,9 +397,16 @@ mod tests {
         }
 
         fn read_whole(&self, name: &str, _: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed> {
-            let files = self.files.lock().expect("nobody panics");
-            let found = files.0.get(name).ok_or(Failed::Missing)?;
-            Ok((found.0.clone(), tag(found.1)))
+            let found = || {
+                let files = self.files.lock().expect("nobody panics");
+                files.0.get(name).cloned().ok_or(Failed::Missing)
+            };
+            let (bytes, mut version) = found()?;
+            if self.fault == Fault::MixesStates {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                version = found()?.1;
+            }
+            Ok((bytes, tag(version)))
         }
 
         fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed> {
@@ -390,6 +476,7 @@ mod tests {
             (Fault::RefusesAll, Broken::Refuses),
             (Fault::OtherTags, Broken::Tag),
             (Fault::WholeFiles, Broken::Range),
+            (Fault::MixesStates, Broken::Mixed),
         ] {
             assert_eq!(verdict(fault), (Some(wanted), 0), "{fault:?}");
         }
