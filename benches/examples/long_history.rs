@@ -4,6 +4,8 @@
 //! repository of the current directory. Each commit changes one of 1,000 files in 100 directories. Only
 //! metadata is made: the files' content is in neither store of `dmv`.
 //!
+//! `long_history DIR COMMITS content` makes the content, too, so that the history can be pushed.
+//!
 //! `long_history DIR COMMITS single` makes each commit by itself, with the content of its file, as if a
 //! user had made them one by one.
 
@@ -35,14 +37,19 @@ fn main() -> Outcome {
         .ok_or("COMMITS is missing")?
         .parse()?;
     let repo = Repo::init(&dir, "main", false, asked("init"))?;
-    if args.next().is_some_and(|how| how == "single") {
+    let how = args.next().unwrap_or_default();
+    if how == "single" {
         drop(repo);
         return one_by_one(&dir, commits);
     }
+    let with_content = how == "content";
     let writer = repo.store().writer()?;
     let mut meta = MetaWriter::new(&writer);
     let mut state = vec![[0u64; FILES]; DIRS];
     let mut dirs = Vec::new();
+    if with_content {
+        meta.put(ObjectType::Chunk, b"0")?;
+    }
     for files in &state {
         dirs.push(directory(&mut meta, files)?);
     }
@@ -53,6 +60,9 @@ fn main() -> Outcome {
         let at = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize;
         let (d, f) = (at % DIRS, at / DIRS % FILES);
         state[d][f] = n;
+        if with_content {
+            meta.put(ObjectType::Chunk, n.to_string().as_bytes())?;
+        }
         dirs[d] = directory(&mut meta, &state[d])?;
         parent = Some(commit(&mut meta, &dirs, parent, n)?);
         tell(n, d, f);
