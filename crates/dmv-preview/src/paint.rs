@@ -34,8 +34,24 @@ pub struct Canvas {
 impl Canvas {
     /// A canvas for a picture of the size `from`, that keeps one whose longer edge is at most `edge`.
     pub fn new(from: (u32, u32), edge: u32, limits: &Limits) -> Result<Self, Reason> {
-        check_size(from, limits)?;
-        let to = fit(from, edge);
+        Self::of_blocks(from, from, edge, limits)
+    }
+
+    /// The same for a picture of the size `original` that comes as the means of `from` blocks.
+    pub fn of_blocks(
+        original: (u32, u32),
+        from: (u32, u32),
+        edge: u32,
+        limits: &Limits,
+    ) -> Result<Self, Reason> {
+        check_size(original, limits)?;
+        let to = fit(original, edge);
+        if to.0 > from.0 || to.1 > from.1 {
+            return Err(Reason::new(
+                Kind::Damaged,
+                "the picture is smaller than it says",
+            ));
+        }
         if u64::from(to.0) * u64::from(to.1) * 4 > limits.output_bytes {
             let words = format!(
                 "a picture of {} x {} pixels is too large to send",

@@ -3,6 +3,7 @@
 //! allocated.
 
 mod blend;
+mod eighth;
 mod font;
 mod openexr;
 mod picture;
@@ -23,6 +24,8 @@ use std::fmt::Display;
 pub struct Ask<'a> {
     /// The longer edge of the picture; `None` if facts are enough.
     edge: Option<u32>,
+    /// Whether a picture may be a little less sharp than its pixels allow.
+    is_thumbnail: bool,
     /// By how much light is multiplied.
     gain: f32,
     limits: &'a Limits,
@@ -112,7 +115,12 @@ pub fn make(input: &mut Input<'_>, job: &Job) -> Result<Preview, Reason> {
         Wanted::Exposed { stops } => 2f32.powi(i32::from(stops)),
         _ => 1.0,
     };
-    let ask = Ask { edge, gain, limits };
+    let ask = Ask {
+        edge,
+        is_thumbnail: job.wanted == Wanted::Thumbnail,
+        gain,
+        limits,
+    };
     let format = format_of(&head, &job.ending);
     let has_light = matches!(format, Format::Exr | Format::Picture(ImageFormat::Hdr));
     if matches!(job.wanted, Wanted::Exposed { .. }) && !has_light {

@@ -1,17 +1,34 @@
 //! The formats of the `image` crate.
 
-use super::{Ask, Found, damaged, tables};
+use super::{Ask, Found, damaged, eighth, tables};
 use crate::input::{Input, Memory};
 use crate::paint::{Canvas, Picture, check_size};
 use crate::preview::{Kind, Reason};
 use image::metadata::Orientation;
 use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader};
-use std::io::{Seek, SeekFrom};
+use std::io::{BufRead, Cursor, Seek, SeekFrom};
+
+/// A JPEG is read at an eighth of its size up to this length, because all of it is in memory then.
+const MAX_AT_ONCE: u64 = 64 << 20;
 
 /// Reads a picture: of several frames or pages, the first.
 pub fn read(input: &mut Input<'_>, format: ImageFormat, ask: &Ask<'_>) -> Result<Found, Reason> {
+    if format == ImageFormat::Jpeg && ask.is_thumbnail && input.len() <= MAX_AT_ONCE {
+        let bytes = input.start(MAX_AT_ONCE).map_err(damaged)?;
+        return decode(Cursor::new(&bytes), format, Some(&bytes), ask);
+    }
     input.seek(SeekFrom::Start(0)).map_err(damaged)?;
-    let mut reader = ImageReader::with_format(&mut *input, format);
+    decode(input, format, None, ask)
+}
+
+/// Decodes a picture. `whole` is the file again if a thumbnail of a JPEG is wanted.
+fn decode(
+    file: impl BufRead + Seek,
+    format: ImageFormat,
+    whole: Option<&[u8]>,
+    ask: &Ask<'_>,
+) -> Result<Found, Reason> {
+    let mut reader = ImageReader::with_format(file, format);
     reader.limits(limits(ask));
     let mut decoder = reader.into_decoder().map_err(failed)?;
     let size = decoder.dimensions();
@@ -25,10 +42,32 @@ pub fn read(input: &mut Input<'_>, format: ImageFormat, ask: &Ask<'_>) -> Result
     found.turned = turn != Orientation::NoTransforms;
     camera(&mut decoder, &mut found);
     if let Some(canvas) = ask.canvas(size)? {
-        let picture = DynamicImage::from_decoder(decoder).map_err(failed)?;
-        found.picture = Some(paint(canvas, &picture, ask.gain).turned(turn));
+        let picture = match whole.and_then(|bytes| small(bytes, size, ask)) {
+            Some(small) => small,
+            None => paint(
+                canvas,
+                &DynamicImage::from_decoder(decoder).map_err(failed)?,
+                ask.gain,
+            ),
+        };
+        found.picture = Some(picture.turned(turn));
     }
     Ok(found)
+}
+
+/// Returns a JPEG that is at least eight times as large as what is wanted, from the means of its blocks.
+fn small(bytes: &[u8], size: (u32, u32), ask: &Ask<'_>) -> Option<Picture> {
+    let edge = ask.edge?;
+    if size.0.max(size.1) < edge.saturating_mul(8) {
+        return None;
+    }
+    let means = eighth::read(bytes, ask.limits.pixels / 64)?;
+    let canvas = Canvas::of_blocks(size, means.size, edge, ask.limits);
+    let mut canvas = canvas.ok().filter(|_| means.original == size)?;
+    for row in means.rgb.chunks_exact(means.size.0 as usize * 3) {
+        canvas.opaque_row(row);
+    }
+    Some(canvas.finish())
 }
 
 /// Adds what the EXIF data tells.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the small files beside this script, with ImageMagick 6, ffmpeg, exiftool, zstd and fonttools of Python. The tests need no tool:
-# the files are part of the repository.
+# Makes the small files beside this script, with ImageMagick 6, ffmpeg, cjpeg of libjpeg-turbo, exiftool, zstd and fonttools of
+# Python. The tests need no tool: the files are part of the repository.
 set -euo pipefail
 cd "$(dirname "$0")"
 convert -size 24x17 gradient:red-blue \( -size 24x17 radial-gradient:white-black \) -compose multiply -composite \
@@ -41,9 +41,16 @@ sound -c:a aac -f adts plain.aac
 sound -c:a libvorbis plain.ogg
 python3 make.py
 # What the tools themselves see.
-for file in *.jpg *.png *.gif *.webp *.bmp *.tga *.tif *.hdr *.psd *.psb; do
+shopt -s extglob
+for file in !(blocks-*).jpg *.png *.gif *.webp *.bmp *.tga *.tif *.hdr *.psd *.psb; do
   convert "$file[0]" -auto-orient -depth 8 "RGBA:$file.rgba"
 done
 for file in *.exr; do
   ffmpeg -hide_banner -loglevel error -y -apply_trc iec61966_2_1 -i "$file" -f rawvideo -pix_fmt rgba "$file.rgba"
 done
+# JPEGs of more than one block, with each sampling of colours, and with restart markers.
+ffmpeg -hide_banner -loglevel error -y -f lavfi -i gradients=s=125x97:r=1:n=4:seed=3 -vf noise=c0s=12:c0f=u:all_seed=5,format=rgb24 -frames:v 1 blocks.ppm
+for how in 420:2x2 422:2x1 440:1x2 444:1x1; do cjpeg -quality 90 -sample ${how#*:} -outfile blocks-${how%:*}.jpg blocks.ppm; done
+cjpeg -quality 90 -grayscale -outfile blocks-grey.jpg blocks.ppm
+cjpeg -quality 90 -restart 3B -outfile blocks-restart.jpg blocks.ppm
+rm blocks.ppm
