@@ -302,6 +302,21 @@ function getting(part) {
   ask();
 }
 
+// A change under way: its page leads on when it has ended.
+function doing(part) {
+  const bar = one("progress", part), text = one("[data-progress]", part);
+  const ask = async () => {
+    try {
+      const state = await (await fetch("/doing?json")).json();
+      if (state.state !== "under way") return location.replace("/doing");
+      if (state.total_bytes > state.bytes) { bar.max = state.total_bytes; bar.value = state.bytes; }
+      text.textContent = state.progress;
+      setTimeout(ask, 500);
+    } catch { text.textContent = "The server does not answer. Start dmv web again."; }
+  };
+  setTimeout(ask, 300);
+}
+
 // What a decoder knows about the file, or why it shows nothing.
 async function facts(list) {
   const view = one(".stage img.view");
@@ -328,6 +343,8 @@ async function late(part) {
     // It keeps the size of its place, so that nothing jumps.
     fresh.classList.add("late");
     part.replaceWith(document.adoptNode(fresh));
+    // It may not be finished yet, and says how far it is.
+    if (fresh.dataset.load) late(fresh);
   } catch (e) {
     one(".empty", part).textContent = e.status ? "Your files could not be compared." : "The server does not answer. Start dmv web again.";
     one(".unscripted", part).classList.add("shown");
@@ -348,4 +365,5 @@ for (const root of all("[data-players]")) (one("audio", root) ? sounds : films)(
 for (const part of all("[data-load]")) late(part);
 for (const video of all("[data-film]")) film(video);
 for (const part of all("[data-getting]")) getting(part);
+for (const part of all("[data-doing]")) doing(part);
 for (const list of all("[data-facts]")) facts(list).catch(() => {});

@@ -4,9 +4,11 @@
 mod get;
 
 use crate::answer::{Answer, json, redirect};
+use crate::doing::{Outcome, Turn};
+use crate::pages;
 use crate::pages::places::place_at;
 use crate::program::{Program, Stop, Told, merge_options};
-use crate::site::{Ask, Note, Post};
+use crate::site::{Ask, Note, Post, Site};
 use crate::words::{SHORT_ID, clean, count, shown};
 use dmv_core::hash::decode_hex;
 use dmv_core::job::Job;
@@ -14,29 +16,38 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
     Choice, CommitOptions, CommitReport, Head, Repo, RepoError, UndoOptions, UndoWhat,
 };
+use dmv_core::threads;
 use dmv_core::worktree::snapshot::Problem;
 use dmv_net::ops;
 use hyper::StatusCode;
 use percent_encoding::percent_decode;
 use serde_json::json;
+use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
+/// How long a form waits for its change.
+const SOON: Duration = Duration::from_millis(1500);
 /// Lines that a note has below its first one.
 const MAX_LINES: usize = 12;
 
-/// Carries out a form.
+/// Carries out a form. What takes longer than a moment goes on after the answer, which leads to a page about it.
 pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
     let [verb] = &ask.target.segments[..] else {
         return Err(Stop::NoPage);
     };
     let verb = std::str::from_utf8(verb).map_err(|_| Stop::NoPage)?;
-    let work: fn(&Changing<'_>) -> Result<Note, Stop> = match verb {
-        "commit" => commit,
-        "undo" => undo,
-        "redo" => redo,
-        "resolve" => resolve,
-        "restore" => restore,
-        "get" => get_it,
+    if verb == "stop" {
+        ask.site.doing.cancel();
+        return Ok(under_way(ask));
+    }
+    let (verb, work): (_, fn(&Changing) -> Result<Note, Stop>) = match verb {
+        "commit" => ("commit", commit),
+        "undo" => ("undo", undo),
+        "redo" => ("redo", redo),
+        "resolve" => ("resolve", resolve),
+        "restore" => ("restore", restore),
+        "get" => ("get", get_it),
         _ => return Err(Stop::NoPage),
     };
     if ask.site.read_only {
@@ -47,37 +58,72 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
             hint: Some("dmv web".to_owned()),
         }));
     }
-    let done = alone(ask, post, verb, work);
-    ask.site.forget();
-    let note = match done {
-        Ok(note) => note,
-        Err(stop) if ask.target.json() => return Err(stop),
-        Err(stop) => failed(ask.site.told(stop).1),
+    let page = post.text("back").filter(|back| is_page(back));
+    let page = page.unwrap_or("/");
+    let Some(outcome) = begin(ask, post, verb, page, work) else {
+        return Ok(under_way(ask));
     };
-    Ok(follow(ask, post, note))
+    Ok(match outcome {
+        Ok(note) if ask.target.json() => json(
+            StatusCode::OK,
+            &json!({ "done": !note.failed, "text": note.text, "more": note.more }),
+        ),
+        Err((status, told)) if ask.target.json() => json(status, &told.values()),
+        outcome => lead_back(ask.site, page, outcome),
+    })
 }
 
-/// Does the work of a form, while no other form is at work.
-fn alone(
+/// Begins the work of a form on a thread of its own, and waits for it a moment. `None` if it takes longer.
+fn begin(
     ask: &Ask<'_>,
     post: &Post,
-    verb: &str,
-    work: fn(&Changing<'_>) -> Result<Note, Stop>,
-) -> Result<Note, Stop> {
-    let _alone = ask.site.change_alone()?;
-    let job = Arc::new(Job::default());
-    let program = &*ask.site.program;
-    let _guard = match verb {
-        // It has a guard of its own, on the thread that works.
-        "get" => None,
-        _ => Some(program.guard(&ask.repo, &job).map_err(Stop::Told)?),
+    verb: &'static str,
+    page: &str,
+    work: fn(&Changing) -> Result<Note, Stop>,
+) -> Option<Outcome> {
+    let site = ask.site;
+    let Some(turn) = Turn::begin(site, verb, page) else {
+        return Some(Err(site.told(Stop::Told(Told {
+            code: "busy".to_owned(),
+            exit: 11,
+            message: "another change from these pages is under way".to_owned(),
+            hint: None,
+        }))));
     };
-    work(&Changing {
-        ask,
-        post,
-        program,
-        job,
-    })
+    let number = turn.number;
+    let it = Changing {
+        site: site.clone(),
+        repo: ask.repo.clone(),
+        post: post.clone(),
+        job: turn.job.clone(),
+    };
+    let started = threads::start(move || {
+        let done = it.guarded(verb).and_then(|_guard| work(&it));
+        it.site.forget();
+        let done = done.map_err(|stop| it.site.told(stop));
+        turn.end(done);
+    });
+    match started {
+        Ok(_) => site.doing.wait(number, SOON),
+        Err(e) => Some(Err(site.told(Stop::from(RepoError::from(e))))),
+    }
+}
+
+/// Leads to the page about the change under way.
+fn under_way(ask: &Ask<'_>) -> Answer {
+    match (ask.target.json(), ask.site.doing.seen()) {
+        (true, Some(seen)) => json(StatusCode::ACCEPTED, &pages::doing::values(&seen)),
+        (true, None) => json(StatusCode::OK, &json!({"state": "idle"})),
+        (false, _) => redirect("/doing"),
+    }
+}
+
+/// Leads to a page, with a note of what happened.
+pub fn lead_back(site: &Site, page: &str, outcome: Outcome) -> Answer {
+    let note = outcome.unwrap_or_else(|(_, told)| failed(told));
+    let number = site.keep_note(note);
+    let mark = if page.contains('?') { '&' } else { '?' };
+    redirect(&format!("{page}{mark}note={number}"))
 }
 
 /// A failed change as a note.
@@ -93,23 +139,6 @@ fn failed(told: Told) -> Note {
     }
 }
 
-/// Leads to the page that the form names, with the note.
-fn follow(ask: &Ask<'_>, post: &Post, note: Note) -> Answer {
-    if ask.target.json() {
-        return json(
-            StatusCode::OK,
-            &json!({ "done": !note.failed, "text": note.text, "more": note.more }),
-        );
-    }
-    let back = post
-        .text("back")
-        .filter(|back| is_page(back))
-        .unwrap_or("/");
-    let number = ask.site.keep_note(note);
-    let mark = if back.contains('?') { '&' } else { '?' };
-    redirect(&format!("{back}{mark}note={number}"))
-}
-
 /// Whether a text is the address of a page of ours, and of nothing else.
 fn is_page(address: &str) -> bool {
     let plain = |b: u8| b.is_ascii_graphic() && b != b'\\' && b != b'#';
@@ -117,28 +146,44 @@ fn is_page(address: &str) -> bool {
 }
 
 /// A change under way.
-struct Changing<'a> {
-    ask: &'a Ask<'a>,
-    post: &'a Post,
-    program: &'a dyn Program,
+struct Changing {
+    site: Arc<Site>,
+    repo: Arc<Repo>,
+    post: Post,
     job: Arc<Job>,
 }
 
-impl Changing<'_> {
+impl Changing {
     fn repo(&self) -> &Repo {
-        &self.ask.repo
+        &self.repo
+    }
+
+    fn program(&self) -> &dyn Program {
+        &*self.site.program
+    }
+
+    /// Keeps the change within the budget until what it returns is dropped.
+    fn guarded(&self, verb: &str) -> Result<Option<Box<dyn Any>>, Stop> {
+        match verb {
+            // It has a guard of its own, on the thread that works.
+            "get" => Ok(None),
+            _ => {
+                let guard = self.program().guard(&self.repo, &self.job);
+                Ok(Some(guard.map_err(Stop::Told)?))
+            }
+        }
     }
 
     /// Runs `work`, after fetching what it turns out to lack.
     fn supplied<T>(&self, work: impl FnMut() -> Result<T, RepoError>) -> Result<T, Stop> {
-        let caller = self.program.caller();
+        let caller = self.program().caller();
         let supplied = ops::supplied(self.repo(), &*caller, &self.job, work);
         Ok(supplied.map_err(Stop::Ops)?.done?)
     }
 
     /// The field `path` as a path of the repository.
     fn path(&self) -> Result<RepoPath, Stop> {
-        let path = decoded_path(self.post).ok_or(Stop::Bad("a path is needed"))?;
+        let path = decoded_path(&self.post).ok_or(Stop::Bad("a path is needed"))?;
         Ok(Repo::parse_path(&path)?)
     }
 }
@@ -148,7 +193,7 @@ fn decoded_path(post: &Post) -> Option<Vec<u8>> {
     Some(percent_decode(post.value("path")?).collect())
 }
 
-fn commit(it: &Changing<'_>) -> Result<Note, Stop> {
+fn commit(it: &Changing) -> Result<Note, Stop> {
     let message = it.post.text("message").unwrap_or_default();
     // Browsers send the line ends of the network.
     let message = message.replace("\r\n", "\n").trim().to_owned();
@@ -157,11 +202,11 @@ fn commit(it: &Changing<'_>) -> Result<Note, Stop> {
     }
     let told = Stop::Told;
     let options = CommitOptions {
-        settings: it.program.settings().map_err(told)?,
+        settings: it.program().settings().map_err(told)?,
         ..CommitOptions::new(
             message,
-            it.program.who().map_err(told)?,
-            it.program.asked("commit").map_err(told)?,
+            it.program().who().map_err(told)?,
+            it.program().asked("commit").map_err(told)?,
         )
     };
     let report = it.repo().commit(options, &it.job)?;
@@ -169,7 +214,7 @@ fn commit(it: &Changing<'_>) -> Result<Note, Stop> {
     if report.moved.is_some() {
         let name = report.head.branch().unwrap_or_default();
         let message = format!("Merge new commits on {name}");
-        let options = merge_options(it.program, message).map_err(told)?;
+        let options = merge_options(it.program(), message).map_err(told)?;
         match it.supplied(|| it.repo().merge_moved(&options, &it.job)) {
             Ok(Some(merged)) if !merged.conflicts.is_empty() => {
                 let conflicts = merged.conflicts.len() as u64;
@@ -185,7 +230,7 @@ fn commit(it: &Changing<'_>) -> Result<Note, Stop> {
                 .more
                 .push("Another command moved the branch.".to_owned()),
             Err(stop) => {
-                let told = it.ask.site.told(stop).1;
+                let told = it.site.told(stop).1;
                 note.failed = true;
                 note.more
                     .push(format!("Stored, but not merged yet: {}", told.message));
@@ -244,22 +289,22 @@ fn cut(mut note: Note) -> Note {
 }
 
 /// Undoes the operation that the form has shown, and nothing else.
-fn undo(it: &Changing<'_>) -> Result<Note, Stop> {
+fn undo(it: &Changing) -> Result<Note, Stop> {
     let shown = it.post.text("operation").and_then(decode_hex);
     let shown = shown.and_then(|id| id.try_into().ok());
     let shown = shown.ok_or(Stop::Bad("an undo names the operation that it undoes"))?;
     take_back(it, UndoWhat::LastIf(shown), "undo")
 }
 
-fn redo(it: &Changing<'_>) -> Result<Note, Stop> {
+fn redo(it: &Changing) -> Result<Note, Stop> {
     take_back(it, UndoWhat::LastUndo, "redo")
 }
 
-fn take_back(it: &Changing<'_>, what: UndoWhat, command: &str) -> Result<Note, Stop> {
+fn take_back(it: &Changing, what: UndoWhat, command: &str) -> Result<Note, Stop> {
     let options = UndoOptions {
         what,
-        settings: it.program.settings().map_err(Stop::Told)?,
-        asked: it.program.asked(command).map_err(Stop::Told)?,
+        settings: it.program().settings().map_err(Stop::Told)?,
+        asked: it.program().asked(command).map_err(Stop::Told)?,
     };
     let report = it.supplied(|| it.repo().undo(&options, &it.job))?;
     let text = match &report.again {
@@ -279,7 +324,7 @@ fn take_back(it: &Changing<'_>, what: UndoWhat, command: &str) -> Result<Note, S
     Ok(cut(Note { failed, text, more }))
 }
 
-fn resolve(it: &Changing<'_>) -> Result<Note, Stop> {
+fn resolve(it: &Changing) -> Result<Note, Stop> {
     let path = it.path()?;
     let (choice, word) = match it.post.text("choice") {
         Some("ours") => (Choice::Ours, "ours"),
@@ -291,8 +336,8 @@ fn resolve(it: &Changing<'_>) -> Result<Note, Stop> {
     let paths = [path.clone()];
     let report = match it.repo().worktree_root() {
         Some(_) => {
-            let settings = it.program.settings().map_err(Stop::Told)?;
-            let asked = it.program.asked("resolve").map_err(Stop::Told)?;
+            let settings = it.program().settings().map_err(Stop::Told)?;
+            let asked = it.program().asked("resolve").map_err(Stop::Told)?;
             it.supplied(|| {
                 let asked = asked.clone();
                 it.repo()
@@ -301,7 +346,7 @@ fn resolve(it: &Changing<'_>) -> Result<Note, Stop> {
         }
         None => {
             let message = format!("Resolve {path}: {word}");
-            let options = merge_options(it.program, message).map_err(Stop::Told)?;
+            let options = merge_options(it.program(), message).map_err(Stop::Told)?;
             let resolved = || {
                 it.repo()
                     .resolve_in_commit(&paths, &choice, &options, &it.job)
@@ -325,15 +370,15 @@ fn resolve(it: &Changing<'_>) -> Result<Note, Stop> {
     }))
 }
 
-fn restore(it: &Changing<'_>) -> Result<Note, Stop> {
+fn restore(it: &Changing) -> Result<Note, Stop> {
     let revision = it
         .post
         .text("revision")
         .ok_or(Stop::Bad("a revision is needed"))?;
     let from = it.repo().resolve(revision)?;
     let path = it.path()?;
-    let settings = it.program.settings().map_err(Stop::Told)?;
-    let asked = it.program.asked("restore").map_err(Stop::Told)?;
+    let settings = it.program().settings().map_err(Stop::Told)?;
+    let asked = it.program().asked("restore").map_err(Stop::Told)?;
     let paths = [path.clone()];
     let report = it.supplied(|| {
         let asked = asked.clone();
@@ -359,11 +404,11 @@ fn restore(it: &Changing<'_>) -> Result<Note, Stop> {
     }))
 }
 
-fn get_it(it: &Changing<'_>) -> Result<Note, Stop> {
+fn get_it(it: &Changing) -> Result<Note, Stop> {
     let revision = it.post.text("revision").unwrap_or("@");
-    let path = decoded_path(it.post).unwrap_or_default();
-    let place = place_at(&it.ask.repo, revision, &path)?;
-    let (site, repo) = (it.ask.site, it.ask.repo.clone());
+    let path = decoded_path(&it.post).unwrap_or_default();
+    let place = place_at(&it.repo, revision, &path)?;
+    let (site, repo) = (&it.site, it.repo.clone());
     let text = get::start(site, repo, place.path, place.located).map_err(Stop::Told)?;
     Ok(Note {
         text,

@@ -16,6 +16,7 @@ mod archive;
 mod assets;
 mod body;
 mod changes;
+mod doing;
 mod getting;
 mod graph;
 mod guard;

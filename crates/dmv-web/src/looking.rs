@@ -1,17 +1,20 @@
 //! The state of the worktree, found on threads of their own: a page waits for it a moment, and shows
 //! the rest of itself if that is too short. Then its script asks for it once more.
 
-use crate::program::{Program, Stop};
+use crate::program::{Program, Stop, Told};
 use dmv_core::job::Job;
 use dmv_core::repo::{Repo, StatusOptions, StatusReport};
 use dmv_core::threads;
 use dmv_core::worktree::select::Paths;
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Looks that are kept for the script of their page.
+/// Looks that are under way, or kept for the script of their page.
 const MAX_KEPT: usize = 4;
+/// A look that no page has asked for so long is given up for another one.
+const FORGOTTEN: Duration = Duration::from_secs(15);
 
 /// Looks at the worktree that are under way, or wait for the script of their page.
 #[derive(Default)]
@@ -24,6 +27,7 @@ pub struct Look {
     pub number: u64,
     job: Arc<Job>,
     ended: Arc<(Mutex<End>, Condvar)>,
+    asked: Instant,
 }
 
 #[derive(Default)]
@@ -37,24 +41,23 @@ enum End {
 type Found = Result<StatusReport, Stop>;
 
 impl Looking {
-    /// Begins a look. Each page has one of its own: an older one may have passed a file before it changed.
+    /// Begins a look. Each page has one of its own: an older one may have passed a file before it changed. There are only
+    /// some at a time, because each may read large files.
     pub fn begin(&self, repo: &Arc<Repo>, program: &dyn Program) -> Result<Look, Stop> {
         let settings = program.settings().map_err(Stop::Told)?;
         let (job, ended) = (Arc::new(Job::default()), Arc::default());
         let look = {
             let mut looks = lock(&self.0);
+            let looks = &mut *looks;
+            make_room(&mut looks.1)?;
             looks.0 += 1;
             let look = Look {
                 number: looks.0,
                 job: job.clone(),
                 ended: Arc::clone(&ended),
+                asked: Instant::now(),
             };
             looks.1.push_back(look.clone());
-            if looks.1.len() > MAX_KEPT
-                && let Some(oldest) = looks.1.pop_front()
-            {
-                oldest.job.cancel();
-            }
             look
         };
         let repo = repo.clone();
@@ -70,8 +73,10 @@ impl Looking {
 
     /// The look with a number, unless it is forgotten or was told before.
     pub fn find(&self, number: u64) -> Option<Look> {
-        let looks = lock(&self.0);
-        looks.1.iter().find(|look| look.number == number).cloned()
+        let mut looks = lock(&self.0);
+        let look = looks.1.iter_mut().find(|look| look.number == number)?;
+        look.asked = Instant::now();
+        Some(look.clone())
     }
 
     /// Forgets a look that was told.
@@ -87,7 +92,37 @@ impl Looking {
     }
 }
 
+/// Gives up a look for another one: a finished one, or one that no page asks for any more.
+fn make_room(looks: &mut VecDeque<Look>) -> Result<(), Stop> {
+    if looks.len() < MAX_KEPT {
+        return Ok(());
+    }
+    let is_over = |look: &Look| !matches!(*lock(&look.ended.0), End::UnderWay);
+    let spare = looks.iter().position(is_over);
+    let spare = spare.or_else(|| {
+        let is_forgotten = |look: &Look| look.asked.elapsed() > FORGOTTEN;
+        looks.iter().position(is_forgotten)
+    });
+    let busy = || {
+        Stop::Told(Told {
+            code: "busy".to_owned(),
+            exit: 11,
+            message: "other pages are comparing your files just now; try again when one has ended"
+                .to_owned(),
+            hint: None,
+        })
+    };
+    let look = spare.and_then(|at| looks.remove(at)).ok_or_else(busy)?;
+    look.job.cancel();
+    Ok(())
+}
+
 impl Look {
+    /// How many bytes it has read.
+    pub fn bytes(&self) -> u64 {
+        self.job.progress.bytes.load(Ordering::Relaxed)
+    }
+
     /// What was found, once. `None` if it takes longer than `most`, or was told before.
     pub fn wait(&self, most: Duration) -> Option<Found> {
         let begun = Instant::now();

@@ -4,6 +4,7 @@
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, MergeOptions, Place, Repo, RepoError, Who, Whose, WorktreeSettings};
 use dmv_net::ops::{Caller, OpsError};
+use serde_json::{Value, json};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -55,6 +56,16 @@ pub struct Told {
     pub message: String,
     /// A command to run.
     pub hint: Option<String>,
+}
+
+impl Told {
+    /// The failure as JSON.
+    pub fn values(&self) -> Value {
+        json!({
+            "type": "error", "code": self.code, "exit": self.exit,
+            "message": self.message, "hint": self.hint,
+        })
+    }
 }
 
 /// Why a page or a change stops.

@@ -8,7 +8,6 @@ use crate::site::{Ask, Post, Site};
 use crate::{archive, changes, preview, raw};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
-use serde_json::json;
 use std::sync::Arc;
 
 /// Answers a request of somebody who may ask.
@@ -42,6 +41,7 @@ fn page(ask: &Ask<'_>) -> Result<Answer, Stop> {
         [b"raw", _, _, ..] => raw::send(ask),
         [b"preview", _, _, ..] => preview::send(ask),
         [b"zip", _, ..] => archive::send(ask),
+        [b"doing"] => pages::doing::show(ask),
         [b"getting"] => Ok(json(StatusCode::OK, &ask.site.getting.state())),
         _ => Err(Stop::NoPage),
     }
@@ -52,14 +52,7 @@ fn failed(site: &Arc<Site>, target: &Target, stop: Stop) -> Answer {
     let is_raw = |page: &Vec<u8>| [&b"raw"[..], b"zip", b"preview"].contains(&&page[..]);
     let (status, told) = site.told(stop);
     if target.json() {
-        let (code, exit) = (&told.code, told.exit);
-        return json(
-            status,
-            &json!({
-                "type": "error", "code": code, "exit": exit,
-                "message": told.message, "hint": told.hint,
-            }),
-        );
+        return json(status, &told.values());
     }
     if target.segments.first().is_some_and(is_raw) {
         return line(status, &told.message);

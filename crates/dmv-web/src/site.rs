@@ -2,6 +2,7 @@
 //! the next.
 
 use crate::address::{Target, pairs};
+use crate::doing::Doing;
 use crate::getting::Getting;
 use crate::guard::Secrets;
 use crate::looking::Looking;
@@ -15,6 +16,7 @@ use hyper::http::request::Parts;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Notes about changes that are kept for the page that follows.
 const MAX_NOTES: usize = 32;
@@ -22,6 +24,8 @@ const MAX_NOTES: usize = 32;
 const MAX_LISTINGS: usize = 4;
 /// Entries of these directories together, unless one alone has more.
 const MAX_LISTED: usize = 200_000;
+/// How long a change may take to end when the server stops.
+const LAST_CHANGE: Duration = Duration::from_secs(5);
 /// Archives that are made at a time: each has a thread of its own.
 const MAX_ARCHIVES: usize = 3;
 
@@ -35,12 +39,13 @@ pub struct Site {
     pub program: Box<dyn Program>,
     /// Makes previews, if this program can.
     pub previews: Option<Maker>,
+    /// The change under way.
+    pub doing: Doing,
     /// Content on its way from a remote.
     pub getting: Getting,
     /// Looks at the worktree.
     pub looking: Looking,
     open: Mutex<Option<Open>>,
-    changing: Mutex<()>,
     notes: Mutex<VecDeque<(u64, Note)>>,
     listings: Mutex<VecDeque<(ObjectId, Arc<Vec<Row>>)>>,
     archives: AtomicUsize,
@@ -64,6 +69,7 @@ pub struct Note {
 }
 
 /// A form that was sent.
+#[derive(Clone)]
 pub struct Post {
     pairs: Vec<(String, Vec<u8>)>,
 }
@@ -113,10 +119,10 @@ impl Site {
             read_only,
             program,
             previews,
+            doing: Doing::default(),
             getting: Getting::default(),
             looking: Looking::default(),
             open: Mutex::default(),
-            changing: Mutex::default(),
             notes: Mutex::default(),
             listings: Mutex::default(),
             archives: AtomicUsize::new(0),
@@ -127,6 +133,8 @@ impl Site {
     pub fn stop(&self) {
         self.getting.cancel();
         self.looking.stop();
+        self.doing.cancel();
+        self.doing.rest(LAST_CHANGE);
     }
 
     /// A failure in words, and its status.
@@ -224,18 +232,6 @@ impl Site {
     /// Opens the repository again for the next request.
     pub fn forget(&self) {
         *lock(&self.open) = None;
-    }
-
-    /// Lets one change begin at a time.
-    pub fn change_alone(&self) -> Result<MutexGuard<'_, ()>, Stop> {
-        self.changing.try_lock().map_err(|_| {
-            Stop::Told(Told {
-                code: "busy".to_owned(),
-                exit: 11,
-                message: "another change from these pages is under way".to_owned(),
-                hint: None,
-            })
-        })
     }
 
     /// Keeps a note for the next page; returns its number.

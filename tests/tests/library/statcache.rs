@@ -108,3 +108,29 @@ fn a_cache_with_any_byte_changed_gives_the_same_answer() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn a_status_counts_what_it_reads() -> Outcome {
+    let temp = fast_dir()?;
+    let root = temp.path().join("w");
+    fs::create_dir_all(&root)?;
+    Repo::init(&root, "main", false, asked("init"))?;
+    let content = vec![7; 3 << 20];
+    fs::write(root.join("f"), &content)?;
+    commit(&Repo::open(&root)?, "all")?;
+    // It is the same again, which only its content tells.
+    fs::write(root.join("f"), &content)?;
+    let (job, select) = (Job::default(), Paths::default());
+    let options = StatusOptions {
+        select: &select,
+        settings: Default::default(),
+    };
+    let told = Repo::open(&root)?.status(&options, &job)?;
+    assert_eq!(told.changes, []);
+    let read = job
+        .progress
+        .bytes
+        .load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(read, content.len() as u64);
+    Ok(())
+}

@@ -32,7 +32,7 @@ const MAX_TEXT: u64 = 2 << 20;
 /// Ranges of bytes that are listed.
 const MAX_RANGES: usize = 20;
 /// Files of the worktree up to this size are compared by chunks: all of them is read for that.
-const MAX_ON_DISK: u64 = 1 << 30;
+const MAX_ON_DISK: u64 = 256 << 20;
 /// Chunks of a file that are compared.
 const MAX_CHUNKS: usize = 400_000;
 
@@ -165,6 +165,11 @@ impl Side {
         Ok(out)
     }
 
+    /// Whether too much would have to be read.
+    fn is_large_on_disk(&self) -> bool {
+        matches!(self, Side::OnDisk(file) if file.size > MAX_ON_DISK)
+    }
+
     /// Where its chunks begin and end. `None` if it is too large.
     fn chunks(&self, repo: &Repo) -> Result<Option<Vec<ChunkAt>>, Stop> {
         match self {
@@ -172,7 +177,7 @@ impl Side {
                 Some(entry) => chunks(repo, entry),
                 None => Ok(None),
             },
-            Side::OnDisk(file) if file.size > MAX_ON_DISK => Ok(None),
+            Side::OnDisk(_) if self.is_large_on_disk() => Ok(None),
             Side::OnDisk(file) => {
                 let found = chunks_of(file.reader(), &Job::default());
                 Ok(Some(found.map_err(|_| CHANGING)?))
@@ -278,7 +283,14 @@ fn file_difference(ask: &Ask<'_>, a: &Side, b: &Side) -> Result<Found, Stop> {
                 _ => Found::Bytes(found),
             }
         }
-        _ => Found::Not("These files are too large to be compared on a page.".to_owned()),
+        _ => Found::Not(match [a, b].iter().find(|side| side.is_large_on_disk()) {
+            Some(side) => format!(
+                "Your file has {}: it is too large to be read for a page. To compare it: dmv diff -- {}",
+                bytes(side.size()),
+                shown(side.path().as_bytes())
+            ),
+            None => "These files are too large to be compared on a page.".to_owned(),
+        }),
     })
 }
 

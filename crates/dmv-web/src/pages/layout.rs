@@ -23,6 +23,8 @@ pub enum Part {
     Copies,
     /// Conflicts.
     Conflicts,
+    /// None of them: the page about a change.
+    None,
 }
 
 /// Answers with a page, or with its values if the request asks for JSON.
@@ -42,6 +44,9 @@ pub fn answer(
         (top(ask, part))
         main #main tabindex="-1" {
             @if let Some(note) = &note { (told(note)) }
+            @if part != Part::None && ask.site.doing.is_busy() {
+                p.note role="status" { "A change is under way. " a href="/doing" { "How far is it?" } }
+            }
             (main())
         }
         (foot(ask.site))

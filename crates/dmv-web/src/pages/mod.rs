@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod conflicts;
 pub mod copies;
+pub mod doing;
 pub mod file;
 pub mod layout;
 pub mod log;

@@ -60,7 +60,7 @@ impl Overview {
             branches,
             tags: repo.list_refs(RefKind::Tag)?.len(),
             stats: repo.store_stats()?,
-            files: files.finish(ask, ask.target.json())?,
+            files: files.finish(ask)?,
         })
     }
 

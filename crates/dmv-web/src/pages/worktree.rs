@@ -10,7 +10,7 @@ use crate::looking::Look;
 use crate::ondisk;
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{clean, count, number, shown};
+use crate::words::{bytes, clean, count, number, shown};
 use dmv_core::hash::encode_hex;
 use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Operation;
@@ -24,9 +24,13 @@ use std::time::Duration;
 const MAX_CHANGES: usize = 200;
 /// Problems that are listed.
 const MAX_PROBLEMS: usize = 5;
+/// Bytes that are read before a page says how many.
+const MUCH: u64 = 64 << 20;
 /// How long the overview waits for the state of the files before it is sent without it.
 const SOON: Duration = Duration::from_millis(80);
-/// How long anybody else waits for it.
+/// How long a script waits for it, before it learns how far it is and asks again.
+const SOME_TIME: Duration = Duration::from_secs(5);
+/// How long a program waits for it, which has no script that asks again.
 const LONG: Duration = Duration::from_secs(600);
 
 /// The state of the files, and what an undo would take back.
@@ -56,8 +60,8 @@ impl Files {
 }
 
 impl Begun {
-    /// Waits for the end if `is_patient`, else a moment.
-    pub fn finish(self, ask: &Ask<'_>, is_patient: bool) -> Result<Files, Stop> {
+    /// Waits a moment for the overview, longer for a page of its own, and for programs until the end.
+    pub fn finish(self, ask: &Ask<'_>) -> Result<Files, Stop> {
         let mut files = Files {
             look: self.0,
             status: None,
@@ -66,7 +70,11 @@ impl Begun {
         let Some(look) = &files.look else {
             return Ok(files);
         };
-        let most = if is_patient { LONG } else { SOON };
+        let most = match ask.target.segments.is_empty() {
+            _ if ask.target.json() => LONG,
+            true => SOON,
+            false => SOME_TIME,
+        };
         if let Some(found) = look.wait(most) {
             ask.site.looking.told(look.number);
             files.status = Some(found?);
@@ -93,7 +101,10 @@ impl Files {
             (None, Some(look)) => html! {
                 section.card.wide.work.late aria-labelledby="work" data-load={ "/worktree?part&look=" (look.number) } {
                     h2 #work { "Your files" }
-                    p.empty role="status" { "Comparing your files with the newest commit\u{2026}" }
+                    p.empty role="status" {
+                        "Comparing your files with the newest commit\u{2026}"
+                        @if look.bytes() >= MUCH { " " (bytes(look.bytes())) " read." }
+                    }
                     p.unscripted { a href="/worktree" { "Show what has changed" } }
                 }
             },
@@ -155,7 +166,7 @@ impl Files {
 
 /// Shows the section alone: `?part` without a page around it, for the script.
 pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
-    let files = Files::begin(ask)?.finish(ask, true)?;
+    let files = Files::begin(ask)?.finish(ask)?;
     if ask.target.value("part").is_some() && !ask.target.json() {
         return Ok(page(StatusCode::OK, files.section(ask)));
     }

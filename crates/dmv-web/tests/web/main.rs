@@ -4,6 +4,7 @@ mod browser;
 mod changes;
 mod driver;
 mod hostile;
+mod long;
 mod pages;
 mod previews;
 mod served;

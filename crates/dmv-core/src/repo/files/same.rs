@@ -2,6 +2,7 @@
 
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes};
+use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::{Kind, TreeEntry};
@@ -48,6 +49,18 @@ pub(in crate::repo) fn same_as(
     entry: &TreeEntry,
     stat: &FileStat,
 ) -> Result<bool, SameError> {
+    same_in_job(repo, root, path, entry, stat, &Job::default())
+}
+
+/// Like [`same_as`], and counts the bytes that it reads. It ends early if the job is cancelled.
+pub(in crate::repo) fn same_in_job(
+    repo: &Handle,
+    root: &SafeDir,
+    path: &[u8],
+    entry: &TreeEntry,
+    stat: &FileStat,
+    job: &Job,
+) -> Result<bool, SameError> {
     let kind = match (stat.kind, stat.exec) {
         (FileKind::Symlink, _) => Kind::Symlink,
         (FileKind::File, true) => Kind::Executable,
@@ -79,8 +92,12 @@ pub(in crate::repo) fn same_as(
             buf.drain(..at);
             at = 0;
             let want = 4 * MAX_CUT_BYTES - buf.len();
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled.into());
+            }
             let read = file.by_ref().take(want as u64).read_to_end(&mut buf);
-            read.map_err(|e| SameError::Path(PathError::new("read", path, e)))?;
+            let read = read.map_err(|e| SameError::Path(PathError::new("read", path, e)))?;
+            Job::add(&job.progress.bytes, read as u64);
         }
         let cut = cutter.cut(&buf[at..]);
         if cut as u64 != len || ObjectType::Chunk.id_of(&buf[at..at + cut]) != id {

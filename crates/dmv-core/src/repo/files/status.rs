@@ -20,7 +20,7 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::settle;
 use crate::repo::files::checkout::written::Written;
 use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::same::{SameError, same_in_job};
 use crate::repo::files::saved::stat_at;
 use crate::repo::files::seen::Seen;
 use crate::repo::files::unfinished::Unfinished;
@@ -194,7 +194,7 @@ fn survey<'a>(
     tree: &'a Tree,
     known: &'a dyn BaseEntries,
     options: &StatusOptions<'_>,
-    job: &Job,
+    job: &'a Job,
     compared: Option<&'a mut Written>,
 ) -> Result<(StatusReport, Option<CacheUpdate<'a>>), RepoError> {
     let (head, commit) = (worktree::head(repo)?, worktree::head_commit(repo)?);
@@ -207,6 +207,7 @@ fn survey<'a>(
         cache_failed: repo.whose == Whose::Foreign,
         own: &tree.own,
         compared,
+        job,
         started: match repo.whose {
             Whose::Own => fs_now(&tree.own),
             Whose::Foreign => machine_now(),
@@ -270,6 +271,7 @@ struct Status<'a> {
     own: &'a SafeDir,
     /// Gets the files whose content turned out to be equal. Set by commands that hold the lock.
     compared: Option<&'a mut Written>,
+    job: &'a Job,
     started: crate::fsutil::FileTime,
     out: StatusReport,
 }
@@ -435,7 +437,7 @@ impl Status<'_> {
         if kind == Kind::Conflict {
             return Ok(Some(false));
         }
-        match same_as(self.repo, self.root, path, &entry, stat) {
+        match same_in_job(self.repo, self.root, path, &entry, stat, self.job) {
             Ok(same) => Ok(Some(same)),
             Err(SameError::Path(e)) => {
                 self.out
