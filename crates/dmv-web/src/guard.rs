@@ -59,8 +59,12 @@ impl Secrets {
     pub fn is_for_us(&self, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let first = hosts.next().and_then(|host| host.to_str().ok());
-        let is_ours = |host: &str| self.names().iter().any(|name| name == host);
-        hosts.next().is_none() && first.is_some_and(is_ours)
+        hosts.next().is_none() && first.is_some_and(|host| self.is_our_name(host))
+    }
+
+    /// Whether this is a name of this server, with its port. A request's target may name a server, too.
+    pub fn is_our_name(&self, host: &str) -> bool {
+        self.names().iter().any(|name| name == host)
     }
 
     /// Whether the request comes from a page of this server or from the user, or shows a page in a tab

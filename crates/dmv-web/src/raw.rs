@@ -137,12 +137,21 @@ fn describe(sent: &mut Answer, path: &[u8], ask: &Ask<'_>) {
     );
 }
 
-/// `inline` or `attachment`, with the name of the file.
+/// `inline` or `attachment`, with the name of the file. Characters that break a line or turn the direction of writing
+/// would make the name on disk look like another one: they become `_`.
 pub fn disposition(way: &str, name: Option<&[u8]>) -> String {
-    match name {
-        Some(name) => format!("{way}; filename*=UTF-8''{}", encoded(name)),
-        None => way.to_owned(),
-    }
+    let Some(name) = name else {
+        return way.to_owned();
+    };
+    let lies = |c: char| {
+        let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        c.is_control() || turns
+    };
+    let name = match std::str::from_utf8(name) {
+        Ok(text) => text.replace(lies, "_").into_bytes(),
+        Err(_) => name.to_vec(),
+    };
+    format!("{way}; filename*=UTF-8''{}", encoded(&name))
 }
 
 /// One version of a conflict; of other entries the entry.
@@ -178,4 +187,25 @@ fn wrong(place: &Place, what: &'static str) -> Stop {
         path: place.path.clone(),
         what,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_to_save_under_does_not_look_like_another_one() {
+        let told = |name: &[u8]| disposition("attachment", Some(name));
+        assert_eq!(
+            told("\u{e4} b.txt".as_bytes()),
+            "attachment; filename*=UTF-8''%C3%A4%20b.txt"
+        );
+        assert_eq!(
+            told("a\u{202e}gnp.exe".as_bytes()),
+            "attachment; filename*=UTF-8''a_gnp.exe"
+        );
+        assert_eq!(told(b"a\r\nb"), "attachment; filename*=UTF-8''a__b");
+        assert_eq!(told(b"\xff.bin"), "attachment; filename*=UTF-8''%FF.bin");
+        assert_eq!(disposition("inline", None), "inline");
+    }
 }

@@ -15,15 +15,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
-/// Connections at a time. Others wait.
+/// Connections at a time. The next one takes the place of the oldest stranger, or waits if there is none.
 const MAX_CONNECTIONS: usize = 96;
 /// Requests that are worked on at a time. Others wait.
 const MAX_AT_WORK: usize = 8;
@@ -122,32 +125,62 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
         pages: Semaphore::new(MAX_AT_WORK),
         previews: Semaphore::new(MAX_PREVIEWS),
     });
+    let mut guests = VecDeque::new();
     loop {
-        let Ok(place) = room.clone().acquire_owned().await else {
-            return;
-        };
         // Too many open files, for example: it may pass.
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
+        if room.available_permits() == 0 {
+            send_one_away(&mut guests);
+        }
+        let Ok(place) = room.clone().acquire_owned().await else {
+            return;
+        };
         let (site, work) = (site.clone(), work.clone());
-        tokio::spawn(async move {
-            serve(stream, from, site, work).await;
+        let is_known = Arc::new(AtomicBool::new(false));
+        let known = is_known.clone();
+        let task = tokio::spawn(async move {
+            serve(stream, from, site, work, known).await;
             drop(place);
         });
+        guests.push_back(Guest { task, is_known });
     }
 }
 
-async fn serve(stream: TcpStream, from: SocketAddr, site: Arc<Site>, work: Arc<Turns>) {
+/// A connection.
+struct Guest {
+    task: JoinHandle<()>,
+    /// Whether it has shown the cookie.
+    is_known: Arc<AtomicBool>,
+}
+
+/// Ends the oldest connection that has not shown the cookie: it may be one of many that only take the places.
+fn send_one_away(guests: &mut VecDeque<Guest>) {
+    guests.retain(|guest| !guest.task.is_finished());
+    let is_strange = |guest: &Guest| !guest.is_known.load(Ordering::Relaxed);
+    let oldest = guests.iter().position(is_strange);
+    if let Some(guest) = oldest.and_then(|at| guests.remove(at)) {
+        guest.task.abort();
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    from: SocketAddr,
+    site: Arc<Site>,
+    work: Arc<Turns>,
+    known: Arc<AtomicBool>,
+) {
     // It listens on the loopback address; this says so once more.
     if !from.ip().is_loopback() {
         return;
     }
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
-        let (site, work) = (site.clone(), work.clone());
-        async move { Ok::<_, Infallible>(respond(request, site, work).await) }
+        let (site, work, known) = (site.clone(), work.clone(), known.clone());
+        async move { Ok::<_, Infallible>(respond(request, site, work, &known).await) }
     });
     let mut server = http1::Builder::new();
     server
@@ -160,10 +193,17 @@ async fn serve(stream: TcpStream, from: SocketAddr, site: Arc<Site>, work: Arc<T
 }
 
 /// Answers one request: first who may ask, then what.
-async fn respond(request: Request<Incoming>, site: Arc<Site>, work: Arc<Turns>) -> Answer {
+async fn respond(
+    request: Request<Incoming>,
+    site: Arc<Site>,
+    work: Arc<Turns>,
+    known: &AtomicBool,
+) -> Answer {
     let (head, body) = request.into_parts();
     let secrets = &site.secrets;
-    if !secrets.is_for_us(&head.headers) {
+    let names_another =
+        (head.uri.authority()).is_some_and(|name| !secrets.is_our_name(name.as_str()));
+    if names_another || !secrets.is_for_us(&head.headers) {
         return line(
             StatusCode::MISDIRECTED_REQUEST,
             "this server answers to its own address only",
@@ -193,6 +233,7 @@ async fn respond(request: Request<Incoming>, site: Arc<Site>, work: Arc<Turns>) 
     if !is_known {
         return pages::layout::locked(target.json());
     }
+    known.store(true, Ordering::Relaxed);
     let post = match head.method {
         Method::POST => match form(&head, body).await {
             Ok(form) => Some(form),

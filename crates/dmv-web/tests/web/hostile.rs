@@ -61,11 +61,18 @@ fn a_page_elsewhere_that_leads_here_gets_nothing() {
             reply.status
         );
     }
-    let absolute = format!(
-        "GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\nCookie: {}\r\n",
-        client.cookie
-    );
-    assert_eq!(served.send(&absolute).status, 421);
+    let ours = served.host();
+    for (target, host) in [
+        ("evil.example", "evil.example"),
+        ("evil.example", &ours),
+        (&ours, "evil.example"),
+    ] {
+        let absolute = format!(
+            "GET http://{target}/ HTTP/1.1\r\nHost: {host}\r\nCookie: {}\r\n",
+            client.cookie
+        );
+        assert_eq!(served.send(&absolute).status, 421, "{target} {host}");
+    }
 }
 
 #[test]
@@ -480,5 +487,11 @@ fn heads_and_connections_are_bounded() {
     // Clients that say nothing take no turn from one that asks.
     let silent: Vec<_> = (0..60).map(|_| served.connect()).collect();
     assert!(client.page("/").contains("film"));
-    drop(silent);
+    // More of them than there are places: the oldest ones go, and nobody waits for their time to be over.
+    let begun = std::time::Instant::now();
+    let more: Vec<_> = (0..120).map(|_| served.connect()).collect();
+    assert!(client.page("/").contains("film"));
+    let time = begun.elapsed();
+    assert!(time < std::time::Duration::from_secs(20), "{time:?}");
+    drop((silent, more));
 }
