@@ -11,6 +11,8 @@
 mod cache;
 mod confine;
 mod decode;
+#[cfg(target_os = "linux")]
+mod film;
 mod input;
 mod maker;
 mod paint;

@@ -3,6 +3,8 @@
 
 use crate::cache::Cache;
 use crate::confine::{self, End};
+#[cfg(target_os = "linux")]
+use crate::film;
 use crate::preview::{Kind, Limits, Preview, Reason, Source, Wanted};
 use crate::wire::{self, Job};
 use crate::worker::ending;
@@ -110,8 +112,76 @@ impl Maker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a process and lets it decode the file.
+    /// Makes a preview: of a film from the picture that `ffmpeg` finds in it.
     fn run(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
+        #[cfg(target_os = "linux")]
+        if let (Some(format), true) = (film::format(source, wanted), Self::shows_films()) {
+            let bytes = self.picture_of_film(source, format)?;
+            let picture = Source {
+                id: source.id,
+                name: "poster.png",
+                len: bytes.len() as u64,
+                bytes: &bytes,
+            };
+            let mut preview = self.decode(&picture, wanted)?;
+            // The picture may be smaller than the film.
+            preview.original = None;
+            preview.facts.clear();
+            return Ok(preview);
+        }
+        self.decode(source, wanted)
+    }
+
+    /// Returns whether films get pictures: the system has `ffmpeg`.
+    pub fn shows_films() -> bool {
+        #[cfg(target_os = "linux")]
+        return film::installed().is_some();
+        #[cfg(not(target_os = "linux"))]
+        return false;
+    }
+
+    /// Starts a process that becomes `ffmpeg`, and takes the file with a picture that it writes.
+    #[cfg(target_os = "linux")]
+    fn picture_of_film(&self, source: &Source<'_>, format: &str) -> Result<Vec<u8>, Reason> {
+        let unreadable = |e| {
+            let words = format!("the content cannot be read: {e}");
+            Reason::new(Kind::Unreadable, words)
+        };
+        let film = film::in_memory(source).map_err(unreadable)?;
+        let mut command = Command::new(&self.command.program);
+        command.args(&self.command.args).args([film::MARK, format]);
+        command.env_clear().stdin(film);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(not_started)?;
+        let from = child.stdout.take();
+        let watched = Watched::new(child);
+        let mut bytes = Vec::new();
+        let read = std::thread::scope(|scope| {
+            let watch = || watched.watch(self.limits.wall);
+            let thread = std::thread::Builder::new().spawn_scoped(scope, watch);
+            let read = match (thread, from) {
+                (Ok(_), Some(from)) => from.take(film::MAX_PICTURE).read_to_end(&mut bytes),
+                (Err(e), _) => Err(e),
+                (_, None) => Err(std::io::ErrorKind::BrokenPipe.into()),
+            };
+            watched.finish();
+            read
+        });
+        let (end, late) = watched.end();
+        read.map_err(not_started)?;
+        match (bytes.is_empty(), late || end == End::Time) {
+            (false, false) => Ok(bytes),
+            (_, true) => Err(why(End::Time, late, &self.limits)),
+            (true, _) if end == End::Refused => Err(why(End::Refused, false, &self.limits)),
+            (true, _) => {
+                let words = "ffmpeg finds no picture at the beginning of this film";
+                Err(Reason::new(Kind::Absent, words))
+            }
+        }
+    }
+
+    /// Starts a process and lets it decode the file.
+    fn decode(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
         let mut child = self.start().map_err(not_started)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let job = Job {
@@ -347,7 +417,7 @@ fn check(wanted: Wanted) -> Result<(), Reason> {
 }
 
 /// Changes with each change of what previews look like.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 fn key(source: &Source<'_>, wanted: Wanted) -> String {
     key_of(source.id, source.name, wanted)

@@ -2,6 +2,8 @@
 
 use crate::confine;
 use crate::decode;
+#[cfg(target_os = "linux")]
+use crate::film;
 use crate::input::{Input, Memory, Parent};
 use crate::preview::{Kind, Limits, Preview, Reason, Wanted};
 use crate::wire::{self, Job};
@@ -13,6 +15,10 @@ use std::process::ExitCode;
 pub fn worker() -> ExitCode {
     // Nobody reads what a panic says, and looking for names in the program would need files.
     std::panic::set_hook(Box::new(|_| {}));
+    #[cfg(target_os = "linux")]
+    if let Some(format) = format_of_film() {
+        return film::become_ffmpeg(&format);
+    }
     let (mut from, mut to) = (io::stdin(), io::stdout());
     let Some(job) = job(&mut from) else {
         return ExitCode::FAILURE;
@@ -31,6 +37,14 @@ pub fn worker() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// The format of the film that the parent wants a picture of, which it says as the last arguments.
+#[cfg(target_os = "linux")]
+fn format_of_film() -> Option<String> {
+    let mut args = std::env::args().rev();
+    let format = args.next()?;
+    (args.next()? == film::MARK).then_some(format)
 }
 
 fn job(from: &mut Stdin) -> Option<Job> {

@@ -282,3 +282,68 @@ fn unknown_files_are_named_in_words() {
         assert_eq!((reason.kind, reason.words.as_str()), (kind, words));
     }
 }
+
+/// Runs `ffmpeg` of the system as a test needs it. `false`: it is not installed.
+#[cfg(target_os = "linux")]
+fn ffmpeg(args: &[&str]) -> bool {
+    let done = std::process::Command::new("/usr/bin/ffmpeg")
+        .args(["-nostdin", "-hide_banner", "-loglevel", "error", "-y"])
+        .args(args)
+        .status();
+    done.is_ok_and(|status| status.success())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_film_is_shown_by_a_picture_from_its_beginning() {
+    use std::io::Write;
+    let dir = tempfile::tempdir().expect("a directory");
+    // Two seconds of black would be a bad picture; half a second is passed over.
+    let filter = "color=black:s=640x360:r=20:d=0.5[a];color=red:s=640x360:r=20:d=2[b];[a][b]concat";
+    for (name, codec) in [("a.mp4", "mpeg4"), ("a.mkv", "mpeg4"), ("a.mov", "mjpeg")] {
+        let path = dir.path().join(name);
+        let to = path.to_str().expect("text");
+        if !ffmpeg(&["-filter_complex", filter, "-c:v", codec, to]) {
+            writeln!(io::stderr(), "skipped: ffmpeg is not installed").expect("standard error");
+            return;
+        }
+        let bytes = std::fs::read(&path).expect("the film");
+        let maker = maker(Limits::default());
+        let film = Source {
+            id: "1",
+            name,
+            len: bytes.len() as u64,
+            bytes: &bytes,
+        };
+        let made = maker.make(&film, Wanted::Thumbnail);
+        let made = made.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(
+            (made.form, made.width, made.height),
+            (Form::Jpeg, 256, 144),
+            "{name}"
+        );
+        let picture = image::load_from_memory(&made.bytes)
+            .expect("a picture")
+            .to_rgb8();
+        let [r, g, b] = picture.get_pixel(128, 72).0;
+        assert!(r > 200 && g < 50 && b < 50, "{name}: {r} {g} {b}");
+        let large = maker.make(&film, Wanted::Large).expect("a picture");
+        assert_eq!((large.width, large.height), (640, 360), "{name}");
+        // A film that is none, one that names other files, and one that is cut off.
+        for bytes in [
+            vec![0; 5000],
+            b"ffconcat version 1.0\nfile /etc/passwd\n".repeat(20),
+            b"#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/x.ts\n".repeat(20),
+            bytes[..bytes.len() / 20].to_vec(),
+        ] {
+            let none = Source {
+                id: "2",
+                name,
+                len: bytes.len() as u64,
+                bytes: &bytes,
+            };
+            let made = maker.make(&none, Wanted::Thumbnail);
+            assert_eq!(made.map_err(|e| e.kind).err(), Some(Kind::Absent), "{name}");
+        }
+    }
+}

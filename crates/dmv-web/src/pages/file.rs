@@ -173,7 +173,8 @@ impl FilePage {
             },
             Sort::Film => html! {
                 div.stage {
-                    video.view controls preload="metadata" src=(raw) data-film {
+                    video.view controls preload="metadata" src=(raw) data-film
+                        poster=[has_preview(ask, self.path()).then(|| picture_link(&self.place.link(), self.path()))] {
                         "This browser plays no films."
                     }
                     p.quiet.unplayable hidden {

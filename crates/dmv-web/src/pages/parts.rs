@@ -9,6 +9,7 @@ use data_encoding::BASE64;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_preview::Maker;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
@@ -56,6 +57,7 @@ fn small(address: &str) -> Markup {
 pub fn has_preview(ask: &Ask<'_>, path: &[u8]) -> bool {
     let by_name = match sort_of(path).0 {
         Sort::Picture | Sort::Raster | Sort::Sound => true,
+        Sort::Film => Maker::shows_films(),
         Sort::Scene => ending(path) == "blend",
         _ => matches!(&ending(path)[..], "ttf" | "otf" | "woff" | "woff2"),
     };
