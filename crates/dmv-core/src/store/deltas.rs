@@ -30,6 +30,9 @@ const MOST_SAMPLES: usize = 4 << 20;
 /// A frame with bases must be smaller than the same without by this part of it, and by these bytes.
 const SAVED_PART: usize = 8;
 const SAVED_BYTES: usize = 512;
+/// A frame with bases that has more than this part of its decoded bytes is not kept if new content comes: it
+/// may have other versions that resemble it more than its bases do.
+const WEAK_PART: u64 = 12;
 /// Threads that encode. Each takes some 30 MiB.
 const MOST_THREADS: usize = 3;
 /// Decoded bytes from which a frame is copied as stored. Smaller ones come from small commits, and their
@@ -84,8 +87,10 @@ impl Store {
         let bases = bases.map_err(NotRepacked::Failed)?;
         let writer = StoreWriter::fresh(self, leaving).with_bases(true);
         let writer = writer.keeping_plain(bases);
+        let mut packs = groups.iter().flatten().map(|row| row.pack);
         let mut pass = Pass {
             store: self,
+            has_new: packs.any(|pack| !pack.may_have_bases()),
             incoming: Incoming::new(writer),
             groups: Vec::new(),
         };
@@ -117,6 +122,8 @@ impl Store {
 
 struct Pass<'s> {
     store: &'s Store,
+    /// Whether nobody has looked for bases of some of the content.
+    has_new: bool,
     incoming: Incoming<'s>,
     /// The group of each new segment.
     groups: Vec<usize>,
@@ -171,9 +178,12 @@ impl Pass<'_> {
             });
         }
         // Its bases are in the same pack. If they end up elsewhere, its chunks are packed without.
-        let is_kept = !record.bases().is_empty() && listed.len() == record.objects().len();
-        let frame = part.frames.len() as u32;
         let stored_len = record.as_bytes().len() as u64;
+        let is_weak = stored_len * WEAK_PART > u64::from(record.raw_len());
+        let is_kept = !record.bases().is_empty()
+            && listed.len() == record.objects().len()
+            && !(self.has_new && is_weak);
+        let frame = part.frames.len() as u32;
         part.frames.push(OldFrame {
             pack,
             offset,
@@ -194,6 +204,11 @@ impl Pass<'_> {
                 is_based: false,
             });
         }
+        if !is_kept {
+            // Chunks of small frames share frames afterwards.
+            part.samples
+                .end_frame(record.raw_len().max(JOINED_BYTES as u32));
+        }
         Ok(stored_len)
     }
 
@@ -212,9 +227,11 @@ impl Pass<'_> {
             part.pieces[*chunk as usize].is_based = true;
         }
         self.write_plain(&part, moved)?;
+        // That of the youngest, so that none seems older than it is.
         let group_of = |stretch: &Stretch| {
-            let first = part.pieces[stretch.chunks[0] as usize];
-            part.frames[first.frame as usize].group
+            let pieces = stretch.chunks.iter().map(|n| part.pieces[*n as usize]);
+            let groups = pieces.map(|piece| part.frames[piece.frame as usize].group);
+            groups.max().unwrap_or(0)
         };
         let mut by_group: Vec<(usize, Stretch)> = stretches
             .into_iter()

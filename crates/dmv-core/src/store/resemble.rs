@@ -5,7 +5,9 @@
 //! sample says little. But a stretch of chunks that continues another one shares many with the same
 //! few neighbours, whatever the files are called.
 
-use std::collections::HashMap;
+use crate::limits::MAX_FRAME_BYTES;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 /// One window in two to the power of this is a sample.
@@ -22,6 +24,19 @@ const BASE_BYTES: u64 = 5 << 19;
 const MOST_BASES: usize = crate::limits::MAX_BASE_OBJECTS;
 /// One sample in this many must be known for a chunk to resemble others.
 const LIKE: usize = 10;
+/// Decoded bytes of a frame for which one sample pays. To use chunks of a frame of 1 MiB as bases, a stretch
+/// must share eight samples with them: some 16 KiB, before compression.
+const BYTES_PER_SAMPLE: u32 = 128 << 10;
+/// Samples that pay for any frame from which one of the last stretches has bases: a reader still has it.
+const NEAR_SAMPLES: usize = 2;
+/// Number of stretches whose frames are near.
+const NEAR_STRETCHES: usize = 8;
+/// A chunk of which at least this share is known, in tenths, needs no mates: chunks like it find the same
+/// bases.
+const WELL_KNOWN_TENTHS: usize = 8;
+/// A mate shares this part of its samples more with a chunk of the stretch than with all that may be
+/// bases.
+const MATE_PART: usize = 4;
 /// Bytes of chunks that are compared with the others as one when the order is decided.
 const BLOCK_BYTES: u64 = 32 << 20;
 
@@ -52,11 +67,16 @@ pub(super) struct Pieces {
     lens: Vec<u32>,
     /// Chunks with different numbers come from different places in time.
     origins: Vec<u32>,
+    /// The number of each chunk's frame.
+    frames: Vec<u32>,
+    /// Decoded bytes of each frame.
+    frame_lens: Vec<u32>,
     /// Chunks that must not get a base.
     pinned: Vec<bool>,
 }
 
-/// A stretch of chunks to be encoded together, and the chunks whose bytes help to do so. All by number.
+/// A stretch of chunks to be encoded together, with their mates after them, and the chunks whose bytes
+/// help to do so. All by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub chunks: Vec<u32>,
@@ -64,6 +84,12 @@ pub(super) struct Stretch {
 }
 
 impl Pieces {
+    /// Ends a frame of some decoded bytes: the chunks that were added since the one before. Chunks that
+    /// get no base stay together like that, more or less.
+    pub fn end_frame(&mut self, len: u32) {
+        self.frame_lens.push(len);
+    }
+
     /// Adds a chunk.
     pub fn add(&mut self, bytes: &[u8], origin: u32) {
         let from = self.samples.len();
@@ -81,6 +107,7 @@ impl Pieces {
         self.ends.push(self.samples.len() as u32);
         self.lens.push(bytes.len() as u32);
         self.origins.push(origin);
+        self.frames.push(self.frame_lens.len() as u32);
         self.pinned.push(false);
     }
 
@@ -114,6 +141,8 @@ impl Pieces {
             pieces: self,
             index: &index,
             is_plain: self.pinned.clone(),
+            has_base: vec![false; self.len()],
+            near: VecDeque::new(),
             out: Vec::new(),
         };
         for block in self.blocks_by_rank(&index) {
@@ -198,7 +227,28 @@ struct Plan<'p> {
     index: &'p Index,
     /// Chunks that may be bases.
     is_plain: Vec<bool>,
+    /// Chunks that are in a stretch.
+    has_base: Vec<bool>,
+    /// The frames of the last stretches' bases.
+    near: VecDeque<HashSet<u32>>,
     out: Vec<Stretch>,
+}
+
+/// A chunk of a window, and for each of its samples the chunks that have it and may be bases.
+struct Sampled {
+    chunk: u32,
+    bases: Vec<Vec<u32>>,
+}
+
+/// A chunk that gets bases.
+struct Like {
+    chunk: u32,
+    /// How many samples each possible base shares with it.
+    votes: HashMap<u32, u32>,
+    /// Whether the bases explain most of its samples.
+    is_well_known: bool,
+    /// Chunks that resemble it more than any base.
+    mates: Vec<u32>,
 }
 
 impl Plan<'_> {
@@ -220,59 +270,186 @@ impl Plan<'_> {
 
     /// Decides about a few neighbouring chunks.
     fn add_window(&mut self, window: Range<usize>) {
-        let mut votes: HashMap<u32, u32> = HashMap::new();
-        let (mut chunks, mut of_chunks) = (Vec::new(), Vec::new());
-        for chunk in window.clone() {
-            if self.pieces.pinned[chunk] {
-                continue;
-            }
-            let (mut known, mut all) = (0, 0);
-            let mut of_chunk: HashMap<u32, u32> = HashMap::new();
-            for sample in self.pieces.of(chunk) {
-                let with = self.index.with(*sample);
-                if with.len() > COMMON {
-                    continue;
-                }
-                all += 1;
-                let mut is_known = false;
-                for (_, other) in with {
-                    if self.is_plain[*other as usize] {
-                        is_known = true;
-                        *of_chunk.entry(*other).or_default() += 1;
-                    }
-                }
-                known += usize::from(is_known);
-            }
-            if known > 0 && known * LIKE >= all {
-                chunks.push(chunk as u32);
-                for (other, n) in &of_chunk {
-                    *votes.entry(*other).or_default() += n;
-                }
-                of_chunks.push(of_chunk);
-            }
+        let open = window.clone().filter(|chunk| self.is_open(*chunk));
+        let sampled: Vec<Sampled> = open.map(|chunk| self.sampled(chunk)).collect();
+        let frames = self.frames(&sampled);
+        let likes: Vec<Like> = sampled
+            .iter()
+            .filter_map(|sampled| self.like(sampled, &frames))
+            .collect();
+        self.near.push_back(frames);
+        if self.near.len() > NEAR_STRETCHES {
+            self.near.pop_front();
         }
-        let bases = self.bases(&votes, &of_chunks);
-        // The first chunk may be larger than all bases.
-        if chunks.is_empty() || bases.is_empty() {
-            self.is_plain[window].fill(true);
-            return;
+        for like in &likes {
+            self.has_base[like.chunk as usize] = true;
         }
         for chunk in window {
-            let has_base = chunks.binary_search(&(chunk as u32)).is_ok();
-            self.is_plain[chunk] |= !has_base;
+            self.is_plain[chunk] |= !self.has_base[chunk];
         }
-        self.out.push(Stretch { chunks, bases });
+        let mut stretch: Vec<Like> = Vec::new();
+        let mut bytes = 0;
+        for like in likes {
+            let like = self.with_mates(like);
+            let all = std::iter::once(&like.chunk).chain(&like.mates);
+            let len: usize = all.map(|chunk| self.len(*chunk)).sum();
+            if bytes + len > MAX_FRAME_BYTES {
+                self.add_stretch(std::mem::take(&mut stretch));
+                bytes = 0;
+            }
+            bytes += len;
+            stretch.push(like);
+        }
+        self.add_stretch(stretch);
+    }
+
+    /// Returns whether nothing is decided about a chunk yet.
+    fn is_open(&self, chunk: usize) -> bool {
+        !self.is_plain[chunk] && !self.has_base[chunk]
+    }
+
+    fn len(&self, chunk: u32) -> usize {
+        self.pieces.lens[chunk as usize] as usize
+    }
+
+    /// Returns for each sample of a chunk that is not common the chunks that have it.
+    fn telling(&self, chunk: usize) -> impl Iterator<Item = &[(u32, u32)]> {
+        let samples = self.pieces.of(chunk).iter();
+        let with = samples.map(|sample| self.index.with(*sample));
+        with.filter(|with| with.len() <= COMMON)
+    }
+
+    fn sampled(&self, chunk: usize) -> Sampled {
+        let plain = |with: &[(u32, u32)]| -> Vec<u32> {
+            let others = with.iter().map(|(_, other)| *other);
+            others.filter(|n| self.is_plain[*n as usize]).collect()
+        };
+        Sampled {
+            chunk: chunk as u32,
+            bases: self.telling(chunk).map(plain).collect(),
+        }
+    }
+
+    /// Returns the frames that explain most samples of a window: first the one that explains most, then
+    /// those that explain most of the rest. Resemblance to frames that explain few is left out. It saves
+    /// little, and to read the stretch, each of the frames has to be decoded.
+    fn frames(&self, window: &[Sampled]) -> HashSet<u32> {
+        let frame_of = |chunk: &u32| self.pieces.frames[*chunk as usize];
+        // For each sample that nothing explains yet, the frames that have it.
+        let mut open: Vec<Vec<u32>> = Vec::new();
+        for bases in window.iter().flat_map(|sampled| &sampled.bases) {
+            let mut frames: Vec<u32> = bases.iter().map(frame_of).collect();
+            frames.sort_unstable();
+            frames.dedup();
+            open.push(frames);
+        }
+        let mut taken = HashSet::new();
+        loop {
+            let mut explained: HashMap<u32, usize> = HashMap::new();
+            for frame in open.iter().flatten() {
+                *explained.entry(*frame).or_default() += 1;
+            }
+            let pays = |(frame, samples): &(u32, usize)| *samples >= self.least_samples(*frame);
+            let best = explained.into_iter().filter(pays);
+            let best = best.max_by_key(|(frame, samples)| (*samples, Reverse(*frame)));
+            let Some((best, _)) = best else {
+                return taken;
+            };
+            taken.insert(best);
+            open.retain(|frames| !frames.contains(&best));
+        }
+    }
+
+    /// Returns how many samples a frame must explain so that its chunks become bases.
+    fn least_samples(&self, frame: u32) -> usize {
+        let lens = &self.pieces.frame_lens;
+        let len = lens.get(frame as usize).copied().unwrap_or(0);
+        let far = len.div_ceil(BYTES_PER_SAMPLE).max(1) as usize;
+        match self.near.iter().any(|near| near.contains(&frame)) {
+            true => far.min(NEAR_SAMPLES),
+            false => far,
+        }
+    }
+
+    /// Returns what a chunk shares with the chunks of some frames; `None` if that is too little.
+    fn like(&self, sampled: &Sampled, frames: &HashSet<u32>) -> Option<Like> {
+        let mut votes: HashMap<u32, u32> = HashMap::new();
+        let mut known = 0;
+        for bases in &sampled.bases {
+            let is_taken = |n: &&u32| frames.contains(&self.pieces.frames[**n as usize]);
+            let mut is_known = false;
+            for base in bases.iter().filter(is_taken) {
+                *votes.entry(*base).or_default() += 1;
+                is_known = true;
+            }
+            known += usize::from(is_known);
+        }
+        let is_like = known > 0 && known * LIKE >= sampled.bases.len();
+        is_like.then_some(Like {
+            chunk: sampled.chunk,
+            votes,
+            is_well_known: known * 10 > sampled.bases.len() * WELL_KNOWN_TENTHS,
+            mates: Vec::new(),
+        })
+    }
+
+    /// Adds the mates of a chunk that resembles its bases only in part: other versions of it, as a rule. In
+    /// the same frame they take nearly no space, while none of them may be the base of another.
+    fn with_mates(&mut self, mut like: Like) -> Like {
+        if like.is_well_known {
+            return like;
+        }
+        let origin = self.pieces.origins[like.chunk as usize];
+        let mut shared: HashMap<u32, usize> = HashMap::new();
+        for (_, other) in self.telling(like.chunk as usize).flatten() {
+            let is_other = self.pieces.origins[*other as usize] != origin;
+            if is_other && self.is_open(*other as usize) {
+                *shared.entry(*other).or_default() += 1;
+            }
+        }
+        let mut shared: Vec<(u32, usize)> = shared.into_iter().collect();
+        shared.sort_unstable_by_key(|(mate, samples)| (Reverse(*samples), *mate));
+        let mut bytes = self.len(like.chunk);
+        for (mate, samples) in shared {
+            let of = self.sampled(mate as usize).bases;
+            let known = of.iter().filter(|bases| !bases.is_empty()).count();
+            let is_mate = samples > known + of.len() / MATE_PART;
+            if is_mate && bytes + self.len(mate) <= MAX_FRAME_BYTES {
+                bytes += self.len(mate);
+                self.has_base[mate as usize] = true;
+                like.mates.push(mate);
+            }
+        }
+        like
+    }
+
+    /// Adds a stretch with all mates of its chunks.
+    fn add_stretch(&mut self, likes: Vec<Like>) {
+        let mut votes: HashMap<u32, u32> = HashMap::new();
+        for (base, n) in likes.iter().flat_map(|like| &like.votes) {
+            *votes.entry(*base).or_default() += n;
+        }
+        let bases = self.bases(&votes, &likes);
+        let mut chunks: Vec<u32> = likes.iter().map(|like| like.chunk).collect();
+        let mut mates: Vec<u32> = likes.into_iter().flat_map(|like| like.mates).collect();
+        mates.sort_unstable();
+        chunks.extend(mates);
+        if !bases.is_empty() {
+            self.out.push(Stretch { chunks, bases });
+            return;
+        }
+        // The first chunk may be larger than all bases.
+        for chunk in chunks {
+            self.has_base[chunk as usize] = false;
+            self.is_plain[chunk as usize] = true;
+        }
     }
 
     /// Returns for each chunk of a stretch the one that it resembles most, and the neighbours of all
-    /// these, in the order in which they are stored. `votes` count for the stretch as a whole, and
-    /// `of_chunks` for each of its chunks.
-    ///
-    /// More distant resemblance is left out: it saves little, and each base that lies in a frame of its
-    /// own makes reading the stretch slower.
-    fn bases(&self, votes: &HashMap<u32, u32>, of_chunks: &[HashMap<u32, u32>]) -> Vec<u32> {
-        let best = |of_chunk: &HashMap<u32, u32>| {
-            let ranked = of_chunk.iter().map(|(other, n)| {
+    /// these, in the order in which they are stored. `votes` count for the stretch as a whole.
+    fn bases(&self, votes: &HashMap<u32, u32>, likes: &[Like]) -> Vec<u32> {
+        let best = |like: &Like| {
+            let ranked = like.votes.iter().map(|(other, n)| {
                 let of_all = votes.get(other).copied().unwrap_or(0);
                 (n + of_all, std::cmp::Reverse(*other))
             });
@@ -288,7 +465,7 @@ impl Plan<'_> {
                 taken.push(chunk);
             }
         };
-        for chunk in of_chunks.iter().filter_map(best) {
+        for chunk in likes.iter().filter_map(best) {
             take(chunk, &mut taken);
         }
         // What moved by a chunk or two lies beside them.
@@ -356,8 +533,11 @@ mod tests {
     const LEN: usize = 60_000;
 
     fn add_file(pieces: &mut Pieces, file: &[u8], origin: u32) {
-        for chunk in file.chunks(LEN) {
-            pieces.add(chunk, origin);
+        for frame in file.chunks(16 * LEN) {
+            for chunk in frame.chunks(LEN) {
+                pieces.add(chunk, origin);
+            }
+            pieces.end_frame(frame.len() as u32);
         }
     }
 
@@ -419,6 +599,53 @@ mod tests {
             assert!(!is_based[*base as usize]);
         }
         assert!(is_based.iter().filter(|b| **b).count() >= 80);
+    }
+
+    #[test]
+    fn versions_that_resemble_a_base_only_in_part_share_a_stretch() {
+        let base = noise(16 * LEN, 6);
+        let half = |file: &[u8]| {
+            let mut out = file.to_vec();
+            for (n, chunk) in out.chunks_mut(LEN).enumerate() {
+                chunk[..LEN / 2].copy_from_slice(&noise(LEN / 2, 200 + n as u64));
+            }
+            out
+        };
+        let old = half(&base);
+        let mut pieces = Pieces::default();
+        add_file(&mut pieces, &base, 0);
+        add_file(&mut pieces, &old, 1);
+        add_file(&mut pieces, &changed(&old, 9_000), 2);
+        pieces.pin((0..48).map(|n| n < 16));
+        let stretches = pieces.stretches();
+        for chunk in 16..32u32 {
+            let of = stretches.iter().find(|s| s.chunks.contains(&chunk));
+            let of = of.unwrap_or_else(|| panic!("{chunk} has no base: {stretches:?}"));
+            assert!(of.chunks.contains(&(chunk + 16)), "{chunk}: {of:?}");
+            let bytes = of.chunks.len() * LEN;
+            assert!(bytes <= MAX_FRAME_BYTES);
+        }
+        let all: usize = stretches.iter().map(|s| s.chunks.len()).sum();
+        assert_eq!(all, 32, "none twice");
+    }
+
+    #[test]
+    fn a_frame_that_explains_little_has_no_bases() {
+        let far = noise(20 * LEN, 7);
+        let bases_for = |shared: usize| {
+            let mut file = noise(8 * LEN, 8);
+            file[LEN..LEN + shared].copy_from_slice(&far[9 * LEN..9 * LEN + shared]);
+            let mut pieces = Pieces::default();
+            add_file(&mut pieces, &far, 0);
+            add_file(&mut pieces, &file, 1);
+            pieces.pin((0..28).map(|n| n < 20));
+            pieces.stretches()
+        };
+        assert_eq!(bases_for(12 << 10), []);
+        let found = bases_for(40 << 10);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].chunks, [21]);
+        assert!(found[0].bases.contains(&9));
     }
 
     #[test]
