@@ -35,7 +35,7 @@ fn check_purged(repo: &Repo, lacks: &[Lack], told: bool) -> Result<(), RepoError
         let there = slice.told.get(&id).filter(|_| told).map(|told| &told.purge);
         if let Some(why) = here.map(Arc::as_ref).or(there) {
             return Err(AbsentError::Purged {
-                path: Some(lack.path.clone()),
+                path: (!lack.path.is_root()).then(|| lack.path.clone()),
                 purge: Box::new(Purge::clone(why)),
             }
             .into());
