@@ -75,6 +75,7 @@ const CRATES: [(&str, &[&str]); 61] = [
     ("seccompiler", &["crates/dmv-preview/src/confine.rs"]),
     ("bytes", &[QUIC, STORE, WEB]),
     ("object_store", &[STORE]),
+    ("reqwest", &[]),
     ("futures_util", &[STORE]),
     ("rustls", &["crates/dmv-net/src/transport/store/clients.rs"]),
     ("bstr", &["crates/dmv-core/src/store/scan.rs", CLI]),

@@ -346,3 +346,36 @@ fn exercise(store: &Store) -> Result<(), Failed> {
     assert_eq!(store.list_all("id")?, []);
     Ok(())
 }
+
+#[test]
+fn the_store_alone_has_encryption() -> Result<(), Box<dyn std::error::Error>> {
+    // In a build of the workspace, the crates of QUIC switch on what buckets lack.
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--offline",
+            "--locked",
+            "-p",
+            "dmv-net",
+            "--prefix",
+            "none",
+        ])
+        .args([
+            "--no-default-features",
+            "--features",
+            "store",
+            "-e",
+            "normal",
+        ])
+        .args(["--format", "{p} {f}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()?;
+    let said = String::from_utf8(tree.stderr)?;
+    assert!(tree.status.success(), "{said}");
+    let tree = String::from_utf8(tree.stdout)?;
+    let client = tree.lines().find(|line| line.starts_with("reqwest "));
+    let client = client.ok_or("no reqwest")?;
+    assert!(client.contains("rustls-no-provider"), "{client}");
+    assert!(!tree.contains("iroh"), "QUIC is in it");
+    Ok(())
+}
