@@ -86,6 +86,31 @@ pub fn cost(context: &Context) -> Result<Option<Cost>, Failure> {
     Ok(Some(Cost { counted, dollars }))
 }
 
+/// What the command would cost that was only foretold: the requests so far, with so many more that write.
+/// `None`: there were none.
+pub fn foretold(context: &Context, writes: u64, sent: u64) -> Result<Option<Cost>, Failure> {
+    let Some(mut cost) = cost(context)? else {
+        return Ok(None);
+    };
+    cost.counted.put += writes;
+    cost.counted.sent += sent;
+    cost.price_again(context)
+}
+
+/// The same with so many more requests that read.
+pub fn foretold_reads(
+    context: &Context,
+    reads: u64,
+    received: u64,
+) -> Result<Option<Cost>, Failure> {
+    let Some(mut cost) = cost(context)? else {
+        return Ok(None);
+    };
+    cost.counted.get += reads;
+    cost.counted.received += received;
+    cost.price_again(context)
+}
+
 /// What so many requests that write, requests that read, and received bytes cost.
 fn price(context: &Context, writes: u64, reads: u64, received: u64) -> Result<f64, Failure> {
     let config = context.config()?;
@@ -106,6 +131,12 @@ pub fn dollars(
 }
 
 impl Cost {
+    fn price_again(mut self, context: &Context) -> Result<Option<Cost>, Failure> {
+        let (put, list, get) = (self.counted.put, self.counted.list, self.counted.get);
+        self.dollars = price(context, put + list, get, self.counted.received)?;
+        Ok(Some(self))
+    }
+
     /// `3 requests, 14 KiB up, about $0.00001`.
     pub fn line(&self) -> String {
         let mut line = count(self.counted.requests(), "request", "requests");

@@ -1,7 +1,7 @@
 //! Fetching content that a command lacks: what is said if no remote has it.
 
 use crate::context::Context;
-use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, Failure};
+use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, EXIT_REFUSED, Failure};
 use crate::format::text::{SHORT_ID, quoted};
 use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
@@ -42,6 +42,8 @@ pub fn ops_failure(context: &Context, e: OpsError) -> Failure {
         OpsError::Net(e) => e.into(),
         OpsError::Absent(absent) => absent_failure(context, &absent),
         OpsError::NoSuchRef { remote, name } => no_such_ref(&remote, &name),
+        #[cfg(feature = "store")]
+        OpsError::NotUndone(why) => Failure::new("not-undone", EXIT_REFUSED, why.to_string()),
     }
 }
 

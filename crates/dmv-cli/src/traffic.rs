@@ -6,6 +6,7 @@ use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
 use crate::peers::Closed;
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{RefMoved, Refusal};
+use dmv_net::ops::Foreseen;
 use dmv_net::session::Summary;
 use serde::Serialize;
 use std::io::Write;
@@ -121,6 +122,48 @@ impl Report {
         print_cost(context)
     }
 
+    /// Prints what a push would do. `writes` are the requests that it would add at a bucket.
+    pub fn print_foreseen(
+        &self,
+        context: &Context,
+        foreseen: &Foreseen,
+        writes: u64,
+    ) -> Result<(), Failure> {
+        if context.globals.json {
+            let mut document = serde_json::json!({
+                "dry_run": true,
+                "objects": foreseen.objects(),
+                "chunks": foreseen.chunks,
+                "content_bytes": foreseen.content_bytes,
+                "bytes": foreseen.bytes(),
+                "refs": self.refs(),
+            });
+            foretell_cost(context, &mut document, writes, foreseen.bytes())?;
+            return context.ui.json(&document);
+        }
+        if context.ui.quiet() {
+            return Ok(());
+        }
+        let mut out = context.ui.out();
+        if self.moved().next().is_none()
+            && let Some(idle) = &self.idle
+        {
+            writeln!(out, "{}", clean(idle))?;
+            return Ok(());
+        }
+        for moved in self.moved() {
+            self.print_ref(&mut *out, &moved)?;
+        }
+        let objects = count(foreseen.objects(), "object", "objects");
+        let size = bytes(foreseen.bytes());
+        writeln!(
+            out,
+            "nothing was sent: a push would send about {objects} ({size})"
+        )?;
+        drop(out);
+        print_foretold_cost(context, writes, foreseen.bytes())
+    }
+
     fn print_text(&self, context: &Context) -> Result<(), Failure> {
         let mut out = context.ui.out();
         for moved in self.moved() {
@@ -190,8 +233,7 @@ impl Report {
             && traffic.objects_sent + traffic.objects_received == 0
     }
 
-    fn document(&self, extra: &[(&str, serde_json::Value)]) -> Result<serde_json::Value, Failure> {
-        let traffic = &self.summary.traffic;
+    fn refs(&self) -> Vec<RefValue> {
         let value = |at: RefMove<'_>| RefValue {
             name: name(at.moved).to_owned(),
             old: at.moved.old.map(|id| id.to_string()),
@@ -199,6 +241,11 @@ impl Report {
             pushed: at.there,
             refused: at.moved.refused.map(word),
         };
+        self.moved().map(value).collect()
+    }
+
+    fn document(&self, extra: &[(&str, serde_json::Value)]) -> Result<serde_json::Value, Failure> {
+        let traffic = &self.summary.traffic;
         let document = serde_json::to_value(Document {
             objects_sent: traffic.objects_sent,
             objects_received: traffic.objects_received,
@@ -208,7 +255,7 @@ impl Report {
             expired: self.summary.expired,
             purged: self.summary.purged,
             unpurged: self.unpurged(),
-            refs: self.moved().map(value).collect(),
+            refs: self.refs(),
         });
         let mut document = document.map_err(std::io::Error::from)?;
         for (key, value) in extra {
@@ -271,6 +318,41 @@ fn add_cost(context: &Context, document: &mut serde_json::Value) -> Result<(), F
 
 #[cfg(not(feature = "store"))]
 fn add_cost(_: &Context, _: &mut serde_json::Value) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// Adds what a push to a bucket would cost.
+#[cfg(feature = "store")]
+fn foretell_cost(
+    context: &Context,
+    document: &mut serde_json::Value,
+    writes: u64,
+    sent: u64,
+) -> Result<(), Failure> {
+    if let Some(cost) = crate::bucket::foretold(context, writes, sent)? {
+        for (name, value) in cost.fields() {
+            document[name] = value;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "store"))]
+fn foretell_cost(_: &Context, _: &mut serde_json::Value, _: u64, _: u64) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// Says what a push to a bucket would cost.
+#[cfg(feature = "store")]
+fn print_foretold_cost(context: &Context, writes: u64, sent: u64) -> Result<(), Failure> {
+    if let Some(cost) = crate::bucket::foretold(context, writes, sent)? {
+        writeln!(context.ui.out(), "it would take about {}", cost.line())?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "store"))]
+fn print_foretold_cost(_: &Context, _: u64, _: u64) -> Result<(), Failure> {
     Ok(())
 }
 

@@ -1,5 +1,8 @@
 //! `dmv clone`
 
+#[cfg(feature = "store")]
+mod foresee;
+
 use crate::budget::guard;
 use crate::commands::checkout::tell_refused;
 use crate::commands::remote::set;
@@ -41,7 +44,7 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "Example:\n  dmv clone ssh://ada@nas/srv/film.dmv\n  dmv clone --bare film \
                   /media/ada/disk/film.dmv\n  dmv clone ssh://nas/srv/film.dmv film --subset \
-                  media/scene4 'titles/*.png' --depth 1"
+                  media/scene4 'titles/*.png' --depth 1\n  dmv clone s3://studio/film --dry-run"
 )]
 pub struct Args {
     /// The repository to copy: a path, ssh://USER@HOST:PORT/PATH, dmv://KEY@HOST:PORT or s3://BUCKET/PATH
@@ -61,6 +64,10 @@ pub struct Args {
     copy: bool,
     #[command(flatten)]
     slice: SliceArgs,
+    /// Only report how much a complete or --meta-only clone of a bucket would receive
+    #[cfg(feature = "store")]
+    #[arg(long)]
+    dry_run: bool,
     #[cfg(feature = "store")]
     #[command(flatten)]
     store: crate::reach::Reach,
@@ -71,6 +78,10 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let options = options(context, &args)?;
     #[cfg(feature = "store")]
     crate::bucket::take(context, &options.source, &args.store)?;
+    #[cfg(feature = "store")]
+    if args.dry_run {
+        return foresee::run(context, &options);
+    }
     let started = begin(context, &options)?;
     let _budget = guard(context, started.repo())?;
     let call = Call::new(context);

@@ -1,7 +1,7 @@
 //! `dmv gc`
 
 #[cfg(feature = "store")]
-mod at;
+pub mod at;
 
 use crate::context::{Context, now};
 use crate::date::span;

@@ -1,5 +1,8 @@
 //! `dmv op`
 
+#[cfg(feature = "store")]
+pub mod at;
+
 use crate::context::Context;
 use crate::date::span;
 use crate::failure::{EXIT_OK, Failure};
@@ -26,12 +29,18 @@ enum Command {
 }
 
 /// List operations, newest first
+///
+/// --at REMOTE lists the operations of a bucket: who has pushed what, and when.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv op log -n 10")]
+#[command(after_help = "Example:\n  dmv op log -n 10\n  dmv op log --at studio")]
 struct LogArgs {
     /// List at most N operations
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     max_count: Option<usize>,
+    /// List the operations in the bucket of this remote
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE")]
+    at: Option<String>,
 }
 
 /// Put old operations out of the reach of undo
@@ -117,6 +126,10 @@ fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
 }
 
 fn log(context: &Context, args: &LogArgs) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        return at::log(context, args, remote);
+    }
     let mut left = args.max_count.unwrap_or(usize::MAX);
     let repo = context.repo_as_it_is()?;
     let reached = repo.undo_reaches()?;

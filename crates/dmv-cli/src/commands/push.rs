@@ -20,10 +20,12 @@ use dmv_net::transport::Url;
 /// --delete deletes branches and tags on the remote, not your local ones. dmv refuses to delete the branch
 /// that the remote is on. Without --force, it also refuses if no other branch or tag on the remote has
 /// the commits. 'dmv undo', run on the remote, restores a deleted branch.
+///
+/// --dry-run says about how much a push would send, and what it would cost at a bucket. Nothing is written.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv push\n  dmv push origin main regrade\n  dmv push origin --delete \
-                  regrade\n  dmv push origin stash"
+                  regrade\n  dmv push origin stash\n  dmv push --dry-run"
 )]
 pub struct Args {
     /// The remote to push to, or an address [default: origin, or the only remote]
@@ -38,6 +40,9 @@ pub struct Args {
     /// Overwrite or delete even if the remote branch loses commits
     #[arg(short, long)]
     force: bool,
+    /// Only report what would be sent
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Runs the command.
@@ -50,10 +55,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         wanted(&repo, &args.branches)?
     };
     #[cfg(feature = "store")]
-    crate::bucket::test_before_push(context, &repo, &remote)?;
+    if !args.dry_run {
+        crate::bucket::test_before_push(context, &repo, &remote)?;
+    }
     let mut options = PushOptions::new(remote.clone(), refs, context.asked()?);
     options.delete.clone_from(&args.delete);
     options.force = args.force;
+    options.dry_run = args.dry_run;
     let call = Call::new(context);
     let done = ops::push(&repo, &options, &call, &context.job);
     drop(call);
@@ -63,6 +71,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     report.closed = (!done.may_push).then(|| closed(&remote.url, done.read_only));
     report.add(done.summary, done.moved);
     report.idle = Some(format!("already up to date with {}", remote.name));
+    if let Some(foreseen) = &done.foreseen {
+        report.print_foreseen(context, foreseen, done.writes)?;
+        return refusal(&repo, &report, &remote).map(|()| EXIT_OK);
+    }
     report.print(context, &[])?;
     for name in gone {
         // Else the next sync makes it there once more, to the user's surprise.

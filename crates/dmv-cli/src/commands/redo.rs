@@ -9,11 +9,24 @@ use dmv_core::repo::UndoWhat;
 ///
 /// Each further redo goes one operation forward. After any other operation in this worktree, there is
 /// nothing to redo. If a redo would overwrite uncommitted changes, dmv refuses and changes nothing.
+///
+/// --at REMOTE repeats what 'dmv undo --at' reversed at a bucket.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv undo\n  dmv undo\n  dmv redo")]
-pub struct Args {}
+pub struct Args {
+    /// Repeat the operation in the bucket of this remote instead
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE")]
+    at: Option<String>,
+}
 
 /// Runs the command.
-pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        return undo::at::take_back(context, dmv_net::ops::Which::LastUndo, remote);
+    }
+    #[cfg(not(feature = "store"))]
+    let _ = args;
     undo::take_back(context, UndoWhat::LastUndo)
 }

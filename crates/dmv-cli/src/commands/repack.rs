@@ -1,5 +1,8 @@
 //! `dmv repack`
 
+#[cfg(feature = "store")]
+mod at;
+
 use crate::context::{Context, now};
 use crate::date::span;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -19,9 +22,12 @@ use std::time::{Duration, Instant};
 ///
 /// Other commands may run meanwhile, and repack may be interrupted at any moment: the next repack
 /// continues. It needs free space for one pack at most.
+///
+/// Each push leaves a pack in a bucket. --at REMOTE joins the small ones there, and writes large ones again
+/// of which less than half is needed. It reads them through this device, so it costs requests.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv repack --dry-run\n  dmv repack\n  dmv repack --max-time 10m\n\n\
+    after_help = "Example:\n  dmv repack --dry-run\n  dmv repack\n  dmv repack --max-time 10m\n  dmv repack --at studio --dry-run\n\n\
                   Exit code 3: the time was over, other commands interfered, or packs have damage ('dmv verify').\n\
                   Exit code 20: the disk is full. A pack that another command is writing to waits for the next\n\
                   repack, and that is no error."
@@ -33,6 +39,10 @@ pub struct Args {
     /// Stop after this time, such as 10m
     #[arg(long, value_name = "TIME", value_parser = span)]
     max_time: Option<Duration>,
+    /// Join packs in the bucket of this remote instead
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time")]
+    at: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -50,6 +60,10 @@ struct Document<'r> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        return at::run(context, args, remote);
+    }
     let options = RepackOptions {
         now: now(),
         until: args

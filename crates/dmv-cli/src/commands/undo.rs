@@ -1,5 +1,8 @@
 //! `dmv undo`
 
+#[cfg(feature = "store")]
+pub mod at;
+
 use crate::commands::checkout::tell_and_hint;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -10,6 +13,8 @@ use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
 use dmv_core::repo::{Head, Moved, UndoOptions, UndoReport, UndoWhat};
+#[cfg(feature = "store")]
+use dmv_net::ops::Which;
 use serde::Serialize;
 use std::io::Write;
 
@@ -21,9 +26,12 @@ use std::io::Write;
 /// Files that a command has overwritten come back, uncommitted changes included. The changes of an undone
 /// commit stay in the worktree, uncommitted. If an undo would overwrite uncommitted changes, dmv refuses
 /// and changes nothing.
+///
+/// --at REMOTE reverses a push to a bucket, by whomever: its branches and tags become what they were. If
+/// one of them has changed since, dmv refuses and changes nothing. Your own branches stay as they are.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv undo\n  dmv op log -n 10\n  dmv undo 3f5a0c1d\n\n\
+    after_help = "Example:\n  dmv undo\n  dmv op log -n 10\n  dmv undo 3f5a0c1d\n  dmv undo --at studio\n\n\
                   You can undo an older operation as long as no later one changed the same \
                   things. The undo of an undo repeats the operation."
 )]
@@ -31,6 +39,10 @@ pub struct Args {
     /// The operation to reverse: an id from 'dmv op log'
     #[arg(value_name = "OP")]
     operation: Option<String>,
+    /// Reverse an operation in the bucket of this remote instead
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE")]
+    at: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +74,11 @@ struct RefValue {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        let id = args.operation.clone();
+        return at::take_back(context, id.map_or(Which::Last, Which::Id), remote);
+    }
     take_back(
         context,
         match &args.operation {

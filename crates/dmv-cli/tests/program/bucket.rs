@@ -3,6 +3,7 @@
 mod fetch;
 mod gateway;
 mod misbehaving;
+mod moto;
 mod push;
 
 use crate::place::{Outcome, Place};

@@ -55,6 +55,12 @@ impl<'f> Desk<'f> {
         self.trouble.as_ref()
     }
 
+    /// Returns why the last request failed, or that nobody knows.
+    pub fn failure(&self) -> Trouble {
+        let unclear = || Trouble::Cut("no answer that helps".to_owned());
+        self.trouble.clone().unwrap_or_else(unclear)
+    }
+
     /// Returns whether the store has refused to replace the root for a reason that stays. A machine
     /// would try for ever.
     pub fn is_denied(&self) -> bool {
@@ -151,14 +157,20 @@ impl<'f> Desk<'f> {
             wanted.push(*page);
         }
         wanted.reverse();
+        let mut log = self.log_pages(&wanted)?;
+        log.extend(root.log.iter().cloned());
+        Some(log)
+    }
+
+    /// Returns the entries of some pages of a log. `None`: one of them cannot be read.
+    pub fn log_pages(&mut self, pages: &[PageRef]) -> Option<Vec<Entry>> {
         let mut log = Vec::new();
-        for page in self.pages(wanted)? {
+        for page in self.pages(pages.to_vec())? {
             match page {
                 Page::Log(entries, _) => log.extend(entries),
                 _ => return None,
             }
         }
-        log.extend(root.log.iter().cloned());
         Some(log)
     }
 

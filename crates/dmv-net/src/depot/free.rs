@@ -5,9 +5,10 @@
 //! with their trees and lists. If anything cannot be read, nothing is freed.
 
 use super::ask::Desk;
-use super::write::{PushError, wait};
+use super::log::newest;
+use super::write::{PushError, frames_of, wait};
 use crate::bucket::core::{
-    Answer, Collect, Collected, Fault, Limits, Mark, Marked, Request, Stamp, Step, Tag,
+    Collect, Collected, Fault, Limits, Mark, Marked, Request, Stamp, Step, Tag,
 };
 use crate::bucket::files::{Failed, Files};
 use crate::bucket::format::{Name, Root, Row, RowKind};
@@ -18,8 +19,9 @@ use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Reach};
 use dmv_core::store::{SegmentTail, Store, random_bytes};
 use dmv_core::threads;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Mutex;
 
 /// Tables that are read at the same time.
@@ -39,6 +41,8 @@ pub struct Collector<'a> {
     pub store: &'a Store,
     /// Progress, and whether the user has cancelled.
     pub job: &'a Job,
+    /// A directory of this device for notes about the bucket.
+    pub dir: Option<&'a Path>,
 }
 
 /// What gc is to do.
@@ -50,6 +54,8 @@ pub struct FreeOptions {
     pub forget_before: Option<i64>,
     /// Files that no root names stay if they were written after this time.
     pub young_from: i64,
+    /// Whether to join packs, too: small ones, and those of which little is needed.
+    pub joins: bool,
     /// Whether to report only.
     pub dry_run: bool,
     /// How much of the log stays in any case.
@@ -65,8 +71,12 @@ pub struct Freed {
     pub strays: u64,
     /// The bytes of both.
     pub bytes: u64,
-    /// The bytes of the packs that stay.
+    /// The packs in which something is needed.
+    pub kept: u64,
+    /// Their bytes.
     pub kept_bytes: u64,
+    /// What was joined.
+    pub joined: Joined,
     /// Whether all of the files are deleted. The next gc finds the others.
     pub all_deleted: bool,
 }
@@ -84,31 +94,20 @@ pub fn free(
     }
     let mut forget = 0;
     if let Some(before) = options.forget_before {
-        let unless = known.as_ref().map(|(_, tag)| tag.clone());
-        match desk.answer(&Request::GetRoot { unless, lost: 0 }) {
-            Answer::Root(root, tag) => {
-                if known.is_some_and(|(known, _)| !root.can_follow(&known)) {
-                    return Err(Trouble::Forked.into());
-                }
-                known = Some((*root, tag));
-            }
-            Answer::Unchanged => {}
-            Answer::NoRoot => return Err(Trouble::NoRoot.into()),
-            _ => return Err(failure(&desk)),
-        }
-        if let Some((root, _)) = &known {
-            forget = forgettable(&mut desk, root, before)?;
-        }
+        let (root, tag) = newest(&mut desk, known.take())?;
+        forget = forgettable(&mut desk, &root, before)?;
+        known = Some((root, tag));
     }
     let mut machine = Collect::new(options.stamp.clone(), forget, known, options.limits);
     let fresh = &mut random_bytes;
     let mut step = Step::Ask(machine.start());
     let mut report = Freed::default();
+    let mut made: Option<Made> = None;
     loop {
         step = match step {
             Step::Ask(request) => {
                 if let (Request::PutRoot { .. }, true) = (&request, desk.is_denied()) {
-                    return Err(failure(&desk));
+                    return Err(desk.failure().into());
                 }
                 if with.job.is_cancelled() {
                     return Err(PushError::Cancelled);
@@ -116,7 +115,7 @@ pub fn free(
                 machine.answer(desk.answer(&request), fresh)
             }
             Step::Work(mark) => {
-                let marked = marked(with, &mut desk, &mark, options.young_from)?;
+                let marked = marked(with, &mut desk, &mark, options, &mut made)?;
                 if let Some((found, _)) = &marked {
                     report = *found;
                 }
@@ -131,6 +130,9 @@ pub fn free(
             }
             Step::Done(Collected::Freed { all_deleted, .. }) => {
                 report.all_deleted = all_deleted;
+                if let Some(made) = made {
+                    made.keep_hints(with);
+                }
                 return Ok(report);
             }
             Step::Done(Collected::Failed(fault)) => {
@@ -143,14 +145,9 @@ pub fn free(
     }
 }
 
-fn failure(desk: &Desk<'_>) -> PushError {
-    let unclear = Trouble::Cut("no answer that helps".to_owned());
-    desk.trouble().cloned().unwrap_or(unclear).into()
-}
-
 /// Returns the first operation that is not older than a time.
 fn forgettable(desk: &mut Desk<'_>, root: &Root, before: i64) -> Result<u64, PushError> {
-    let log = desk.log(root, 0).ok_or_else(|| failure(desk))?;
+    let log = desk.log(root, 0).ok_or_else(|| desk.failure())?;
     let young = log
         .iter()
         .find(|entry| entry.operation.time.seconds >= before);
@@ -162,13 +159,14 @@ fn marked(
     with: &Collector<'_>,
     desk: &mut Desk<'_>,
     mark: &Mark,
-    young_from: i64,
+    options: &FreeOptions,
+    made: &mut Option<Made>,
 ) -> Result<Option<(Freed, Marked)>, PushError> {
     let root = &mark.root;
-    let view = desk.view(root).ok_or_else(|| failure(desk))?;
+    let view = desk.view(root).ok_or_else(|| desk.failure())?;
     let log = desk
         .log(root, mark.kept_from)
-        .ok_or_else(|| failure(desk))?;
+        .ok_or_else(|| desk.failure())?;
     let id = |value: &Vec<u8>| Some(ObjectId::from_bytes(value.as_slice().try_into().ok()?));
     let mut tips: Vec<ObjectId> = view.values().filter_map(id).collect();
     let operations = log.iter().map(|entry| &entry.operation);
@@ -177,11 +175,14 @@ fn marked(
         tips.extend(change.old.iter().chain(&change.new).filter_map(id));
     }
     let needed = needed(with, tips)?;
-    let Some(dead) = dead(with, root, &mark.rows, &needed)? else {
+    let Some(uses) = uses(with, root, &mark.rows, &needed)? else {
         return Ok(None);
     };
+    let unused = uses.iter().filter(|(_, used)| **used == 0);
+    let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
     let mut report = Freed {
         packs: dead.len() as u64,
+        kept: (mark.rows.len() - dead.len()) as u64,
         ..Freed::default()
     };
     for row in &mark.rows {
@@ -196,28 +197,55 @@ fn marked(
     let folder = root.repository.to_string();
     for file in desk.repeat(|files| files.list_all(&folder))? {
         let name = file.name.rsplit('/').next().and_then(Name::from_hex);
-        let Some(name) = name.filter(|_| file.written < young_from) else {
+        let Some(name) = name.filter(|_| file.written < options.young_from) else {
             continue;
         };
-        if !named.contains(&name) && !pages.contains(&name) {
+        let is_made = made.as_ref().is_some_and(|made| made.has(&name));
+        if !named.contains(&name) && !pages.contains(&name) && !is_made {
             report.strays += 1;
             report.bytes += file.len;
             listed.insert(name);
         }
     }
-    Ok(Some((report, Marked { dead, listed })))
+    let mut joined = Vec::new();
+    if options.joins {
+        let sources = sources(&mark.rows, &uses);
+        if options.dry_run {
+            report.joined = foresee(&sources, &uses);
+        } else if !made.as_ref().is_some_and(|made| made.counts(mark, &needed)) {
+            *made = join(with, desk, mark, (&sources, &dead), &needed, &options.stamp)?;
+        }
+        if let Some(made) = made {
+            report.joined = made.report;
+            joined.extend_from_slice(&made.rows);
+            dead.extend(made.sources.iter());
+        }
+    }
+    let marked = Marked {
+        dead,
+        listed,
+        joined,
+    };
+    Ok(Some((report, marked)))
 }
 
 /// The first bytes of ids, sorted. Another object with the same ones only keeps a pack.
-struct Needed(Vec<u64>);
+pub(super) struct Needed(Vec<u64>);
 
 impl Needed {
-    fn has(&self, id: &ObjectId) -> bool {
-        self.0.binary_search(&start_of(id)).is_ok()
+    /// Returns whether an object is needed.
+    pub fn has(&self, id: &ObjectId) -> bool {
+        self.has_start(start_of(id))
+    }
+
+    /// Returns whether an object whose id begins so is needed.
+    pub fn has_start(&self, start: u64) -> bool {
+        self.0.binary_search(&start).is_ok()
     }
 }
 
-fn start_of(id: &ObjectId) -> u64 {
+/// Returns the first bytes of an id.
+pub(super) fn start_of(id: &ObjectId) -> u64 {
     u64::from_le_bytes(id.as_bytes()[..8].try_into().expect("eight bytes"))
 }
 
@@ -248,14 +276,15 @@ fn needed(with: &Collector<'_>, mut tips: Vec<ObjectId>) -> Result<Needed, PushE
     Ok(Needed(needed))
 }
 
-/// Returns the packs in which nothing is needed; `None` if one of the packs is missing.
-fn dead(
+/// Returns for each pack the bytes of the frames of its last segment in which something is needed, at
+/// least 1 if anything in the pack is. `None`: one of the packs is missing.
+fn uses(
     with: &Collector<'_>,
     root: &Root,
     rows: &[Row],
     needed: &Needed,
-) -> Result<Option<BTreeSet<Name>>, PushError> {
-    let (next, dead) = (Mutex::new(rows.iter()), Mutex::new(BTreeSet::new()));
+) -> Result<Option<BTreeMap<Name, u64>>, PushError> {
+    let (next, uses) = (Mutex::new(rows.iter()), Mutex::new(BTreeMap::new()));
     let failed: Mutex<Option<Failed>> = Mutex::new(None);
     let work = || {
         loop {
@@ -263,9 +292,8 @@ fn dead(
             let Some(row) = row.filter(|_| !with.job.is_cancelled()) else {
                 return;
             };
-            match is_needed(with.files, root, row, needed) {
-                Ok(true) => {}
-                Ok(false) => drop(dead.lock().map(|mut dead| dead.insert(row.name))),
+            match used(with.files, root, row, needed) {
+                Ok(used) => drop(uses.lock().map(|mut uses| uses.insert(row.name, used))),
                 Err(e) => drop(
                     failed
                         .lock()
@@ -287,32 +315,46 @@ fn dead(
     match failed.into_inner() {
         Ok(Some(Failed::Missing)) => Ok(None),
         Ok(Some(e)) => Err(e.into()),
-        _ => Ok(dead.into_inner().ok()),
+        _ => Ok(uses.into_inner().ok()),
     }
 }
 
-/// Returns whether anything in a pack is needed.
-fn is_needed(files: &dyn Files, root: &Root, row: &Row, needed: &Needed) -> Result<bool, Failed> {
+/// Returns the bytes of the frames of a pack's last segment in which something is needed. If this is none,
+/// returns 1 if anything in its other segment is.
+fn used(files: &dyn Files, root: &Root, row: &Row, needed: &Needed) -> Result<u64, Failed> {
     let path = row.name.path(root.repository);
+    let tail = files.read_range(&path, row.tail..row.len)?;
+    let tail = SegmentTail::decode(&tail, row.tail).map_err(|why| damaged(row, why))?;
+    let mut frames: BTreeMap<u64, u64> = BTreeMap::new();
+    for (id, at) in frames_of(&tail, row.tail) {
+        if needed.has(&id) {
+            frames.insert(at.offset, u64::from(at.len));
+        }
+    }
+    let used: u64 = frames.values().sum();
+    if used > 0 || row.kind != RowKind::Joint {
+        return Ok(used);
+    }
     let has_needed = |bytes: &[u8], at: u64| match SegmentTail::decode(bytes, at) {
-        Ok(tail) => Ok(tail.entries.iter().any(|entry| needed.has(&entry.id))),
+        Ok(tail) => Ok(u64::from(
+            tail.entries.iter().any(|entry| needed.has(&entry.id)),
+        )),
         Err(why) => Err(damaged(row, why)),
     };
-    let tail = files.read_range(&path, row.tail..row.len)?;
-    let is_needed = has_needed(&tail, row.tail)?;
-    if is_needed || row.kind != RowKind::Joint {
-        return Ok(is_needed);
-    }
     let (near, bytes) = before(files, &path, row, NEAR_BYTES)?;
-    let trailer = bytes.len().checked_sub(TRAILER_BYTES as usize);
-    let at = trailer.and_then(|at| bytes.get(at + 8..at + 16));
-    let at = at.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
-    let at = at.filter(|at| *at < row.metadata);
+    let at = index_at(&bytes).filter(|at| *at < row.metadata);
     let at = at.ok_or_else(|| damaged(row, "no trailer"))?;
     match at.checked_sub(near.start) {
         Some(skip) => has_needed(&bytes[skip as usize..], at),
         None => has_needed(&files.read_range(&path, at..row.metadata)?, at),
     }
+}
+
+/// Returns where the index of a segment is that ends with these bytes.
+pub(super) fn index_at(bytes: &[u8]) -> Option<u64> {
+    let trailer = bytes.len().checked_sub(TRAILER_BYTES as usize)?;
+    let at = bytes.get(trailer + 8..trailer + 16)?;
+    Some(u64::from_le_bytes(at.try_into().ok()?))
 }
 
 /// Reads the last bytes before the metadata of a joint pack.
@@ -326,9 +368,15 @@ fn before(
     Ok((range.clone(), files.read_range(path, range)?))
 }
 
-fn damaged(row: &Row, why: &str) -> Failed {
+/// Returns the failure for a pack that is damaged.
+pub(super) fn damaged(row: &Row, why: &str) -> Failed {
     Failed::Trouble(Trouble::Damaged(format!("pack {}: {why}", row.name)))
 }
+
+mod join;
+
+pub use join::Joined;
+use join::{Made, foresee, join, sources};
 
 #[cfg(test)]
 mod tests;

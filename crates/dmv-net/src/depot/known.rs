@@ -9,12 +9,14 @@
 
 use crate::bucket::format::Name;
 use dmv_core::hash::{ObjectId, encode_hex};
-use dmv_core::store::random_bytes;
-use std::collections::{BTreeMap, HashMap};
+use dmv_core::store::{CheckedRecord, random_bytes};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+/// The directory of the hints below the copies of a bucket.
+pub const DIR: &str = "known";
 const MAGIC: &[u8; 8] = b"DMVHINT\n";
 const VERSION: u32 = 1;
 /// Magic, version, number of packs, number of records.
@@ -28,6 +30,8 @@ const RECORD_BYTES: usize = KEY_BYTES + 4 + 8 + 4;
 const RATIO: u64 = 2;
 /// Records that a look-up reads at once, when it has come near.
 const NEAR: u64 = 64;
+/// Hints that are gathered in memory before they are written: 8 MiB.
+const PORTION: usize = 1 << 17;
 /// The greatest number of packs and of records in one file.
 const MAX_PACKS: u64 = 1 << 24;
 const MAX_RECORDS: u64 = 1 << 36;
@@ -50,6 +54,8 @@ pub struct Known {
     dir: Option<PathBuf>,
     /// The largest first.
     files: Vec<Sorted>,
+    /// The packs that count; `None`: all.
+    only: Option<HashSet<Name>>,
 }
 
 impl Known {
@@ -58,7 +64,13 @@ impl Known {
         Known {
             dir: None,
             files: Vec::new(),
+            only: None,
         }
+    }
+
+    /// Forgets, for the look-ups that follow, what lies in other packs.
+    pub fn only_in(&mut self, packs: HashSet<Name>) {
+        self.only = Some(packs);
     }
 
     /// Opens the hints in `dir`, which need not exist.
@@ -73,6 +85,7 @@ impl Known {
         Known {
             dir: Some(dir.to_owned()),
             files,
+            only: None,
         }
     }
 
@@ -85,7 +98,9 @@ impl Known {
                 .zip(&mut out)
                 .filter(|(_, found)| found.is_none())
             {
-                *found = file.find(&key(id)).ok().flatten();
+                let only = self.only.as_ref();
+                let counts = |frame: &FrameOf| only.is_none_or(|only| only.contains(&frame.pack));
+                *found = file.find(&key(id)).ok().flatten().filter(counts);
             }
         }
         out
@@ -133,6 +148,50 @@ impl Known {
         self.files
             .sort_by_key(|file| std::cmp::Reverse(file.records));
         Ok(())
+    }
+}
+
+/// Hints about what is being read of a bucket. They are written in portions.
+#[derive(Default)]
+pub struct Gathered {
+    /// Where the hints lie; `None`: none are kept.
+    dir: Option<PathBuf>,
+    hints: Vec<(ObjectId, FrameOf)>,
+}
+
+impl Gathered {
+    /// Gathers hints for the copies in a directory.
+    pub fn new(dir: Option<&Path>) -> Gathered {
+        Gathered {
+            dir: dir.map(|dir| dir.join(DIR)),
+            hints: Vec::new(),
+        }
+    }
+
+    /// Notes the objects of the record that begins at `offset` in a pack.
+    pub fn add(&mut self, pack: Name, offset: u64, record: &CheckedRecord) {
+        if self.dir.is_none() {
+            return;
+        }
+        let frame = FrameOf {
+            pack,
+            offset,
+            len: record.as_bytes().len() as u32,
+        };
+        let ids = record.objects().iter().map(|object| (object.id, frame));
+        self.hints.extend(ids);
+        if self.hints.len() >= PORTION {
+            self.write();
+        }
+    }
+
+    /// Writes what was gathered.
+    pub fn write(&mut self) {
+        let hints = std::mem::take(&mut self.hints);
+        if let Some(dir) = &self.dir {
+            // What cannot be noted is looked for by the readers.
+            let _ = Known::open(dir).add(hints);
+        }
     }
 }
 
@@ -365,6 +424,7 @@ impl Sorted {
 mod tests {
     use super::*;
     use dmv_core::object::ObjectType;
+    use dmv_core::store::{FrameBuilder, FrameEncoder};
 
     fn id(n: u32) -> ObjectId {
         ObjectType::Chunk.id_of(&n.to_le_bytes())
@@ -397,6 +457,39 @@ mod tests {
                 assert_eq!(found, (n < next).then(|| frame(n)), "{n} of {next}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_gathered_is_found_once_it_is_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let objects = [b"one", b"two"].map(|text| text.to_vec());
+        let ids: Vec<ObjectId> = objects.iter().map(|o| ObjectType::Chunk.id_of(o)).collect();
+        let record = record_of(&objects);
+        let len = record.as_bytes().len() as u32;
+        for kept in [None, Some(dir.path())] {
+            let mut gathered = Gathered::new(kept);
+            gathered.add(Name([4; 16]), 64, &record);
+            gathered.write();
+            let mut known = Known::open(&dir.path().join(DIR));
+            let there = FrameOf {
+                pack: Name([4; 16]),
+                offset: 64,
+                len,
+            };
+            let expected = kept.map(|_| there);
+            assert_eq!(known.find(&ids), vec![expected; 2]);
+        }
+    }
+
+    fn record_of(objects: &[Vec<u8>]) -> CheckedRecord {
+        let mut frame = FrameBuilder::default();
+        for bytes in objects {
+            frame.push(ObjectType::Chunk.id_of(bytes), ObjectType::Chunk, bytes);
+        }
+        let mut encoder = FrameEncoder::default();
+        let made = encoder.encode(&frame.raw, &frame.objects).expect("memory");
+        let bytes = [&made.head[..], made.payload, &made.check].concat();
+        CheckedRecord::new(bytes).expect("it was just made")
     }
 
     #[test]

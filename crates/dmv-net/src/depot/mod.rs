@@ -2,7 +2,9 @@
 //!
 //! - [`ask`]: carries out the requests of the machines.
 //! - [`mod@write`]: a push: what to upload, in packs, in parts, with a note for the next try.
+//! - [`foresee`]: what a push would send.
 //! - [`free`]: gc: what nothing needs any more.
+//! - [`log`]: the operations at a bucket, and taking one back.
 //! - [`cache`]: copies of what a device has read of a bucket.
 //! - [`known`]: hints about where the objects of a bucket lie.
 //!
@@ -11,6 +13,8 @@
 
 pub mod ask;
 pub mod cache;
+pub mod foresee;
 pub mod free;
 pub mod known;
+pub mod log;
 pub mod write;

@@ -9,10 +9,11 @@ use crate::bucket::format::{ROOT, Root, View};
 use crate::bucket::trouble::Trouble;
 use crate::depot::ask::Desk;
 use crate::depot::cache::Cache;
+use crate::depot::foresee::Foreseen;
 use crate::depot::write::{self, PushError, Pusher};
 use crate::session::{NetError, Summary};
 use crate::transport::store::{BucketAddress, Counters, Store};
-use crate::transport::{Purpose, Url};
+use crate::transport::{self, Purpose, Url};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
@@ -36,16 +37,20 @@ pub(super) struct Bucket<'a> {
     before: (u64, u64),
     root: (Root, Tag),
     view: View,
+    /// Whether there is no root yet, and a push would make the first one.
+    is_new: bool,
     /// What the bucket has.
     pub offered: Offered,
     summary: Summary,
 }
 
 impl<'a> Bucket<'a> {
-    /// Opens the bucket at an address, and reads its root. An empty place gets a first root.
+    /// Opens the bucket at an address, and reads its root. An empty place gets a first root, unless
+    /// the push is only `foreseen`.
     pub fn open(
         repo: &'a Repo,
         address: &BucketAddress,
+        foreseen: bool,
         caller: &dyn Caller,
         job: &'a Job,
     ) -> Result<Bucket<'a>, Box<SessionError>> {
@@ -65,9 +70,9 @@ impl<'a> Bucket<'a> {
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let counted = counters.now();
         caller.began(Step::Dial(&url));
-        let found = read_root(&files, &cache, job);
+        let found = read_root(&files, &cache, foreseen, job);
         caller.began(Step::Dialled);
-        let (root, view) = found.map_err(|e| unanswered(&url, net_error(address, e)))?;
+        let (root, view, is_new) = found.map_err(|e| unanswered(&url, net_error(address, e)))?;
         Ok(Bucket {
             offered: offered(&view),
             repo,
@@ -79,6 +84,7 @@ impl<'a> Bucket<'a> {
             before: (counted.sent, counted.received),
             root,
             view,
+            is_new,
             summary: Summary::default(),
         })
     }
@@ -99,11 +105,43 @@ impl<'a> Bucket<'a> {
         })
     }
 
-    fn push_all(
-        &mut self,
-        updates: &[RefUpdate],
-        asked: &Asked,
-    ) -> Result<Vec<RefMoved>, NetError> {
+    /// Returns what a push of the same updates would do.
+    pub fn foresee(&self, updates: &[RefUpdate]) -> Result<Forecast, Box<SessionError>> {
+        let failed = |source| {
+            Box::new(SessionError {
+                url: Url::Bucket(self.address.clone()),
+                answered: true,
+                held: None,
+                source,
+            })
+        };
+        let (moved, changes) = self.judge_all(updates).map_err(failed)?;
+        if changes.is_empty() {
+            let forecast = Forecast::default();
+            return Ok(Forecast { moved, ..forecast });
+        }
+        let pusher = self.pusher();
+        let foreseen = write::foresee(&pusher, &self.root.0, self.view.clone(), changes);
+        let foreseen = foreseen.map_err(|e| failed(net_error(&self.address, e)))?;
+        Ok(Forecast {
+            moved,
+            foreseen,
+            // The root, and at first one without anything.
+            writes: write::writes_of(&foreseen) + 1 + u64::from(self.is_new),
+        })
+    }
+
+    fn pusher(&self) -> Pusher<'_> {
+        Pusher {
+            files: &self.files,
+            store: self.repo.store(),
+            job: self.job,
+            dir: self.cache.dir(),
+        }
+    }
+
+    /// Returns what becomes of each update, and the changes that are to be made.
+    fn judge_all(&self, updates: &[RefUpdate]) -> Result<(Vec<RefMoved>, Vec<Change>), NetError> {
         let mut moved = Vec::with_capacity(updates.len());
         let mut changes = Vec::new();
         for update in updates {
@@ -124,23 +162,21 @@ impl<'a> Bucket<'a> {
                 refused,
             });
         }
+        Ok((moved, changes))
+    }
+
+    fn push_all(
+        &mut self,
+        updates: &[RefUpdate],
+        asked: &Asked,
+    ) -> Result<Vec<RefMoved>, NetError> {
+        let (mut moved, mut changes) = self.judge_all(updates)?;
         if changes.is_empty() {
             return Ok(moved);
         }
         changes.sort_by(|a, b| a.key.cmp(&b.key));
-        let stamp = Stamp {
-            id: random_bytes(),
-            time: asked.time,
-            who: asked.who.clone(),
-            command: asked.command.clone(),
-            undoes: 0,
-        };
-        let pusher = Pusher {
-            files: &self.files,
-            store: self.repo.store(),
-            job: self.job,
-            dir: self.cache.dir(),
-        };
+        let stamp = stamp(asked);
+        let pusher = self.pusher();
         // Nothing that is uploaded may be freed here meanwhile.
         let kept = self.repo.keep_all()?;
         let base = self.root.0.generation;
@@ -182,6 +218,48 @@ impl<'a> Bucket<'a> {
     }
 }
 
+/// What a push to a bucket would do.
+#[derive(Default)]
+pub(super) struct Forecast {
+    pub moved: Vec<RefMoved>,
+    pub foreseen: Foreseen,
+    /// The requests that write.
+    pub writes: u64,
+}
+
+/// Runs `work` on the bucket at an address, with what a connection needs. Another remote has this
+/// `command` of its own.
+pub(super) fn at_bucket<'u, T>(
+    url: &'u Url,
+    purpose: Purpose,
+    command: &str,
+    caller: &dyn Caller,
+    work: impl FnOnce(&'u BucketAddress, transport::Reach) -> Result<T, NetError>,
+) -> Result<T, Box<SessionError>> {
+    let Url::Bucket(address) = url else {
+        let place = url.to_string();
+        let trouble = Trouble::Settings(format!("it is no bucket: run {command} there"));
+        return Err(unanswered(url, NetError::Bucket { place, trouble }));
+    };
+    caller.began(Step::Dial(url));
+    let reach = caller.reach(url, purpose);
+    caller.began(Step::Dialled);
+    reach
+        .and_then(|reach| work(address, reach))
+        .map_err(|e| unanswered(url, e))
+}
+
+/// Returns the stamp of a new operation.
+pub(super) fn stamp(asked: &Asked) -> Stamp {
+    Stamp {
+        id: random_bytes(),
+        time: asked.time,
+        who: asked.who.clone(),
+        command: asked.command.clone(),
+        undoes: 0,
+    }
+}
+
 fn unanswered(url: &Url, source: NetError) -> Box<SessionError> {
     Box::new(SessionError {
         url: url.clone(),
@@ -191,6 +269,7 @@ fn unanswered(url: &Url, source: NetError) -> Box<SessionError> {
     })
 }
 
+/// Returns the failure of work at a bucket.
 pub(super) fn net_error(address: &BucketAddress, e: PushError) -> NetError {
     let trouble = match e {
         PushError::Trouble(trouble) => trouble,
@@ -207,6 +286,7 @@ pub(super) fn net_error(address: &BucketAddress, e: PushError) -> NetError {
         PushError::Lacking(objects) => return NetError::Lacking(objects),
         PushError::Object(e) => return NetError::Repo(e.into()),
         PushError::Store(e) => return NetError::Repo(e.into()),
+        PushError::Repo(e) => return NetError::Repo(e),
         PushError::Cancelled => return NetError::Cancelled,
     };
     NetError::Bucket {
@@ -215,7 +295,7 @@ pub(super) fn net_error(address: &BucketAddress, e: PushError) -> NetError {
     }
 }
 
-fn id_of(value: &[u8]) -> Option<ObjectId> {
+pub(super) fn id_of(value: &[u8]) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(value.try_into().ok()?))
 }
 
@@ -229,12 +309,14 @@ fn offered(view: &View) -> Offered {
     }
 }
 
-/// Reads the root and its view. If there is none, makes the first one.
+/// Reads the root and its view. If there is no root, makes the first one, and says so; one that is
+/// only `foreseen` is not stored.
 fn read_root(
     files: &dyn Files,
     cache: &Cache,
+    foreseen: bool,
     job: &Job,
-) -> Result<((Root, Tag), View), PushError> {
+) -> Result<((Root, Tag), View, bool), PushError> {
     let waits = |time| write::wait(job, time);
     let mut desk = Desk::new(files, &waits);
     let known = cache.root();
@@ -254,23 +336,27 @@ fn read_root(
             known
         }
         (Answer::NoRoot, Some(_)) => return Err(Trouble::Forked.into()),
+        (Answer::NoRoot, None) if foreseen => {
+            let (etag, version) = (None, None);
+            let root = Root::first(RepositoryId::random(), random_bytes());
+            return Ok(((root, Tag { etag, version }), View::new(), true));
+        }
         (Answer::NoRoot, None) => first_root(files, &mut desk)?,
         _ => match desk.trouble() {
             // Stores say so of a file that is not there, to those who may not list.
-            Some(Trouble::Denied(why)) => {
+            Some(Trouble::Denied(why)) if !foreseen => {
                 let denied = Trouble::Denied(why.clone());
                 match first_root(files, &mut desk) {
                     Err(PushError::Trouble(_)) => return Err(denied.into()),
                     done => done?,
                 }
             }
-            Some(trouble) => return Err(trouble.clone().into()),
-            None => return Err(unclear(&desk)),
+            _ => return Err(desk.failure().into()),
         },
     };
-    let view = desk.view(&root.0).ok_or_else(|| unclear(&desk))?;
+    let view = desk.view(&root.0).ok_or_else(|| desk.failure())?;
     cache.keep_root(&root.0, &root.1);
-    Ok((root, view))
+    Ok((root, view, false))
 }
 
 /// Makes the first root of an empty place, unless somebody else does.
@@ -293,13 +379,8 @@ fn first_root(files: &dyn Files, desk: &mut Desk<'_>) -> Result<(Root, Tag), Pus
     match (desk.answer(&request), denied) {
         (Answer::Root(root, tag), _) => Ok((*root, tag)),
         (_, Some(trouble)) => Err(trouble.into()),
-        _ => Err(unclear(desk)),
+        _ => Err(desk.failure().into()),
     }
-}
-
-fn unclear(desk: &Desk<'_>) -> PushError {
-    let why = Trouble::Cut("no answer that helps".to_owned());
-    desk.trouble().cloned().unwrap_or(why).into()
 }
 
 /// Returns why an update, as one of `all`, must be refused; `None` if it is acceptable. The rules

@@ -89,6 +89,10 @@ fn dial_once<'r>(
     let greeted = greet(repo, url, &reach, job);
     caller.began(Step::Dialled);
     let (connection, mut client) = greeted?;
+    #[cfg(feature = "store")]
+    if let Url::Bucket(_) = url {
+        client.keeps_by_refs = true;
+    }
     if client.has_purged {
         let remotes = caller.remotes()?.list;
         let remote = remotes.into_iter().find(|remote| remote.url == *url);

@@ -2,6 +2,8 @@
 
 use super::absent::Absent;
 use super::dial::SessionError;
+#[cfg(feature = "store")]
+use crate::depot::log::NotUndone;
 use crate::session::NetError;
 use dmv_core::repo::RepoError;
 use std::path::PathBuf;
@@ -26,6 +28,10 @@ pub enum OpsError {
         /// The branch or tag.
         name: String,
     },
+    /// Nothing was undone at a bucket.
+    #[cfg(feature = "store")]
+    #[error(transparent)]
+    NotUndone(#[from] NotUndone),
     /// The settings of the program are unusable, or the job was cancelled.
     #[error(transparent)]
     Net(#[from] NetError),

@@ -33,7 +33,11 @@ mod dial;
 mod error;
 mod fetch;
 #[cfg(feature = "store")]
+mod foresee;
+#[cfg(feature = "store")]
 mod free;
+#[cfg(feature = "store")]
+mod operations;
 mod peer;
 mod pull;
 mod purge;
@@ -44,6 +48,7 @@ mod sync;
 #[cfg(feature = "store")]
 mod verify;
 
+pub use crate::depot::foresee::Foreseen;
 pub use absent::{Absent, Answer, PeerAnswer};
 pub use caller::{Caller, Network, Remote, Remotes, Step};
 pub use clone::{CloneDir, CloneOptions, CloneReport, KnownSource, NewClone, clone};
@@ -51,7 +56,14 @@ pub use dial::{SessionError, dial};
 pub use error::{CloneError, OpsError};
 pub use fetch::{FetchOptions, FetchReport, fetch};
 #[cfg(feature = "store")]
-pub use free::{FreeAtOptions, Freed, free_at};
+pub use foresee::{CloneForecast, foreseen_clone, is_foreseeable};
+#[cfg(feature = "store")]
+pub use free::{FreeAtOptions, Freed, Joined, free_at};
+#[cfg(feature = "store")]
+pub use operations::{
+    EachOperation, NotUndone, OperationAt, UndoAtOptions, UndoAtReport, Which, operations_at,
+    undo_at,
+};
 pub use peer::{NoAnswer, Peer, SilentPeer};
 pub use pull::{Integrate, PullOptions, PullOutcome, PullReport, pull};
 pub use purge::{purges_at, request_purge};
@@ -60,4 +72,4 @@ pub use refs::RefTip;
 pub use supply::{Suppliers, SupplyReport, supplied};
 pub use sync::{SyncOptions, SyncReport, sync};
 #[cfg(feature = "store")]
-pub use verify::{VerifyAtOptions, verify_at};
+pub use verify::{VerifyAtOptions, VerifyAtReport, verify_at};

@@ -6,6 +6,7 @@ use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
 use super::refs::{RefTip, Standing, moved_there, standing, tip_at, update};
+use crate::depot::foresee::{Foreseen, measure};
 use crate::session::{Client, NetError, Summary};
 use crate::transport::Purpose;
 #[cfg(feature = "store")]
@@ -13,6 +14,7 @@ use crate::transport::{Url, store::BucketAddress};
 use crate::wire::ReadOnly;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
+use dmv_core::reach::{Detail, Reach};
 use dmv_core::repo::{Asked, Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 
 /// What to push.
@@ -26,6 +28,8 @@ pub struct PushOptions {
     pub delete: Vec<String>,
     /// Whether the remote may lose commits.
     pub force: bool,
+    /// Whether to report only what would be sent.
+    pub dry_run: bool,
     /// For the operation log.
     pub asked: Asked,
 }
@@ -38,6 +42,7 @@ impl PushOptions {
             refs,
             delete: Vec::new(),
             force: false,
+            dry_run: false,
             asked,
         }
     }
@@ -54,6 +59,10 @@ pub struct PushReport {
     pub may_push: bool,
     /// Why it accepts none, if it says so.
     pub read_only: Option<ReadOnly>,
+    /// What would be sent, if that was asked.
+    pub foreseen: Option<Foreseen>,
+    /// How many requests would write to a bucket, if that was asked.
+    pub writes: u64,
 }
 
 impl PushReport {
@@ -81,6 +90,9 @@ pub fn push(
     let pushed = session(repo, url, Purpose::Write, caller, job, |client| {
         let deletions = deletions(&client.offered, &options.delete, options.force);
         match deletions {
+            Ok(deletions) if options.dry_run => {
+                Ok(Ok(foresee(repo, options, client, &deletions, job)?))
+            }
             Ok(deletions) => Ok(Ok(push_to(repo, options, client, &deletions)?)),
             Err(name) => {
                 client.finish(Vec::new());
@@ -102,7 +114,7 @@ fn push_to_bucket(
     caller: &dyn Caller,
     job: &Job,
 ) -> Result<PushReport, OpsError> {
-    let mut bucket = Bucket::open(repo, address, caller, job)?;
+    let mut bucket = Bucket::open(repo, address, options.dry_run, caller, job)?;
     let deletions = deletions(&bucket.offered, &options.delete, options.force);
     let deletions = deletions.map_err(|name| OpsError::NoSuchRef {
         remote: options.remote.name.clone(),
@@ -115,6 +127,18 @@ fn push_to_bucket(
     } = Plan::new(repo, options, &bucket.offered)?;
     updates.extend(deletions);
     let mut moved = refused;
+    if options.dry_run {
+        let forecast = bucket.foresee(&updates)?;
+        moved.extend(forecast.moved);
+        return Ok(PushReport {
+            may_push: true,
+            read_only: None,
+            summary: bucket.finish(),
+            moved,
+            foreseen: Some(forecast.foreseen),
+            writes: forecast.writes,
+        });
+    }
     moved.extend(bucket.push(&updates, &options.asked)?);
     note(repo, options, &moved, there_already)?;
     Ok(PushReport {
@@ -122,6 +146,8 @@ fn push_to_bucket(
         read_only: None,
         summary: bucket.finish(),
         moved,
+        foreseen: None,
+        writes: 0,
     })
 }
 
@@ -169,6 +195,42 @@ fn push_to(
         read_only: client.read_only,
         summary: client.finish(Vec::new()),
         moved,
+        foreseen: None,
+        writes: 0,
+    })
+}
+
+/// Returns what a push would do, as far as this side knows.
+fn foresee(
+    repo: &Repo,
+    options: &PushOptions,
+    client: Client<'_>,
+    deletions: &[RefUpdate],
+    job: &Job,
+) -> Result<PushReport, NetError> {
+    let Plan {
+        updates,
+        refused: mut moved,
+        ..
+    } = Plan::new(repo, options, &client.offered)?;
+    let wanted: Vec<ObjectId> = updates.iter().filter_map(|update| update.new).collect();
+    let there: Vec<ObjectId> = client.offered.refs.iter().map(|(_, id)| *id).collect();
+    let reach = Reach::new(wanted, there, Detail::All);
+    // What is absent here the other side has, or a push fails for it.
+    let (foreseen, _) = measure(repo.store(), reach, job)?;
+    moved.extend(updates.iter().chain(deletions).map(|update| RefMoved {
+        key: update.key.clone(),
+        old: update.old,
+        new: update.new,
+        refused: None,
+    }));
+    Ok(PushReport {
+        may_push: client.may_push(),
+        read_only: client.read_only,
+        summary: client.finish(Vec::new()),
+        moved,
+        foreseen: Some(foreseen),
+        writes: 0,
     })
 }
 

@@ -91,7 +91,7 @@ fn sync_bucket(
     let mut sent = Traffic::default();
     let mut report = session(repo, url, Purpose::Write, caller, job, |client| {
         sync_with(repo, options, client, &mut |_, updates| {
-            let opened = Bucket::open(repo, address, caller, job);
+            let opened = Bucket::open(repo, address, false, caller, job);
             let mut bucket = opened.map_err(|e| e.source)?;
             let moved = bucket.push(updates, &options.asked);
             let moved = moved.map_err(|e| e.source)?;

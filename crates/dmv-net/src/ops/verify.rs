@@ -1,13 +1,16 @@
 //! Verify at a bucket.
 
+use super::bucket::at_bucket;
 use super::caller::{Caller, Remote, Step};
-use super::dial::SessionError;
 use super::error::OpsError;
-use crate::bucket::trouble::Trouble;
-use crate::session::{BucketDepth, BucketReport, NetError, verify_shelf};
-use crate::transport::{Purpose, Url, shelf};
+use crate::session::{BucketDepth, BucketReport, MissingIds, verify_shelf};
+use crate::transport::{Purpose, shelf};
+use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::repo::Repo;
+use dmv_core::object::name::RepoPath;
+use dmv_core::reach::{Detail, Reach};
+use dmv_core::repo::{Repo, RepoError};
+use std::collections::HashSet;
 
 /// What to check at a remote.
 #[derive(Clone, Debug)]
@@ -20,6 +23,18 @@ pub struct VerifyAtOptions {
     pub dry_run: bool,
 }
 
+/// What a check at a remote has found.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyAtReport {
+    /// What was read, and what is wrong.
+    pub found: BucketReport,
+    /// Some of the files whose content is missing or damaged there, each with a commit that has it.
+    pub files: Vec<(RepoPath, ObjectId)>,
+}
+
+/// The most objects whose files are looked for.
+const MAX_NAMED: usize = 1000;
+
 /// Checks whether a bucket has all that its refs lead to, and whether it is intact. Nothing is stored
 /// here but copies of tables.
 pub fn verify_at(
@@ -27,26 +42,47 @@ pub fn verify_at(
     options: &VerifyAtOptions,
     caller: &dyn Caller,
     job: &Job,
-) -> Result<BucketReport, OpsError> {
+) -> Result<VerifyAtReport, OpsError> {
     let url = &options.remote.url;
-    let failed = |source| {
-        Box::new(SessionError {
-            url: url.clone(),
-            answered: false,
-            held: None,
-            source,
-        })
-    };
-    let Url::Bucket(address) = url else {
-        let place = url.to_string();
-        let trouble = Trouble::Settings("it is no bucket: run dmv verify there".to_owned());
-        return Err(failed(NetError::Bucket { place, trouble }).into());
-    };
-    caller.began(Step::Work);
-    let done = caller.reach(url, Purpose::Read).and_then(|mut reach| {
-        reach.copies = Some(repo.dmv_dir().to_owned());
-        let shelf = shelf(address, &reach)?;
-        verify_shelf(shelf, options.depth, options.dry_run, job)
-    });
-    Ok(done.map_err(failed)?)
+    let done = at_bucket(
+        url,
+        Purpose::Read,
+        "dmv verify",
+        caller,
+        |address, reach| {
+            caller.began(Step::Work);
+            let mut shelf = shelf(address, &reach)?;
+            shelf.copies = Some(repo.dmv_dir().to_owned());
+            verify_shelf(shelf, options.depth, options.dry_run, job)
+        },
+    );
+    let found = done?;
+    let files = affected(repo, &found.missing_ids, job)?;
+    Ok(VerifyAtReport { found, files })
+}
+
+/// Returns some of the files that need what a bucket lacks. This repository knows what they are called.
+fn affected(
+    repo: &Repo,
+    missing: &MissingIds,
+    job: &Job,
+) -> Result<Vec<(RepoPath, ObjectId)>, RepoError> {
+    if *missing == MissingIds::default() {
+        return Ok(Vec::new());
+    }
+    let (mut reach, mut ids) = (
+        Reach::new(repo.complete_commits()?, [], Detail::All).skipping_chunks(),
+        HashSet::new(),
+    );
+    while ids.len() < MAX_NAMED
+        && let Some(found) = reach.next(repo.objects())?
+    {
+        if job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        if missing.has(found.ty, &found.id) {
+            ids.insert(found.id);
+        }
+    }
+    repo.uses_of(&ids, job)
 }

@@ -18,12 +18,12 @@ use dmv_core::job::Job;
 use dmv_core::limits::MAX_TOLD_PLACE_BYTES;
 use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::reach::Filter;
+use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{
     Expiry, Kept, KnownPurge, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// How far back a fetch goes.
@@ -49,6 +49,8 @@ pub struct Client<'r> {
     access: Access,
     /// Whether the server knows [`Message::Keep`].
     keeps: bool,
+    /// Whether the server keeps only what its refs lead to, as a bucket does, and nothing for this client.
+    pub keeps_by_refs: bool,
     /// Whether the server can delete refs.
     deletes: bool,
     /// The id of the server's repository.
@@ -106,6 +108,7 @@ impl<'r> Client<'r> {
             link,
             access: server.access,
             keeps: server.keeps(),
+            keeps_by_refs: false,
             deletes: server.deletes(),
             expires: server.expires(),
             expired_there: BTreeMap::new(),
@@ -349,7 +352,39 @@ impl<'r> Client<'r> {
                 }
             }
         }
+        if self.keeps_by_refs {
+            unkept.extend(self.not_led_to(files, &unkept)?);
+        }
         Ok(unkept)
+    }
+
+    /// Returns those of `files` that no offered ref leads to, as far as this repository knows, and that
+    /// are not in `but`.
+    fn not_led_to(
+        &self,
+        files: &[(ObjectType, ObjectId)],
+        but: &[(ObjectType, ObjectId)],
+    ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
+        let but: HashSet<ObjectId> = but.iter().map(|(_, id)| *id).collect();
+        let wanted = files.iter().filter(|(_, id)| !but.contains(id));
+        let mut wanted: HashMap<ObjectId, ObjectType> = wanted.map(|(ty, id)| (*id, *ty)).collect();
+        let (objects, mut tips) = (self.repo.objects(), Vec::new());
+        for (_, id) in &self.offered.refs {
+            // Ids prove what is below them, so nothing of it has to be read there.
+            if objects.holds(ObjectType::Commit, id)? {
+                tips.push(*id);
+            }
+        }
+        let mut reach = Reach::new(tips, [], Detail::All).skipping_chunks();
+        while !wanted.is_empty()
+            && let Some(found) = reach.next(objects)?
+        {
+            wanted.remove(&found.id);
+            if self.job.is_cancelled() {
+                return Err(NetError::Cancelled);
+            }
+        }
+        Ok(wanted.into_iter().map(|(id, ty)| (ty, id)).collect())
     }
 
     /// Returns the id of the server's repository.

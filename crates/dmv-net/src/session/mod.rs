@@ -27,7 +27,10 @@ pub use link::{Link, PATIENCE, Traffic};
 pub use outlet::{Outlet, Part};
 pub use purges::PurgeAnswer;
 pub use server::{Grant, Served, refuse, serve};
-pub use shelf::{BucketDepth, BucketProblem, BucketReport, Shelf, serve_shelf, verify_shelf};
+pub use shelf::{
+    BucketDepth, BucketProblem, BucketReport, CloneForecast, MissingIds, Shelf, foresee_clone,
+    serve_shelf, verify_shelf,
+};
 
 use crate::bucket::trouble::Trouble;
 use crate::sync::SyncError;

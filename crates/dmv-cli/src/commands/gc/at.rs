@@ -19,6 +19,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
         remote: remote.clone(),
         grace: args.grace,
         forget: args.forget,
+        joins: false,
         dry_run: args.dry_run,
         asked: context.asked()?,
     };
@@ -36,7 +37,8 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     })
 }
 
-fn failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
+/// The failure of gc or repack at a remote.
+pub fn failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
     let lacks = match &e {
         OpsError::Session(e) => matches!(e.source, NetError::Lacking(_)),
         _ => false,
@@ -45,7 +47,7 @@ fn failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
         return remote_failure(context, remote, e);
     }
     let message = format!(
-        "gc at {} needs the history and the directories of all its branches, and some are absent here",
+        "freeing space at {} needs the history and the directories of all its branches, and some are absent here",
         clean(&remote.name)
     );
     let hint = format!(

@@ -4,11 +4,13 @@ use super::Args;
 use crate::bucket;
 use crate::context::Context;
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
-use crate::format::text::{bytes, clean, count};
+use crate::format::json::base64_unless_text;
+use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
-use dmv_net::ops::{VerifyAtOptions, verify_at};
-use dmv_net::session::{BucketDepth, BucketReport};
+use dmv_core::object::name::escape;
+use dmv_net::ops::{VerifyAtOptions, VerifyAtReport, verify_at};
+use dmv_net::session::BucketDepth;
 use std::io::Write;
 
 /// Runs the command for a remote.
@@ -33,10 +35,26 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
         true => print_json(context, &report)?,
         false => print(context, args, &clean(&remote.name), &report)?,
     }
-    Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
+    Ok(if report.found.is_ok() {
+        EXIT_OK
+    } else {
+        EXIT_DAMAGE
+    })
 }
 
-fn print_json(context: &Context, report: &BucketReport) -> Result<(), Failure> {
+fn print_json(context: &Context, report: &VerifyAtReport) -> Result<(), Failure> {
+    let VerifyAtReport {
+        found: report,
+        files,
+    } = report;
+    let files = files.iter().map(|(path, commit)| {
+        let text = String::from_utf8_lossy(path.as_bytes());
+        let mut file = serde_json::json!({ "path": text, "commit": commit.to_string() });
+        if let Some(bytes) = base64_unless_text(path.as_bytes()) {
+            file["path_b64"] = bytes.into();
+        }
+        file
+    });
     let problems = report
         .told
         .iter()
@@ -50,6 +68,7 @@ fn print_json(context: &Context, report: &BucketReport) -> Result<(), Failure> {
         "damaged_files": report.problems,
         "problems": problems.collect::<Vec<_>>(),
         "missing": report.missing,
+        "files": files.collect::<Vec<_>>(),
     });
     if let Some(cost) = bucket::cost(context)? {
         for (name, value) in cost.fields() {
@@ -59,7 +78,16 @@ fn print_json(context: &Context, report: &BucketReport) -> Result<(), Failure> {
     context.ui.json(&document)
 }
 
-fn print(context: &Context, args: &Args, name: &str, report: &BucketReport) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    args: &Args,
+    name: &str,
+    report: &VerifyAtReport,
+) -> Result<(), Failure> {
+    let VerifyAtReport {
+        found: report,
+        files,
+    } = report;
     let mut out = context.ui.out();
     let (packs, size) = (count(report.packs, "pack", "packs"), bytes(report.bytes));
     if args.dry_run {
@@ -73,7 +101,14 @@ fn print(context: &Context, args: &Args, name: &str, report: &BucketReport) -> R
     }
     if report.missing > 0 {
         let missing = count(report.missing, "object is", "objects are");
-        writeln!(out, "{missing} missing that the branches of {name} need")?;
+        writeln!(
+            out,
+            "{missing} missing or damaged that the branches of {name} need"
+        )?;
+    }
+    for (path, commit) in files {
+        let (path, commit) = (escape(path), commit.short(SHORT_ID));
+        writeln!(out, "affected: {path} (in commit {commit})")?;
     }
     let objects = count(report.objects, "object", "objects");
     if report.is_ok() {

@@ -73,7 +73,14 @@ fn clones_and_fetches_take_few_requests_and_list_nothing() -> Outcome {
     };
     let (ada, bob) = (pushed(&gateway)?, reader()?);
     let args = ["clone", BUCKET, ".", "--endpoint", &gateway.endpoint];
+    let foretold = bob.json(&[&args[..], &["--dry-run", "--json"]].concat())?;
+    assert!(!bob.work().join(".dmv").exists(), "nothing is made");
     let done = counted(&bob, &gateway, &args)?;
+    assert_eq!(requests(&foretold), requests(&done), "{foretold} {done}");
+    let bytes = |of: &Value, name: &str| of[name].as_u64().unwrap_or_default();
+    let off = bytes(&foretold, "bytes").abs_diff(bytes(&done, "bytes_received"));
+    assert!(off < 4096, "{foretold} {done}");
+    assert!(foretold["cost_usd"].as_f64() > Some(0.0), "{foretold}");
     assert!(requests(&done).get <= 6, "{done}");
     assert!(done["cost_usd"].as_f64() > Some(0.0), "{done}");
     assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(12 << 20));
@@ -117,6 +124,13 @@ fn a_part_of_a_bucket_costs_what_it_has() -> Outcome {
     // Metadata alone, and content when a command needs it.
     let light = reader()?;
     let args = [&clone[..], &["--meta-only"]].concat();
+    let said = light.ok(&[&args[..], &["--dry-run"]].concat())?;
+    assert!(
+        said.contains("nothing was made: a clone would receive ") && said.contains("about $0."),
+        "{said}"
+    );
+    let said = reader()?.fails(2, &[&clone[..], &["--depth", "1", "--dry-run"]].concat())?;
+    assert!(said.contains("cannot be foretold"), "{said}");
     let done = counted(&light, &gateway, &args)?;
     assert!(requests(&done).get <= 6, "{done}");
     assert_eq!(light.ok(&["cat", "notes"])?, "second");
@@ -125,6 +139,60 @@ fn a_part_of_a_bucket_costs_what_it_has() -> Outcome {
     assert_eq!(film.stdout, noise(12 << 20));
     assert_eq!(light.ok(&["cat", "@~1:d2/f2"])?, "text 2 ".repeat(50));
     light.ok(&["verify"])?;
+    Ok(())
+}
+
+/// How many objects a device knows the place of in a bucket.
+fn hints(place: &Place) -> Outcome<u64> {
+    let mut count = 0;
+    for bucket in fs::read_dir(place.work().join(".dmv/buckets"))? {
+        for file in fs::read_dir(bucket?.path().join("known"))? {
+            let bytes = fs::read(file?.path())?;
+            count += u64::from_le_bytes(bytes[16..24].try_into()?);
+        }
+    }
+    Ok(count)
+}
+
+#[test]
+fn the_first_push_after_a_clone_says_where_the_unchanged_files_lie() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let (ada, bob) = (pushed(&gateway)?, reader()?);
+    let clone = ["clone", BUCKET, ".", "--endpoint", &gateway.endpoint];
+    let done = bob.json(&[&clone[..], &["--json"]].concat())?;
+    assert_eq!(Some(hints(&bob)?), done["objects_received"].as_u64());
+    // One file of ten in its directory. The places of the others stand in its pack.
+    bob.write("d1/f5", "changed by bob")?;
+    bob.commit("of bob")?;
+    bob.ok(&["push"])?;
+    let part = [&clone[..], &["--subset", "d1", "--depth", "1"]].concat();
+    let eve = reader()?;
+    let of_bob = requests(&counted(&eve, &gateway, &part)?);
+    assert_eq!(fs::read(eve.work().join("d1/f5"))?, b"changed by bob");
+    // The same by who has pushed all of it.
+    ada.ok(&["pull", "studio"])?;
+    let known = hints(&ada)?;
+    ada.write("d1/f5", "changed by ada")?;
+    ada.commit("of ada")?;
+    ada.ok(&["push", "studio"])?;
+    assert!(hints(&ada)? > known);
+    let eve = reader()?;
+    let of_ada = requests(&counted(&eve, &gateway, &part)?);
+    assert_eq!(fs::read(eve.work().join("d1/f5"))?, b"changed by ada");
+    // Without the table, readers have to look for what did not change.
+    let carol = reader()?;
+    carol.ok(&clone)?;
+    for bucket in fs::read_dir(carol.work().join(".dmv/buckets"))? {
+        fs::remove_dir_all(bucket?.path().join("known"))?;
+    }
+    carol.write("d1/f5", "changed by carol")?;
+    carol.commit("of carol")?;
+    carol.ok(&["push"])?;
+    let of_carol = requests(&counted(&reader()?, &gateway, &part)?);
+    assert!(of_carol.get > of_ada.get, "{of_carol:?} {of_ada:?}");
+    assert!(of_ada.get <= of_bob.get + 1, "one more pack: {of_ada:?}");
     Ok(())
 }
 
@@ -137,6 +205,17 @@ fn a_bucket_counts_as_a_copy() -> Outcome {
     ada.write("new", "not pushed")?;
     ada.commit("new")?;
     ada.fails(5, &["drop", "new"])?;
+    // It is in a pack, but only a deleted branch leads to it: a gc may free it.
+    ada.ok(&["branch", "side"])?;
+    ada.ok(&["push", "studio", "side"])?;
+    ada.ok(&["push", "studio", "--force", "--delete", "side"])?;
+    let said = ada.fails(5, &["drop", "new"])?;
+    assert!(said.contains("studio does not keep a copy"), "{said}");
+    ada.ok(&["push", "studio", "main"])?;
+    ada.ok(&["drop", "new"])?;
+    ada.ok(&["gc", "--at", "studio", "--grace", "0", "--forget", "0"])?;
+    ada.ok(&["restore", "new"])?;
+    assert_eq!(fs::read(ada.work().join("new"))?, b"not pushed");
     let said = ada.ok(&["drop", "film", "d2"])?;
     assert!(said.contains("11 files"), "{said}");
     fs::remove_file(ada.work().join("film/reel"))?;
@@ -197,6 +276,59 @@ fn what_is_wrong_with_a_bucket_is_said() -> Outcome {
     fs::write(&pack, good)?;
     bob.ok(&clone)?;
     assert_eq!(fs::read(bob.work().join("x/film/reel"))?, noise(12 << 20));
+    Ok(())
+}
+
+#[test]
+fn damage_in_a_small_pack_is_called_damage_and_its_files_are_named() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", BUCKET)?;
+    ada.write("film/first", noise(300_000))?;
+    ada.write(
+        "film/second",
+        noise(300_000).into_iter().rev().collect::<Vec<_>>(),
+    )?;
+    ada.commit("films")?;
+    ada.ok(&["push", "studio"])?;
+    ada.ok(&["verify", "--at", "studio"])?;
+    let folder = fs::read_dir(gateway.path("film").join("x"))?
+        .filter_map(Result::ok)
+        .find(|entry| entry.path().is_dir())
+        .ok_or("no folder")?;
+    let pack = fs::read_dir(folder.path())?
+        .next()
+        .ok_or("no pack")??
+        .path();
+    let good = fs::read(&pack)?;
+    // In the first chunk; in the head of the first frame, so that what follows is hard to find.
+    for at in [100_000, 64] {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        fs::write(&pack, bad)?;
+        let done = ada.run(&["verify", "--at", "studio", "--json"])?;
+        assert_eq!(done.status.code(), Some(7));
+        let done: Value = serde_json::from_slice(&done.stdout)?;
+        assert_eq!(
+            done["problems"][0]["why"], "its chunks are damaged",
+            "{done}"
+        );
+        assert_eq!(done["damaged_files"], 1);
+        let files = done["files"].as_array().ok_or("files")?;
+        let paths: Vec<&str> = files.iter().filter_map(|f| f["path"].as_str()).collect();
+        assert_eq!(paths.len(), 1, "one film is intact: {done}");
+        assert!(paths[0].starts_with("film/"), "{done}");
+    }
+    let said = ada.run(&["verify", "--at", "studio"])?;
+    let said = String::from_utf8(said.stdout)?;
+    assert!(
+        said.contains("affected: film/") && said.contains("(in commit "),
+        "{said}"
+    );
+    fs::write(&pack, good)?;
+    ada.ok(&["verify", "--at", "studio"])?;
     Ok(())
 }
 

@@ -73,6 +73,66 @@ fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
 }
 
 #[test]
+fn a_dry_run_foretells_the_push_and_writes_nothing() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let place = place()?;
+    gateway.add(&place, "studio", "s3://film/x")?;
+    let number = |done: &Value, key: &str| done[key].as_u64().unwrap_or_default();
+    // To an empty place, to one that has something, and more than one request takes.
+    let large: Vec<u8> = (0..8_000_000_u32)
+        .flat_map(|n| {
+            n.wrapping_mul(0x9e37_79b9)
+                .rotate_left(n % 32)
+                .to_le_bytes()
+        })
+        .collect();
+    for (what, large) in [("first", None), ("second", None), ("third", Some(&large))] {
+        ten_files(&place, what)?;
+        if let Some(large) = large {
+            place.write("large", large)?;
+        }
+        place.commit(what)?;
+        let files = gateway.files("film")?;
+        let before = gateway.logged()?;
+        let foretold = place.json(&["push", "studio", "--dry-run", "--json"])?;
+        let logged = gateway.logged()?.since(&before);
+        assert_eq!((logged.get, logged.put, logged.delete), (1, 0, 0));
+        assert_eq!(gateway.files("film")?, files);
+        assert_eq!(foretold["refs"][0]["name"], "main");
+        let done = place.json(&["push", "studio", "--json"])?;
+        assert_eq!(number(&foretold, "objects"), number(&done, "objects_sent"));
+        assert_eq!(counted(&foretold), counted(&done), "{foretold} {done}");
+        let (bytes, sent) = (number(&foretold, "bytes"), number(&done, "bytes_sent"));
+        assert!(bytes.abs_diff(sent) < 4096 + sent / 50, "{bytes} of {sent}");
+        let dollars = |of: &Value| of["cost_usd"].as_f64().unwrap_or_default();
+        assert!(dollars(&foretold) > 0.0);
+    }
+    let said = place.ok(&["push", "studio", "--dry-run"])?;
+    assert!(said.contains("already up to date with studio"), "{said}");
+    ten_files(&place, "fourth")?;
+    place.commit("fourth")?;
+    let said = place.ok(&["push", "studio", "--dry-run"])?;
+    assert!(
+        said.contains("nothing was sent: a push would send about ")
+            && said.contains("it would take about 3 requests, "),
+        "{said}"
+    );
+    // What a push refuses, its dry run refuses.
+    let other = self::place()?;
+    gateway.add(&other, "studio", "s3://film/x")?;
+    other.write("file", "other")?;
+    other.commit("other")?;
+    let said = other.fails(5, &["push", "studio", "--dry-run"])?;
+    assert!(
+        said.contains("has commits that yours does not have"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
 fn refs_move_by_the_rules_of_other_remotes() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
@@ -186,6 +246,91 @@ fn what_a_store_refuses_in_a_push_is_said() -> Outcome {
 }
 
 #[test]
+fn the_log_at_a_bucket_says_who_did_what_and_undo_takes_it_back() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    let said = ada.fails(10, &["op", "log", "--at", "studio"])?;
+    assert!(said.contains("no repository in the bucket"), "{said}");
+    ada.write("file", "first")?;
+    let first = ada.commit("first")?;
+    ada.ok(&["push", "studio"])?;
+    let bob = clone(&gateway, "s3://film/x")?;
+    bob.write("file", "of bob")?;
+    bob.commit("of bob")?;
+    bob.ok(&["push"])?;
+    let before = gateway.logged()?;
+    let said = ada.ok(&["op", "log", "--at", "studio"])?;
+    let logged = gateway.logged()?.since(&before);
+    assert_eq!((logged.get, logged.put, logged.list), (1, 0, 0));
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines[0].ends_with("dmv push") && lines[2].ends_with("dmv push studio"),
+        "{said}"
+    );
+    assert!(
+        lines[1].contains("main  ") && lines[1].contains(" → "),
+        "{said}"
+    );
+    assert!(lines[3].contains("main  new, at "), "{said}");
+    let one = ada.ok(&["op", "log", "--at", "studio", "-n", "1"])?;
+    assert!(one.lines().count() == 2 && said.starts_with(&one), "{one}");
+    // Ada takes Bob's push back; her own branch stays.
+    let before = gateway.logged()?;
+    let done = ada.json(&["undo", "--at", "studio", "--json"])?;
+    let logged = gateway.logged()?.since(&before);
+    assert_eq!(
+        (logged.get, logged.put, logged.list, logged.delete),
+        (1, 1, 0, 0)
+    );
+    assert_eq!(done["command"], "dmv push");
+    assert_eq!(done["refs"][0]["to"].as_str(), Some(&first[..]));
+    let records = ada.records(&["op", "log", "--at", "studio", "--json"])?;
+    let undone: Vec<_> = records.iter().map(|r| r["undone"].as_bool()).collect();
+    assert_eq!(undone, [Some(false), Some(true), Some(false)]);
+    assert!(
+        records[0]["command"]
+            .as_str()
+            .is_some_and(|c| c.contains("undo --at studio"))
+    );
+    let eve = clone(&gateway, "s3://film/x")?;
+    assert_eq!(fs::read(eve.work().join("file"))?, b"first");
+    // Bob takes the undo back. Nothing of his push had gone.
+    let said = bob.ok(&["redo", "--at", "origin"])?;
+    assert!(
+        said.contains("redone at origin") && said.contains("to reverse it: dmv undo --at origin"),
+        "{said}"
+    );
+    eve.ok(&["pull"])?;
+    assert_eq!(fs::read(eve.work().join("file"))?, b"of bob");
+    eve.fails(20, &["redo", "--at", "origin"])?;
+    // What has changed since is named.
+    let oldest = records[2]["id"].as_str().ok_or("an id")?;
+    let said = ada.fails(5, &["undo", "--at", "studio", oldest])?;
+    assert!(
+        said.contains("main has changed since (operation "),
+        "{said}"
+    );
+    assert!(said.contains("hint: dmv undo --at studio "), "{said}");
+    ada.fails(20, &["undo", "--at", "studio", "0123456789ab"])?;
+    ada.ok(&["undo", "--at", "studio"])?;
+    ada.ok(&["undo", "--at", "studio"])?;
+    let said = ada.fails(20, &["undo", "--at", "studio"])?;
+    assert!(said.contains("there is nothing to undo"), "{said}");
+    let other = Place::with_repository()?;
+    let path = other.work().to_string_lossy().into_owned();
+    ada.ok(&["remote", "add", "disk", &path])?;
+    let said = ada.fails(20, &["undo", "--at", "disk"])?;
+    assert!(
+        said.contains("it is no bucket: run dmv undo there"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
 fn gc_at_a_bucket_frees_what_no_root_names() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
@@ -227,6 +372,65 @@ fn gc_at_a_bucket_frees_what_no_root_names() -> Outcome {
     gateway.add(&other, "studio", "s3://film/x")?;
     let said = other.fails(6, &["gc", "--at", "studio"])?;
     assert!(said.contains("dmv fetch studio"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn small_packs_of_a_bucket_are_joined() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    ten_files(&ada, "first")?;
+    for n in 0..9 {
+        ada.write("d1/more", format!("version {n}"))?;
+        ada.commit(&format!("commit {n}"))?;
+        ada.ok(&["push", "studio"])?;
+        if n == 7 {
+            let bob = clone(&gateway, "s3://film/x")?;
+            bob.ok(&["verify", "--full"])?;
+        }
+    }
+    let bob = clone(&gateway, "s3://film/x")?;
+    let said = ada.ok(&["repack", "--at", "studio", "--dry-run"])?;
+    assert!(
+        said.contains("9 packs of studio (") && said.contains("would become about 1 pack"),
+        "{said}"
+    );
+    assert_eq!(gateway.files("film")?, 10);
+    let before = gateway.logged()?;
+    let done = ada.json(&["repack", "--at", "studio", "--json"])?;
+    assert_eq!(counted(&done), gateway.logged()?.since(&before));
+    assert_eq!(
+        (&done["packs_before"], &done["packs_after"]),
+        (&9.into(), &1.into())
+    );
+    assert!(
+        done["after_bytes"].as_u64() < done["before_bytes"].as_u64(),
+        "{done}"
+    );
+    assert_eq!(gateway.files("film")?, 2);
+    ada.ok(&["verify", "--at", "studio", "--full"])?;
+    // Who has everything fetches nothing of it again.
+    let before = gateway.logged()?;
+    bob.ok(&["fetch"])?;
+    assert_eq!(gateway.logged()?.since(&before).get, 1);
+    bob.write("d1/more", "of bob")?;
+    bob.commit("of bob")?;
+    bob.ok(&["push"])?;
+    ada.ok(&["pull", "studio"])?;
+    let eve = clone(&gateway, "s3://film/x")?;
+    assert_eq!(fs::read(eve.work().join("d1/more"))?, b"of bob");
+    assert_eq!(fs::read(eve.work().join("d1/f1"))?, b"first 1");
+    eve.ok(&["verify", "--full"])?;
+    // Nothing that undo needs is lost.
+    ada.ok(&["undo", "--at", "studio"])?;
+    let said = ada.ok(&["repack", "--at", "studio"])?;
+    assert!(
+        said.contains("no packs of studio are worth joining"),
+        "{said}"
+    );
     Ok(())
 }
 

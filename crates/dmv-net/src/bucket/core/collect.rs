@@ -30,6 +30,12 @@ pub struct Marked {
     /// The names of files in the bucket that may be deleted if the root does not name them. The
     /// caller leaves out young files, as a courtesy to pushes that are under way.
     pub listed: BTreeSet<Name>,
+    /// New packs, which the caller has uploaded: they have what is needed of other dead packs. The
+    /// generation of each is the newest of those that it replaces.
+    ///
+    /// A pack that was uploaded for an earlier root counts if that has the same count of freed files, and if
+    /// the pack also has what this root needs.
+    pub joined: Vec<Row>,
 }
 
 /// How gc ended.
@@ -166,13 +172,21 @@ fn draft(root: &Root, rows: &[Row], marked: &Marked, forget: u64) -> Draft {
     let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
     let dead = marked.dead.intersection(&packs).copied();
     let dead: BTreeSet<Name> = dead.take(MAX_LEFT).collect();
+    let joined = match holds(Rule::JoinedAtOnce) {
+        true => marked.joined.clone(),
+        false => Vec::new(),
+    };
+    // One that was made for an earlier root is listed as a stray file.
+    let is_new = |name: &Name| joined.iter().any(|row| row.name == *name);
     let orphans = marked.listed.iter().copied();
-    let orphans = orphans.filter(|name| !packs.contains(name) && !pages.contains(name));
+    let orphans =
+        orphans.filter(|name| !packs.contains(name) && !pages.contains(name) && !is_new(name));
     let mut left: Vec<Name> = dead.iter().copied().collect();
     left.extend(orphans.take(MAX_LEFT - dead.len()));
     left.sort_unstable();
     Draft {
         dead,
+        joined,
         left,
         forget,
         ..Draft::default()

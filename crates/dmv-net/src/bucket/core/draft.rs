@@ -66,6 +66,8 @@ pub(super) struct Draft {
     pub changes: Vec<Change>,
     /// Rows to add; their generation is set here.
     pub rows: Vec<Row>,
+    /// Rows to add that have their generation.
+    pub joined: Vec<Row>,
     /// Rows to take out.
     pub dead: BTreeSet<Name>,
     /// Files that may be deleted from then on, sorted.
@@ -103,7 +105,7 @@ pub(super) fn next_root(
     };
     add_entry(&mut next, &entry, view, limits, &mut new)?;
     change_view(&mut next, &draft.changes, view, limits, &mut new)?;
-    change_rows(&mut next, pages, draft.rows, &draft.dead, limits, &mut new)?;
+    change_rows(&mut next, pages, &draft, limits, &mut new)?;
     Ok(Next {
         root: next,
         entry,
@@ -255,11 +257,11 @@ fn change_view(
 fn change_rows(
     next: &mut Root,
     pages: &Pages,
-    mut rows: Vec<Row>,
-    dead: &BTreeSet<Name>,
+    draft: &Draft,
     limits: Limits,
     new: &mut Writer,
 ) -> Result<(), Lack> {
+    let (dead, mut rows) = (&draft.dead, draft.rows.clone());
     let (mut meta, mut data) = (
         std::mem::take(&mut next.meta_pages),
         std::mem::take(&mut next.data_pages),
@@ -272,6 +274,7 @@ fn change_rows(
     }
     rows.iter_mut()
         .for_each(|row| row.generation = next.generation);
+    rows.extend(&draft.joined);
     rows.sort_unstable();
     if next.rows.len() + rows.len() > limits.rows {
         let mut out = std::mem::take(&mut next.rows);
@@ -288,6 +291,7 @@ fn change_rows(
         }
     }
     next.rows.append(&mut rows);
+    next.rows.sort_unstable();
     (next.meta_pages, next.data_pages) = (meta, data);
     Ok(())
 }

@@ -47,7 +47,7 @@ pub enum Pushed {
         /// The changes that were made. Keys that are not among them had moved.
         changes: Vec<Change>,
     },
-    /// All keys have moved: nothing was changed.
+    /// All keys have moved, or one of a [whole](Push::whole) push: nothing was changed.
     Moved,
     /// It failed.
     Failed(Fault),
@@ -61,6 +61,8 @@ pub struct Push {
     sent: Vec<Sent>,
     /// The count of freed files in the root for which everything is prepared.
     prepared: Option<u64>,
+    /// Whether it makes all changes or none.
+    is_whole: bool,
 }
 
 type Next = Step<Box<Prepare>, Pushed>;
@@ -80,7 +82,15 @@ impl Push {
             changes,
             sent,
             prepared: None,
+            is_whole: false,
         }
+    }
+
+    /// Makes the push end with [`Pushed::Moved`] if any key has moved. Otherwise it makes the other
+    /// changes.
+    pub fn whole(mut self) -> Push {
+        self.is_whole = true;
+        self
     }
 
     /// Returns the packs that it has uploaded, for a note on the disk: after a kill, the next run
@@ -159,7 +169,7 @@ impl Push {
                 changes.push(change.clone());
             }
         }
-        if changes.is_empty() {
+        if changes.is_empty() || self.is_whole && changes.len() < self.changes.len() {
             return Ok(Decision::Moved);
         }
         let stays = !holds(Rule::SameFreed) && self.prepared.is_some();

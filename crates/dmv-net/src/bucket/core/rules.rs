@@ -16,6 +16,8 @@ pub(super) enum Rule {
     RootFirst,
     /// gc marks again if the root has changed since it marked.
     MarkAgain,
+    /// Packs are let go in the same root that lists the pack with what is needed of them.
+    JoinedAtOnce,
     /// A reader that misses a file reads the root again before it reports a loss.
     ReadAgain,
 }

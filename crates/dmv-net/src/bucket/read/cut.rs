@@ -131,16 +131,19 @@ impl Cut {
 #[derive(Default)]
 pub struct Cuts {
     open: Vec<u8>,
+    /// How many bytes came before those.
+    passed: u64,
 }
 
 impl Cuts {
-    /// Takes the next bytes, and passes each record that is complete now to `each`.
+    /// Takes the next bytes, and passes each record that is complete now to `each`, with the number
+    /// of bytes before it.
     ///
     /// Returns what is wrong if no record can follow.
     pub fn take<E>(
         &mut self,
         bytes: &[u8],
-        each: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+        each: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<Result<(), &'static str>, E> {
         let mut rest = bytes;
         if !self.open.is_empty() {
@@ -156,7 +159,8 @@ impl Cuts {
             if self.open.len() < len {
                 return Ok(Ok(()));
             }
-            each(&self.open)?;
+            each(self.passed, &self.open)?;
+            self.passed += len as u64;
             self.open.clear();
         }
         while rest.len() >= HEAD_BYTES {
@@ -171,7 +175,8 @@ impl Cuts {
             let Some((record, others)) = rest.split_at_checked(len) else {
                 break;
             };
-            each(record)?;
+            each(self.passed, record)?;
+            self.passed += len as u64;
             rest = others;
         }
         self.open.extend_from_slice(rest);
@@ -247,7 +252,7 @@ mod tests {
     #[test]
     fn no_bytes_make_a_series_of_records_take_more_than_one_record_of_memory() {
         let mut cuts = Cuts::default();
-        let none = |_: &[u8]| -> Result<(), Infallible> { Ok(()) };
+        let none = |_: u64, _: &[u8]| -> Result<(), Infallible> { Ok(()) };
         // A record that says it is as long as a record can be, and never ends.
         let head = [
             &b"DMVr\x01\x00\x01\x00"[..],

@@ -8,30 +8,31 @@ mod note;
 mod packs;
 mod upload;
 
-pub use packs::frames_of;
-
-use super::ask::{Desk, stays};
-use super::known::{FrameOf, Known};
+pub(super) use super::ask::{Desk, stays};
+use super::foresee::{Foreseen, measure};
+use super::known::{self, FrameOf, Known};
 use crate::bucket::core::{
     Fault, Limits, Prepare, Push, Pushed, Request, Sent, Stamp, Step, Tag, intended,
 };
 use crate::bucket::files::{Failed, Files};
-use crate::bucket::format::{Root, Row};
+use crate::bucket::format::{Name, Root, Row, View};
 use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Reach};
 use dmv_core::refs::Change;
+use dmv_core::repo::RepoError;
 use dmv_core::store::{
     CheckedRecord, FrameCollector, Outgoing, SegmentTail, Store, StoreError, random_bytes,
 };
-use note::Note;
-use packs::{Made, Packer};
+pub(super) use note::Note;
+use packs::Made;
+pub use packs::{JOINT_BYTES, Made as Packed, Packer, frames_of, writes_of};
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
-use upload::with_uploads;
+pub(super) use upload::with_uploads;
 
 /// How often a push tries to replace the root while others do the same.
 const ATTEMPTS: u32 = 200;
@@ -81,6 +82,9 @@ pub enum PushError {
     /// The repository cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The repository cannot be read.
+    #[error(transparent)]
+    Repo(#[from] RepoError),
     /// The user has cancelled it.
     #[error("cancelled")]
     Cancelled,
@@ -137,7 +141,7 @@ pub fn push(
         None => Note::none(),
     };
     let mut known = match with.dir {
-        Some(dir) => Known::open(&dir.join("known")),
+        Some(dir) => Known::open(&dir.join(known::DIR)),
         None => Known::none(),
     };
     let mut sent = note.sent();
@@ -211,6 +215,27 @@ pub fn push(
     }
 }
 
+/// Returns what a push of `changes` over a root and its view would upload. Fails for what [`push`] fails
+/// for, as far as that is known here.
+pub fn foresee(
+    with: &Pusher<'_>,
+    root: &Root,
+    view: View,
+    changes: Vec<Change>,
+) -> Result<Foreseen, PushError> {
+    let walk = Walk::new(&Prepare {
+        root: root.clone(),
+        view,
+        changes,
+        sent: Vec::new(),
+    });
+    let (foreseen, lacking) = measure(with.store, walk.reach(Detail::All), with.job)?;
+    match lacking.is_empty() {
+        true => Ok(foreseen),
+        false => Err(PushError::Lacking(lacking)),
+    }
+}
+
 /// Fails before another attempt to replace the root if that cannot go well.
 fn stop_if_hopeless(with: &Pusher<'_>, desk: &Desk<'_>, attempts: u32) -> Result<(), PushError> {
     match desk.trouble() {
@@ -249,6 +274,12 @@ fn upload_all(
     known: &mut Known,
 ) -> Result<Made, PushError> {
     let root = &prepare.root;
+    if root.meta_pages.is_empty() && root.data_pages.is_empty() {
+        // Packs may have been joined since. With pages, this is not known.
+        let mut names: HashSet<Name> = root.rows.iter().map(|row| row.name).collect();
+        names.extend(prepare.sent.iter().map(|sent| sent.row.name));
+        known.only_in(names);
+    }
     let walk = Walk::new(prepare);
     let nodes = walk.nodes(with)?;
     if nodes.is_empty() {

@@ -3,8 +3,9 @@
 //! Chunks come first, so that the places of the nodes above can name their frames. What is in
 //! memory grows with the number of objects, not with their bytes.
 
-use super::upload::{PartSink, Uploads};
+use super::upload::{PART_BYTES, PartSink, Uploads};
 use crate::bucket::format::{FramePlace, MAX_PLACES, Name, Node, Places, Row, RowKind};
+use crate::depot::foresee::{Foreseen, OBJECT_BYTES};
 use crate::depot::known::{FrameOf, Known};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
@@ -24,6 +25,38 @@ pub const JOINT_BYTES: u64 = 8 << 20;
 const JOINT_NODES: usize = 8 << 10;
 /// Children that are looked up together.
 const LOOK_UPS: usize = 1 << 14;
+
+/// Returns about how many requests upload the packs of a push.
+pub fn writes_of(push: &Foreseen) -> u64 {
+    let Foreseen { nodes, chunks, .. } = *push;
+    if nodes == 0 {
+        return 0;
+    }
+    let of_nodes = push.node_bytes + OBJECT_BYTES * nodes;
+    let of_chunks = push.chunk_bytes + OBJECT_BYTES * chunks;
+    if of_chunks <= JOINT_BYTES && nodes <= JOINT_NODES as u64 {
+        return requests_for(of_nodes + of_chunks);
+    }
+    let packs = |bytes: u64, objects: u64| {
+        let by_objects = objects.div_ceil(PACK_OBJECTS as u64);
+        let packs = bytes.div_ceil(PACK_BYTES).max(by_objects);
+        let whole = packs.saturating_sub(1);
+        let each = bytes / packs.max(1);
+        whole * requests_for(each) + requests_for(bytes - whole * each)
+    };
+    packs(of_nodes, nodes) + packs(of_chunks, chunks)
+}
+
+/// Returns how many requests upload a pack of this length.
+fn requests_for(len: u64) -> u64 {
+    let part = PART_BYTES as u64;
+    match len {
+        0 => 0,
+        _ if len <= part => 1,
+        // One begins, and one ends it.
+        _ => 2 + len.div_ceil(part),
+    }
+}
 
 /// What a push has uploaded.
 #[derive(Debug, Default)]

@@ -457,3 +457,40 @@ fn writers_at_the_same_time_all_land() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn what_a_push_uploads_is_foreseen() -> Outcome {
+    let part = upload::PART_BYTES;
+    let large = |len: usize| vec![("large", noise(5, len))];
+    let contents = [
+        ten_files(1),
+        Vec::new(),
+        large(packs::JOINT_BYTES as usize / 2),
+        large(part - 100_000),
+        large(part + 100_000),
+        large(3 * part + part / 2),
+    ];
+    for (n, content) in contents.into_iter().enumerate() {
+        let (files, root) = bucket()?;
+        let place = Place::new()?;
+        let tip = place.commit(&content)?;
+        let with = Pusher {
+            files: &files,
+            store: place.repo.store(),
+            job: &place.job,
+            dir: None,
+        };
+        let change = Change {
+            key: "branch/main".to_owned(),
+            old: None,
+            new: Some(tip.as_bytes().to_vec()),
+        };
+        let foreseen = foresee(&with, &root.0, View::new(), vec![change])?;
+        assert_eq!(files.counts(), Counts::default(), "it asks nothing");
+        let done = place.push(&files, root, "main", &tip)?.ok_or("moved")?;
+        assert_eq!(foreseen.objects(), done.objects, "{n}");
+        let puts = files.counts().put as u64;
+        assert_eq!(writes_of(&foreseen) + 1, puts, "{n}: {foreseen:?}");
+    }
+    Ok(())
+}

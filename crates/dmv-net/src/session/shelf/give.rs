@@ -10,6 +10,7 @@ use crate::bucket::files::Failed;
 use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::{Cut, Cuts};
+use crate::depot::known::Gathered;
 use crate::session::NetError;
 use crate::sync::Clue;
 use dmv_core::hash::ObjectId;
@@ -188,7 +189,7 @@ impl Stock {
         for frame in frames {
             match self.held.get(&frame) {
                 Some(bytes) => {
-                    if let Err(why) = give_record(bytes, wanted, take)? {
+                    if let Err(why) = give_record(&frame, bytes, wanted, &mut self.hints, take)? {
                         damage.push((frame.file, why));
                     }
                 }
@@ -201,6 +202,7 @@ impl Stock {
         let mut cut = Cut::new(left);
         let (repository, mut missing) = (self.repository(), BTreeMap::new());
         let (hands, held, rows) = (&mut self.hands, &mut self.held, &self.rows_by_name);
+        let hints = &mut self.hints;
         let done = hands.read(repository, &reads, &mut |read, bytes| {
             let bytes = match bytes {
                 Ok(bytes) => bytes,
@@ -215,7 +217,7 @@ impl Stock {
                 held.add(*read, bytes.clone());
             }
             cut.take(read, bytes, &mut |frame, bytes| -> Result<(), Stop> {
-                if let Err(why) = give_record(bytes, wanted, take)? {
+                if let Err(why) = give_record(frame, bytes, wanted, hints, take)? {
                     damage.push((frame.file, why));
                 }
                 Ok(())
@@ -271,7 +273,7 @@ impl Stock {
         let mut missing = BTreeSet::new();
         let reads = plan(parts, Terms::default());
         let (mut open, mut cuts) = (None, Cuts::default());
-        let repository = self.repository();
+        let (repository, hints) = (self.repository(), &mut self.hints);
         let done = self.hands.read(repository, &reads, &mut |read, bytes| {
             let Ok(bytes) = bytes else {
                 missing.insert(read.file);
@@ -284,8 +286,13 @@ impl Stock {
                 (open, cuts) = (Some(read.file), Cuts::default());
             }
             // After the frames, the index ends the series. What is damaged is as good as absent.
-            let ended = cuts.take(bytes, &mut |record| -> Result<(), Stop> {
-                let _ = give_record(record, wanted, take)?;
+            let ended = cuts.take(bytes, &mut |at, record| -> Result<(), Stop> {
+                let frame = Range {
+                    file: read.file,
+                    offset: PACK_HEADER_BYTES + at,
+                    len: record.len() as u64,
+                };
+                let _ = give_record(&frame, record, wanted, hints, take)?;
                 Ok(())
             })?;
             if ended.is_err() {
@@ -304,11 +311,13 @@ fn is_held(row: &Row, read: &Range) -> bool {
     row.len <= SMALL_BYTES || read.offset >= row.metadata
 }
 
-/// Decodes and hashes a record, and passes it on if something of it is wanted. Returns what is wrong
-/// with it.
+/// Decodes and hashes the record of a frame, and passes it on if something of it is wanted. Returns
+/// what is wrong with it.
 fn give_record(
+    frame: &Range,
     bytes: &[u8],
     wanted: &mut Wanted,
+    hints: &mut Gathered,
     take: Take<'_>,
 ) -> Result<Result<(), &'static str>, NetError> {
     let record = CheckedRecord::len_of(bytes).and_then(|len| {
@@ -322,6 +331,7 @@ fn give_record(
     };
     let is_wanted = |object: &FrameObject| wanted.get(&object.id) == Some(&object.ty);
     if record.objects().iter().any(is_wanted) {
+        hints.add(frame.file, frame.offset, &record);
         take(record, wanted)?;
     }
     Ok(Ok(()))

@@ -1,12 +1,13 @@
 //! Whether the bucket has the content of files: a device that drops its own copies asks.
 //!
 //! Lists are read from the bucket. Chunks are looked up in the tables of their packs; those that no
-//! table has are read. Nothing is kept for the one who asks: what the root of a bucket leads to stays
-//! until somebody pushes a change of refs, and then gc frees it.
+//! table has are read. Nothing is kept for the one who asks: gc frees what no ref leads to. So the
+//! client checks that the refs that it was told lead to the files, and here they must not move
+//! before the answer. What they lead to stays until somebody pushes another change of refs.
 
 use super::give::{Clues, Wanted};
 use super::stock::Stock;
-use crate::bucket::format::{Name, Row};
+use crate::bucket::format::{Name, Row, View};
 use crate::session::NetError;
 use crate::sync::Clue;
 use dmv_core::hash::ObjectId;
@@ -23,16 +24,24 @@ const TRIES: usize = 3;
 type Part = (ObjectId, usize);
 
 impl Stock {
-    /// Returns those of the files whose content is not complete in the bucket.
+    /// Returns those of the files whose content is not complete in the bucket; all, if a ref that was
+    /// `told` to the other side has moved. That side knows to what the refs lead.
     pub fn unkept(
         &mut self,
         files: Vec<(ObjectType, ObjectId)>,
+        told: &View,
     ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
         let mut lacking = HashSet::new();
         for _ in 0..TRIES {
             let freed = self.root.freed;
             lacking = self.incomplete(&files)?;
             self.look_again()?;
+            if told
+                .iter()
+                .any(|(key, value)| self.view.get(key) != Some(value))
+            {
+                return Ok(files);
+            }
             if self.root.freed == freed {
                 let lacking = lacking.into_iter().map(|n| files[n]);
                 return Ok(lacking.collect());

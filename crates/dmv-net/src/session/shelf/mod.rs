@@ -41,7 +41,8 @@ use give::{Clues, Wanted};
 use std::path::PathBuf;
 use std::sync::Arc;
 use stock::Stock;
-pub use verify::{BucketDepth, BucketProblem, BucketReport, verify_shelf};
+pub use stream::{CloneForecast, foresee_clone};
+pub use verify::{BucketDepth, BucketProblem, BucketReport, MissingIds, verify_shelf};
 
 /// A bucket to be opened.
 pub struct Shelf {
@@ -88,6 +89,8 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
     };
     link.greeted(&client);
     let mut kept = Vec::new();
+    let told = stock.as_ref().map(|stock| stock.view.clone());
+    let told = told.unwrap_or_default();
     loop {
         match (link.hear(&job), &mut stock) {
             (Ok(Message::Want(want)), Some(stock)) => {
@@ -95,7 +98,9 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
                 stock.stream(&want, link)?;
                 link.say(&Message::End)?;
                 let is_all = !want.tips.is_empty();
-                answer_needs(stock, link, &job)?;
+                let answered = answer_needs(stock, link, &job);
+                stock.hints.write();
+                answered?;
                 if is_all {
                     stock.cache.note_fetched(stock.root.generation);
                     stock.tidy_cache();
@@ -107,7 +112,7 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
                     return Err(NetError::Protocol("too many files to keep"));
                 }
                 if last {
-                    let unkept = stock.unkept(std::mem::take(&mut kept))?;
+                    let unkept = stock.unkept(std::mem::take(&mut kept), &told)?;
                     super::server::say_unkept(link, &unkept)?;
                 }
             }

@@ -10,6 +10,7 @@ use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Tables;
 use crate::bucket::trouble::Trouble;
 use crate::depot::cache::Cache;
+use crate::depot::known::Gathered;
 use crate::session::NetError;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
@@ -53,6 +54,8 @@ pub struct Stock {
     pub chunks: Tables,
     /// Bytes that were read and may be wanted again.
     pub held: Held,
+    /// Where the objects lie that were passed on, for the next push of this device.
+    pub hints: Gathered,
     /// The first damage or loss that was met. It is told if something is lacking at the end.
     pub damage: Option<Trouble>,
     /// Packs that the root names and that do not exist.
@@ -72,6 +75,7 @@ impl Stock {
         let mut stock = Stock {
             place: place.to_owned(),
             hands: Hands::new(files.clone()),
+            hints: Gathered::new(cache.dir()),
             files,
             cache,
             view: View::new(),

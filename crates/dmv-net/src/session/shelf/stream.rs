@@ -3,12 +3,15 @@
 //! Packs are read forward, from the first byte that is wanted. What a receiver lacks afterwards it
 //! requests, so nothing here has to be complete.
 
+use super::Shelf;
 use super::hands::{NotRead, Stop};
 use super::stock::{SMALL_BYTES, Stock};
 use crate::bucket::files::Failed;
 use crate::bucket::format::Row;
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Cuts;
+use crate::bucket::trouble::Trouble;
+use crate::depot::cache::Cache;
 use crate::session::NetError;
 use crate::session::link::Link;
 use crate::wire::{Frame, Message, Unasked, Want};
@@ -53,6 +56,16 @@ impl Stock {
             Unasked::Metadata if self.cache.fetched() == 0 => return Ok(()),
             Unasked::Metadata | Unasked::Commits => self.cache.fetched(),
         };
+        let parts = self.parts(sent, since)?;
+        if sent == Sent::Everything && link.says_totals {
+            let bytes = parts.iter().map(|part| part.to - part.from).sum();
+            link.say(&Message::Total(bytes))?;
+        }
+        self.send_parts(parts, sent, link)
+    }
+
+    /// Returns what is to be read of the packs that roots after the generation `since` listed.
+    fn parts(&mut self, sent: Sent, since: u64) -> Result<Vec<Part>, NetError> {
         let rows = self.meta.iter().filter(|row| row.generation > since);
         let mut parts: Vec<Part> = rows.map(|row| part(row, sent)).collect();
         if sent == Sent::Everything {
@@ -62,12 +75,8 @@ impl Stock {
                 to: row.tail,
             });
             parts.extend(data);
-            let bytes = parts.iter().map(|part| part.to - part.from).sum();
-            if link.says_totals {
-                link.say(&Message::Total(bytes))?;
-            }
         }
-        self.send_parts(parts, sent, link)
+        Ok(parts)
     }
 
     fn send_parts(
@@ -80,19 +89,7 @@ impl Stock {
             .into_iter()
             .filter(|part| part.from < part.to)
             .collect();
-        let terms = Terms {
-            gap: 0,
-            most: READ_BYTES,
-        };
-        let mut reads = Vec::new();
-        for part in &parts {
-            let range = Range {
-                file: part.row.name,
-                offset: part.from,
-                len: part.to - part.from,
-            };
-            reads.extend(plan(vec![range], terms));
-        }
+        let reads = reads_of(&parts);
         let (repository, mut parts) = (self.repository(), parts.into_iter());
         let mut open: Option<Open> = None;
         let mut hands = self.take_hands();
@@ -131,6 +128,53 @@ impl Stock {
         self.give_back_hands(hands);
         self.explain(done)
     }
+}
+
+/// Returns the reads of some parts.
+fn reads_of(parts: &[Part]) -> Vec<Range> {
+    let terms = Terms {
+        gap: 0,
+        most: READ_BYTES,
+    };
+    let range = |part: &Part| Range {
+        file: part.row.name,
+        offset: part.from,
+        len: part.to - part.from,
+    };
+    let reads = parts.iter().flat_map(|part| plan(vec![range(part)], terms));
+    reads.collect()
+}
+
+/// What a clone of a bucket would read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CloneForecast {
+    /// The number of packs.
+    pub packs: u64,
+    /// The bytes to be received, besides those that telling this has taken.
+    pub bytes: u64,
+    /// The requests for them.
+    pub reads: u64,
+}
+
+/// Returns what a complete clone of a bucket would read, or one of its metadata alone. Reads the root and
+/// its pages.
+pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast, NetError> {
+    let Shelf { place, files, .. } = shelf;
+    let Some(mut stock) = Stock::open(&place, files, Cache::default())? else {
+        let trouble = Trouble::NoRoot;
+        return Err(NetError::Bucket { place, trouble });
+    };
+    let sent = match metadata_only {
+        true => Sent::Metadata,
+        false => Sent::Everything,
+    };
+    let mut parts = stock.parts(sent, 0)?;
+    parts.retain(|part| part.from < part.to);
+    Ok(CloneForecast {
+        packs: parts.len() as u64,
+        bytes: parts.iter().map(|part| part.to - part.from).sum(),
+        reads: reads_of(&parts).len() as u64,
+    })
 }
 
 /// A part that is being read.
@@ -180,16 +224,23 @@ impl Open {
         if self.is_broken {
             return Ok(());
         }
+        let hints = &mut stock.hints;
         if sent == Sent::Everything && from > PACK_HEADER_BYTES {
             let before = &bytes[within(PACK_HEADER_BYTES)..within(from)];
             if let Some(chunks) = &mut self.chunks
-                && send_records(chunks, before, sent, link)?.is_err()
+                && send_records(chunks, before, sent, link, &mut |at, record| {
+                    hints.add(row.name, PACK_HEADER_BYTES + at, record);
+                })?
+                .is_err()
             {
                 // The index of the chunks. If it was damage, they are requested.
                 self.chunks = None;
             }
         }
-        if let Err(why) = send_records(&mut self.cuts, frames, sent, link)? {
+        let done = send_records(&mut self.cuts, frames, sent, link, &mut |at, record| {
+            hints.add(row.name, from + at, record);
+        })?;
+        if let Err(why) = done {
             stock.note_damage(&row.name, why);
             self.is_broken = true;
         }
@@ -197,19 +248,21 @@ impl Open {
     }
 }
 
-/// Sends the records that are complete with the next bytes. Returns what is wrong if no more can
-/// follow, or with one of them.
+/// Sends the records that are complete with the next bytes, and passes each that is sent to `note`, with
+/// the number of bytes before it. Returns what is wrong if no more can follow, or with one of them.
 fn send_records(
     cuts: &mut Cuts,
     bytes: &[u8],
     sent: Sent,
     link: &mut Link,
+    note: &mut dyn FnMut(u64, &CheckedRecord),
 ) -> Result<Result<(), &'static str>, NetError> {
     let mut damage = None;
     let ended = cuts.take(
         bytes,
-        &mut |record| match CheckedRecord::new(record.to_vec()) {
+        &mut |at, record| match CheckedRecord::new(record.to_vec()) {
             Ok(record) if fits(&record, sent) => {
+                note(at, &record);
                 link.traffic.objects_sent += record.objects().len() as u64;
                 link.send(Frame::Checked(record))
             }

@@ -22,12 +22,15 @@ use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::tree::{Kind, Node};
 use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES, SegmentTail, random_bytes};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The most bytes of one read.
 const READ_BYTES: u64 = 16 << 20;
 /// The most problems that are described. All are counted.
 const MAX_TOLD: usize = 100;
+
+/// The most missing objects that are noted. All are counted.
+const MAX_MISSING: usize = 10_000;
 
 /// How much of the content is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,8 +67,27 @@ pub struct BucketReport {
     pub problems: u64,
     /// The first of them.
     pub told: Vec<BucketProblem>,
-    /// The number of objects that refs lead to and that are in no pack.
+    /// The number of objects that refs lead to and that are in no pack, or only damaged.
     pub missing: u64,
+    /// Which.
+    pub missing_ids: MissingIds,
+}
+
+/// Some of the objects that a bucket lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingIds(HashSet<Key>);
+
+impl MissingIds {
+    /// Returns whether an object is one of them. Another object with half of the id seems to be.
+    pub fn has(&self, ty: ObjectType, id: &ObjectId) -> bool {
+        self.0.contains(&key(ty, id))
+    }
+
+    fn note(&mut self, key: Key) {
+        if self.0.len() < MAX_MISSING {
+            self.0.insert(key);
+        }
+    }
 }
 
 impl BucketReport {
@@ -358,7 +380,10 @@ impl Check<'_> {
         while let Some(next) = stack.pop() {
             if next & 1 == 1 {
                 let is_here = self.chunks.binary_search(&next).is_ok();
-                self.report.missing += u64::from(!is_here && seen.insert(next));
+                if !is_here && seen.insert(next) {
+                    self.report.missing += 1;
+                    self.report.missing_ids.note(next);
+                }
                 continue;
             }
             if !seen.insert(next) {
@@ -366,7 +391,10 @@ impl Check<'_> {
             }
             match self.edges.get(&next) {
                 Some((from, to)) => stack.extend(&self.children[*from..*to]),
-                None => self.report.missing += 1,
+                None => {
+                    self.report.missing += 1;
+                    self.report.missing_ids.note(next);
+                }
             }
         }
         Ok(())
@@ -375,6 +403,15 @@ impl Check<'_> {
 
 /// What is said of a pack whose table is about other objects.
 const OTHER: &str = "a frame does not have what the table says";
+
+/// What is said of a pack with chunks that are not those of their index.
+const CHUNKS: &str = "its chunks are damaged";
+/// The fewest bytes that tell how long a record is.
+const HEAD_BYTES: usize = 32;
+/// The length of a segment's trailer.
+const TRAILER_BYTES: usize = 32;
+/// The most bytes of a joint pack that are kept after its last intact frame.
+const MAX_INDEX_BYTES: usize = 64 << 20;
 
 /// Returns whether chance picks a frame.
 fn is_picked(seed: u64, frame: &Range, share: f64) -> bool {
@@ -455,8 +492,8 @@ fn below(ty: ObjectType, bytes: &[u8]) -> Vec<Key> {
 /// A pack that is read from its first frame to its end.
 struct Forward {
     row: Row,
-    /// The frames before the metadata, until something else follows them.
-    chunks: Option<Cuts>,
+    /// The chunks before the metadata.
+    chunks: Chunks,
     frames: Cuts,
     tail: Vec<u8>,
     /// The objects that were found in frames of the last segment.
@@ -468,7 +505,7 @@ impl Forward {
     fn new(row: Row) -> Forward {
         Forward {
             row,
-            chunks: Some(Cuts::default()),
+            chunks: Chunks::default(),
             frames: Cuts::default(),
             tail: Vec::new(),
             found: HashSet::new(),
@@ -489,12 +526,7 @@ impl Forward {
             false => PACK_HEADER_BYTES,
         };
         let before = &bytes[within(PACK_HEADER_BYTES)..within(from)];
-        if let Some(chunks) = &mut self.chunks
-            && take_records(chunks, before, check, &mut HashSet::new()).is_err()
-        {
-            // The index of the chunks. What was damaged instead is missed at the end.
-            self.chunks = None;
-        }
+        self.chunks.take(before, check);
         let frames = &bytes[within(from)..within(row.tail)];
         if let Err(why) = take_records(&mut self.frames, frames, check, &mut self.found) {
             check.blame(row.name, why);
@@ -503,8 +535,14 @@ impl Forward {
         self.tail.extend_from_slice(&bytes[within(row.tail)..]);
     }
 
-    /// Compares what was found with the table.
+    /// Compares what was found with the tables.
     fn end(&mut self, check: &mut Check<'_>) {
+        if self.row.metadata > PACK_HEADER_BYTES
+            && self.row.kind.has_metadata()
+            && !self.chunks.end(check)
+        {
+            check.blame(self.row.name, CHUNKS);
+        }
         match SegmentTail::decode(&self.tail, self.row.tail) {
             Err(why) => check.blame(self.row.name, why),
             Ok(tail) => {
@@ -517,6 +555,88 @@ impl Forward {
     }
 }
 
+/// The segment of chunks of a joint pack: frames, and then their index. The row does not say where the
+/// index begins.
+#[derive(Default)]
+struct Chunks {
+    /// What was not taken yet: the beginning of a record, or the index.
+    open: Vec<u8>,
+    /// The length of the frames that were taken.
+    len: u64,
+    is_over: bool,
+    found: HashSet<ObjectId>,
+}
+
+impl Chunks {
+    /// Takes the next bytes of the segment.
+    fn take(&mut self, bytes: &[u8], check: &mut Check<'_>) {
+        self.open.extend_from_slice(bytes);
+        let mut at = 0;
+        while !self.is_over && self.open.len() - at >= HEAD_BYTES {
+            match CheckedRecord::len_of(&self.open[at..]) {
+                // The index, or damage. Its end tells.
+                Err(_) => self.is_over = true,
+                Ok(len) => match self.open.get(at..at + len as usize) {
+                    Some(record) => {
+                        self.found.extend(note_record(record, check));
+                        at += len as usize;
+                    }
+                    None => break,
+                },
+            }
+        }
+        self.open.drain(..at);
+        self.len += at as u64;
+        if self.is_over && self.open.len() > MAX_INDEX_BYTES {
+            // No index is so long: the rest of the frames cannot be found.
+            self.open.clear();
+        }
+    }
+
+    /// Returns whether all that the index lists was found. If the frames ended too soon, takes those
+    /// first that the index names.
+    fn end(&mut self, check: &mut Check<'_>) -> bool {
+        let begin = PACK_HEADER_BYTES + self.len;
+        if let Ok(tail) = SegmentTail::decode(&self.open, begin) {
+            return tail.entries.iter().all(|e| self.found.contains(&e.id));
+        }
+        let trailer = self.open.len().checked_sub(TRAILER_BYTES);
+        let at = trailer.and_then(|at| self.open.get(at + 8..at + 16));
+        let at = at.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        let index = at.and_then(|at| {
+            let skip = usize::try_from(at.checked_sub(begin)?).ok()?;
+            SegmentTail::decode(self.open.get(skip..)?, at).ok()
+        });
+        let offsets = index.iter().flat_map(|tail| &tail.entries);
+        let offsets: BTreeSet<u64> = offsets.map(|entry| entry.place.offset).collect();
+        for offset in offsets.range(begin..) {
+            let record = self.open.get((offset - begin) as usize..);
+            let record = record.filter(|rest| rest.len() >= HEAD_BYTES);
+            let len = record.and_then(|rest| CheckedRecord::len_of(rest).ok());
+            if let (Some(rest), Some(len)) = (record, len)
+                && let Some(record) = rest.get(..len as usize)
+            {
+                self.found.extend(note_record(record, check));
+            }
+        }
+        false
+    }
+}
+
+/// Notes the objects of a record. Returns them; none if it is damaged.
+fn note_record(record: &[u8], check: &mut Check<'_>) -> Vec<ObjectId> {
+    let Ok(record) = CheckedRecord::new(record.to_vec()) else {
+        return Vec::new();
+    };
+    for (n, object) in record.objects().iter().enumerate() {
+        check.report.objects += 1;
+        Job::add(&check.job.progress.objects, 1);
+        let bytes = record.bytes_of(n).unwrap_or_default();
+        check.note(object.ty, &object.id, bytes);
+    }
+    record.objects().iter().map(|object| object.id).collect()
+}
+
 /// Takes the records that are complete with the next bytes.
 fn take_records(
     cuts: &mut Cuts,
@@ -524,7 +644,7 @@ fn take_records(
     check: &mut Check<'_>,
     found: &mut HashSet<ObjectId>,
 ) -> Result<(), &'static str> {
-    let taken = cuts.take(bytes, &mut |record| {
+    let taken = cuts.take(bytes, &mut |_, record| {
         let record = CheckedRecord::new(record.to_vec())?;
         for (n, object) in record.objects().iter().enumerate() {
             check.report.objects += 1;

@@ -74,7 +74,8 @@ fn finish(world: &mut World, actor: usize) -> Result<(), Hole> {
     Err("a device does not come to an end".to_owned())
 }
 
-/// Devices that are about to begin: pushers `p` and `q`, collectors `c` and `d`, a reader `r`. Commit 2 is reached by the log
+/// Devices that are about to begin: pushers `p` and `q`, collectors `c` and `d`,
+/// one that joins, `j`, and a reader `r`. Commit 2 is reached by the log
 /// alone, and a pusher relies on its tree 20.
 fn small_world(cast: &str, limits: Limits) -> Result<World, Hole> {
     let mut world = World::new(5, limits, 0, None);
@@ -109,8 +110,9 @@ fn small_world(cast: &str, limits: Limits) -> Result<World, Hole> {
         match name {
             'p' => world.push(0, vec![change("branch/b", None, Some(3))], false)?,
             'q' => world.push(1, vec![change("branch/b", None, Some(4))], false)?,
-            'c' => world.collect(2, u64::MAX),
-            'd' => world.collect(3, u64::MAX),
+            'c' => world.collect(2, u64::MAX, false),
+            'd' => world.collect(3, u64::MAX, false),
+            'j' => world.collect(3, u64::MAX, true),
             _ => world.fetch(4),
         }
     }
@@ -195,7 +197,8 @@ fn begin(world: &mut World, actor: usize, dice: &mut Dice) -> Result<(), Hole> {
         3 | 4 => {
             let last = world.root().last.0;
             let kept = [0, 4, 100][dice.below(3) as usize];
-            world.collect(actor, last.saturating_sub(kept));
+            let joins = dice.below(2) == 0;
+            world.collect(actor, last.saturating_sub(kept), joins);
         }
         _ => world.fetch(actor),
     }
@@ -273,12 +276,21 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn all_schedules_of_pushers_and_collectors_keep_everything() -> Result<(), Hole> {
-    let few = [("pqr", 0), ("pqc", 0), ("pcr", 0), ("pcd", 0)];
+    let few = [
+        ("pqr", 0),
+        ("pqc", 0),
+        ("pcr", 0),
+        ("pcd", 0),
+        ("pjr", 0),
+        ("pcj", 0),
+    ];
     let many = [
         ("pqr", 2),
         ("pcr", 2),
         ("pcd", 1),
         ("pqc", 1),
+        ("pjr", 2),
+        ("pcj", 1),
         ("pqcd", 0),
         ("pqcd", 1),
     ];
@@ -312,11 +324,13 @@ fn random_schedules_keep_everything() {
     let first = number("DMV_BUCKET_SEED").unwrap_or(1);
     let count = number("DMV_BUCKET_SCHEDULES").unwrap_or(2000);
     let (mut published, mut freed, mut unknown, mut unknown_soon) = (0u64, 0u64, 0u64, 0u64);
+    let mut joined = 0u64;
     for seed in first..first + count {
         match schedule(seed, None) {
             Ok(world) => {
                 published += u64::from(world.published);
                 freed += u64::from(world.freed);
+                joined += u64::from(world.joined);
                 unknown += u64::from(world.unknown);
                 if world.limits.kept > 0 {
                     unknown_soon += u64::from(world.unknown);
@@ -326,12 +340,13 @@ fn random_schedules_keep_everything() {
         }
     }
     println!(
-        "{count} schedules from seed {first}: {published} pushes, {freed} files freed, {unknown} \
+        "{count} schedules from seed {first}: {published} pushes, {freed} files freed, {joined} times \
+         packs joined, {unknown} \
          outcomes unknown ({unknown_soon} where gc keeps 8 operations), no hole"
     );
     if count > 100 {
         assert!(
-            published > count && freed > count,
+            published > count && freed > count && joined > count / 10,
             "the schedules do little"
         );
         assert!(4 * unknown_soon < unknown, "kept operations do not help");
@@ -347,6 +362,7 @@ fn without_any_one_rule_there_is_a_hole() {
         Rule::ShortLog,
         Rule::RootFirst,
         Rule::MarkAgain,
+        Rule::JoinedAtOnce,
         Rule::ReadAgain,
     ];
     let broken = [
@@ -355,6 +371,8 @@ fn without_any_one_rule_there_is_a_hole() {
         Broken::StopAtSent,
         Broken::NamesOnce,
         Broken::MarkLog,
+        Broken::JoinStale,
+        Broken::JoinOld,
     ];
     let rules = rules.map(|rule| Off {
         rule: Some(rule),

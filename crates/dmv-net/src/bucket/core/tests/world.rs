@@ -50,6 +50,20 @@ pub enum Broken {
     NamesOnce,
     /// gc does not mark what the log leads to.
     MarkLog,
+    /// gc takes joined packs for complete that lack what a later root needs.
+    JoinStale,
+    /// gc lists joined packs that another gc may have freed meanwhile.
+    JoinOld,
+}
+
+/// A pack that gc has made of others.
+#[derive(Clone, Debug)]
+struct Made {
+    row: Row,
+    sources: BTreeSet<Name>,
+    /// What the sources have and was not needed.
+    left_out: BTreeSet<Object>,
+    freed: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +72,7 @@ enum Doing {
     Prepare(Box<Prepare>),
     Upload(Row, BTreeSet<Object>),
     Mark(Box<Mark>),
+    Join(Box<Made>, BTreeSet<Object>, Marked),
     Read(Box<Read>),
     Nothing,
 }
@@ -79,6 +94,9 @@ pub struct Actor {
     known: Option<(Root, Tag)>,
     /// Packs that a push has uploaded, as it would note them on its disk.
     sent: Vec<Sent>,
+    /// Whether its gc joins packs, and what it has made of them.
+    joins: bool,
+    made: Option<Made>,
     /// The commit that it pushed last.
     pub last: Option<Object>,
 }
@@ -101,6 +119,7 @@ pub struct World {
     refused: BTreeSet<[u8; 16]>,
     pub published: u32,
     pub freed: u32,
+    pub joined: u32,
     pub unknown: u32,
 }
 
@@ -158,7 +177,7 @@ impl Actor {
             Doing::Ask(request) => {
                 !matches!(request, Request::GetRoot { .. } | Request::GetPages(_))
             }
-            Doing::Upload(..) => true,
+            Doing::Upload(..) | Doing::Join(..) => true,
             _ => false,
         }
     }
@@ -181,6 +200,8 @@ impl World {
             ids: 0,
             known: None,
             sent: Vec::new(),
+            joins: false,
+            made: None,
             last: None,
         };
         World {
@@ -196,6 +217,7 @@ impl World {
             refused: BTreeSet::new(),
             published: 0,
             freed: 0,
+            joined: 0,
             unknown: 0,
         }
     }
@@ -215,9 +237,10 @@ impl World {
         self.pushing(actor, push, id, step)
     }
 
-    pub fn collect(&mut self, actor: usize, forget: u64) {
+    pub fn collect(&mut self, actor: usize, forget: u64, joins: bool) {
         let (salt, limits) = (self.salt, self.limits);
         let actor = &mut self.actors[actor];
+        (actor.joins, actor.made) = (joins, None);
         let id = actor.fresh(salt);
         let mut collect = Collect::new(stamp(id), forget, actor.known.clone(), limits);
         actor.doing = Doing::Ask(collect.start());
@@ -247,6 +270,7 @@ impl World {
             Doing::Prepare(prepare) => self.prepare(actor, *prepare),
             Doing::Upload(row, objects) => self.upload(actor, row, objects, trouble),
             Doing::Mark(mark) => self.mark(actor, *mark),
+            Doing::Join(made, objects, marked) => self.join(actor, *made, objects, marked, trouble),
             Doing::Read(read) => self.read(actor, &read.root),
             Doing::Nothing => Ok(()),
         }
@@ -540,12 +564,91 @@ impl World {
                 _ => all_read = false,
             }
         }
+        match needed.filter(|_| all_read && self.actors[actor].joins) {
+            Some(needed) => self.begin_to_join(actor, &mark, &needed, marked),
+            None => self.marked(actor, all_read.then_some(marked)),
+        }
+    }
+
+    /// Joins all packs in which anything is needed, if they are several.
+    fn begin_to_join(
+        &mut self,
+        actor: usize,
+        mark: &Mark,
+        needed: &BTreeSet<Object>,
+        marked: Marked,
+    ) -> Result<(), Hole> {
+        let (freed, broken) = (mark.root.freed, self.broken);
+        if let Some(made) = self.actors[actor].made.clone()
+            && (made.freed == freed || broken == Some(Broken::JoinOld))
+            && (made.left_out.is_disjoint(needed) || broken == Some(Broken::JoinStale))
+        {
+            return self.joined(actor, &made, marked);
+        }
+        let alive = mark
+            .rows
+            .iter()
+            .filter(|row| !marked.dead.contains(&row.name));
+        let alive: Vec<&Row> = alive.collect();
+        let Some(newest) = alive.iter().map(|row| row.generation).max() else {
+            return self.marked(actor, Some(marked));
+        };
+        if alive.len() < 2 {
+            return self.marked(actor, Some(marked));
+        }
+        let of_sources = alive.iter().filter_map(|row| self.objects(row.name));
+        let all: BTreeSet<Object> = of_sources.flatten().copied().collect();
+        let sources = alive.iter().map(|row| row.name).collect();
+        let (objects, left_out) = all.iter().partition(|object| needed.contains(object));
+        let salt = self.salt;
+        let name = Name(self.actors[actor].fresh(salt));
+        let row = Row {
+            generation: newest,
+            ..row(name)
+        };
+        let made = Made {
+            row,
+            sources,
+            left_out,
+            freed,
+        };
+        self.actors[actor].doing = Doing::Join(Box::new(made), objects, marked);
+        Ok(())
+    }
+
+    fn join(
+        &mut self,
+        actor: usize,
+        made: Made,
+        objects: BTreeSet<Object>,
+        marked: Marked,
+        trouble: Option<Trouble>,
+    ) -> Result<(), Hole> {
+        let files = vec![(made.row.name, File::Pack(objects.clone()))];
+        if matches!(
+            self.write_with(Write::Files(files), trouble)?,
+            Answer::Unclear
+        ) {
+            self.actors[actor].doing = Doing::Join(Box::new(made), objects, marked);
+            return Ok(());
+        }
+        self.joined(actor, &made, marked)
+    }
+
+    fn joined(&mut self, actor: usize, made: &Made, mut marked: Marked) -> Result<(), Hole> {
+        marked.dead.extend(&made.sources);
+        marked.joined.push(made.row);
+        self.actors[actor].made = Some(made.clone());
+        self.marked(actor, Some(marked))
+    }
+
+    fn marked(&mut self, actor: usize, marked: Option<Marked>) -> Result<(), Hole> {
         let salt = self.salt;
         let Some(Machine::Collect(mut collect)) = self.actors[actor].machine.take() else {
             return Err("nobody marks but gc".to_owned());
         };
         let fresh = &mut || self.actors[actor].fresh(salt);
-        let step = collect.marked(all_read.then_some(marked), fresh);
+        let step = collect.marked(marked, fresh);
         self.collecting(actor, collect, step)
     }
 
@@ -650,6 +753,7 @@ impl World {
             Step::Work(mark) => device.doing = Doing::Mark(mark),
             Step::Done(Collected::Freed { left, .. }) => {
                 self.freed += left.len() as u32;
+                self.joined += u32::from(device.made.is_some());
                 return Ok(());
             }
             Step::Done(Collected::Nothing) => return Ok(()),

@@ -1,0 +1,98 @@
+//! `dmv repack --at REMOTE`: many pushes leave many small packs in a bucket. A device joins them.
+
+use super::Args;
+use crate::bucket;
+use crate::commands::gc;
+use crate::context::Context;
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::text::{bytes, clean, count};
+use crate::peers::{Call, remote};
+use dmv_net::ops::{FreeAtOptions, Freed, free_at};
+use std::io::Write;
+use std::time::Duration;
+
+/// Files of unfinished pushes stay this long, as with gc.
+const GRACE: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Runs the command for a remote.
+pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let remote = remote(context, Some(name))?;
+    let options = FreeAtOptions {
+        remote: remote.clone(),
+        grace: GRACE,
+        forget: None,
+        joins: true,
+        dry_run: args.dry_run,
+        asked: context.asked()?,
+    };
+    let watch = context.watch("repacking");
+    let call = Call::new(context);
+    let done = free_at(&repo, &options, &call, &context.job);
+    drop((call, watch));
+    let done = done.map_err(|e| gc::at::failure(context, &remote, e))?;
+    match context.globals.json {
+        true => print_json(context, args, &done)?,
+        false => print(context, args, &clean(&remote.name), &done)?,
+    }
+    Ok(match done.all_deleted || args.dry_run {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn print_json(context: &Context, args: &Args, done: &Freed) -> Result<(), Failure> {
+    let joined = &done.joined;
+    let mut document = serde_json::json!({
+        "before_bytes": done.bytes + done.kept_bytes,
+        "after_bytes": done.kept_bytes - joined.bytes + joined.new_bytes,
+        "packs_before": done.packs + done.kept,
+        "packs_after": done.kept - joined.packs + joined.new_packs,
+        "copied_bytes": joined.new_bytes,
+        "read_bytes": joined.read_bytes,
+        "finished": done.all_deleted || args.dry_run,
+    });
+    if let Some(cost) = bucket::cost(context)? {
+        for (name, value) in cost.fields() {
+            document[name] = value;
+        }
+    }
+    context.ui.json(&document)
+}
+
+fn print(context: &Context, args: &Args, name: &str, done: &Freed) -> Result<(), Failure> {
+    if context.ui.quiet() {
+        return Ok(());
+    }
+    let joined = &done.joined;
+    let mut out = context.ui.out();
+    let (packs, new) = (
+        count(joined.packs, "pack", "packs"),
+        count(joined.new_packs, "pack", "packs"),
+    );
+    let (size, new_size) = (bytes(joined.bytes), bytes(joined.new_bytes));
+    match (joined.packs, args.dry_run) {
+        (0, _) => writeln!(out, "no packs of {name} are worth joining")?,
+        (_, true) => writeln!(
+            out,
+            "{packs} of {name} ({size}) would become about {new} ({new_size})"
+        )?,
+        (_, false) => writeln!(out, "{packs} of {name} ({size}) became {new} ({new_size})")?,
+    }
+    if done.packs > 0 {
+        let free = count(done.packs, "pack", "packs");
+        let verb = if args.dry_run {
+            "can be freed"
+        } else {
+            "freed"
+        };
+        writeln!(out, "{free} that nothing needs {verb}")?;
+    }
+    drop(out);
+    if !done.all_deleted && !args.dry_run {
+        let note = "some files could not be deleted; the next gc deletes them";
+        context.ui.note(note);
+    }
+    bucket::tell_cost(context);
+    Ok(())
+}

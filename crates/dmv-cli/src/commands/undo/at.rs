@@ -1,0 +1,110 @@
+//! `dmv undo --at REMOTE`: nobody runs undo at a bucket, so a device does it.
+
+use crate::bucket;
+use crate::commands::op;
+use crate::context::Context;
+use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
+use crate::format::text::{clean, quoted, time};
+use crate::peers::{Call, remote};
+use crate::supply::remote_failure;
+use dmv_core::hash::encode_hex;
+use dmv_net::ops::{NotUndone, OpsError, UndoAtOptions, UndoAtReport, Which, undo_at};
+use std::io::Write;
+
+/// Takes an operation back at a remote, and tells what came of it.
+pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failure> {
+    let repo = context.repo_as_it_is()?;
+    let remote = remote(context, Some(at))?;
+    let options = UndoAtOptions {
+        remote: remote.clone(),
+        which,
+        asked: context.asked()?,
+    };
+    let call = Call::new(context);
+    let done = undo_at(&repo, &options, &call, &context.job);
+    drop(call);
+    let name = quoted(&remote.name).to_string();
+    let report = done.map_err(|e| match e {
+        OpsError::NotUndone(why) => refused(&why, &name),
+        e => remote_failure(context, &remote, e),
+    })?;
+    match context.globals.json {
+        true => print_json(context, &report)?,
+        false => print(context, &report, &options.which, &name)?,
+    }
+    Ok(EXIT_OK)
+}
+
+/// The failure where nothing was undone at the remote of this name.
+fn refused(why: &NotUndone, name: &str) -> Failure {
+    let (code, exit) = match why {
+        NotUndone::Nothing => ("nothing-to-undo", EXIT_OTHER),
+        NotUndone::NothingToRedo => ("nothing-to-redo", EXIT_OTHER),
+        NotUndone::NoOperation { .. } => ("no-operation", EXIT_OTHER),
+        NotUndone::ChangedSince { .. } => ("changed-since", EXIT_REFUSED),
+        NotUndone::Already(_) | NotUndone::NoRefs(_) => ("not-undone", EXIT_REFUSED),
+        NotUndone::Forgotten(_) => ("expired", EXIT_REFUSED),
+    };
+    let hint = match why {
+        NotUndone::ChangedSince {
+            by: Some((id, ..)), ..
+        } => {
+            format!("dmv undo --at {name} {id}, to undo that first")
+        }
+        _ => format!("dmv op log --at {name}"),
+    };
+    Failure::new(code, exit, format!("{name}: {why}")).hint(hint)
+}
+
+fn print_json(context: &Context, report: &UndoAtReport) -> Result<(), Failure> {
+    let id = |id: Option<dmv_core::hash::ObjectId>| id.map(|id| id.to_string());
+    let refs = report.moved.iter().map(|moved| {
+        serde_json::json!({ "name": moved.key, "from": id(moved.old), "to": id(moved.new) })
+    });
+    let mut document = serde_json::json!({
+        "id": encode_hex(&report.id),
+        "undone": encode_hex(&report.undone.id),
+        "command": report.undone.command,
+        "who": report.undone.who,
+        "refs": refs.collect::<Vec<_>>(),
+    });
+    if let Some(cost) = bucket::cost(context)? {
+        for (name, value) in cost.fields() {
+            document[name] = value;
+        }
+    }
+    context.ui.json(&document)
+}
+
+fn print(
+    context: &Context,
+    report: &UndoAtReport,
+    which: &Which,
+    name: &str,
+) -> Result<(), Failure> {
+    if context.ui.quiet() {
+        return Ok(());
+    }
+    let is_redo = *which == Which::LastUndo;
+    let done = if is_redo { "redone" } else { "undone" };
+    let (undone, mut out) = (&report.undone, context.ui.out());
+    let when = time(undone.time.seconds, undone.time.tz_minutes);
+    let (who, command) = (clean(&undone.who), clean(&undone.command));
+    match is_redo {
+        true => writeln!(out, "{done} at {name}")?,
+        false => writeln!(out, "{done} at {name}: {command}  ({who}, {when})")?,
+    }
+    for moved in &report.moved {
+        writeln!(out, "  {}", op::at::line(moved))?;
+    }
+    let back = if is_redo { "undo" } else { "redo" };
+    writeln!(out, "to reverse it: dmv {back} --at {name}")?;
+    if let Some(cost) = bucket::cost(context)? {
+        writeln!(out, "{}", cost.line())?;
+    }
+    drop(out);
+    let note =
+        format_args!("your own branches are unchanged; to see the remote's: dmv fetch {name}");
+    context.ui.note(note);
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! The log of a bucket, and taking an operation of it back.
+//!
+//! An undo is an operation of its own: it sets the refs that an operation has changed to what they
+//! were before. It uploads nothing: gc keeps what the log leads to, so everything below these
+//! commits is there as long as the log has the operation.
+
+use super::ask::Desk;
+use super::write::{PushError, wait};
+use crate::bucket::core::{Answer, Fault, Limits, Push, Pushed, Request, Stamp, Step, Tag};
+use crate::bucket::files::Files;
+use crate::bucket::format::{Entry, Root};
+use crate::bucket::trouble::Trouble;
+use dmv_core::hash::encode_hex;
+use dmv_core::job::Job;
+use dmv_core::refs::{Change, Operation};
+use dmv_core::store::random_bytes;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+/// Pages of the log that are read at once, after the first one.
+const PAGES: usize = 8;
+/// How often an undo tries to replace the root while others do the same.
+const ATTEMPTS: u32 = 200;
+/// The fewest digits by which an operation is named.
+const MIN_DIGITS: usize = 4;
+
+/// Visits an operation, with whether it has been undone.
+pub type Visit<'v> = &'v mut dyn FnMut(&Entry, bool) -> ControlFlow<()>;
+
+/// Which operation to take back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The newest one that changed refs and is not undone.
+    Last,
+    /// The newest undo, if no other operation came after it.
+    LastUndo,
+    /// The one whose id begins with these digits.
+    Id(String),
+}
+
+/// What an undo has done.
+#[derive(Debug)]
+pub struct Undone {
+    /// The root that has it, or a later one.
+    pub root: Box<(Root, Tag)>,
+    /// The id of the new operation.
+    pub id: [u8; 16],
+    /// The operation that was taken back.
+    pub undone: Operation,
+    /// The changes that were made.
+    pub changes: Vec<Change>,
+}
+
+/// Why nothing was undone.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    /// The bucket cannot be read or written.
+    #[error(transparent)]
+    Failed(#[from] PushError),
+    /// It cannot be undone.
+    #[error(transparent)]
+    Refused(#[from] NotUndone),
+}
+
+impl From<Trouble> for UndoError {
+    fn from(trouble: Trouble) -> UndoError {
+        PushError::Trouble(trouble).into()
+    }
+}
+
+/// Why an operation of a bucket cannot be undone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotUndone {
+    /// No operation in the log changes refs, or all are undone.
+    #[error("there is nothing to undo")]
+    Nothing,
+    /// The newest operation is no undo.
+    #[error("there is nothing to redo")]
+    NothingToRedo,
+    /// An id matches no operation, or several.
+    #[error("{} '{id}'", if *ambiguous { "several operations start with" } else { "there is no operation" })]
+    NoOperation {
+        /// The id or its first digits, as given.
+        id: String,
+        /// Whether several operations match.
+        ambiguous: bool,
+    },
+    /// It was undone before.
+    #[error("operation {0} is undone already")]
+    Already(String),
+    /// It changed no refs.
+    #[error("operation {0} changed no branches or tags")]
+    NoRefs(String),
+    /// A ref is not what the operation has left.
+    #[error("operation {operation} cannot be undone: {} has changed since{}", name_of(key), told(by.as_ref()))]
+    ChangedSince {
+        /// The operation.
+        operation: String,
+        /// The ref.
+        key: String,
+        /// The last operation that changed it, with its user and its command line.
+        by: Option<(String, String, String)>,
+    },
+    /// gc has removed the operation from the log meanwhile.
+    #[error("operation {0} has left the log")]
+    Forgotten(String),
+}
+
+fn name_of(key: &str) -> &str {
+    key.split_once('/').map_or(key, |(_, name)| name)
+}
+
+fn told(by: Option<&(String, String, String)>) -> String {
+    let escape = |text: &str| text.escape_debug().to_string();
+    by.map_or(String::new(), |(id, who, command)| {
+        format!(" (operation {id}, by {}: {})", escape(who), escape(command))
+    })
+}
+
+/// The first digits of an operation's id.
+pub fn short(id: &[u8; 16]) -> String {
+    encode_hex(id)[..12].to_owned()
+}
+
+/// Visits the operations in the log of a root, newest first.
+pub fn each_operation(desk: &mut Desk<'_>, root: &Root, visit: Visit<'_>) -> Result<(), PushError> {
+    let mut undone: HashSet<u64> = HashSet::new();
+    let mut visit = |entries: &[Entry]| {
+        for entry in entries.iter().rev() {
+            let operation = &entry.operation;
+            let is_undone = undone.remove(&operation.seq);
+            // The undo of an undo restores what the first undo reversed.
+            if operation.undoes != 0 && !is_undone {
+                undone.insert(operation.undoes);
+            }
+            if visit(entry, is_undone).is_break() {
+                return true;
+            }
+        }
+        false
+    };
+    if visit(&root.log) {
+        return Ok(());
+    }
+    let mut left = &root.log_pages[..];
+    let mut at_once = 1;
+    while !left.is_empty() {
+        let (older, now) = left.split_at(left.len().saturating_sub(at_once));
+        let entries = desk.log_pages(now).ok_or_else(|| desk.failure())?;
+        if visit(&entries) {
+            return Ok(());
+        }
+        (left, at_once) = (older, PAGES);
+    }
+    Ok(())
+}
+
+/// Returns the newest root, unless it is gone or older than the known one.
+pub fn newest(desk: &mut Desk<'_>, known: Option<(Root, Tag)>) -> Result<(Root, Tag), PushError> {
+    let unless = known.as_ref().map(|(_, tag)| tag.clone());
+    if let Some((root, _)) = &known {
+        desk.know(root.repository);
+    }
+    match (desk.answer(&Request::GetRoot { unless, lost: 0 }), known) {
+        (Answer::Root(root, tag), known) => {
+            match known.is_some_and(|(known, _)| !root.can_follow(&known)) {
+                true => Err(Trouble::Forked.into()),
+                false => Ok((*root, tag)),
+            }
+        }
+        (Answer::Unchanged, Some(known)) => Ok(known),
+        (Answer::NoRoot, Some(_)) => Err(Trouble::Forked.into()),
+        (Answer::NoRoot, None) => Err(Trouble::NoRoot.into()),
+        _ => Err(desk.failure().into()),
+    }
+}
+
+/// Takes an operation back: all that it has changed, or nothing. `known` is the root as this device has
+/// seen it last; the stamp's `undoes` is set here.
+pub fn undo(
+    files: &dyn Files,
+    job: &Job,
+    known: Option<(Root, Tag)>,
+    which: &Which,
+    mut stamp: Stamp,
+) -> Result<Undone, UndoError> {
+    let waits = |time| wait(job, time);
+    let mut desk = Desk::new(files, &waits);
+    let known = newest(&mut desk, known)?;
+    let chosen = choose(&mut desk, &known.0, which)?;
+    let changes = inverse(&mut desk, &known.0, &chosen)?;
+    stamp.undoes = chosen.seq;
+    let id = stamp.id;
+    let fresh = &mut random_bytes;
+    let mut machine = Push::new(stamp, changes, Some(known), Vec::new(), Limits::default()).whole();
+    let (mut step, mut attempts) = (machine.start(fresh), 0);
+    loop {
+        step = match step {
+            Step::Ask(request) => {
+                if matches!(request, Request::PutRoot { .. }) {
+                    attempts += 1;
+                    match () {
+                        () if desk.is_denied() => return Err(desk.failure().into()),
+                        () if job.is_cancelled() => return Err(PushError::Cancelled.into()),
+                        () if attempts > ATTEMPTS => return Err(Trouble::Busy.into()),
+                        () => {}
+                    }
+                }
+                machine.answer(desk.answer(&request), fresh)
+            }
+            Step::Work(prepare) => {
+                // gc may have forgotten it since, and freed what only it led to.
+                if find(&mut desk, &prepare.root, chosen.seq)?.as_ref() != Some(&chosen) {
+                    return Err(NotUndone::Forgotten(short(&chosen.id)).into());
+                }
+                machine.prepared(Some(Vec::new()), fresh)
+            }
+            Step::Done(Pushed::Landed { root, changes }) => {
+                return Ok(Undone {
+                    root,
+                    id,
+                    undone: chosen,
+                    changes,
+                });
+            }
+            Step::Done(Pushed::Moved) => {
+                let (root, _) = newest(&mut desk, None)?;
+                inverse(&mut desk, &root, &chosen)?;
+                // It has changed back in this moment.
+                return Err(Trouble::Busy.into());
+            }
+            Step::Done(Pushed::Failed(fault)) => {
+                let denied = desk.is_denied();
+                return Err(match (fault, desk.trouble().cloned()) {
+                    (Fault::Unreachable, Some(trouble)) => trouble.into(),
+                    (Fault::Unknown, Some(trouble)) if denied => trouble.into(),
+                    (fault, _) => PushError::Fault(fault).into(),
+                });
+            }
+        };
+    }
+}
+
+/// Returns the operation with a number, if the log has it.
+fn find(desk: &mut Desk<'_>, root: &Root, seq: u64) -> Result<Option<Operation>, PushError> {
+    let mut found = None;
+    each_operation(desk, root, &mut |entry, _| {
+        let operation = &entry.operation;
+        if operation.seq == seq {
+            found = Some(operation.clone());
+        }
+        match operation.seq <= seq {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    Ok(found)
+}
+
+fn choose(desk: &mut Desk<'_>, root: &Root, which: &Which) -> Result<Operation, UndoError> {
+    match which {
+        Which::Last => {
+            let mut found = None;
+            each_operation(desk, root, &mut |entry, is_undone| {
+                let operation = &entry.operation;
+                if is_undone || operation.undoes != 0 || operation.changes.is_empty() {
+                    return ControlFlow::Continue(());
+                }
+                found = Some(operation.clone());
+                ControlFlow::Break(())
+            })?;
+            Ok(found.ok_or(NotUndone::Nothing)?)
+        }
+        Which::LastUndo => last_undo(desk, root),
+        Which::Id(id) => by_id(desk, root, id),
+    }
+}
+
+/// Returns the newest undo that is not itself undone and that undid no undo.
+fn last_undo(desk: &mut Desk<'_>, root: &Root) -> Result<Operation, UndoError> {
+    let mut undos: Vec<Operation> = Vec::new();
+    // The operations that the undos have taken back, each with what it had undone itself.
+    let mut targets: HashMap<u64, u64> = HashMap::new();
+    let mut ended = false;
+    each_operation(desk, root, &mut |entry, is_undone| {
+        let operation = &entry.operation;
+        targets.insert(operation.seq, operation.undoes);
+        if !is_undone && !ended {
+            match operation.undoes {
+                0 => ended = !operation.changes.is_empty(),
+                _ => undos.push(operation.clone()),
+            }
+        }
+        match ended && undos.iter().all(|undo| undo.undoes >= operation.seq) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    let is_redo = |undo: &Operation| targets.get(&undo.undoes).is_some_and(|of| *of != 0);
+    let found = undos.into_iter().find(|undo| !is_redo(undo));
+    Ok(found.ok_or(NotUndone::NothingToRedo)?)
+}
+
+fn by_id(desk: &mut Desk<'_>, root: &Root, id: &str) -> Result<Operation, UndoError> {
+    let none = |ambiguous| NotUndone::NoOperation {
+        id: id.to_owned(),
+        ambiguous,
+    };
+    let digits = id.to_ascii_lowercase();
+    if digits.len() < MIN_DIGITS {
+        return Err(none(false).into());
+    }
+    let mut found = Vec::new();
+    each_operation(desk, root, &mut |entry, is_undone| {
+        if encode_hex(&entry.operation.id).starts_with(&digits) {
+            found.push((entry.operation.clone(), is_undone));
+        }
+        match found.len() {
+            2 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    })?;
+    match (found.pop(), found.is_empty()) {
+        (None, _) => Err(none(false).into()),
+        (Some(_), false) => Err(none(true).into()),
+        (Some((operation, true)), true) => Err(NotUndone::Already(short(&operation.id)).into()),
+        (Some((operation, _)), true) if operation.changes.is_empty() => {
+            Err(NotUndone::NoRefs(short(&operation.id)).into())
+        }
+        (Some((operation, false)), true) => Ok(operation),
+    }
+}
+
+/// Returns the changes that take an operation back. Fails if a ref is not what the operation has left.
+fn inverse(desk: &mut Desk<'_>, root: &Root, of: &Operation) -> Result<Vec<Change>, UndoError> {
+    let view = desk.view(root).ok_or_else(|| desk.failure())?;
+    let changed = of.changes.iter();
+    let mut changed = changed.filter(|change| view.get(&change.key) != change.new.as_ref());
+    if let Some(first) = changed.next() {
+        let mut by = None;
+        each_operation(desk, root, &mut |entry, _| {
+            let later = &entry.operation;
+            let is_it = later.seq > of.seq && later.changes.iter().any(|c| c.key == first.key);
+            if is_it {
+                by = Some((short(&later.id), later.who.clone(), later.command.clone()));
+            }
+            match is_it || later.seq <= of.seq {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        let (operation, key) = (short(&of.id), first.key.clone());
+        return Err(NotUndone::ChangedSince { operation, key, by }.into());
+    }
+    let back = |change: &Change| Change {
+        key: change.key.clone(),
+        old: change.new.clone(),
+        new: change.old.clone(),
+    };
+    Ok(of.changes.iter().map(back).collect())
+}
+
+#[cfg(test)]
+mod tests;

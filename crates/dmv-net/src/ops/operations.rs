@@ -1,0 +1,135 @@
+//! The operation log of a bucket, and undo there.
+
+use super::bucket::{at_bucket, id_of, net_error, stamp};
+use super::caller::{Caller, Remote};
+use super::error::OpsError;
+use crate::depot::ask::Desk;
+use crate::depot::cache::Cache;
+pub use crate::depot::log::{NotUndone, Which};
+use crate::depot::log::{UndoError, each_operation, newest, undo};
+use crate::depot::write::wait;
+use crate::transport::Purpose;
+use crate::transport::store::Store;
+use dmv_core::job::Job;
+use dmv_core::refs::{Change, Operation};
+use dmv_core::repo::{Asked, RefMoved, Repo};
+use std::ops::ControlFlow;
+
+/// An operation in the log of a bucket.
+#[derive(Debug)]
+pub struct OperationAt<'o> {
+    /// The operation.
+    pub operation: &'o Operation,
+    /// Whether it has been undone.
+    pub is_undone: bool,
+    /// The number of files that it let go.
+    pub freed: usize,
+}
+
+impl OperationAt<'_> {
+    /// Returns the branches and tags that it has moved.
+    pub fn moved(&self) -> Vec<RefMoved> {
+        moved(&self.operation.changes)
+    }
+}
+
+/// Takes an operation. Decides whether to go on.
+pub type EachOperation<'v> = &'v mut dyn FnMut(OperationAt<'_>) -> ControlFlow<()>;
+
+/// Visits the operations in the log of a remote, newest first. The remote has to be a bucket.
+pub fn operations_at(
+    repo: &Repo,
+    remote: &Remote,
+    caller: &dyn Caller,
+    job: &Job,
+    visit: EachOperation<'_>,
+) -> Result<(), OpsError> {
+    let command = "dmv op log";
+    let done = at_bucket(
+        &remote.url,
+        Purpose::Read,
+        command,
+        caller,
+        |address, reach| {
+            let files = Store::open(address, &reach.store)?;
+            let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
+            let waits = |time| wait(job, time);
+            let mut desk = Desk::new(&files, &waits);
+            let visited = newest(&mut desk, cache.root()).and_then(|(root, tag)| {
+                cache.keep_root(&root, &tag);
+                each_operation(&mut desk, &root, &mut |entry, is_undone| {
+                    visit(OperationAt {
+                        operation: &entry.operation,
+                        is_undone,
+                        freed: entry.left.len(),
+                    })
+                })
+            });
+            visited.map_err(|e| net_error(address, e))
+        },
+    );
+    Ok(done?)
+}
+
+/// What to undo at a remote.
+#[derive(Clone, Debug)]
+pub struct UndoAtOptions {
+    /// The remote. It has to be a bucket.
+    pub remote: Remote,
+    /// The operation to take back.
+    pub which: Which,
+    /// For the operation log of the bucket.
+    pub asked: Asked,
+}
+
+/// What an undo at a remote has done.
+#[derive(Clone, Debug)]
+pub struct UndoAtReport {
+    /// The id of the new operation.
+    pub id: [u8; 16],
+    /// The operation that was taken back.
+    pub undone: Operation,
+    /// The branches and tags that have moved.
+    pub moved: Vec<RefMoved>,
+}
+
+/// Takes an operation back at a bucket: all the refs that it has moved, or none. Changes nothing in this
+/// repository; a fetch then records the branches of the remote as they are.
+pub fn undo_at(
+    repo: &Repo,
+    options: &UndoAtOptions,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<UndoAtReport, OpsError> {
+    let url = &options.remote.url;
+    let done = at_bucket(url, Purpose::Write, "dmv undo", caller, |address, reach| {
+        let files = Store::open(address, &reach.store)?;
+        let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
+        let known = cache.root();
+        match undo(&files, job, known, &options.which, stamp(&options.asked)) {
+            Ok(done) => {
+                let (root, tag) = &*done.root;
+                cache.keep_root(root, tag);
+                Ok(Ok(UndoAtReport {
+                    id: done.id,
+                    undone: done.undone,
+                    moved: moved(&done.changes),
+                }))
+            }
+            Err(UndoError::Refused(why)) => Ok(Err(why)),
+            Err(UndoError::Failed(e)) => Err(net_error(address, e)),
+        }
+    });
+    Ok(done??)
+}
+
+fn moved(changes: &[Change]) -> Vec<RefMoved> {
+    let id = |value: &Option<Vec<u8>>| value.as_deref().and_then(id_of);
+    let moved = |change: &Change| RefMoved {
+        key: change.key.clone(),
+        old: id(&change.old),
+        new: id(&change.new),
+        refused: None,
+    };
+    changes.iter().map(moved).collect()
+}
