@@ -45,9 +45,9 @@ fn print_json(context: &Context, args: &Args, done: &Freed) -> Result<(), Failur
     let joined = &done.joined;
     let mut document = serde_json::json!({
         "before_bytes": done.bytes + done.kept_bytes,
-        "after_bytes": done.kept_bytes - joined.bytes + joined.new_bytes,
+        "after_bytes": (done.kept_bytes + joined.new_bytes).saturating_sub(joined.bytes),
         "packs_before": done.packs + done.kept,
-        "packs_after": done.kept - joined.packs + joined.new_packs,
+        "packs_after": (done.kept + joined.new_packs).saturating_sub(joined.packs),
         "copied_bytes": joined.new_bytes,
         "read_bytes": joined.read_bytes,
         "finished": done.all_deleted || args.dry_run,

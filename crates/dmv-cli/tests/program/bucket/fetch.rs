@@ -286,10 +286,10 @@ fn damage_in_a_small_pack_is_called_damage_and_its_files_are_named() -> Outcome 
     };
     let ada = place()?;
     gateway.add(&ada, "studio", BUCKET)?;
-    ada.write("film/first", noise(300_000))?;
+    ada.write("film/first", noise(3_000_000))?;
     ada.write(
         "film/second",
-        noise(300_000).into_iter().rev().collect::<Vec<_>>(),
+        noise(3_000_000).into_iter().rev().collect::<Vec<_>>(),
     )?;
     ada.commit("films")?;
     ada.ok(&["push", "studio"])?;
