@@ -8,6 +8,8 @@
 mod circles;
 #[path = "tidy/code.rs"]
 mod code;
+#[path = "tidy/crates.rs"]
+mod crates;
 #[path = "tidy/floors.rs"]
 mod floors;
 #[path = "tidy/pages.rs"]
@@ -16,6 +18,7 @@ mod pages;
 mod snippets;
 
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
+use crates::CRATES;
 use floors::{Room, drawing, rooms, unused};
 use pages::{anchors, links, named_files, named_tests, resolve};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,128 +33,6 @@ const CRATES_WITHOUT_CIRCLES: [&str; 4] = ["dmv-net", "dmv-preview", "dmv-web", 
 
 /// Known violations of the tables: file, room, reason. A test fails if one of them no longer exists.
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
-
-/// Each outside crate, and the files that may name it. A directory ends with a slash.
-const CRATES: [(&str, &[&str]); 61] = [
-    (
-        "blake3",
-        &[
-            "crates/dmv-core/src/hash.rs",
-            // A keyed hash proves a secret.
-            "crates/dmv-net/src/transport/quic/pair.rs",
-            "crates/dmv-preview/src/cache.rs",
-        ],
-    ),
-    ("fastcdc", &["crates/dmv-core/src/chunker.rs"]),
-    ("zstd", &["crates/dmv-core/src/store/frame.rs", DECODE]),
-    ("rusqlite", &["crates/dmv-core/src/refs/"]),
-    (
-        "ignore",
-        &[
-            "crates/dmv-core/src/worktree/attributes.rs",
-            "crates/dmv-core/src/worktree/ignore.rs",
-        ],
-    ),
-    ("globset", &["crates/dmv-core/src/subset/pattern.rs"]),
-    (
-        "unicode_normalization",
-        &["crates/dmv-core/src/object/portable.rs"],
-    ),
-    (
-        "crossbeam_channel",
-        &[
-            "crates/dmv-core/src/worktree/ingest.rs",
-            "crates/dmv-core/src/repo/files/stored.rs",
-        ],
-    ),
-    ("rayon", &["crates/dmv-core/src/worktree/scan/sort.rs"]),
-    ("image", &[DECODE, "crates/dmv-preview/src/paint.rs"]),
-    ("ab_glyph", &[DECODE]),
-    ("exr", &[DECODE]),
-    ("flate2", &[DECODE, "crates/dmv-web/src/assets.rs"]),
-    ("symphonia", &[DECODE]),
-    ("libc", &["crates/dmv-preview/src/confine.rs"]),
-    ("landlock", &["crates/dmv-preview/src/confine.rs"]),
-    ("seccompiler", &["crates/dmv-preview/src/confine.rs"]),
-    ("bytes", &[QUIC, STORE, WEB]),
-    ("object_store", &[STORE]),
-    ("reqwest", &[]),
-    ("futures_util", &[STORE]),
-    ("rustls", &["crates/dmv-net/src/transport/store/clients.rs"]),
-    ("bstr", &["crates/dmv-core/src/store/scan.rs", CLI]),
-    (
-        "getrandom",
-        &[
-            "crates/dmv-core/src/fsutil.rs",
-            "crates/dmv-core/src/store/ids.rs",
-            "crates/dmv-net/src/transport/quic/pair.rs",
-            "crates/dmv-net/src/transport/store/canary.rs",
-            "crates/dmv-web/src/guard.rs",
-        ],
-    ),
-    // SYSTEM lists the files.
-    ("rustix", &["crates/"]),
-    ("thiserror", &["crates/"]),
-    ("tokio", &["crates/dmv-net/", WEB]),
-    ("hyper", &[WEB]),
-    ("hyper_util", &[WEB]),
-    ("http_body_util", &[WEB]),
-    ("maud", &[WEB]),
-    ("percent_encoding", &[WEB]),
-    // The decoders have a module of this name.
-    ("zip", &[WEB, DECODE]),
-    ("iroh", &["crates/dmv-net/src/identity.rs", QUIC]),
-    (
-        "swarm_discovery",
-        &["crates/dmv-net/src/transport/quic/lan.rs"],
-    ),
-    ("spake2", &["crates/dmv-net/src/transport/quic/pair.rs"]),
-    ("anstream", &[CLI]),
-    ("anstyle", &[CLI]),
-    ("anyhow", &[CLI]),
-    ("clap", &[CLI]),
-    ("clap_complete", &[CLI]),
-    ("clap_mangen", &[CLI]),
-    ("ctrlc", &[CLI]),
-    ("data_encoding", &[CLI, WEB]),
-    ("indicatif", &[CLI]),
-    ("jiff", &[STORE, CLI, WEB]),
-    ("mimalloc", &["crates/dmv-cli/src/main.rs"]),
-    // Plots of the benchmarks; no part of the program.
-    ("plotters", &["benches/src/plot.rs"]),
-    ("postcard", &["crates/dmv-net/src/wire.rs"]),
-    (
-        "serde",
-        &[
-            "crates/dmv-net/src/wire.rs",
-            "crates/dmv-net/src/wire/",
-            CLI,
-        ],
-    ),
-    (
-        "serde_json",
-        &["crates/dmv-net/src/transport/store/profile.rs", CLI, WEB],
-    ),
-    ("signal_hook", &[CLI]),
-    ("snapbox", &["crates/dmv-cli/tests/program/words.rs"]),
-    ("tar", &[CLI]),
-    ("tempfile", &[CLI, WEB]),
-    ("toml", &[CLI]),
-    ("toml_edit", &[CLI]),
-    ("unicode_width", &[CLI]),
-    // Our own crates: a crate may name lower ones only.
-    ("dmv_core", &["crates/dmv-net/", WEB, CLI]),
-    ("dmv_net", &[WEB, CLI]),
-    ("dmv_web", &[WEB, CLI]),
-    ("dmv_preview", &["crates/dmv-preview/src/bin/", WEB, CLI]),
-    ("dmv_cli", &[]),
-];
-const CLI: &str = "crates/dmv-cli/";
-const QUIC: &str = "crates/dmv-net/src/transport/quic/";
-const STORE: &str = "crates/dmv-net/src/transport/store/";
-/// The decoders of previews.
-const DECODE: &str = "crates/dmv-preview/src/decode/";
-const WEB: &str = "crates/dmv-web/";
 
 /// The room that hides the operating system.
 const PLATFORM: &str = "crates/dmv-core/src/platform/";
