@@ -40,14 +40,8 @@ const PLATFORM: &str = "crates/dmv-core/src/platform/";
 /// Other files that name `std::os` or `rustix`, with the reason. A directory ends with a slash. A test
 /// fails if one no longer does.
 const SYSTEM: [(&str, &str); 21] = [
-    (
-        "crates/dmv-preview/src/confine.rs",
-        "it takes rights from a process",
-    ),
-    (
-        "crates/dmv-preview/src/film.rs",
-        "a file in memory, and becoming another program",
-    ),
+    ("crates/dmv-preview/src/confine.rs", "it takes rights away"),
+    ("crates/dmv-preview/src/film.rs", "it becomes ffmpeg"),
     ("crates/dmv-net/src/identity.rs", "its owner and mode"),
     ("crates/dmv-cli/src/commands/export.rs", ARGUMENTS),
     ("crates/dmv-cli/src/commands/pair.rs", HOST),

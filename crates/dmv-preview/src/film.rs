@@ -7,7 +7,6 @@
 
 use crate::confine;
 use crate::preview::{Source, Wanted};
-use crate::worker::ending;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use std::io;
@@ -34,11 +33,11 @@ pub fn installed() -> Option<&'static Path> {
 }
 
 /// Returns the name of `ffmpeg` for the film's format, if a picture is wanted and the file is a film by its name.
-pub fn format(source: &Source<'_>, wanted: Wanted) -> Option<&'static str> {
-    if !matches!(wanted, Wanted::Thumbnail | Wanted::Large) || source.len < 12 {
+pub fn format(ending: &str, wanted: Wanted) -> Option<&'static str> {
+    if !matches!(wanted, Wanted::Thumbnail | Wanted::Large) {
         return None;
     }
-    match &ending(source.name)[..] {
+    match ending {
         "mp4" | "m4v" | "mov" => Some("mov"),
         "mkv" | "webm" => Some("matroska"),
         _ => None,
@@ -168,19 +167,9 @@ mod tests {
 
     #[test]
     fn a_film_is_one_by_its_name() {
-        let bytes = vec![0; 20];
-        let format = |name, wanted| {
-            let source = Source {
-                id: "",
-                name,
-                len: 20,
-                bytes: &bytes,
-            };
-            format(&source, wanted)
-        };
-        assert_eq!(format("a.MOV", Wanted::Large), Some("mov"));
-        assert_eq!(format("a.webm", Wanted::Thumbnail), Some("matroska"));
-        assert_eq!(format("a.webm", Wanted::Metadata), None);
-        assert_eq!(format("a.avi", Wanted::Thumbnail), None);
+        assert_eq!(format("mov", Wanted::Large), Some("mov"));
+        assert_eq!(format("webm", Wanted::Thumbnail), Some("matroska"));
+        assert_eq!(format("webm", Wanted::Metadata), None);
+        assert_eq!(format("avi", Wanted::Thumbnail), None);
     }
 }

@@ -115,7 +115,10 @@ impl Maker {
     /// Makes a preview: of a film from the picture that `ffmpeg` finds in it.
     fn run(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
         #[cfg(target_os = "linux")]
-        if let (Some(format), true) = (film::format(source, wanted), Self::shows_films()) {
+        if let (Some(format), true) = (
+            film::format(&ending(source.name), wanted),
+            Self::shows_films(),
+        ) {
             let bytes = self.picture_of_film(source, format)?;
             let picture = Source {
                 id: source.id,

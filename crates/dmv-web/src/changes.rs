@@ -4,11 +4,11 @@
 mod get;
 
 use crate::answer::{Answer, json, redirect};
-use crate::doing::{Outcome, Turn};
+use crate::doing::{Note, Outcome, Turn};
 use crate::pages;
 use crate::pages::places::place_at;
 use crate::program::{Program, Stop, Told, merge_options};
-use crate::site::{Ask, Note, Post, Site};
+use crate::site::{Ask, Post, Site};
 use crate::words::{SHORT_ID, clean, count, shown};
 use dmv_core::hash::decode_hex;
 use dmv_core::job::Job;
@@ -69,7 +69,7 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
             &json!({ "done": !note.failed, "text": note.text, "more": note.more }),
         ),
         Err((status, told)) if ask.target.json() => json(status, &told.values()),
-        outcome => lead_back(ask.site, page, outcome),
+        outcome => pages::doing::lead_back(ask.site, page, outcome),
     })
 }
 
@@ -82,7 +82,7 @@ fn begin(
     work: fn(&Changing) -> Result<Note, Stop>,
 ) -> Option<Outcome> {
     let site = ask.site;
-    let Some(turn) = Turn::begin(site, verb, page) else {
+    let Some(turn) = Turn::begin(&site.doing, verb, page) else {
         return Some(Err(site.told(Stop::Told(Told {
             code: "busy".to_owned(),
             exit: 11,
@@ -115,27 +115,6 @@ fn under_way(ask: &Ask<'_>) -> Answer {
         (true, Some(seen)) => json(StatusCode::ACCEPTED, &pages::doing::values(&seen)),
         (true, None) => json(StatusCode::OK, &json!({"state": "idle"})),
         (false, _) => redirect("/doing"),
-    }
-}
-
-/// Leads to a page, with a note of what happened.
-pub fn lead_back(site: &Site, page: &str, outcome: Outcome) -> Answer {
-    let note = outcome.unwrap_or_else(|(_, told)| failed(told));
-    let number = site.keep_note(note);
-    let mark = if page.contains('?') { '&' } else { '?' };
-    redirect(&format!("{page}{mark}note={number}"))
-}
-
-/// A failed change as a note.
-fn failed(told: Told) -> Note {
-    Note {
-        failed: true,
-        text: told.message,
-        more: told
-            .hint
-            .into_iter()
-            .map(|hint| format!("To do: {hint}"))
-            .collect(),
     }
 }
 

@@ -2,12 +2,22 @@
 //! There is one change at a time.
 
 use crate::program::Told;
-use crate::site::{Note, Site};
 use dmv_core::job::Job;
 use hyper::StatusCode;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// What came of a change.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// Whether it failed.
+    pub failed: bool,
+    /// What happened.
+    pub text: String,
+    /// More lines: warnings, a hint.
+    pub more: Vec<String>,
+}
 
 /// What came of a change: a note, or the failure and the status of an answer that has it.
 pub type Outcome = Result<Note, (StatusCode, Told)>;
@@ -48,7 +58,7 @@ pub struct Seen {
 
 /// The right to make a change. It ends with the change, also if that panics.
 pub struct Turn {
-    site: Arc<Site>,
+    doing: Arc<Doing>,
     /// Names the change.
     pub number: u64,
     /// Its progress.
@@ -57,8 +67,8 @@ pub struct Turn {
 
 impl Turn {
     /// Begins a change. `None`: another one is under way.
-    pub fn begin(site: &Arc<Site>, verb: &'static str, back: &str) -> Option<Turn> {
-        let mut last = site.doing.lock();
+    pub fn begin(doing: &Arc<Doing>, verb: &'static str, back: &str) -> Option<Turn> {
+        let mut last = doing.lock();
         if last.as_ref().is_some_and(|change| change.outcome.is_none()) {
             return None;
         }
@@ -73,7 +83,7 @@ impl Turn {
             outcome: None,
         });
         Some(Turn {
-            site: site.clone(),
+            doing: doing.clone(),
             number,
             job,
         })
@@ -81,7 +91,7 @@ impl Turn {
 
     /// Notes what came of it.
     pub fn end(self, outcome: Outcome) {
-        self.site.doing.note(self.number, outcome);
+        self.doing.note(self.number, outcome);
     }
 }
 
@@ -94,7 +104,7 @@ impl Drop for Turn {
             hint: None,
         };
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        self.site.doing.note(self.number, Err((status, told)));
+        self.doing.note(self.number, Err((status, told)));
     }
 }
 

@@ -2,7 +2,7 @@
 //! the next.
 
 use crate::address::{Target, pairs};
-use crate::doing::Doing;
+use crate::doing::{Doing, Note};
 use crate::getting::Getting;
 use crate::guard::Secrets;
 use crate::looking::Looking;
@@ -40,7 +40,7 @@ pub struct Site {
     /// Makes previews, if this program can.
     pub previews: Option<Maker>,
     /// The change under way.
-    pub doing: Doing,
+    pub doing: Arc<Doing>,
     /// Content on its way from a remote.
     pub getting: Getting,
     /// Looks at the worktree.
@@ -55,17 +55,6 @@ struct Open {
     dmv: std::path::PathBuf,
     stamp: Stamp,
     repo: Arc<Repo>,
-}
-
-/// What came of a change.
-#[derive(Clone, Debug, Default)]
-pub struct Note {
-    /// Whether it failed.
-    pub failed: bool,
-    /// What happened.
-    pub text: String,
-    /// More lines: warnings, a hint.
-    pub more: Vec<String>,
 }
 
 /// A form that was sent.
@@ -119,7 +108,7 @@ impl Site {
             read_only,
             program,
             previews,
-            doing: Doing::default(),
+            doing: Arc::default(),
             getting: Getting::default(),
             looking: Looking::default(),
             open: Mutex::default(),

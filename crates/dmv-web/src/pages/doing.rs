@@ -2,11 +2,10 @@
 
 use super::layout::{self, Part};
 use super::parts::secret;
-use crate::answer::Answer;
-use crate::changes::lead_back;
-use crate::doing::Seen;
-use crate::program::Stop;
-use crate::site::Ask;
+use crate::answer::{Answer, redirect};
+use crate::doing::{Note, Outcome, Seen};
+use crate::program::{Stop, Told};
+use crate::site::{Ask, Site};
 use crate::words::{bytes, count};
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -27,6 +26,27 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
         || seen.as_ref().map_or(json!({"state": "idle"}), values),
         || page(ask, seen.as_ref()),
     ))
+}
+
+/// Leads to a page, with a note of what happened.
+pub fn lead_back(site: &Site, page: &str, outcome: Outcome) -> Answer {
+    let note = outcome.unwrap_or_else(|(_, told)| failed(told));
+    let number = site.keep_note(note);
+    let mark = if page.contains('?') { '&' } else { '?' };
+    redirect(&format!("{page}{mark}note={number}"))
+}
+
+/// A failed change as a note.
+fn failed(told: Told) -> Note {
+    Note {
+        failed: true,
+        text: told.message,
+        more: told
+            .hint
+            .into_iter()
+            .map(|hint| format!("To do: {hint}"))
+            .collect(),
+    }
 }
 
 /// The values of a change under way, or of the last one.

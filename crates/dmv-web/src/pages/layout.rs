@@ -2,8 +2,9 @@
 
 use crate::answer::{Answer, json, page};
 use crate::assets;
+use crate::doing::Note;
 use crate::program::Told;
-use crate::site::{Ask, Note, Site};
+use crate::site::{Ask, Site};
 use crate::words::{SHORT_ID, clean};
 use dmv_core::repo::Head;
 use hyper::StatusCode;
