@@ -44,7 +44,8 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             entries: MAX_ENTRIES,
-            rows: MAX_ROWS,
+            // One less than fit: then they seldom go to a page together with the log.
+            rows: MAX_ROWS - 1,
             bytes: 64 << 10,
             kept: 256,
         }

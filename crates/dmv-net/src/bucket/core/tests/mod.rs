@@ -8,6 +8,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod many;
 mod world;
 
 use super::rules::{Rule, with_off};
