@@ -31,6 +31,9 @@ const SOON: Duration = Duration::from_millis(1500);
 /// Lines that a note has below its first one.
 const MAX_LINES: usize = 12;
 
+/// The work of one form.
+type Work = fn(&Changing) -> Result<Note, Stop>;
+
 /// Carries out a form. What takes longer than a moment goes on after the answer, which leads to a page about it.
 pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
     let [verb] = &ask.target.segments[..] else {
@@ -41,7 +44,7 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
         ask.site.doing.cancel();
         return Ok(under_way(ask));
     }
-    let (verb, work): (_, fn(&Changing) -> Result<Note, Stop>) = match verb {
+    let (verb, work): (_, Work) = match verb {
         "commit" => ("commit", commit),
         "undo" => ("undo", undo),
         "redo" => ("redo", redo),
@@ -79,7 +82,7 @@ fn begin(
     post: &Post,
     verb: &'static str,
     page: &str,
-    work: fn(&Changing) -> Result<Note, Stop>,
+    work: Work,
 ) -> Option<Outcome> {
     let site = ask.site;
     let Some(turn) = Turn::begin(&site.doing, verb, page) else {
