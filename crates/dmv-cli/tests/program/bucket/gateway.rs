@@ -62,7 +62,7 @@ impl Gateway {
             .args(["--access", key, "--secret", secret])
             .arg("--access-log")
             .arg(dir.path().join("log"))
-            // With a sidecar, it keeps the states of files apart from them, and mixes them.
+            // With a sidecar, it keeps the states of files apart from them, and reads mix them.
             .arg("posix")
             .arg(dir.path().join("data"))
             .stdin(Stdio::null())
