@@ -127,6 +127,9 @@ impl Cut {
     }
 }
 
+/// Takes the number of bytes before a record, and the record.
+pub type EachRecord<'e, E> = &'e mut dyn FnMut(u64, &[u8]) -> Result<(), E>;
+
 /// Cuts records out of reads of a part of a file, one after the other.
 #[derive(Default)]
 pub struct Cuts {
@@ -143,7 +146,7 @@ impl Cuts {
     pub fn take<E>(
         &mut self,
         bytes: &[u8],
-        each: &mut dyn FnMut(u64, &[u8]) -> Result<(), E>,
+        each: EachRecord<'_, E>,
     ) -> Result<Result<(), &'static str>, E> {
         let mut rest = bytes;
         if !self.open.is_empty() {

@@ -1,6 +1,8 @@
 //! A simulated bucket with its writers and readers. Every step is a choice of the caller, so a
 //! list of choices replays every run.
 
+mod join;
+
 use super::super::*;
 use crate::bucket::format::{Entry, Page, Row, RowKind};
 use dmv_core::hash::{check, encode_hex};
@@ -568,78 +570,6 @@ impl World {
             Some(needed) => self.begin_to_join(actor, &mark, &needed, marked),
             None => self.marked(actor, all_read.then_some(marked)),
         }
-    }
-
-    /// Joins all packs in which anything is needed, if they are several.
-    fn begin_to_join(
-        &mut self,
-        actor: usize,
-        mark: &Mark,
-        needed: &BTreeSet<Object>,
-        marked: Marked,
-    ) -> Result<(), Hole> {
-        let (freed, broken) = (mark.root.freed, self.broken);
-        if let Some(made) = self.actors[actor].made.clone()
-            && (made.freed == freed || broken == Some(Broken::JoinOld))
-            && (made.left_out.is_disjoint(needed) || broken == Some(Broken::JoinStale))
-        {
-            return self.joined(actor, &made, marked);
-        }
-        let alive = mark
-            .rows
-            .iter()
-            .filter(|row| !marked.dead.contains(&row.name));
-        let alive: Vec<&Row> = alive.collect();
-        let Some(newest) = alive.iter().map(|row| row.generation).max() else {
-            return self.marked(actor, Some(marked));
-        };
-        if alive.len() < 2 {
-            return self.marked(actor, Some(marked));
-        }
-        let of_sources = alive.iter().filter_map(|row| self.objects(row.name));
-        let all: BTreeSet<Object> = of_sources.flatten().copied().collect();
-        let sources = alive.iter().map(|row| row.name).collect();
-        let (objects, left_out) = all.iter().partition(|object| needed.contains(object));
-        let salt = self.salt;
-        let name = Name(self.actors[actor].fresh(salt));
-        let row = Row {
-            generation: newest,
-            ..row(name)
-        };
-        let made = Made {
-            row,
-            sources,
-            left_out,
-            freed,
-        };
-        self.actors[actor].doing = Doing::Join(Box::new(made), objects, marked);
-        Ok(())
-    }
-
-    fn join(
-        &mut self,
-        actor: usize,
-        made: Made,
-        objects: BTreeSet<Object>,
-        marked: Marked,
-        trouble: Option<Trouble>,
-    ) -> Result<(), Hole> {
-        let files = vec![(made.row.name, File::Pack(objects.clone()))];
-        if matches!(
-            self.write_with(Write::Files(files), trouble)?,
-            Answer::Unclear
-        ) {
-            self.actors[actor].doing = Doing::Join(Box::new(made), objects, marked);
-            return Ok(());
-        }
-        self.joined(actor, &made, marked)
-    }
-
-    fn joined(&mut self, actor: usize, made: &Made, mut marked: Marked) -> Result<(), Hole> {
-        marked.dead.extend(&made.sources);
-        marked.joined.push(made.row);
-        self.actors[actor].made = Some(made.clone());
-        self.marked(actor, Some(marked))
     }
 
     fn marked(&mut self, actor: usize, marked: Option<Marked>) -> Result<(), Hole> {
