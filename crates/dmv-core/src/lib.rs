@@ -4,7 +4,8 @@
 //! the complete rules. The floors, bottom-up:
 //!
 //! - [`hash`], [`limits`], [`memory`], [`escape`] and [`job`] know nothing of DMV's objects;
-//!   [`platform`] hides the operating system, and [`threads`] starts threads.
+//!   [`platform`] hides the operating system, [`threads`] starts threads, and [`path`] names what a
+//!   file operation failed on.
 //! - [`object`] defines the bytes and ids of objects. [`fsutil`], [`locks`] and [`vfs`] reach files.
 //! - [`chunker`], [`store`] and [`refs`] store them; [`subset`] selects paths.
 //! - [`history`], [`diff`], [`merge`] and [`reach`] read them through [`object::ObjectRead`].
