@@ -21,7 +21,7 @@ use dmv_net::transport::Url;
 /// that the remote is on. Without --force, it also refuses if no other branch or tag on the remote has
 /// the commits. 'dmv undo', run on the remote, restores a deleted branch.
 ///
-/// --dry-run says about how much a push would send, and what it would cost at a bucket. Nothing is written.
+/// --dry-run estimates how much a push would send, and what it would cost at a bucket. It writes nothing.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv push\n  dmv push origin main regrade\n  dmv push origin --delete \

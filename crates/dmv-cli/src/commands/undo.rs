@@ -27,8 +27,9 @@ use std::io::Write;
 /// commit stay in the worktree, uncommitted. If an undo would overwrite uncommitted changes, dmv refuses
 /// and changes nothing.
 ///
-/// --at REMOTE reverses a push to a bucket, by whomever: its branches and tags become what they were. If
-/// one of them has changed since, dmv refuses and changes nothing. Your own branches stay as they are.
+/// --at REMOTE reverses a push to a bucket, whoever made it: the bucket's branches and tags point again to
+/// where they did before. If one of them has changed since, dmv refuses and changes nothing. Your own
+/// branches stay as they are.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv undo\n  dmv op log -n 10\n  dmv undo 3f5a0c1d\n  dmv undo --at studio\n\n\
