@@ -106,7 +106,7 @@ impl Repo {
     /// Creates a repository in `dir`, on a branch without commits. Creates `dir` if it is missing.
     ///
     /// With `bare`, `dir` itself becomes the store, without a worktree. A failed attempt leaves nothing
-    /// that counts as a repository. Fails with [`PlaceError::Exists`](crate::repo::PlaceError::Exists)
+    /// that counts as a repository. Fails with [`PlaceError::Exists`]
     /// if there is one.
     pub fn init(dir: &Path, branch: &str, bare: bool, asked: Asked) -> Result<Repo, RepoError> {
         Repo::init_sharing(dir, branch, bare, &[], asked)
