@@ -72,12 +72,12 @@ fn print(context: &Context, at: &OperationAt<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `main  3f5a0c1d → 77aa01bc`.
+/// `main  3f5a0c1d -> 77aa01bc`.
 pub fn line(moved: &RefMoved) -> String {
     let short = |id: dmv_core::hash::ObjectId| id.short(SHORT_ID);
     let name = clean(name(moved)).to_string();
     match (moved.old.map(short), moved.new.map(short)) {
-        (Some(old), Some(new)) => format!("{name}  {old} → {new}"),
+        (Some(old), Some(new)) => format!("{name}  {old} -> {new}"),
         (None, Some(new)) => format!("{name}  new, at {new}"),
         (Some(old), None) => format!("{name}  deleted, was at {old}"),
         (None, None) => name,

@@ -271,7 +271,7 @@ fn the_log_at_a_bucket_says_who_did_what_and_undo_takes_it_back() -> Outcome {
         "{said}"
     );
     assert!(
-        lines[1].contains("main  ") && lines[1].contains(" → "),
+        lines[1].contains("main  ") && lines[1].contains(" -> "),
         "{said}"
     );
     assert!(lines[3].contains("main  new, at "), "{said}");
