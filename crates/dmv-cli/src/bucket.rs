@@ -151,8 +151,8 @@ impl Cost {
         format!("{line}, about ${}", few_digits(self.dollars))
     }
 
-    /// The fields of the summary.
-    pub fn fields(&self) -> [(&'static str, serde_json::Value); 2] {
+    /// Adds the fields of the summary to an object.
+    pub fn add_to(&self, document: &mut serde_json::Value) {
         let Counted {
             get,
             put,
@@ -161,13 +161,10 @@ impl Cost {
             retried,
             ..
         } = self.counted;
-        let requests = serde_json::json!({
+        document["requests"] = serde_json::json!({
             "get": get, "put": put, "list": list, "delete": delete, "retried": retried
         });
-        [
-            ("requests", requests),
-            ("cost_usd", serde_json::json!(self.dollars)),
-        ]
+        document["cost_usd"] = serde_json::json!(self.dollars);
     }
 }
 

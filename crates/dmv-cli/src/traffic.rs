@@ -309,9 +309,7 @@ impl Report {
 #[cfg(feature = "store")]
 fn add_cost(context: &Context, document: &mut serde_json::Value) -> Result<(), Failure> {
     if let Some(cost) = crate::bucket::cost(context)? {
-        for (name, value) in cost.fields() {
-            document[name] = value;
-        }
+        cost.add_to(document);
     }
     Ok(())
 }
@@ -330,9 +328,7 @@ fn foretell_cost(
     sent: u64,
 ) -> Result<(), Failure> {
     if let Some(cost) = crate::bucket::foretold(context, writes, sent)? {
-        for (name, value) in cost.fields() {
-            document[name] = value;
-        }
+        cost.add_to(document);
     }
     Ok(())
 }

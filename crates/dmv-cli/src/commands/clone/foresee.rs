@@ -35,8 +35,8 @@ pub fn run(context: &Context, options: &CloneOptions) -> Result<u8, Failure> {
             "packs": forecast.packs,
             "bytes": forecast.bytes,
         });
-        for (name, value) in cost.iter().flat_map(bucket::Cost::fields) {
-            document[name] = value;
+        if let Some(cost) = &cost {
+            cost.add_to(&mut document);
         }
         context.ui.json(&document)?;
         return Ok(EXIT_OK);

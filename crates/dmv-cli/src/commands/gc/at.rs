@@ -66,9 +66,7 @@ fn print_json(context: &Context, freed: &Freed) -> Result<(), Failure> {
         "finished": freed.all_deleted,
     });
     if let Some(cost) = bucket::cost(context)? {
-        for (name, value) in cost.fields() {
-            document[name] = value;
-        }
+        cost.add_to(&mut document);
     }
     context.ui.json(&document)
 }

@@ -62,9 +62,7 @@ pub fn check(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> 
             "name": remote.name, "url": remote.url.to_string(), "ok": true
         });
         if let Some(cost) = cost(context)? {
-            for (key, value) in cost.fields() {
-                document[key] = value;
-            }
+            cost.add_to(&mut document);
         }
         context.ui.json(&document)?;
     } else {

@@ -53,9 +53,7 @@ fn print_json(context: &Context, args: &Args, done: &Freed) -> Result<(), Failur
         "finished": done.all_deleted || args.dry_run,
     });
     if let Some(cost) = bucket::cost(context)? {
-        for (name, value) in cost.fields() {
-            document[name] = value;
-        }
+        cost.add_to(&mut document);
     }
     context.ui.json(&document)
 }

@@ -69,9 +69,7 @@ fn print_json(context: &Context, report: &UndoAtReport) -> Result<(), Failure> {
         "refs": refs.collect::<Vec<_>>(),
     });
     if let Some(cost) = bucket::cost(context)? {
-        for (name, value) in cost.fields() {
-            document[name] = value;
-        }
+        cost.add_to(&mut document);
     }
     context.ui.json(&document)
 }

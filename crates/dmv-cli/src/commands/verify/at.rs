@@ -71,9 +71,7 @@ fn print_json(context: &Context, report: &VerifyAtReport) -> Result<(), Failure>
         "files": files.collect::<Vec<_>>(),
     });
     if let Some(cost) = bucket::cost(context)? {
-        for (name, value) in cost.fields() {
-            document[name] = value;
-        }
+        cost.add_to(&mut document);
     }
     context.ui.json(&document)
 }
