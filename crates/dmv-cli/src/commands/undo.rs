@@ -27,8 +27,8 @@ use std::io::Write;
 /// commit stay in the worktree, uncommitted. If an undo would overwrite uncommitted changes, dmv refuses
 /// and changes nothing.
 ///
-/// --at REMOTE reverses a push to a bucket, whoever made it: the bucket's branches and tags point again to
-/// where they did before. If one of them has changed since, dmv refuses and changes nothing. Your own
+/// --at REMOTE reverses a push to a bucket, yours or another's: the bucket's branches and tags point again
+/// to where they did before. If one of them has changed since, dmv refuses and changes nothing. Your own
 /// branches stay as they are.
 #[derive(clap::Args)]
 #[command(
