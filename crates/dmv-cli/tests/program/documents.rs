@@ -4,7 +4,7 @@
 //! places, gives the exit codes that are not 0, and lists the lines that cannot run, with the reason.
 //! Hosts, devices and disks are directories: `documents/ssh` stands in for ssh.
 
-use crate::place::Outcome;
+use crate::place::{Outcome, temp_dir};
 use std::collections::VecDeque;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -111,7 +111,7 @@ struct Page {
 
 impl Page {
     fn new() -> Outcome<Page> {
-        let dir = TempDir::new()?;
+        let dir = temp_dir()?;
         let bin = dir.path().join("bin");
         let home = dir.path().join("home");
         fs::create_dir_all(&bin)?;

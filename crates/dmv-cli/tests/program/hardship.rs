@@ -3,6 +3,7 @@
 // A test says aloud with which seed it ran, and what it could not try.
 #![allow(clippy::print_stdout)]
 
+use crate::place::temp_dir;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
@@ -11,7 +12,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -76,7 +76,7 @@ fn a_killed_commit_leaves_the_old_state_or_the_new() -> Outcome {
     let seed = Instant::now().elapsed().subsec_nanos() as u64 ^ u64::from(std::process::id()) << 20;
     println!("seed {seed}");
     let mut random = Random(seed | 1);
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     run(dir, home, &["init"])?;
     for n in 0..200 {
@@ -167,7 +167,7 @@ fn two_branches(dir: &Path, home: &Path) -> Outcome {
 /// the files of one commit and with the user's own.
 #[test]
 fn a_checkout_cut_off_can_go_on_and_go_back() -> Outcome {
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     two_branches(dir, home)?;
     let own = |dir: &Path| -> Outcome {
@@ -218,7 +218,7 @@ fn a_checkout_cut_off_can_go_on_and_go_back() -> Outcome {
 /// The same for a change of the subset: a commit in between would take what is gone for deleted.
 #[test]
 fn a_change_of_the_subset_cut_off_can_go_on_and_go_back() -> Outcome {
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     two_branches(dir, home)?;
     let all = ["same", "sub", "changed*"];
@@ -269,7 +269,7 @@ fn a_change_of_the_subset_cut_off_can_go_on_and_go_back() -> Outcome {
 /// What the user does to a file after the cut stays.
 #[test]
 fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     two_branches(dir, home)?;
     let mut child = dmv(dir, home).args(["checkout", "other"]).spawn()?;
@@ -299,7 +299,7 @@ fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {
 /// Commits that are killed before the first one is published use the same packs.
 #[test]
 fn killed_commits_do_not_pile_up_files() -> Outcome {
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     run(dir, home, &["init"])?;
     let mut random = Random(11);
@@ -330,7 +330,7 @@ fn killed_commits_do_not_pile_up_files() -> Outcome {
 /// A commit can be killed when it has made a pack and written nothing to it.
 #[test]
 fn a_pack_that_was_only_begun_is_taken_up() -> Outcome {
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     run(dir, home, &["init"])?;
     let packs = dir.join(".dmv/packs");
@@ -349,7 +349,7 @@ fn a_pack_that_was_only_begun_is_taken_up() -> Outcome {
 /// Parts of a repository that lead elsewhere are not followed, for reading or writing.
 #[test]
 fn a_part_of_a_repository_that_is_a_symlink_is_refused() -> Outcome {
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path().join("w"), home.path());
     fs::create_dir(&dir)?;
     run(&dir, home, &["init"])?;
@@ -375,7 +375,7 @@ fn a_part_of_a_repository_that_is_a_symlink_is_refused() -> Outcome {
 /// A limit on the size of files is an error like a full disk.
 #[test]
 fn a_limit_on_the_size_of_files_loses_nothing() -> Outcome {
-    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     run(dir, home, &["init"])?;
     fs::write(dir.join("small"), "small")?;
@@ -485,7 +485,7 @@ fn real_directories_come_back_byte_for_byte() -> Outcome {
             println!("skipped: {} is not there, or too large", source.display());
             continue;
         }
-        let (work, home) = (TempDir::new()?, TempDir::new()?);
+        let (work, home) = (temp_dir()?, temp_dir()?);
         let dir = work.path().join("work");
         if let Err(e) = copy(&source, &dir) {
             println!("skipped: {} cannot be copied: {e}", source.display());

@@ -1,5 +1,6 @@
 //! Merging, conflicts and reverting, as a user does it.
 
+use crate::place::temp_dir;
 use serde_json::Value;
 use std::error::Error;
 use std::fs;
@@ -15,9 +16,7 @@ struct Place {
 
 impl Place {
     fn new() -> Result<Place, Box<dyn Error>> {
-        let place = Place {
-            dir: TempDir::new()?,
-        };
+        let place = Place { dir: temp_dir()? };
         fs::create_dir_all(place.work())?;
         place.ok(&["init"])?;
         Ok(place)

@@ -9,11 +9,27 @@ use serde_json::Value;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The least free memory for which the directories of tests are in memory.
+const ROOM: u64 = 2 << 30;
+
+/// Makes a temporary directory, in memory if there is room. A commit waits for the disk several times, which takes ten
+/// times as long as all of its work.
+pub fn temp_dir() -> io::Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    let has_room = rustix::fs::statvfs(memory).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= ROOM);
+    if has_room {
+        TempDir::new_in(memory)
+    } else {
+        TempDir::new()
+    }
+}
 
 /// A directory with a worktree and a home of its own.
 pub struct Place {
@@ -27,7 +43,7 @@ impl Place {
     /// A directory for a worktree, empty.
     pub fn new() -> Result<Place, Box<dyn Error>> {
         let place = Place {
-            dir: TempDir::new()?,
+            dir: temp_dir()?,
             env: Vec::new(),
         };
         fs::create_dir_all(place.work())?;

@@ -1,6 +1,6 @@
 //! The repositories that each trial starts from, made once by the program itself.
 
-use crate::place::Outcome;
+use crate::place::{Outcome, temp_dir};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -52,14 +52,14 @@ impl Rng {
 impl World {
     /// A world in memory where there is a file system for that.
     pub fn new() -> Outcome<World> {
-        let dir = memory()?;
+        let dir = temp_dir()?;
         let now = dir.path().join("now");
         World::at(dir, now)
     }
 
     /// A world whose trials run in a place that may break.
     pub fn on(now: &Path) -> Outcome<World> {
-        World::at(memory()?, now.to_owned())
+        World::at(temp_dir()?, now.to_owned())
     }
 
     fn at(dir: TempDir, now: PathBuf) -> Outcome<World> {
@@ -326,14 +326,6 @@ impl World {
         bytes[len as usize / 2] ^= 4;
         Ok(fs::write(path, bytes)?)
     }
-}
-
-fn memory() -> Outcome<TempDir> {
-    let memory = Path::new("/dev/shm");
-    Ok(match memory.is_dir() {
-        true => TempDir::new_in(memory)?,
-        false => TempDir::new()?,
-    })
 }
 
 fn copy(from: &Path, to: &Path) -> Outcome {
