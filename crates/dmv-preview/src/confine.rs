@@ -5,9 +5,25 @@
 //! processor time), and on Linux a filter of system calls, which allows reading from the standard input, writing to
 //! the standard output, memory, and the end.
 
+#[cfg_attr(
+    all(
+        target_os = "linux",
+        any(
+            target_arch = "x86_64",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        )
+    ),
+    path = "confine/linux.rs"
+)]
+mod system;
+
 use crate::preview::Limits;
 use std::io;
 use std::process::ExitStatus;
+
+#[cfg(target_os = "linux")]
+pub use system::enter_film;
 
 /// How a process ended that owed an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,271 +59,12 @@ pub fn enter(limits: &Limits) -> io::Result<()> {
     setrlimit(Resource::Nofile, hard(0))?;
     setrlimit(Resource::Fsize, hard(0))?;
     setrlimit(Resource::Core, hard(0))?;
-    filter()
+    system::filter()
 }
 
 /// Takes the rights from this process, for ever.
 #[cfg(not(unix))]
 pub fn enter(_: &Limits) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Installs the filter of system calls. A kernel without such filters leaves the limits alone to protect.
-#[cfg(all(
-    target_os = "linux",
-    any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64"
-    )
-))]
-fn filter() -> io::Result<()> {
-    use seccompiler::SeccompAction;
-    let refused = || io::Error::other("the filter of system calls cannot be built");
-    let rules = rules().map_err(|_| refused())?;
-    // EPERM
-    let otherwise = SeccompAction::Errno(1);
-    install(rules, otherwise, SeccompAction::Allow)
-}
-
-/// System calls, and the conditions under which they are meant.
-#[cfg(target_os = "linux")]
-type Rules = std::collections::BTreeMap<i64, Vec<seccompiler::SeccompRule>>;
-
-/// Installs a filter of system calls. A kernel without such filters goes on without.
-#[cfg(all(
-    target_os = "linux",
-    any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64"
-    )
-))]
-fn install(
-    rules: Rules,
-    otherwise: seccompiler::SeccompAction,
-    matching: seccompiler::SeccompAction,
-) -> io::Result<()> {
-    use seccompiler::{BpfProgram, SeccompFilter, TargetArch};
-    let refused = || io::Error::other("the filter of system calls cannot be built");
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|_| refused())?;
-    let filter = SeccompFilter::new(rules, otherwise, matching, arch);
-    let program = filter.and_then(BpfProgram::try_from);
-    let program = program.map_err(|_| refused())?;
-    match seccompiler::apply_filter(&program) {
-        Err(seccompiler::Error::Seccomp(e)) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        Err(seccompiler::Error::Seccomp(e) | seccompiler::Error::Prctl(e)) => Err(e),
-        Err(_) => Err(refused()),
-        Ok(()) => Ok(()),
-    }
-}
-
-#[cfg(all(
-    unix,
-    not(all(
-        target_os = "linux",
-        any(
-            target_arch = "x86_64",
-            target_arch = "aarch64",
-            target_arch = "riscv64"
-        )
-    ))
-))]
-fn filter() -> io::Result<()> {
-    Ok(())
-}
-
-/// Returns the system calls that stay allowed, with conditions on their arguments.
-#[cfg(target_os = "linux")]
-fn rules() -> Result<Rules, seccompiler::BackendError> {
-    use seccompiler::SeccompCmpArgLen::Dword;
-    use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
-    use seccompiler::{SeccompCondition as Condition, SeccompRule as Rule};
-    const PROT_EXEC: u64 = 4;
-    const NO_FILE: u64 = u32::MAX as u64;
-    let first_is = |fd| Rule::new(vec![Condition::new(0, Dword, Eq, fd)?]);
-    let not_code = || Condition::new(2, Dword, MaskedEq(PROT_EXEC), 0);
-    let anonymous = || Condition::new(4, Dword, Eq, NO_FILE);
-    let mut rules = std::collections::BTreeMap::new();
-    rules.insert(libc::SYS_read, vec![first_is(0)?]);
-    rules.insert(libc::SYS_write, vec![first_is(1)?, first_is(2)?]);
-    rules.insert(
-        libc::SYS_mmap,
-        vec![Rule::new(vec![not_code()?, anonymous()?])?],
-    );
-    rules.insert(libc::SYS_mprotect, vec![Rule::new(vec![not_code()?])?]);
-    for free in [
-        libc::SYS_brk,
-        libc::SYS_munmap,
-        libc::SYS_mremap,
-        libc::SYS_madvise,
-        libc::SYS_exit,
-        libc::SYS_exit_group,
-        libc::SYS_futex,
-        libc::SYS_getrandom,
-        libc::SYS_clock_gettime,
-        libc::SYS_sched_yield,
-        libc::SYS_sigaltstack,
-        libc::SYS_rt_sigaction,
-        libc::SYS_rt_sigprocmask,
-        libc::SYS_rt_sigreturn,
-        libc::SYS_gettid,
-        libc::SYS_getpid,
-        libc::SYS_tgkill,
-    ] {
-        rules.insert(free, Vec::new());
-    }
-    Ok(rules)
-}
-
-/// Takes the rights from this process before it becomes `ffmpeg`: it may read and run what lies below `/usr` and the
-/// directories of libraries, use its open files, memory and threads. It may not open another file, write one, start a
-/// process, or reach a network or another process. Refused where the kernel has no Landlock.
-#[cfg(all(
-    target_os = "linux",
-    any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64"
-    )
-))]
-pub fn enter_film() -> io::Result<()> {
-    use landlock::{
-        ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
-        Scope, path_beneath_rules,
-    };
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    for (resource, most) in [
-        (Resource::As, FILM_MEMORY),
-        (Resource::Cpu, FILM_SECONDS),
-        // Its libraries are opened one after the other.
-        (Resource::Nofile, 64),
-        (Resource::Fsize, 0),
-        (Resource::Core, 0),
-    ] {
-        let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
-        };
-        setrlimit(resource, limit)?;
-    }
-    // Each kernel forbids what it knows. The oldest one knows files.
-    let abi = ABI::V6;
-    let confined = Ruleset::default()
-        .handle_access(AccessFs::from_all(abi))
-        .and_then(|rules| rules.handle_access(AccessNet::from_all(abi)))
-        .and_then(|rules| rules.scope(Scope::from_all(abi)))
-        .and_then(Ruleset::create)
-        .and_then(|rules| {
-            let programs = ["/usr", "/lib", "/lib64"];
-            rules.add_rules(path_beneath_rules(programs, AccessFs::from_read(abi)))
-        })
-        .and_then(|rules| {
-            let list = ["/etc/ld.so.cache"];
-            rules.add_rules(path_beneath_rules(list, AccessFs::ReadFile))
-        })
-        .and_then(|rules| rules.restrict_self());
-    match confined.map_err(io::Error::other)?.ruleset {
-        RulesetStatus::NotEnforced => Err(io::ErrorKind::Unsupported.into()),
-        _ => forbid(),
-    }
-}
-
-/// Bytes of address space of `ffmpeg`: its libraries alone need 300 MiB.
-#[cfg(target_os = "linux")]
-const FILM_MEMORY: u64 = 1536 << 20;
-/// Seconds of processor time of `ffmpeg`.
-#[cfg(target_os = "linux")]
-const FILM_SECONDS: u64 = 10;
-
-/// Forbids system calls that reach beyond the process. The list says what is forbidden, because `ffmpeg` and its
-/// libraries use others with each version.
-#[cfg(all(
-    target_os = "linux",
-    any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64"
-    )
-))]
-fn forbid() -> io::Result<()> {
-    use seccompiler::SeccompCmpArgLen::Dword;
-    use seccompiler::SeccompCmpOp::MaskedEq;
-    use seccompiler::{SeccompAction, SeccompCondition as Condition, SeccompRule as Rule};
-    const CLONE_THREAD: u64 = 0x10000;
-    let refused = || io::Error::other("the filter of system calls cannot be built");
-    let mut rules = std::collections::BTreeMap::new();
-    for call in [
-        libc::SYS_socket,
-        libc::SYS_socketpair,
-        libc::SYS_connect,
-        libc::SYS_bind,
-        libc::SYS_listen,
-        libc::SYS_sendto,
-        libc::SYS_sendmsg,
-        libc::SYS_sendmmsg,
-        libc::SYS_recvmsg,
-        libc::SYS_ptrace,
-        libc::SYS_process_vm_readv,
-        libc::SYS_process_vm_writev,
-        libc::SYS_kill,
-        libc::SYS_tkill,
-        libc::SYS_pidfd_open,
-        libc::SYS_pidfd_getfd,
-        libc::SYS_pidfd_send_signal,
-        libc::SYS_prlimit64,
-        libc::SYS_setpriority,
-        libc::SYS_unshare,
-        libc::SYS_setns,
-        libc::SYS_mount,
-        libc::SYS_umount2,
-        libc::SYS_pivot_root,
-        libc::SYS_chroot,
-        libc::SYS_bpf,
-        libc::SYS_perf_event_open,
-        libc::SYS_userfaultfd,
-        libc::SYS_io_uring_setup,
-        libc::SYS_io_uring_enter,
-        libc::SYS_io_uring_register,
-        libc::SYS_add_key,
-        libc::SYS_request_key,
-        libc::SYS_keyctl,
-        libc::SYS_shmget,
-        libc::SYS_shmat,
-        libc::SYS_msgget,
-        libc::SYS_semget,
-        libc::SYS_mq_open,
-        libc::SYS_open_by_handle_at,
-        libc::SYS_execveat,
-        libc::SYS_personality,
-    ] {
-        rules.insert(call, Vec::new());
-    }
-    #[cfg(target_arch = "x86_64")]
-    for call in [libc::SYS_fork, libc::SYS_vfork] {
-        rules.insert(call, Vec::new());
-    }
-    // Threads, and no processes.
-    let is_process = Condition::new(0, Dword, MaskedEq(CLONE_THREAD), 0);
-    let is_process = is_process.and_then(|condition| Rule::new(vec![condition]));
-    rules.insert(libc::SYS_clone, vec![is_process.map_err(|_| refused())?]);
-    // EPERM
-    install(rules, SeccompAction::Allow, SeccompAction::Errno(1))?;
-    // ENOSYS: its flags are in memory, where a filter does not see them. Libraries use the older call then.
-    let newer = std::iter::once((libc::SYS_clone3, Vec::new())).collect();
-    install(newer, SeccompAction::Allow, SeccompAction::Errno(38))
-}
-
-/// Takes the rights from this process before it becomes `ffmpeg`.
-#[cfg(not(all(
-    target_os = "linux",
-    any(
-        target_arch = "x86_64",
-        target_arch = "aarch64",
-        target_arch = "riscv64"
-    )
-)))]
-pub fn enter_film() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -351,6 +108,18 @@ mod tests {
         read_bytes: 0,
         output_bytes: 0,
     };
+
+    const PERL: &str = "/usr/bin/perl";
+    /// Makes a socket, a signal to the parent, a process and a trace by their numbers of x32: each has to answer EPERM.
+    /// A kernel without x32 has the answer ENOSYS, but only to calls that no filter has answered.
+    const CALLS_OF_X32: &str = "
+        my $x32 = 0x40000000;
+        for my $call ([41, 1, 1, 0], [62, getppid(), 0], [57], [521, 0, 0, 0, 0], [521 - $x32, 0, 0, 0, 0]) {
+            my ($number, @arguments) = @$call;
+            $! = 0;
+            exit 20 unless syscall($x32 + $number, @arguments) == -1 && $! == 1;
+        }
+        exit 10;";
 
     /// Runs [`attempts`] in a process of its own and returns how it ended.
     fn attempt(what: &str) -> ExitStatus {
@@ -424,6 +193,15 @@ mod tests {
                 setrlimit(Resource::Nofile, none).is_err()
             }
             "kill" => rustix::process::kill_process(parent, rustix::process::Signal::CONT).is_err(),
+            "calls of x32" => {
+                use std::os::unix::process::CommandExt;
+                // Perl opens /dev/null for a script among its arguments.
+                let (script, mut writer) = io::pipe().expect("a pipe");
+                io::Write::write_all(&mut writer, CALLS_OF_X32.as_bytes()).expect("it has room");
+                drop(writer);
+                let error = Command::new(PERL).arg("-").stdin(script).exec();
+                panic!("{PERL} does not start: {error}");
+            }
             "memory" => {
                 let mut all = Vec::new();
                 loop {
@@ -475,6 +253,18 @@ mod tests {
         ] {
             assert_eq!(attempt(&format!("film: {what}")).code(), Some(10), "{what}");
         }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_process_for_films_has_no_calls_of_x32() {
+        use std::io::Write;
+        if attempt("film: nothing").code() == Some(30) || !std::path::Path::new(PERL).exists() {
+            let words = "skipped: this machine has no Landlock or no Perl, which makes the calls";
+            writeln!(io::stderr(), "{words}").expect("standard error");
+            return;
+        }
+        assert_eq!(attempt("film: calls of x32").code(), Some(10));
     }
 
     #[test]

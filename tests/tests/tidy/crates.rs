@@ -3,6 +3,8 @@
 const CLI: &str = "crates/dmv-cli/";
 const QUIC: &str = "crates/dmv-net/src/transport/quic/";
 const STORE: &str = "crates/dmv-net/src/transport/store/";
+/// What Linux takes from the processes of previews.
+const CONFINE: &str = "crates/dmv-preview/src/confine/";
 /// The decoders of previews.
 const DECODE: &str = "crates/dmv-preview/src/decode/";
 const WEB: &str = "crates/dmv-web/";
@@ -46,9 +48,9 @@ pub const CRATES: [(&str, &[&str]); 63] = [
     ("exr", &[DECODE]),
     ("flate2", &[DECODE, "crates/dmv-web/src/assets.rs"]),
     ("symphonia", &[DECODE]),
-    ("libc", &["crates/dmv-preview/src/confine.rs"]),
-    ("landlock", &["crates/dmv-preview/src/confine.rs"]),
-    ("seccompiler", &["crates/dmv-preview/src/confine.rs"]),
+    ("libc", &[CONFINE]),
+    ("landlock", &[CONFINE]),
+    ("seccompiler", &[CONFINE]),
     ("bytes", &[QUIC, STORE, WEB]),
     ("object_store", &[STORE]),
     ("reqwest", &[]),
