@@ -24,7 +24,7 @@ ap = argparse.ArgumentParser()
 ap.add_argument('dmv')
 ap.add_argument('dir')
 ap.add_argument('--history', help='the program long_history')
-ap.add_argument('--only', default='start,wide,history,overview,photos,big,browser')
+ap.add_argument('--only', default='start,wide,history,overview,weight,photos,big,browser')
 ap.add_argument('--runs', type=int, default=9)
 args = ap.parse_args()
 top, only = os.path.abspath(args.dir), args.only.split(',')
@@ -113,6 +113,23 @@ def page(root, what, target, goal, memory_goal=None):
     note(f'{what}: later loads', spread(later), goal)
     note(f'{what}: HTML', f'{size / 1024:.1f} KiB')
     note(f'{what}: peak memory of the server', f'{memory:.0f} MiB', memory_goal or '')
+
+
+def measure_weight():
+    """What a browser loads for a page without pictures: its HTML with the style sheet, the script and the icon, as they are sent."""
+    targets = [('deep', 'overview of 100,000 files', '/'), ('wide', 'tree page of 100,000 files', '/tree/@/all'),
+               ('wide', '... as a grid', '/tree/@/all?view=grid'), ('wide', 'page of a file', '/file/@/all/part%20000001.dat'),
+               ('wide', 'comparison of two commits', '/compare?a=@~1:&b=@:'), ('deep', 'copies', '/copies'), ('deep', 'conflicts', '/conflicts')]
+    if args.history:
+        targets.append(('history', 'log page of 100,000 commits', '/log'))
+    for root, what, target in targets:
+        pages = Pages(f'{top}/{root}')
+        html = pages.get(target, **{'Accept-Encoding': 'gzip'})
+        parts = set(re.findall(r'<(?:link|script)[^>]* (?:href|src)="(/[^"]+)"', html.decode()))
+        assert len(parts) == 3, parts
+        assets = sum(len(pages.get(part, **{'Accept-Encoding': 'gzip'})) for part in parts)
+        note(f'{what}: weight without pictures', f'{(len(html) + assets) / 1024:.1f} KiB', '<= 60 KiB')
+        pages.end()
 
 
 def wide(root):
@@ -311,6 +328,9 @@ if 'history' in only and args.history:
 if 'overview' in only:
     page(made('deep', deep), 'overview of a repository of 100,000 files', '/', '')
     page(top + '/deep', '... the part that compares the files', '/worktree?part', '')
+if 'weight' in only:
+    made('wide', wide), made('deep', deep)
+    measure_weight()
 if 'photos' in only:
     measure_photos()
 if 'big' in only:
