@@ -9,6 +9,7 @@ use crate::pages;
 use crate::pages::places::place_at;
 use crate::program::{Program, Stop, Told, merge_options};
 use crate::site::{Ask, Post, Site};
+use crate::stopped;
 use crate::words::{SHORT_ID, clean, count, shown};
 use dmv_core::hash::decode_hex;
 use dmv_core::job::Job;
@@ -72,7 +73,7 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
             &json!({ "done": !note.failed, "text": note.text, "more": note.more }),
         ),
         Err((status, told)) if ask.target.json() => json(status, &told.values()),
-        outcome => pages::doing::lead_back(ask.site, page, outcome),
+        outcome => pages::doing::lead_back(ask.site, verb, page, outcome),
     })
 }
 
@@ -90,7 +91,7 @@ fn begin(
             code: "busy".to_owned(),
             exit: 11,
             message: "another change from these pages is under way".to_owned(),
-            hint: None,
+            hint: Some("wait until it has ended, or stop it".to_owned()),
         }))));
     };
     let number = turn.number;
@@ -103,7 +104,7 @@ fn begin(
     let started = threads::start(move || {
         let done = it.guarded(verb).and_then(|_guard| work(&it));
         it.site.forget();
-        let done = done.map_err(|stop| it.site.told(stop));
+        let done = done.map_err(|stop| it.failed(verb, stop, turn.is_stopped()));
         turn.end(done);
     });
     match started {
@@ -153,6 +154,22 @@ impl Changing {
                 let guard = self.program().guard(&self.repo, &self.job);
                 Ok(Some(guard.map_err(Stop::Told)?))
             }
+        }
+    }
+
+    /// The failure in words, and its status. An interrupted change says who interrupted it.
+    fn failed(&self, verb: &str, stop: Stop, is_stopped: bool) -> (StatusCode, Told) {
+        let failed = self.site.told(stop);
+        if failed.1.exit != stopped::INTERRUPTED {
+            return failed;
+        }
+        if is_stopped {
+            return (StatusCode::CONFLICT, stopped::after(verb));
+        }
+        // Its guard has stopped it, and refuses another change for the same reason.
+        match self.program().guard(&self.repo, &Arc::default()) {
+            Err(told) => self.site.told(Stop::Told(told)),
+            Ok(_) => failed,
         }
     }
 
@@ -213,9 +230,15 @@ fn commit(it: &Changing) -> Result<Note, Stop> {
                 .push("Another command moved the branch.".to_owned()),
             Err(stop) => {
                 let told = it.site.told(stop).1;
+                let why = match told.exit {
+                    stopped::INTERRUPTED => "it was stopped".to_owned(),
+                    _ => told.message,
+                };
                 note.failed = true;
-                note.more
-                    .push(format!("Stored, but not merged yet: {}", told.message));
+                note.more.push(format!(
+                    "Another command moved the branch. Your commit is stored, but not merged with it yet: {why}."
+                ));
+                note.more.push("To do: dmv commit, to merge".to_owned());
             }
         }
     }

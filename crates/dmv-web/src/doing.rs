@@ -35,6 +35,7 @@ struct Change {
     back: String,
     job: Arc<Job>,
     begun: Instant,
+    stopped: bool,
     outcome: Option<Outcome>,
 }
 
@@ -52,6 +53,8 @@ pub struct Seen {
     pub files: u64,
     /// Since when it has been under way.
     pub time: Duration,
+    /// Whether somebody has stopped it. It may go on to the next safe point.
+    pub stopped: bool,
     /// What came of it.
     pub outcome: Option<Outcome>,
 }
@@ -80,6 +83,7 @@ impl Turn {
             back: back.to_owned(),
             job: job.clone(),
             begun: Instant::now(),
+            stopped: false,
             outcome: None,
         });
         Some(Turn {
@@ -87,6 +91,13 @@ impl Turn {
             number,
             job,
         })
+    }
+
+    /// Whether somebody has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        let last = self.doing.lock();
+        let own = last.as_ref().filter(|change| change.number == self.number);
+        own.is_some_and(|change| change.stopped)
     }
 
     /// Notes what came of it.
@@ -100,8 +111,8 @@ impl Drop for Turn {
         let told = Told {
             code: "fault".to_owned(),
             exit: 20,
-            message: "the change failed; this is a fault of dmv".to_owned(),
-            hint: None,
+            message: "the change ended because of a fault in dmv".to_owned(),
+            hint: Some("open the overview, which says what has changed".to_owned()),
         };
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         self.doing.note(self.number, Err((status, told)));
@@ -136,6 +147,7 @@ impl Doing {
             total_bytes: progress.total_bytes.load(Ordering::Relaxed),
             files: progress.files.load(Ordering::Relaxed),
             time: change.begun.elapsed(),
+            stopped: change.stopped,
             outcome: change.outcome.clone(),
         })
     }
@@ -146,9 +158,12 @@ impl Doing {
         last.as_ref().is_some_and(|change| change.outcome.is_none())
     }
 
-    /// Stops the change that is under way: it ends soon, and says that it was interrupted.
+    /// Stops the change that is under way: it ends soon, and says that somebody stopped it.
     pub fn cancel(&self) {
-        if let Some(change) = &*self.lock() {
+        if let Some(change) = &mut *self.lock()
+            && change.outcome.is_none()
+        {
+            change.stopped = true;
             change.job.cancel();
         }
     }

@@ -32,6 +32,7 @@ mod routes;
 mod sequence;
 mod server;
 mod site;
+mod stopped;
 mod words;
 
 pub use program::{Program, Told};

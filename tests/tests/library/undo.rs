@@ -5,15 +5,17 @@ use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
     BranchError, CheckoutOptions, CheckoutTarget, FilesError, Head, LookError, RefKind, Repo,
-    RepoError, UndoError, UndoOptions, UndoWhat,
+    RepoError, StatusOptions, UndoError, UndoOptions, UndoWhat,
 };
+use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 const BRANCHES: [&str; 3] = ["main", "one", "two"];
@@ -357,5 +359,59 @@ fn what_an_undo_reaches_stays_within_reach_until_it_has_ended() -> Outcome {
     let last = repo.refs().last_operation()?;
     assert_eq!((again.expired + again.left, again.left), (last, 1));
     assert!(again.reaches_to.is_some());
+    Ok(())
+}
+
+#[test]
+fn an_undo_that_a_page_began_goes_on_as_a_command() -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let mut ids = Vec::new();
+    for text in ["one", "two"] {
+        for name in ["a", "b", "c"] {
+            std::fs::write(root.join(name), text)?;
+        }
+        ids.extend(commit(&repo, text)?.commit);
+    }
+    let options = CheckoutOptions::new(asked("checkout"));
+    repo.checkout(CheckoutTarget::Commit(ids[0]), &options, &Job::default())?;
+    // Somebody presses Stop when the files begin to change.
+    let cancel: Arc<OnceLock<Arc<AtomicBool>>> = Arc::default();
+    let flag = cancel.clone();
+    let job = Job::with_probe(Probe {
+        portion: 1,
+        at: Box::new(move |moment| {
+            if moment == Moment::Portion {
+                let cancel = flag.get().expect("the job is made before it begins");
+                cancel.store(true, Ordering::Relaxed);
+            }
+        }),
+    });
+    cancel
+        .set(job.cancel_handle())
+        .map_err(|_| "it is set once")?;
+    let undo = |command, job: &Job| {
+        let options = UndoOptions {
+            what: UndoWhat::Last,
+            settings: Default::default(),
+            asked: asked(command),
+        };
+        repo.undo(&options, job).map(|_| ())
+    };
+    let stopped = undo("dmv web: undo", &job);
+    assert!(matches!(stopped, Err(RepoError::Cancelled)), "{stopped:?}");
+    let options = StatusOptions {
+        select: &Paths::default(),
+        settings: Default::default(),
+    };
+    let status = repo.status(&options, &Job::default())?;
+    let unfinished = status.unfinished.ok_or("the undo is not finished")?;
+    assert_eq!(unfinished.command, "dmv undo");
+    undo("dmv undo", &Job::default())?;
+    for name in ["a", "b", "c"] {
+        assert_eq!(std::fs::read(root.join(name))?, b"two");
+    }
+    assert!(matches!(repo.head()?, Head::Branch(name) if name == "main"));
     Ok(())
 }

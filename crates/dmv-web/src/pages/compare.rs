@@ -12,7 +12,7 @@ use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::ondisk::{self, OnDisk};
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, kind_word, shown};
+use crate::words::{bytes, kind_word, shown, word};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::diff_trees;
 use dmv_core::hash::ObjectId;
@@ -287,7 +287,7 @@ fn file_difference(ask: &Ask<'_>, a: &Side, b: &Side) -> Result<Found, Stop> {
             Some(side) => format!(
                 "Your file has {}: it is too large to be read for a page. To compare it: dmv diff -- {}",
                 bytes(side.size()),
-                shown(side.path().as_bytes())
+                word(&shown(side.path().as_bytes()))
             ),
             None => "These files are too large to be compared on a page.".to_owned(),
         }),

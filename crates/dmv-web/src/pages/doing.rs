@@ -1,4 +1,5 @@
-//! A change that takes longer than a moment: how far it is, and a button that stops it.
+//! A change that takes longer than a moment: how far it is, and a button that stops it. When it has ended, the page
+//! leads to the one that its form has named, with a note.
 
 use super::layout::{self, Part};
 use super::parts::secret;
@@ -6,6 +7,7 @@ use crate::answer::{Answer, redirect};
 use crate::doing::{Note, Outcome, Seen};
 use crate::program::{Stop, Told};
 use crate::site::{Ask, Site};
+use crate::stopped;
 use crate::words::{bytes, count};
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -16,9 +18,11 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
     if let (Some(seen), false) = (&seen, ask.target.json())
         && let Some(outcome) = seen.outcome.clone()
     {
-        return Ok(lead_back(ask.site, &seen.back, outcome));
+        return Ok(lead_back(ask.site, seen.verb, &seen.back, outcome));
     }
-    let title = seen.as_ref().map_or("No change", |seen| title(seen.verb));
+    let title = seen
+        .as_ref()
+        .map_or("Nothing to wait for", |seen| title(seen.verb));
     Ok(layout::answer(
         ask,
         Part::None,
@@ -29,18 +33,31 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
 }
 
 /// Leads to a page, with a note of what happened.
-pub fn lead_back(site: &Site, page: &str, outcome: Outcome) -> Answer {
-    let note = outcome.unwrap_or_else(|(_, told)| failed(told));
+pub fn lead_back(site: &Site, verb: &str, page: &str, outcome: Outcome) -> Answer {
+    let note = outcome.unwrap_or_else(|(_, told)| failed(verb, told));
     let number = site.keep_note(note);
     let mark = if page.contains('?') { '&' } else { '?' };
     redirect(&format!("{page}{mark}note={number}"))
 }
 
-/// A failed change as a note.
-fn failed(told: Told) -> Note {
+/// A failed or stopped change as a note.
+fn failed(verb: &str, told: Told) -> Note {
+    let failed = told.exit != stopped::INTERRUPTED;
+    let what = match verb {
+        "commit" => "Not committed: ",
+        "undo" => "Not undone: ",
+        "redo" => "Not redone: ",
+        "resolve" => "Not resolved: ",
+        "restore" => "Not restored: ",
+        "get" => "Not fetched: ",
+        _ => "",
+    };
     Note {
-        failed: true,
-        text: told.message,
+        failed,
+        text: match failed {
+            true => format!("{what}{}", told.message),
+            false => told.message,
+        },
         more: told
             .hint
             .into_iter()
@@ -51,23 +68,34 @@ fn failed(told: Told) -> Note {
 
 /// The values of a change under way, or of the last one.
 pub fn values(seen: &Seen) -> Value {
-    let (state, text, more) = match &seen.outcome {
-        None => ("under way", None, Vec::new()),
-        Some(Ok(note)) if note.failed => ("failed", Some(note.text.clone()), note.more.clone()),
-        Some(Ok(note)) => ("done", Some(note.text.clone()), note.more.clone()),
-        Some(Err((_, told))) => ("failed", Some(told.message.clone()), Vec::new()),
-    };
-    json!({
-        "state": state,
+    let mut values = json!({
+        "state": "under way",
+        "stopping": seen.stopped && seen.outcome.is_none(),
         "verb": seen.verb,
         "bytes": seen.bytes,
         "total_bytes": seen.total_bytes,
         "files": seen.files,
         "seconds": seen.time.as_secs(),
         "progress": progress(seen),
-        "text": text,
-        "more": more,
-    })
+        "text": null,
+        "more": [],
+        "hint": null,
+    });
+    match &seen.outcome {
+        None => {}
+        Some(Ok(note)) => {
+            values["state"] = json!(if note.failed { "failed" } else { "done" });
+            values["text"] = json!(note.text);
+            values["more"] = json!(note.more);
+        }
+        Some(Err((_, told))) => {
+            let is_stopped = told.exit == stopped::INTERRUPTED;
+            values["state"] = json!(if is_stopped { "stopped" } else { "failed" });
+            values["text"] = json!(told.message);
+            values["hint"] = json!(told.hint);
+        }
+    }
+    values
 }
 
 fn title(verb: &str) -> &'static str {
@@ -84,13 +112,16 @@ fn title(verb: &str) -> &'static str {
 /// How far it is, in words.
 fn progress(seen: &Seen) -> String {
     let mut out = match (seen.bytes, seen.total_bytes) {
-        (0, _) => "It has begun".to_owned(),
-        (done, total) if total > done => format!("{} of {}", bytes(done), bytes(total)),
-        (done, _) => bytes(done),
+        (0, _) => "Starting".to_owned(),
+        (done, total) if total > done => format!("{} of {} done", bytes(done), bytes(total)),
+        (done, _) => format!("{} done", bytes(done)),
     };
     if seen.files > 0 {
         out.push_str(", ");
         out.push_str(&count(seen.files, "file", "files"));
+    }
+    if seen.stopped {
+        out.push_str(". Stopping\u{2026}");
     }
     out
 }
@@ -98,8 +129,9 @@ fn progress(seen: &Seen) -> String {
 fn page(ask: &Ask<'_>, seen: Option<&Seen>) -> Markup {
     let Some(seen) = seen else {
         return html! {
-            h1 { "No change" }
-            p.empty { "No change is under way." }
+            h1 { "Nothing to wait for" }
+            p.empty { "No change is under way, and none was made since dmv web started." }
+            p { a.button href="/" { "Overview" } }
         };
     };
     html! {
@@ -107,13 +139,13 @@ fn page(ask: &Ask<'_>, seen: Option<&Seen>) -> Markup {
         section.card.wide data-doing aria-label="Progress" {
             p { progress aria-label=(title(seen.verb)) {} }
             p data-progress { (progress(seen)) }
-            p.quiet { "You can leave this page: the work goes on, and other pages can be read meanwhile." }
+            p.quiet { "You can leave this page. The work goes on, and you can look at other pages meanwhile." }
             p.unscripted { a.button href="/doing" { "Look again" } }
-            @if !ask.site.read_only {
+            @if !ask.site.read_only && !seen.stopped {
                 form.stop method="post" action="/stop" {
                     (secret(ask.site, "/doing"))
                     button type="submit" { "Stop" }
-                    span.quiet { " Nothing is lost. The overview says what is left to do." }
+                    span.quiet { " " (stopped::before(seen.verb)) }
                 }
             }
         }

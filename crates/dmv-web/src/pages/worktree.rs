@@ -10,11 +10,11 @@ use crate::looking::Look;
 use crate::ondisk;
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, clean, count, number, shown};
+use crate::words::{SHORT_ID, bytes, clean, count, number, shown, word};
 use dmv_core::hash::encode_hex;
 use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Operation;
-use dmv_core::repo::{ChangeKind, PathChange, StatusReport};
+use dmv_core::repo::{ChangeKind, Head, PathChange, StatusReport};
 use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -119,7 +119,10 @@ impl Files {
             section.card.wide.work aria-labelledby="work" {
                 h2 #work { "Your files" }
                 @if let Some(cut) = &status.unfinished {
-                    p.note.bad { "A checkout was interrupted. To continue: " code { (clean(&cut.command)) } }
+                    p.note.bad {
+                        "A change of your files was interrupted: some are from another commit. Nothing is lost. To continue: "
+                        code { (clean(&cut.command)) } ". To go back: " code { (go_back(&status.head)) }
+                    }
                 }
                 @if status.moved.is_some() {
                     p.note { "Another command moved this branch; your files come from an older commit." }
@@ -131,7 +134,9 @@ impl Files {
                     }
                 }
                 (problems(status))
-                @if changes == 0 && open == 0 {
+                @if changes == 0 && open == 0 && status.commit.is_none() {
+                    p.empty { "There are no files and no commits yet. Put files into this directory; then commit them here." }
+                } @else if changes == 0 && open == 0 {
                     p.empty { "Nothing has changed since the newest commit." }
                 } @else if changes > 0 {
                     p { (count(changes, "file has", "files have")) " changed since the newest commit." }
@@ -232,6 +237,14 @@ fn problems(status: &StatusReport) -> Markup {
     }
 }
 
+/// The command that puts the files back as they were before a change was interrupted.
+fn go_back(head: &Head) -> String {
+    match head {
+        Head::Branch(name) => format!("dmv checkout {}", word(&clean(name))),
+        Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
+    }
+}
+
 fn status_value(status: &StatusReport) -> Value {
     let change = |change: &PathChange| {
         let mut out = path_value(&change.path);
@@ -248,6 +261,9 @@ fn status_value(status: &StatusReport) -> Value {
         "conflicts": paths(&status.conflicts),
         "settled": paths(&status.settled),
         "moved": status.moved.is_some(),
-        "unfinished": status.unfinished.is_some(),
+        "unfinished": status.unfinished.as_ref().map(|cut| json!({
+            "go_on": cut.command,
+            "go_back": go_back(&status.head),
+        })),
     })
 }

@@ -324,7 +324,9 @@ fn an_undo_that_something_came_before_is_refused() {
     let second = film.commit("by a command");
     let page = client.change("/undo", &[("operation", &shown)]);
     assert!(
-        page.contains("note bad") && page.contains("the last operation is now another one"),
+        page.contains("note bad")
+            && page.contains("Not undone: ")
+            && page.contains("the last operation is now another one"),
         "{page}"
     );
     assert_eq!(

@@ -83,6 +83,7 @@ fn a_long_change_goes_on_behind_its_page_until_it_is_stopped() {
     let page = client.page("/doing");
     assert!(page.contains("Committing your files"), "{page}");
     assert!(page.contains("action=\"/stop\""), "{page}");
+    assert!(page.contains("If you stop, nothing is committed"), "{page}");
     // Other pages can be read, and say so; another change has to wait.
     let log = client.page("/log");
     assert!(log.contains("A change is under way"), "{log}");
@@ -115,7 +116,14 @@ fn a_long_change_goes_on_behind_its_page_until_it_is_stopped() {
         std::thread::yield_now();
     }
     let values = client.json("/doing");
-    assert_eq!(values["state"], "failed", "{values}");
+    assert_eq!(values["state"], "stopped", "{values}");
+    // What was stopped, what is safe, and what to do next.
+    const STOPPED: &str =
+        "You stopped the commit. Nothing was committed, and your files are as they were.";
+    const NEXT: &str = "press Commit on the overview to begin again";
+    assert_eq!(values["text"], STOPPED);
+    assert_eq!(values["hint"], NEXT);
+    assert_eq!(values["stopping"], false);
     assert!(values["bytes"].as_u64().expect("a number") < HUGE);
     // It leads to the page that its form has named.
     let reply = client.get("/doing");
@@ -124,7 +132,11 @@ fn a_long_change_goes_on_behind_its_page_until_it_is_stopped() {
     assert!(back.starts_with("/log?note="), "{back}");
     let page = client.page(&back);
     assert!(
-        page.contains("note bad") && !page.contains("A change is under way"),
+        page.contains(STOPPED) && page.contains(&format!("To do: {NEXT}")),
+        "{page}"
+    );
+    assert!(
+        !page.contains("note bad") && !page.contains("A change is under way"),
         "{page}"
     );
     assert_eq!(

@@ -17,7 +17,7 @@ fn an_empty_repository_says_what_to_do() {
     let film = Film::new();
     let served = film.serve();
     let client = served.enter();
-    assert!(client.page("/worktree").contains("Nothing has changed"));
+    assert!(client.page("/worktree").contains("There are no files and no commits yet"));
     assert!(client.page("/log").contains("There are no commits yet"));
     assert!(client.page("/conflicts").contains("There are no conflicts"));
     assert_eq!(client.get("/tree/@").status, 404);

@@ -100,6 +100,7 @@ impl Program for Desk {
             RepoError::Absent(AbsentError::Object { .. })
             | RepoError::Absent(AbsentError::Lacking(_)) => 6,
             RepoError::Undo(UndoError::NothingToUndo) => 5,
+            RepoError::Cancelled => 130,
             _ => 20,
         };
         Told {

@@ -131,7 +131,7 @@ pub(in crate::repo) fn begin_switch(
     noted.targets.push(target);
     let surplus = noted.targets.len().saturating_sub(MAX_TARGETS);
     noted.targets.drain(..surplus);
-    noted.command = command
+    noted.command = typed(command)
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .take(MAX_COMMAND)
@@ -140,6 +140,15 @@ pub(in crate::repo) fn begin_switch(
     write_durably(&OsVfs, &path, &noted.text())
         .context("write", &path)
         .map_err(RepoError::Io)
+}
+
+/// Returns the command that a user can type. The log names a button of a page as `dmv web: undo`, and `dmv undo` does
+/// the same.
+fn typed(command: &str) -> String {
+    match command.strip_prefix("dmv web: ") {
+        Some(verb) => format!("dmv {verb}"),
+        None => command.to_owned(),
+    }
 }
 
 /// Removes the note about interrupted switches, since the files are as the view says.

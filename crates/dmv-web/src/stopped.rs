@@ -1,0 +1,79 @@
+//! Words about a change that somebody stops: before, what stopping would do; afterwards, what was stopped, what is
+//! safe, and what to do next.
+
+use crate::program::Told;
+
+/// The exit code of a command that was interrupted.
+pub const INTERRUPTED: u8 = 130;
+
+/// What stopping the change `verb` does: a sentence beside its button.
+pub fn before(verb: &str) -> &'static str {
+    match verb {
+        "commit" => "If you stop, nothing is committed, and your files stay as they are.",
+        "undo" | "redo" => {
+            "If you stop, some files may have changed already. Nothing is lost: you can finish it or go back."
+        }
+        "resolve" | "restore" => {
+            "If you stop, each file has its former content or the new one, never a part of both."
+        }
+        _ => "If you stop, nothing is lost.",
+    }
+}
+
+/// What somebody reads who stopped the change `verb`.
+pub fn after(verb: &str) -> Told {
+    let (message, hint) = match verb {
+        "commit" => (
+            "You stopped the commit. Nothing was committed, and your files are as they were.",
+            "press Commit on the overview to begin again",
+        ),
+        "undo" => (
+            "You stopped the undo. The change is not undone yet, but some files may already be as before it. Nothing is lost.",
+            "press Undo on the overview to finish; the overview also says how to go back",
+        ),
+        "redo" => (
+            "You stopped the redo. It is not redone yet, but some files may already have changed. Nothing is lost.",
+            "run dmv redo to finish; the overview also says how to go back",
+        ),
+        "resolve" => (
+            "You stopped resolving the conflict. Its file has its former content or the new one, never a part of both, and all versions are still stored.",
+            "open Conflicts and choose again",
+        ),
+        "restore" => (
+            "You stopped restoring the file. It has its former content or the restored one, never a part of both.",
+            "open the version and press Restore this version again",
+        ),
+        _ => (
+            "You stopped the change. Nothing is lost.",
+            "open the overview, which says what has changed",
+        ),
+    };
+    Told {
+        code: "interrupted".to_owned(),
+        exit: INTERRUPTED,
+        message: message.to_owned(),
+        hint: Some(hint.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_change_says_what_was_stopped_what_is_safe_and_what_to_do() {
+        for verb in ["commit", "undo", "redo", "resolve", "restore", "get"] {
+            let told = after(verb);
+            let (first, rest) = told.message.split_once(". ").expect("two sentences");
+            assert!(first.starts_with("You stopped "), "{verb}: {first}");
+            assert!(rest.ends_with('.'), "{verb}: {rest}");
+            let safe = ["lost", "as they were", "never a part of both"];
+            assert!(
+                safe.iter().any(|word| rest.contains(word)),
+                "{verb}: {rest}"
+            );
+            assert!(told.hint.is_some_and(|hint| !hint.ends_with('.')), "{verb}");
+            assert!(before(verb).starts_with("If you stop, "), "{verb}");
+        }
+    }
+}
