@@ -2,6 +2,7 @@
 
 use crate::changes::clash;
 use crate::driver::{Browser, ENTER, skipped};
+use crate::long::enlarge;
 use crate::served::{Film, Served};
 use serde_json::{Value, json};
 use std::net::TcpListener;
@@ -205,7 +206,8 @@ fn nothing_in_a_repository_runs() {
     assert_eq!(calls.load(Ordering::SeqCst), 0);
 }
 
-/// The rules of axe-core, which DMV_AXE names (npm pack axe-core), on each page, light and dark.
+/// The rules of axe-core, which DMV_AXE names (npm pack axe-core), on each page, light and dark. DMV_SHOTS names a
+/// directory for pictures of all these pages.
 #[test]
 fn pages_keep_the_rules_of_accessibility() {
     let Some(browser) = Browser::start() else {
@@ -225,16 +227,74 @@ fn pages_keep_the_rules_of_accessibility() {
     let cache = tempfile::tempdir().expect("a directory");
     let served = Served::with_previews(film.root(), cache.path());
     browser.open(&served.address);
-    for scheme in ["light", "dark"] {
-        browser.emulate(scheme);
-        for width in [360, 1280] {
+    let views = ["light", "dark"].map(|scheme| [(scheme, 360), (scheme, 1280)]);
+    let in_each_view = |look: &dyn Fn(&dyn Fn(&str))| {
+        for (scheme, width) in views.concat() {
+            browser.emulate(scheme);
             browser.size(width, 900);
-            check_each(&browser, &served, &axe, scheme);
+            look(&|page| check(&browser, &axe, &format!("{page} {scheme} {width}")));
         }
-    }
+    };
+    in_each_view(&|check| check_each(&browser, &served, check));
+    // The changes make commits, so that addresses that count from the newest one mean others.
+    in_each_view(&|check| check_change(&browser, &served, &film, check));
 }
 
-fn check_each(browser: &Browser, served: &Served, axe: &str, scheme: &str) {
+fn check(browser: &Browser, axe: &str, page: &str) {
+    browser.run(axe, Value::Null);
+    let found = browser.run_later("const done = arguments[0]; axe.run().then((r) => done(r.violations.map((v) => v.id + ': ' + v.nodes[0].html)))");
+    assert_eq!(found, json!([]), "{page}");
+    let wider = browser.run(
+        "return document.documentElement.scrollWidth > innerWidth",
+        Value::Null,
+    );
+    assert_eq!(wider, json!(false), "{page} is wider than the window");
+    browser.shoot(page);
+}
+
+/// The page of a change while it is under way, and after somebody stopped it, it succeeded and it failed.
+fn check_change(browser: &Browser, served: &Served, film: &Film, check: &dyn Fn(&str)) {
+    let base = format!("http://127.0.0.1:{}", served.port);
+    let doing = format!("{base}/doing");
+    let commit = |message| {
+        browser.open(&base);
+        browser.wait_for("What did you change?");
+        browser.run("document.getElementById('message').focus()", Value::Null);
+        browser.keys(message);
+        browser.click("Commit");
+    };
+    let huge = film.root().join("huge.bin");
+    enlarge(&huge);
+    commit("much");
+    browser.wait_for("Committing your files");
+    browser.wait_for("If you stop, nothing is committed");
+    check("/doing, under way");
+    browser.click("Stop");
+    browser.wait_for("You stopped the commit.");
+    browser.open(&doing);
+    browser.wait_for("To do: press Commit");
+    check("/doing, stopped");
+    std::fs::remove_file(&huge).expect("removed");
+    film.write("note.txt", format!("{:?}", std::time::Instant::now()));
+    commit("little");
+    browser.wait_for("Committed ");
+    browser.open(&doing);
+    browser.wait_for("Committed ");
+    browser.wait_for("Undo");
+    check("/doing, done");
+    // A form that an attentive page would not send.
+    let token = "document.querySelector('[name=token]').value";
+    let failed = browser.run_later(&format!(
+        "const done = arguments[0], body = new URLSearchParams({{ token: {token} }});
+         fetch('/undo?json', {{ method: 'POST', body }}).then((answer) => done(answer.status))"
+    ));
+    assert_eq!(failed, json!(400));
+    browser.open(&doing);
+    browser.wait_for("an undo names the operation");
+    check("/doing, failed");
+}
+
+fn check_each(browser: &Browser, served: &Served, check: &dyn Fn(&str)) {
     let base = format!("http://127.0.0.1:{}", served.port);
     for target in [
         "/",
@@ -254,16 +314,10 @@ fn check_each(browser: &Browser, served: &Served, axe: &str, scheme: &str) {
         "/log/s4.png",
         "/conflicts",
         "/none",
+        "/doing",
     ] {
         browser.open(&format!("{base}{target}"));
-        browser.run(axe, Value::Null);
-        let found = browser.run_later("const done = arguments[0]; axe.run().then((r) => done(r.violations.map((v) => v.id + ': ' + v.nodes[0].html)))");
-        assert_eq!(found, json!([]), "{target}, {scheme}");
-        let wider = browser.run(
-            "return document.documentElement.scrollWidth > innerWidth",
-            Value::Null,
-        );
-        assert_eq!(wider, json!(false), "{target} is wider than the window");
+        check(target);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A browser that a test drives: Chromium through its driver, which speaks WebDriver over HTTP. It needs
 //! so little of that protocol that a client fits here.
 
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -164,6 +165,20 @@ impl Browser {
             "window/rect",
             json!({ "width": width, "height": height }),
         );
+    }
+
+    /// Keeps a picture of the page in the directory that DMV_SHOTS names, to be looked at.
+    pub fn shoot(&self, name: &str) {
+        let Some(dir) = std::env::var_os("DMV_SHOTS") else {
+            return;
+        };
+        let png = self.ask("GET", "screenshot", Value::Null);
+        let png = BASE64.decode(png.as_str().expect("a picture").as_bytes());
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = name.chars().map(plain).collect();
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let path = Path::new(&dir).join(format!("{name}.png"));
+        std::fs::write(path, png.expect("base 64")).expect("a file");
     }
 
     /// Runs a script of the test, with `arguments`.

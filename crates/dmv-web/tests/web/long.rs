@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const HUGE: u64 = 256 << 30;
 
 /// Makes a file as large as that. It takes no space.
-fn enlarge(path: &Path) {
+pub fn enlarge(path: &Path) {
     let file = File::options()
         .append(true)
         .create(true)
