@@ -77,6 +77,8 @@ impl Server {
             Box::new(program),
             previews,
         ));
+        // The pages are of the repository that is here now. What is wrong with it, each page says.
+        let _ = site.repo();
         Ok(Server { listener, site })
     }
 

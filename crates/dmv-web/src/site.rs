@@ -10,12 +10,14 @@ use crate::program::{Program, Stop, Told};
 use crate::sequence::Row;
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{LookError, Place, PlaceError, Repo, RepoError, Stamp, Vacancy, Whose};
+use dmv_core::store::RepositoryId;
 use dmv_preview::Maker;
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Notes about changes that are kept for the page that follows.
@@ -28,6 +30,8 @@ const MAX_LISTED: usize = 200_000;
 const LAST_CHANGE: Duration = Duration::from_secs(5);
 /// Archives that are made at a time: each has a thread of its own.
 const MAX_ARCHIVES: usize = 3;
+/// The exit code of a command without a repository.
+const NO_REPOSITORY: u8 = 10;
 
 /// What all requests share.
 pub struct Site {
@@ -46,15 +50,23 @@ pub struct Site {
     /// Looks at the worktree.
     pub looking: Looking,
     open: Mutex<Option<Open>>,
+    first: OnceLock<First>,
     notes: Mutex<VecDeque<(u64, Note)>>,
     listings: Mutex<VecDeque<(ObjectId, Arc<Vec<Row>>)>>,
     archives: AtomicUsize,
 }
 
 struct Open {
-    dmv: std::path::PathBuf,
+    dmv: PathBuf,
     stamp: Stamp,
     repo: Arc<Repo>,
+}
+
+/// The repository that was there first. Forms were made for it, so the pages show no other one, which may have come in
+/// its place or lie around it.
+struct First {
+    id: RepositoryId,
+    dmv: PathBuf,
 }
 
 /// A form that was sent.
@@ -112,6 +124,7 @@ impl Site {
             getting: Getting::default(),
             looking: Looking::default(),
             open: Mutex::default(),
+            first: OnceLock::new(),
             notes: Mutex::default(),
             listings: Mutex::default(),
             archives: AtomicUsize::new(0),
@@ -171,7 +184,7 @@ impl Site {
         (status, told)
     }
 
-    /// The repository as it is now. It stays open as long as nobody else changes it.
+    /// The repository as it is now: the one that was there first. It stays open as long as nobody else changes it.
     pub fn repo(&self) -> Result<Arc<Repo>, Stop> {
         let found =
             self.program
@@ -186,7 +199,10 @@ impl Site {
             Ok(found) => found,
             Err(told) => {
                 self.forget();
-                return Err(Stop::Told(told));
+                return Err(Stop::Told(match self.first.get() {
+                    Some(first) if told.exit == NO_REPOSITORY => first.has_gone(),
+                    _ => told,
+                }));
             }
         };
         if let Some(repo) = self.unchanged(&place) {
@@ -201,6 +217,13 @@ impl Site {
             Whose::Own => Repo::open_stamped(place)?,
             Whose::Foreign => (Repo::open_as(place, whose)?, None),
         };
+        let first = self.first.get_or_init(|| First {
+            id: repo.id(),
+            dmv: dmv.clone(),
+        });
+        if first.id != repo.id() {
+            return Err(Stop::Told(first.is_another()));
+        }
         self.program.check(&repo).map_err(Stop::Told)?;
         let repo = Arc::new(repo);
         *lock(&self.open) = stamp.map(|stamp| Open {
@@ -289,6 +312,35 @@ pub struct ArchivePlace(Arc<Site>);
 impl Drop for ArchivePlace {
     fn drop(&mut self) {
         self.0.archives.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl First {
+    fn has_gone(&self) -> Told {
+        let dmv = self.dmv.display();
+        self.told(
+            format!("the repository of these pages is no longer at {dmv}"),
+            "put it back; or stop dmv web, and start it where the repository is",
+        )
+    }
+
+    fn is_another(&self) -> Told {
+        let dmv = self.dmv.display();
+        self.told(
+            format!(
+                "the repository of these pages is no longer at {dmv}; another one is in its place"
+            ),
+            "stop dmv web and start it again, to see the other one",
+        )
+    }
+
+    fn told(&self, message: String, hint: &str) -> Told {
+        Told {
+            code: "no-repository".to_owned(),
+            exit: NO_REPOSITORY,
+            message,
+            hint: Some(hint.to_owned()),
+        }
     }
 }
 

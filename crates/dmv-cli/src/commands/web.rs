@@ -10,7 +10,7 @@ use crate::peers;
 use crate::supply::ops_failure;
 use crate::whose;
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, Place, Repo, RepoError, Who, Whose, WorktreeSettings};
+use dmv_core::repo::{Asked, Place, PlaceError, Repo, RepoError, Who, Whose, WorktreeSettings};
 use dmv_net::ops::{Caller, OpsError, Remotes};
 use dmv_net::session::NetError;
 use dmv_net::transport::{Purpose, Reach, Url};
@@ -122,11 +122,14 @@ fn open(context: &Context, url: &str) {
 /// changes as the commands do.
 struct Desk {
     globals: Globals,
+    /// The directory in which the program was started.
+    dir: PathBuf,
 }
 
 impl Desk {
     fn new(globals: &Globals) -> Desk {
         Desk {
+            dir: std::env::current_dir().unwrap_or_default(),
             globals: Globals {
                 // Nothing is drawn on the terminal, and nobody there is asked.
                 color: Some(Color::Never),
@@ -135,6 +138,15 @@ impl Desk {
                 ..globals.clone()
             },
         }
+    }
+
+    /// Stands in the directory of the start. If somebody removed it and made it again, as a restore of a backup does, the
+    /// process is still in the removed one.
+    fn stand(&self) -> Result<(), Told> {
+        if std::env::current_dir().is_ok() || std::env::set_current_dir(&self.dir).is_ok() {
+            return Ok(());
+        }
+        Err(self.explain(PlaceError::NotFound(self.dir.clone()).into()))
     }
 
     fn context(&self, command: &str) -> Context {
@@ -163,6 +175,7 @@ fn told(failure: Failure) -> Told {
 
 impl Program for Desk {
     fn find(&self) -> Result<(Place, Whose), Told> {
+        self.stand()?;
         let named = self.globals.directory.is_some();
         whose::find(named).map_err(|e| told(e.into()))
     }

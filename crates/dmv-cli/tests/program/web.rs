@@ -125,3 +125,31 @@ fn previews_are_made_in_a_process_of_their_own() -> Outcome {
     running.stop()?;
     Ok(())
 }
+
+#[test]
+fn a_worktree_that_is_removed_and_restored_is_said_and_found_again() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a.txt", "hello")?;
+    place.commit("first look")?;
+    let (running, port, cookie) = started(&place, &[])?;
+    let (work, kept) = (place.work(), place.dir.path().join("kept"));
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([&work, &kept])
+        .status()?;
+    assert!(copied.success());
+    std::fs::remove_dir_all(&work)?;
+    for page in ["/", "/log", "/raw/@/a.txt", "/doing"] {
+        let said = ask(port, page, &cookie)?;
+        assert!(said.starts_with("HTTP/1.1 503"), "{page}: {said}");
+        assert!(said.contains("is no longer at"), "{page}: {said}");
+        assert!(!said.contains("os error"), "{page}: {said}");
+    }
+    // A backup brings it back.
+    std::fs::rename(&kept, &work)?;
+    assert!(ask(port, "/log", &cookie)?.contains("first look"));
+    assert!(ask(port, "/", &cookie)?.contains("Nothing has changed"));
+    let (exit, said) = running.stop()?;
+    assert_eq!(exit, Some(0), "{said}");
+    Ok(())
+}

@@ -3,6 +3,7 @@
 mod browser;
 mod changes;
 mod driver;
+mod gone;
 mod hostile;
 mod long;
 mod pages;
