@@ -400,6 +400,7 @@ fn restore(it: &Changing) -> Result<Note, Stop> {
     let id = from.short(SHORT_ID);
     let text = match report.files {
         0 if report.refused.is_empty() => format!("{path} is already as in {id}"),
+        0 => format!("{path} was not restored from {id}"),
         _ => format!("Restored {path} from {id}. It is uncommitted until you commit."),
     };
     Ok(cut(Note {

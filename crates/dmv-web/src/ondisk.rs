@@ -4,7 +4,7 @@
 use crate::address::encoded;
 use crate::program::Stop;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{LookError, Repo, RepoError};
+use dmv_core::repo::Repo;
 use dmv_preview::ReadAt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -26,13 +26,7 @@ impl OnDisk {
     /// Opens the file at `path`.
     pub fn open(repo: &Repo, path: &[u8]) -> Result<OnDisk, Stop> {
         let path = Repo::parse_path(path)?;
-        let none = || {
-            RepoError::Look(LookError::NoSuchPath {
-                revision: "the worktree".to_owned(),
-                path: (&path).into(),
-            })
-        };
-        let size = size_of(repo, &path).ok_or_else(none)?;
+        let size = size_of(repo, &path).ok_or_else(|| Stop::NoFile(path.clone()))?;
         let file = repo.open_worktree_file(&path)?;
         Ok(OnDisk {
             path,

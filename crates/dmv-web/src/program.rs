@@ -2,6 +2,7 @@
 //! for failures. So a page says what the command says.
 
 use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{Asked, MergeOptions, Place, Repo, RepoError, Who, Whose, WorktreeSettings};
 use dmv_net::ops::{Caller, OpsError};
 use serde_json::{Value, json};
@@ -77,6 +78,8 @@ pub enum Stop {
     Ops(OpsError),
     /// It is told already.
     Told(Told),
+    /// There is no file at this path of the worktree.
+    NoFile(RepoPath),
     /// There is no such page.
     NoPage,
     /// The request makes no sense.

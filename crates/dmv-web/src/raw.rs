@@ -9,6 +9,7 @@ use crate::pages::places::{Place, place};
 use crate::program::Stop;
 use crate::range::{Part, is_known, may_be_part, part};
 use crate::site::Ask;
+use crate::words::turns;
 use dmv_core::merge::entry_of;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::repo::{Located, LookError, RepoError, blob_of};
@@ -143,10 +144,7 @@ pub fn disposition(way: &str, name: Option<&[u8]>) -> String {
     let Some(name) = name else {
         return way.to_owned();
     };
-    let lies = |c: char| {
-        let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        c.is_control() || turns
-    };
+    let lies = |c: char| c.is_control() || turns(c);
     let name = match std::str::from_utf8(name) {
         Ok(text) => text.replace(lies, "_").into_bytes(),
         Err(_) => name.to_vec(),

@@ -8,6 +8,7 @@ use crate::guard::Secrets;
 use crate::looking::Looking;
 use crate::program::{Program, Stop, Told};
 use crate::sequence::Row;
+use crate::words::shown;
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{LookError, Place, PlaceError, Repo, RepoError, Stamp, Vacancy, Whose};
 use dmv_core::store::RepositoryId;
@@ -32,6 +33,8 @@ const LAST_CHANGE: Duration = Duration::from_secs(5);
 const MAX_ARCHIVES: usize = 3;
 /// The exit code of a command without a repository.
 const NO_REPOSITORY: u8 = 10;
+/// The exit code of any other failure.
+const OTHER: u8 = 20;
 
 /// What all requests share.
 pub struct Site {
@@ -154,6 +157,16 @@ impl Site {
                     own("no-page", 2, "there is no such page"),
                 );
             }
+            Stop::NoFile(path) => {
+                let path = shown(&path);
+                let message = match path.is_empty() {
+                    true => "this names no file of your worktree".to_owned(),
+                    false => format!("your worktree has no file '{path}'"),
+                };
+                let mut told = own("no-such-path", OTHER, &message);
+                told.hint = Some("dmv status".to_owned());
+                return (StatusCode::NOT_FOUND, told);
+            }
             Stop::Bad(why) => return (StatusCode::BAD_REQUEST, own("usage", 2, why)),
             Stop::Repo(e) => {
                 let is_name = matches!(
@@ -164,11 +177,13 @@ impl Site {
                         | RepoError::Look(LookError::NoCommit)
                         | RepoError::Look(LookError::WrongKind { .. })
                 );
+                let is_refusal = matches!(e, RepoError::Undo(_) | RepoError::Conflict(_));
                 let told = self.program.explain(e);
-                if is_name {
-                    return (StatusCode::NOT_FOUND, told);
+                match told.exit {
+                    _ if is_name => return (StatusCode::NOT_FOUND, told),
+                    OTHER if is_refusal => return (StatusCode::CONFLICT, told),
+                    _ => told,
                 }
-                told
             }
             Stop::Ops(e) => self.program.explain_ops(e),
             Stop::Told(told) => told,

@@ -49,6 +49,11 @@ pub fn shown<N: AsRef<[u8]> + ?Sized>(name: &N) -> String {
     escape(name).to_string()
 }
 
+/// Whether a character turns the direction of writing, so that a text can look like another one.
+pub fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A line of text for the eye.
 pub fn clean(text: &str) -> String {
     escape(text.as_bytes()).to_string()

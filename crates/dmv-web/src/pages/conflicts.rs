@@ -2,7 +2,7 @@
 
 use super::file::path_field;
 use super::layout::{self, Part};
-use super::parts::{class_of, has_preview, label, path_value, secret};
+use super::parts::{class_of, has_preview, label, path_value, secret, turned};
 use super::places::link_id;
 use crate::address::link;
 use crate::answer::Answer;
@@ -204,6 +204,7 @@ fn shown_side(ask: &Ask<'_>, path: &[u8], entry: &TreeEntry, raw: &str, title: &
             let is_text = read.is_ok() && looks_like_text(&start);
             html! {
                 @if is_text {
+                    (turned(&String::from_utf8_lossy(&start)))
                     pre.text tabindex="0" aria-label=(title) { code { (String::from_utf8_lossy(&start)) } }
                 } @else {
                     span.thumb.mark.big.(class_of(sort)) aria-hidden="true" { (label(path)) }

@@ -4,7 +4,7 @@ use super::copies;
 use super::layout::{self, Part};
 use super::parts::{
     class_of, commit_line, commit_value, crumbs, has_preview, label, path_value, picture_link,
-    secret, thumb, time,
+    secret, thumb, time, turned,
 };
 use super::places::{Place, link_id, place};
 use crate::address::{encoded, link, log_link};
@@ -235,8 +235,10 @@ impl FilePage {
             );
         }
         let is_cut = self.entry.size > MAX_TEXT;
+        let text = String::from_utf8_lossy(&start);
         html! {
-            pre.text tabindex="0" aria-label="Content" { code { (String::from_utf8_lossy(&start)) } }
+            (turned(&text))
+            pre.text tabindex="0" aria-label="Content" { code { (text) } }
             @if is_cut {
                 p.quiet { "Only the first " (bytes(MAX_TEXT)) " are shown." }
             }

@@ -4,7 +4,7 @@ use super::places::link_id;
 use crate::address::{link, log_link};
 use crate::kinds::{Sort, ending, sort_of};
 use crate::site::{Ask, Site};
-use crate::words::{minute, rfc3339, shown, subject};
+use crate::words::{minute, rfc3339, shown, subject, turns};
 use data_encoding::BASE64;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
@@ -75,6 +75,15 @@ pub fn picture_link(revision: &str, path: &[u8]) -> String {
 /// The content of an entry, to ask whether it is here.
 pub fn root_of(entry: &TreeEntry) -> dmv_core::object::root::Root {
     dmv_core::object::root::Root::of(entry)
+}
+
+/// Says that a text has characters that turn the direction of writing. Content is shown as it is; names are not.
+pub fn turned(text: &str) -> Markup {
+    html! {
+        @if text.contains(turns) {
+            p.note.bad { "This text has characters that turn the direction of writing. It may look different from what programs read." }
+        }
+    }
 }
 
 /// The class of a sort.

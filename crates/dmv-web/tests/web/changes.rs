@@ -89,6 +89,26 @@ fn an_old_version_comes_back_and_can_go_again() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_restore_that_is_refused_does_not_say_restored() {
+    let film = Film::new();
+    film.write("a.txt", "old");
+    let old = film.commit("old").to_string();
+    let path = film.root().join("a.txt");
+    std::fs::remove_file(&path).expect("removed");
+    // What stands in the way is no file, which a restore keeps.
+    let _socket = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let served = film.serve();
+    let client = served.enter();
+    let page = client.change("/restore", &[("revision", &old), ("path", "a.txt")]);
+    assert!(
+        page.contains("a.txt was not restored from") && page.contains("note bad"),
+        "{page}"
+    );
+    assert!(!page.contains("Restored a.txt"), "{page}");
+}
+
 /// Two branches that changed the same picture, merged.
 pub fn clash() -> Film {
     let film = Film::new();

@@ -495,3 +495,40 @@ fn heads_and_connections_are_bounded() {
     assert!(time < std::time::Duration::from_secs(20), "{time:?}");
     drop((silent, more));
 }
+
+#[test]
+fn text_that_turns_the_direction_of_writing_is_said() {
+    let film = Film::new();
+    let turned = "if user != \"\u{202e}nimda\" {\n";
+    film.write("plain.txt", "if user {\n");
+    film.write("turned.txt", turned);
+    film.write("\u{202e}gnp.txt", "plain");
+    film.commit("texts");
+    film.write("plain.txt", turned);
+    let served = film.serve();
+    let client = served.enter();
+    const SAID: &str = "turn the direction of writing";
+    for page in ["/file/@/turned.txt", "/compare?a=@:plain.txt&b=:plain.txt"] {
+        assert!(client.page(page).contains(SAID), "{page}");
+    }
+    assert!(!client.page("/file/@/plain.txt").contains(SAID));
+    // Names are never shown so.
+    for page in ["/", "/tree/@", "/file/@/%E2%80%AEgnp.txt", "/log"] {
+        assert!(!client.page(page).contains('\u{202e}'), "{page}");
+    }
+}
+
+#[test]
+fn a_refused_change_is_no_failure_of_the_server() {
+    let film = Film::new();
+    film.write("a.txt", "1");
+    film.commit("first");
+    let served = film.serve();
+    let client = served.enter();
+    let token = client.token();
+    for (form, field) in [("/redo", ""), ("/resolve", "a.txt")] {
+        let fields = [("token", &token[..]), ("path", field), ("choice", "ours")];
+        let reply = client.post(&format!("{form}?json"), &fields);
+        assert_eq!(reply.status, 409, "{form}: {}", reply.text());
+    }
+}

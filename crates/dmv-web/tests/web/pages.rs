@@ -300,6 +300,17 @@ fn versions_are_compared_by_what_they_are() {
     ] {
         assert!([400, 404].contains(&client.get(wrong).status), "{wrong}");
     }
+    // Commands that a page names can be typed.
+    for (wrong, words) in [
+        ("gone.txt", "your worktree has no file 'gone.txt'"),
+        ("", "this names no file of your worktree"),
+    ] {
+        let told = client.json(&format!("/compare?a=@~1:{wrong}&b=:{wrong}"));
+        assert_eq!(
+            (&told["message"], &told["hint"]),
+            (&json!(words), &json!("dmv status"))
+        );
+    }
 }
 
 #[test]
