@@ -2,7 +2,7 @@
 """Makes the pictures of docs/guide/web.md: docs/screenshots.py DMV [--all DIR].
 
 Needs Chromium with its driver, and ffmpeg, which also makes the pictures and the sound of the example. With --all it
-writes each page in light and dark at three widths into DIR instead, to be looked at.
+writes each page in light and dark at the widths of a phone, a laptop and a 4K screen into DIR instead, to be looked at.
 """
 import argparse
 import base64
@@ -106,10 +106,19 @@ class Browser:
         self.tell('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.tell('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': scheme}, {'name': 'prefers-reduced-motion', 'value': 'reduce'}])
 
+    def reached(self, part):
+        """Waits until the address has `part`, and returns it without the server's."""
+        for _ in range(600):
+            address = self.run('return location.href')
+            if part in address:
+                return address[len(base):]
+            time.sleep(0.05)
+        raise SystemExit(f'{part} is not reached: {address}')
+
     def shoot(self, path, whole=False):
         """Waits for pictures and late parts, and saves what is seen; or all of the page, up to 2,400 pixels."""
-        for _ in range(100):
-            if self.run('return !document.querySelector("[data-load]") && [...document.images].every((i) => i.complete || i.loading === "lazy")'):
+        for _ in range(600):
+            if self.run('return !document.querySelector("[data-load]") && [...document.images].every((i) => i.complete || i.loading === "lazy" && i.getBoundingClientRect().top > innerHeight)'):
                 break
             time.sleep(0.05)
         time.sleep(0.4)
@@ -124,6 +133,15 @@ class Browser:
         subprocess.run(['ffmpeg', '-loglevel', 'error', '-y', '-f', 'image2pipe', '-i', '-', '-c:v', 'libwebp', '-quality', '60', path], input=png, check=True)
 
 
+def shoot_all(pages):
+    for scheme in ['light', 'dark']:
+        for width, height in [(360, 900), (1440, 900), (3840, 2160)]:
+            browser.view(width, height, scheme)
+            for name, target in pages.items():
+                browser.open(base + target)
+                browser.shoot(f'{args.all}/{name}-{width}-{scheme}.png', whole=width < 2000)
+
+
 example()
 server = subprocess.Popen([args.dmv, '-C', root, 'web', '--json'], env=env, stdout=subprocess.PIPE)
 url = json.loads(server.stdout.readline())['url']
@@ -136,14 +154,17 @@ try:
         os.makedirs(args.all, exist_ok=True)
         pages = {'overview': '/', 'log': '/log', 'tree': '/tree/@', 'grid': '/tree/@/matte?view=grid', 'sequence': '/tree/@/shots/s010',
                  'file': '/file/@/titles/title.png', 'exr': '/file/@/matte/harbour.exr', 'sound': '/file/@/theme.wav', 'text': '/file/@/notes.md',
-                 'compare': compare, 'compare-text': '/compare?a=@~2:notes.md&b=@:notes.md', 'compare-sound': '/compare?a=@~3:theme.wav&b=@:theme.wav',
-                 'compare-commits': '/compare?a=@~2:&b=@:', 'conflicts': '/conflicts', 'copies': '/copies', 'none': '/none'}
-        for scheme in ['light', 'dark']:
-            for width in [360, 1280, 2560]:
-                browser.view(width, 900 if width < 2000 else 1440, scheme)
-                for name, target in pages.items():
-                    browser.open(base + target)
-                    browser.shoot(f'{args.all}/{name}-{width}-{scheme}.png', whole=width < 2000)
+                 'compare': compare, 'compare-text': '/compare?a=@~3:notes.md&b=@:notes.md', 'compare-sound': '/compare?a=@~3:theme.wav&b=@:theme.wav',
+                 'compare-commits': '/compare?a=@~2:&b=@:', 'conflicts': '/conflicts', 'copies': '/copies', 'none': '/none', 'idle': '/doing'}
+        shoot_all(pages)
+        # A file with a hole: nobody commits it in the time of a picture.
+        with open(root + '/huge.bin', 'wb') as f:
+            f.truncate(256 << 30)
+        browser.open(base)
+        browser.run('document.getElementById("message").value = "Huge"; document.querySelector("form.commit").requestSubmit()')
+        shoot_all({'doing': browser.reached('/doing')})
+        browser.run('document.querySelector("form.stop").requestSubmit()')
+        shoot_all({'stopped': browser.reached('note=')})
     else:
         out = here + '/guide/web'
         os.makedirs(out, exist_ok=True)

@@ -69,7 +69,8 @@ struct Open {
 /// its place or lie around it.
 struct First {
     id: RepositoryId,
-    dmv: PathBuf,
+    /// Its worktree, or a bare repository itself.
+    at: PathBuf,
 }
 
 /// A form that was sent.
@@ -234,7 +235,7 @@ impl Site {
         };
         let first = self.first.get_or_init(|| First {
             id: repo.id(),
-            dmv: dmv.clone(),
+            at: repo.worktree_root().unwrap_or(repo.dmv_dir()).to_owned(),
         });
         if first.id != repo.id() {
             return Err(Stop::Told(first.is_another()));
@@ -332,18 +333,18 @@ impl Drop for ArchivePlace {
 
 impl First {
     fn has_gone(&self) -> Told {
-        let dmv = self.dmv.display();
+        let at = self.at.display();
         self.told(
-            format!("the repository of these pages is no longer at {dmv}"),
+            format!("the repository of these pages is no longer at {at}"),
             "put it back; or stop dmv web, and start it where the repository is",
         )
     }
 
     fn is_another(&self) -> Told {
-        let dmv = self.dmv.display();
+        let at = self.at.display();
         self.told(
             format!(
-                "the repository of these pages is no longer at {dmv}; another one is in its place"
+                "the repository of these pages is no longer at {at}; another one is in its place"
             ),
             "stop dmv web and start it again, to see the other one",
         )

@@ -157,7 +157,7 @@ impl Copies {
                                 @if only.is_cut { "More than " }
                                 (count(only.count, "file", "files"))
                             }
-                            " of the newest commit (" (bytes(only.bytes)) ") had not been pushed there:"
+                            " of the newest commit" @if only.bytes > 0 { " (" (bytes(only.bytes)) ")" } " had not been pushed there:"
                         }
                         ul.plain {
                             @for (path, size) in &only.files {

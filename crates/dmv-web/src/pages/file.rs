@@ -280,7 +280,7 @@ impl FilePage {
                                     aria-current=[(Some(n) == newest_here).then_some("true")] {
                                     (thumb(ask, &link_id(&v.id), v.path.as_bytes(), &v.entry))
                                     span.label { (subject(&v.commit.message)) }
-                                    span.quiet { (time(&v.commit.author)) " \u{00b7} " (bytes(v.entry.size)) }
+                                    span.quiet { (time(&v.commit.author)) " \u{00b7} " span.size { (bytes(v.entry.size)) } }
                                 }
                                 @if self.versions.len() > 1 && is_text(v) {
                                     span.pick {

@@ -160,13 +160,15 @@ pub fn failure(site: &Site, status: StatusCode, told: &Told) -> Answer {
                 a href="/" { "Overview" }
                 a href="/log" { "History" }
                 a href="/tree/@" { "Files" }
+                a href="/copies" { "Copies" }
+                a href="/conflicts" { "Conflicts" }
             }
         }
         main #main.lone tabindex="-1" {
             h1 { (head) }
             p.lead { (clean(&told.message)) }
             @if let Some(hint) = &told.hint {
-                p { "To do: " code { (clean(hint)) } }
+                p { "To do: " @if hint.starts_with("dmv ") { code { (clean(hint)) } } @else { (clean(hint)) } }
             }
             p { a.button href="/" { "Overview" } }
         }

@@ -4,7 +4,7 @@ use super::places::link_id;
 use crate::address::{link, log_link};
 use crate::kinds::{Sort, ending, sort_of};
 use crate::site::{Ask, Site};
-use crate::words::{minute, rfc3339, shown, subject, turns};
+use crate::words::{bytes, minute, rfc3339, shown, subject, turns};
 use data_encoding::BASE64;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
@@ -83,6 +83,14 @@ pub fn turned(text: &str) -> Markup {
         @if text.contains(turns) {
             p.note.bad { "This text has characters that turn the direction of writing. It may look different from what programs read." }
         }
+    }
+}
+
+/// The size of an entry for people. A conflict has none: each of its sides does.
+pub fn size_of(entry: &TreeEntry) -> String {
+    match entry.kind {
+        Kind::Conflict => "in conflict".to_owned(),
+        _ => bytes(entry.size),
     }
 }
 

@@ -2,7 +2,7 @@
 //! row.
 
 use super::layout::{self, Part};
-use super::parts::{commit_line, crumbs, path_value, root_of, secret, thumb};
+use super::parts::{commit_line, crumbs, path_value, root_of, secret, size_of, thumb};
 use super::places::{Place, place};
 use crate::address::{encoded, link, log_link};
 use crate::answer::{Answer, redirect};
@@ -233,7 +233,7 @@ impl Listing {
 
     fn table(&self, ask: &Ask<'_>) -> Markup {
         html! {
-            table.files {
+            table.files.listing {
                 thead { tr { th scope="col" { "Name" } th scope="col" { "Kind" } th.num scope="col" { "Size" } } }
                 tbody { @for row in &self.rows { (self.line(ask, row)) } }
             }
@@ -243,20 +243,21 @@ impl Listing {
     fn line(&self, ask: &Ask<'_>, row: &Row) -> Markup {
         match row {
             Row::Entry(entry) => html! {
+                @let absent = is_absent(ask, entry);
                 tr {
                     td { a.name href=(self.to(entry)) {
                         (thumb(ask, &self.place.link(), &self.child(entry), entry))
-                        span { (shown(entry.name.as_bytes())) }
+                        span { (shown(entry.name.as_bytes())) @if absent { span.narrow { "not here" } } }
                     } }
-                    td.quiet { (self.about(ask, entry)) }
-                    td.num { (bytes(entry.size)) }
+                    td.quiet { (about(entry)) @if absent { " " span.tag { "not here" } } }
+                    td.num { (size_of(entry)) }
                 }
             },
             Row::Sequence(s) => html! {
                 tr {
                     td { a.name href=(self.frames_of(s)) {
                         span.thumb.mark.seq aria-hidden="true" { "SEQ" }
-                        span { (shown(&s.pattern())) }
+                        span { (shown(&s.pattern())) span.narrow { (frames(s)) } }
                     } }
                     td.quiet { (frames(s)) }
                     td.num { (bytes(s.bytes())) }
@@ -271,7 +272,7 @@ impl Listing {
                 li { a href=(self.to(entry)) {
                     (thumb(ask, &self.place.link(), &self.child(entry), entry))
                     span.label { (shown(entry.name.as_bytes())) }
-                    span.quiet { (bytes(entry.size)) }
+                    span.quiet { (size_of(entry)) }
                 } }
             },
             Row::Sequence(s) => html! {
@@ -282,22 +283,6 @@ impl Listing {
                 } }
             },
         }
-    }
-
-    /// The kind of an entry in a word or two.
-    fn about(&self, ask: &Ask<'_>, entry: &TreeEntry) -> Markup {
-        let absent = ask.repo.is_partial()
-            && entry.kind.is_blob()
-            && !ask.repo.has_root(root_of(entry)).unwrap_or(false);
-        let word = match entry.kind {
-            Kind::Directory => count(entry.files, "file", "files"),
-            Kind::File => crate::kinds::sort_of(entry.name.as_bytes())
-                .0
-                .word()
-                .to_owned(),
-            kind => kind_word(kind).to_owned(),
-        };
-        html! { (word) @if absent { " " span.tag { "not here" } } }
     }
 
     fn to(&self, entry: &TreeEntry) -> String {
@@ -340,6 +325,25 @@ impl Listing {
     /// A button that gets what is absent below this directory.
     fn absent(&self, ask: &Ask<'_>) -> Markup {
         super::file::absent_part(ask, &self.place, &|back| secret(ask.site, back))
+    }
+}
+
+/// Whether the content of an entry is not in this repository.
+fn is_absent(ask: &Ask<'_>, entry: &TreeEntry) -> bool {
+    ask.repo.is_partial()
+        && entry.kind.is_blob()
+        && !ask.repo.has_root(root_of(entry)).unwrap_or(false)
+}
+
+/// The kind of an entry in a word or two.
+fn about(entry: &TreeEntry) -> String {
+    match entry.kind {
+        Kind::Directory => count(entry.files, "file", "files"),
+        Kind::File => {
+            let (sort, _) = crate::kinds::sort_of(entry.name.as_bytes());
+            sort.word().to_owned()
+        }
+        kind => kind_word(kind).to_owned(),
     }
 }
 

@@ -17,7 +17,11 @@ fn an_empty_repository_says_what_to_do() {
     let film = Film::new();
     let served = film.serve();
     let client = served.enter();
-    assert!(client.page("/worktree").contains("There are no files and no commits yet"));
+    assert!(
+        client
+            .page("/worktree")
+            .contains("There are no files and no commits yet")
+    );
     assert!(client.page("/log").contains("There are no commits yet"));
     assert!(client.page("/conflicts").contains("There are no conflicts"));
     assert_eq!(client.get("/tree/@").status, 404);
@@ -276,7 +280,11 @@ fn versions_are_compared_by_what_they_are() {
         client.json(&of("a.txt"))["diff"],
         json!([" one", "-two", "+2", " three"])
     );
-    assert!(client.page(&of("a.txt")).contains("1 lines added"));
+    assert!(
+        client
+            .page(&of("a.txt"))
+            .contains("1 line added, 1 removed")
+    );
     let pictures = client.page(&of("p.png"));
     assert!(pictures.contains("data-compare") && pictures.contains("Onion skin"));
     assert!(client.page(&of("s.wav")).contains("data-players"));

@@ -1,7 +1,7 @@
 //! Two texts as a diff of lines, with a few equal lines around each change.
 
 use crate::pages::parts::turned;
-use crate::words::turns;
+use crate::words::{count, turns};
 use dmv_core::diff::lines::{Edit, Edits, Lines, Numbers, edits};
 use maud::{Markup, html};
 use std::sync::atomic::AtomicBool;
@@ -127,7 +127,7 @@ impl Unified {
             _ => "eq",
         };
         html! {
-            p.quiet { (self.added) " lines added, " (self.removed) " removed" }
+            p.quiet { (count(self.added as u64, "line", "lines")) " added, " (self.removed) " removed" }
             @if self.is_coarse { p.note { "These texts differ too much to find all lines that they share." } }
             @if let Some(line) = self.lines.iter().find(|line| line.text.contains(turns)) { (turned(&line.text)) }
             div.scroll tabindex="0" role="region" aria-label="Differences" {

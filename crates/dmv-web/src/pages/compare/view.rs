@@ -3,11 +3,14 @@
 use super::{Change, Comparison, Found, MAX_CHANGES, MAX_RANGES, Side};
 use crate::address::{compare_link, link};
 use crate::kinds::{ending, sort_of};
-use crate::pages::parts::{class_of, commit_line, has_preview, label, picture_link, thumb, time};
+use crate::pages::parts::{
+    class_of, commit_line, has_preview, label, picture_link, size_of, thumb, time,
+};
 use crate::site::Ask;
 use crate::words::{bytes, count, number, shown, subject};
 use dmv_core::diff::chunks::ByChunks;
 use dmv_core::object::name::RepoPath;
+use dmv_core::object::tree::Kind;
 use maud::{Markup, html};
 
 impl Comparison {
@@ -70,7 +73,7 @@ impl Comparison {
             dd {
                 a href=(link(page, &place.link(), path)) { @if path.is_empty() { "all files" } @else { (shown(path)) } }
                 " in " (commit_line(&place.id, &place.commit))
-                @if let Some(entry) = place.entry() { span.quiet { " \u{00b7} " (bytes(entry.size)) } }
+                @if let Some(entry) = place.entry() { span.quiet { " \u{00b7} " (size_of(entry)) } }
             }
         }
     }
@@ -103,23 +106,27 @@ impl Comparison {
                                 a.name href=(compare_link((&a, &at_a), (&b, &at_b))) {
                                     (thumb(ask, &b, &at_b, new)) span { (shown(change.path.as_bytes())) }
                                 }
-                                span.quiet { (bytes(old.size)) " \u{2192} " (bytes(new.size)) }
+                                span.quiet { (size_of(old)) " \u{2192} " (size_of(new)) }
                             }
                             (None, Some(new)) => {
                                 a.name href=(link("file", &b, &at_b)) {
                                     (thumb(ask, &b, &at_b, new)) span { (shown(change.path.as_bytes())) }
                                 }
-                                span.quiet { (bytes(new.size)) }
+                                span.quiet { (size_of(new)) }
                             }
                             (Some(old), None) => {
                                 a.name href=(link("file", &a, &at_a)) {
                                     (thumb(ask, &a, &at_a, old)) span { (shown(change.path.as_bytes())) }
                                 }
-                                span.quiet { (bytes(old.size)) }
+                                span.quiet { (size_of(old)) }
                             }
                             (None, None) => {}
                         }
-                        span.tag.(word) { (word) }
+                        @if change.new.as_ref().is_some_and(|new| new.kind == Kind::Conflict) {
+                            span.tag.deleted { "conflict" }
+                        } @else {
+                            span.tag.(word) { (word) }
+                        }
                     }
                 }
             }
