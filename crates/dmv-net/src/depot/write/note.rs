@@ -29,21 +29,36 @@ pub struct Resumed {
     pub upload: String,
     /// Its parts: what identifies the bytes, and the id that the store has given.
     pub parts: BTreeMap<usize, (ObjectId, String)>,
+    /// How many uploads had begun before it.
+    before: usize,
 }
 
-/// A pack whose parts are uploaded, but of which the end is not noted.
+/// A pack of which all bytes are known, but the end of its upload is not noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unended {
     /// The pack.
     pub sent: Sent,
     /// Its upload.
     pub upload: Resumed,
+    /// The number of its parts.
+    parts: usize,
+}
+
+impl Unended {
+    /// Returns the ids of its parts, if the store has all of them.
+    pub fn all_parts(&self) -> Option<Vec<String>> {
+        let part = |n| self.upload.parts.get(&n).map(|(_, id)| id.clone());
+        (0..self.parts).map(part).collect()
+    }
 }
 
 #[derive(Default)]
 struct State {
     file: Option<File>,
-    upload: Option<(Resumed, u64)>,
+    /// How many uploads have begun.
+    begun: usize,
+    /// Uploads to go on with, in the order in which they began, and the counts of freed files then.
+    uploads: Vec<(Resumed, u64)>,
     sent: Vec<Sent>,
     unended: Vec<Unended>,
 }
@@ -103,7 +118,7 @@ impl Note {
     }
 
     /// Returns the packs of which the end was not noted. Whoever finds their files in the store calls
-    /// [`done`](Self::done).
+    /// [`done`](Self::done). For one that lacks parts, [`go_on_with`](Self::go_on_with) is called.
     pub fn unended(&self) -> Vec<Unended> {
         self.state().unended.clone()
     }
@@ -118,9 +133,17 @@ impl Note {
         Some(self.dir.as_ref()?.join(name.to_string()))
     }
 
-    /// Returns the upload to go on with, once, and the count of freed files when it began.
+    /// Returns the next upload to go on with, each once, and the count of freed files when it began.
     pub fn take_upload(&self) -> Option<(Resumed, u64)> {
-        self.state().upload.take()
+        let uploads = &mut self.state().uploads;
+        (!uploads.is_empty()).then(|| uploads.remove(0))
+    }
+
+    /// Makes a pack that lacks parts an upload to go on with. Its end counts no more: its bytes may come
+    /// out differently now.
+    pub fn go_on_with(&self, name: &Name) {
+        self.line(&format!("reopen {name}"));
+        self.state().reopen(name);
     }
 
     /// Notes that an upload has begun.
@@ -135,13 +158,18 @@ impl Note {
         self.line(&format!("part {name} {number} {print} {id}"));
     }
 
+    /// Notes that a part will be replaced by other bytes.
+    pub fn stale(&self, name: &Name, number: usize) {
+        self.line(&format!("stale {name} {number}"));
+    }
+
     /// Notes that the upload of a pack is not there any more.
     pub fn forget(&self, name: &Name) {
         self.line(&format!("forget {name}"));
     }
 
-    /// Notes that all bytes of a pack are known. Its parts may still be on their way.
-    pub fn ended(&self, row: &Row, freed: u64, tail: &[u8]) {
+    /// Notes that all bytes of a pack are known, and its number of parts. They may still be on their way.
+    pub fn ended(&self, row: &Row, parts: usize, freed: u64, tail: &[u8]) {
         let Some(path) = self.tail_path(&row.name) else {
             return;
         };
@@ -156,7 +184,7 @@ impl Note {
                 ..
             } = row;
             self.line(&format!(
-                "ended {name} {freed} {metadata} {commits_end} {tail} {len}"
+                "ended {name} {freed} {metadata} {commits_end} {tail} {len} {parts}"
             ));
         }
     }
@@ -194,49 +222,63 @@ impl Note {
 
 impl State {
     fn read(&mut self, lines: &str, dir: &Path) {
-        let mut open: Option<(Resumed, u64)> = None;
         for line in lines.split_inclusive('\n') {
             let words: Option<Vec<&str>> = line.strip_suffix('\n').map(|l| l.split(' ').collect());
-            let known = words.and_then(|words| self.take(&words, &mut open, dir));
-            if known.is_none() {
+            if words.and_then(|words| self.take(&words)).is_none() {
                 break;
             }
         }
-        self.upload = open;
+        let has_tail = |row: &Row| {
+            let bytes = std::fs::read(dir.join(row.name.to_string())).ok()?;
+            SegmentTail::decode(&bytes, row.tail).ok()
+        };
+        let rows: Vec<Row> = self.unended.iter().map(|u| u.sent.row).collect();
+        for row in rows.iter().filter(|row| has_tail(row).is_none()) {
+            self.reopen(&row.name);
+        }
     }
 
-    fn take(
-        &mut self,
-        words: &[&str],
-        open: &mut Option<(Resumed, u64)>,
-        dir: &Path,
-    ) -> Option<()> {
+    fn take(&mut self, words: &[&str]) -> Option<()> {
         match *words {
             ["upload", name, freed, upload] => {
                 let resumed = Resumed {
                     name: Name::from_hex(name)?,
                     upload: text_of(upload)?,
                     parts: BTreeMap::new(),
+                    before: self.begun,
                 };
-                *open = Some((resumed, freed.parse().ok()?));
+                self.begun += 1;
+                self.uploads.push((resumed, freed.parse().ok()?));
             }
             ["part", name, number, print, id] => {
-                let name = Name::from_hex(name)?;
                 let part = (ObjectId::from_hex(print)?, text_of(id)?);
                 let number = number.parse().ok()?;
-                // Parts of one pack may be noted after the next one has begun.
-                let ended = self.unended.iter_mut().map(|ended| &mut ended.upload);
-                let mut all = open.iter_mut().map(|(open, _)| open).chain(ended);
-                if let Some(upload) = all.find(|upload| upload.name == name) {
+                if let Some(upload) = self.upload_of(&Name::from_hex(name)?) {
                     upload.parts.insert(number, part);
+                }
+            }
+            ["stale", name, number] => {
+                let number = number.parse().ok()?;
+                if let Some(upload) = self.upload_of(&Name::from_hex(name)?) {
+                    upload.parts.remove(&number);
                 }
             }
             ["forget", name] => {
                 let name = Name::from_hex(name)?;
-                open.take_if(|(open, _)| open.name == name);
+                self.uploads.retain(|(upload, _)| upload.name != name);
                 self.unended.retain(|ended| ended.sent.row.name != name);
             }
-            ["ended", name, freed, metadata, commits_end, tail, len] => {
+            ["reopen", name] => self.reopen(&Name::from_hex(name)?),
+            [
+                "ended",
+                name,
+                freed,
+                metadata,
+                commits_end,
+                tail,
+                len,
+                parts,
+            ] => {
                 let name = Name::from_hex(name)?;
                 let row = Row {
                     generation: 1,
@@ -248,11 +290,16 @@ impl State {
                     len: len.parse().ok()?,
                 };
                 let freed = freed.parse().ok()?;
-                let (upload, _) = open.take_if(|(open, _)| open.name == name)?;
-                let bytes = std::fs::read(dir.join(name.to_string())).ok()?;
-                SegmentTail::decode(&bytes, row.tail).ok()?;
+                let parts = parts.parse().ok()?;
+                self.reopen(&name);
+                let at = self.uploads.iter().position(|(u, _)| u.name == name)?;
                 let sent = Sent { row, freed };
-                self.unended.push(Unended { sent, upload });
+                let (upload, _) = self.uploads.remove(at);
+                self.unended.push(Unended {
+                    sent,
+                    upload,
+                    parts,
+                });
             }
             ["done", name] => {
                 let name = Name::from_hex(name)?;
@@ -263,6 +310,22 @@ impl State {
             _ => return None,
         }
         Some(())
+    }
+
+    /// Returns the upload of a pack. Its parts may be noted after the next one has begun.
+    fn upload_of(&mut self, name: &Name) -> Option<&mut Resumed> {
+        let open = self.uploads.iter_mut().map(|(upload, _)| upload);
+        let ended = self.unended.iter_mut().map(|ended| &mut ended.upload);
+        open.chain(ended).find(|upload| upload.name == *name)
+    }
+
+    fn reopen(&mut self, name: &Name) {
+        let found = self.unended.iter().position(|u| u.sent.row.name == *name);
+        if let Some(Unended { sent, upload, .. }) = found.map(|at| self.unended.remove(at)) {
+            let before = |(other, _): &(Resumed, u64)| other.before < upload.before;
+            let at = self.uploads.partition_point(before);
+            self.uploads.insert(at, (upload, sent.freed));
+        }
     }
 }
 

@@ -422,6 +422,52 @@ fn a_pack_whose_upload_was_ended_is_not_uploaded_again() -> Outcome {
 }
 
 #[test]
+fn a_push_that_is_cut_twice_anywhere_loses_no_part() -> Outcome {
+    const BYTES: usize = 22 << 20;
+    let (ada, bob) = (Place::new()?, Place::new()?);
+    let tips = [(&ada, 1), (&bob, 2)].map(|(place, seed)| {
+        let tip = place.commit(&[("large", noise(seed, BYTES))]);
+        tip.map(|tip| (place, tip)).map_err(|e| e.to_string())
+    });
+    let [of_ada, of_bob] = tips;
+    let (of_ada, of_bob) = (of_ada?, of_bob?);
+    // Begin, two parts, the end, and the pack of metadata.
+    for (first, second) in (1..4).flat_map(|first| (1..5).map(move |second| (first, second))) {
+        // What comes the second time need not be what came before.
+        for (place, tip) in [of_ada, of_bob] {
+            let (files, root) = bucket()?;
+            let notes = tempfile::tempdir()?;
+            let push = |place: &Place, tip: &ObjectId, left| {
+                let with = Pusher {
+                    files: &files,
+                    store: place.repo.store(),
+                    job: &place.job,
+                    dir: Some(notes.path()),
+                };
+                let change = Change {
+                    key: "branch/main".to_owned(),
+                    old: None,
+                    new: Some(tip.as_bytes().to_vec()),
+                };
+                files.cut_after(left);
+                push(&with, root.clone(), vec![change], &stamp())
+            };
+            let at = |e: &dyn std::fmt::Display| format!("{first}, {second}: {e}");
+            assert!(push(of_ada.0, &of_ada.1, Some(first)).is_err());
+            if push(place, &tip, Some(second)).is_err() {
+                push(place, &tip, None)
+                    .map_err(|e| at(&e))?
+                    .ok_or("moved")?;
+            }
+            files.cut_after(None);
+            let content = content(&files, &newest(&files)?.0)?;
+            is_complete(&content, &tip).map_err(|e| at(&e))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn an_upload_that_the_store_has_given_up_begins_again() -> Outcome {
     let (files, root) = bucket()?;
     let place = Place::new()?;

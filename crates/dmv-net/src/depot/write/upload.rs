@@ -275,7 +275,7 @@ impl PartSink<'_, '_> {
         };
         let (files, note) = (self.uploads.files, self.uploads.note);
         if self.is_noted {
-            note.ended(&row, self.uploads.freed, tail);
+            note.ended(&row, self.parts, self.uploads.freed, tail);
         }
         let mut state = lock(&open.state);
         state.ended = Some((self.parts, row));
@@ -296,12 +296,13 @@ impl PartSink<'_, '_> {
             }
         };
         let noted = self.resumed.as_ref().and_then(|r| r.parts.get(&number));
-        if let Some((print, id)) = noted
-            && *print == print_of(&bytes)
-        {
+        if let Some((print, id)) = noted {
             let (files, note) = (self.uploads.files, self.uploads.note);
-            let done = open.stored(files, note, number, id.clone());
-            return done.map_err(|e| self.uploads.fail(e));
+            if *print == print_of(&bytes) {
+                let done = open.stored(files, note, number, id.clone());
+                return done.map_err(|e| self.uploads.fail(e));
+            }
+            note.stale(&self.name, number);
         }
         self.uploads.give(Task::Part(open, number, bytes))
     }
