@@ -1,4 +1,4 @@
-//! Which frames of a bucket's packs hold which objects, as far as this device knows.
+//! Which frames of a bucket's packs hold which chunks, as far as this device knows.
 //!
 //! A push needs it for the places of what others, or this device earlier, have uploaded
 //! (docs/format/bucket.md, "Places"). Everything here is derived and a hint: a reader hashes what it
@@ -9,6 +9,7 @@
 
 use crate::bucket::format::Name;
 use dmv_core::hash::{ObjectId, encode_hex};
+use dmv_core::object::ObjectType;
 use dmv_core::store::{CheckedRecord, random_bytes};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -178,8 +179,9 @@ impl Gathered {
             offset,
             len: record.as_bytes().len() as u32,
         };
-        let ids = record.objects().iter().map(|object| (object.id, frame));
-        self.hints.extend(ids);
+        let chunks = record.objects().iter();
+        let chunks = chunks.filter(|object| object.ty == ObjectType::Chunk);
+        self.hints.extend(chunks.map(|chunk| (chunk.id, frame)));
         if self.hints.len() >= PORTION {
             self.write();
         }

@@ -189,8 +189,7 @@ pub fn join(
         }
         report.read_bytes = reading.read_bytes;
         let nodes = reading.nodes;
-        let ids: HashSet<ObjectId> = nodes.iter().flatten().map(|(_, id, _)| *id).collect();
-        let mut packer = packer.nodes(&ids, &mut known)?;
+        let mut packer = packer.nodes(nodes.iter().map(Vec::len).sum(), &mut known)?;
         for (ty, id, bytes) in nodes.iter().flatten() {
             packer.add(*ty, *id, bytes)?;
         }

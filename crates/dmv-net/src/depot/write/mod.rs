@@ -299,8 +299,7 @@ fn upload_all(
         }
         drop(tails);
         walk.chunks(with, &there, &mut packer)?;
-        let of_push: HashSet<ObjectId> = nodes.iter().map(|(_, id)| *id).collect();
-        let mut packer = packer.nodes(&of_push, known)?;
+        let mut packer = packer.nodes(nodes.len(), known)?;
         for (ty, id) in &nodes {
             let bytes = with.store.require(*ty, id)?;
             packer.add(*ty, *id, &bytes)?;

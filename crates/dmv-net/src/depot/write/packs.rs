@@ -63,7 +63,7 @@ fn requests_for(len: u64) -> u64 {
 pub struct Made {
     /// The rows of new packs.
     pub rows: Vec<Row>,
-    /// Where the objects of packs lie that have no noted tail.
+    /// Where the chunks of packs lie that have no noted tail.
     pub hints: Vec<(ObjectId, FrameOf)>,
     /// Objects uploaded.
     pub objects: u64,
@@ -106,13 +106,11 @@ impl Frames {
     }
 }
 
-/// The children of a node of the open segment.
-struct Children {
+/// A node of the open segment that names chunks.
+struct Above {
     id: ObjectId,
-    /// Frames with children, by number.
+    /// Frames with the chunks, by number.
     frames: Vec<u32>,
-    /// Children that this push uploads, too.
-    nodes: Vec<ObjectId>,
 }
 
 /// Makes the packs of one push.
@@ -252,15 +250,15 @@ impl<'s, 'u> Packer<'s, 'u> {
         Ok(())
     }
 
-    /// Ends the chunks. Returns the packer of the nodes above them.
+    /// Ends the chunks. Returns the packer of the nodes above them, whose number is `count`.
     pub fn nodes<'p>(
         mut self,
-        nodes: &'p HashSet<ObjectId>,
+        count: usize,
         known: &'p mut Known,
     ) -> io::Result<NodePacker<'p, 's, 'u>> {
         self.flush()?;
         let is_small = |pack: &Pack<'_, '_>| pack.position() <= JOINT_BYTES;
-        let joins = self.made.rows.is_empty() && nodes.len() <= JOINT_NODES && !nodes.is_empty();
+        let joins = self.made.rows.is_empty() && (1..=JOINT_NODES).contains(&count);
         let pack = match self.data.take() {
             Some(mut pack) if joins && is_small(&pack) => {
                 let header = self.header(SealedKind::Joint, pack.sink().name());
@@ -281,7 +279,6 @@ impl<'s, 'u> Packer<'s, 'u> {
         Ok(NodePacker {
             open: pack.map(|(pack, kind)| Segment::new(pack, kind)),
             packer: self,
-            nodes,
             known,
             frame: FrameBuilder::default(),
             is_in_commits: true,
@@ -330,8 +327,7 @@ struct Segment<'s, 'u> {
     kind: RowKind,
     begin: u64,
     commits_end: u64,
-    frames: Vec<FrameAt>,
-    children: Vec<Children>,
+    above: Vec<Above>,
 }
 
 impl<'s, 'u> Segment<'s, 'u> {
@@ -342,8 +338,7 @@ impl<'s, 'u> Segment<'s, 'u> {
             kind,
             begin,
             commits_end: begin,
-            frames: Vec::new(),
-            children: Vec::new(),
+            above: Vec::new(),
         }
     }
 }
@@ -351,13 +346,11 @@ impl<'s, 'u> Segment<'s, 'u> {
 /// Packs commits, then trees, then lists.
 pub struct NodePacker<'p, 's, 'u> {
     packer: Packer<'s, 'u>,
-    /// All nodes of this push.
-    nodes: &'p HashSet<ObjectId>,
     known: &'p mut Known,
     open: Option<Segment<'s, 'u>>,
     frame: FrameBuilder,
     is_in_commits: bool,
-    /// Children that are not in this push, with the number of their node in the open segment.
+    /// Chunks that are not in this push, with the number of their node in [`Segment::above`].
     unknown: Vec<(ObjectId, usize)>,
 }
 
@@ -385,10 +378,7 @@ impl NodePacker<'_, '_, '_> {
             self.open = Some(Segment::new(pack, RowKind::Meta));
         }
         self.frame.push(id, ty, bytes);
-        let children = self.children_of(ty, id, bytes)?;
-        if let Some(open) = &mut self.open {
-            open.children.push(children);
-        }
+        self.look_below(ty, id, bytes)?;
         if self.unknown.len() >= LOOK_UPS {
             self.look_up();
         }
@@ -396,30 +386,33 @@ impl NodePacker<'_, '_, '_> {
         Ok(())
     }
 
-    fn children_of(&mut self, ty: ObjectType, id: ObjectId, bytes: &[u8]) -> io::Result<Children> {
-        let number = self.open.as_ref().map_or(0, |open| open.children.len());
-        let (mut frames, mut nodes) = (Vec::new(), Vec::new());
+    /// Notes the frames of the chunks that a node names. Other nodes are found without places: their
+    /// tables are small, and a history names each of them many times.
+    fn look_below(&mut self, ty: ObjectType, id: ObjectId, bytes: &[u8]) -> io::Result<()> {
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        let (number, unknown) = (open.above.len(), self.unknown.len());
+        let mut frames = Vec::new();
         let links = ty.links(bytes).map_err(|e| io::Error::other(e.what))?;
-        for (ty, child) in links {
-            if ty == ObjectType::Commit {
-                // Commits are read in a row.
-                continue;
-            }
+        for (_, chunk) in links.into_iter().filter(|(ty, _)| *ty == ObjectType::Chunk) {
             let placed = &self.packer.placed;
-            let start = start_of(&child);
+            let start = start_of(&chunk);
             let at = placed.partition_point(|(other, _)| *other < start);
             match placed.get(at).filter(|(other, _)| *other == start) {
-                Some((_, frame)) if ty == ObjectType::Chunk => frames.push(*frame),
-                _ if self.nodes.contains(&child) => nodes.push(child),
-                _ => self.unknown.push((child, number)),
+                Some((_, frame)) => frames.push(*frame),
+                None => self.unknown.push((chunk, number)),
             }
         }
-        frames.sort_unstable();
-        frames.dedup();
-        Ok(Children { id, frames, nodes })
+        if !frames.is_empty() || self.unknown.len() > unknown {
+            frames.sort_unstable();
+            frames.dedup();
+            open.above.push(Above { id, frames });
+        }
+        Ok(())
     }
 
-    /// Looks for children in what other pushes have uploaded.
+    /// Looks for chunks in what other pushes have uploaded.
     fn look_up(&mut self) {
         let unknown = std::mem::take(&mut self.unknown);
         let ids: Vec<ObjectId> = unknown.iter().map(|(id, _)| *id).collect();
@@ -431,7 +424,7 @@ impl NodePacker<'_, '_, '_> {
             // Some hints come from tables that others have written.
             if let Some(frame) = frame.filter(|frame| FramePlace::fits(frame.offset, frame.len)) {
                 let number = self.packer.frames.other(frame);
-                open.children[node].frames.push(number);
+                open.above[node].frames.push(number);
             }
         }
     }
@@ -444,8 +437,7 @@ impl NodePacker<'_, '_, '_> {
             return Ok(());
         }
         let (encoder, frame) = (&mut self.packer.encoder, &self.frame);
-        let at = open.pack.add_objects(encoder, &frame.raw, &frame.objects)?;
-        open.frames.push(at);
+        open.pack.add_objects(encoder, &frame.raw, &frame.objects)?;
         if self.is_in_commits {
             open.commits_end = open.pack.position();
         }
@@ -459,33 +451,8 @@ impl NodePacker<'_, '_, '_> {
             return Ok(());
         };
         let name = open.pack.sink().name();
-        let table: Vec<(ObjectId, u64)> = open
-            .pack
-            .table()
-            .map(|(id, _, offset)| (id, offset))
-            .collect();
-        let frame_at = |offset: u64| {
-            let at = open.frames.binary_search_by_key(&offset, |at| at.offset);
-            open.frames[at.expect("each frame was noted")]
-        };
-        let place_of = |id: &ObjectId| {
-            let at = table.binary_search_by(|(other, _)| other.cmp(id)).ok()?;
-            Some(frame_at(table[at].1))
-        };
-        for children in &mut open.children {
-            for node in &children.nodes {
-                // One that is in a later pack has no place: its reader looks in the tables.
-                if let Some(at) = place_of(node) {
-                    let frame = FrameOf {
-                        pack: name,
-                        offset: at.offset,
-                        len: at.len,
-                    };
-                    children.frames.push(self.packer.frames.other(frame));
-                }
-            }
-        }
-        let places = places(&table, &mut open.children, &self.packer.frames);
+        let table: Vec<ObjectId> = open.pack.table().map(|(id, ..)| id).collect();
+        let places = places(&table, &mut open.above, &self.packer.frames);
         let places = places.encode().map_err(|e| io::Error::other(e.what))?;
         let frames_end = open.pack.end_segment(Some(&places))?;
         if open.kind == RowKind::Joint
@@ -503,10 +470,7 @@ impl NodePacker<'_, '_, '_> {
             tail: frames_end,
             len,
         };
-        let made = &mut self.packer.made;
-        let of_table = table.iter().map(|(id, offset)| (*id, frame_at(*offset)));
-        made.hints.extend(hints(name, of_table.collect()));
-        made.rows.push(row);
+        self.packer.made.rows.push(row);
         sink.end(row, &[])
     }
 
@@ -519,12 +483,12 @@ impl NodePacker<'_, '_, '_> {
 }
 
 /// Returns the places of the nodes of a table.
-fn places(table: &[(ObjectId, u64)], children: &mut [Children], frames: &Frames) -> Places {
-    children.sort_unstable_by_key(|node| node.id);
+fn places(table: &[ObjectId], above: &mut [Above], frames: &Frames) -> Places {
+    above.sort_unstable_by_key(|node| node.id);
     let mut nodes: Vec<(u32, Vec<u32>)> = Vec::new();
     let (mut ordinal, mut left) = (0, MAX_PLACES);
-    for node in children {
-        while table[ordinal].0 != node.id {
+    for node in above {
+        while table[ordinal] != node.id {
             ordinal += 1;
         }
         node.frames.sort_unstable();
