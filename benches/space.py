@@ -2,9 +2,10 @@
 """Measures how space comes back, beside restic and Git. DIR is made, and removed at the end.
 
   benches/space.py DMV DIR versions V1 V2 ...   versions of a directory, one in place of the other: sizes, repack,
-                                                export before and after it
+                                                export without it, after one, and after one for each commit
   benches/space.py DMV DIR saves XCF...         the same with versions of one file (benches/xcf-saves.scm makes some)
   benches/space.py DMV DIR small FILES          gc: every second of FILES files of 200 bytes is garbage
+  benches/space.py DMV DIR medium MIB           gc: every second file of 20 KiB is garbage
   benches/space.py DMV DIR large MIB            gc: every second file of 4 MiB is garbage
   benches/space.py DMV DIR beside FILES         commit, status and log while gc and repack run in turn
   benches/space.py DMV DIR commits LONG_HISTORY N   repack of N single commits, made by the example `long_history`
@@ -25,6 +26,8 @@ env = dict(os.environ, HOME=top, XDG_CONFIG_HOME=top, XDG_CACHE_HOME=top + '/cac
            DMV_USER_NAME='a', DMV_USER_EMAIL='a@x', RESTIC_PASSWORD='x', GIT_AUTHOR_NAME='a', GIT_AUTHOR_EMAIL='a@x',
            GIT_COMMITTER_NAME='a', GIT_COMMITTER_EMAIL='a@x')
 MIB = 1 << 20
+# The length of each file for measuring gc.
+BYTES = {'small': 200, 'medium': 20 << 10, 'large': 4 << 20}
 
 
 def run(command, cwd=None, out=os.devnull):
@@ -78,30 +81,34 @@ def put(version, work):
 
 
 def versions(list_of):
-    work, copy = top + '/dmv', top + '/copy'
-    run([dmv, 'init', work])
-    run([dmv, 'init', copy])
+    # One repository without repack, one with a single repack, and one with a repack after each commit.
+    without, work, copy = (f'{top}/{name}' for name in ('without', 'dmv', 'copy'))
+    for repo in (without, work, copy):
+        run([dmv, 'init', repo])
     sizes, repacked = [], []
     for n, version in enumerate(list_of):
         put(version, work)
         figures = run([dmv, '-C', work, 'commit', '-q', '-m', f'v{n}'])
         sizes.append(size(work + '/.dmv'))
-        # Another repository, repacked after each version: what a version adds.
-        put(version, copy)
-        run([dmv, '-C', copy, 'commit', '-q', '-m', f'v{n}'])
-        run([dmv, '-C', copy, 'repack'])
+        for repo in (without, copy):
+            put(version, repo)
+            run([dmv, '-C', repo, 'commit', '-q', '-m', f'v{n}'])
+        row('dmv', 'repack after this commit', run([dmv, '-C', copy, 'repack']), mb(size(copy + '/.dmv')))
         repacked.append(size(copy + '/.dmv'))
+    for repo in (without, work, copy):
+        clear(repo)
     row('dmv', 'the last commit', figures, ', '.join(map(mb, sizes)))
-    shutil.rmtree(copy)
     steps = [repacked[0]] + [b - a for a, b in zip(repacked, repacked[1:])]
     print('repacked after each version, dmv grew by ' + ', '.join(map(mb, steps)), flush=True)
-    before = exports(work, len(list_of))
     row('dmv', 'repack', run([dmv, '-C', work, 'repack']), mb(size(work + '/.dmv')))
-    for (name, old), (_, new) in zip(before, exports(work, len(list_of))):
-        print(f'| dmv | export {name} | before {old[0]:.2f} s, {old[1]:.2f} CPU | after {new[0]:.2f} s, {new[1]:.2f} CPU '
-              f'| speed {old[0] / new[0]:.2f}x, by CPU {old[1] / new[1]:.2f}x |', flush=True)
-    clear(work)
-    shutil.rmtree(work)
+    for name, (old, *others) in exports((without, work, copy), len(list_of)):
+        print(f'| dmv | export {name} | without repack {old[0]:.2f} s, {old[1]:.2f} CPU, {old[2]:.0f} MiB', end='')
+        for kind, new in zip(('after one', 'after one for each commit'), others):
+            print(f' | {kind} {new[0]:.2f} s, {new[1]:.2f} CPU, {new[2]:.0f} MiB: speed {old[0] / new[0]:.2f}x, '
+                  f'by CPU {old[1] / new[1]:.2f}x', end='')
+        print(' |', flush=True)
+    for repo in (without, work, copy):
+        shutil.rmtree(repo)
     if has('restic'):
         repo, source = top + '/restic', top + '/source'
         os.makedirs(source)
@@ -126,25 +133,26 @@ def versions(list_of):
         shutil.rmtree(work)
 
 
-def exports(work, count, runs=3):
-    """Returns the median times of exports of the newest, a middle and the oldest version."""
+def exports(repos, count, runs=5):
+    """Returns the medians of exports of the newest, a middle and the oldest version, from the repositories in turn."""
     out = []
     for back in sorted({0, (count - 1) // 2, count - 1}):
-        times = []
+        times = [[] for _ in repos]
         for _ in range(runs):
-            times.append(run([dmv, '-C', work, 'export', f'@~{back}', '--to', top + '/out']))
-            shutil.rmtree(top + '/out')
-        out.append((f'@~{back}', sorted(times)[len(times) // 2]))
+            for of, repo in zip(times, repos):
+                of.append(run([dmv, '-C', repo, 'export', f'@~{back}', '--to', top + '/out']))
+                shutil.rmtree(top + '/out')
+        out.append((f'@~{back}', [[statistics.median(figures) for figures in zip(*of)] for of in times]))
     return out
 
 
 def fill(work, kind, count):
     random.seed(5)
     for n in range(count):
-        dir, bytes = (f'{work}/d{n // 1000:04}', 200) if kind == 'small' else (f'{work}/d{n // 100:03}', 4 * MIB)
+        dir = f'{work}/d{n // 100:03}' if kind == 'large' else f'{work}/d{n // 1000:04}'
         os.makedirs(dir, exist_ok=True)
         with open(f'{dir}/f{n % 1000:03}', 'wb') as file:
-            file.write(random.randbytes(bytes))
+            file.write(random.randbytes(BYTES[kind]))
 
 
 def halve(work):
@@ -155,7 +163,7 @@ def halve(work):
 
 
 def gc(kind, number):
-    count = number if kind == 'small' else number // 4
+    count = number if kind == 'small' else number * MIB // BYTES[kind]
     source = top + '/source'
     os.makedirs(source)
     fill(source, kind, count)
@@ -200,7 +208,7 @@ def gc(kind, number):
 
 
 def freed_row(tool, work, figures, before, after, count, kind):
-    garbage = count // 2 * (200 if kind == 'small' else 4 * MIB)
+    garbage = count // 2 * BYTES[kind]
     freed = before - after
     row(tool, work, figures, f'{mb(before)} -> {mb(after)}, {100 * freed / garbage:.0f} % of the garbage\'s content')
 
@@ -271,7 +279,7 @@ os.makedirs(top)
 try:
     if what in ('versions', 'saves'):
         versions([os.path.realpath(path) for path in rest])
-    elif what in ('small', 'large'):
+    elif what in BYTES:
         gc(what, int(rest[0]))
     elif what == 'beside':
         beside(int(rest[0]))

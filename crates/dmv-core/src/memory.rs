@@ -12,8 +12,9 @@ use std::sync::{Arc, LazyLock};
 const TABLES_BYTES: usize = 32 << 20;
 /// Budget for the filters of writers: the ids of some twenty million objects.
 const FILTERS_BYTES: usize = 40 << 20;
-/// Budget for decoded frames: enough for two stores with full caches.
-const FRAMES_BYTES: usize = 48 << 20;
+/// Budget for decoded frames: enough for one store with full caches, and for another that reads no
+/// frames with bases.
+const FRAMES_BYTES: usize = 72 << 20;
 /// Budget for frames between sessions and their peers: nearly one frame for each of fifty peers.
 const TRANSIT_BYTES: usize = 48 << 20;
 /// Budget for the ids that walks remember: enough for one walk at its own limit and half of

@@ -212,6 +212,82 @@ fn content_that_resembles_nothing_gets_no_base() -> Done {
     Ok(())
 }
 
+/// A version that resembles its base only in part is encoded anew once a later version comes. Otherwise the
+/// later one would store the same part again: nothing that has a base can be one.
+#[test]
+fn a_version_like_one_that_resembles_its_base_in_part_takes_little_whenever_repack_runs() -> Done {
+    const STEP: usize = 60_000;
+    for seed in 30..33 {
+        let place = Place::new()?;
+        let mut rng = Rng::new(seed);
+        let first = rng.bytes(30 * STEP);
+        let mut second = first.clone();
+        for piece in second.chunks_mut(STEP) {
+            let new = STEP / 4 + rng.below(STEP as u64 / 4) as usize;
+            piece[..new].copy_from_slice(&rng.bytes(new));
+        }
+        let mut third = second.clone();
+        third.iter_mut().step_by(9_000).for_each(|byte| *byte ^= 1);
+        let mut lens = Vec::new();
+        for (n, version) in [&first, &second, &third].into_iter().enumerate() {
+            place.write("lib/engine", version)?;
+            commit(&place.again()?, &format!("version {n}"))?;
+            let report = repack(&place.again()?)?;
+            assert!(report.finished && report.why_not.is_empty(), "{report:?}");
+            bases_come_first(&place.again()?)?;
+            lens.push(data_len(&place.again()?)?);
+        }
+        let (second_takes, third_takes) = (lens[1] - lens[0], lens[2] - lens[1]);
+        let is_in_part = (first.len() as u64 / 5)..(first.len() as u64 * 3 / 5);
+        assert!(is_in_part.contains(&second_takes), "seed {seed}: {lens:?}");
+        assert!(third_takes < second_takes / 6, "seed {seed}: {lens:?}");
+        live(&place.again()?)?;
+        place.is_sound()?;
+    }
+    Ok(())
+}
+
+/// Frames of bases are small, so that a reader decodes little that it does not need.
+#[test]
+fn chunks_that_become_bases_lie_in_small_frames() -> Done {
+    let place = Place::new()?;
+    let mut rng = Rng::new(40);
+    // Compressible, so that a frame is decoded to read a chunk of it.
+    let bytes = rng.bytes(3 << 20);
+    let first: Vec<u8> = bytes.iter().map(|byte| byte & 0x3f).collect();
+    let second = next_version(&first, &mut rng);
+    for version in [&first, &second] {
+        place.write("lib/engine", version)?;
+        commit(&place.again()?, "a version")?;
+    }
+    repack(&place.again()?)?;
+    let repo = place.again()?;
+    let based = frames_with_bases(&repo)?;
+    let bases: BTreeSet<ObjectId> = based.iter().flat_map(|(_, _, ids)| ids).copied().collect();
+    let of_all = bases.len();
+    let mut lens = std::collections::BTreeMap::new();
+    for pack in data_packs(&repo)? {
+        for segment in repo.refs().segments_of(pack)? {
+            let mut frames = Vec::new();
+            repo.store().each_of_segment(&segment, &mut |id, place| {
+                frames.extend(bases.contains(id).then_some(place.offset));
+                Ok(())
+            })?;
+            let file = std::fs::read(repo.store().pack_path(pack))?;
+            for at in frames {
+                let header = &file[at as usize..][..32];
+                let raw_len = u32::from_le_bytes(header[8..12].try_into()?);
+                lens.insert((pack, at), raw_len);
+            }
+        }
+    }
+    assert!(of_all > 10 && lens.len() > 5, "{of_all} {lens:?}");
+    assert!(lens.values().all(|len| *len <= 384 << 10), "{lens:?}");
+    drop(repo);
+    live(&place.again()?)?;
+    place.is_sound()
+}
+
 /// Damages the copy of a base in its pack, so that its own hash shows it. Returns the base with
 /// its bytes.
 fn damage_a_base(place: &Place) -> Done<(ObjectId, Vec<u8>)> {

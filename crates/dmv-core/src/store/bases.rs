@@ -108,7 +108,7 @@ impl Store {
             });
         }
         let start = out.len();
-        let read = self.read_at_place(ObjectType::Chunk, id, pack, place, out);
+        let read = self.read_base_at_place(id, pack, place, out);
         if read.is_err() {
             out.truncate(start);
         }

@@ -41,6 +41,12 @@ const COPIED_FROM_BYTES: u32 = 32 << 10;
 /// Decoded bytes of a frame of joined content. Files that were last changed at different times lie in
 /// different frames, and a checkout reads each of these frames for one file.
 const JOINED_BYTES: usize = 64 << 10;
+/// Decoded bytes of a frame of bases. A stretch needs a few chunks from each of several frames, so a reader
+/// decodes such frames again and again. Smaller ones have less that it does not need, and more of them fit in
+/// its cache.
+const BASE_FRAME_BYTES: usize = 256 << 10;
+/// Decoded bytes from which a frame with bases in it is cut into such frames.
+const CUT_FROM_BYTES: u32 = 384 << 10;
 
 /// A frame of an old pack.
 struct OldFrame {
@@ -62,6 +68,8 @@ struct Piece {
     len: u32,
     ordinal: u16,
     is_based: bool,
+    /// Whether a frame needs it as a base.
+    is_base: bool,
 }
 
 /// A part of the work in which all chunks are compared with each other.
@@ -91,7 +99,7 @@ impl Store {
         let mut pass = Pass {
             store: self,
             has_new: packs.any(|pack| !pack.may_have_bases()),
-            incoming: Incoming::new(writer),
+            incoming: Incoming::thorough(writer),
             groups: Vec::new(),
         };
         if let Err(e) = pass.run(groups, moved) {
@@ -202,6 +210,7 @@ impl Pass<'_> {
                 len: object.len,
                 ordinal: *ordinal,
                 is_based: false,
+                is_base: false,
             });
         }
         if !is_kept {
@@ -225,6 +234,9 @@ impl Pass<'_> {
         let stretches = std::mem::take(&mut part.samples).stretches();
         for chunk in stretches.iter().flat_map(|stretch| &stretch.chunks) {
             part.pieces[*chunk as usize].is_based = true;
+        }
+        for base in stretches.iter().flat_map(|stretch| &stretch.bases) {
+            part.pieces[*base as usize].is_base = true;
         }
         self.write_plain(&part, moved)?;
         // That of the youngest, so that none seems older than it is.
@@ -265,14 +277,17 @@ impl Pass<'_> {
             pinned.extend(&table.base);
         }
         if !pinned.is_empty() {
-            let pieces = part.pieces.iter();
+            for piece in &mut part.pieces {
+                piece.is_base = pinned.contains(&piece.id);
+            }
             part.samples
-                .pin(pieces.map(|piece| pinned.contains(&piece.id)));
+                .pin(part.pieces.iter().map(|piece| piece.is_base));
         }
         Ok(())
     }
 
-    /// Stores the chunks that get no base, in their order.
+    /// Stores the chunks that get no base, in their order. Those that lie in large frames with bases get
+    /// smaller frames.
     fn write_plain(
         &mut self,
         part: &Part,
@@ -288,16 +303,20 @@ impl Pass<'_> {
                 self.end_segment(group)?;
                 group = frame.group;
             }
-            let mut plain = Vec::new();
+            let (mut plain, mut has_base) = (Vec::new(), false);
             while let Some(piece) = pieces.next_if(|piece| piece.frame == number as u32) {
                 plain.extend((!piece.is_based).then_some(piece.ordinal));
+                has_base |= piece.is_base;
             }
             if !plain.is_empty() {
                 let read = self.store.checked_at(frame.pack, frame.offset);
                 let (record, prefix) = read.map_err(|e| NotRepacked::Stays(frame.pack, e))?;
-                let added = match frame.raw_len < COPIED_FROM_BYTES {
-                    true => self.incoming.add_joined(&record, &plain, JOINED_BYTES),
-                    false => self.incoming.add_part(record, &plain, &prefix),
+                let added = match frame.raw_len {
+                    ..COPIED_FROM_BYTES => self.incoming.add_joined(&record, &plain, JOINED_BYTES),
+                    CUT_FROM_BYTES.. if has_base => {
+                        self.incoming.add_joined(&record, &plain, BASE_FRAME_BYTES)
+                    }
+                    _ => self.incoming.add_part(record, &plain, &prefix),
                 };
                 added.map_err(NotRepacked::Failed)?;
             }

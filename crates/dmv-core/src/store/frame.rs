@@ -65,15 +65,24 @@ pub struct FrameEncoder {
 
 impl Default for FrameEncoder {
     fn default() -> FrameEncoder {
-        let zstd = zstd::bulk::Compressor::new(LEVEL).expect("a zstd context needs only memory");
+        FrameEncoder::with_level(LEVEL)
+    }
+}
+
+impl FrameEncoder {
+    /// Returns an encoder that takes longer and finds more. Its frames are decoded as fast as others.
+    pub(super) fn thorough() -> FrameEncoder {
+        FrameEncoder::with_level(LEVEL_WITH_BASES)
+    }
+
+    fn with_level(level: i32) -> FrameEncoder {
+        let zstd = zstd::bulk::Compressor::new(level).expect("a zstd context needs only memory");
         FrameEncoder {
             zstd,
             out: Vec::new(),
         }
     }
-}
 
-impl FrameEncoder {
     /// Encodes `objects`, whose bytes in order are `raw`.
     pub fn encode<'a>(
         &'a mut self,

@@ -19,6 +19,14 @@ pub(super) struct Framer {
 }
 
 impl Framer {
+    /// Returns one for work that may take longer so that frames get smaller.
+    pub fn thorough() -> Framer {
+        Framer {
+            encoder: FrameEncoder::thorough(),
+            ..Framer::default()
+        }
+    }
+
     /// Adds one object, unless `writer` need not store it. Appends the frame first if it is full.
     /// Returns whether the object is new.
     pub fn add(

@@ -18,9 +18,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of decoded frames that are cached: enough for a few readers that each follow a stream, and for
-/// each the frames with the bases of what it reads.
+/// Bytes of decoded frames that are cached: enough for a few readers that each follow a stream.
 const CACHED_BYTES: usize = 24 << 20;
+/// Bytes of decoded frames with bases that are cached besides: those of the last dozens of frames. A reader
+/// goes on in other frames, and comes back to these.
+const CACHED_BASES_BYTES: usize = 24 << 20;
 /// Approximate memory of a cached frame apart from its bytes and its list of objects.
 const FRAME_OVERHEAD_BYTES: usize = 512;
 /// Bytes of frame tables that are cached, so that single chunks of raw frames are read without
@@ -65,6 +67,8 @@ impl Frame {
 /// Recently used frames, frame tables, and the parts of records that were read.
 pub(super) struct FrameCache {
     frames: Cache<Frame>,
+    /// Frames of which a chunk was needed as a base.
+    bases: Cache<Frame>,
     tables: Cache<FrameTable>,
     records: Cache<Vec<u8>>,
 }
@@ -73,6 +77,7 @@ impl FrameCache {
     /// Forgets everything of some packs.
     pub(super) fn forget_packs(&self, packs: &HashSet<PackId>) {
         self.frames.forget_packs(packs);
+        self.bases.forget_packs(packs);
         self.tables.forget_packs(packs);
         self.records.forget_packs(packs);
     }
@@ -82,6 +87,7 @@ impl Default for FrameCache {
     fn default() -> FrameCache {
         FrameCache {
             frames: Cache::sharing(CACHED_BYTES, Budget::for_frames()),
+            bases: Cache::sharing(CACHED_BASES_BYTES, Budget::for_frames()),
             tables: Cache::new(KEPT_TABLES_BYTES),
             records: Cache::new(KEPT_RECORDS_BYTES),
         }
@@ -190,6 +196,29 @@ impl Store {
         place: Place,
         out: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
+        self.read_through(&self.cache.frames, (ty, id), (pack, place), out)
+    }
+
+    /// Like [`read_at_place`](Self::read_at_place), for a chunk that is needed as a base.
+    pub(super) fn read_base_at_place(
+        &self,
+        id: &ObjectId,
+        pack: PackId,
+        place: Place,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let object = (ObjectType::Chunk, id);
+        self.read_through(&self.cache.bases, object, (pack, place), out)
+    }
+
+    /// Appends the verified bytes of an object at a place. Caches its frame in `cache`.
+    fn read_through(
+        &self,
+        cache: &Cache<Frame>,
+        (ty, id): (ObjectType, &ObjectId),
+        (pack, place): (PackId, Place),
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
         let damaged = |why: &str| StoreError::DamagedObject {
             id: *id,
             ty,
@@ -205,7 +234,8 @@ impl Store {
             out.extend_from_slice(bytes);
             return Ok(());
         }
-        if let Some(frame) = self.cache.frames.get(key) {
+        let cached = self.cache.frames.get(key);
+        if let Some(frame) = cached.or_else(|| self.cache.bases.get(key)) {
             let range = object_range(&frame.table, place, ty).map_err(damaged)?;
             out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
         } else {
@@ -225,7 +255,7 @@ impl Store {
                 })?;
                 out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
                 let size = frame.size();
-                self.cache.frames.keep(key, &frame, size);
+                cache.keep(key, &frame, size);
             }
         }
         if ty.id_of(&out[start..]) != *id {

@@ -27,6 +27,12 @@ impl<'s> Incoming<'s> {
         Incoming { writer, framer }
     }
 
+    /// Returns a receiver that encodes more thoroughly what it packs anew.
+    pub(super) fn thorough(writer: StoreWriter<'s>) -> Incoming<'s> {
+        let framer = Framer::thorough();
+        Incoming { writer, framer }
+    }
+
     /// Returns the bytes appended to packs so far.
     pub fn stored_bytes(&self) -> u64 {
         self.writer.stored_bytes()
