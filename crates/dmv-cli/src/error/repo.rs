@@ -361,6 +361,11 @@ fn sort_path(path: &[u8], why: PathRefusal) -> Sorted {
             EXIT_REFUSED,
             "--force replaces a file; 'dmv undo' restores it".to_owned(),
         ),
+        PathRefusal::OnlyName => (
+            "exists",
+            EXIT_REFUSED,
+            format!("dmv mv {path} NEW, where NEW is a name that no file has"),
+        ),
         PathRefusal::IntoItself | PathRefusal::Twice => return ("usage", EXIT_USAGE, None),
         PathRefusal::IgnoredTarget => (
             "ignored",

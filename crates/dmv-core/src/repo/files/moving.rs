@@ -246,8 +246,6 @@ fn check_target(
 ) -> Result<bool, RepoError> {
     let bytes = to.as_bytes();
     let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
-    // Without a file, nothing can take the place of another one.
-    let force = options.force && stat.is_some();
     let is_same = is_other_case(tree, from, to)?;
     if to.starts_with(from) && (is_dir || to == from) {
         return Err(refused(from, PathRefusal::IntoItself));
@@ -276,7 +274,8 @@ fn check_target(
         None => Ok(false),
         Some(_) if is_same => Ok(false),
         Some(there) if is_special(&there) => Err(refused(to, PathRefusal::NotAFile)),
-        Some(there) if force && !is_dir && there.kind != FileKind::Dir => Ok(true),
+        Some(_) if stat.is_none() => Err(refused(from, PathRefusal::OnlyName)),
+        Some(there) if options.force && !is_dir && there.kind != FileKind::Dir => Ok(true),
         Some(_) => Err(refused(to, PathRefusal::Exists)),
     }
 }

@@ -22,9 +22,10 @@ use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::stays;
 use crate::repo::files::checkout::target::{SwitchTo, Switched};
 use crate::repo::files::moving::Moved;
+use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::saved::{Return, plan_return};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
-use crate::repo::files::{checkout, moving, open_worktree, worktrees};
+use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::entries;
 use crate::repo::look::operations::{each_operation, is_intent};
 use crate::store::MetaWriter;
@@ -217,13 +218,20 @@ fn undo_moves(
         return Ok((made, done, moves));
     }
     let tree = open_worktree::open(repo, &options.settings)?;
+    let switch = |tree: &Tree| -> Result<(Operation, Switched), RepoError> {
+        // These have no file before the undo either, so it lacks nothing.
+        let purged = unwritten::purged_paths(repo, tree)?;
+        let (made, mut done) = undo_files(repo, undone, changes, options, job)?;
+        done.refused
+            .retain(|problem| !purged.contains(problem.path.as_bytes()));
+        Ok((made, done))
+    };
     if back {
         let moved = moving::move_all(repo, &tree, &moves, options.named())?;
-        let (made, done) = undo_files(repo, undone, changes, options, job)
-            .inspect_err(|_| moving::move_back(&tree, &moved))?;
+        let (made, done) = switch(&tree).inspect_err(|_| moving::move_back(&tree, &moved))?;
         return Ok((made, done, moved));
     }
-    let (made, mut done) = undo_files(repo, undone, changes, options, job)?;
+    let (made, mut done) = switch(&tree)?;
     let mut moved = Vec::new();
     for one in moves {
         match moving::move_all(repo, &tree, std::slice::from_ref(&one), options.named()) {
