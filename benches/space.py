@@ -10,6 +10,8 @@
   benches/space.py DMV DIR beside FILES         commit, status and log while gc and repack run in turn
   benches/space.py DMV DIR commits LONG_HISTORY N   repack of N single commits, made by the example `long_history`
 
+For gc, names of tools after the number limit the run to these: dmv, restic, git.
+
 Prints Markdown rows: seconds by the clock, seconds of CPU time, peak memory, bytes. Leaves out tools that are not
 installed.
 """
@@ -162,28 +164,26 @@ def halve(work):
             os.remove(os.path.join(root, name))
 
 
-def gc(kind, number):
+def gc(kind, number, tools):
+    """Measures one tool after the other, so that no more than twice the content is on the disk."""
     count = number if kind == 'small' else number * MIB // BYTES[kind]
-    source = top + '/source'
-    os.makedirs(source)
-    fill(source, kind, count)
+    steps = {'dmv': gc_of_dmv, 'restic': gc_of_restic, 'git': gc_of_git}
+    for tool in tools or steps:
+        if tool == 'dmv' or has(tool):
+            source = top + '/source'
+            os.makedirs(source)
+            fill(source, kind, count)
+            steps[tool](source, count, kind)
+            shutil.rmtree(source)
+
+
+def gc_of_dmv(source, count, kind):
     run([dmv, 'init', source])
     row('dmv', 'first commit', run([dmv, '-C', source, 'commit', '-q', '-m', 'all']))
-    tools = [tool for tool in ('restic', 'git') if has(tool)]
-    restic = ['restic', '-q', '-r', top + '/restic', '--exclude', '.dmv', '--exclude', '.git']
-    git = ['git', '-C', source, '-c', 'core.compression=0', '-c', 'gc.auto=0']
-    if 'restic' in tools:
-        run(['restic', '-q', 'init', '-r', top + '/restic'])
-        row('restic', 'first backup', run(restic[:4] + ['backup'] + restic[4:] + ['.'], cwd=source))
-    if 'git' in tools:
-        run(['git', 'init', '-q', source])
-        open(source + '/.git/info/exclude', 'w').write('.dmv\n')
-        first = run(git + ['add', '-A'])
-        run(git + ['commit', '-q', '-m', 'all'])
-        row('git', 'first add', first)
     halve(source)
     run([dmv, '-C', source, 'commit', '-q', '--amend', '-m', 'half'])
     run([dmv, '-C', source, 'op', 'expire', '--older', '0s'])
+    row('dmv', 'gc --grace 0 --dry-run', run([dmv, '-C', source, 'gc', '--grace', '0', '--dry-run']))
     before = size(source + '/.dmv')
     figures = run([dmv, '-C', source, 'gc', '--grace', '0', '--json'], out=top + '/report')
     freed_row('dmv', 'gc --grace 0', figures, before, size(source + '/.dmv'), count, kind)
@@ -191,20 +191,36 @@ def gc(kind, number):
     figures = run([dmv, '-C', source, 'gc', '--grace', '0'])
     row('dmv', 'gc again', figures, mb(size(source + '/.dmv')))
     row('dmv', 'verify', run([dmv, '-C', source, 'verify']))
-    if 'restic' in tools:
-        run(restic[:4] + ['backup'] + restic[4:] + ['.'], cwd=source)
-        run(['restic', '-q', '-r', top + '/restic', 'forget', '--keep-last', '1'])
-        before = size(top + '/restic')
-        for unused in ((), ('--max-unused', '0')):
-            figures = run(['restic', '-q', '-r', top + '/restic', 'prune', *unused])
-            freed_row('restic', ' '.join(('prune',) + unused), figures, before, size(top + '/restic'), count, kind)
-    if 'git' in tools:
-        run(git + ['add', '-A'])
-        run(git + ['commit', '-q', '--amend', '-m', 'half'])
-        run(git + ['reflog', 'expire', '--expire=now', '--all'])
-        before = size(source + '/.git')
-        figures = run(git + ['gc', '-q', '--prune=now'])
-        freed_row('git', 'gc --prune=now', figures, before, size(source + '/.git'), count, kind)
+
+
+def gc_of_restic(source, count, kind):
+    repo = top + '/restic'
+    restic = ['restic', '-q', '-r', repo]
+    run(restic + ['init'])
+    row('restic', 'first backup', run(restic + ['backup', '.'], cwd=source))
+    halve(source)
+    run(restic + ['backup', '.'], cwd=source)
+    run(restic + ['forget', '--keep-last', '1'])
+    before = size(repo)
+    for unused in ((), ('--max-unused', '0')):
+        figures = run(restic + ['prune', *unused])
+        freed_row('restic', ' '.join(('prune',) + unused), figures, before, size(repo), count, kind)
+    shutil.rmtree(repo)
+
+
+def gc_of_git(source, count, kind):
+    git = ['git', '-C', source, '-c', 'core.compression=0', '-c', 'gc.auto=0']
+    run(['git', 'init', '-q', source])
+    first = run(git + ['add', '-A'])
+    run(git + ['commit', '-q', '-m', 'all'])
+    row('git', 'first add', first)
+    halve(source)
+    run(git + ['add', '-A'])
+    run(git + ['commit', '-q', '--amend', '-m', 'half'])
+    run(git + ['reflog', 'expire', '--expire=now', '--all'])
+    before = size(source + '/.git')
+    figures = run(git + ['gc', '-q', '--prune=now'])
+    freed_row('git', 'gc --prune=now', figures, before, size(source + '/.git'), count, kind)
 
 
 def freed_row(tool, work, figures, before, after, count, kind):
@@ -280,7 +296,7 @@ try:
     if what in ('versions', 'saves'):
         versions([os.path.realpath(path) for path in rest])
     elif what in BYTES:
-        gc(what, int(rest[0]))
+        gc(what, int(rest[0]), rest[1:])
     elif what == 'beside':
         beside(int(rest[0]))
     elif what == 'commits':
