@@ -64,7 +64,8 @@ pub struct Args {
     copy: bool,
     #[command(flatten)]
     slice: SliceArgs,
-    /// Only report how much a complete or --meta-only clone of a bucket would receive
+    /// Only report how much a clone of a bucket would receive. With --subset, --depth or --since, it
+    /// receives the directories, into a temporary place
     #[cfg(feature = "store")]
     #[arg(long)]
     dry_run: bool,

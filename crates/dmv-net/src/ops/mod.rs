@@ -56,7 +56,7 @@ pub use dial::{SessionError, dial};
 pub use error::{CloneError, OpsError};
 pub use fetch::{FetchOptions, FetchReport, fetch};
 #[cfg(feature = "store")]
-pub use foresee::{CloneForecast, foreseen_clone, is_foreseeable};
+pub use foresee::{CloneForecast, foreseen_clone};
 #[cfg(feature = "store")]
 pub use free::{FreeAtOptions, Freed, Joined, free_at};
 #[cfg(feature = "store")]

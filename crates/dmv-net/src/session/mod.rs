@@ -20,6 +20,7 @@ mod shelf;
 mod transfer;
 mod waiting;
 
+pub use crate::sync::Clue;
 pub use client::{Client, History};
 pub use held::PeerSlice;
 pub use inlet::Inlet;
@@ -29,7 +30,7 @@ pub use purges::PurgeAnswer;
 pub use server::{Grant, Served, refuse, serve};
 pub use shelf::{
     BucketDepth, BucketProblem, BucketReport, CloneForecast, MissingIds, Shelf, foresee_clone,
-    serve_shelf, verify_shelf,
+    foresee_content, serve_shelf, verify_shelf,
 };
 
 use crate::bucket::trouble::Trouble;

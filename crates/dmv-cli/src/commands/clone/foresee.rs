@@ -6,8 +6,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::Call;
-use crate::supply::ops_failure;
-use dmv_net::ops::{CloneDir, CloneOptions, foreseen_clone, is_foreseeable};
+use dmv_net::ops::{CloneDir, CloneOptions, foreseen_clone};
 use dmv_net::transport::Url;
 use std::io::Write;
 
@@ -17,23 +16,18 @@ pub fn run(context: &Context, options: &CloneOptions) -> Result<u8, Failure> {
         let message = "only clones of buckets can be foretold";
         return Err(Failure::usage(message));
     }
-    if !is_foreseeable(options) {
-        let message = "a clone with --subset, --depth or --since cannot be foretold: which content it \
-                       needs is known only from the directories";
-        let hint = "dmv clone --meta-only SRC DIR, which costs little; then dmv get PATH";
-        return Err(Failure::usage(message).hint(hint));
-    }
     CloneDir::look(options).map_err(not_made)?;
     let call = Call::new(context);
-    let forecast = foreseen_clone(options, &call);
+    let forecast = foreseen_clone(options, &call, &context.job);
     drop(call);
-    let forecast = forecast.map_err(|e| ops_failure(context, e))?;
+    let forecast = forecast.map_err(not_made)?;
+    let received = forecast.bytes + forecast.again;
     let cost = bucket::foretold_reads(context, forecast.reads, forecast.bytes)?;
     if context.globals.json {
         let mut document = serde_json::json!({
             "dry_run": true,
             "packs": forecast.packs,
-            "bytes": forecast.bytes,
+            "bytes": received,
         });
         if let Some(cost) = &cost {
             cost.add_to(&mut document);
@@ -41,15 +35,20 @@ pub fn run(context: &Context, options: &CloneOptions) -> Result<u8, Failure> {
         context.ui.json(&document)?;
         return Ok(EXIT_OK);
     }
-    let (packs, size) = (
-        count(forecast.packs, "pack", "packs"),
-        bytes(forecast.bytes),
-    );
+    let (packs, size) = (count(forecast.packs, "pack", "packs"), bytes(received));
     let mut out = context.ui.out();
-    writeln!(
-        out,
-        "nothing was made: a clone would receive {size} of {packs}"
-    )?;
+    match forecast.again {
+        0 => writeln!(
+            out,
+            "nothing was made: a clone would receive {size} of {packs}"
+        )?,
+        again => writeln!(
+            out,
+            "nothing was made: a clone would receive about {size}, with {} of directories that were \
+             received to tell this",
+            bytes(again)
+        )?,
+    }
     if let Some(cost) = cost {
         writeln!(out, "it would take about {}", cost.line())?;
     }

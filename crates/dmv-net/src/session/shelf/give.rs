@@ -67,6 +67,22 @@ impl Stock {
         Ok(())
     }
 
+    /// Returns what would be read for wanted chunks, as far as places name them, and the bytes of those that
+    /// none names.
+    pub fn foresee(
+        &mut self,
+        wanted: &Wanted,
+        clues: &Clues,
+    ) -> Result<(Vec<Range>, u64), NetError> {
+        let frames = self.frames(Step::Newest, wanted, clues, 0, &mut Vec::new())?;
+        let above = self.nodes_above(wanted, clues)?;
+        let unnamed = above.iter();
+        let unnamed = unnamed.filter(|(node, _)| self.nodes.below(node).is_empty());
+        let bytes = unnamed.map(|(_, bytes)| bytes).sum();
+        let wide = frames.iter().map(|frame| self.widened(frame)).collect();
+        Ok((plan(wide, Terms::default()), bytes))
+    }
+
     fn give_once(
         &mut self,
         wanted: &mut Wanted,

@@ -41,7 +41,7 @@ use give::{Clues, Wanted};
 use std::path::PathBuf;
 use std::sync::Arc;
 use stock::Stock;
-pub use stream::{CloneForecast, foresee_clone};
+pub use stream::{CloneForecast, foresee_clone, foresee_content};
 pub use verify::{BucketDepth, BucketProblem, BucketReport, MissingIds, verify_shelf};
 
 /// A bucket to be opened.

@@ -7,16 +7,18 @@ use super::Shelf;
 use super::hands::{NotRead, Stop};
 use super::stock::{SMALL_BYTES, Stock};
 use crate::bucket::files::Failed;
-use crate::bucket::format::Row;
+use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Cuts;
 use crate::bucket::trouble::Trouble;
 use crate::depot::cache::Cache;
 use crate::session::NetError;
 use crate::session::link::Link;
+use crate::sync::Clue;
 use crate::wire::{Frame, Message, Unasked, Want};
 use dmv_core::object::ObjectType;
 use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES};
+use std::collections::BTreeSet;
 
 /// The most bytes of one read of a whole pack.
 const READ_BYTES: u64 = 16 << 20;
@@ -154,6 +156,8 @@ pub struct CloneForecast {
     pub bytes: u64,
     /// The requests for them.
     pub reads: u64,
+    /// The bytes that telling this has taken, and that a clone receives as well: directories.
+    pub again: u64,
 }
 
 /// Returns what a complete clone of a bucket would read, or one of its metadata alone. Reads the root and
@@ -174,6 +178,33 @@ pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast,
         packs: parts.len() as u64,
         bytes: parts.iter().map(|part| part.to - part.from).sum(),
         reads: reads_of(&parts).len() as u64,
+        again: 0,
+    })
+}
+
+/// Returns what would be read for the content of files, of which the metadata is known.
+pub fn foresee_content(shelf: Shelf, clues: Vec<Clue>) -> Result<CloneForecast, NetError> {
+    let Shelf {
+        place,
+        files,
+        copies,
+        ..
+    } = shelf;
+    let cache = Cache::open(copies.as_deref(), &place);
+    let Some(mut stock) = Stock::open(&place, files, cache)? else {
+        let trouble = Trouble::NoRoot;
+        return Err(NetError::Bucket { place, trouble });
+    };
+    let wanted = clues.iter().map(|clue| (clue.chunk, ObjectType::Chunk));
+    let wanted = wanted.collect();
+    let clues = clues.into_iter().map(|clue| (clue.chunk, clue)).collect();
+    let (reads, unnamed) = stock.foresee(&wanted, &clues)?;
+    let packs: BTreeSet<Name> = reads.iter().map(|read| read.file).collect();
+    Ok(CloneForecast {
+        packs: packs.len() as u64,
+        bytes: reads.iter().map(|read| read.len).sum::<u64>() + unnamed,
+        reads: reads.len() as u64 + u64::from(unnamed > 0),
+        again: 0,
     })
 }
 
