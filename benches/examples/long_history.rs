@@ -18,7 +18,7 @@ use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Timestamp};
-use dmv_core::repo::{Asked, Repo};
+use dmv_core::repo::{OperationRequest, Repo};
 use dmv_core::store::MetaWriter;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -132,8 +132,8 @@ fn one_by_one(dir: &Path, commits: u64) -> Outcome {
     Ok(())
 }
 
-fn asked(command: &str) -> Asked {
-    Asked {
+fn asked(command: &str) -> OperationRequest {
+    OperationRequest {
         time: Timestamp {
             seconds: 0,
             nanos: 0,

@@ -1,7 +1,7 @@
 //! Frames and messages decode or are refused, within the limits of their fields.
 #![no_main]
 
-use dmv_net::wire::{FRAME_HEAD_BYTES, Frame, Held, MAX_FRAME_BYTES, Message, objects};
+use dmv_net::wire::{FRAME_HEAD_BYTES, Frame, MAX_FRAME_BYTES, Message, SliceSummary, objects};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -11,8 +11,8 @@ fuzz_target!(|data: &[u8]| {
         assert!((1..MAX_FRAME_BYTES).contains(&len));
         assert!(Frame::from_parts(head, vec![0; len.min(64)]).is_ok());
     }
-    if let Some(held) = Held::decode(data) {
-        assert_eq!(Held::decode(&held.encode()), Some(held));
+    if let Some(held) = SliceSummary::decode(data) {
+        assert_eq!(SliceSummary::decode(&held.encode()), Some(held));
     }
     if let Ok(message) = Message::decode(data) {
         if let Message::Hello(hello) = &message {

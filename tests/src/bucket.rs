@@ -11,7 +11,7 @@ use dmv_core::store::{
     FrameBuilder, FrameEncoder, PackId, RepositoryId, SealedHeader, SealedKind, SealedWriter,
 };
 use dmv_net::bucket::core::Tag;
-use dmv_net::bucket::files::{Failed, Files, Listed};
+use dmv_net::bucket::files::{BucketFile, FileFailure, Files};
 use dmv_net::bucket::format::{
     FramePlace, Name, Node as PlacesNode, Places, ROOT, Root, Row, RowKind,
 };
@@ -72,15 +72,17 @@ impl Memory {
         self.state().cut_after = requests;
     }
 
-    fn ask(&self, name: &str, range: Option<Range<u64>>) -> Result<(Vec<u8>, u64), Failed> {
+    fn ask(&self, name: &str, range: Option<Range<u64>>) -> Result<(Vec<u8>, u64), FileFailure> {
         let mut state = self.state();
         state.asked.push((name.to_owned(), range));
         if let Some(left) = &mut state.cut_after {
             *left = left
                 .checked_sub(1)
-                .ok_or(Failed::Trouble(Trouble::Unreachable("by the test".into())))?;
+                .ok_or(FileFailure::Trouble(Trouble::Unreachable(
+                    "by the test".into(),
+                )))?;
         }
-        state.files.get(name).cloned().ok_or(Failed::Missing)
+        state.files.get(name).cloned().ok_or(FileFailure::Missing)
     }
 }
 
@@ -91,59 +93,59 @@ fn tag(version: u64) -> Tag {
     }
 }
 
-fn refused<T>() -> Result<T, Failed> {
-    Err(Failed::Trouble(Trouble::Unsupported("a test".into())))
+fn refused<T>() -> Result<T, FileFailure> {
+    Err(FileFailure::Trouble(Trouble::Unsupported("a test".into())))
 }
 
 impl Files for Memory {
-    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed> {
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, FileFailure> {
         let (bytes, _) = self.ask(name, Some(range.clone()))?;
         let found = bytes.get(range.start as usize..range.end as usize);
-        found.map(<[u8]>::to_vec).ok_or(Failed::Length)
+        found.map(<[u8]>::to_vec).ok_or(FileFailure::Length)
     }
 
-    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed> {
+    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), FileFailure> {
         let (bytes, version) = self.ask(name, None)?;
         match known == Some(&tag(version)) {
-            true => Err(Failed::Unchanged),
+            true => Err(FileFailure::Unchanged),
             false => Ok((bytes, tag(version))),
         }
     }
 
-    fn length(&self, name: &str) -> Result<u64, Failed> {
+    fn length(&self, name: &str) -> Result<u64, FileFailure> {
         Ok(self.ask(name, None)?.0.len() as u64)
     }
 
-    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), Failed> {
+    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), FileFailure> {
         self.put(name, bytes);
         Ok(())
     }
 
-    fn write_if(&self, _: &str, _: Vec<u8>, _: Option<&Tag>) -> Result<Tag, Failed> {
+    fn write_if(&self, _: &str, _: Vec<u8>, _: Option<&Tag>) -> Result<Tag, FileFailure> {
         refused()
     }
 
-    fn begin_upload(&self, _: &str) -> Result<String, Failed> {
+    fn begin_upload(&self, _: &str) -> Result<String, FileFailure> {
         refused()
     }
 
-    fn upload_part(&self, _: &str, _: &str, _: usize, _: Vec<u8>) -> Result<String, Failed> {
+    fn upload_part(&self, _: &str, _: &str, _: usize, _: Vec<u8>) -> Result<String, FileFailure> {
         refused()
     }
 
-    fn end_upload(&self, _: &str, _: &str, _: &[String], _: u64) -> Result<(), Failed> {
+    fn end_upload(&self, _: &str, _: &str, _: &[String], _: u64) -> Result<(), FileFailure> {
         refused()
     }
 
-    fn drop_upload(&self, _: &str, _: &str) -> Result<(), Failed> {
+    fn drop_upload(&self, _: &str, _: &str) -> Result<(), FileFailure> {
         refused()
     }
 
-    fn delete_all(&self, _: &[String]) -> Result<(), Failed> {
+    fn delete_all(&self, _: &[String]) -> Result<(), FileFailure> {
         refused()
     }
 
-    fn list_all(&self, _: &str) -> Result<Vec<Listed>, Failed> {
+    fn list_all(&self, _: &str) -> Result<Vec<BucketFile>, FileFailure> {
         refused()
     }
 }

@@ -1,7 +1,7 @@
 //! The system's files, with a record of every read, optionally with a place that cannot be read or
 //! with something that happens at a read.
 
-use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
+use dmv_core::vfs::{OpenMode, OsVfs, Vfs, VfsFile};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ impl CountVfs {
 }
 
 impl Vfs for CountVfs {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         Ok(Arc::new(CountFile {
             file: OsVfs.open(path, how)?,
             path: path.to_owned(),

@@ -13,7 +13,7 @@ use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect};
-use dmv_core::repo::{Place, RefKind, Repo, VerifyDepth, recover_on};
+use dmv_core::repo::{RefKind, Repo, RepositoryLocation, VerifyDepth, recover_on};
 use dmv_core::store::{FrameBuilder, FrameEncoder, MetaWriter, PackKind};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -90,12 +90,12 @@ impl Lab {
     }
 
     /// Returns the place of the repository.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> RepositoryLocation {
         self.place_of(&self.root().join(".dmv"))
     }
 
-    fn place_of(&self, dmv: &Path) -> Place {
-        Place {
+    fn place_of(&self, dmv: &Path) -> RepositoryLocation {
+        RepositoryLocation {
             dmv: dmv.to_owned(),
             worktree: Some((self.root(), "main".into())),
         }

@@ -6,7 +6,9 @@ use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::Kind;
-use dmv_core::repo::{AbsentError, Droppable, Freed, Located, Repo, RepoError, Wanted, blob_of};
+use dmv_core::repo::{
+    AbsentError, Droppable, FreedSpace, Location, Repo, RepoError, Selection, blob_of,
+};
 use dmv_core::subset::Subset;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -51,9 +53,9 @@ pub fn keeps_all_but(repo: &Repo, contents: &Contents, dropped: &BTreeSet<Object
 }
 
 /// Returns the tree of the newest commit.
-pub fn everything(repo: &Repo) -> Done<Located> {
+pub fn everything(repo: &Repo) -> Done<Location> {
     let commit = repo.read_commit(&repo.resolve("main")?)?;
-    Ok(Located::Root {
+    Ok(Location::Root {
         tree: commit.tree,
         bytes: commit.tree_bytes,
         files: commit.tree_files,
@@ -63,7 +65,7 @@ pub fn everything(repo: &Repo) -> Done<Located> {
 /// Returns the files of the newest commit that `pattern` selects and that can be dropped.
 pub fn droppable(repo: &Repo, pattern: &str) -> Done<Droppable> {
     let root = RepoPath::root();
-    let wanted = Wanted {
+    let wanted = Selection {
         path: &root,
         located: &everything(repo)?,
         subset: &Subset::new([pattern.as_bytes()])?,
@@ -72,7 +74,7 @@ pub fn droppable(repo: &Repo, pattern: &str) -> Done<Droppable> {
 }
 
 /// Drops files of the newest commit as if a peer had confirmed all of them.
-pub fn drop_all(repo: &Repo, pattern: &str) -> Done<Freed> {
+pub fn drop_all(repo: &Repo, pattern: &str) -> Done<FreedSpace> {
     let found = droppable(repo, pattern)?;
     let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
     let freeing = repo.begin_to_free()?;
@@ -81,7 +83,7 @@ pub fn drop_all(repo: &Repo, pattern: &str) -> Done<Freed> {
 
 /// Drops files, and what was dropped earlier and is still stored, as if a peer had confirmed all of
 /// them.
-pub fn drop_blobs(repo: &Repo, blobs: &[Blob]) -> Done<Freed> {
+pub fn drop_blobs(repo: &Repo, blobs: &[Blob]) -> Done<FreedSpace> {
     let freeing = repo.begin_to_free()?;
     let earlier = freeing.droppable(&[])?.earlier;
     Ok(freeing.drop_files(blobs, &earlier, &mut || true, &Job::default())?)

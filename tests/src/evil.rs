@@ -8,7 +8,9 @@ use dmv_core::object::codec::put_varint;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::repo::RefUpdate;
 use dmv_net::session::{Client, Link, NetError};
-use dmv_net::wire::{Access, Filter, Frame, Hello, Message, Refs, Unasked, Want, put_object};
+use dmv_net::wire::{
+    Access, Filter, Frame, Hello, Message, Refs, UnaskedObjects, Want, put_object,
+};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -232,7 +234,7 @@ pub fn want(tip: ObjectId) -> Message {
     Message::Want(Want {
         tips: vec![*tip.as_bytes()],
         filter: Filter::default(),
-        unasked: Unasked::All,
+        unasked: UnaskedObjects::All,
         haves: Vec::new(),
         last: true,
         shallow: Vec::new(),

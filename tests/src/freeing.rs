@@ -6,10 +6,10 @@
 use crate::peers::Done;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::refs::Condemned;
+use dmv_core::refs::CondemnResult;
 use dmv_core::repo::Repo;
 use dmv_core::store::{LogPack, PackId, PackRow};
-use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
+use dmv_core::vfs::{OpenMode, OsVfs, Vfs, VfsFile};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub fn free_all(dir: &Path) -> Done<Option<usize>> {
     let live = live(&repo)?;
     let mut leaving: Vec<(PackRow, Arc<dyn VfsFile>)> = Vec::new();
     for row in repo.refs().catalogue()?.packs {
-        let file = OsVfs.open(&repo.store().pack_path(row.id), Open::Append)?;
+        let file = OsVfs.open(&repo.store().pack_path(row.id), OpenMode::Append)?;
         if file.try_lock()? {
             leaving.push((row, file));
         }
@@ -97,14 +97,14 @@ pub fn free_all(dir: &Path) -> Done<Option<usize>> {
         refs.add_segments(&moved.segments, &moved.relied, None)?;
         repo.store().adopt(&moved);
     }
-    let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), Open::Read)?;
+    let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), OpenMode::Read)?;
     let rows: Vec<PackRow> = leaving.iter().map(|(row, _)| *row).collect();
     let (lock, mut dissolved) = (repo.refs().lock_database()?, Vec::new());
     loop {
         let done = repo.refs().condemn(&lock, &log, &rows, seen, &dissolved)?;
         match done {
-            Condemned::Done(_) => break,
-            Condemned::Hiding(indexes) => dissolved.extend(indexes),
+            CondemnResult::Done(_) => break,
+            CondemnResult::Hiding(indexes) => dissolved.extend(indexes),
             why_not => return Err(format!("in vain: {why_not:?}").into()),
         }
     }

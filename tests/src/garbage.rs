@@ -8,14 +8,14 @@ use dmv_core::refs::{Change, Effect, NewOperation, Origin};
 use dmv_core::repo::Repo;
 use dmv_core::store::fuzzing::objects_of_pack;
 use dmv_core::store::{CheckedRecord, LogPack};
-use dmv_core::vfs::{Open, OsVfs};
+use dmv_core::vfs::{OpenMode, OsVfs};
 use std::collections::BTreeSet;
 
 /// Sets keys of the view, and removes those without a value, in one operation that no command would
 /// make.
 pub fn set_keys(repo: &Repo, keys: &[(&str, Option<Vec<u8>>)]) -> Done<u64> {
     let store = repo.store();
-    let log = LogPack::open(&OsVfs, store.packs_dir(), repo.id(), Open::Append)?;
+    let log = LogPack::open(&OsVfs, store.packs_dir(), repo.id(), OpenMode::Append)?;
     let mut changes = Vec::new();
     for (key, new) in keys {
         changes.push(Change {

@@ -9,7 +9,7 @@ use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::tree::{Kind, TreeEntry, put_empty_tree};
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use dmv_core::repo::Repo;
-use dmv_core::store::{CheckedObject, Incoming};
+use dmv_core::store::{CheckedObject, IncomingObjects};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::path::Path;
@@ -116,7 +116,7 @@ impl Graph {
 
     /// Stores all commits in a repository. No ref names them.
     pub fn store(&self, repo: &Repo) -> Done {
-        let mut incoming = Incoming::new(repo.store().mover(HashSet::new())?);
+        let mut incoming = IncomingObjects::new(repo.store().mover(HashSet::new())?);
         for (ty, bytes) in &self.objects.made {
             incoming.add_object(&CheckedObject::new(*ty, bytes.clone())?)?;
         }

@@ -1,6 +1,6 @@
 //! The system's files, with something that happens just before one of the operations on them.
 
-use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
+use dmv_core::vfs::{OpenMode, OsVfs, Vfs, VfsFile};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ impl HookVfs {
 }
 
 impl Vfs for HookVfs {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         self.step();
         let file = OsVfs.open(path, how)?;
         let vfs = self.clone();

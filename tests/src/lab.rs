@@ -4,7 +4,7 @@
 use crate::peers::{Done, Place};
 use crate::rng::Rng;
 use crate::simfs::{SimVfs, Survival};
-use dmv_core::repo::{Place as RepoPlace, Repo};
+use dmv_core::repo::{Repo, RepositoryLocation as RepoPlace};
 use std::sync::Arc;
 use tempfile::TempDir;
 

@@ -6,10 +6,10 @@ use crate::rng::Rng;
 use crate::scratch::commit;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
-use dmv_core::refs::Condemned;
+use dmv_core::refs::CondemnResult;
 use dmv_core::repo::Repo;
-use dmv_core::store::{Catalogue, CheckedObject, Incoming, LogPack, PackId, PackKind};
-use dmv_core::vfs::{Open, OsVfs};
+use dmv_core::store::{Catalogue, CheckedObject, IncomingObjects, LogPack, PackId, PackKind};
+use dmv_core::vfs::{OpenMode, OsVfs};
 use std::collections::{BTreeSet, HashSet};
 
 /// Returns the ids of the data packs.
@@ -46,7 +46,7 @@ pub fn store_objects_again(place: &Place, batches: &[Vec<(ObjectType, ObjectId)>
     let mut made = None;
     for batch in batches {
         repo.store().load(repo.refs().catalogue()?)?;
-        let mut incoming = Incoming::new(repo.store().mover(known.clone())?);
+        let mut incoming = IncomingObjects::new(repo.store().mover(known.clone())?);
         for (ty, id) in batch {
             let mut bytes = Vec::new();
             assert!(repo.store().read_into(*ty, id, &mut bytes)?);
@@ -75,10 +75,10 @@ pub fn take_away(repo: &Repo, pack: PackId) -> Done {
 /// Takes a pack out of use. Its file stays.
 pub fn condemn(repo: &Repo, pack: PackId) -> Done {
     let row = repo.refs().pack(pack)?.ok_or("it is known")?;
-    let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), Open::Read)?;
+    let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), OpenMode::Read)?;
     let (lock, seen) = (repo.refs().lock_database()?, repo.refs().seen()?);
     match repo.refs().condemn(&lock, &log, &[row], seen, &[])? {
-        Condemned::Done(_) => Ok(()),
+        CondemnResult::Done(_) => Ok(()),
         why_not => Err(format!("in vain: {why_not:?}").into()),
     }
 }

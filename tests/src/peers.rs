@@ -4,7 +4,7 @@ use crate::rng::Rng;
 use crate::scratch::{asked, commit, fast_dir};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::repo::{Offered, RefUpdate, Repo, VerifyDepth};
+use dmv_core::repo::{OfferedRefs, RefUpdate, Repo, VerifyDepth};
 use dmv_net::session::{Client, Link, NetError, serve};
 use dmv_net::wire::Access;
 use std::error::Error;
@@ -102,7 +102,7 @@ pub fn connect<'r>(client: &'r Repo, server: &Place, job: &'r Job) -> Done<Clien
 }
 
 /// Returns the offered commits.
-pub fn tips(offered: &Offered) -> Vec<ObjectId> {
+pub fn tips(offered: &OfferedRefs) -> Vec<ObjectId> {
     offered.refs.iter().map(|(_, id)| *id).collect()
 }
 
@@ -123,7 +123,7 @@ pub fn fetch(client: &Place, server: &Place) -> Done<u64> {
 }
 
 /// Records what the remote `origin` offers.
-pub fn note(repo: &Repo, offered: &Offered) -> Done {
+pub fn note(repo: &Repo, offered: &OfferedRefs) -> Done {
     repo.note_remote("origin", offered, &Default::default(), &asked("fetch"))?;
     Ok(())
 }

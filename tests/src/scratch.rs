@@ -6,7 +6,7 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::refs::Timestamp;
-use dmv_core::repo::{Asked, CommitOptions, CommitReport, Repo, RepoError, Who};
+use dmv_core::repo::{CommitOptions, CommitReport, OperationRequest, Repo, RepoError, Who};
 use dmv_core::worktree::select::Paths;
 use std::collections::BTreeMap;
 use std::io;
@@ -38,8 +38,8 @@ pub fn fast_dir() -> io::Result<TempDir> {
 }
 
 /// Returns the author of a test's operations.
-pub fn asked(command: &str) -> Asked {
-    Asked {
+pub fn asked(command: &str) -> OperationRequest {
+    OperationRequest {
         time: Timestamp {
             seconds: 1_700_000_000,
             nanos: 0,

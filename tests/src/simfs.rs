@@ -13,7 +13,7 @@
 //! durable (POSIX promises no more).
 
 use crate::rng::Rng;
-use dmv_core::vfs::{Open, Vfs, VfsFile};
+use dmv_core::vfs::{OpenMode, Vfs, VfsFile};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -368,13 +368,13 @@ fn put(out: &mut Vec<u8>, at: usize, data: &[u8]) {
 }
 
 impl Vfs for SimVfs {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         let path = self.relative(path);
         let mut disk = self.disk();
         disk.alive()?;
         let file = match (how, disk.names.get(&path).copied()) {
-            (Open::CreateNew, Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
-            (Open::CreateNew, None) => {
+            (OpenMode::CreateNew, Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (OpenMode::CreateNew, None) => {
                 let failed = disk.step(Op::Create)?;
                 if failed.is_some() && !disk.crashed {
                     return Err(failed.unwrap_or_else(crashed));
@@ -397,7 +397,7 @@ impl Vfs for SimVfs {
             path,
             file,
             handle: disk.handles,
-            writable: how != Open::Read,
+            writable: how != OpenMode::Read,
         }))
     }
 
@@ -561,17 +561,17 @@ mod tests {
     fn what_was_synced_survives_and_nothing_else_must() -> Done {
         let vfs = SimVfs::new(Path::new("/r"));
         let (a, b) = (Path::new("/r/d/a"), Path::new("/r/d/b"));
-        let file = vfs.open(a, Open::CreateNew)?;
+        let file = vfs.open(a, OpenMode::CreateNew)?;
         file.write_at(b"one", 0)?;
         file.sync()?;
         vfs.sync_dir(Path::new("/r/d"))?;
         file.write_at(b"two", 3)?;
-        vfs.open(b, Open::CreateNew)?.sync()?;
+        vfs.open(b, OpenMode::CreateNew)?.sync()?;
         let mut rng = Rng::new(1);
         let after = vfs.crash(Path::new("/r"), Survival::Nothing, &mut rng);
         let want = BTreeMap::from([(PathBuf::from("d/a"), b"one".to_vec())]);
         assert_eq!(after.seen(), want);
-        assert!(file.len().is_err() && vfs.open(a, Open::Read).is_err());
+        assert!(file.len().is_err() && vfs.open(a, OpenMode::Read).is_err());
         let all = vfs.crash(Path::new("/r"), Survival::Everything, &mut rng);
         assert_eq!(all.seen()[Path::new("d/a")], b"onetwo");
         Ok(())
@@ -600,7 +600,7 @@ mod tests {
     #[test]
     fn data_whose_sync_failed_is_lost_though_the_next_sync_succeeds() -> Done {
         let vfs = SimVfs::new(Path::new("/r"));
-        let file = vfs.open(Path::new("/r/a"), Open::CreateNew)?;
+        let file = vfs.open(Path::new("/r/a"), OpenMode::CreateNew)?;
         vfs.sync_dir(Path::new("/r"))?;
         file.write_at(b"one", 0)?;
         let fault = Fault {
@@ -621,8 +621,8 @@ mod tests {
     #[test]
     fn a_lock_ends_with_its_handle() -> Done {
         let vfs = SimVfs::new(Path::new("/r"));
-        let one = vfs.open(Path::new("/r/a"), Open::CreateNew)?;
-        let two = vfs.open(Path::new("/r/a"), Open::Append)?;
+        let one = vfs.open(Path::new("/r/a"), OpenMode::CreateNew)?;
+        let two = vfs.open(Path::new("/r/a"), OpenMode::Append)?;
         assert!(one.try_lock()? && !two.try_lock()? && one.try_lock()?);
         drop(one);
         assert!(two.try_lock()?);

@@ -13,7 +13,7 @@ use dmv_net::ops::Remote;
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
 use dmv_net::transport::store::canary::{self, Bad};
-use dmv_net::transport::store::{BucketAddress, Counted, Settings, Store};
+use dmv_net::transport::store::{BucketAddress, RequestCounts, Settings, Store};
 use std::sync::Arc;
 use toml_edit::{Item, value};
 
@@ -65,7 +65,7 @@ pub fn settings(context: &Context, url: &Url) -> Result<Settings, Failure> {
 /// What the requests of this command cost.
 pub struct Cost {
     /// The requests.
-    pub counted: Counted,
+    pub counted: RequestCounts,
     /// About how many dollars.
     pub dollars: f64,
 }
@@ -153,7 +153,7 @@ impl Cost {
 
     /// Adds the fields of the summary to an object.
     pub fn add_to(&self, document: &mut serde_json::Value) {
-        let Counted {
+        let RequestCounts {
             get,
             put,
             list,
@@ -192,7 +192,7 @@ pub fn tell_cost(context: &Context) {
 }
 
 /// What a test of a store has found.
-pub enum Found {
+pub enum StoreTest {
     /// It keeps its promises.
     Good,
     /// This user may not write there, so it could not be tested.
@@ -200,9 +200,9 @@ pub enum Found {
 }
 
 /// Tests the store of a bucket. Fails if it does not keep what a bucket relies on.
-pub fn test(context: &Context, address: &BucketAddress) -> Result<Found, Failure> {
+pub fn test(context: &Context, address: &BucketAddress) -> Result<StoreTest, Failure> {
     if address.scheme.is_web() {
-        return Ok(Found::ReadOnly);
+        return Ok(StoreTest::ReadOnly);
     }
     let settings = settings(context, &Url::Bucket(address.clone()))?;
     let store = Store::open(address, &settings)?;
@@ -210,8 +210,8 @@ pub fn test(context: &Context, address: &BucketAddress) -> Result<Found, Failure
     let tested = canary::check(&store);
     drop(watch);
     match tested {
-        Ok(()) => Ok(Found::Good),
-        Err(Bad::Trouble(Trouble::Denied(_))) => Ok(Found::ReadOnly),
+        Ok(()) => Ok(StoreTest::Good),
+        Err(Bad::Trouble(Trouble::Denied(_))) => Ok(StoreTest::ReadOnly),
         Err(Bad::Broken(broken)) => {
             let message =
                 format!("{address}: several people cannot write to this store safely: {broken}");
@@ -246,7 +246,7 @@ pub fn test_before_push(context: &Context, repo: &Repo, remote: &Remote) -> Resu
         return Ok(());
     }
     // A push that may not write says so itself.
-    if let (Found::Good, false) = (test(context, address)?, remote.once) {
+    if let (StoreTest::Good, false) = (test(context, address)?, remote.once) {
         note_verdict(repo, &remote.name, &verdict)?;
     }
     Ok(())
@@ -271,12 +271,12 @@ mod tests {
     #[test]
     fn a_cost_is_one_line() {
         let cost = |put, get, sent, received| {
-            let counted = Counted {
+            let counted = RequestCounts {
                 put,
                 get,
                 sent,
                 received,
-                ..Counted::default()
+                ..RequestCounts::default()
             };
             let dollars = put as f64 * 5e-6 + get as f64 * 4e-7;
             Cost { counted, dollars }.line()

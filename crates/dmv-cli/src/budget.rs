@@ -7,7 +7,7 @@ use crate::peers::remotes;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeIter;
-use dmv_core::repo::{ExpireOptions, GcOptions, Located, Repo, RepoError, Wanted, disk_size};
+use dmv_core::repo::{ExpireOptions, GcOptions, Location, Repo, RepoError, Selection, disk_size};
 use dmv_core::subset::Subset;
 use dmv_core::threads;
 use std::sync::atomic::Ordering;
@@ -140,9 +140,9 @@ fn droppable(repo: &Repo) -> Result<Vec<(u64, String)>, RepoError> {
         let Ok(path) = RepoPath::root().join(&entry.name) else {
             continue;
         };
-        let size = repo.stored_under(Wanted {
+        let size = repo.stored_under(Selection {
             path: &path,
-            located: &Located::Entry(entry),
+            located: &Location::Entry(entry),
             subset: &Subset::everything(),
         })?;
         out.push((size, format!("dmv drop {}", quoted(&name))));

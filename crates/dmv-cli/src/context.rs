@@ -4,8 +4,8 @@ use crate::config::Config;
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::format::text::{count, quoted, word};
 use crate::globals::{Color, Globals};
-use crate::pager::{self, Paged};
-use crate::progress::{Told, Watch, interrupted, while_lent};
+use crate::pager::{self, PagedOutput};
+use crate::progress::{InterruptionNote, Watch, interrupted, while_lent};
 use crate::ui::Ui;
 use crate::whose::{find, way_to_trust};
 use dmv_core::hash::ObjectId;
@@ -14,7 +14,8 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CONFIG_FILE, FilesError, Keep, PathState, Repo, RepoError, Who, Whose, WorktreeSettings,
+    CONFIG_FILE, FilesError, Keep, OperationRequest, PathState, Repo, RepoError, Who, Whose,
+    WorktreeSettings,
 };
 use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
@@ -199,9 +200,9 @@ impl Context {
     }
 
     /// For the operation log: now, the user, and the command as typed.
-    pub fn asked(&self) -> Result<Asked, Failure> {
+    pub fn asked(&self) -> Result<OperationRequest, Failure> {
         let who = self.who()?;
-        Ok(Asked {
+        Ok(OperationRequest {
             time: now(),
             who: format!("{} <{}>", who.name, who.email),
             command: command_line(&self.typed),
@@ -211,7 +212,7 @@ impl Context {
     /// Shows progress of the job, and lets Ctrl-C stop it, until what is returned is dropped.
     pub fn watch(&self, doing: &'static str) -> Watch {
         let shown = !self.globals.quiet && !self.globals.json;
-        let told = Told {
+        let told = InterruptionNote {
             words: interrupted(&self.command),
             json: self.globals.json,
         };
@@ -226,8 +227,10 @@ impl Context {
         // Broken settings are reported by whoever needs their content.
         if let Ok(Some(pager)) = self.config().and_then(pager::wanted) {
             let job = self.job.clone();
-            self.ui
-                .page(Paged::new(pager, Box::new(move || while_lent(job.clone()))));
+            self.ui.page(PagedOutput::new(
+                pager,
+                Box::new(move || while_lent(job.clone())),
+            ));
         }
     }
 

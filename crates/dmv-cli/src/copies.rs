@@ -20,7 +20,7 @@ pub fn end(peers: Vec<Peer<'_>>) {
 }
 
 /// What peers said.
-pub struct Asked {
+pub struct PeerAnswers {
     /// Those that keep something; what they keep is not asked of others.
     pub keepers: Vec<String>,
     /// What nobody keeps.
@@ -39,11 +39,11 @@ pub fn ask<'f>(
     peers: &mut [Peer<'_>],
     files: impl Iterator<Item = (&'f RepoPath, Blob)>,
     earlier: &[(ObjectType, ObjectId)],
-) -> Result<Asked, Failure> {
+) -> Result<PeerAnswers, Failure> {
     let files = files.map(|(_, blob)| (blob.id, blob.ty()));
     let earlier = earlier.iter().map(|(ty, id)| (*id, *ty));
     let all: BTreeMap<ObjectId, ObjectType> = files.chain(earlier).collect();
-    let mut asked = Asked {
+    let mut asked = PeerAnswers {
         keepers: Vec::new(),
         unkept: all.into_iter().map(|(id, ty)| (ty, id)).collect(),
         said: Vec::new(),
@@ -93,7 +93,7 @@ fn is_itself(repo: &Repo, url: &Url) -> bool {
         .is_ok_and(|other| real(&other).is_some() && real(&other) == real(repo))
 }
 
-impl Asked {
+impl PeerAnswers {
     /// Of what was given up earlier, what somebody keeps.
     pub fn kept_of(&self, earlier: &[(ObjectType, ObjectId)]) -> Vec<(ObjectType, ObjectId)> {
         let unkept: BTreeSet<&ObjectId> = self.unkept.iter().map(|(_, id)| id).collect();

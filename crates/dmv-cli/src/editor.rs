@@ -26,13 +26,13 @@ pub fn is_possible(context: &Context) -> bool {
 }
 
 /// What somebody wrote, until it is used.
-pub struct Written {
+pub struct EditedText {
     /// The message, without comments. Never empty.
     pub message: String,
     dir: TempDir,
 }
 
-impl Written {
+impl EditedText {
     /// Keeps the text, because it could not be used, and returns the path of its file.
     pub fn keep(self) -> PathBuf {
         self.dir.keep().join(FILE)
@@ -40,7 +40,7 @@ impl Written {
 }
 
 /// Lets the user write a message, starting from `message`, with `notes` below it as comments.
-pub fn write(context: &Context, message: &str, notes: &[String]) -> Result<Written, Failure> {
+pub fn write(context: &Context, message: &str, notes: &[String]) -> Result<EditedText, Failure> {
     let editor = editor(context)?;
     let dir = tempfile::Builder::new().prefix("dmv-").tempdir();
     let fail = |e: io::Error| Failure::file("write a message in", &std::env::temp_dir(), &e);
@@ -81,7 +81,7 @@ pub fn write(context: &Context, message: &str, notes: &[String]) -> Result<Writt
         );
         return Err(failure.hint("dmv commit, and write a message; or dmv commit -m MESSAGE"));
     }
-    Ok(Written { message, dir })
+    Ok(EditedText { message, dir })
 }
 
 /// What the user wants for an editor: a setting, what the environment says, or one that is there.

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::format::text::{bytes, count};
 use crate::supply::supplied;
 use crate::ui::{ask, can_ask};
-use dmv_core::repo::{FilesError, Keep, Overwritten, Repo, RepoError, WorktreeSettings};
+use dmv_core::repo::{FilesError, Keep, OverwrittenFiles, Repo, RepoError, WorktreeSettings};
 use serde::Serialize;
 
 /// What a command has overwritten, in JSON.
@@ -18,7 +18,7 @@ pub struct OverwrittenValue {
 
 impl OverwrittenValue {
     /// `None` where nothing was.
-    pub fn new(overwritten: &Overwritten) -> Option<OverwrittenValue> {
+    pub fn new(overwritten: &OverwrittenFiles) -> Option<OverwrittenValue> {
         (overwritten.files > 0).then_some(OverwrittenValue {
             files: overwritten.files,
             bytes: overwritten.bytes,
@@ -65,7 +65,7 @@ pub fn keeping<T>(
 }
 
 /// Says what was overwritten.
-pub fn tell_overwritten(context: &Context, overwritten: &Overwritten) {
+pub fn tell_overwritten(context: &Context, overwritten: &OverwrittenFiles) {
     if overwritten.files == 0 {
         return;
     }

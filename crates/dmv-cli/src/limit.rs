@@ -6,7 +6,7 @@ use crate::format::text::{quoted, shown};
 use crate::places::place;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{EmptiedPattern, Located, LookError, Repo, RepoError, blob_of, split_path};
+use dmv_core::repo::{EmptiedPattern, Location, LookError, Repo, RepoError, blob_of, split_path};
 use dmv_core::subset::{Subset, Union};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -148,7 +148,7 @@ pub fn read_file(context: &Context, repo: &Repo, arg: &OsString) -> Result<Subse
     } else {
         let place = place(context, repo, arg)?;
         match &place.located {
-            Located::Entry(entry) if entry.kind.is_blob() => {
+            Location::Entry(entry) if entry.kind.is_blob() => {
                 repo.cat(blob_of(entry), Some(0..limit), &mut text)?;
             }
             _ => {

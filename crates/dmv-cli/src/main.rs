@@ -49,7 +49,7 @@ use context::Context;
 use failure::Failure;
 use std::process::ExitCode;
 use std::sync::Arc;
-use typed::Typed;
+use typed::TypedText;
 
 /// In place of the allocator of musl: docs/decisions.md, "a static program with an allocator of its
 /// own".
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     // A write beyond the limit on the size of files (`ulimit -f`) then fails instead of killing.
     // Without the handler that is still safe, only rude.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    let Typed {
+    let TypedText {
         name,
         args,
         globals,

@@ -39,7 +39,7 @@ pub fn wanted(config: &Config) -> Result<Option<String>, Failure> {
 }
 
 /// Output on its way to a terminal, or to a pager there.
-pub struct Paged {
+pub struct PagedOutput {
     state: State,
     command: String,
     /// Called before the pager gets the terminal.
@@ -52,12 +52,12 @@ pub struct Paged {
 enum State {
     /// All fits on the screen so far.
     Fits,
-    Shows(Showing),
+    Shows(OpenPager),
     /// It has ended: nobody reads any more.
     Gone,
 }
 
-struct Showing {
+struct OpenPager {
     child: Child,
     input: ChildStdin,
     /// All that was written, as long as it may be that nobody has read any of it.
@@ -65,7 +65,7 @@ struct Showing {
     _lent: Lent,
 }
 
-impl Showing {
+impl OpenPager {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.input.write(bytes)?;
         match &mut self.unread {
@@ -78,7 +78,7 @@ impl Showing {
     /// Waits until the pager has ended. If it could not be run, returns the exit code and what it
     /// should have shown.
     fn end(self) -> Option<(i32, Vec<u8>)> {
-        let Showing {
+        let OpenPager {
             mut child,
             input,
             unread,
@@ -91,10 +91,10 @@ impl Showing {
     }
 }
 
-impl Paged {
+impl PagedOutput {
     /// Output that `command` shows if it is long. `before` is called when that begins.
-    pub fn new(command: String, before: Box<dyn Fn()>) -> Paged {
-        Paged {
+    pub fn new(command: String, before: Box<dyn Fn()>) -> PagedOutput {
+        PagedOutput {
             state: State::Fits,
             command,
             before,
@@ -166,7 +166,7 @@ impl Paged {
         match command.spawn() {
             Ok(mut child) => {
                 let input = child.stdin.take().expect("it was asked for");
-                self.state = State::Shows(Showing {
+                self.state = State::Shows(OpenPager {
                     child,
                     input,
                     unread: Some(Vec::new()),

@@ -4,7 +4,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{clean, count, day, patterns, quoted, rfc3339};
 use dmv_core::object::commit::Commit;
-use dmv_core::repo::{Expiry, LackOf, Located, Purge, Repo, RepoError, RepoSlice, Told};
+use dmv_core::repo::{
+    Expiry, LackOf, Location, Purge, PurgesElsewhere, Repo, RepoError, RepoSlice,
+};
 use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
@@ -79,7 +81,7 @@ pub struct SliceValue {
 
 impl SliceValue {
     /// `None` of a full one.
-    pub fn new<'a>(slice: impl Into<Holding<'a>>) -> Option<SliceValue> {
+    pub fn new<'a>(slice: impl Into<Holdings<'a>>) -> Option<SliceValue> {
         let slice = slice.into();
         slice.is_a_part().then(|| SliceValue {
             subset: patterns(slice.subset),
@@ -93,7 +95,7 @@ impl SliceValue {
 }
 
 /// What a repository holds, this one or another, as far as it is told of.
-pub struct Holding<'a> {
+pub struct Holdings<'a> {
     subset: &'a Subset,
     metadata_only: bool,
     boundary: usize,
@@ -102,16 +104,16 @@ pub struct Holding<'a> {
     purged: usize,
 }
 
-impl Holding<'_> {
+impl Holdings<'_> {
     fn is_a_part(&self) -> bool {
         let is_all = self.subset.is_everything() && !self.metadata_only;
         !is_all || self.boundary + self.dropped + self.expired + self.purged > 0
     }
 }
 
-impl<'a> From<&'a RepoSlice> for Holding<'a> {
-    fn from(slice: &'a RepoSlice) -> Holding<'a> {
-        Holding {
+impl<'a> From<&'a RepoSlice> for Holdings<'a> {
+    fn from(slice: &'a RepoSlice) -> Holdings<'a> {
+        Holdings {
             subset: &slice.subset,
             metadata_only: slice.metadata_only,
             boundary: slice.boundary.len(),
@@ -122,9 +124,9 @@ impl<'a> From<&'a RepoSlice> for Holding<'a> {
     }
 }
 
-impl<'a> From<&'a PeerSlice> for Holding<'a> {
-    fn from(slice: &'a PeerSlice) -> Holding<'a> {
-        Holding {
+impl<'a> From<&'a PeerSlice> for Holdings<'a> {
+    fn from(slice: &'a PeerSlice) -> Holdings<'a> {
+        Holdings {
             subset: &slice.subset,
             metadata_only: slice.metadata_only,
             boundary: slice.boundary as usize,
@@ -183,7 +185,7 @@ pub fn held_paths(
     if slice.is_everything() {
         return Ok(Union::default());
     }
-    let root = Located::Root {
+    let root = Location::Root {
         tree: commit.tree,
         bytes: commit.tree_bytes,
         files: commit.tree_files,
@@ -200,7 +202,7 @@ pub fn held_paths(
 }
 
 /// What a partial repository holds, in words; `None` of a full one.
-pub fn words<'a>(slice: impl Into<Holding<'a>>) -> Option<String> {
+pub fn words<'a>(slice: impl Into<Holdings<'a>>) -> Option<String> {
     let slice = slice.into();
     let mut parts = Vec::new();
     if !slice.subset.is_everything() {
@@ -241,7 +243,7 @@ pub fn purge_words(purge: &Purge) -> String {
 }
 
 /// Where, when, by whom and why a remote has purged content, in words.
-pub fn told_words(told: &Told) -> String {
+pub fn told_words(told: &PurgesElsewhere) -> String {
     let Purge { at, by, reason } = &told.purge;
     let (place, by, reason) = (clean(&told.place), clean(by), clean(reason));
     format!("purged at {place} on {} by {by}: {reason}", day(*at))

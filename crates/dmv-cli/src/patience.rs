@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use dmv_core::locks::{PATIENCE, STOPPED_PATIENCE};
-use dmv_core::repo::{BusyError, Freeing, Repo, RepoError};
+use dmv_core::repo::{BusyError, FreeingLock, Repo, RepoError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Begins to free space, when nobody else does.
-pub fn free<'r>(context: &Context, repo: &'r Repo) -> Result<Freeing<'r>, RepoError> {
+pub fn free<'r>(context: &Context, repo: &'r Repo) -> Result<FreeingLock<'r>, RepoError> {
     let _watch = context.watch("waiting for another command");
     patiently(context, || repo.begin_to_free())
 }

@@ -268,13 +268,13 @@ fn is_on_read_only_disk(path: &Path) -> bool {
 }
 
 /// A remote that lets us fetch only: no key or permission is enough, or its disk does not take it.
-pub fn closed(url: &Url, told: Option<ReadOnly>) -> Closed {
+pub fn closed(url: &Url, told: Option<ReadOnly>) -> ClosedRemote {
     let exit = match url {
         Url::Path(path) if is_on_read_only_disk(path) => EXIT_REFUSED,
         _ => EXIT_PERMISSION,
     };
     let why = why_closed(url, told);
-    Closed { why, exit }
+    ClosedRemote { why, exit }
 }
 
 /// What whoever serves `url` can do about it, in parentheses.
@@ -302,7 +302,7 @@ pub fn word_of(why: ReadOnly) -> &'static str {
 }
 
 /// Why a remote takes nothing, and the exit code for that.
-pub struct Closed {
+pub struct ClosedRemote {
     /// In words.
     pub why: String,
     /// The exit code of a push.

@@ -7,7 +7,7 @@ use crate::supply::supplied;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::lookup_path;
-use dmv_core::repo::{Located, LookError, Repo, RepoError, RevisionError, Wanted, split_path};
+use dmv_core::repo::{Location, LookError, Repo, RepoError, RevisionError, Selection, split_path};
 use dmv_core::subset::{PathSet, Subset};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -21,13 +21,13 @@ pub struct PlaceIn {
     /// The path from its root.
     pub path: RepoPath,
     /// What is there.
-    pub located: Located,
+    pub located: Location,
 }
 
 impl PlaceIn {
     /// The paths of it that are in a subset, or in several.
-    pub fn wanted<'a>(&'a self, subset: &'a dyn PathSet) -> Wanted<'a> {
-        Wanted {
+    pub fn wanted<'a>(&'a self, subset: &'a dyn PathSet) -> Selection<'a> {
+        Selection {
             path: &self.path,
             located: &self.located,
             subset,
@@ -167,18 +167,18 @@ fn path_in(context: &Context, repo: &Repo, path: &[u8]) -> Result<RepoPath, Fail
 }
 
 /// Some paths of one commit.
-pub struct Chosen {
+pub struct ChosenPaths {
     /// The commit's root.
-    root: Located,
+    root: Location,
     /// The paths.
     subset: Subset,
 }
 
-impl Chosen {
+impl ChosenPaths {
     /// The same for the library.
-    pub fn wanted(&self) -> Wanted<'_> {
+    pub fn wanted(&self) -> Selection<'_> {
         const ROOT: &RepoPath = &RepoPath::root();
-        Wanted {
+        Selection {
             path: ROOT,
             located: &self.root,
             subset: &self.subset,
@@ -188,7 +188,11 @@ impl Chosen {
 
 /// What arguments name. A path counts from the current directory, and in `REV:PATH` from the root of
 /// the commit unless it begins with `./` or `../`; one that no file has may be a pattern with wildcards.
-pub fn chosen(context: &Context, repo: &Repo, args: &[OsString]) -> Result<Vec<Chosen>, Failure> {
+pub fn chosen(
+    context: &Context,
+    repo: &Repo,
+    args: &[OsString],
+) -> Result<Vec<ChosenPaths>, Failure> {
     let mut out: Vec<(String, Commit, Vec<Vec<u8>>)> = Vec::new();
     for arg in args {
         let (revision, path) = split(context, repo, arg)?;
@@ -206,8 +210,8 @@ pub fn chosen(context: &Context, repo: &Repo, args: &[OsString]) -> Result<Vec<C
     let chosen = |(_, commit, patterns): (String, Commit, Vec<Vec<u8>>)| {
         let subset = Subset::new(patterns.iter().map(|pattern| &pattern[..]));
         let subset = subset.map_err(|e| Failure::usage(e.to_string()))?;
-        Ok(Chosen {
-            root: Located::Root {
+        Ok(ChosenPaths {
+            root: Location::Root {
                 tree: commit.tree,
                 bytes: commit.tree_bytes,
                 files: commit.tree_files,
@@ -219,26 +223,26 @@ pub fn chosen(context: &Context, repo: &Repo, args: &[OsString]) -> Result<Vec<C
 }
 
 /// A path as it was given, and as one from the root.
-struct Given {
+struct GivenPath {
     text: Vec<u8>,
     path: Vec<u8>,
 }
 
-fn split(context: &Context, repo: &Repo, arg: &OsStr) -> Result<(String, Given), Failure> {
-    let here = |text: &OsStr| -> Result<Given, Failure> {
+fn split(context: &Context, repo: &Repo, arg: &OsStr) -> Result<(String, GivenPath), Failure> {
+    let here = |text: &OsStr| -> Result<GivenPath, Failure> {
         let path = match repo.worktree_root() {
             Some(_) => context.path(repo, text)?,
             None => Repo::parse_path(text.as_bytes())?.as_bytes().to_vec(),
         };
         let text = text.as_bytes().to_vec();
-        Ok(Given { text, path })
+        Ok(GivenPath { text, path })
     };
     if let (revision, Some(path)) = split_path(arg.as_bytes())
         && repo.resolve(&revision).is_ok()
     {
         let text = path.to_vec();
         let path = path_in(context, repo, path)?.as_bytes().to_vec();
-        return Ok((revision, Given { text, path }));
+        return Ok((revision, GivenPath { text, path }));
     }
     Ok(("@".to_owned(), here(arg)?))
 }
@@ -249,7 +253,7 @@ fn pattern(
     repo: &Repo,
     revision: &str,
     commit: &Commit,
-    given: &Given,
+    given: &GivenPath,
 ) -> Result<Vec<u8>, Failure> {
     let path = Repo::parse_path(&given.path)?;
     if path.is_root() {

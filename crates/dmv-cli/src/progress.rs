@@ -37,7 +37,7 @@ impl Watch {
     }
 
     /// Watches `job`; `shown`: draws its progress where a terminal is; `told`: how an end is told.
-    pub fn start(job: Arc<Job>, doing: &'static str, shown: bool, told: Told) -> Watch {
+    pub fn start(job: Arc<Job>, doing: &'static str, shown: bool, told: InterruptionNote) -> Watch {
         on_interrupt(job.clone(), Some(told));
         if !shown || !is_watched() {
             return Watch { drawing: None };
@@ -78,7 +78,7 @@ impl Watch {
 
 /// How an interruption is told.
 #[derive(Clone, Copy)]
-pub struct Told {
+pub struct InterruptionNote {
     /// The words.
     pub words: &'static str,
     /// Whether as JSON.
@@ -120,10 +120,10 @@ impl Drop for Watch {
 }
 
 /// What Ctrl-C stops, and how that is told.
-type Stopped = (Arc<Job>, Option<Told>);
+type StoppableJob = (Arc<Job>, Option<InterruptionNote>);
 
-fn stopped() -> MutexGuard<'static, Option<Stopped>> {
-    static STOPPED: Mutex<Option<Stopped>> = Mutex::new(None);
+fn stopped() -> MutexGuard<'static, Option<StoppableJob>> {
+    static STOPPED: Mutex<Option<StoppableJob>> = Mutex::new(None);
     STOPPED
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -133,7 +133,7 @@ fn stopped() -> MutexGuard<'static, Option<Stopped>> {
 /// says how it is told, the program ends after [`GRACE`] even if the job has not come to
 /// such a point: a commit that was not published is as good as none, and what was written to a
 /// worktree is taken up by the next command.
-fn on_interrupt(job: Arc<Job>, told: Option<Told>) {
+fn on_interrupt(job: Arc<Job>, told: Option<InterruptionNote>) {
     *stopped() = Some((job, told));
     install();
 }

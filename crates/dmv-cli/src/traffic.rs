@@ -3,10 +3,10 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
-use crate::peers::Closed;
+use crate::peers::ClosedRemote;
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{RefMoved, Refusal};
-use dmv_net::ops::Foreseen;
+use dmv_core::repo::{RefChange, Refusal};
+use dmv_net::ops::PushForecast;
 use dmv_net::session::Summary;
 use serde::Serialize;
 use std::io::Write;
@@ -50,18 +50,18 @@ struct Document {
 #[derive(Default)]
 pub struct Report {
     summary: Summary,
-    pushed: Vec<RefMoved>,
+    pushed: Vec<RefChange>,
     /// The remotes that took them, if there are several: each with the number of refs so far.
     takers: Vec<(String, usize)>,
     /// Why the other side takes nothing at all, if so.
-    pub closed: Option<Closed>,
+    pub closed: Option<ClosedRemote>,
     /// What is said in place of the sums where nothing was moved.
     pub idle: Option<String>,
 }
 
 impl Report {
     /// Adds what happened in one session: refs moved here and there.
-    pub fn add(&mut self, summary: Summary, pushed: Vec<RefMoved>) {
+    pub fn add(&mut self, summary: Summary, pushed: Vec<RefChange>) {
         let (sum, more) = (&mut self.summary.traffic, summary.traffic);
         sum.bytes_sent += more.bytes_sent;
         sum.bytes_received += more.bytes_received;
@@ -90,13 +90,13 @@ impl Report {
     }
 
     /// The refs that the other side did not move.
-    pub fn refused(&self) -> Vec<&RefMoved> {
+    pub fn refused(&self) -> Vec<&RefChange> {
         let all = self.pushed.iter();
         all.filter(|moved| moved.refused.is_some()).collect()
     }
 
     /// Why a ref stays, in words.
-    pub fn why(&self, moved: &RefMoved) -> &str {
+    pub fn why(&self, moved: &RefChange) -> &str {
         match (&self.closed, moved.refused) {
             (Some(closed), Some(Refusal::BadName)) => &closed.why,
             _ => say(moved),
@@ -126,7 +126,7 @@ impl Report {
     pub fn print_foreseen(
         &self,
         context: &Context,
-        foreseen: &Foreseen,
+        foreseen: &PushForecast,
         writes: u64,
     ) -> Result<(), Failure> {
         if context.globals.json {
@@ -368,14 +368,14 @@ fn print_cost(_: &Context) -> Result<(), Failure> {
 
 /// A ref that moved or was to move, and whether at the other side.
 struct RefMove<'a> {
-    moved: &'a RefMoved,
+    moved: &'a RefChange,
     there: bool,
     /// Which one of several remotes that is.
     taker: Option<&'a str>,
 }
 
 /// A ref's name as a user types it.
-pub fn name(moved: &RefMoved) -> &str {
+pub fn name(moved: &RefChange) -> &str {
     moved
         .key
         .split_once('/')
@@ -383,7 +383,7 @@ pub fn name(moved: &RefMoved) -> &str {
 }
 
 /// What was to be done to a ref, and the word between that and the name of the remote.
-pub fn done_to(moved: &RefMoved) -> (&'static str, &'static str) {
+pub fn done_to(moved: &RefChange) -> (&'static str, &'static str) {
     match moved.new {
         Some(_) => ("pushed", "to"),
         None => ("deleted", "on"),
@@ -391,7 +391,7 @@ pub fn done_to(moved: &RefMoved) -> (&'static str, &'static str) {
 }
 
 /// Why a ref stays, in words.
-fn say(moved: &RefMoved) -> &'static str {
+fn say(moved: &RefChange) -> &'static str {
     match (moved.refused, moved.new) {
         (Some(Refusal::Moved), _) => "somebody else has moved it in the meantime",
         (Some(Refusal::NotForward), Some(_)) => {

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::failure::{EXIT_OK, EXIT_USAGE, Failure};
 use crate::format::text::clean;
 use crate::globals::{Color, Globals};
-use crate::pager::{self, Paged};
+use crate::pager::{self, PagedOutput};
 use crate::progress::while_lent;
 use crate::ui::Ui;
 use crate::{help, ui, verbs};
@@ -19,7 +19,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// What somebody has typed.
-pub struct Typed {
+pub struct TypedText {
     /// The name of the command.
     pub name: String,
     /// All that follows the name of the program, with aliases replaced.
@@ -32,7 +32,7 @@ pub struct Typed {
 
 /// Parses the arguments of this process. What is wrong with them is printed, as is help; the error is
 /// then the exit code.
-pub fn parse() -> Result<Typed, u8> {
+pub fn parse() -> Result<TypedText, u8> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let mut used = Vec::new();
     loop {
@@ -110,10 +110,10 @@ fn is_json(args: &[OsString]) -> bool {
     options.any(|arg| arg == "--json")
 }
 
-fn read(args: &[OsString]) -> Result<Typed, clap::Error> {
+fn read(args: &[OsString]) -> Result<TypedText, clap::Error> {
     let matches = help::command().try_get_matches_from(args)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))?;
-    Ok(Typed {
+    Ok(TypedText {
         name: matches.subcommand_name().unwrap_or_default().to_owned(),
         args: args[1..].to_vec(),
         globals: cli.globals,
@@ -158,7 +158,10 @@ fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
         && !args.iter().any(|arg| arg == "--no-pager")
         && let Some(pager) = pager::wanted(&config)?
     {
-        ui.page(Paged::new(pager, Box::new(|| while_lent(Arc::default()))));
+        ui.page(PagedOutput::new(
+            pager,
+            Box::new(|| while_lent(Arc::default())),
+        ));
     }
     let text = e.render();
     let mut out = ui.out();

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::format::json::PathValue;
 use crate::format::text::clean;
 use crate::globals::Color;
-use crate::pager::Paged;
+use crate::pager::PagedOutput;
 use anstyle::Style;
 use dmv_core::escape::{escape, is_hidden};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Ui {
 #[derive(Default)]
 struct Out {
     file: Option<File>,
-    paged: Option<Paged>,
+    paged: Option<PagedOutput>,
 }
 
 impl Out {
@@ -83,7 +83,7 @@ impl Ui {
     }
 
     /// Lets a pager show the output if it is long.
-    pub fn page(&self, paged: Paged) {
+    pub fn page(&self, paged: PagedOutput) {
         self.out.borrow_mut().get_mut().paged = Some(paged);
     }
 

@@ -3,16 +3,16 @@
 
 use crate::config::{self, safe_repositories};
 use crate::format::text::quoted;
-use dmv_core::repo::{DMV_DIR, Place, RepoError, Trust, Whose, discover_trusting};
+use dmv_core::repo::{DMV_DIR, RepoError, RepositoryLocation, Trust, Whose, discover_trusting};
 use std::path::{Path, PathBuf};
 
 /// The repository around the current directory. `named`: the user has named this directory.
-pub fn find(named: bool) -> Result<(Place, Whose), RepoError> {
+pub fn find(named: bool) -> Result<(RepositoryLocation, Whose), RepoError> {
     discover_trusting(Path::new("."), &trust(named))
 }
 
 /// The same, unless it is another user's.
-pub fn find_own() -> Result<Place, RepoError> {
+pub fn find_own() -> Result<RepositoryLocation, RepoError> {
     find(false).map(|(place, _)| place)
 }
 

@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout)]
 
 use dmv_core::repo::PlaceError;
-use dmv_core::{Asked, CommitOptions, Job, Repo, RepoError, Who};
+use dmv_core::{CommitOptions, Job, OperationRequest, Repo, RepoError, Who};
 use std::error::Error;
 use std::path::Path;
 use std::time::SystemTime;
@@ -39,6 +39,6 @@ fn open_or_init(dir: &Path) -> Result<Repo, RepoError> {
     }
 }
 
-fn asked(command: &str) -> Asked {
-    Asked::new("example", command, SystemTime::now())
+fn asked(command: &str) -> OperationRequest {
+    OperationRequest::new("example", command, SystemTime::now())
 }

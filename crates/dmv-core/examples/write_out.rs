@@ -4,7 +4,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use dmv_core::repo::Wanted;
+use dmv_core::repo::Selection;
 use dmv_core::{Job, Repo, RepoPath, Subset};
 use std::error::Error;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let repo = Repo::open(Path::new(repository))?;
     let commit = repo.read_commit(&repo.resolve(revision)?)?;
     let root = RepoPath::root();
-    let wanted = Wanted {
+    let wanted = Selection {
         path: &root,
         located: &repo.locate(revision, &commit, &root)?,
         subset: &Subset::new(patterns.iter().map(|pattern| pattern.as_bytes()))?,

@@ -11,12 +11,12 @@ use std::fmt;
 /// Control and invisible characters become `\n`, `\u{202e}` and the like. Bytes that are not UTF-8
 /// become `\xff`. A backslash is doubled. Distinct bytes give distinct text.
 pub fn escape<T: AsRef<[u8]> + ?Sized>(bytes: &T) -> impl fmt::Display + '_ {
-    Escaped(bytes.as_ref())
+    EscapedBytes(bytes.as_ref())
 }
 
-struct Escaped<'a>(&'a [u8]);
+struct EscapedBytes<'a>(&'a [u8]);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write;
         for chunk in self.0.utf8_chunks() {

@@ -9,7 +9,7 @@
 mod swap;
 mod times;
 
-pub use self::swap::{Untouched, mark_time};
+pub use self::swap::{LastingStat, mark_time};
 pub use self::times::{fs_now, machine_now, notice_mapped_writes, wait_for_write};
 
 pub use crate::platform::{

@@ -205,7 +205,7 @@ impl Iterator for Ancestors<'_> {
 /// Commits that were seen or wait in the queue, in the order of [`Ancestors`].
 struct Walk<'r> {
     reader: &'r dyn ObjectRead,
-    queue: BinaryHeap<Queued<()>>,
+    queue: BinaryHeap<QueuedCommit<()>>,
     /// Generations of all commits that were ever queued.
     generations: HashMap<ObjectId, u64>,
     absent: BTreeSet<ObjectId>,
@@ -252,7 +252,7 @@ impl<'r> Walk<'r> {
         let commit = decode(id, &bytes)?;
         let generation = commit.generation;
         self.generations.insert(*id, generation);
-        self.queue.push(Queued {
+        self.queue.push(QueuedCommit {
             id: *id,
             commit,
             with: (),
@@ -261,7 +261,7 @@ impl<'r> Walk<'r> {
     }
 
     /// Takes the greatest commit off the queue and queues its parents.
-    fn next(&mut self) -> Result<Option<Queued<()>>, ObjectError> {
+    fn next(&mut self) -> Result<Option<QueuedCommit<()>>, ObjectError> {
         let Some(next) = self.queue.pop() else {
             return Ok(None);
         };
@@ -288,35 +288,35 @@ impl<'r> Walk<'r> {
 
 /// A commit in the queue: greater generations first, then later times. `with` is what else a walk
 /// knows about it.
-struct Queued<W> {
+struct QueuedCommit<W> {
     id: ObjectId,
     commit: Commit,
     with: W,
 }
 
-impl<W> Queued<W> {
+impl<W> QueuedCommit<W> {
     fn key(&self) -> (u64, i64, u32, ObjectId) {
         let when = &self.commit.committer;
         (self.commit.generation, when.seconds, when.nanos, self.id)
     }
 }
 
-impl<W> PartialEq for Queued<W> {
-    fn eq(&self, other: &Queued<W>) -> bool {
+impl<W> PartialEq for QueuedCommit<W> {
+    fn eq(&self, other: &QueuedCommit<W>) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<W> Eq for Queued<W> {}
+impl<W> Eq for QueuedCommit<W> {}
 
-impl<W> PartialOrd for Queued<W> {
-    fn partial_cmp(&self, other: &Queued<W>) -> Option<Ordering> {
+impl<W> PartialOrd for QueuedCommit<W> {
+    fn partial_cmp(&self, other: &QueuedCommit<W>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<W> Ord for Queued<W> {
-    fn cmp(&self, other: &Queued<W>) -> Ordering {
+impl<W> Ord for QueuedCommit<W> {
+    fn cmp(&self, other: &QueuedCommit<W>) -> Ordering {
         self.key().cmp(&other.key())
     }
 }

@@ -74,7 +74,7 @@ pub use job::Job;
 pub use object::name::RepoPath;
 pub use refs::Timestamp;
 pub use repo::{
-    Asked, CheckoutOptions, CheckoutTarget, CommitOptions, CommitReport, MergeOptions, MergeReport,
-    Repo, RepoError, Who,
+    CheckoutOptions, CheckoutTarget, CommitOptions, CommitReport, MergeOptions, MergeReport,
+    OperationRequest, Repo, RepoError, Who,
 };
 pub use subset::Subset;

@@ -5,7 +5,7 @@
 //! through `fsutil`. The module knows nothing of packs. `store` and `repo` use it; `worktree` uses
 //! only [`start_writeback`].
 
-pub use crate::platform::{Shared, start_writeback};
+pub use crate::platform::{Sharing, start_writeback};
 
 use crate::platform;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenMode {
     /// Open an existing file for reading.
     Read,
     /// Open an existing file for reading and appending.
@@ -27,7 +27,7 @@ pub enum Open {
 /// Operations on directories and names.
 pub trait Vfs: Send + Sync {
     /// Opens a file. Fails if the last component is a symlink.
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>>;
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>>;
     /// Returns the names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Creates a directory and its missing parents.
@@ -40,7 +40,7 @@ pub trait Vfs: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the file `from` available at `to` as well, without copying its bytes. Fails where that is
     /// impossible, or if there is a file at `to`.
-    fn share(&self, _from: &Path, _to: &Path) -> io::Result<Shared> {
+    fn share(&self, _from: &Path, _to: &Path) -> io::Result<Sharing> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -88,21 +88,21 @@ pub trait VfsFile: Send + Sync {
 pub struct OsVfs;
 
 impl Vfs for OsVfs {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         let mut options = OpenOptions::new();
         options.read(true);
         match how {
-            Open::Read => {}
-            Open::Append => {
+            OpenMode::Read => {}
+            OpenMode::Append => {
                 options.write(true);
             }
-            Open::CreateNew => {
+            OpenMode::CreateNew => {
                 options.write(true).create_new(true);
                 platform::readable_by_all(&mut options);
             }
         }
         let file = platform::open_unfollowed_waiting(&mut options, path)?;
-        if let (Open::CreateNew, Some(dir)) = (how, path.parent()) {
+        if let (OpenMode::CreateNew, Some(dir)) = (how, path.parent()) {
             // So that the other users of a shared repository can append to its packs. If it fails,
             // they begin packs of their own.
             let _ = platform::share_like_directory(&file, dir);
@@ -135,7 +135,7 @@ impl Vfs for OsVfs {
         std::fs::remove_file(path)
     }
 
-    fn share(&self, from: &Path, to: &Path) -> io::Result<Shared> {
+    fn share(&self, from: &Path, to: &Path) -> io::Result<Sharing> {
         platform::share_file(from, to)
     }
 }
@@ -152,10 +152,10 @@ impl ReadingVfs {
 }
 
 impl Vfs for ReadingVfs {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         match how {
-            Open::Read => OsVfs.open(path, how),
-            Open::Append | Open::CreateNew => ReadingVfs::refused(),
+            OpenMode::Read => OsVfs.open(path, how),
+            OpenMode::Append | OpenMode::CreateNew => ReadingVfs::refused(),
         }
     }
 
@@ -240,7 +240,7 @@ impl VfsFile for OsFile {
 
 /// Reads a complete small file. Fails if it has more than `limit` bytes.
 pub fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
-    let file = vfs.open(path, Open::Read)?;
+    let file = vfs.open(path, OpenMode::Read)?;
     let len = usize::try_from(file.len()?).unwrap_or(limit);
     let mut buf = vec![0; len.min(limit) + 1];
     let n = file.read_at(&mut buf, 0)?;
@@ -268,7 +268,7 @@ pub fn write_durably_by(vfs: &dyn Vfs, path: &Path, temp: &Path, data: &[u8]) ->
         .parent()
         .expect("a file inside a repository has a parent");
     let _ = vfs.remove(temp);
-    let file = vfs.open(temp, Open::CreateNew)?;
+    let file = vfs.open(temp, OpenMode::CreateNew)?;
     let write = || {
         file.write_at(data, 0)?;
         file.sync()?;

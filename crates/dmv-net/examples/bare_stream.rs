@@ -7,7 +7,7 @@
 use dmv_core::repo::{Access, PeerKey};
 use dmv_net::identity::DeviceKey;
 use dmv_net::transport::quic::{
-    Limits, Listen, Node, NodeOptions, PeerAddress, Service, Timed, serve,
+    Limits, ListenAddress, Node, NodeOptions, PeerAddress, Service, TimedStream, serve,
 };
 use iroh::endpoint::{RecvStream, SendStream};
 use std::io::Write;
@@ -32,8 +32,8 @@ impl Service for Bytes {
         self: Arc<Self>,
         _key: PeerKey,
         _access: Access,
-        mut incoming: Timed<RecvStream>,
-        mut outgoing: Timed<SendStream>,
+        mut incoming: TimedStream<RecvStream>,
+        mut outgoing: TimedStream<SendStream>,
     ) {
         let Ok(mut left) = incoming.read_u64().await else {
             return;
@@ -52,7 +52,7 @@ impl Service for Bytes {
 
 async fn send() -> Outcome {
     let options = NodeOptions {
-        listen: Some(Listen::loopback()),
+        listen: Some(ListenAddress::loopback()),
         ..Default::default()
     };
     let node = Node::bind(&DeviceKey::generate(), &[PROTOCOL], &options).await?;

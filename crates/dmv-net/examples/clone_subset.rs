@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout)]
 
 use dmv_core::subset::Subset;
-use dmv_core::{Asked, Job};
+use dmv_core::{Job, OperationRequest};
 use dmv_net::ops::{CloneError, CloneOptions, CloneReport, Network, clone};
 use dmv_net::transport::Url;
 use std::error::Error;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: clone_subset SOURCE DIR PATTERN...".into());
     };
     let source = Url::parse(source)?.absolute(&std::env::current_dir()?);
-    let asked = Asked::new("example", "clone_subset", SystemTime::now());
+    let asked = OperationRequest::new("example", "clone_subset", SystemTime::now());
     let mut options = CloneOptions::new(source, dir, asked.clone());
     options.subset = Subset::new(patterns.iter().map(|pattern| pattern.as_bytes()))?;
     let done = with_progress(&options, &Network::new(asked))?;

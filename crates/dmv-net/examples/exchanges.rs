@@ -14,12 +14,12 @@
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::refs::Timestamp;
-use dmv_core::repo::{Access as Right, Asked, CommitOptions, Peer, Repo, Who, discover};
+use dmv_core::repo::{Access as Right, CommitOptions, OperationRequest, Peer, Repo, Who, discover};
 use dmv_core::worktree::select::Paths;
 use dmv_net::identity::DeviceKey;
 use dmv_net::session::{Client, Link, serve};
 use dmv_net::transport::quic::blocking::serve_repository;
-use dmv_net::transport::quic::{Device, Limits, Listen, ServeEvent, ServeOptions};
+use dmv_net::transport::quic::{Device, Limits, ListenAddress, ServeEvent, ServeOptions};
 use dmv_net::transport::{Reach, Url, connect};
 use dmv_net::wire::Access;
 use std::io::{self, Write};
@@ -133,7 +133,7 @@ fn over_quic(served: &Repo, at: &Path, client: impl FnOnce(Link) -> Outcome) -> 
     served.trust(&peer, asked("trust"))?;
     let (say, ready) = channel();
     let options = ServeOptions {
-        listen: Listen::loopback(),
+        listen: ListenAddress::loopback(),
         lan: false,
         label: String::new(),
         relays: Vec::new(),
@@ -188,8 +188,8 @@ fn commit(repo: &Repo) -> Outcome {
     Ok(())
 }
 
-fn asked(command: &str) -> Asked {
-    Asked {
+fn asked(command: &str) -> OperationRequest {
+    OperationRequest {
         time: Timestamp {
             seconds: 1_700_000_000,
             nanos: 0,

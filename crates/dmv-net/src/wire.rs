@@ -55,7 +55,7 @@ pub const TOTALS: u16 = 3;
 /// The tag of the extension that says: this server can delete refs (see [`Update::new`]). It has no
 /// value.
 pub const DELETES: u16 = 4;
-/// The tag of the extension in which a server summarizes its slice. Its value is a [`Held`].
+/// The tag of the extension in which a server summarizes its slice. Its value is a [`SliceSummary`].
 pub const HOLDS: u16 = 5;
 /// The tag of the extension that says: as a receiver, this side accepts small content with
 /// metadata. It has no value. See [`LITTLE_BYTES`].
@@ -206,7 +206,7 @@ pub struct Extension {
 
 /// A summary of the slice that a server stores of its commits. The default means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct SliceSummary {
     /// The patterns of the subset whose paths are stored. Empty means all paths.
     #[serde(deserialize_with = "at_most::<_, _, MAX_SUBSET_BYTES>")]
     pub subset: Vec<Vec<u8>>,
@@ -218,11 +218,11 @@ pub struct Held {
     pub dropped: u32,
 }
 
-impl Held {
+impl SliceSummary {
     /// Decodes the value of an extension. Returns `None` if it is malformed, has bytes after its
     /// end, or exceeds the limit of the patterns.
-    pub fn decode(bytes: &[u8]) -> Option<Held> {
-        let (held, rest) = postcard::take_from_bytes::<Held>(bytes).ok()?;
+    pub fn decode(bytes: &[u8]) -> Option<SliceSummary> {
+        let (held, rest) = postcard::take_from_bytes::<SliceSummary>(bytes).ok()?;
         let text: usize = held.subset.iter().map(|pattern| pattern.len() + 1).sum();
         (rest.is_empty() && text <= MAX_SUBSET_BYTES).then_some(held)
     }
@@ -283,7 +283,7 @@ pub struct Refs {
 
 /// What the sender sends without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unasked {
+pub enum UnaskedObjects {
     /// Commits only.
     Commits,
     /// Commits, trees, lists and conflicts.
@@ -292,12 +292,12 @@ pub enum Unasked {
     All,
 }
 
-impl From<Unasked> for reach::Detail {
-    fn from(unasked: Unasked) -> reach::Detail {
+impl From<UnaskedObjects> for reach::Detail {
+    fn from(unasked: UnaskedObjects) -> reach::Detail {
         match unasked {
-            Unasked::Commits => reach::Detail::Commits,
-            Unasked::Metadata => reach::Detail::Metadata,
-            Unasked::All => reach::Detail::All,
+            UnaskedObjects::Commits => reach::Detail::Commits,
+            UnaskedObjects::Metadata => reach::Detail::Metadata,
+            UnaskedObjects::All => reach::Detail::All,
         }
     }
 }
@@ -375,7 +375,7 @@ pub struct Want {
     /// The part of these objects that the receiver wants.
     pub filter: Filter,
     /// What the sender sends without a request.
-    pub unasked: Unasked,
+    pub unasked: UnaskedObjects,
     /// Commits that are complete at the receiver.
     #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
     pub haves: Vec<WireId>,
@@ -580,8 +580,8 @@ impl Hello {
     }
 
     /// Returns the server's summary of its slice; `None` if it is absent or malformed.
-    pub fn held(&self) -> Option<Held> {
-        Held::decode(self.value(HOLDS)?)
+    pub fn held(&self) -> Option<SliceSummary> {
+        SliceSummary::decode(self.value(HOLDS)?)
     }
 
     /// Returns whether the side, as a receiver, accepts small content with metadata.
@@ -642,7 +642,7 @@ impl Extension {
     }
 
     /// Says what the server stores.
-    pub fn holds(held: &Held) -> Extension {
+    pub fn holds(held: &SliceSummary) -> Extension {
         Extension {
             tag: HOLDS,
             value: held.encode(),

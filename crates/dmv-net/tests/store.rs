@@ -1,7 +1,7 @@
 //! The files of a bucket: with a server that loses answers and cuts files, and with a real store
 //! where one is installed.
 
-use dmv_net::bucket::files::{Failed, Files};
+use dmv_net::bucket::files::{FileFailure, Files};
 use dmv_net::bucket::trouble::Trouble;
 use dmv_net::transport::store::{BucketAddress, Settings, Store};
 use std::error::Error;
@@ -94,7 +94,7 @@ fn bulk_requests_are_repeated_and_counted_and_those_for_the_root_are_not() -> Ou
     assert_eq!((counted.put, counted.retried), (3, 2));
     assert_eq!(counted.sent, 3000, "what was sent again was sent");
     let root = store.write_if("root", vec![2; 10], None);
-    assert_eq!(root, Err(Failed::Trouble(Trouble::Busy)));
+    assert_eq!(root, Err(FileFailure::Trouble(Trouble::Busy)));
     assert_eq!(
         settings.counters.now().put,
         4,
@@ -132,8 +132,8 @@ fn a_file_that_is_cut_is_read_on_and_a_short_one_is_found() -> Outcome {
         (settings.counters.now().get, settings.counters.now().retried),
         (2, 1)
     );
-    assert_eq!(store.read_range("pack", 200..300), Err(Failed::Length));
-    assert_eq!(store.read_range("pack", 0..5), Err(Failed::Missing));
+    assert_eq!(store.read_range("pack", 200..300), Err(FileFailure::Length));
+    assert_eq!(store.read_range("pack", 0..5), Err(FileFailure::Missing));
     assert_eq!(store.read_range("pack", 5..5), Ok(Vec::new()));
     let lines: Vec<String> = lines.try_iter().collect();
     assert_eq!(lines[0], "GET /film/x/pack HTTP/1.1 bytes=10-29");
@@ -189,7 +189,7 @@ fn a_silent_store_does_not_hang_a_command() -> Outcome {
     let start = Instant::now();
     let root = store.write_if("root", vec![1], None);
     assert!(
-        matches!(root, Err(Failed::Trouble(Trouble::Cut(_)))),
+        matches!(root, Err(FileFailure::Trouble(Trouble::Cut(_)))),
         "{root:?}"
     );
     assert!(start.elapsed() < Duration::from_secs(10));
@@ -211,7 +211,7 @@ fn a_web_server_that_sends_whole_files_only_is_read_too() -> Outcome {
         .map_err(|e| format!("{e:?}"))?;
     assert_eq!(root.0, body);
     let page = store.read_whole("root", None).map(|_| ());
-    assert_eq!(page, Err(Failed::Trouble(Trouble::Page)));
+    assert_eq!(page, Err(FileFailure::Trouble(Trouble::Page)));
     assert_eq!(settings.counters.now().get, 4);
     assert!(
         store.begin_upload("pack").is_err(),
@@ -264,35 +264,35 @@ fn a_real_store_keeps_files_parts_and_conditions() -> Outcome {
     assert_eq!((counted.list, counted.delete, counted.retried), (2, 4, 0));
     let (other, _) = open("s3://none/a", Some(&endpoint), Duration::from_secs(60))?;
     let missing = other.read_whole("root", None).map(|_| ());
-    assert_eq!(missing, Err(Failed::Trouble(Trouble::NoBucket)));
+    assert_eq!(missing, Err(FileFailure::Trouble(Trouble::NoBucket)));
     Ok(())
 }
 
-fn exercise(store: &Store) -> Result<(), Failed> {
+fn exercise(store: &Store) -> Result<(), FileFailure> {
     assert_eq!(
         store.read_whole("root", None).map(|_| ()),
-        Err(Failed::Missing)
+        Err(FileFailure::Missing)
     );
     let first = store.write_if("root", b"one".to_vec(), None)?;
     assert_eq!(
         store.write_if("root", b"two".to_vec(), None),
-        Err(Failed::Refused)
+        Err(FileFailure::Refused)
     );
     let second = store.write_if("root", b"two".to_vec(), Some(&first))?;
     assert_eq!(
         store.write_if("root", b"x".to_vec(), Some(&first)),
-        Err(Failed::Refused)
+        Err(FileFailure::Refused)
     );
     assert_eq!(
         store.write_if("none", b"x".to_vec(), Some(&first)),
-        Err(Failed::Refused)
+        Err(FileFailure::Refused)
     );
     assert_eq!(
         store.read_whole("root", Some(&first))?,
         (b"two".to_vec(), second.clone())
     );
     let same = store.read_whole("root", Some(&second)).map(|_| ());
-    assert_eq!(same, Err(Failed::Unchanged));
+    assert_eq!(same, Err(FileFailure::Unchanged));
 
     let part = |n: u8, len: usize| vec![n; len];
     let upload = store.begin_upload("id/pack")?;
@@ -312,7 +312,7 @@ fn exercise(store: &Store) -> Result<(), Failed> {
     let parts = parts.into_inner().expect("nobody panics");
     assert_eq!(
         store.length("id/pack"),
-        Err(Failed::Missing),
+        Err(FileFailure::Missing),
         "it is not there before its end"
     );
     let len = (10 << 20) + 100;
@@ -323,7 +323,7 @@ fn exercise(store: &Store) -> Result<(), Failed> {
     assert_eq!(middle, [0, 0, 1, 1]);
     assert_eq!(
         store.read_range("id/pack", len - 50..len + 50),
-        Err(Failed::Length)
+        Err(FileFailure::Length)
     );
     let given_up = store.begin_upload("id/other")?;
     store.drop_upload("id/other", &given_up)?;

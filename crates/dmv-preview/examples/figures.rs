@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use dmv_preview::{Cache, Kind, Limits, Maker, Source, Wanted, WorkerCommand};
+use dmv_preview::{Cache, Kind, Limits, Maker, PreviewKind, Source, WorkerCommand};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -32,7 +32,7 @@ fn main() {
         program,
         args: Vec::new(),
     };
-    for wanted in [Wanted::Thumbnail, Wanted::Large] {
+    for wanted in [PreviewKind::Thumbnail, PreviewKind::Large] {
         for round in 0..3 {
             let dir = tempfile::tempdir().expect("a directory");
             let cache = Cache::new(dir.path(), 512 << 20);
@@ -54,7 +54,7 @@ fn main() {
             ..Limits::default()
         };
         let maker = Maker::new(command.clone(), limits, None);
-        let made = maker.make(&source(&files[0]), Wanted::Thumbnail);
+        let made = maker.make(&source(&files[0]), PreviewKind::Thumbnail);
         if made.is_ok_and(|_| true) {
             println!("{}: {mib} MiB of address space are enough", files[0].0);
             break;
@@ -63,7 +63,7 @@ fn main() {
     for file in &files {
         let maker = Maker::new(command.clone(), Limits::default(), None);
         let start = Instant::now();
-        let made = maker.make(&source(file), Wanted::Thumbnail);
+        let made = maker.make(&source(file), PreviewKind::Thumbnail);
         if let Err(reason) = made
             .as_ref()
             .map_err(|reason| (reason.kind != Kind::Absent, reason))
@@ -83,7 +83,7 @@ fn source(file: &(String, Vec<u8>)) -> Source<'_> {
 }
 
 /// Makes all previews on two threads. Returns the seconds and the bytes of all previews.
-fn all(maker: &Maker, files: &[(String, Vec<u8>)], wanted: Wanted) -> (f64, usize) {
+fn all(maker: &Maker, files: &[(String, Vec<u8>)], wanted: PreviewKind) -> (f64, usize) {
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| {

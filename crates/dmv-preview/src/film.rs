@@ -6,7 +6,7 @@
 //! tables, and a hole between them. The picture that comes out is a file from somebody else, and is decoded as such.
 
 use crate::confine;
-use crate::preview::{Source, Wanted};
+use crate::preview::{PreviewKind, Source};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use std::io;
@@ -33,8 +33,8 @@ pub fn installed() -> Option<&'static Path> {
 }
 
 /// Returns the name of `ffmpeg` for the film's format, if a picture is wanted and the file is a film by its name.
-pub fn format(ending: &str, wanted: Wanted) -> Option<&'static str> {
-    if !matches!(wanted, Wanted::Thumbnail | Wanted::Large) {
+pub fn format(ending: &str, wanted: PreviewKind) -> Option<&'static str> {
+    if !matches!(wanted, PreviewKind::Thumbnail | PreviewKind::Large) {
         return None;
     }
     match ending {
@@ -74,7 +74,7 @@ pub fn become_ffmpeg(format: &str) -> ExitCode {
     if confine::enter_film().is_err() {
         return ExitCode::from(confine::REFUSED);
     }
-    let edge = Wanted::LARGE;
+    let edge = PreviewKind::LARGE;
     // The picture that differs least from its neighbours: not the black one at the start.
     let filter = format!(
         "thumbnail=24,scale=w='min({edge},iw)':h='min({edge},ih)':force_original_aspect_ratio=decrease"
@@ -167,9 +167,9 @@ mod tests {
 
     #[test]
     fn a_film_is_one_by_its_name() {
-        assert_eq!(format("mov", Wanted::Large), Some("mov"));
-        assert_eq!(format("webm", Wanted::Thumbnail), Some("matroska"));
-        assert_eq!(format("webm", Wanted::Metadata), None);
-        assert_eq!(format("avi", Wanted::Thumbnail), None);
+        assert_eq!(format("mov", PreviewKind::Large), Some("mov"));
+        assert_eq!(format("webm", PreviewKind::Thumbnail), Some("matroska"));
+        assert_eq!(format("webm", PreviewKind::Metadata), None);
+        assert_eq!(format("avi", PreviewKind::Thumbnail), None);
     }
 }

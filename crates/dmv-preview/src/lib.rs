@@ -22,5 +22,5 @@ mod worker;
 
 pub use cache::Cache;
 pub use maker::{Maker, WorkerCommand};
-pub use preview::{Form, Kind, Limits, Preview, ReadAt, Reason, Sound, Source, Wanted};
+pub use preview::{Form, Kind, Limits, Preview, PreviewKind, ReadAt, Reason, Sound, Source};
 pub use worker::{in_process, worker};

@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::confine::{self, End};
 #[cfg(target_os = "linux")]
 use crate::film;
-use crate::preview::{Kind, Limits, Preview, Reason, Source, Wanted};
+use crate::preview::{Kind, Limits, Preview, PreviewKind, Reason, Source};
 use crate::wire::{self, Job};
 use crate::worker::ending;
 use std::collections::HashSet;
@@ -58,7 +58,7 @@ impl Maker {
     }
 
     /// Returns the preview of a file, from the cache or newly made; or the reason why there is none.
-    pub fn make(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
+    pub fn make(&self, source: &Source<'_>, wanted: PreviewKind) -> Result<Preview, Reason> {
         check(wanted)?;
         let key = key(source, wanted);
         if let Some(known) = self.known(&key) {
@@ -79,7 +79,7 @@ impl Maker {
 
     /// Returns the preview of a file that may change, newly made: the cache neither has nor gets it, and its source
     /// needs no id.
-    pub fn make_once(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
+    pub fn make_once(&self, source: &Source<'_>, wanted: PreviewKind) -> Result<Preview, Reason> {
         check(wanted)?;
         let key = format!("once\n{}", self.once.fetch_add(1, Ordering::Relaxed));
         let _turn = self.turn(&key);
@@ -87,7 +87,12 @@ impl Maker {
     }
 
     /// Returns the preview or the reason that lies in the cache. Nothing is made, and no content is read.
-    pub fn cached(&self, id: &str, name: &str, wanted: Wanted) -> Option<Result<Preview, Reason>> {
+    pub fn cached(
+        &self,
+        id: &str,
+        name: &str,
+        wanted: PreviewKind,
+    ) -> Option<Result<Preview, Reason>> {
         self.known(&key_of(id, name, wanted))
     }
 
@@ -113,7 +118,7 @@ impl Maker {
     }
 
     /// Makes a preview: of a film from the picture that `ffmpeg` finds in it.
-    fn run(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
+    fn run(&self, source: &Source<'_>, wanted: PreviewKind) -> Result<Preview, Reason> {
         #[cfg(target_os = "linux")]
         if let (Some(format), true) = (
             film::format(&ending(source.name), wanted),
@@ -157,7 +162,7 @@ impl Maker {
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(not_started)?;
         let from = child.stdout.take();
-        let watched = Watched::new(child);
+        let watched = WatchedProcess::new(child);
         let mut bytes = Vec::new();
         let read = std::thread::scope(|scope| {
             let watch = || watched.watch(self.limits.wall);
@@ -184,7 +189,7 @@ impl Maker {
     }
 
     /// Starts a process and lets it decode the file.
-    fn decode(&self, source: &Source<'_>, wanted: Wanted) -> Result<Preview, Reason> {
+    fn decode(&self, source: &Source<'_>, wanted: PreviewKind) -> Result<Preview, Reason> {
         let mut child = self.start().map_err(not_started)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let job = Job {
@@ -193,14 +198,14 @@ impl Maker {
             wanted,
             limits: self.limits,
         };
-        let watched = Watched::new(child);
+        let watched = WatchedProcess::new(child);
         let answer = std::thread::scope(|scope| {
             let watch = || watched.watch(self.limits.wall);
             let thread = std::thread::Builder::new().spawn_scoped(scope, watch);
             let answer = match (thread, pipes) {
                 (Ok(_), Some((to, from))) => converse(to, from, source, &job),
-                (Err(e), _) => Err(Broken::Start(e)),
-                (_, None) => Err(Broken::Child),
+                (Err(e), _) => Err(ConversationEnd::Start(e)),
+                (_, None) => Err(ConversationEnd::Child),
             };
             watched.finish();
             answer
@@ -208,12 +213,12 @@ impl Maker {
         let (end, late) = watched.end();
         match answer {
             Ok(result) => result,
-            Err(Broken::Content(e)) => {
+            Err(ConversationEnd::Content(e)) => {
                 let words = format!("the content cannot be read: {e}");
                 Err(Reason::new(Kind::Unreadable, words))
             }
-            Err(Broken::Start(e)) => Err(not_started(e)),
-            Err(Broken::Child) => Err(why(end, late, &self.limits)),
+            Err(ConversationEnd::Start(e)) => Err(not_started(e)),
+            Err(ConversationEnd::Child) => Err(why(end, late, &self.limits)),
         }
     }
 
@@ -241,7 +246,7 @@ impl Drop for Turn<'_> {
 }
 
 /// Why a conversation ended without an answer.
-enum Broken {
+enum ConversationEnd {
     /// No thread is left to watch it.
     Start(std::io::Error),
     /// The file's content could not be read.
@@ -250,7 +255,7 @@ enum Broken {
     Child,
 }
 
-impl From<std::io::Error> for Broken {
+impl From<std::io::Error> for ConversationEnd {
     fn from(_: std::io::Error) -> Self {
         Self::Child
     }
@@ -262,7 +267,7 @@ fn converse(
     mut from: impl Read,
     source: &Source<'_>,
     job: &Job,
-) -> Result<Result<Preview, Reason>, Broken> {
+) -> Result<Result<Preview, Reason>, ConversationEnd> {
     wire::send(&mut to, wire::JOB, &job.encode())?;
     let mut left = job.limits.read_bytes;
     let mut bytes = Vec::new();
@@ -272,22 +277,24 @@ fn converse(
                 let (offset, len) = range(&mut from)?;
                 let end = offset.checked_add(u64::from(len));
                 if len > wire::MAX_READ || end.is_none_or(|end| end > source.len) {
-                    return Err(Broken::Child);
+                    return Err(ConversationEnd::Child);
                 }
-                left = left.checked_sub(u64::from(len)).ok_or(Broken::Child)?;
+                left = left
+                    .checked_sub(u64::from(len))
+                    .ok_or(ConversationEnd::Child)?;
                 bytes.resize(len as usize, 0);
                 let read = source.bytes.read_at(offset, &mut bytes);
-                read.map_err(Broken::Content)?;
+                read.map_err(ConversationEnd::Content)?;
                 wire::send(&mut to, wire::BYTES, &bytes)?;
             }
             Some((wire::DONE, len)) => {
                 if u64::from(len) > job.limits.output_bytes + wire::MAX_EXTRA {
-                    return Err(Broken::Child);
+                    return Err(ConversationEnd::Child);
                 }
                 let answer = wire::payload(&mut from, len)?;
-                return wire::decode_result(&answer).ok_or(Broken::Child);
+                return wire::decode_result(&answer).ok_or(ConversationEnd::Child);
             }
-            _ => return Err(Broken::Child),
+            _ => return Err(ConversationEnd::Child),
         }
     }
 }
@@ -300,14 +307,14 @@ fn range(from: &mut impl Read) -> std::io::Result<(u64, u32)> {
 }
 
 /// A process that is killed when its time is over.
-struct Watched {
+struct WatchedProcess {
     child: Mutex<Child>,
     finished: Mutex<bool>,
     woken: Condvar,
     late: Mutex<bool>,
 }
 
-impl Watched {
+impl WatchedProcess {
     fn new(child: Child) -> Self {
         Self {
             child: Mutex::new(child),
@@ -404,14 +411,16 @@ fn why(end: End, late: bool, limits: &Limits) -> Reason {
 }
 
 /// Refuses wishes that no preview can meet.
-fn check(wanted: Wanted) -> Result<(), Reason> {
+fn check(wanted: PreviewKind) -> Result<(), Reason> {
     let fits = match wanted {
-        Wanted::Pixels { max_edge } => max_edge > 0,
-        Wanted::Waveform { from, to, buckets } => {
-            from < to && (1..=Wanted::MAX_BUCKETS).contains(&buckets)
+        PreviewKind::Pixels { max_edge } => max_edge > 0,
+        PreviewKind::Waveform { from, to, buckets } => {
+            from < to && (1..=PreviewKind::MAX_BUCKETS).contains(&buckets)
         }
-        Wanted::Exposed { stops } => stops.unsigned_abs() <= Wanted::MAX_STOPS.unsigned_abs(),
-        Wanted::Thumbnail | Wanted::Large | Wanted::Metadata => true,
+        PreviewKind::Exposed { stops } => {
+            stops.unsigned_abs() <= PreviewKind::MAX_STOPS.unsigned_abs()
+        }
+        PreviewKind::Thumbnail | PreviewKind::Large | PreviewKind::Metadata => true,
     };
     match fits {
         true => Ok(()),
@@ -422,10 +431,10 @@ fn check(wanted: Wanted) -> Result<(), Reason> {
 /// Changes with each change of what previews look like.
 const VERSION: u32 = 2;
 
-fn key(source: &Source<'_>, wanted: Wanted) -> String {
+fn key(source: &Source<'_>, wanted: PreviewKind) -> String {
     key_of(source.id, source.name, wanted)
 }
 
-fn key_of(id: &str, name: &str, wanted: Wanted) -> String {
+fn key_of(id: &str, name: &str, wanted: PreviewKind) -> String {
     format!("{VERSION}\n{}\n{wanted:?}\n{id}", ending(name))
 }

@@ -1,6 +1,6 @@
 //! Pictures made smaller while they come in, turned, and encoded.
 
-use crate::preview::{Form, Kind, Limits, Preview, Reason, Wanted};
+use crate::preview::{Form, Kind, Limits, Preview, PreviewKind, Reason};
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::metadata::Orientation;
@@ -286,9 +286,9 @@ impl Picture {
     }
 
     /// Returns the preview that is wanted, without facts.
-    pub fn encode(self, wanted: Wanted) -> Result<Preview, Reason> {
+    pub fn encode(self, wanted: PreviewKind) -> Result<Preview, Reason> {
         let (form, bytes) = match wanted {
-            Wanted::Pixels { .. } => (Form::Rgba, self.rgba),
+            PreviewKind::Pixels { .. } => (Form::Rgba, self.rgba),
             _ => self.file()?,
         };
         Ok(Preview {
@@ -473,7 +473,7 @@ mod tests {
     fn opaque_pictures_become_jpeg_and_others_png() {
         for (alpha, form) in [(255, Form::Jpeg), (254, Form::Png)] {
             let picture = shrink((9, 5), 99, |x, _| [x as u8, 7, 7, alpha]);
-            let preview = picture.encode(Wanted::Thumbnail).expect("encoded");
+            let preview = picture.encode(PreviewKind::Thumbnail).expect("encoded");
             assert_eq!((preview.form, preview.width, preview.height), (form, 9, 5));
         }
     }

@@ -38,16 +38,16 @@ impl ReadAt for Vec<u8> {
 
 /// What is wanted of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wanted {
-    /// A picture whose longer edge is at most [`Wanted::THUMBNAIL`] pixels. Sounds are drawn as waveforms, fonts as a
+pub enum PreviewKind {
+    /// A picture whose longer edge is at most [`PreviewKind::THUMBNAIL`] pixels. Sounds are drawn as waveforms, fonts as a
     /// line of text.
     Thumbnail,
-    /// The same with at most [`Wanted::LARGE`] pixels.
+    /// The same with at most [`PreviewKind::LARGE`] pixels.
     Large,
     /// The same of a picture that knows more light than a screen (EXR, Radiance HDR), brighter by `stops`: each doubles
-    /// the light. Below 0 it shows what is too bright for [`Wanted::Large`].
+    /// the light. Below 0 it shows what is too bright for [`PreviewKind::Large`].
     Exposed {
-        /// From -[`Wanted::MAX_STOPS`] to [`Wanted::MAX_STOPS`].
+        /// From -[`PreviewKind::MAX_STOPS`] to [`PreviewKind::MAX_STOPS`].
         stops: i8,
     },
     /// Bare pixels for comparing: RGBA, 8 bits each, sRGB, not premultiplied, row by row. The picture is made smaller
@@ -63,14 +63,14 @@ pub enum Wanted {
         from: u64,
         /// The end of the range; [`u64::MAX`] for the end of the sound.
         to: u64,
-        /// How many parts, at most [`Wanted::MAX_BUCKETS`].
+        /// How many parts, at most [`PreviewKind::MAX_BUCKETS`].
         buckets: u32,
     },
     /// The facts alone. Nothing is decoded that the facts do not need.
     Metadata,
 }
 
-impl Wanted {
+impl PreviewKind {
     /// The longer edge of a thumbnail.
     pub const THUMBNAIL: u32 = 256;
     /// The longer edge of a large picture.
@@ -88,7 +88,7 @@ pub enum Form {
     Png,
     /// A JPEG file.
     Jpeg,
-    /// Pixels as [`Wanted::Pixels`] has them.
+    /// Pixels as [`PreviewKind::Pixels`] has them.
     Rgba,
     /// Peaks: for each channel, for each part, the lowest and the highest sample as 16-bit little-endian numbers.
     Peaks,

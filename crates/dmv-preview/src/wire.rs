@@ -4,7 +4,7 @@
 //! The reader believes nothing: each length is compared with its limit before anything is allocated, and a result
 //! whose bytes are not what its form says is refused.
 
-use crate::preview::{Form, Kind, Limits, Preview, Reason, Sound, Wanted};
+use crate::preview::{Form, Kind, Limits, Preview, PreviewKind, Reason, Sound};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub struct Job {
     /// The file's length.
     pub len: u64,
     /// What is wanted.
-    pub wanted: Wanted,
+    pub wanted: PreviewKind,
     /// The limits.
     pub limits: Limits,
 }
@@ -83,12 +83,12 @@ impl Job {
         out.text(&self.ending);
         out.u64(self.len);
         let (tag, a, b, c) = match self.wanted {
-            Wanted::Thumbnail => (0, 0, 0, 0),
-            Wanted::Large => (1, 0, 0, 0),
-            Wanted::Pixels { max_edge } => (2, 0, 0, max_edge),
-            Wanted::Waveform { from, to, buckets } => (3, from, to, buckets),
-            Wanted::Metadata => (4, 0, 0, 0),
-            Wanted::Exposed { stops } => (5, 0, 0, u32::from(stops.cast_unsigned())),
+            PreviewKind::Thumbnail => (0, 0, 0, 0),
+            PreviewKind::Large => (1, 0, 0, 0),
+            PreviewKind::Pixels { max_edge } => (2, 0, 0, max_edge),
+            PreviewKind::Waveform { from, to, buckets } => (3, from, to, buckets),
+            PreviewKind::Metadata => (4, 0, 0, 0),
+            PreviewKind::Exposed { stops } => (5, 0, 0, u32::from(stops.cast_unsigned())),
         };
         out.0.push(tag);
         out.u64(a);
@@ -112,16 +112,16 @@ impl Job {
         let len = from.u64()?;
         let (tag, a, b, c) = (from.u8()?, from.u64()?, from.u64()?, from.u32()?);
         let wanted = match tag {
-            0 => Wanted::Thumbnail,
-            1 => Wanted::Large,
-            2 => Wanted::Pixels { max_edge: c },
-            3 => Wanted::Waveform {
+            0 => PreviewKind::Thumbnail,
+            1 => PreviewKind::Large,
+            2 => PreviewKind::Pixels { max_edge: c },
+            3 => PreviewKind::Waveform {
                 from: a,
                 to: b,
                 buckets: c,
             },
-            4 => Wanted::Metadata,
-            5 => Wanted::Exposed {
+            4 => PreviewKind::Metadata,
+            5 => PreviewKind::Exposed {
                 stops: u8::try_from(c).ok()?.cast_signed(),
             },
             _ => return None,
@@ -370,16 +370,16 @@ mod tests {
     #[test]
     fn jobs_and_results_come_back_as_they_were() {
         for wanted in [
-            Wanted::Thumbnail,
-            Wanted::Large,
-            Wanted::Pixels { max_edge: 7 },
-            Wanted::Waveform {
+            PreviewKind::Thumbnail,
+            PreviewKind::Large,
+            PreviewKind::Pixels { max_edge: 7 },
+            PreviewKind::Waveform {
                 from: 1,
                 to: u64::MAX,
                 buckets: 9,
             },
-            Wanted::Exposed { stops: -5 },
-            Wanted::Metadata,
+            PreviewKind::Exposed { stops: -5 },
+            PreviewKind::Metadata,
         ] {
             let job = Job {
                 ending: "tga".into(),

@@ -5,7 +5,7 @@ use crate::decode;
 #[cfg(target_os = "linux")]
 use crate::film;
 use crate::input::{Input, Memory, Parent};
-use crate::preview::{Kind, Limits, Preview, Reason, Wanted};
+use crate::preview::{Kind, Limits, Preview, PreviewKind, Reason};
 use crate::wire::{self, Job};
 use std::io::{self, Stdin};
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ fn job(from: &mut Stdin) -> Option<Job> {
 pub fn in_process(
     name: &str,
     bytes: &[u8],
-    wanted: Wanted,
+    wanted: PreviewKind,
     limits: Limits,
 ) -> Result<Preview, Reason> {
     let job = Job {

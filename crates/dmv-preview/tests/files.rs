@@ -1,7 +1,7 @@
 //! Real files of every format: what other programs made, seen as these programs see it. `tests/files/make.sh` made
 //! the files.
 
-use dmv_preview::{Form, Kind, Limits, Preview, Reason, Wanted, in_process};
+use dmv_preview::{Form, Kind, Limits, Preview, PreviewKind, Reason, in_process};
 use std::path::{Path, PathBuf};
 
 fn dir() -> PathBuf {
@@ -12,11 +12,11 @@ fn read(name: &str) -> Vec<u8> {
     std::fs::read(dir().join(name)).expect(name)
 }
 
-fn make(name: &str, wanted: Wanted) -> Result<Preview, Reason> {
+fn make(name: &str, wanted: PreviewKind) -> Result<Preview, Reason> {
     in_process(name, &read(name), wanted, Limits::default())
 }
 
-const ALL: Wanted = Wanted::Pixels { max_edge: u32::MAX };
+const ALL: PreviewKind = PreviewKind::Pixels { max_edge: u32::MAX };
 
 /// Returns the largest difference of two pictures' samples. Pixels that both see as clear are equal.
 fn difference(a: &[u8], b: &[u8]) -> u8 {
@@ -73,7 +73,7 @@ fn documents_show_the_picture_that_they_hold() {
 }
 
 fn facts(name: &str) -> String {
-    let preview = make(name, Wanted::Metadata).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let preview = make(name, PreviewKind::Metadata).unwrap_or_else(|e| panic!("{name}: {e}"));
     assert_eq!(preview.form, Form::Nothing);
     let facts = preview
         .facts
@@ -130,7 +130,7 @@ fn sounds_have_the_peaks_that_were_put_in() {
         ("plain.aac", false),
         ("plain.ogg", false),
     ] {
-        let wanted = Wanted::Waveform {
+        let wanted = PreviewKind::Waveform {
             from: 0,
             to: u64::MAX,
             buckets: 10,
@@ -163,7 +163,7 @@ fn sounds_have_the_peaks_that_were_put_in() {
                 assert!((height - 0.3).abs() < 0.01, "{name} {bucket}: {height}");
             }
         }
-        let picture = make(name, Wanted::Thumbnail).expect("a drawing");
+        let picture = make(name, PreviewKind::Thumbnail).expect("a drawing");
         assert_eq!(picture.form, Form::Png);
         assert_eq!(picture.height, 96);
     }
@@ -172,12 +172,12 @@ fn sounds_have_the_peaks_that_were_put_in() {
 #[test]
 fn a_range_of_a_sound_has_the_samples_of_that_range() {
     for name in ["plain.wav", "plain.flac", "plain.aiff"] {
-        let whole = Wanted::Waveform {
+        let whole = PreviewKind::Waveform {
             from: 0,
             to: 800,
             buckets: 800,
         };
-        let part = Wanted::Waveform {
+        let part = PreviewKind::Waveform {
             from: 313,
             to: 500,
             buckets: 187,
@@ -204,7 +204,7 @@ fn a_range_of_a_sound_has_the_samples_of_that_range() {
 
 #[test]
 fn a_font_draws_letters() {
-    let picture = make("plain.ttf", Wanted::Pixels { max_edge: 256 }).expect("a font");
+    let picture = make("plain.ttf", PreviewKind::Pixels { max_edge: 256 }).expect("a font");
     assert_eq!((picture.width, picture.height), (256, 64));
     let dark = picture
         .bytes
@@ -223,7 +223,7 @@ fn a_document_without_a_picture_says_why() {
     psd.splice(34..34, version.drain(..));
     // The length of all resources.
     psd[33] += 18;
-    let reason = in_process("a.psd", &psd, Wanted::Thumbnail, Limits::default());
+    let reason = in_process("a.psd", &psd, PreviewKind::Thumbnail, Limits::default());
     let reason = reason.expect_err("no picture");
     assert_eq!(reason.kind, Kind::Absent);
     assert_eq!(
@@ -231,7 +231,7 @@ fn a_document_without_a_picture_says_why() {
         "this document was saved without its merged picture (Maximize Compatibility off)"
     );
     let blend = b"BLENDER-v306ENDB\0\0\0\0aaaaaaaa\0\0\0\0\0\0\0\0";
-    let reason = in_process("a.blend", blend, Wanted::Large, Limits::default());
+    let reason = in_process("a.blend", blend, PreviewKind::Large, Limits::default());
     assert_eq!(reason.expect_err("no picture").kind, Kind::Absent);
 }
 
@@ -253,7 +253,7 @@ fn exposure_multiplies_light_before_it_is_cut_at_white() {
         (-5, 137),
         (-16, 0),
     ] {
-        let wanted = Wanted::Exposed { stops };
+        let wanted = PreviewKind::Exposed { stops };
         let made = in_process("a.hdr", &bytes, wanted, Limits::default()).expect("made");
         let shown = image::load_from_memory(&made.bytes)
             .expect("a JPEG")
@@ -267,7 +267,7 @@ fn exposure_multiplies_light_before_it_is_cut_at_white() {
     let why = in_process(
         "a.png",
         b"\x89PNG\r\n\x1a\n",
-        Wanted::Exposed { stops: 1 },
+        PreviewKind::Exposed { stops: 1 },
         Limits::default(),
     );
     assert_eq!(why.expect_err("no light").kind, Kind::Absent);
@@ -283,7 +283,7 @@ fn formats_that_nothing_decodes_are_told_by_their_names() {
         (b"\xff\x0a\0\0", "JPEG XL"),
         (b"\0\0\0\x18ftypqt  \0\0\0\0qt  ", "videos"),
     ] {
-        let why = in_process("a", bytes, Wanted::Thumbnail, Limits::default());
+        let why = in_process("a", bytes, PreviewKind::Thumbnail, Limits::default());
         let why = why.expect_err("no decoder");
         assert!(
             why.kind == Kind::Unknown && why.words.contains(words),

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout)]
 
-use dmv_preview::{Kind, Limits, Maker, Reason, Source, Wanted, WorkerCommand, in_process};
+use dmv_preview::{Kind, Limits, Maker, PreviewKind, Reason, Source, WorkerCommand, in_process};
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -86,17 +86,17 @@ impl Random {
 }
 
 /// Returns a damaged variant: some bytes changed, or the end cut off.
-fn harm(bytes: &[u8], seed: u64, case: u64) -> (Vec<u8>, Wanted) {
+fn harm(bytes: &[u8], seed: u64, case: u64) -> (Vec<u8>, PreviewKind) {
     let mut random = Random(seed ^ case.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let wanted = match random.below(4) {
-        0 => Wanted::Pixels { max_edge: 300 },
-        1 => Wanted::Large,
-        2 => Wanted::Waveform {
+        0 => PreviewKind::Pixels { max_edge: 300 },
+        1 => PreviewKind::Large,
+        2 => PreviewKind::Waveform {
             from: random.next() % 900,
             to: u64::MAX,
             buckets: 64,
         },
-        _ => Wanted::Thumbnail,
+        _ => PreviewKind::Thumbnail,
     };
     let mut bytes = bytes.to_vec();
     // One case of eleven is cut off: 1,000 truncations for 10,000 flips.
@@ -265,7 +265,7 @@ fn maker(limits: Limits) -> Maker {
     Maker::new(command, limits, None)
 }
 
-fn make(maker: &Maker, name: &str, bytes: &Vec<u8>, wanted: Wanted) -> Result<(), Reason> {
+fn make(maker: &Maker, name: &str, bytes: &Vec<u8>, wanted: PreviewKind) -> Result<(), Reason> {
     let source = Source {
         id: "1",
         name,
@@ -283,7 +283,8 @@ fn processes_survive_damaged_files_one_after_the_other() {
     for path in chosen() {
         let bytes = std::fs::read(&path).expect("the file");
         let name = name(&path);
-        make(&maker, &name, &bytes, Wanted::Thumbnail).unwrap_or_else(|e| panic!("{name}: {e}"));
+        make(&maker, &name, &bytes, PreviewKind::Thumbnail)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         for case in 0..number("DMV_PREVIEW_FLIPS", 220) / 55 {
             let (harmed, wanted) = harm(&bytes, seed, case);
             let start = Instant::now();
@@ -295,7 +296,7 @@ fn processes_survive_damaged_files_one_after_the_other() {
             );
         }
     }
-    make(&maker, &name(&files()[0]), &good, Wanted::Thumbnail).expect("the next file");
+    make(&maker, &name(&files()[0]), &good, PreviewKind::Thumbnail).expect("the next file");
 }
 
 fn file(name: &str) -> Vec<u8> {
@@ -461,7 +462,7 @@ fn bombs_are_refused_or_stopped() {
         ),
     ] {
         let start = Instant::now();
-        let made = make(&maker, name, &bytes, Wanted::Thumbnail);
+        let made = make(&maker, name, &bytes, PreviewKind::Thumbnail);
         let time = start.elapsed();
         println!("{name}: {time:.1?} {made:?}");
         // A fast machine decodes this one in less than its second.
@@ -470,5 +471,5 @@ fn bombs_are_refused_or_stopped() {
         }
         assert!(time < Duration::from_secs(8), "{name}: {time:?}");
     }
-    make(&maker, "a.png", &file("base.png"), Wanted::Thumbnail).expect("the next file");
+    make(&maker, "a.png", &file("base.png"), PreviewKind::Thumbnail).expect("the next file");
 }

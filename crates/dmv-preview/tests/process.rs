@@ -1,6 +1,6 @@
 //! Previews through the process that decodes: what it makes, and what happens when it does not.
 
-use dmv_preview::{Cache, Form, Kind, Limits, Maker, ReadAt, Source, Wanted, WorkerCommand};
+use dmv_preview::{Cache, Form, Kind, Limits, Maker, PreviewKind, ReadAt, Source, WorkerCommand};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,15 +59,15 @@ fn a_picture_comes_in_every_size_that_is_wanted() {
     let bytes = png(3000, 1500);
     let make = |wanted| maker.make(&source("1", &bytes), wanted).expect("made");
     for (wanted, form, size) in [
-        (Wanted::Thumbnail, Form::Jpeg, (256, 128)),
-        (Wanted::Large, Form::Jpeg, (2048, 1024)),
-        (Wanted::Pixels { max_edge: 100 }, Form::Rgba, (100, 50)),
+        (PreviewKind::Thumbnail, Form::Jpeg, (256, 128)),
+        (PreviewKind::Large, Form::Jpeg, (2048, 1024)),
+        (PreviewKind::Pixels { max_edge: 100 }, Form::Rgba, (100, 50)),
         (
-            Wanted::Pixels { max_edge: u32::MAX },
+            PreviewKind::Pixels { max_edge: u32::MAX },
             Form::Rgba,
             (3000, 1500),
         ),
-        (Wanted::Metadata, Form::Nothing, (0, 0)),
+        (PreviewKind::Metadata, Form::Nothing, (0, 0)),
     ] {
         let preview = make(wanted);
         assert_eq!(
@@ -77,7 +77,7 @@ fn a_picture_comes_in_every_size_that_is_wanted() {
         assert_eq!(preview.original, Some((3000, 1500)));
         assert!(preview.facts.contains(&("format".into(), "PNG".into())));
     }
-    let pixels = make(Wanted::Pixels { max_edge: u32::MAX }).bytes;
+    let pixels = make(PreviewKind::Pixels { max_edge: u32::MAX }).bytes;
     assert_eq!(pixels[4 * 77..4 * 78], [77, 9, 9, 255]);
 }
 
@@ -93,20 +93,22 @@ fn the_cache_answers_without_content_and_remembers_reasons() {
         len: content.0.len() as u64,
         bytes: &content,
     };
-    let first = maker.make(&source("1"), Wanted::Thumbnail).expect("made");
+    let first = maker
+        .make(&source("1"), PreviewKind::Thumbnail)
+        .expect("made");
     let reads = content.1.load(Ordering::Relaxed);
     assert!(reads > 0);
     assert_eq!(
-        maker.make(&source("1"), Wanted::Thumbnail),
+        maker.make(&source("1"), PreviewKind::Thumbnail),
         Ok(first.clone())
     );
     assert_eq!(
-        maker.cached("1", "renamed.png", Wanted::Thumbnail),
+        maker.cached("1", "renamed.png", PreviewKind::Thumbnail),
         Some(Ok(first))
     );
     assert_eq!(content.1.load(Ordering::Relaxed), reads);
-    assert_eq!(maker.cached("1", "x.png", Wanted::Large), None);
-    assert_eq!(maker.cached("2", "x.png", Wanted::Thumbnail), None);
+    assert_eq!(maker.cached("1", "x.png", PreviewKind::Large), None);
+    assert_eq!(maker.cached("2", "x.png", PreviewKind::Thumbnail), None);
 
     let broken = png(300, 300)[..60].to_vec();
     let broken = Source {
@@ -115,10 +117,12 @@ fn the_cache_answers_without_content_and_remembers_reasons() {
         len: 60,
         bytes: &broken,
     };
-    let reason = maker.make(&broken, Wanted::Large).expect_err("damaged");
+    let reason = maker
+        .make(&broken, PreviewKind::Large)
+        .expect_err("damaged");
     assert_eq!(reason.kind, Kind::Damaged);
     assert_eq!(
-        maker.cached(broken.id, "b.png", Wanted::Large),
+        maker.cached(broken.id, "b.png", PreviewKind::Large),
         Some(Err(reason))
     );
 }
@@ -134,10 +138,10 @@ fn missing_content_is_a_reason_that_is_not_remembered() {
         len: 1000,
         bytes: &Gone,
     };
-    let reason = maker.make(&gone, Wanted::Thumbnail).expect_err("gone");
+    let reason = maker.make(&gone, PreviewKind::Thumbnail).expect_err("gone");
     assert_eq!(reason.kind, Kind::Unreadable);
     assert_eq!(reason.words, "the content cannot be read: it is at nas");
-    assert_eq!(maker.cached("1", "x.png", Wanted::Thumbnail), None);
+    assert_eq!(maker.cached("1", "x.png", PreviewKind::Thumbnail), None);
 }
 
 #[test]
@@ -147,7 +151,7 @@ fn what_is_too_large_is_refused_before_it_is_decoded() {
         pixels: 4_000_000,
         ..Limits::default()
     };
-    let reason = maker(few).make(&source("1", &bytes), Wanted::Thumbnail);
+    let reason = maker(few).make(&source("1", &bytes), PreviewKind::Thumbnail);
     let reason = reason.expect_err("too many pixels");
     assert_eq!(reason.kind, Kind::TooLarge);
     assert_eq!(
@@ -158,7 +162,7 @@ fn what_is_too_large_is_refused_before_it_is_decoded() {
         memory: 24 << 20,
         ..Limits::default()
     };
-    let reason = maker(little).make(&source("1", &bytes), Wanted::Thumbnail);
+    let reason = maker(little).make(&source("1", &bytes), PreviewKind::Thumbnail);
     assert_eq!(reason.expect_err("no memory").kind, Kind::TooLarge);
     let short = Limits {
         read_bytes: 1000,
@@ -166,7 +170,7 @@ fn what_is_too_large_is_refused_before_it_is_decoded() {
     };
     assert!(
         maker(short)
-            .make(&source("1", &bytes), Wanted::Thumbnail)
+            .make(&source("1", &bytes), PreviewKind::Thumbnail)
             .is_err()
     );
 }
@@ -211,7 +215,7 @@ fn processes_that_lie_hang_or_do_not_exist_are_reasons() {
         };
         let maker = Maker::new(command, limits, None);
         let start = Instant::now();
-        let reason = maker.make(&source("1", &bytes), Wanted::Thumbnail);
+        let reason = maker.make(&source("1", &bytes), PreviewKind::Thumbnail);
         let reason = reason.expect_err("no preview");
         assert_eq!(reason.kind, kind, "{program} {args:?}: {reason}");
         assert!(
@@ -233,14 +237,18 @@ fn many_threads_share_few_processes_and_make_nothing_twice() {
         len: content.0.len() as u64,
         bytes: &content,
     };
-    maker.make(&source("0"), Wanted::Thumbnail).expect("made");
+    maker
+        .make(&source("0"), PreviewKind::Thumbnail)
+        .expect("made");
     let once = content.1.swap(0, Ordering::Relaxed);
     std::thread::scope(|scope| {
         for thread in 0..16 {
             let (maker, source) = (&maker, &source);
             scope.spawn(move || {
                 let id = ["a", "b", "c", "d"][thread % 4];
-                maker.make(&source(id), Wanted::Thumbnail).expect("made");
+                maker
+                    .make(&source(id), PreviewKind::Thumbnail)
+                    .expect("made");
             });
         }
     });
@@ -278,7 +286,7 @@ fn unknown_files_are_named_in_words() {
             len: bytes.len() as u64,
             bytes: &bytes,
         };
-        let reason = maker.make(&source, Wanted::Thumbnail).expect_err(name);
+        let reason = maker.make(&source, PreviewKind::Thumbnail).expect_err(name);
         assert_eq!((reason.kind, reason.words.as_str()), (kind, words));
     }
 }
@@ -315,7 +323,7 @@ fn a_film_is_shown_by_a_picture_from_its_beginning() {
             len: bytes.len() as u64,
             bytes: &bytes,
         };
-        let made = maker.make(&film, Wanted::Thumbnail);
+        let made = maker.make(&film, PreviewKind::Thumbnail);
         let made = made.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(
             (made.form, made.width, made.height),
@@ -327,7 +335,7 @@ fn a_film_is_shown_by_a_picture_from_its_beginning() {
             .to_rgb8();
         let [r, g, b] = picture.get_pixel(128, 72).0;
         assert!(r > 200 && g < 50 && b < 50, "{name}: {r} {g} {b}");
-        let large = maker.make(&film, Wanted::Large).expect("a picture");
+        let large = maker.make(&film, PreviewKind::Large).expect("a picture");
         assert_eq!((large.width, large.height), (640, 360), "{name}");
         // A film that is none, one that names other files, and one that is cut off.
         for bytes in [
@@ -342,7 +350,7 @@ fn a_film_is_shown_by_a_picture_from_its_beginning() {
                 len: bytes.len() as u64,
                 bytes: &bytes,
             };
-            let made = maker.make(&none, Wanted::Thumbnail);
+            let made = maker.make(&none, PreviewKind::Thumbnail);
             assert_eq!(made.map_err(|e| e.kind).err(), Some(Kind::Absent), "{name}");
         }
     }

@@ -9,7 +9,7 @@ use crate::site::Ask;
 use crate::words::shown;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::Kind;
-use dmv_core::repo::{AbsentError, LackOf, Listed, Repo, RepoError, Wanted, blob_of};
+use dmv_core::repo::{AbsentError, LackOf, ListingLine, Repo, RepoError, Selection, blob_of};
 use dmv_core::subset::Subset;
 use dmv_core::threads;
 use hyper::StatusCode;
@@ -30,7 +30,7 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
         return Err(Stop::Bad("this is no directory"));
     };
     let all = Subset::everything();
-    let wanted = Wanted {
+    let wanted = Selection {
         path: &place.path,
         located: &place.located,
         subset: &all,
@@ -59,12 +59,12 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     Ok(sent)
 }
 
-type Zip = ZipWriter<StreamWriter<Shared>>;
+type Zip = ZipWriter<StreamWriter<SharedWriter>>;
 
 /// Writes all of a directory. A failure breaks the transfer, so that nobody takes a part for the
 /// whole.
 fn write(writer: Writer, repo: &Arc<Repo>, dir: &RepoPath, tree: dmv_core::ObjectId) {
-    let shared = Shared::new(writer);
+    let shared = SharedWriter::new(writer);
     let mut zip = ZipWriter::new_stream(shared.clone());
     let written = fill(&mut zip, repo, dir, tree).and_then(|()| match zip.finish() {
         Ok(_) => shared.with(|writer| writer.flush()),
@@ -77,7 +77,7 @@ fn write(writer: Writer, repo: &Arc<Repo>, dir: &RepoPath, tree: dmv_core::Objec
 
 fn fill(zip: &mut Zip, repo: &Repo, dir: &RepoPath, tree: dmv_core::ObjectId) -> io::Result<()> {
     let mut failed = None;
-    let mut visit = |listed: Listed| -> Result<ControlFlow<()>, RepoError> {
+    let mut visit = |listed: ListingLine| -> Result<ControlFlow<()>, RepoError> {
         match add(zip, repo, dir, &listed) {
             Ok(()) => Ok(ControlFlow::Continue(())),
             Err(e) => {
@@ -96,7 +96,7 @@ fn fill(zip: &mut Zip, repo: &Repo, dir: &RepoPath, tree: dmv_core::ObjectId) ->
 
 /// Adds one entry under its path from the directory. The path is one of safe names, so no program
 /// that unpacks it writes elsewhere.
-fn add(zip: &mut Zip, repo: &Repo, dir: &RepoPath, listed: &Listed) -> io::Result<()> {
+fn add(zip: &mut Zip, repo: &Repo, dir: &RepoPath, listed: &ListingLine) -> io::Result<()> {
     let entry = &listed.entry;
     let from_dir = listed.path.as_bytes().get(dir.as_bytes().len()..);
     let path = from_dir.unwrap_or_default();
@@ -143,11 +143,11 @@ fn name_of(path: &[u8]) -> String {
 
 /// The writer, which outlives the archive in case that fails.
 #[derive(Clone)]
-struct Shared(Arc<std::sync::Mutex<Option<Writer>>>);
+struct SharedWriter(Arc<std::sync::Mutex<Option<Writer>>>);
 
-impl Shared {
-    fn new(writer: Writer) -> Shared {
-        Shared(Arc::new(std::sync::Mutex::new(Some(writer))))
+impl SharedWriter {
+    fn new(writer: Writer) -> SharedWriter {
+        SharedWriter(Arc::new(std::sync::Mutex::new(Some(writer))))
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Writer) -> io::Result<T>) -> io::Result<T> {
@@ -166,7 +166,7 @@ impl Shared {
     }
 }
 
-impl Write for Shared {
+impl Write for SharedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.with(|writer| writer.write(bytes))
     }

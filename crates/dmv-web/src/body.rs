@@ -131,7 +131,7 @@ pub fn written() -> (Writer, Boxed) {
         send,
         pending: Vec::new(),
     };
-    (writer, Boxed::new(Written(receive)))
+    (writer, Boxed::new(WrittenBody(receive)))
 }
 
 /// Writes a body. Blocks while its reader is slow, and fails if the reader has gone or rests.
@@ -183,9 +183,9 @@ impl io::Write for Writer {
     }
 }
 
-struct Written(mpsc::Receiver<io::Result<Bytes>>);
+struct WrittenBody(mpsc::Receiver<io::Result<Bytes>>);
 
-impl Body for Written {
+impl Body for WrittenBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -7,7 +7,7 @@ use crate::answer::{Answer, json, redirect};
 use crate::doing::{Note, Outcome, Turn};
 use crate::pages;
 use crate::pages::places::place_at;
-use crate::program::{Program, Stop, Told, merge_options};
+use crate::program::{Program, ShownFailure, Stop, merge_options};
 use crate::site::{Ask, Post, Site};
 use crate::stopped;
 use crate::words::{SHORT_ID, clean, count, shown};
@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_millis(1500);
 const MAX_LINES: usize = 12;
 
 /// The work of one form.
-type Work = fn(&Changing) -> Result<Note, Stop>;
+type Work = fn(&ChangeJob) -> Result<Note, Stop>;
 
 /// Carries out a form. What takes longer than a moment goes on after the answer, which leads to a page about it.
 pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
@@ -55,7 +55,7 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
         _ => return Err(Stop::NoPage),
     };
     if ask.site.read_only {
-        return Err(Stop::Told(Told {
+        return Err(Stop::Told(ShownFailure {
             code: "read-only".to_owned(),
             exit: 12,
             message: "these pages were started with --read-only".to_owned(),
@@ -87,7 +87,7 @@ fn begin(
 ) -> Option<Outcome> {
     let site = ask.site;
     let Some(turn) = Turn::begin(&site.doing, verb, page) else {
-        return Some(Err(site.told(Stop::Told(Told {
+        return Some(Err(site.told(Stop::Told(ShownFailure {
             code: "busy".to_owned(),
             exit: 11,
             message: "another change from these pages is under way".to_owned(),
@@ -95,7 +95,7 @@ fn begin(
         }))));
     };
     let number = turn.number;
-    let it = Changing {
+    let it = ChangeJob {
         site: site.clone(),
         repo: ask.repo.clone(),
         post: post.clone(),
@@ -129,14 +129,14 @@ fn is_page(address: &str) -> bool {
 }
 
 /// A change under way.
-struct Changing {
+struct ChangeJob {
     site: Arc<Site>,
     repo: Arc<Repo>,
     post: Post,
     job: Arc<Job>,
 }
 
-impl Changing {
+impl ChangeJob {
     fn repo(&self) -> &Repo {
         &self.repo
     }
@@ -158,7 +158,7 @@ impl Changing {
     }
 
     /// The failure in words, and its status. An interrupted change says who interrupted it.
-    fn failed(&self, verb: &str, stop: Stop, is_stopped: bool) -> (StatusCode, Told) {
+    fn failed(&self, verb: &str, stop: Stop, is_stopped: bool) -> (StatusCode, ShownFailure) {
         let failed = self.site.told(stop);
         if failed.1.exit != stopped::INTERRUPTED {
             return failed;
@@ -192,7 +192,7 @@ fn decoded_path(post: &Post) -> Option<Vec<u8>> {
     Some(percent_decode(post.value("path")?).collect())
 }
 
-fn commit(it: &Changing) -> Result<Note, Stop> {
+fn commit(it: &ChangeJob) -> Result<Note, Stop> {
     let message = it.post.text("message").unwrap_or_default();
     // Browsers send the line ends of the network.
     let message = message.replace("\r\n", "\n").trim().to_owned();
@@ -294,18 +294,18 @@ fn cut(mut note: Note) -> Note {
 }
 
 /// Undoes the operation that the form has shown, and nothing else.
-fn undo(it: &Changing) -> Result<Note, Stop> {
+fn undo(it: &ChangeJob) -> Result<Note, Stop> {
     let shown = it.post.text("operation").and_then(decode_hex);
     let shown = shown.and_then(|id| id.try_into().ok());
     let shown = shown.ok_or(Stop::Bad("an undo names the operation that it undoes"))?;
     take_back(it, UndoWhat::LastIf(shown), "undo")
 }
 
-fn redo(it: &Changing) -> Result<Note, Stop> {
+fn redo(it: &ChangeJob) -> Result<Note, Stop> {
     take_back(it, UndoWhat::LastUndo, "redo")
 }
 
-fn take_back(it: &Changing, what: UndoWhat, command: &str) -> Result<Note, Stop> {
+fn take_back(it: &ChangeJob, what: UndoWhat, command: &str) -> Result<Note, Stop> {
     let options = UndoOptions {
         what,
         settings: it.program().settings().map_err(Stop::Told)?,
@@ -329,7 +329,7 @@ fn take_back(it: &Changing, what: UndoWhat, command: &str) -> Result<Note, Stop>
     Ok(cut(Note { failed, text, more }))
 }
 
-fn resolve(it: &Changing) -> Result<Note, Stop> {
+fn resolve(it: &ChangeJob) -> Result<Note, Stop> {
     let path = it.path()?;
     let (choice, word) = match it.post.text("choice") {
         Some("ours") => (Choice::Ours, "ours"),
@@ -375,7 +375,7 @@ fn resolve(it: &Changing) -> Result<Note, Stop> {
     }))
 }
 
-fn restore(it: &Changing) -> Result<Note, Stop> {
+fn restore(it: &ChangeJob) -> Result<Note, Stop> {
     let revision = it
         .post
         .text("revision")
@@ -410,7 +410,7 @@ fn restore(it: &Changing) -> Result<Note, Stop> {
     }))
 }
 
-fn get_it(it: &Changing) -> Result<Note, Stop> {
+fn get_it(it: &ChangeJob) -> Result<Note, Stop> {
     let revision = it.post.text("revision").unwrap_or("@");
     let path = decoded_path(&it.post).unwrap_or_default();
     let place = place_at(&it.repo, revision, &path)?;

@@ -1,7 +1,7 @@
 //! A change under way, on a thread of its own: the form waits for it a moment, and then a page tells how far it is.
 //! There is one change at a time.
 
-use crate::program::Told;
+use crate::program::ShownFailure;
 use dmv_core::job::Job;
 use hyper::StatusCode;
 use std::sync::atomic::Ordering;
@@ -20,11 +20,11 @@ pub struct Note {
 }
 
 /// What came of a change: a note, or the failure and the status of an answer that has it.
-pub type Outcome = Result<Note, (StatusCode, Told)>;
+pub type Outcome = Result<Note, (StatusCode, ShownFailure)>;
 
 /// The change that is under way, or was the last one.
 #[derive(Default)]
-pub struct Doing {
+pub struct CurrentChange {
     last: Mutex<Option<Change>>,
     ended: Condvar,
 }
@@ -40,7 +40,7 @@ struct Change {
 }
 
 /// What a page tells of a change.
-pub struct Seen {
+pub struct ChangeState {
     /// What the form asked for.
     pub verb: &'static str,
     /// The page to go to when it has ended.
@@ -61,7 +61,7 @@ pub struct Seen {
 
 /// The right to make a change. It ends with the change, also if that panics.
 pub struct Turn {
-    doing: Arc<Doing>,
+    doing: Arc<CurrentChange>,
     /// Names the change.
     pub number: u64,
     /// Its progress.
@@ -70,7 +70,7 @@ pub struct Turn {
 
 impl Turn {
     /// Begins a change. `None`: another one is under way.
-    pub fn begin(doing: &Arc<Doing>, verb: &'static str, back: &str) -> Option<Turn> {
+    pub fn begin(doing: &Arc<CurrentChange>, verb: &'static str, back: &str) -> Option<Turn> {
         let mut last = doing.lock();
         if last.as_ref().is_some_and(|change| change.outcome.is_none()) {
             return None;
@@ -108,7 +108,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let told = Told {
+        let told = ShownFailure {
             code: "fault".to_owned(),
             exit: 20,
             message: "the change ended because of a fault in dmv".to_owned(),
@@ -119,7 +119,7 @@ impl Drop for Turn {
     }
 }
 
-impl Doing {
+impl CurrentChange {
     /// Waits for the end of a change, but not longer than `most`.
     pub fn wait(&self, number: u64, most: Duration) -> Option<Outcome> {
         let begun = Instant::now();
@@ -136,11 +136,11 @@ impl Doing {
     }
 
     /// The change that is under way, or was the last one.
-    pub fn seen(&self) -> Option<Seen> {
+    pub fn seen(&self) -> Option<ChangeState> {
         let last = self.lock();
         let change = last.as_ref()?;
         let progress = &change.job.progress;
-        Some(Seen {
+        Some(ChangeState {
             verb: change.verb,
             back: change.back.clone(),
             bytes: progress.bytes.load(Ordering::Relaxed),

@@ -1,6 +1,6 @@
 //! What is on its way from a remote, in the background, one place at a time.
 
-use crate::program::Told;
+use crate::program::ShownFailure;
 use dmv_core::job::Job;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is on its way, or came last.
 #[derive(Default)]
-pub struct Getting(Mutex<Option<Way>>);
+pub struct CurrentTransfer(Mutex<Option<Way>>);
 
 struct Way {
     path: Vec<u8>,
     bytes: u64,
     job: Arc<Job>,
-    ended: Option<Result<String, Told>>,
+    ended: Option<Result<String, ShownFailure>>,
 }
 
-impl Getting {
+impl CurrentTransfer {
     /// The state for a page: `idle`, or what is on its way and how far it is.
     pub fn state(&self) -> Value {
         match &*self.lock() {
@@ -45,7 +45,7 @@ impl Getting {
     }
 
     /// Whether something is on its way, and what came of the last thing at `path`.
-    pub fn told(&self, path: &[u8]) -> (bool, Option<Result<String, Told>>) {
+    pub fn told(&self, path: &[u8]) -> (bool, Option<Result<String, ShownFailure>>) {
         let way = self.lock();
         let Some(way) = way.as_ref() else {
             return (false, None);
@@ -70,7 +70,7 @@ impl Getting {
     }
 
     /// Notes what came of it.
-    pub fn end(&self, result: Result<String, Told>) {
+    pub fn end(&self, result: Result<String, ShownFailure>) {
         if let Some(way) = &mut *self.lock() {
             way.ended = Some(result);
         }

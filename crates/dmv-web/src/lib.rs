@@ -35,5 +35,5 @@ mod site;
 mod stopped;
 mod words;
 
-pub use program::{Program, Told};
+pub use program::{Program, ShownFailure};
 pub use server::{Options, Server};

@@ -1,7 +1,7 @@
 //! The state of the worktree, found on threads of their own: a page waits for it a moment, and shows
 //! the rest of itself if that is too short. Then its script asks for it once more.
 
-use crate::program::{Program, Stop, Told};
+use crate::program::{Program, ShownFailure, Stop};
 use dmv_core::job::Job;
 use dmv_core::repo::{Repo, StatusOptions, StatusReport};
 use dmv_core::threads;
@@ -18,7 +18,7 @@ const FORGOTTEN: Duration = Duration::from_secs(15);
 
 /// Looks at the worktree that are under way, or wait for the script of their page.
 #[derive(Default)]
-pub struct Looking(Mutex<(u64, VecDeque<Look>)>);
+pub struct WorktreeLooks(Mutex<(u64, VecDeque<Look>)>);
 
 /// One look at the worktree.
 #[derive(Clone)]
@@ -34,13 +34,13 @@ pub struct Look {
 enum End {
     #[default]
     UnderWay,
-    Here(Box<Found>),
+    Here(Box<LookResult>),
     Told,
 }
 
-type Found = Result<StatusReport, Stop>;
+type LookResult = Result<StatusReport, Stop>;
 
-impl Looking {
+impl WorktreeLooks {
     /// Begins a look. Each page has one of its own: an older one may have passed a file before it changed. There are only
     /// some at a time, because each may read large files.
     pub fn begin(&self, repo: &Arc<Repo>, program: &dyn Program) -> Result<Look, Stop> {
@@ -104,7 +104,7 @@ fn make_room(looks: &mut VecDeque<Look>) -> Result<(), Stop> {
         looks.iter().position(is_forgotten)
     });
     let busy = || {
-        Stop::Told(Told {
+        Stop::Told(ShownFailure {
             code: "busy".to_owned(),
             exit: 11,
             message: "other pages are comparing your files just now; try again when one has ended"
@@ -124,7 +124,7 @@ impl Look {
     }
 
     /// What was found, once. `None` if it takes longer than `most`, or was told before.
-    pub fn wait(&self, most: Duration) -> Option<Found> {
+    pub fn wait(&self, most: Duration) -> Option<LookResult> {
         let begun = Instant::now();
         let mut end = lock(&self.ended.0);
         while matches!(*end, End::UnderWay) {

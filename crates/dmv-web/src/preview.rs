@@ -5,15 +5,15 @@ use crate::answer::{Answer, RAW_POLICY, answer, json, set, whole};
 use crate::kinds::sort_of;
 use crate::ondisk::{self, OnDisk};
 use crate::pages::parts::{label, root_of};
-use crate::pages::places::{Place, place};
+use crate::pages::places::{CommitPath, place};
 use crate::program::Stop;
 use crate::range::is_known;
 use crate::raw::version;
 use crate::site::Ask;
 use dmv_core::object::list::Blob;
 use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{Located, Repo, blob_of};
-use dmv_preview::{Kind, Maker, Preview, ReadAt, Reason, Source, Wanted};
+use dmv_core::repo::{Location, Repo, blob_of};
+use dmv_preview::{Kind, Maker, Preview, PreviewKind, ReadAt, Reason, Source};
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH};
 use maud::html;
@@ -27,14 +27,14 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     }
     let place = place(ask, 2)?;
     let entry = match &place.located {
-        Located::Entry(entry) => version(ask, &place, entry)?,
-        Located::Root { .. } => return Err(Stop::NoPage),
+        Location::Entry(entry) => version(ask, &place, entry)?,
+        Location::Root { .. } => return Err(Stop::NoPage),
     };
     if !entry.kind.is_blob() {
         return Err(Stop::NoPage);
     }
     if ask.target.json() {
-        let made = make(ask, &place, &entry, Wanted::Metadata);
+        let made = make(ask, &place, &entry, PreviewKind::Metadata);
         let mut values = told(made);
         // The head of a file can be whole although its picture is not.
         let name = place.path.file_name().unwrap_or_default();
@@ -64,12 +64,12 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
 }
 
 /// Which preview is asked for, and its word in tags.
-fn wanted(ask: &Ask<'_>) -> (Wanted, String) {
+fn wanted(ask: &Ask<'_>) -> (PreviewKind, String) {
     let stops = ask.target.text("stops").and_then(|n| n.parse().ok());
     match (ask.target.text("size"), stops) {
-        (Some("large"), Some(0) | None) => (Wanted::Large, "large".to_owned()),
-        (Some("large"), Some(stops)) => (Wanted::Exposed { stops }, format!("large{stops}")),
-        _ => (Wanted::Thumbnail, "thumb".to_owned()),
+        (Some("large"), Some(0) | None) => (PreviewKind::Large, "large".to_owned()),
+        (Some("large"), Some(stops)) => (PreviewKind::Exposed { stops }, format!("large{stops}")),
+        _ => (PreviewKind::Thumbnail, "thumb".to_owned()),
     }
 }
 
@@ -84,7 +84,7 @@ fn on_disk(ask: &Ask<'_>) -> Result<Answer, Stop> {
     let file = OnDisk::open(&ask.repo, &ask.target.path_from(2))?;
     let name = String::from_utf8_lossy(file.path.file_name().unwrap_or_default()).into_owned();
     let wanted = match ask.target.json() {
-        true => Wanted::Metadata,
+        true => PreviewKind::Metadata,
         false => wanted(ask).0,
     };
     let made = match &ask.site.previews {
@@ -109,9 +109,9 @@ fn on_disk(ask: &Ask<'_>) -> Result<Answer, Stop> {
 /// The preview of a file, or the reason why there is none. Content that is not here is not fetched.
 fn make(
     ask: &Ask<'_>,
-    place: &Place,
+    place: &CommitPath,
     entry: &TreeEntry,
-    wanted: Wanted,
+    wanted: PreviewKind,
 ) -> Result<Preview, Reason> {
     let Some(maker) = &ask.site.previews else {
         return Err(Reason::new(Kind::NoWorker, "no previews are made here"));
@@ -136,7 +136,7 @@ fn make(
 /// The reason why a file has no preview, if it is known already.
 pub fn known_reason(maker: Option<&Maker>, entry: &TreeEntry, name: &[u8]) -> Option<Reason> {
     let name = String::from_utf8_lossy(name);
-    let known = maker?.cached(&entry.id.to_string(), &name, Wanted::Large)?;
+    let known = maker?.cached(&entry.id.to_string(), &name, PreviewKind::Large)?;
     known.err()
 }
 

@@ -3,7 +3,10 @@
 
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{Asked, MergeOptions, Place, Repo, RepoError, Who, Whose, WorktreeSettings};
+use dmv_core::repo::{
+    MergeOptions, OperationRequest, Repo, RepoError, RepositoryLocation, Who, Whose,
+    WorktreeSettings,
+};
 use dmv_net::ops::{Caller, OpsError};
 use serde_json::{Value, json};
 use std::any::Any;
@@ -13,42 +16,42 @@ use std::sync::Arc;
 pub trait Program: Send + Sync + 'static {
     /// Finds the repository that the pages show, and whose it is. Called for each request, so that a
     /// repository that has gone is told.
-    fn find(&self) -> Result<(Place, Whose), Told>;
+    fn find(&self) -> Result<(RepositoryLocation, Whose), ShownFailure>;
 
     /// Refuses a repository that commands refuse, such as a clone that is not finished.
-    fn check(&self, repo: &Repo) -> Result<(), Told>;
+    fn check(&self, repo: &Repo) -> Result<(), ShownFailure>;
 
     /// Returns how files of the worktree are read.
-    fn settings(&self) -> Result<WorktreeSettings, Told>;
+    fn settings(&self) -> Result<WorktreeSettings, ShownFailure>;
 
     /// Returns the user.
-    fn who(&self) -> Result<Who, Told>;
+    fn who(&self) -> Result<Who, ShownFailure>;
 
     /// Returns what the operation log records about a change that `command` would make.
-    fn asked(&self, command: &str) -> Result<Asked, Told>;
+    fn asked(&self, command: &str) -> Result<OperationRequest, ShownFailure>;
 
     /// Returns a caller that reaches the user's remotes.
     fn caller(&self) -> Box<dyn Caller>;
 
     /// Returns the names and addresses of the remotes.
-    fn remotes(&self) -> Result<Vec<(String, String)>, Told>;
+    fn remotes(&self) -> Result<Vec<(String, String)>, ShownFailure>;
 
     /// Returns what a partial repository leaves out, in the words of `status`; `None` for a complete one.
     fn partial(&self, repo: &Repo) -> Option<String>;
 
     /// Keeps a change within the repository's budget until what it returns is dropped.
-    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, Told>;
+    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, ShownFailure>;
 
     /// Returns the words for a failure of the library.
-    fn explain(&self, e: RepoError) -> Told;
+    fn explain(&self, e: RepoError) -> ShownFailure;
 
     /// Returns the words for a failure of a command with remotes.
-    fn explain_ops(&self, e: OpsError) -> Told;
+    fn explain_ops(&self, e: OpsError) -> ShownFailure;
 }
 
 /// A failure as the user reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ShownFailure {
     /// A word for programs.
     pub code: String,
     /// The exit code that the command would have.
@@ -59,7 +62,7 @@ pub struct Told {
     pub hint: Option<String>,
 }
 
-impl Told {
+impl ShownFailure {
     /// The failure as JSON.
     pub fn values(&self) -> Value {
         json!({
@@ -77,7 +80,7 @@ pub enum Stop {
     /// A command with remotes has failed.
     Ops(OpsError),
     /// It is told already.
-    Told(Told),
+    Told(ShownFailure),
     /// There is no file at this path of the worktree.
     NoFile(RepoPath),
     /// There is no such page.
@@ -93,7 +96,7 @@ impl<E: Into<RepoError>> From<E> for Stop {
 }
 
 /// Merge options for a commit that follows a branch that was moved.
-pub fn merge_options(program: &dyn Program, message: String) -> Result<MergeOptions, Told> {
+pub fn merge_options(program: &dyn Program, message: String) -> Result<MergeOptions, ShownFailure> {
     Ok(MergeOptions {
         message,
         committer: program.who()?,

@@ -5,14 +5,14 @@ use crate::answer::{Answer, RAW_POLICY, answer, line, set, whole};
 use crate::body;
 use crate::kinds::sort_of;
 use crate::ondisk::{self, OnDisk};
-use crate::pages::places::{Place, place};
+use crate::pages::places::{CommitPath, place};
 use crate::program::Stop;
 use crate::range::{Part, is_known, may_be_part, part};
 use crate::site::Ask;
 use crate::words::turns;
 use dmv_core::merge::entry_of;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Located, LookError, RepoError, blob_of};
+use dmv_core::repo::{Location, LookError, RepoError, blob_of};
 use hyper::StatusCode;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
@@ -28,8 +28,8 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     }
     let place = place(ask, 2)?;
     let entry = match &place.located {
-        Located::Entry(entry) => version(ask, &place, entry)?,
-        Located::Root { .. } => return Err(wrong(&place, "a directory")),
+        Location::Entry(entry) => version(ask, &place, entry)?,
+        Location::Root { .. } => return Err(wrong(&place, "a directory")),
     };
     if entry.kind == Kind::Symlink {
         return link(ask, &place, &entry);
@@ -112,7 +112,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
 /// The headers of a version of a file: its id, and for how long it may be kept.
-fn describe_version(sent: &mut Answer, place: &Place, tag: &str) {
+fn describe_version(sent: &mut Answer, place: &CommitPath, tag: &str) {
     set(sent, ETAG, tag);
     // The bytes behind the id of a commit never change.
     let cache = match place.is_fixed {
@@ -153,7 +153,7 @@ pub fn disposition(way: &str, name: Option<&[u8]>) -> String {
 }
 
 /// One version of a conflict; of other entries the entry.
-pub fn version(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<TreeEntry, Stop> {
+pub fn version(ask: &Ask<'_>, place: &CommitPath, entry: &TreeEntry) -> Result<TreeEntry, Stop> {
     if entry.kind != Kind::Conflict {
         return Ok(entry.clone());
     }
@@ -170,7 +170,7 @@ pub fn version(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<TreeEn
 }
 
 /// A symlink leads nowhere here: its target is text.
-fn link(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<Answer, Stop> {
+fn link(ask: &Ask<'_>, place: &CommitPath, entry: &TreeEntry) -> Result<Answer, Stop> {
     let target = ask.repo.link_target(entry)?;
     let mut sent = answer(StatusCode::OK, TEXT, whole(target));
     describe(&mut sent, place.path.as_bytes(), ask);
@@ -180,7 +180,7 @@ fn link(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<Answer, Stop>
     Ok(sent)
 }
 
-fn wrong(place: &Place, what: &'static str) -> Stop {
+fn wrong(place: &CommitPath, what: &'static str) -> Stop {
     Stop::Repo(RepoError::Look(LookError::WrongKind {
         path: place.path.clone(),
         what,

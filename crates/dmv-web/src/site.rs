@@ -2,15 +2,17 @@
 //! the next.
 
 use crate::address::{Target, pairs};
-use crate::doing::{Doing, Note};
-use crate::getting::Getting;
+use crate::doing::{CurrentChange, Note};
+use crate::getting::CurrentTransfer;
 use crate::guard::Secrets;
-use crate::looking::Looking;
-use crate::program::{Program, Stop, Told};
+use crate::looking::WorktreeLooks;
+use crate::program::{Program, ShownFailure, Stop};
 use crate::sequence::Row;
 use crate::words::shown;
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{LookError, Place, PlaceError, Repo, RepoError, Stamp, Vacancy, Whose};
+use dmv_core::repo::{
+    LookError, PlaceError, Repo, RepoError, RepositoryLocation, Stamp, Vacancy, Whose,
+};
 use dmv_core::store::RepositoryId;
 use dmv_preview::Maker;
 use hyper::StatusCode;
@@ -47,19 +49,19 @@ pub struct Site {
     /// Makes previews, if this program can.
     pub previews: Option<Maker>,
     /// The change under way.
-    pub doing: Arc<Doing>,
+    pub doing: Arc<CurrentChange>,
     /// Content on its way from a remote.
-    pub getting: Getting,
+    pub getting: CurrentTransfer,
     /// Looks at the worktree.
-    pub looking: Looking,
-    open: Mutex<Option<Open>>,
+    pub looking: WorktreeLooks,
+    open: Mutex<Option<OpenRepository>>,
     first: OnceLock<First>,
     notes: Mutex<VecDeque<(u64, Note)>>,
     listings: Mutex<VecDeque<(ObjectId, Arc<Vec<Row>>)>>,
     archives: AtomicUsize,
 }
 
-struct Open {
+struct OpenRepository {
     dmv: PathBuf,
     stamp: Stamp,
     repo: Arc<Repo>,
@@ -125,8 +127,8 @@ impl Site {
             program,
             previews,
             doing: Arc::default(),
-            getting: Getting::default(),
-            looking: Looking::default(),
+            getting: CurrentTransfer::default(),
+            looking: WorktreeLooks::default(),
             open: Mutex::default(),
             first: OnceLock::new(),
             notes: Mutex::default(),
@@ -144,8 +146,8 @@ impl Site {
     }
 
     /// A failure in words, and its status.
-    pub fn told(&self, stop: Stop) -> (StatusCode, Told) {
-        let own = |code: &str, exit, message: &str| Told {
+    pub fn told(&self, stop: Stop) -> (StatusCode, ShownFailure) {
+        let own = |code: &str, exit, message: &str| ShownFailure {
             code: code.to_owned(),
             exit,
             message: message.to_owned(),
@@ -227,7 +229,7 @@ impl Site {
         self.open(place, whose)
     }
 
-    fn open(&self, place: Place, whose: Whose) -> Result<Arc<Repo>, Stop> {
+    fn open(&self, place: RepositoryLocation, whose: Whose) -> Result<Arc<Repo>, Stop> {
         let dmv = place.dmv.clone();
         let (repo, stamp) = match whose {
             Whose::Own => Repo::open_stamped(place)?,
@@ -242,7 +244,7 @@ impl Site {
         }
         self.program.check(&repo).map_err(Stop::Told)?;
         let repo = Arc::new(repo);
-        *lock(&self.open) = stamp.map(|stamp| Open {
+        *lock(&self.open) = stamp.map(|stamp| OpenRepository {
             dmv,
             stamp,
             repo: repo.clone(),
@@ -250,9 +252,9 @@ impl Site {
         Ok(repo)
     }
 
-    fn unchanged(&self, place: &Place) -> Option<Arc<Repo>> {
+    fn unchanged(&self, place: &RepositoryLocation) -> Option<Arc<Repo>> {
         let open = lock(&self.open);
-        let Open { dmv, stamp, repo } = open.as_ref()?;
+        let OpenRepository { dmv, stamp, repo } = open.as_ref()?;
         let is_same = *dmv == place.dmv && repo.stamp().as_ref() == Some(stamp);
         is_same.then(|| repo.clone())
     }
@@ -313,7 +315,7 @@ impl Site {
         if before < MAX_ARCHIVES {
             return Ok(place);
         }
-        Err(Stop::Told(Told {
+        Err(Stop::Told(ShownFailure {
             code: "busy".to_owned(),
             exit: 11,
             message: "enough archives are being made; try again when one is finished".to_owned(),
@@ -332,7 +334,7 @@ impl Drop for ArchivePlace {
 }
 
 impl First {
-    fn has_gone(&self) -> Told {
+    fn has_gone(&self) -> ShownFailure {
         let at = self.at.display();
         self.told(
             format!("the repository of these pages is no longer at {at}"),
@@ -340,7 +342,7 @@ impl First {
         )
     }
 
-    fn is_another(&self) -> Told {
+    fn is_another(&self) -> ShownFailure {
         let at = self.at.display();
         self.told(
             format!(
@@ -350,8 +352,8 @@ impl First {
         )
     }
 
-    fn told(&self, message: String, hint: &str) -> Told {
-        Told {
+    fn told(&self, message: String, hint: &str) -> ShownFailure {
+        ShownFailure {
             code: "no-repository".to_owned(),
             exit: NO_REPOSITORY,
             message,

@@ -1,7 +1,7 @@
 //! Words about a change that somebody stops: before, what stopping would do; afterwards, what was stopped, what is
 //! safe, and what to do next.
 
-use crate::program::Told;
+use crate::program::ShownFailure;
 
 /// The exit code of a command that was interrupted.
 pub const INTERRUPTED: u8 = 130;
@@ -21,7 +21,7 @@ pub fn before(verb: &str) -> &'static str {
 }
 
 /// What somebody reads who stopped the change `verb`.
-pub fn after(verb: &str) -> Told {
+pub fn after(verb: &str) -> ShownFailure {
     let (message, hint) = match verb {
         "commit" => (
             "You stopped the commit. Nothing was committed, and your files are as they were.",
@@ -48,7 +48,7 @@ pub fn after(verb: &str) -> Told {
             "open the overview, which says what has changed",
         ),
     };
-    Told {
+    ShownFailure {
         code: "interrupted".to_owned(),
         exit: INTERRUPTED,
         message: message.to_owned(),

@@ -7,11 +7,11 @@ use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::Root;
 use dmv_core::repo::{
-    BusyError, LackOf, Repo, RepoError, UpkeepError, VerifyDepth, Wanted, discover,
+    BusyError, LackOf, Repo, RepoError, Selection, UpkeepError, VerifyDepth, discover,
 };
 use dmv_core::store::{LogPack, PackRow};
 use dmv_core::subset::Subset;
-use dmv_core::vfs::{Open, OsVfs};
+use dmv_core::vfs::{OpenMode, OsVfs};
 use dmv_net::session::NetError;
 use dmv_net::wire::Code;
 use dmv_tests::countvfs::CountVfs;
@@ -91,7 +91,7 @@ fn what_is_dropped_goes_and_nothing_else_and_comes_back_from_a_peer() -> Done {
         session.finish(Vec::new());
         keeps_all_but(&repo, &contents, &BTreeSet::new())?;
         let root = RepoPath::root();
-        let wanted = Wanted {
+        let wanted = Selection {
             path: &root,
             located: &everything(&repo)?,
             subset: &Subset::everything(),
@@ -356,7 +356,7 @@ fn what_only_the_log_has_yet_stops_a_drop_until_the_database_has_it() -> Done {
     let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
     // As if a command had been killed between its record in the log and its commit.
     let store = repo.store();
-    let log = LogPack::open(&OsVfs, store.packs_dir(), repo.id(), Open::Append)?;
+    let log = LogPack::open(&OsVfs, store.packs_dir(), repo.id(), OpenMode::Append)?;
     let known = repo.refs().operations(1)?.remove(0);
     log.append(&known.encode())?;
     let freeing = repo.begin_to_free()?;

@@ -4,9 +4,9 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
-use dmv_core::repo::{Place as RepoPlace, Repo};
+use dmv_core::repo::{Repo, RepositoryLocation as RepoPlace};
 use dmv_core::store::PackId;
-use dmv_core::vfs::{Open, Vfs};
+use dmv_core::vfs::{OpenMode, Vfs};
 use dmv_tests::drops::{Contents, contents, drop_blobs, droppable, dropped, keeps_all_but};
 use dmv_tests::packs::{
     damage_copy, data_packs, merge, merge_some, small_files, store_again, take_away,
@@ -145,7 +145,8 @@ impl Lab {
         // A pack is in use and there, or it leaves, or it is gone. Others belong to the killed job.
         for row in repo.refs().catalogue()?.packs {
             assert!(!repo.refs().is_leaving(row.id)?);
-            self.sim.open(&repo.store().pack_path(row.id), Open::Read)?;
+            self.sim
+                .open(&repo.store().pack_path(row.id), OpenMode::Read)?;
         }
         let leaving = repo.refs().leaving()?;
         // A file that is recorded as dropped, but is stored again, can be dropped again.
@@ -155,7 +156,7 @@ impl Lab {
         assert_eq!(dropped(&repo)?, goes);
         assert_eq!(repo.refs().leaving()?, []);
         for id in leaving {
-            let file = self.sim.open(&repo.store().pack_path(id), Open::Read);
+            let file = self.sim.open(&repo.store().pack_path(id), OpenMode::Read);
             assert!(file.is_err(), "{id} is still there");
         }
         keeps_all_but(&repo, &self.contents, &goes)

@@ -4,10 +4,10 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{
-    BusyError, GcOptions, GcReport, Place as RepoPlace, RefKind, Repo, RepoError, ResetFiles,
-    UndoOptions, UndoWhat, discover,
+    BusyError, GcOptions, GcReport, RefKind, Repo, RepoError, RepositoryLocation as RepoPlace,
+    ResetFiles, UndoOptions, UndoWhat, discover,
 };
-use dmv_core::store::{CheckedObject, Incoming, SegmentRow};
+use dmv_core::store::{CheckedObject, IncomingObjects, SegmentRow};
 use dmv_tests::drops::drop_all;
 use dmv_tests::garbage::{forget_operations, named, raw_objects, walk};
 use dmv_tests::hookvfs::HookVfs;
@@ -314,7 +314,7 @@ fn undo_fetch_drop_and_another_gc_beside_gc_lose_nothing() -> Done {
 fn a_writer_that_never_ends_keeps_its_own_packs_only() -> Done {
     let Garbage { place, .. } = garbage(4)?;
     let repo = place.again()?;
-    let mut incoming = Incoming::new(repo.store().writer()?);
+    let mut incoming = IncomingObjects::new(repo.store().writer()?);
     let bytes = Rng::new(9).bytes(5_000);
     incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
     let before = data_packs(&repo)?;
@@ -379,7 +379,7 @@ fn a_pack_with_two_segments_that_overlap_is_freed_like_any_other() -> Done {
     let (garbage, needed) = (Rng::new(2).bytes(50_000), Rng::new(3).bytes(50_000));
     let killed = {
         let repo = place.again()?;
-        let mut incoming = Incoming::new(repo.store().writer()?);
+        let mut incoming = IncomingObjects::new(repo.store().writer()?);
         for content in [&garbage, &needed] {
             incoming.add_object(&CheckedObject::new(ObjectType::Chunk, content.clone())?)?;
         }

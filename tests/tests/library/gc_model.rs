@@ -10,7 +10,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::repo::{
     GcOptions, GcReport, RefKind, RepackOptions, ResetFiles, UndoOptions, UndoWhat,
 };
-use dmv_core::store::{CheckedObject, Incoming};
+use dmv_core::store::{CheckedObject, IncomingObjects};
 use dmv_net::session::{Client, Link};
 use dmv_net::wire::Access;
 use dmv_tests::garbage::{forget_operations, named, raw_objects, set_keys, walk};
@@ -187,7 +187,7 @@ impl Story {
     fn killed_job(&mut self) -> Done<String> {
         let repo = self.ours.again()?;
         let held = self.rng.one_in(2).then(|| repo.store().writer());
-        let mut incoming = Incoming::new(repo.store().writer()?);
+        let mut incoming = IncomingObjects::new(repo.store().writer()?);
         for _ in 0..1 + self.rng.below(4) {
             let bytes = self.rng.bytes(5_000);
             incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;

@@ -4,17 +4,17 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::refs::{Condemned, Seen};
+use dmv_core::refs::{CondemnResult, SeenOperation};
 use dmv_core::repo::{Repo, VerifyDepth, discover, recover};
 use dmv_core::store::{IndexId, LogPack, PackId, PackRow, SegmentRow};
-use dmv_core::vfs::{Open, OsVfs};
+use dmv_core::vfs::{OpenMode, OsVfs};
 use dmv_tests::packs::{condemn, data_packs, merge, small_files, store_again};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
 use std::fs::File;
 use std::path::Path;
 
-fn log_of(repo: &Repo, how: Open) -> Done<LogPack> {
+fn log_of(repo: &Repo, how: OpenMode) -> Done<LogPack> {
     let dir = repo.store().packs_dir();
     Ok(LogPack::open(&OsVfs, dir, repo.id(), how)?)
 }
@@ -22,11 +22,11 @@ fn log_of(repo: &Repo, how: Open) -> Done<LogPack> {
 fn try_to_condemn(
     repo: &Repo,
     packs: &[PackRow],
-    seen: Seen,
+    seen: SeenOperation,
     dissolved: &[IndexId],
-) -> Done<Condemned> {
+) -> Done<CondemnResult> {
     let lock = repo.refs().lock_database()?;
-    let log = log_of(repo, Open::Read)?;
+    let log = log_of(repo, OpenMode::Read)?;
     Ok(repo.refs().condemn(&lock, &log, packs, seen, dissolved)?)
 }
 
@@ -54,7 +54,7 @@ fn a_pack_is_condemned_only_as_it_was_seen() -> Done {
     let repo = place.again()?;
     let (pack, seen) = (only_data_pack(&repo)?, repo.refs().seen()?);
     let (before, freed) = (repo.refs().rows()?, repo.refs().freed()?);
-    let other = |id| Seen { id, ..seen };
+    let other = |id| SeenOperation { id, ..seen };
     let grown = PackRow {
         len: pack.len + 1,
         ..pack
@@ -64,11 +64,15 @@ fn a_pack_is_condemned_only_as_it_was_seen() -> Done {
         ..pack
     };
     for (packs, seen, why_not) in [
-        (vec![pack], other([7; 16]), Condemned::Newer),
-        (vec![pack], Seen { seq: 0, ..seen }, Condemned::Newer),
-        (vec![pack], Seen::default(), Condemned::Newer),
-        (vec![grown], seen, Condemned::Grown),
-        (vec![pack, unknown], seen, Condemned::Grown),
+        (vec![pack], other([7; 16]), CondemnResult::Newer),
+        (
+            vec![pack],
+            SeenOperation { seq: 0, ..seen },
+            CondemnResult::Newer,
+        ),
+        (vec![pack], SeenOperation::default(), CondemnResult::Newer),
+        (vec![grown], seen, CondemnResult::Grown),
+        (vec![pack, unknown], seen, CondemnResult::Grown),
     ] {
         assert_eq!(try_to_condemn(&repo, &packs, seen, &[])?, why_not);
     }
@@ -76,17 +80,17 @@ fn a_pack_is_condemned_only_as_it_was_seen() -> Done {
     place.commit("more")?;
     assert_eq!(
         try_to_condemn(&repo, &[pack], seen, &[])?,
-        Condemned::Newer,
+        CondemnResult::Newer,
         "an operation came"
     );
     let (seen, pack) = (repo.refs().seen()?, only_data_pack(&repo)?);
     // A command was killed between its record and its commit.
-    let log = log_of(&repo, Open::Append)?;
+    let log = log_of(&repo, OpenMode::Append)?;
     let len = log.len()?;
     log.append(&repo.refs().operations(1)?.remove(0).encode())?;
     assert_eq!(
         try_to_condemn(&repo, &[pack], seen, &[])?,
-        Condemned::Behind
+        CondemnResult::Behind
     );
     assert_eq!(repo.refs().rows()?.packs.len(), before.packs.len());
     assert_eq!(repo.refs().freed()?, freed);
@@ -94,7 +98,7 @@ fn a_pack_is_condemned_only_as_it_was_seen() -> Done {
     log.take_back(len)?;
     assert_eq!(
         try_to_condemn(&repo, &[pack], seen, &[])?,
-        Condemned::Done(vec![])
+        CondemnResult::Done(vec![])
     );
     assert_ne!(repo.refs().freed()?, freed);
     assert_eq!(repo.refs().leaving()?, [pack.id]);
@@ -284,12 +288,12 @@ fn an_index_that_may_hide_the_other_copy_goes_with_the_pack() -> Done {
     assert!(named == packs[0] || named == packs[7]);
     let row = repo.refs().pack(named)?.ok_or("it is listed")?;
     let (seen, freed) = (repo.refs().seen()?, repo.refs().freed()?);
-    let Condemned::Hiding(indexes) = try_to_condemn(&repo, &[row], seen, &[])? else {
+    let CondemnResult::Hiding(indexes) = try_to_condemn(&repo, &[row], seen, &[])? else {
         panic!("it hides a copy");
     };
     assert_eq!(repo.refs().freed()?, freed);
     let done = try_to_condemn(&repo, &[row], seen, &indexes)?;
-    assert_eq!(done, Condemned::Done(indexes));
+    assert_eq!(done, CondemnResult::Done(indexes));
     repo.store().load(repo.refs().catalogue()?)?;
     let other = packs[if named == packs[0] { 7 } else { 0 }];
     assert_eq!(repo.store().pack_of(&ids[0])?, Some(other));

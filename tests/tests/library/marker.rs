@@ -4,7 +4,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Repo;
-use dmv_core::store::{Lack, Mark, Marker, PackId, SegmentRow, Settled};
+use dmv_core::store::{Lack, Mark, MarkEnd, Marker, PackId, SegmentRow};
 use dmv_tests::packs::{merge_some, store_objects_again, take_away};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
@@ -115,7 +115,7 @@ fn mark(repo: &Repo, roots: &[Object], rng: &mut Rng) -> Done<Marked> {
             Ok(())
         };
         marker.settle(&stops, &mut note)?;
-        assert_eq!(marker.settle(&|| true, &mut note)?, Settled::All);
+        assert_eq!(marker.settle(&|| true, &mut note)?, MarkEnd::All);
     }
     let unmapped = marker.map().unmapped().iter().map(|(id, _)| *id).collect();
     let mut places = BTreeMap::new();

@@ -5,7 +5,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{Repo, StatusOptions, StatusReport, VerifyDepth, Wanted};
+use dmv_core::repo::{Repo, Selection, StatusOptions, StatusReport, VerifyDepth};
 use dmv_core::store::MERGE_TABLES;
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -285,7 +285,7 @@ fn story(seed: u64, commits: u64) -> Outcome {
         if n % 4 == 3 || n + 1 == commits {
             let at = repo.locate("it", &read, &RepoPath::root())?;
             let out = dir.path().join(format!("out{n}"));
-            let wanted = Wanted {
+            let wanted = Selection {
                 path: &RepoPath::root(),
                 located: &at,
                 subset: &Subset::everything(),

@@ -3,7 +3,7 @@
 use dmv_core::job::Job;
 use dmv_core::object::root::Lack;
 use dmv_core::repo::{
-    AbsentError, FilesError, LackOf, LookError, MergeOptions, Repo, RepoError, Wanted, Who,
+    AbsentError, FilesError, LackOf, LookError, MergeOptions, Repo, RepoError, Selection, Who,
 };
 use dmv_core::subset::Subset;
 use dmv_net::ops::{
@@ -194,7 +194,7 @@ fn lacking(repo: &Repo) -> Result<Vec<Lack>, RepoError> {
     let commit = repo.read_commit(&id)?;
     let root = dmv_core::object::name::RepoPath::root();
     let located = repo.locate("@", &commit, &root)?;
-    let wanted = Wanted {
+    let wanted = Selection {
         path: &root,
         located: &located,
         subset: &Subset::everything(),

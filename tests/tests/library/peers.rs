@@ -1,7 +1,7 @@
 //! Complete sessions between repositories through the library, and sessions that are cut.
 
 use dmv_core::job::Job;
-use dmv_core::repo::{Offered, RefUpdate, Refusal};
+use dmv_core::repo::{OfferedRefs, RefUpdate, Refusal};
 use dmv_core::store::PackKind;
 use dmv_net::session::{Client, Link, NetError, serve};
 use dmv_net::wire::Access;
@@ -43,7 +43,7 @@ fn a_fetch_brings_all_and_the_next_only_what_is_new() -> Done {
     assert!(traffic.round_trips <= 4, "{traffic:?}");
     ours.repo.note_remote(
         "origin",
-        &Offered {
+        &OfferedRefs {
             head: None,
             refs: vec![("branch/main".into(), second)],
         },
@@ -227,7 +227,7 @@ fn cut_again_and_again(large: usize, after: std::ops::Range<u64>, at_least: u64)
         assert!(cuts < 5000);
     }
     assert!(cuts >= at_least, "{cuts}");
-    let offered = Offered {
+    let offered = OfferedRefs {
         head: None,
         refs: vec![("branch/main".into(), tip)],
     };

@@ -8,10 +8,10 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::lookup_path;
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::repo::{
-    BusyError, KnownPurge, Purge, PurgeWhat, Purged, Repo, RepoError, ToPurge, VerifyDepth,
+    BusyError, KnownPurge, Purge, PurgeReport, PurgeWhat, Repo, RepoError, ToPurge, VerifyDepth,
     roots_of,
 };
-use dmv_core::store::{CheckedObject, Incoming, MetaWriter};
+use dmv_core::store::{CheckedObject, IncomingObjects, MetaWriter};
 use dmv_net::session::{Client, Link, PurgeAnswer};
 use dmv_net::wire::{Access, Extension, MAX_IDS, MAX_PURGED, Message, PurgeOutcome, PurgedFiles};
 use dmv_tests::drops::{Contents, contents, drop_all, keeps_all_but};
@@ -52,7 +52,7 @@ fn place() -> Done<Place> {
     Ok(place)
 }
 
-fn purge(repo: &Repo, path: &str) -> Result<Purged, RepoError> {
+fn purge(repo: &Repo, path: &str) -> Result<PurgeReport, RepoError> {
     let what = PurgeWhat::Path(Repo::parse_path(path.as_bytes())?);
     let found = repo.purgeable(&what, &Job::default())?;
     let new = ToPurge {
@@ -75,7 +75,7 @@ fn why(reason: &str) -> Purge {
 }
 
 /// Removes what an earlier purge had to leave.
-fn go_on(repo: &Repo) -> Result<Purged, RepoError> {
+fn go_on(repo: &Repo) -> Result<PurgeReport, RepoError> {
     repo.begin_to_free()?.purge(None, &Job::default())
 }
 
@@ -211,7 +211,7 @@ fn a_command_that_began_before_the_purge_brings_nothing_back() -> Done {
     meta.put(ObjectType::Chunk, &bytes)?;
     meta.flush()?;
     drop(meta);
-    let refused = other.keep_incoming(Incoming::new(writer));
+    let refused = other.keep_incoming(IncomingObjects::new(writer));
     assert!(
         matches!(refused, Err(RepoError::Busy(BusyError::PurgedMeanwhile))),
         "{refused:?}"
@@ -457,7 +457,7 @@ fn another_reason_for_the_same_file_removes_what_the_first_had_to_leave() -> Don
     )?;
     place.commit("two")?;
     let id = blob_at(&place.repo, "main", "secret")?;
-    let under = |reason: &str| -> Done<Purged> {
+    let under = |reason: &str| -> Done<PurgeReport> {
         let new = ToPurge {
             files: [(why(reason), [(id, ObjectType::List)].into())].into(),
             asked: asked("purge"),

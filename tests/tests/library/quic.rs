@@ -8,7 +8,9 @@ use dmv_core::repo::{
 use dmv_net::identity::DeviceKey;
 use dmv_net::session::{Client, NetError};
 use dmv_net::transport::quic::blocking::serve_repository;
-use dmv_net::transport::quic::{Device, Limits, Listen, PeerAddress, ServeEvent, ServeOptions};
+use dmv_net::transport::quic::{
+    Device, Limits, ListenAddress, PeerAddress, ServeEvent, ServeOptions,
+};
 use dmv_net::transport::{Connection, Purpose, Reach, Url, connect};
 use dmv_net::wire::Code;
 use dmv_tests::peers::{Done, Place, tips, update};
@@ -35,7 +37,7 @@ impl Server {
         let ended: Arc<Mutex<Vec<_>>> = Arc::default();
         let endings = ended.clone();
         let options = ServeOptions {
-            listen: Listen::loopback(),
+            listen: ListenAddress::loopback(),
             lan: false,
             label: String::new(),
             relays: Vec::new(),

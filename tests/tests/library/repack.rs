@@ -6,7 +6,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::repo::{
     BusyError, GcOptions, RepackOptions, RepackReport, Repo, RepoError, ResetFiles,
 };
-use dmv_core::store::{CheckedObject, Incoming};
+use dmv_core::store::{CheckedObject, IncomingObjects};
 use dmv_tests::drops::drop_all;
 use dmv_tests::garbage::{forget_operations, named, raw_objects, walk};
 use dmv_tests::lab::Lab;
@@ -283,7 +283,7 @@ fn packs_that_a_writer_holds_stay_and_all_others_are_joined() -> Done {
     drop(held);
     let before = listed(&place.again()?)?;
     let repo = place.again()?;
-    let mut incoming = Incoming::new(repo.store().writer()?);
+    let mut incoming = IncomingObjects::new(repo.store().writer()?);
     let bytes = Rng::new(9).bytes(5_000);
     incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
     let report = repack(&place.again()?)?;

@@ -10,7 +10,7 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::lookup_path;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutTarget, Choice, FastForward, MergeOptions, PickFrom, PickOptions,
-    Repo, RepoError, StatusOptions, Wanted, Who, discover,
+    Repo, RepoError, Selection, StatusOptions, Who, discover,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -394,7 +394,7 @@ fn cost_in_one(dirs: usize) -> Result<[Cost; 4], Box<dyn std::error::Error>> {
     let head = here.head_commit()?.ok_or("no commit")?;
     let (root, at) = (here.read_commit(&head)?, RepoPath::root());
     let located = here.locate("it", &root, &at)?;
-    let wanted = Wanted {
+    let wanted = Selection {
         path: &at,
         located: &located,
         subset: &part,

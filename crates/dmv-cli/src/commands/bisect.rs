@@ -122,7 +122,7 @@ struct Results {
 
 /// What the end of a search did, in JSON.
 #[derive(Serialize)]
-struct Ended {
+struct BisectEnd {
     branch: Option<String>,
     commit: String,
     files: u64,
@@ -422,7 +422,7 @@ fn end(context: &Context, repo: &Repo) -> Result<u8, Failure> {
         repo.bisect_end(&options, &context.job)
     })?;
     if context.globals.json {
-        context.ui.json(&Ended {
+        context.ui.json(&BisectEnd {
             branch: done.head.branch().map(str::to_owned),
             commit: done.commit.to_string(),
             files: done.files,

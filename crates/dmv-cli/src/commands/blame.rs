@@ -12,7 +12,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::escape;
 use dmv_core::object::tree::Kind;
-use dmv_core::repo::{BlamedLines, Located, PurgedVersion, Repo};
+use dmv_core::repo::{BlamedLines, Location, PurgedVersion, Repo};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -92,7 +92,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         [revision, path] => path_at(context, &repo, revision, path)?,
         place => place_or_path(context, &repo, place.first().map(OsString::as_os_str), true)?,
     };
-    if let Located::Entry(entry) = &place.located
+    if let Location::Entry(entry) = &place.located
         && entry.kind == Kind::Conflict
     {
         let message = format!("'{}' is an unresolved conflict", place.path);

@@ -8,7 +8,7 @@ use crate::supply::supplied;
 use dmv_core::merge::entry_of;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Located, LookError, Repo, RepoError, blob_of};
+use dmv_core::repo::{Location, LookError, Repo, RepoError, blob_of};
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
@@ -57,8 +57,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         })
     };
     let entry = match &place.located {
-        Located::Root { .. } => return Err(wrong("a directory").into()),
-        Located::Entry(entry) => entry,
+        Location::Root { .. } => return Err(wrong("a directory").into()),
+        Location::Entry(entry) => entry,
     };
     let entry = &match (entry.kind, &args.side) {
         (Kind::Conflict, Some(side)) => version(&repo, &place.path, entry, side)?,

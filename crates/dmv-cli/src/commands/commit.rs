@@ -16,8 +16,8 @@ use crate::supply::supplied;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CommitOptions, CommitReport, FilesError, Head, LeftMarked, MarkersLeft, MergeReport, PathState,
-    Repo, RepoError, Unsettled, Who,
+    CommitOptions, CommitReport, FilesError, Head, MarkersLeft, MergeReport, PathState, Repo,
+    RepoError, UnsettledConflict, UnsettledReason, Who,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::{NotKept, Problem};
@@ -308,12 +308,12 @@ fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document
     }
 }
 
-fn marker_value(left: &LeftMarked) -> MarkerValue {
+fn marker_value(left: &UnsettledConflict) -> MarkerValue {
     MarkerValue {
         path: PathValue::new(left.path.as_bytes()),
         line: match left.what {
-            Unsettled::Marker(line) => line,
-            Unsettled::Versions => None,
+            UnsettledReason::Marker(line) => line,
+            UnsettledReason::Versions => None,
         },
     }
 }
@@ -414,15 +414,15 @@ fn tell_covered(context: &Context, report: &CommitReport) {
 /// Names the files that a commit left out because of a conflict that is in no commit.
 fn tell_marked(context: &Context, report: &CommitReport) {
     let ui = &context.ui;
-    for LeftMarked { path, what } in &report.marked {
+    for UnsettledConflict { path, what } in &report.marked {
         match what {
-            Unsettled::Marker(line) => {
+            UnsettledReason::Marker(line) => {
                 let at = line.map_or(String::new(), |line| format!(":{line}"));
                 ui.warn(format_args!(
                     "not committed: {path}{at} still has a conflict marker (<<<<<<< or >>>>>>>)"
                 ));
             }
-            Unsettled::Versions => ui.warn(format_args!(
+            UnsettledReason::Versions => ui.warn(format_args!(
                 "not committed: {path} is in conflict, and nobody has chosen one of its versions"
             )),
         }

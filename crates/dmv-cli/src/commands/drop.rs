@@ -8,7 +8,7 @@ use crate::patience::free;
 use crate::peers::{Call, remotes};
 use crate::places::chosen;
 use dmv_core::object::list::Blob;
-use dmv_core::repo::{Droppable, Freed, Repo};
+use dmv_core::repo::{Droppable, FreedSpace, Repo};
 use dmv_net::ops::Peer;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -56,7 +56,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let droppable = freeing.droppable(&wanted)?;
     drop(watch);
     if droppable.files.is_empty() {
-        return finish(context, &repo, &droppable, Freed::default(), Vec::new());
+        return finish(
+            context,
+            &repo,
+            &droppable,
+            FreedSpace::default(),
+            Vec::new(),
+        );
     }
     let watch = context.watch("asking remotes");
     let call = Call::new(context);
@@ -88,7 +94,7 @@ fn finish(
     context: &Context,
     repo: &Repo,
     droppable: &Droppable,
-    freed: Freed,
+    freed: FreedSpace,
     peers: Vec<String>,
 ) -> Result<u8, Failure> {
     let in_worktree = droppable

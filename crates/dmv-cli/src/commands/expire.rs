@@ -3,7 +3,7 @@
 use crate::commands::keep::{rules, tell_idle};
 use crate::config::size_option;
 use crate::context::{Context, now};
-use crate::copies::{Asked, ask, end};
+use crate::copies::{PeerAnswers, ask, end};
 use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{bytes, clean, count};
@@ -12,7 +12,7 @@ use crate::patience::free;
 use crate::peers::{Call, remotes};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    Expirable, ExpireOptions, Expired, Freed, Freeing, KeepRules, Repo, RuleProblem,
+    Expirable, ExpireOptions, ExpireReport, FreedSpace, FreeingLock, KeepRules, Repo, RuleProblem,
 };
 use dmv_core::subset::Subset;
 use dmv_net::ops::Peer;
@@ -105,7 +105,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     tell_unused(context, args, &rules, &found);
     let (done, peers) = match args.last_copy {
         true => {
-            let given = Given {
+            let given = ExpireRun {
                 context,
                 found: &found,
                 rules: (&rules, &options),
@@ -164,22 +164,22 @@ fn tell_unused(context: &Context, args: &Args, rules: &KeepRules, found: &Expira
 }
 
 /// What is given up, for the library.
-struct Given<'a> {
+struct ExpireRun<'a> {
     context: &'a Context,
     found: &'a Expirable,
     rules: (&'a KeepRules, &'a ExpireOptions),
 }
 
-impl Given<'_> {
+impl ExpireRun<'_> {
     fn up(
         &self,
-        freeing: &Freeing<'_>,
+        freeing: &FreeingLock<'_>,
         earlier: &[(dmv_core::object::ObjectType, dmv_core::hash::ObjectId)],
         still: &mut dyn FnMut() -> bool,
-    ) -> Result<Expired, Failure> {
+    ) -> Result<ExpireReport, Failure> {
         if self.found.files.is_empty() && earlier.is_empty() {
-            return Ok(Expired {
-                freed: Freed::default(),
+            return Ok(ExpireReport {
+                freed: FreedSpace::default(),
                 operation: None,
             });
         }
@@ -196,11 +196,11 @@ impl Given<'_> {
 fn give_up(
     context: &Context,
     repo: &Repo,
-    freeing: &Freeing<'_>,
+    freeing: &FreeingLock<'_>,
     found: &Expirable,
     rules: (&KeepRules, &ExpireOptions),
-) -> Result<(Expired, Vec<String>), Failure> {
-    let given = Given {
+) -> Result<(ExpireReport, Vec<String>), Failure> {
+    let given = ExpireRun {
         context,
         found,
         rules,
@@ -212,7 +212,7 @@ fn give_up(
     let call = Call::new(context);
     let mut peers = Peer::all(remotes(context)?, repo, &call, &context.job);
     let files = found.files.iter().map(|file| (&file.path, file.blob));
-    let asked: Asked = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
+    let asked: PeerAnswers = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
     drop(watch);
     if let Some(failure) = asked.refusal("given up", files) {
         end(peers);
@@ -229,7 +229,7 @@ fn finish(
     args: &Args,
     rules: &KeepRules,
     found: &Expirable,
-    done: Option<Expired>,
+    done: Option<ExpireReport>,
     peers: Vec<String>,
 ) -> Result<u8, Failure> {
     let freed = done.map(|done| done.freed);
@@ -254,8 +254,8 @@ fn finish(
     Ok(EXIT_OK)
 }
 
-fn sum(found: &Expirable, freed: Option<&Freed>, peers: Vec<String>) -> Sum {
-    let none = Freed::default();
+fn sum(found: &Expirable, freed: Option<&FreedSpace>, peers: Vec<String>) -> Sum {
+    let none = FreedSpace::default();
     let freed = freed.unwrap_or(&none);
     Sum {
         ty: "summary",

@@ -12,7 +12,7 @@ use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::escape;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Repo, RepoError, Wanted, blob_of, is_inside};
+use dmv_core::repo::{Repo, RepoError, Selection, blob_of, is_inside};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
 use dmv_core::worktree::snapshot::Problem;
@@ -52,7 +52,7 @@ struct Document {
 }
 
 #[derive(Default)]
-struct Done {
+struct ExportSummary {
     files: u64,
     bytes: u64,
     refused: Vec<Problem>,
@@ -114,12 +114,12 @@ fn leave_out(failure: Failure) -> Failure {
 }
 
 /// Writes the files, or the archive.
-fn write(context: &Context, what: What<'_>, args: &Args) -> Result<Done, Failure> {
+fn write(context: &Context, what: What<'_>, args: &Args) -> Result<ExportSummary, Failure> {
     match (&args.to, &args.tar) {
         (Some(dir), _) => {
             let report = what.repo.export(what.wanted, dir, what.job);
             let report = report.map_err(in_the_way)?;
-            Ok(Done {
+            Ok(ExportSummary {
                 files: report.files,
                 bytes: report.bytes,
                 refused: report.refused,
@@ -146,7 +146,7 @@ fn in_the_way(e: RepoError) -> Failure {
 }
 
 /// Says what was exported, and what was not. `to_stdout`: the output is the archive.
-fn tell(context: &Context, done: &Done, to_stdout: bool) -> Result<u8, Failure> {
+fn tell(context: &Context, done: &ExportSummary, to_stdout: bool) -> Result<u8, Failure> {
     for problem in &done.refused {
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("not exported: {path}: {why}"));
@@ -204,7 +204,7 @@ fn refuse_inside(repo: &Repo, into: &Path) -> Result<(), Failure> {
 /// A failed attempt leaves nothing under the final name. What is no regular file (a device, a pipe,
 /// a link such as `/dev/stdout`) is written into: to put a file in its place would take it from
 /// everybody who uses it.
-fn archive_file(what: What<'_>, file: &Path) -> Result<Done, Failure> {
+fn archive_file(what: What<'_>, file: &Path) -> Result<ExportSummary, Failure> {
     let failed = |e: &io::Error| Failure::file("write", file, e);
     if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
         let open = std::fs::OpenOptions::new().write(true).open(file);
@@ -233,7 +233,7 @@ fn archive_file(what: What<'_>, file: &Path) -> Result<Done, Failure> {
     Ok(done)
 }
 
-fn archive(what: What<'_>, out: &mut dyn Write) -> Result<Done, Failure> {
+fn archive(what: What<'_>, out: &mut dyn Write) -> Result<ExportSummary, Failure> {
     let progress = &what.job.progress;
     let (bytes, files) = what.wanted.totals();
     progress.total_bytes.store(bytes, Ordering::Relaxed);
@@ -243,7 +243,7 @@ fn archive(what: What<'_>, out: &mut dyn Write) -> Result<Done, Failure> {
         job: what.job,
         time: what.time,
         builder: tar::Builder::new(out),
-        done: Done::default(),
+        done: ExportSummary::default(),
     };
     let mut failed = None;
     what.repo.list_wanted(what.wanted, &mut |listed| {
@@ -267,7 +267,7 @@ fn archive(what: What<'_>, out: &mut dyn Write) -> Result<Done, Failure> {
 #[derive(Clone, Copy)]
 struct What<'a> {
     repo: &'a Repo,
-    wanted: Wanted<'a>,
+    wanted: Selection<'a>,
     /// Seconds since 1970 that every entry of an archive gets: the commit's.
     time: u64,
     job: &'a Job,
@@ -278,7 +278,7 @@ struct Archive<'a> {
     job: &'a Job,
     time: u64,
     builder: tar::Builder<&'a mut dyn Write>,
-    done: Done,
+    done: ExportSummary,
 }
 
 impl Archive<'_> {

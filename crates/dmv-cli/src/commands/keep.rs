@@ -64,7 +64,7 @@ struct Record<'r> {
 }
 
 #[derive(Serialize)]
-struct Changed<'r> {
+struct RuleChange<'r> {
     pattern: &'r str,
     old: Option<String>,
     new: Option<String>,
@@ -171,7 +171,7 @@ fn tell(
     new: Option<KeepRule>,
 ) -> Result<(), Failure> {
     if context.globals.json {
-        return context.ui.json(&Changed {
+        return context.ui.json(&RuleChange {
             pattern,
             old: old.map(|rule| rule.to_string()),
             new: new.map(|rule| rule.to_string()),

@@ -9,7 +9,7 @@ use crate::format::text::{quoted, raw_person};
 use crate::graph::Graph;
 use crate::headline::{header, line, names};
 use dmv_core::hash::ObjectId;
-use dmv_core::history::paths::{Moved, PathLog, Visited};
+use dmv_core::history::paths::{FindFormerPath, PathLog, VisitedCommit};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{PathState, Repo, RepoError};
@@ -167,7 +167,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Ok(before)
     };
     while left > 0 {
-        let moved: Option<&mut Moved<'_, RepoError>> =
+        let moved: Option<&mut FindFormerPath<'_, RepoError>> =
             if args.follow { Some(&mut moved) } else { None };
         let Some(visited) = log.advance(moved)? else {
             break;
@@ -249,7 +249,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn print(&mut self, visited: &Visited, paths: &[RepoPath]) -> Result<(), Failure> {
+    fn print(&mut self, visited: &VisitedCommit, paths: &[RepoPath]) -> Result<(), Failure> {
         let (id, commit) = (&visited.id, &visited.commit);
         let ui = &self.context.ui;
         self.printed += 1;
@@ -286,7 +286,7 @@ impl Printer<'_> {
 
     fn changes(
         &self,
-        visited: &Visited,
+        visited: &VisitedCommit,
         paths: &[RepoPath],
         detail: Detail,
     ) -> Result<Vec<FileDiff>, Failure> {
@@ -302,7 +302,7 @@ impl Printer<'_> {
     }
 
     /// Prints a commit beside its place in the graph.
-    fn draw(&mut self, visited: &Visited, text: &str) -> Result<(), Failure> {
+    fn draw(&mut self, visited: &VisitedCommit, text: &str) -> Result<(), Failure> {
         let (ui, Some(graph)) = (&self.context.ui, &mut self.graph) else {
             return Ok(());
         };
@@ -330,7 +330,7 @@ impl Printer<'_> {
     }
 
     /// Goes on to the parents of a commit that is not printed.
-    fn pass(&mut self, visited: &Visited) -> Result<(), Failure> {
+    fn pass(&mut self, visited: &VisitedCommit) -> Result<(), Failure> {
         if let Some(graph) = &mut self.graph {
             for row in graph.pass(&visited.id, &visited.followed) {
                 writeln!(self.context.ui.out(), "{row}")?;

@@ -11,7 +11,7 @@ use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{LackOf, Listed, Located, Repo, RepoSlice};
+use dmv_core::repo::{LackOf, ListingLine, Location, Repo, RepoSlice};
 use dmv_core::subset::Union;
 use serde::Serialize;
 use std::cell::Cell;
@@ -98,7 +98,7 @@ fn list(listing: &Listing<'_>, repo: &Repo, args: &Args) -> Result<(), Failure> 
     let context = listing.context;
     let place = place_or_path(context, repo, args.place.as_deref(), false)?;
     let Some(tree) = place.located.tree() else {
-        if let Located::Entry(entry) = &place.located {
+        if let Location::Entry(entry) = &place.located {
             listing.show(&place.path, entry)?;
         }
         return Ok(());
@@ -120,7 +120,7 @@ fn list(listing: &Listing<'_>, repo: &Repo, args: &Args) -> Result<(), Failure> 
         repo.check_names_here(place.wanted(&subset), args.recursive)
     })?;
     let mut failed = None;
-    let mut visit = |listed: Listed| {
+    let mut visit = |listed: ListingLine| {
         Ok(match listing.show(&listed.path, &listed.entry) {
             Ok(()) => ControlFlow::Continue(()),
             Err(e) => {

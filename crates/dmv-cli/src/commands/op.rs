@@ -56,7 +56,7 @@ struct ExpireArgs {
 }
 
 #[derive(Serialize)]
-struct Expired {
+struct ExpireSummary {
     /// The operations that are out of reach, and those that are not.
     expired: u64,
     left: u64,
@@ -95,7 +95,7 @@ fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
     let since = since.saturating_add(i64::from(age == 0));
     let reach = patiently(context, || repo.expire_operations(since, asked.clone()))?;
     if context.globals.json {
-        context.ui.json(&Expired {
+        context.ui.json(&ExpireSummary {
             expired: reach.expired,
             left: reach.left,
             reaches_to: reach

@@ -13,7 +13,7 @@ use dmv_core::repo::{Access, Peer, Repo};
 use dmv_net::transport::Url;
 use dmv_net::transport::quic::blocking::pair_with;
 use dmv_net::transport::quic::{
-    Code, Confirm, Listen, PairEvent, PairOptions, Paired, PeerAddress,
+    Code, Confirm, ListenAddress, PairEvent, PairOptions, PairedDevice, PeerAddress,
 };
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct Args {
     peer: Option<PeerAddress>,
     /// Listen at IP:PORT, IP or :PORT, and do not search the local network
     #[arg(long, value_name = "ADDR")]
-    listen: Option<Listen>,
+    listen: Option<ListenAddress>,
     /// Wait so many seconds for the other device
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     wait: u64,
@@ -126,7 +126,7 @@ fn new_code() -> Result<Code, Failure> {
 }
 
 /// Says who was met, outside of any repository.
-fn tell_met(context: &Context, peer: &Peer, paired: &Paired) -> Result<(), Failure> {
+fn tell_met(context: &Context, peer: &Peer, paired: &PairedDevice) -> Result<(), Failure> {
     report(context, peer, paired, false)?;
     if paired.gives.is_some() {
         context.ui.note(format_args!(
@@ -138,7 +138,12 @@ fn tell_met(context: &Context, peer: &Peer, paired: &Paired) -> Result<(), Failu
 }
 
 /// Gives the other device access to the repository, and makes it a remote if it gives access, too.
-fn let_in(context: &Context, repo: &Repo, peer: Peer, paired: &Paired) -> Result<(), Failure> {
+fn let_in(
+    context: &Context,
+    repo: &Repo,
+    peer: Peer,
+    paired: &PairedDevice,
+) -> Result<(), Failure> {
     // Whoever may write already is not cut back by the way.
     let known = repo.peer(&peer.key)?;
     let access = known.map_or(peer.access, |known| known.access.max(peer.access));
@@ -222,7 +227,7 @@ fn ready(
 
 /// At a terminal the user decides. Elsewhere the code was the decision.
 fn confirm(yes: bool, gives: Access, has_repository: bool) -> Confirm {
-    Arc::new(move |paired: &Paired| {
+    Arc::new(move |paired: &PairedDevice| {
         if yes || !std::io::stdin().is_terminal() {
             return true;
         }
@@ -237,7 +242,12 @@ fn confirm(yes: bool, gives: Access, has_repository: bool) -> Confirm {
     })
 }
 
-fn report(context: &Context, peer: &Peer, paired: &Paired, let_in: bool) -> Result<(), Failure> {
+fn report(
+    context: &Context,
+    peer: &Peer,
+    paired: &PairedDevice,
+    let_in: bool,
+) -> Result<(), Failure> {
     if context.globals.json {
         let mut value = PeerValue::new(peer, None);
         value.access = let_in.then_some(peer.access.word());

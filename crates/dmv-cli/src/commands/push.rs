@@ -8,7 +8,7 @@ use crate::peers::{Call, closed, remote};
 use crate::supply::remote_failure;
 use crate::traffic::{Report, done_to, name};
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{BranchError, LookError, RefMoved, Refusal, Repo, RepoError};
+use dmv_core::repo::{BranchError, LookError, RefChange, Refusal, Repo, RepoError};
 use dmv_net::ops::{self, PushOptions, RefTip, Remote};
 use dmv_net::transport::Url;
 
@@ -198,7 +198,7 @@ fn way_off_branch(url: &Url) -> String {
 }
 
 /// Whether the other side's branch is known not to go on from what it was: a pull would refuse.
-fn was_replaced(repo: &Repo, remote: &str, moved: &RefMoved) -> bool {
+fn was_replaced(repo: &Repo, remote: &str, moved: &RefChange) -> bool {
     let branch = moved.key.strip_prefix("branch/");
     let (Some(branch), Some(ours), Some(theirs)) = (branch, moved.new, moved.old) else {
         return false;

@@ -74,7 +74,7 @@ fn no_base(repo: &Repo) -> Failure {
 
 /// What a rebase came to.
 pub fn word(report: &PickReport) -> String {
-    let is_new = |one: &&dmv_core::repo::Replayed| one.from != one.commit;
+    let is_new = |one: &&dmv_core::repo::ReplayedCommit| one.from != one.commit;
     match (report.merge.up_to_date, report.merge.fast_forward) {
         (true, _) => "already up to date".to_owned(),
         (_, true) => "fast-forward".to_owned(),

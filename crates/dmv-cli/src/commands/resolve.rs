@@ -62,13 +62,13 @@ pub struct Args {
 struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<String>,
-    resolved: Vec<Resolved>,
+    resolved: Vec<ResolveSummary>,
     conflicts: Vec<PathValue>,
     problems: Vec<ProblemValue>,
 }
 
 #[derive(Serialize)]
-struct Resolved {
+struct ResolveSummary {
     #[serde(flatten)]
     path: PathValue,
     files: Vec<String>,
@@ -166,7 +166,7 @@ fn print(
     let ui = &context.ui;
     if context.globals.json {
         let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
-        let resolved = report.settled.iter().map(|(path, files)| Resolved {
+        let resolved = report.settled.iter().map(|(path, files)| ResolveSummary {
             path: PathValue::new(path.as_bytes()),
             files: files.iter().map(text).collect(),
         });

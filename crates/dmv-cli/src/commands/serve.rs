@@ -33,7 +33,7 @@ pub struct Args {
     /// Listen at IP:PORT, at IP, or at :PORT on all addresses of this machine
     #[cfg(feature = "quic")]
     #[arg(long, value_name = "ADDR")]
-    listen: Option<dmv_net::transport::quic::Listen>,
+    listen: Option<dmv_net::transport::quic::ListenAddress>,
     /// Announce this device on the local network, and listen at all its addresses
     #[cfg(feature = "quic")]
     #[arg(long)]

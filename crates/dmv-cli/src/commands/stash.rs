@@ -11,7 +11,7 @@ use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
 use crate::supply::supplied;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    Repo, RepoError, StashApplied, StashAt, StashInfo, StashOptions, StashPushed, VerbError,
+    Repo, RepoError, StashApplyReport, StashAt, StashInfo, StashOptions, StashPushReport, VerbError,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::Problem;
@@ -74,7 +74,7 @@ struct ListArgs {}
 struct ShowArgs {
     /// The stash: stash@{N} or N, where 0 is the newest, or the commit of one (default: 0)
     #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true)]
-    stash: Named,
+    stash: StashName,
     /// Show one line per file
     #[arg(long)]
     stat: bool,
@@ -98,7 +98,7 @@ struct PopArgs {
 struct ApplyArgs {
     /// The stash: stash@{N} or N, where 0 is the newest, or the commit of one (default: 0)
     #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true)]
-    stash: Named,
+    stash: StashName,
 }
 
 /// Remove a stash; 'dmv undo' brings it back
@@ -112,17 +112,17 @@ struct DropArgs {
 
 /// A stash, as somebody names it.
 #[derive(Clone)]
-enum Named {
+enum StashName {
     Number(usize),
     /// A revision: a stash that another repository has sent.
     Revision(String),
 }
 
-impl Named {
+impl StashName {
     fn at(&self, repo: &Repo) -> Result<StashAt, Failure> {
         Ok(match self {
-            Named::Number(n) => StashAt::Number(*n),
-            Named::Revision(revision) => StashAt::Commit(repo.resolve(revision)?),
+            StashName::Number(n) => StashAt::Number(*n),
+            StashName::Revision(revision) => StashAt::Commit(repo.resolve(revision)?),
         })
     }
 }
@@ -130,11 +130,11 @@ impl Named {
 /// Digits in the greatest number of a stash. A longer one is the beginning of an id.
 const MAX_DIGITS: usize = 5;
 
-fn named(text: &str) -> Result<Named, String> {
+fn named(text: &str) -> Result<StashName, String> {
     let is_number = text.len() <= MAX_DIGITS && text.bytes().all(|b| b.is_ascii_digit());
     match is_number || text.starts_with("stash@") {
-        true => number(text).map(Named::Number),
-        false => Ok(Named::Revision(text.to_owned())),
+        true => number(text).map(StashName::Number),
+        false => Ok(StashName::Revision(text.to_owned())),
     }
 }
 
@@ -155,7 +155,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(Command::Push(args)) => push(context, &repo, args.message.as_deref(), &args.paths),
         Some(Command::List(_)) => list(context, &repo),
         Some(Command::Show(args)) => show(context, &repo, args),
-        Some(Command::Pop(args)) => apply(context, &repo, &Named::Number(args.stash), true),
+        Some(Command::Pop(args)) => apply(context, &repo, &StashName::Number(args.stash), true),
         Some(Command::Apply(args)) => apply(context, &repo, &args.stash, false),
         Some(Command::Drop(args)) => {
             let stash = repo.stash_drop(args.stash, context.asked()?)?;
@@ -228,7 +228,7 @@ fn push(
     })
 }
 
-fn pushed_value(done: &StashPushed) -> Value {
+fn pushed_value(done: &StashPushReport) -> Value {
     json!({
         "stash": done.stash.as_ref().map(|stash| value(stash, Some(0))),
         "changed": done.changed,
@@ -292,14 +292,14 @@ fn show(context: &Context, repo: &Repo, args: &ShowArgs) -> Result<u8, Failure> 
     Ok(EXIT_OK)
 }
 
-fn apply(context: &Context, repo: &Repo, stash: &Named, drops: bool) -> Result<u8, Failure> {
+fn apply(context: &Context, repo: &Repo, stash: &StashName, drops: bool) -> Result<u8, Failure> {
     let (options, at) = (options(context)?, stash.at(repo)?);
     let done = supplied(context, repo, "unstashing", || {
         repo.stash_apply(at, drops, &options, &context.job)
     })?;
     let number = match stash {
-        Named::Number(n) => Some(*n),
-        Named::Revision(_) => None,
+        StashName::Number(n) => Some(*n),
+        StashName::Revision(_) => None,
     };
     if context.globals.json {
         context.ui.json(&applied_value(&done, number))?;
@@ -335,7 +335,7 @@ fn apply(context: &Context, repo: &Repo, stash: &Named, drops: bool) -> Result<u
     )
 }
 
-fn print_applied(context: &Context, done: &StashApplied) -> Result<(), Failure> {
+fn print_applied(context: &Context, done: &StashApplyReport) -> Result<(), Failure> {
     let mut out = context.ui.out();
     let word = if done.dropped { "popped" } else { "applied" };
     let id = done.stash.commit.short(SHORT_ID);
@@ -359,7 +359,7 @@ fn print_applied(context: &Context, done: &StashApplied) -> Result<(), Failure> 
     Ok(())
 }
 
-fn applied_value(done: &StashApplied, n: Option<usize>) -> Value {
+fn applied_value(done: &StashApplyReport, n: Option<usize>) -> Value {
     json!({
         "stash": value(&done.stash, n),
         "dropped": done.dropped,

@@ -16,7 +16,7 @@ use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
-    Bisection, BranchMoved, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice,
+    Bisection, BranchPosition, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice,
     StatusOptions, StatusReport, moved_clause,
 };
 use dmv_core::subset::Subset;
@@ -565,7 +565,7 @@ fn sums(report: &StatusReport, counts: &Counts) -> Vec<String> {
 fn tell_moved(
     out: &mut impl Write,
     head: &Head,
-    moved: &BranchMoved,
+    moved: &BranchPosition,
     by: Option<Mover>,
 ) -> Result<(), Failure> {
     let id = |id: Option<ObjectId>| id.map_or("no commit".to_owned(), |id| id.short(SHORT_ID));

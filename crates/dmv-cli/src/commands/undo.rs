@@ -12,7 +12,7 @@ use crate::supply::supplied;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
-use dmv_core::repo::{Head, Moved, UndoOptions, UndoReport, UndoWhat};
+use dmv_core::repo::{EntryMove, Head, UndoOptions, UndoReport, UndoWhat};
 #[cfg(feature = "store")]
 use dmv_net::ops::Which;
 use serde::Serialize;
@@ -202,7 +202,7 @@ fn print(
             "your files are unchanged; what differs from the commit is uncommitted"
         )?;
     }
-    for Moved { from, to } in &report.moved {
+    for EntryMove { from, to } in &report.moved {
         writeln!(out, "moved {} -> {}", escape(from), escape(to))?;
     }
     if report.files + report.removed > 0 {

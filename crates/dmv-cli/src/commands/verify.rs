@@ -11,7 +11,9 @@ use crate::format::text::{bytes, clean, count};
 use crate::partial::{ExpiryValue, PurgeValue, expiry_words, purge_words};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{Damaged, Expiry, Healed, HealedFrom, Purge, VerifyDepth, VerifyReport};
+use dmv_core::repo::{
+    DamagedObject, Expiry, HealedFrom, HealedObject, Purge, VerifyDepth, VerifyReport,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -189,7 +191,7 @@ fn counted<R: Ord + Clone>(given_up: &BTreeMap<ObjectId, Arc<R>>) -> BTreeMap<R,
     out
 }
 
-fn value(damaged: &Damaged) -> DamagedValue {
+fn value(damaged: &DamagedObject) -> DamagedValue {
     let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
     DamagedValue {
         id: damaged.id.to_string(),
@@ -200,7 +202,7 @@ fn value(damaged: &Damaged) -> DamagedValue {
     }
 }
 
-fn healed_value(healed: &Healed) -> HealedValue {
+fn healed_value(healed: &HealedObject) -> HealedValue {
     let (from, peer) = match &healed.from {
         HealedFrom::Copy => ("copy", None),
         HealedFrom::Worktree => ("worktree", None),
@@ -214,7 +216,7 @@ fn healed_value(healed: &Healed) -> HealedValue {
 }
 
 /// Says what needs an object.
-fn print_uses(out: &mut impl Write, object: &Damaged) -> std::io::Result<()> {
+fn print_uses(out: &mut impl Write, object: &DamagedObject) -> std::io::Result<()> {
     for path in &object.paths {
         match path.is_root() {
             true => writeln!(out, "  needed by the root directory")?,
@@ -235,11 +237,11 @@ fn print_uses(out: &mut impl Write, object: &Damaged) -> std::io::Result<()> {
 fn print(
     context: &Context,
     report: &VerifyReport,
-    healed: &[Healed],
+    healed: &[HealedObject],
     given_up: &[(String, u64)],
 ) -> Result<(), Failure> {
     let mut out = context.ui.out();
-    for Healed { object, from } in healed {
+    for HealedObject { object, from } in healed {
         let how = match from {
             HealedFrom::Copy => "another copy of it is intact".to_owned(),
             HealedFrom::Worktree => "stored again from the worktree".to_owned(),

@@ -10,12 +10,14 @@ use crate::peers;
 use crate::supply::ops_failure;
 use crate::whose;
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, Place, PlaceError, Repo, RepoError, Who, Whose, WorktreeSettings};
+use dmv_core::repo::{
+    OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation, Who, Whose, WorktreeSettings,
+};
 use dmv_net::ops::{Caller, OpsError, Remotes};
 use dmv_net::session::NetError;
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{Options, Program, Server, Told};
+use dmv_web::{Options, Program, Server, ShownFailure};
 use serde_json::json;
 use std::any::Any;
 use std::ffi::OsString;
@@ -142,7 +144,7 @@ impl Desk {
 
     /// Stands in the directory of the start. If somebody removed it and made it again, as a restore of a backup does, the
     /// process is still in the removed one.
-    fn stand(&self) -> Result<(), Told> {
+    fn stand(&self) -> Result<(), ShownFailure> {
         if std::env::current_dir().is_ok() || std::env::set_current_dir(&self.dir).is_ok() {
             return Ok(());
         }
@@ -158,14 +160,14 @@ impl Desk {
         &self,
         command: &str,
         work: impl FnOnce(&Context) -> Result<T, Failure>,
-    ) -> Result<T, Told> {
+    ) -> Result<T, ShownFailure> {
         work(&self.context(command)).map_err(told)
     }
 }
 
 /// A failure in the words of the command.
-fn told(failure: Failure) -> Told {
-    Told {
+fn told(failure: Failure) -> ShownFailure {
+    ShownFailure {
         code: failure.code.to_owned(),
         exit: failure.exit,
         message: failure.message,
@@ -174,28 +176,28 @@ fn told(failure: Failure) -> Told {
 }
 
 impl Program for Desk {
-    fn find(&self) -> Result<(Place, Whose), Told> {
+    fn find(&self) -> Result<(RepositoryLocation, Whose), ShownFailure> {
         self.stand()?;
         let named = self.globals.directory.is_some();
         whose::find(named).map_err(|e| told(e.into()))
     }
 
-    fn check(&self, repo: &Repo) -> Result<(), Told> {
+    fn check(&self, repo: &Repo) -> Result<(), ShownFailure> {
         match repo.half_clone().map_err(|e| told(e.into()))? {
             Some(half) => Err(told(half::refuse(repo, &half))),
             None => Ok(()),
         }
     }
 
-    fn settings(&self) -> Result<WorktreeSettings, Told> {
+    fn settings(&self) -> Result<WorktreeSettings, ShownFailure> {
         self.with("", Context::settings)
     }
 
-    fn who(&self) -> Result<Who, Told> {
+    fn who(&self) -> Result<Who, ShownFailure> {
         self.with("", Context::who)
     }
 
-    fn asked(&self, command: &str) -> Result<Asked, Told> {
+    fn asked(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
         self.with(command, Context::asked)
     }
 
@@ -203,7 +205,7 @@ impl Program for Desk {
         Box::new(PageCaller(self.context("get")))
     }
 
-    fn remotes(&self) -> Result<Vec<(String, String)>, Told> {
+    fn remotes(&self) -> Result<Vec<(String, String)>, ShownFailure> {
         self.with("", |context| Ok(context.config()?.remotes()))
     }
 
@@ -211,18 +213,18 @@ impl Program for Desk {
         partial::words(&told_slice(&self.context(""), repo))
     }
 
-    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, Told> {
+    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, ShownFailure> {
         let mut context = self.context("");
         context.job = job.clone();
         let guard = budget::guard(&context, repo).map_err(told)?;
         Ok(Box::new(guard))
     }
 
-    fn explain(&self, e: RepoError) -> Told {
+    fn explain(&self, e: RepoError) -> ShownFailure {
         told(e.into())
     }
 
-    fn explain_ops(&self, e: OpsError) -> Told {
+    fn explain_ops(&self, e: OpsError) -> ShownFailure {
         told(ops_failure(&self.context(""), e))
     }
 }

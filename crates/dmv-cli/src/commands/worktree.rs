@@ -93,7 +93,7 @@ struct Record {
 }
 
 #[derive(Serialize)]
-struct Added {
+struct AddedWorktree {
     #[serde(flatten)]
     worktree: Record,
     files: u64,
@@ -173,7 +173,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         repo.add_worktree(&options, &context.job)
     })?;
     if context.globals.json {
-        context.ui.json(&Added {
+        context.ui.json(&AddedWorktree {
             worktree: record(&report.info),
             files: report.files,
             bytes: report.bytes,

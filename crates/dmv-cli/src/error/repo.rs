@@ -26,15 +26,15 @@ pub const CONTINUE: &str = "run the same command again to continue";
 const FULL: &str = "free some disk space, then run the same command again";
 
 /// A code, an exit code and a hint.
-pub type Sorted = (&'static str, u8, Option<String>);
+pub type ErrorClass = (&'static str, u8, Option<String>);
 
 /// With a command to run.
-pub fn hinted(code: &'static str, exit: u8, command: &str) -> Sorted {
+pub fn hinted(code: &'static str, exit: u8, command: &str) -> ErrorClass {
     (code, exit, Some(command.to_owned()))
 }
 
 /// Code, exit code and hint of an error.
-pub fn sort(e: &RepoError) -> Sorted {
+pub fn sort(e: &RepoError) -> ErrorClass {
     match e {
         RepoError::Place(e) => sort_place(e),
         RepoError::Busy(e) => sort_busy(e),
@@ -64,7 +64,7 @@ pub fn sort(e: &RepoError) -> Sorted {
 pub(super) const FEWER_PROCESSES: &str =
     "run the same command again when fewer processes run; 'ulimit -u' shows how many you may have";
 
-fn sort_place(e: &PlaceError) -> Sorted {
+fn sort_place(e: &PlaceError) -> ErrorClass {
     match e {
         PlaceError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
         PlaceError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
@@ -91,7 +91,7 @@ fn sort_place(e: &PlaceError) -> Sorted {
     }
 }
 
-fn sort_busy(e: &BusyError) -> Sorted {
+fn sort_busy(e: &BusyError) -> ErrorClass {
     match e {
         BusyError::Worktree(_)
         | BusyError::PurgedMeanwhile
@@ -100,7 +100,7 @@ fn sort_busy(e: &BusyError) -> Sorted {
     }
 }
 
-fn sort_branch(e: &BranchError) -> Sorted {
+fn sort_branch(e: &BranchError) -> ErrorClass {
     match e {
         BranchError::RefName(_) => ("bad-name", EXIT_OTHER, None),
         BranchError::RefExists { kind, .. } => {
@@ -124,7 +124,7 @@ fn sort_branch(e: &BranchError) -> Sorted {
     }
 }
 
-fn sort_revision(e: &RevisionError) -> Sorted {
+fn sort_revision(e: &RevisionError) -> ErrorClass {
     match e {
         RevisionError::Unknown(_)
         | RevisionError::NoPrevious(_)
@@ -155,7 +155,7 @@ fn sort_revision(e: &RevisionError) -> Sorted {
     }
 }
 
-fn sort_look(e: &LookError) -> Sorted {
+fn sort_look(e: &LookError) -> ErrorClass {
     match e {
         LookError::NoSuchPath { revision, .. } => {
             let hint = format!("dmv ls -r {revision}");
@@ -185,7 +185,7 @@ fn sort_look(e: &LookError) -> Sorted {
     }
 }
 
-fn sort_absent(e: &AbsentError) -> Sorted {
+fn sort_absent(e: &AbsentError) -> ErrorClass {
     match e {
         AbsentError::Object {
             ty: ObjectType::Commit,
@@ -199,7 +199,7 @@ fn sort_absent(e: &AbsentError) -> Sorted {
     }
 }
 
-fn sort_conflict(e: &ConflictError) -> Sorted {
+fn sort_conflict(e: &ConflictError) -> ErrorClass {
     match e {
         ConflictError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
         ConflictError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
@@ -219,7 +219,7 @@ fn sort_conflict(e: &ConflictError) -> Sorted {
     }
 }
 
-fn sort_files(e: &FilesError) -> Sorted {
+fn sort_files(e: &FilesError) -> ErrorClass {
     match e {
         FilesError::WouldLose { .. } => hinted(
             WOULD_LOSE,
@@ -246,7 +246,7 @@ fn sort_files(e: &FilesError) -> Sorted {
     }
 }
 
-fn sort_worktree(e: &WorktreeError) -> Sorted {
+fn sort_worktree(e: &WorktreeError) -> ErrorClass {
     match e {
         WorktreeError::NoWorktree => ("no-worktree", EXIT_OTHER, way_to_worktree()),
         WorktreeError::NotFree { .. } => ("not-free", EXIT_REFUSED, None),
@@ -272,7 +272,7 @@ fn sort_worktree(e: &WorktreeError) -> Sorted {
     }
 }
 
-fn sort_undo(e: &UndoError) -> Sorted {
+fn sort_undo(e: &UndoError) -> ErrorClass {
     match e {
         UndoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
         UndoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
@@ -301,7 +301,7 @@ fn sort_undo(e: &UndoError) -> Sorted {
     }
 }
 
-fn sort_verb(e: &VerbError) -> Sorted {
+fn sort_verb(e: &VerbError) -> ErrorClass {
     match e {
         VerbError::NotFastForward { .. } => hinted(
             "not-fast-forward",
@@ -321,7 +321,7 @@ fn sort_verb(e: &VerbError) -> Sorted {
     }
 }
 
-fn sort_upkeep(e: &UpkeepError) -> Sorted {
+fn sort_upkeep(e: &UpkeepError) -> ErrorClass {
     match e {
         UpkeepError::Unconfirmed => hinted("unconfirmed", EXIT_REFUSED, AGAIN),
         UpkeepError::NothingFreed { .. } => damaged("dmv verify --heal"),
@@ -329,7 +329,7 @@ fn sort_upkeep(e: &UpkeepError) -> Sorted {
 }
 
 /// Paths that `rm` or `mv` does not accept.
-fn sort_path(path: &[u8], why: PathRefusal) -> Sorted {
+fn sort_path(path: &[u8], why: PathRefusal) -> ErrorClass {
     let path = quoted(&String::from_utf8_lossy(path));
     let (code, exit, hint) = match why {
         PathRefusal::Nowhere => ("no-such-path", EXIT_OTHER, "dmv status".to_owned()),
@@ -389,11 +389,11 @@ fn way_to_worktree() -> Option<String> {
     Some(format!("cd {}", quoted(&root.to_string_lossy())))
 }
 
-fn damaged(hint: &str) -> Sorted {
+fn damaged(hint: &str) -> ErrorClass {
     hinted("damaged", EXIT_DAMAGE, hint)
 }
 
-fn sort_store(e: &StoreError) -> Sorted {
+fn sort_store(e: &StoreError) -> ErrorClass {
     match e {
         StoreError::Io(e) => sort_io(&e.source, true),
         StoreError::SyncFailed { source, .. } => sort_io(source, true),
@@ -407,7 +407,7 @@ fn sort_store(e: &StoreError) -> Sorted {
     }
 }
 
-fn sort_refs(e: &RefsError) -> Sorted {
+fn sort_refs(e: &RefsError) -> ErrorClass {
     match e {
         RefsError::MayCount(e) => sort_refs(e),
         _ if e.is_busy() => hinted("busy", EXIT_BUSY, LATER),
@@ -429,7 +429,7 @@ fn sort_refs(e: &RefsError) -> Sorted {
 }
 
 /// A database that cannot be written to, by what the system says about writing beside it.
-fn sort_unwritable() -> Sorted {
+fn sort_unwritable() -> ErrorClass {
     match why_unwritable() {
         Some(e) => sort_io(&e, true),
         None => ("refs", EXIT_OTHER, None),
@@ -456,7 +456,7 @@ pub fn why_unwritable() -> Option<io::Error> {
 const ROOM_BYTES: u64 = 64 << 10;
 
 /// `own`: it is a file of the repository, where a permission is the user's to set.
-pub fn sort_io(e: &io::Error, own: bool) -> Sorted {
+pub fn sort_io(e: &io::Error, own: bool) -> ErrorClass {
     match e.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             hinted("disk-full", EXIT_OTHER, FULL)

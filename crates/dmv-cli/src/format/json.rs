@@ -6,7 +6,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::conflict::Term;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{ConflictAt, Moved, Rename};
+use dmv_core::repo::{ConflictAt, EntryMove, Rename};
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ pub struct MovedValue {
 }
 
 impl MovedValue {
-    pub fn new(moved: &Moved) -> MovedValue {
+    pub fn new(moved: &EntryMove) -> MovedValue {
         let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
         MovedValue {
             from: text(&moved.from),

@@ -7,7 +7,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::codec::put_varint;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_net::wire::{
-    Access, Code, Extension, Frame, HOLDS, Held, Hello, LINE, Message, Refs, put_object,
+    Access, Code, Extension, Frame, HOLDS, Hello, LINE, Message, Refs, SliceSummary, put_object,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -265,7 +265,7 @@ fn a_server_that_stalls_is_left() -> Outcome {
 #[test]
 fn what_a_server_says_that_it_holds_does_no_harm() -> Outcome {
     let tip = ObjectId::from_bytes([7; 32]);
-    let held = |subset: Vec<Vec<u8>>| Held {
+    let held = |subset: Vec<Vec<u8>>| SliceSummary {
         subset,
         metadata_only: true,
         boundary: u32::MAX,
@@ -408,7 +408,7 @@ fn a_client_that_stalls_or_goes_keeps_no_server() -> Outcome {
     let want = dmv_net::wire::Want {
         tips: vec![tip.try_into().map_err(|_| "no id")?],
         filter: Default::default(),
-        unasked: dmv_net::wire::Unasked::All,
+        unasked: dmv_net::wire::UnaskedObjects::All,
         haves: Vec::new(),
         shallow: Vec::new(),
         last: true,

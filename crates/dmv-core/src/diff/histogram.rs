@@ -84,7 +84,7 @@ enum Task {
 }
 
 /// How a part is divided.
-enum Divided {
+enum Division {
     Nowhere,
     By(Vec<Run>),
     /// At this place, without a shared line.
@@ -101,17 +101,17 @@ fn put(out: &mut Vec<Run>, run: Run) {
     }
 }
 
-fn push_divided(part: &Part, divided: &Divided, tasks: &mut Vec<Task>) {
-    let is_plain = part.is_plain || matches!(divided, Divided::At(..));
+fn push_divided(part: &Part, divided: &Division, tasks: &mut Vec<Task>) {
+    let is_plain = part.is_plain || matches!(divided, Division::At(..));
     let compare = |old: Range<usize>, new: Range<usize>| Task::Compare(Part { old, new, is_plain });
     let mut end = (part.old.end, part.new.end);
     match divided {
-        Divided::Nowhere => return,
-        Divided::At(old, new) => {
+        Division::Nowhere => return,
+        Division::At(old, new) => {
             tasks.push(compare(*old..end.0, *new..end.1));
             end = (*old, *new);
         }
-        Divided::By(runs) => {
+        Division::By(runs) => {
             for run in runs.iter().rev() {
                 let (old, new, len) = (run.old as usize, run.new as usize, run.len as usize);
                 tasks.push(compare(old + len..end.0, new + len..end.1));
@@ -183,7 +183,7 @@ impl<'a> Search<'a> {
         Ok((!part.old.is_empty() && !part.new.is_empty()).then_some(part))
     }
 
-    fn divide(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Divided, Stop> {
+    fn divide(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Division, Stop> {
         if part.is_plain {
             return self.middle(part, work);
         }
@@ -191,16 +191,16 @@ impl<'a> Search<'a> {
         if part.old.len().max(part.new.len()) > LARGE_PART {
             let runs = self.unique(part, work)?;
             if !runs.is_empty() {
-                return Ok(Divided::By(runs));
+                return Ok(Division::By(runs));
             }
         }
         self.index(part);
         let found = self.longest(part, work);
         self.clear(part);
         match found? {
-            Found::Run(run) => Ok(Divided::By(vec![run])),
-            Found::Nothing => Ok(Divided::Nowhere),
-            Found::OnlyFrequent => self.middle(part, work),
+            RunSearch::Run(run) => Ok(Division::By(vec![run])),
+            RunSearch::Nothing => Ok(Division::Nowhere),
+            RunSearch::OnlyFrequent => self.middle(part, work),
         }
     }
 
@@ -252,7 +252,7 @@ impl<'a> Search<'a> {
 
     /// Finds the longest shared run that contains a line which is not frequent. Among equally long
     /// runs it takes the one with the rarest line, then the first.
-    fn longest(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Found, Stop> {
+    fn longest(&mut self, part: &Part, work: &mut Work<'_>) -> Result<RunSearch, Stop> {
         let diagonals = part.old.len() + part.new.len() + 1;
         if self.covered.len() < diagonals {
             self.covered.resize(diagonals, 0);
@@ -298,9 +298,9 @@ impl<'a> Search<'a> {
             }
         }
         Ok(match best {
-            Some((run, _)) => Found::Run(run),
-            None if any => Found::OnlyFrequent,
-            None => Found::Nothing,
+            Some((run, _)) => RunSearch::Run(run),
+            None if any => RunSearch::OnlyFrequent,
+            None => RunSearch::Nothing,
         })
     }
 
@@ -327,19 +327,19 @@ impl<'a> Search<'a> {
 
     /// Returns a place in the middle of the shortest path through the part, as Git finds it
     /// (`xdl_split`): from both ends at once, and after many edits the best place so far.
-    fn middle(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Divided, Stop> {
+    fn middle(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Division, Stop> {
         let (a, b) = (&self.old[part.old.clone()], &self.new[part.new.clone()]);
         let place = myers_middle(a, b, &mut self.frontiers, work)?;
         let (x, y) = (place.0.min(a.len()), place.1.min(b.len()));
         // A corner would divide nothing.
         if (x, y) == (0, 0) || (x, y) == (a.len(), b.len()) {
-            return Ok(Divided::Nowhere);
+            return Ok(Division::Nowhere);
         }
-        Ok(Divided::At(part.old.start + x, part.new.start + y))
+        Ok(Division::At(part.old.start + x, part.new.start + y))
     }
 }
 
-enum Found {
+enum RunSearch {
     Run(Run),
     Nothing,
     /// There are shared lines, and each is frequent.

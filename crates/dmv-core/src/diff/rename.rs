@@ -15,7 +15,7 @@ use crate::limits::{
     MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_PAIRS, MAX_RENAME_PATHS, MAX_RENAME_PIECES,
 };
 use crate::object::tree::TreeEntry;
-use likely::{Likely, Place};
+use likely::{FilePosition, Likely};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -311,7 +311,7 @@ fn worth_reading(
 }
 
 /// A file with the sketch of its content.
-struct Sketched {
+struct SketchedFile {
     n: usize,
     size: u64,
     sketch: Sketch,
@@ -322,7 +322,7 @@ fn sketches<C: Contents>(
     lists: [&[Candidate<'_>]; 2],
     open: [Vec<usize>; 2],
     contents: &mut C,
-) -> Result<[Vec<Sketched>; 2], C::Error> {
+) -> Result<[Vec<SketchedFile>; 2], C::Error> {
     let files = open[0].len() + open[1].len();
     let most = (MAX_RENAME_PIECES / files.max(1)).max(MIN_PIECES);
     let mut out = [Vec::new(), Vec::new()];
@@ -333,7 +333,7 @@ fn sketches<C: Contents>(
             contents.go_on()?;
             if let Some(sketch) = contents.sketch(side, n, Sketcher::new(most))? {
                 let size = lists[s][n].size;
-                out[s].push(Sketched { n, size, sketch });
+                out[s].push(SketchedFile { n, size, sketch });
             }
         }
     }
@@ -342,14 +342,14 @@ fn sketches<C: Contents>(
 
 /// A pair with its scores, in an order that puts the best pair first: the number of last names that
 /// both paths have in common, if the contents are close; the share; that number in any case.
-type Scored = (Reverse<u8>, Reverse<u32>, Reverse<u8>, u32, u32);
+type ScoredPair = (Reverse<u8>, Reverse<u32>, Reverse<u8>, u32, u32);
 
 fn scored<C: Contents>(
     [gone, new]: [&[Candidate<'_>]; 2],
-    from: &[Sketched],
-    to: &[Sketched],
+    from: &[SketchedFile],
+    to: &[SketchedFile],
     contents: &mut C,
-) -> Result<Vec<Scored>, C::Error> {
+) -> Result<Vec<ScoredPair>, C::Error> {
     let range = |size: u64| {
         let (least, most) = near(size);
         let first = to.partition_point(|file| file.size < least);
@@ -370,7 +370,7 @@ fn scored<C: Contents>(
                     + to[range.clone()].partition_point(|other| {
                         (other.size, new[other.n].name()) < (file.size, name)
                     });
-                likely.of(&file.sketch, &Place { range, at })
+                likely.of(&file.sketch, &FilePosition { range, at })
             }
         };
         for other in others {

@@ -12,7 +12,7 @@ use std::io;
 ///
 /// A rename changes the ctime, so it also changes the fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Untouched {
+pub struct LastingStat {
     kind: FileKind,
     exec: bool,
     size: u64,
@@ -23,8 +23,8 @@ pub struct Untouched {
 
 impl FileStat {
     /// Returns the parts of the stat that a rename does not change.
-    pub fn untouched(&self) -> Untouched {
-        Untouched {
+    pub fn untouched(&self) -> LastingStat {
+        LastingStat {
             kind: self.kind,
             exec: self.exec,
             size: self.size,

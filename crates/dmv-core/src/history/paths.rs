@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 /// Finds the former path, in the parent, of a path that a commit created. Arguments: the parent's
 /// tree, the commit's tree, and the path.
-pub type Moved<'f, E> =
+pub type FindFormerPath<'f, E> =
     dyn FnMut(&ObjectId, &ObjectId, &RepoPath) -> Result<Option<RepoPath>, E> + 'f;
 
 /// A commit that the walk visited.
 #[derive(Debug)]
-pub struct Visited {
+pub struct VisitedCommit {
     /// Its id.
     pub id: ObjectId,
     /// The commit.
@@ -58,7 +58,7 @@ pub struct Version {
 pub struct PathLog<'r> {
     reader: &'r dyn ObjectRead,
     changed: &'r ChangedPaths,
-    queue: BinaryHeap<Queued>,
+    queue: BinaryHeap<QueuedTrails>,
     seen: HashSet<ObjectId>,
     absent: BTreeSet<ObjectId>,
     ahead: Ahead,
@@ -94,7 +94,7 @@ impl<'r> PathLog<'r> {
             for path in paths {
                 trails.push(Trail::begin(reader, &commit.tree, path)?);
             }
-            log.push(Queued {
+            log.push(QueuedTrails {
                 id: *id,
                 commit,
                 with: trails,
@@ -105,7 +105,7 @@ impl<'r> PathLog<'r> {
 
     /// Returns a walk over the versions of one path in `tip` and its ancestors.
     ///
-    /// The walk says which versions it visits ([`Visited::versions`], [`Visited::before`]). It
+    /// The walk says which versions it visits ([`VisitedCommit::versions`], [`VisitedCommit::before`]). It
     /// visits a commit once for each path at which it was led there.
     pub fn of_versions(
         reader: &'r dyn ObjectRead,
@@ -132,8 +132,8 @@ impl<'r> PathLog<'r> {
     /// a commit created to its former path.
     pub fn advance<E: From<ObjectError>>(
         &mut self,
-        moved: Option<&mut Moved<'_, E>>,
-    ) -> Result<Option<Visited>, E> {
+        moved: Option<&mut FindFormerPath<'_, E>>,
+    ) -> Result<Option<VisitedCommit>, E> {
         self.advance_where(moved, &|_, _| true)
     }
 
@@ -141,14 +141,14 @@ impl<'r> PathLog<'r> {
     /// does not follow their parents because of them.
     pub fn advance_where<E: From<ObjectError>>(
         &mut self,
-        mut moved: Option<&mut Moved<'_, E>>,
+        mut moved: Option<&mut FindFormerPath<'_, E>>,
         is_wanted: &dyn Fn(&ObjectId, &RepoPath) -> bool,
-    ) -> Result<Option<Visited>, E> {
+    ) -> Result<Option<VisitedCommit>, E> {
         let Some(child) = self.pop_wanted(is_wanted) else {
             return Ok(None);
         };
         let (parents, is_changed) = self.parents_of(&child, &mut moved)?;
-        let Queued {
+        let QueuedTrails {
             id,
             commit,
             with: trails,
@@ -172,7 +172,7 @@ impl<'r> PathLog<'r> {
         for parent in parents {
             self.push(parent);
         }
-        Ok(Some(Visited {
+        Ok(Some(VisitedCommit {
             id,
             commit,
             shown,
@@ -183,7 +183,10 @@ impl<'r> PathLog<'r> {
     }
 
     /// Takes the next commit from the queue that `is_wanted` does not reject at its path.
-    fn pop_wanted(&mut self, is_wanted: &dyn Fn(&ObjectId, &RepoPath) -> bool) -> Option<Queued> {
+    fn pop_wanted(
+        &mut self,
+        is_wanted: &dyn Fn(&ObjectId, &RepoPath) -> bool,
+    ) -> Option<QueuedTrails> {
         loop {
             let queued = self.queue.pop()?;
             let first = queued.with.first();
@@ -197,10 +200,10 @@ impl<'r> PathLog<'r> {
     /// from all of them. If they are the same in one parent, the walk follows only that one.
     fn parents_of<E: From<ObjectError>>(
         &mut self,
-        child: &Queued,
-        moved: &mut Option<&mut Moved<'_, E>>,
-    ) -> Result<(Vec<Queued>, bool), E> {
-        let Queued {
+        child: &QueuedTrails,
+        moved: &mut Option<&mut FindFormerPath<'_, E>>,
+    ) -> Result<(Vec<QueuedTrails>, bool), E> {
+        let QueuedTrails {
             id,
             commit,
             with: trails,
@@ -225,7 +228,7 @@ impl<'r> PathLog<'r> {
             }
             let pairs = || trails.iter().zip(&before);
             let is_same = !trails.is_empty() && pairs().all(|(a, b)| a.is_same(b));
-            let parent = Queued {
+            let parent = QueuedTrails {
                 id: *parent,
                 commit: read,
                 with: before,
@@ -246,7 +249,7 @@ impl<'r> PathLog<'r> {
         parent: &Commit,
         trail: &Trail,
         known: Option<Trail>,
-        moved: &mut Option<&mut Moved<'_, E>>,
+        moved: &mut Option<&mut FindFormerPath<'_, E>>,
     ) -> Result<Trail, E> {
         let before = match known {
             Some(known) => known,
@@ -287,7 +290,7 @@ impl<'r> PathLog<'r> {
         }
     }
 
-    fn push(&mut self, queued: Queued) {
+    fn push(&mut self, queued: QueuedTrails) {
         let is_first = self.seen.insert(queued.id);
         let is_new = match (&mut self.queued, queued.with.first()) {
             (Some(known), Some(trail)) => known.insert((queued.id, trail.sought.path.clone())),
@@ -428,7 +431,7 @@ fn dir_of(root: &ObjectId, entries: &[TreeEntry], depth: usize) -> Option<Object
 }
 
 /// A queued commit with its trails, in the order of [`Ancestors`](super::Ancestors).
-type Queued = super::Queued<Vec<Trail>>;
+type QueuedTrails = super::QueuedCommit<Vec<Trail>>;
 
 #[cfg(test)]
 mod tests {

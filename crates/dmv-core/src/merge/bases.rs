@@ -1,6 +1,6 @@
 //! Merging two commits: finding their common ancestors, and making one base tree of several.
 
-use super::{MergeError, Merged, Trees, merge_trees};
+use super::{MergeError, MergeResult, Trees, merge_trees};
 use crate::hash::ObjectId;
 use crate::history::{best_of, load_commit, merge_bases};
 use crate::limits::{MAX_BASE_DEPTH, MAX_MERGE_BASES};
@@ -21,7 +21,7 @@ pub fn merge_commits(
     ours: &ObjectId,
     theirs: &ObjectId,
     cancel: &AtomicBool,
-) -> Result<Merged, MergeError> {
+) -> Result<MergeResult, MergeError> {
     let tree_of = |id: &ObjectId| load_commit(reader, id).map(|commit| commit.tree);
     let bases = merge_bases(reader, ours, theirs)?;
     let (our_tree, their_tree) = (tree_of(ours)?, tree_of(theirs)?);

@@ -20,7 +20,12 @@ pub fn edit_tree(
     root: ObjectId,
     edits: &Edits,
 ) -> Result<TreeSummary, ObjectError> {
-    let mut stack = vec![Open::new(reader, Some(root), None, RepoPath::root())];
+    let mut stack = vec![EditedDirectory::new(
+        reader,
+        Some(root),
+        None,
+        RepoPath::root(),
+    )];
     loop {
         let dir = stack.last_mut().expect("the root leaves it last");
         let Some((name, old)) = dir.next(edits)? else {
@@ -59,14 +64,14 @@ pub fn edit_tree(
                 let old = old.filter(|old| old.kind == Kind::Directory);
                 let id = old.as_ref().map(|old| old.id);
                 let entry = Some((name, old.and_then(|old| old.attrs)));
-                stack.push(Open::new(reader, id, entry, path));
+                stack.push(EditedDirectory::new(reader, id, entry, path));
             }
         }
     }
 }
 
 /// A directory that is being rewritten.
-struct Open<'r> {
+struct EditedDirectory<'r> {
     path: RepoPath,
     /// Name and attributes of its entry; none for the root.
     entry: Option<(SafeName, Option<Box<[u8]>>)>,
@@ -77,14 +82,14 @@ struct Open<'r> {
     pushed: u64,
 }
 
-impl<'r> Open<'r> {
+impl<'r> EditedDirectory<'r> {
     fn new(
         reader: &'r dyn ObjectRead,
         id: Option<ObjectId>,
         entry: Option<(SafeName, Option<Box<[u8]>>)>,
         path: RepoPath,
-    ) -> Open<'r> {
-        Open {
+    ) -> EditedDirectory<'r> {
+        EditedDirectory {
             path,
             entry,
             old: id.map(|id| TreeIter::new(reader, id).peekable()),

@@ -20,7 +20,7 @@ pub use bases::merge_commits;
 pub use content::{is_text, read_text, unread, write_blob};
 pub use edit::{Edits, edit_tree};
 pub use terms::ConflictKind;
-pub use text::{Marked, marked_text, marker_line, written_marker_len};
+pub use text::{MergedText, marked_text, marker_line, written_marker_len};
 pub use walk::{entry_of, read_conflict};
 
 use crate::diff::lines::Cancelled;
@@ -58,7 +58,7 @@ pub struct NewConflict {
 
 /// A file or directory that one side has moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedEntry {
     /// Its path in the base.
     pub from: RepoPath,
     /// Its path on that side.
@@ -67,14 +67,14 @@ pub struct Moved {
 
 /// The result of a merge.
 #[derive(Clone, Debug)]
-pub struct Merged {
+pub struct MergeResult {
     /// The tree, with all its objects passed to the writer.
     pub tree: TreeSummary,
     /// Conflicts that this merge made, in path order. Conflicts in unchanged directories of a side
     /// are not included.
     pub conflicts: Vec<NewConflict>,
     /// Moves on one side to which the changes of the other side were applied.
-    pub moves: Vec<Moved>,
+    pub moves: Vec<MovedEntry>,
     /// Whether a limit kept some files from the search for moves.
     pub moves_skipped: bool,
     /// Conflicts of texts that differ too much to separate all changes.
@@ -83,10 +83,10 @@ pub struct Merged {
     pub content_bytes: u64,
 }
 
-impl Merged {
+impl MergeResult {
     /// Returns the result for a tree that needed no merge.
-    pub fn of_tree(tree: TreeSummary) -> Merged {
-        Merged {
+    pub fn of_tree(tree: TreeSummary) -> MergeResult {
+        MergeResult {
             tree,
             conflicts: Vec::new(),
             moves: Vec::new(),
@@ -137,7 +137,7 @@ pub fn merge_trees(
     writer: &mut dyn ObjectWrite,
     trees: Trees,
     cancel: &AtomicBool,
-) -> Result<Merged, MergeError> {
+) -> Result<MergeResult, MergeError> {
     let none = Moves::default();
     let plain = Walk::new(reader, writer, &none, trees, cancel).run()?;
     if plain.sources.iter().all(Vec::is_empty) {

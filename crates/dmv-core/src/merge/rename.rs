@@ -8,7 +8,7 @@
 mod dirs;
 
 use super::content::blob_of;
-use super::{MergeError, Moved, Trees};
+use super::{MergeError, MovedEntry, Trees};
 use crate::diff::rename::{Candidate, Contents, Side, Sketch, Sketcher, pair, sketch_of};
 use crate::diff::{DiffVisitor, diff_trees};
 use crate::hash::ObjectId;
@@ -74,8 +74,8 @@ impl Moves {
         self.to.get(path).map(|(from, side)| (from, *side))
     }
 
-    pub fn listed(&self) -> Vec<Moved> {
-        let moved = |(to, (from, _)): (&RepoPath, &(RepoPath, usize))| Moved {
+    pub fn listed(&self) -> Vec<MovedEntry> {
+        let moved = |(to, (from, _)): (&RepoPath, &(RepoPath, usize))| MovedEntry {
             from: from.clone(),
             to: to.clone(),
         };
@@ -92,7 +92,7 @@ impl Moves {
 
 /// The result of the search.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct RenameResult {
     pub moves: Moves,
     /// Whether a limit kept some files from being compared.
     pub skipped: bool,
@@ -105,8 +105,8 @@ pub(super) fn find(
     trees: Trees,
     sources: &[Vec<Source>; 2],
     cancel: &AtomicBool,
-) -> Result<Found, MergeError> {
-    let mut found = Found::default();
+) -> Result<RenameResult, MergeError> {
+    let mut found = RenameResult::default();
     for (side, sources) in sources.iter().enumerate() {
         if sources.is_empty() {
             continue;
@@ -141,7 +141,7 @@ pub(super) fn find(
 }
 
 /// A file with its path.
-struct Listed {
+struct ListedFile {
     path: RepoPath,
     entry: TreeEntry,
 }
@@ -157,8 +157,8 @@ struct Search<'a> {
     /// Directories and files that the side deleted, and those that it added.
     gone_dirs: Vec<Dir>,
     new_dirs: Vec<Dir>,
-    gone: Vec<Listed>,
-    added: Vec<Listed>,
+    gone: Vec<ListedFile>,
+    added: Vec<ListedFile>,
     is_limited: bool,
 }
 
@@ -171,7 +171,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn find(&mut self, found: &mut Found, side: usize) -> Result<(), MergeError> {
+    fn find(&mut self, found: &mut RenameResult, side: usize) -> Result<(), MergeError> {
         let dirs = self.paired_dirs()?;
         let (mut left, mut taken) = (HashSet::new(), HashSet::new());
         for (from, to) in dirs {
@@ -204,7 +204,7 @@ impl Search<'_> {
     }
 
     /// Pairs files of equal content, then those that share at least half of it.
-    fn find_files(&self, found: &mut Found, side: usize) -> Result<(), MergeError> {
+    fn find_files(&self, found: &mut RenameResult, side: usize) -> Result<(), MergeError> {
         let of_gone = |file| candidate(file, !self.wanted.contains(&file.path));
         let gone: Vec<_> = self.gone.iter().map(of_gone).collect();
         let new: Vec<_> = self.added.iter().map(|f| candidate(f, false)).collect();
@@ -297,13 +297,13 @@ impl DiffVisitor for Search<'_> {
             } else {
                 &mut self.added
             };
-            list.push(Listed { path, entry });
+            list.push(ListedFile { path, entry });
         }
         Ok(ControlFlow::Continue(()))
     }
 }
 
-fn candidate(file: &Listed, equal_only: bool) -> Candidate<'_> {
+fn candidate(file: &ListedFile, equal_only: bool) -> Candidate<'_> {
     Candidate {
         equal_only,
         ..Candidate::of_entry(file.path.as_bytes(), &file.entry)

@@ -164,7 +164,7 @@ impl Lab {
         Ok((self.mem.insert(ObjectType::Commit, &bytes), generation))
     }
 
-    fn merge(&self, base: &Files, ours: &Files, theirs: &Files) -> Result<Merged, MergeError> {
+    fn merge(&self, base: &Files, ours: &Files, theirs: &Files) -> Result<MergeResult, MergeError> {
         let trees = Trees {
             base: Some(self.tree(base)?),
             ours: self.tree(ours)?,
@@ -454,7 +454,7 @@ fn a_file_moved_here_and_changed_there_is_changed_in_its_new_place() -> Outcome 
     let moves = lab.merge(&base, &ours, &theirs)?.moves;
     assert_eq!(
         moves,
-        [Moved {
+        [MovedEntry {
             from: at("a"),
             to: at("d/b")
         }]

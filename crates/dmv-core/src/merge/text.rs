@@ -13,7 +13,7 @@ const MARKER_LEN: usize = 7;
 
 /// The text that results from merging three versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub struct MergedText {
     /// The text. Regions in conflict are between marker lines, in the style of diff3.
     pub text: Vec<u8>,
     /// Number of regions in conflict.
@@ -25,7 +25,7 @@ pub struct Marked {
     pub is_coarse: bool,
 }
 
-impl Marked {
+impl MergedText {
     /// Returns the number of the first line of `text`, from 1, that begins or ends a region.
     pub fn marker_line(&self, text: &[u8]) -> Option<u64> {
         marker_line(text, self.marker_len)
@@ -71,11 +71,11 @@ pub fn marked_text(
     ours: &[u8],
     theirs: &[u8],
     cancel: &AtomicBool,
-) -> Result<Marked, Cancelled> {
+) -> Result<MergedText, Cancelled> {
     let marker_len = marker_len([base, ours, theirs]);
     let texts = Lines::of([base, ours, theirs]);
     let [base, ours, theirs] = &texts;
-    let mut out = Marked {
+    let mut out = MergedText {
         text: Vec::new(),
         regions: 0,
         marker_len,
@@ -129,7 +129,7 @@ fn edits_of_sides(
     Ok([edits(&ours)?, edits(&theirs)?])
 }
 
-impl Marked {
+impl MergedText {
     fn put_conflict(&mut self, base: &[u8], [ours, theirs]: [&[u8]; 2]) {
         self.regions += 1;
         let parts = [
@@ -212,7 +212,7 @@ mod tests {
     use crate::limits::MAX_DIFF_LINES;
     use proptest::prelude::*;
 
-    fn marked(base: &[u8], ours: &[u8], theirs: &[u8]) -> Marked {
+    fn marked(base: &[u8], ours: &[u8], theirs: &[u8]) -> MergedText {
         let never = AtomicBool::new(false);
         marked_text(base, ours, theirs, &never).expect("nobody cancels")
     }

@@ -7,7 +7,7 @@ use super::content::{read_counted, unread, write_blob};
 use super::rename::{Moves, Source};
 use super::terms::Terms;
 use super::text::marked_text;
-use super::{MergeError, Merged, NewConflict, Trees};
+use super::{MergeError, MergeResult, NewConflict, Trees};
 use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;
 use crate::object::codec::EncodeError;
@@ -24,8 +24,8 @@ type Attrs = Option<Box<[u8]>>;
 type Three = [Option<TreeEntry>; 3];
 
 /// The result of a walk.
-pub(super) struct Walked {
-    pub merged: Merged,
+pub(super) struct WalkResult {
+    pub merged: MergeResult,
     /// What ours deleted and theirs changed; and what theirs deleted and ours changed.
     pub sources: [Vec<Source>; 2],
     /// How many of the moves were applied.
@@ -80,9 +80,9 @@ impl<'a, 'w> Walk<'a, 'w> {
         }
     }
 
-    pub fn run(mut self) -> Result<Walked, MergeError> {
+    pub fn run(mut self) -> Result<WalkResult, MergeError> {
         let Trees { base, ours, theirs } = self.trees;
-        let mut stack = vec![Open::new(
+        let mut stack = vec![OpenDirectory::new(
             self.reader,
             [base, Some(ours), Some(theirs)],
             None,
@@ -104,7 +104,11 @@ impl<'a, 'w> Walk<'a, 'w> {
                             return Err(too_long().into());
                         }
                         let ids = three.map(|entry| entry.map(|entry| entry.id));
-                        stack.push(Open::new(self.reader, ids, Some((name, attrs, keep))));
+                        stack.push(OpenDirectory::new(
+                            self.reader,
+                            ids,
+                            Some((name, attrs, keep)),
+                        ));
                     }
                 }
                 continue;
@@ -125,7 +129,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 undecided: tree,
             });
         }
-        let merged = Merged {
+        let merged = MergeResult {
             tree,
             conflicts: self.conflicts,
             moves: Vec::new(),
@@ -133,7 +137,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             coarse: self.coarse,
             content_bytes: self.content_bytes,
         };
-        Ok(Walked {
+        Ok(WalkResult {
             merged,
             sources: self.sources,
             followed: self.followed,
@@ -142,7 +146,10 @@ impl<'a, 'w> Walk<'a, 'w> {
 
     /// Returns the next name in a directory. If a node of the directory is absent, records that and
     /// ends the directory.
-    fn next_in(&mut self, dir: &mut Open<'_>) -> Result<Option<(SafeName, Three)>, MergeError> {
+    fn next_in(
+        &mut self,
+        dir: &mut OpenDirectory<'_>,
+    ) -> Result<Option<(SafeName, Three)>, MergeError> {
         match dir.next() {
             Err(ObjectError::Missing { id, ty }) => {
                 let path = self.path.clone();
@@ -418,7 +425,7 @@ fn merge_attrs(
 }
 
 /// A directory that is being merged.
-struct Open<'r> {
+struct OpenDirectory<'r> {
     sides: [Side<'r>; 3],
     builder: TreeBuilder,
     put: u64,
@@ -426,13 +433,13 @@ struct Open<'r> {
     entry: Option<(SafeName, Attrs, bool)>,
 }
 
-impl<'r> Open<'r> {
+impl<'r> OpenDirectory<'r> {
     fn new(
         reader: &'r dyn ObjectRead,
         ids: [Option<ObjectId>; 3],
         entry: Option<(SafeName, Attrs, bool)>,
-    ) -> Open<'r> {
-        Open {
+    ) -> OpenDirectory<'r> {
+        OpenDirectory {
             sides: ids.map(|id| Side {
                 rest: id.map(|id| TreeIter::new(reader, id)),
                 head: None,

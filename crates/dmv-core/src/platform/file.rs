@@ -28,7 +28,7 @@ pub fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
 
 /// How two names have the same bytes without taking their space twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shared {
+pub enum Sharing {
     /// Two files that share their blocks until one is written to (reflink).
     Blocks,
     /// One file with two names (hard link).
@@ -37,15 +37,15 @@ pub enum Shared {
 
 /// Makes the regular file `from` available at `to`, without copying its bytes. Fails if there is a file
 /// at `to`, or if the file system can do neither.
-pub fn share_file(from: &Path, to: &Path) -> io::Result<Shared> {
+pub fn share_file(from: &Path, to: &Path) -> io::Result<Sharing> {
     if stat_at_unfollowed(from)?.kind != FileKind::File {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     if system::share_blocks(from, to)? {
-        return Ok(Shared::Blocks);
+        return Ok(Sharing::Blocks);
     }
     std::fs::hard_link(from, to)?;
-    Ok(Shared::File)
+    Ok(Sharing::File)
 }
 
 /// Returns the stat of an open file.

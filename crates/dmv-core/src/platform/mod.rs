@@ -33,7 +33,7 @@ pub use self::disk::{
 };
 pub use self::error::{Cause, SystemError, cause_of};
 pub use self::file::{
-    Shared, append_only, open_unfollowed, open_unfollowed_waiting, read_at, read_exact_at,
+    Sharing, append_only, open_unfollowed, open_unfollowed_waiting, read_at, read_exact_at,
     readable_by_all, set_exec, set_modified, set_permissions, share_file, share_like_directory,
     start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir, wait_for_write, widen_pipe,
     write_all_at, write_mapped_pages_back,

@@ -3,7 +3,7 @@
 //! Chunks are most of the objects. To look them up one by one takes longer than all else once the
 //! tables of a store fit no cache. So a walk collects them, and they are looked up together.
 
-use super::Found;
+use super::ReachedObject;
 use crate::hash::ObjectId;
 use crate::memory::LookUps;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
@@ -21,8 +21,8 @@ pub(super) struct Chunk {
 
 impl Chunk {
     /// Returns it as the walk reports it.
-    pub(super) fn found(self, here: bool) -> Found {
-        Found {
+    pub(super) fn found(self, here: bool) -> ReachedObject {
+        ReachedObject {
             ty: ObjectType::Chunk,
             id: self.id,
             here,

@@ -33,7 +33,7 @@ use chunks::{Chunk, Chunks};
 use claims::{check_list, check_tree, damaged, wrong_generation};
 use compare::{OldLists, OldTrees};
 use filter::Scope;
-use seen::Seen;
+use seen::VisitedIds;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 /// How many visited nodes and conflicts a walk remembers, at least.
@@ -55,7 +55,7 @@ pub enum Detail {
 
 /// An object that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct ReachedObject {
     /// Its type.
     pub ty: ObjectType,
     /// Its id.
@@ -114,12 +114,12 @@ enum Item {
 
 /// A commit in the queue: by generation, greatest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Queued {
+struct QueueKey {
     generation: u64,
     id: ObjectId,
 }
 
-struct Waiting {
+struct QueuedState {
     hidden: bool,
     /// Number of commits from the nearest tip to this one, including both.
     distance: u32,
@@ -131,10 +131,10 @@ struct Waiting {
 pub struct Reach {
     detail: Detail,
     filter: Filter,
-    queue: BinaryHeap<Queued>,
+    queue: BinaryHeap<QueueKey>,
     /// The commits in the queue. A commit that was taken off never returns, because all its
     /// children were taken off before it.
-    waiting: HashMap<ObjectId, Waiting>,
+    waiting: HashMap<ObjectId, QueuedState>,
     /// How many of them are not hidden.
     open: usize,
     /// Only with a limit of history: the commits taken off the queue, with their distance. A commit
@@ -149,10 +149,10 @@ pub struct Reach {
     stack: Vec<Item>,
     /// Objects that the reader did not have.
     parked: Vec<Item>,
-    out: VecDeque<Found>,
+    out: VecDeque<ReachedObject>,
     /// How each visited object was visited: see [`Scope::key_besides`].
-    visited: Seen,
-    reported: Seen,
+    visited: VisitedIds,
+    reported: VisitedIds,
     chunks: Chunks,
     /// Whether chunks count as stored, because the caller looks for them anyway.
     skips_chunks: bool,
@@ -197,8 +197,8 @@ impl Reach {
             stack: tips.into_iter().map(tip).collect(),
             parked: Vec::new(),
             out: VecDeque::new(),
-            visited: Seen::new(MAX_VISITED),
-            reported: Seen::new(MAX_REPORTED),
+            visited: VisitedIds::new(MAX_VISITED),
+            reported: VisitedIds::new(MAX_REPORTED),
             chunks: Chunks::default(),
             skips_chunks: false,
             content: None,
@@ -273,7 +273,7 @@ impl Reach {
 
     /// Returns the next needed object. `None` means that only objects below those that the reader
     /// did not have remain.
-    pub fn next(&mut self, objects: &dyn ObjectRead) -> Result<Option<Found>, ObjectError> {
+    pub fn next(&mut self, objects: &dyn ObjectRead) -> Result<Option<ReachedObject>, ObjectError> {
         while let Some(id) = self.hidden.pop() {
             self.enqueue(&id, true, None, 1, objects)?;
         }
@@ -324,7 +324,7 @@ impl Reach {
     }
 
     fn emit(&mut self, ty: ObjectType, id: ObjectId, here: bool) {
-        self.out.push_back(Found {
+        self.out.push_back(ReachedObject {
             ty,
             id,
             here,
@@ -354,7 +354,7 @@ impl Reach {
             let commit = Commit::decode(&bytes)
                 .map_err(|e| ObjectError::undecodable(ObjectType::Commit, id, e))?;
             let generation = commit.generation;
-            self.queue.push(Queued {
+            self.queue.push(QueueKey {
                 generation,
                 id: *id,
             });
@@ -366,7 +366,7 @@ impl Reach {
                 signature: None,
                 ..commit
             };
-            let waiting = Waiting {
+            let waiting = QueuedState {
                 hidden: false,
                 distance,
                 commit,
@@ -387,7 +387,7 @@ impl Reach {
     }
 
     fn next_commit(&mut self, objects: &dyn ObjectRead) -> Result<(), ObjectError> {
-        let Some(Queued { id, .. }) = self.queue.pop() else {
+        let Some(QueueKey { id, .. }) = self.queue.pop() else {
             self.open = 0;
             return Ok(());
         };
@@ -397,7 +397,7 @@ impl Reach {
             return self.hide_parents(&id, &waiting.commit, objects);
         }
         self.open -= 1;
-        let Waiting {
+        let QueuedState {
             distance, commit, ..
         } = waiting;
         if self.filter.depth > 0 || self.filter.since.is_some() {

@@ -18,7 +18,7 @@ const PLACE_BYTES: usize = 17;
 ///
 /// Of each id it stores a mark: 16 bytes, hashed with random keys. So the author of objects cannot
 /// choose two with the same mark, and by chance this practically never happens.
-pub struct Seen {
+pub struct VisitedIds {
     /// Most ids in one half of the memory.
     half: usize,
     budget: Budget,
@@ -53,17 +53,17 @@ impl Hasher for AsItIs {
     }
 }
 
-impl Seen {
+impl VisitedIds {
     /// Returns a set that remembers at least the latest `half` ids while the budget allows it.
     ///
     /// `half` should be 7/8 of a power of two: this fills the memory of a hash set, which then
     /// takes 20 bytes per id.
-    pub fn new(half: usize) -> Seen {
-        Seen::within(half, Budget::for_marks())
+    pub fn new(half: usize) -> VisitedIds {
+        VisitedIds::within(half, Budget::for_marks())
     }
 
-    fn within(half: usize, budget: Budget) -> Seen {
-        Seen {
+    fn within(half: usize, budget: Budget) -> VisitedIds {
+        VisitedIds {
             half,
             budget,
             limit: half.min(LEAST),
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-impl Drop for Seen {
+impl Drop for VisitedIds {
     fn drop(&mut self) {
         let taken = room_of(self.limit) + room_of(self.older_limit);
         self.budget.give_back(taken);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_latest_half_is_remembered_and_memory_ends() {
         let half = 7 << 7;
-        let mut seen = Seen::new(half);
+        let mut seen = VisitedIds::new(half);
         for n in 0..10 * half as u32 {
             assert!(seen.insert(id(n)), "{n} is new");
             assert!(!seen.insert(id(n)), "{n} is known");
@@ -161,17 +161,17 @@ mod tests {
     fn walks_share_a_room_and_forget_sooner_where_it_is_full() {
         let (half, all) = (4 * LEAST, 2 * room_of(4 * LEAST));
         let budget = Budget::of(all);
-        let remembered = |seen: &mut Seen| {
+        let remembered = |seen: &mut VisitedIds| {
             let met = 10 * half as u32;
             assert!((0..met).all(|n| seen.insert(id(n))));
             (0..met).filter(|n| seen.contains(&id(*n))).count()
         };
-        let mut first = Seen::within(half, budget.clone());
+        let mut first = VisitedIds::within(half, budget.clone());
         assert!(remembered(&mut first) >= half);
         assert!(first.older.capacity() <= half);
         let taken = budget.left();
         assert!(budget.take(taken), "now it is full");
-        let mut second = Seen::within(half, budget.clone());
+        let mut second = VisitedIds::within(half, budget.clone());
         let left = remembered(&mut second);
         assert!((LEAST..=2 * LEAST).contains(&left), "{left} are remembered");
         budget.give_back(taken);
@@ -184,7 +184,7 @@ mod tests {
         let step = room_of(2 * LEAST);
         for (all, grows) in [(2 * step - 1, false), (2 * step, true)] {
             let budget = Budget::of(all);
-            let mut seen = Seen::within(2 * LEAST, budget.clone());
+            let mut seen = VisitedIds::within(2 * LEAST, budget.clone());
             assert!((0..=LEAST as u32).all(|n| seen.insert(id(n))));
             let left = if grows { all - step } else { all };
             assert_eq!(budget.left(), left);

@@ -3,7 +3,9 @@
 //! The rows are plain data of the store. `free` takes packs out of the catalogue.
 
 use super::{Refs, RefsError, check_packs, schema};
-use crate::store::{Catalogue, IndexId, IndexRow, Merged, PackId, PackKind, PackRow, SegmentRow};
+use crate::store::{
+    Catalogue, IndexId, IndexRow, PackId, PackKind, PackRow, SegmentRow, UnregisteredIndex,
+};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use std::sync::atomic::Ordering;
 
@@ -120,7 +122,7 @@ impl Refs {
     ///
     /// Returns `false` and changes nothing if another process has merged some of them meanwhile, or
     /// has taken a pack out of use.
-    pub fn register_merged(&self, merged: &Merged) -> Result<bool, RefsError> {
+    pub fn register_merged(&self, merged: &UnregisteredIndex) -> Result<bool, RefsError> {
         let lock = self.lock_database()?;
         let done = self.write(&lock, |tx| put_merged(tx, merged))?;
         Ok(done.is_some())
@@ -137,7 +139,7 @@ pub(super) fn unmerge(tx: &Transaction, index: IndexId) -> Result<(), RefsError>
     Ok(())
 }
 
-fn put_merged(tx: &Transaction, merged: &Merged) -> Result<Option<()>, RefsError> {
+fn put_merged(tx: &Transaction, merged: &UnregisteredIndex) -> Result<Option<()>, RefsError> {
     // Its number of entries would be wrong, and show nothing about the copies that it hides.
     if check_packs(tx, &merged.packs).is_err() {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! Everything that marking begins with, read as one state.
 
 use super::catalogue::{index_row, pack_row, segment_row};
-use super::free::{Seen, seen};
+use super::free::{SeenOperation, seen};
 use super::{Refs, RefsError, schema};
 use crate::store::{Catalogue, SegmentRow};
 
@@ -9,7 +9,7 @@ use crate::store::{Catalogue, SegmentRow};
 #[derive(Debug)]
 pub struct Census {
     /// The newest operation. Everything that operations up to it name is in the catalogue.
-    pub seen: Seen,
+    pub seen: SeenOperation,
     /// What is in use.
     pub catalogue: Catalogue,
     /// All segments, also those that merged indexes replace, with the time in seconds since 1970 at

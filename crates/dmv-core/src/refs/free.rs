@@ -15,11 +15,11 @@ const FREED: &str = "freed";
 
 /// How often packs were taken out of use. While two values are equal, none was in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Freed(u64);
+pub struct FreeCount(u64);
 
 /// The newest operation that a job has taken into account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenOperation {
     /// Its number; 0 if there is none.
     pub seq: u64,
     /// Its id.
@@ -28,7 +28,7 @@ pub struct Seen {
 
 /// The result of [`Refs::condemn`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condemned {
+pub enum CondemnResult {
     /// The packs are out of use, and these merged indexes as well: they have no segment left.
     Done(Vec<IndexId>),
     /// There is another newest operation than the one that was seen. It may need the packs.
@@ -48,7 +48,7 @@ impl Refs {
     ///
     /// A job that frees space asks before it loads the catalogue, so that what it loads has
     /// everything that this operation and earlier ones need.
-    pub fn seen(&self) -> Result<Seen, RefsError> {
+    pub fn seen(&self) -> Result<SeenOperation, RefsError> {
         seen(&self.conn())
     }
 
@@ -63,10 +63,10 @@ impl Refs {
         lock: &DatabaseLock,
         log: &LogPack,
         packs: &[PackRow],
-        seen: Seen,
+        seen: SeenOperation,
         dissolved: &[IndexId],
-    ) -> Result<Condemned, RefsError> {
-        let mut why_not = Condemned::Grown;
+    ) -> Result<CondemnResult, RefsError> {
+        let mut why_not = CondemnResult::Grown;
         let done = self.write(lock, |tx| {
             if let Some(why) = check(tx, log, packs, seen, &self.path)? {
                 why_not = why;
@@ -77,12 +77,12 @@ impl Refs {
             let refused = refused.map(|over| over.index);
             let refused: Vec<IndexId> = refused.filter(|id| !dissolved.contains(id)).collect();
             if !refused.is_empty() {
-                why_not = Condemned::Hiding(refused);
+                why_not = CondemnResult::Hiding(refused);
                 return Ok(None);
             }
             condemn(tx, packs, &indexes).map(Some)
         })?;
-        Ok(done.map_or(why_not, Condemned::Done))
+        Ok(done.map_or(why_not, CondemnResult::Done))
     }
 
     /// Forgets packs that are out of use and whose files are durably gone, or that are in use after
@@ -120,7 +120,7 @@ impl Refs {
     ///
     /// A job asks before it loads the tables that it relies on: a value that is too old is always
     /// safe.
-    pub fn freed(&self) -> Result<Freed, RefsError> {
+    pub fn freed(&self) -> Result<FreeCount, RefsError> {
         freed(&self.conn())
     }
 
@@ -143,20 +143,20 @@ impl Refs {
 }
 
 /// Returns how often packs were taken out of use, as of this transaction.
-pub(super) fn freed(conn: &Connection) -> Result<Freed, RefsError> {
+pub(super) fn freed(conn: &Connection) -> Result<FreeCount, RefsError> {
     let mut query = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
     let value: Option<Vec<u8>> = query.query_row([FREED], |row| row.get(0)).optional()?;
     let Some(value) = value else {
-        return Ok(Freed(0));
+        return Ok(FreeCount(0));
     };
     let damaged = |_| RefsError::Damaged("the row freed of the table meta is no number".into());
-    Ok(Freed(u64::from_le_bytes(
+    Ok(FreeCount(u64::from_le_bytes(
         value.try_into().map_err(damaged)?,
     )))
 }
 
-pub(super) fn seen(conn: &Connection) -> Result<Seen, RefsError> {
-    let newest = newest(conn)?.map(|operation| Seen {
+pub(super) fn seen(conn: &Connection) -> Result<SeenOperation, RefsError> {
+    let newest = newest(conn)?.map(|operation| SeenOperation {
         seq: operation.seq,
         id: operation.id,
     });
@@ -168,20 +168,20 @@ fn check(
     tx: &Transaction,
     log: &LogPack,
     packs: &[PackRow],
-    expected: Seen,
+    expected: SeenOperation,
     db: &Path,
-) -> Result<Option<Condemned>, RefsError> {
+) -> Result<Option<CondemnResult>, RefsError> {
     match log_position::check(tx, log, db) {
-        Err(RefsError::OtherLog(_)) => return Ok(Some(Condemned::Behind)),
+        Err(RefsError::OtherLog(_)) => return Ok(Some(CondemnResult::Behind)),
         checked => checked?,
     }
     if seen(tx)? != expected {
-        return Ok(Some(Condemned::Newer));
+        return Ok(Some(CondemnResult::Newer));
     }
     let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1 AND len = ?2")?;
     for pack in packs {
         if !query.exists(params![pack.id, pack.len as i64])? {
-            return Ok(Some(Condemned::Grown));
+            return Ok(Some(CondemnResult::Grown));
         }
     }
     Ok(None)
@@ -265,8 +265,8 @@ fn condemn(tx: &Transaction, packs: &[PackRow], over: &[Over]) -> Result<Vec<Ind
             tx.execute(query, params![over.index, left])?;
         }
     }
-    let Freed(before) = freed(tx)?;
-    put_freed(tx, Freed(before.wrapping_add(1)))?;
+    let FreeCount(before) = freed(tx)?;
+    put_freed(tx, FreeCount(before.wrapping_add(1)))?;
     Ok(gone)
 }
 
@@ -288,14 +288,14 @@ fn put_leaving(tx: &Transaction, packs: &[PackId]) -> Result<(), RefsError> {
 }
 
 /// Fails if packs were taken out of use since a job looked at what it is about to name.
-pub(super) fn check_since(tx: &Transaction, since: Option<Freed>) -> Result<(), RefsError> {
+pub(super) fn check_since(tx: &Transaction, since: Option<FreeCount>) -> Result<(), RefsError> {
     match since {
         Some(since) if freed(tx)? != since => Err(RefsError::MayBeGone),
         _ => Ok(()),
     }
 }
 
-fn put_freed(tx: &Transaction, freed: Freed) -> Result<(), RefsError> {
+fn put_freed(tx: &Transaction, freed: FreeCount) -> Result<(), RefsError> {
     let value = freed.0.to_le_bytes();
     tx.execute("REPLACE INTO meta VALUES(?1, ?2)", params![FREED, value])?;
     Ok(())
@@ -307,7 +307,7 @@ pub(super) fn begin_anew(tx: &Transaction, leaving: &[PackId]) -> Result<(), Ref
     tx.execute("DELETE FROM leaving", [])?;
     put_leaving(tx, leaving)?;
     let next = match freed(tx) {
-        Ok(Freed(known)) => known.wrapping_add(1),
+        Ok(FreeCount(known)) => known.wrapping_add(1),
         // A value that no process has seen.
         Err(RefsError::Damaged(_)) => u64::from_le_bytes(std::array::from_fn({
             let random = random_bytes();
@@ -315,7 +315,7 @@ pub(super) fn begin_anew(tx: &Transaction, leaving: &[PackId]) -> Result<(), Ref
         })),
         Err(e) => return Err(e),
     };
-    put_freed(tx, Freed(next))
+    put_freed(tx, FreeCount(next))
 }
 
 #[cfg(test)]
@@ -328,7 +328,7 @@ mod tests {
     fn a_count_that_is_no_number_is_damage_until_it_begins_anew() -> Result<(), Box<dyn Error>> {
         let temp = tempfile::tempdir()?;
         let refs = Refs::create(&temp.path().join("refs.db"))?;
-        assert_eq!(refs.freed()?, Freed(0));
+        assert_eq!(refs.freed()?, FreeCount(0));
         let mut seen = Vec::new();
         for damaged in [&b""[..], b"1234567", b"123456789"] {
             refs.conn()

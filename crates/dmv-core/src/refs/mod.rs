@@ -22,7 +22,7 @@ mod source;
 pub use census::Census;
 pub use database_lock::DatabaseLock;
 pub use error::RefsError;
-pub use free::{Condemned, Freed, Seen};
+pub use free::{CondemnResult, FreeCount, SeenOperation};
 pub use log_position::{LogPosition, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
@@ -34,7 +34,7 @@ use crate::platform::Inode;
 use crate::store::{LogPack, PackId, SegmentRow, StoreError};
 use catalogue::{put_moved, put_segments};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
-use schema::Reached;
+use schema::DatabaseAccess;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -56,14 +56,14 @@ pub struct NewOperation {
     pub changes: Vec<Change>,
     /// If the changes name objects: how often packs were freed before the job looked whether these are
     /// complete.
-    pub since: Option<Freed>,
+    pub since: Option<FreeCount>,
 }
 
 /// The open refs database.
 pub struct Refs {
     path: PathBuf,
     conn: Mutex<Connection>,
-    reached: Reached,
+    reached: DatabaseAccess,
     /// The open file: device and inode.
     file: Option<Inode>,
     /// The database's data version at the last time its catalogue was known to be read.
@@ -78,7 +78,12 @@ impl Refs {
     /// Creates the database of a new repository.
     pub fn create(path: &Path) -> Result<Refs, RefsError> {
         let conn = schema::create(path)?;
-        Refs::over(path, conn, Reached::Whole, database_lock::file_at(path))
+        Refs::over(
+            path,
+            conn,
+            DatabaseAccess::Whole,
+            database_lock::file_at(path),
+        )
     }
 
     /// Opens the database; on a read-only disk for reading only. If another process keeps it
@@ -101,7 +106,7 @@ impl Refs {
     fn over(
         path: &Path,
         conn: Connection,
-        reached: Reached,
+        reached: DatabaseAccess,
         file: Option<Inode>,
     ) -> Result<Refs, RefsError> {
         Ok(Refs {
@@ -123,7 +128,7 @@ impl Refs {
     pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
         let file = database_lock::file_at(path);
         let conn = schema::open_to_read(path)?;
-        Refs::over(path, conn, Reached::ReadOnly, file)
+        Refs::over(path, conn, DatabaseAccess::ReadOnly, file)
     }
 
     /// Returns the path of the database file.
@@ -133,13 +138,13 @@ impl Refs {
 
     /// Returns whether no change is possible here.
     pub fn is_read_only(&self) -> bool {
-        matches!(self.reached, Reached::ReadOnly)
+        matches!(self.reached, DatabaseAccess::ReadOnly)
     }
 
     /// Returns whether this is a copy of an earlier state, because another process keeps the
     /// database locked.
     pub fn is_copy(&self) -> bool {
-        matches!(self.reached, Reached::Copy(_))
+        matches!(self.reached, DatabaseAccess::Copy(_))
     }
 
     /// Adds the database's path to errors of the disk, which SQLite does not name.
@@ -172,9 +177,9 @@ impl Refs {
 
     fn check_writable(&self) -> Result<(), RefsError> {
         match &self.reached {
-            Reached::Whole => Ok(()),
-            Reached::ReadOnly => Err(RefsError::ReadOnly(self.path.clone())),
-            Reached::Copy(holder) => Err(RefsError::Busy(*holder)),
+            DatabaseAccess::Whole => Ok(()),
+            DatabaseAccess::ReadOnly => Err(RefsError::ReadOnly(self.path.clone())),
+            DatabaseAccess::Copy(holder) => Err(RefsError::Busy(*holder)),
         }
     }
 

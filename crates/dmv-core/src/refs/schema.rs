@@ -86,7 +86,7 @@ fn version(conn: &Connection) -> Result<i32, RefsError> {
 
 /// How the database can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reached {
+pub(super) enum DatabaseAccess {
     /// For reading and writing.
     Whole,
     /// For reading only: the disk or the permissions do not allow writing.
@@ -96,13 +96,13 @@ pub(super) enum Reached {
 }
 
 /// Opens the database; for reading only if it cannot be written to.
-pub(super) fn open(path: &Path) -> Result<(Connection, Reached), RefsError> {
+pub(super) fn open(path: &Path) -> Result<(Connection, DatabaseAccess), RefsError> {
     let error = match open_in_time(path) {
-        Ok(conn) => return Ok((conn, Reached::Whole)),
+        Ok(conn) => return Ok((conn, DatabaseAccess::Whole)),
         Err(e) if e.is_busy() => {
             let holder = holder(path);
             let copy = copy::open(path).map_err(|_| RefsError::Busy(holder))?;
-            return Ok((copy, Reached::Copy(holder)));
+            return Ok((copy, DatabaseAccess::Copy(holder)));
         }
         Err(e) if !e.is_write_trouble() => return Err(e),
         Err(e) => e,
@@ -112,12 +112,12 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Reached), RefsError> {
     if is_closed_to_us(path)
         && let Ok(conn) = open_to_read(path)
     {
-        return Ok((conn, Reached::ReadOnly));
+        return Ok((conn, DatabaseAccess::ReadOnly));
     }
     // The shared-memory file has no room or permission. If no write-ahead log is pending, the main
     // file alone is complete and can be read as it is.
     match open_reading(path) {
-        Ok(conn) => Ok((conn, Reached::ReadOnly)),
+        Ok(conn) => Ok((conn, DatabaseAccess::ReadOnly)),
         // The first error shows the cause.
         Err(e) if e.is_write_trouble() => Err(error),
         Err(e) => Err(e),

@@ -24,15 +24,15 @@ pub use base::error::{
     PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError, WorktreeError,
 };
 pub use base::head::Head;
-pub use base::keeping::Kept;
+pub use base::keeping::KeepingLock;
 pub use base::keys::FETCH_HEAD;
 pub use base::layout::{
-    CONFIG_FILE, DMV_DIR, Place, Trust, Whose, discover, discover_lost, discover_lost_trusting,
-    discover_trusting,
+    CONFIG_FILE, DMV_DIR, RepositoryLocation, Trust, Whose, discover, discover_lost,
+    discover_lost_trusting, discover_trusting,
 };
-pub use base::moved::{BranchMoved, Mover, moved_clause};
-pub use base::publish::Asked;
-pub use base::slice::{BadSlice, Expiry, Purge, RepoSlice, Told};
+pub use base::moved::{BranchPosition, Mover, moved_clause};
+pub use base::publish::OperationRequest;
+pub use base::slice::{BadSlice, Expiry, Purge, PurgesElsewhere, RepoSlice};
 pub use base::stamp::Stamp;
 pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside};
 pub use base::worktree::{Keep, WorktreeSettings};
@@ -45,45 +45,45 @@ pub use files::commit::{CommitOptions, CommitReport};
 pub use files::diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use files::emptied::EmptiedPattern;
 pub use files::export::ExportReport;
-pub use files::marked::{LeftMarked, Unsettled};
-pub use files::moving::{MoveOptions, MoveReport, Moved};
+pub use files::marked::{UnsettledConflict, UnsettledReason};
+pub use files::moving::{EntryMove, MoveOptions, MoveReport};
 pub use files::path_state::PathState;
 pub use files::remove::{RemoveOptions, RemoveReport};
 pub use files::rename::{Rename, Renames};
-pub use files::saved::Overwritten;
-pub use files::status::{StatusOptions, StatusReport, Untracking};
-pub use files::unfinished::Unfinished;
+pub use files::saved::OverwrittenFiles;
+pub use files::status::{StatusOptions, StatusReport, UntrackedFile};
+pub use files::unfinished::UnfinishedSwitches;
 pub use files::untrack::{UntrackOptions, UntrackReport};
 pub use files::who::Who;
 pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
-pub use look::entries::{Listed, Located, Wanted, blob_of};
-pub use look::history_use::{HistoryUse, PathUse, SavedCompressed, compressed_as};
+pub use look::entries::{ListingLine, Location, Selection, blob_of};
+pub use look::history_use::{CompressedFile, HistoryUse, PathUse, compressed_as};
 pub use look::lack::LackOf;
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats, disk_size};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
-pub use peers::exchange::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal};
+pub use peers::exchange::{OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};
 pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
 pub use peers::share::SharedPacks;
-pub use upkeep::drop::{Droppable, Freed, Freeing};
-pub use upkeep::expire::{Expirable, ExpireOptions, Expired, ExpiredPath};
+pub use upkeep::drop::{Droppable, FreedSpace, FreeingLock};
+pub use upkeep::expire::{Expirable, ExpireOptions, ExpireReport, ExpiredPath};
 pub use upkeep::expire_log::UndoReach;
 pub use upkeep::gc::{GcOptions, GcReport};
-pub use upkeep::heal::{Healed, HealedFrom, Healing};
-pub use upkeep::purge::{KnownPurge, PurgeWhat, Purgeable, Purged, ToPurge, roots_of};
+pub use upkeep::heal::{HealJob, HealedFrom, HealedObject};
+pub use upkeep::purge::{KnownPurge, PurgeReport, PurgeWhat, Purgeable, ToPurge, roots_of};
 pub use upkeep::recover::{RecoverReport, recover, recover_on};
 pub use upkeep::repack::{RepackOptions, RepackReport};
 pub use upkeep::rules::{KeepRule, KeepRules, NotARule, RuleLine, RuleProblem, RuleSource};
-pub use upkeep::verify::{Damaged, VerifyDepth, VerifyReport};
+pub use upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport};
 pub use verbs::bisect::{BisectNext, BisectReport, Bisection, Verdict};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
 pub use verbs::pick::{PickFrom, PickOptions, PickReport};
 pub use verbs::replaced::ResetReport;
-pub use verbs::replay::Replayed;
+pub use verbs::replay::ReplayedCommit;
 pub use verbs::reset::{ResetFiles, ResetToReport};
 pub use verbs::resolve::ResolveReport;
-pub use verbs::stash::{StashApplied, StashAt, StashInfo, StashOptions, StashPushed};
+pub use verbs::stash::{StashApplyReport, StashAt, StashInfo, StashOptions, StashPushReport};
 pub use verbs::undo::{UndoOptions, UndoReport, UndoWhat};
 
 use crate::object::ObjectRead;
@@ -108,7 +108,12 @@ impl Repo {
     /// With `bare`, `dir` itself becomes the store, without a worktree. A failed attempt leaves nothing
     /// that counts as a repository. Fails with [`PlaceError::Exists`]
     /// if there is one.
-    pub fn init(dir: &Path, branch: &str, bare: bool, asked: Asked) -> Result<Repo, RepoError> {
+    pub fn init(
+        dir: &Path,
+        branch: &str,
+        bare: bool,
+        asked: OperationRequest,
+    ) -> Result<Repo, RepoError> {
         Repo::init_sharing(dir, branch, bare, &[], asked)
     }
 
@@ -119,7 +124,7 @@ impl Repo {
         branch: &str,
         bare: bool,
         shared: &[RepositoryId],
-        asked: Asked,
+        asked: OperationRequest,
     ) -> Result<Repo, RepoError> {
         let handle = base::init::init(dir, branch, bare, shared, asked)?;
         Ok(Repo { handle })
@@ -131,13 +136,13 @@ impl Repo {
     }
 
     /// Opens the repository at a place that [`discover`] returned.
-    pub fn open_place(place: Place) -> Result<Repo, RepoError> {
+    pub fn open_place(place: RepositoryLocation) -> Result<Repo, RepoError> {
         Repo::open_as(place, Whose::Own)
     }
 
     /// Opens a repository that belongs to this user or to another one. DMV writes nothing into
     /// another user's repository, not even a lock.
-    pub fn open_as(place: Place, whose: Whose) -> Result<Repo, RepoError> {
+    pub fn open_as(place: RepositoryLocation, whose: Whose) -> Result<Repo, RepoError> {
         let handle = match whose {
             Whose::Own => base::open::open(place, Arc::new(OsVfs))?,
             Whose::Foreign => base::open::open_to_read(place)?,
@@ -148,7 +153,7 @@ impl Repo {
 
     /// Opens a repository and reaches its packs and indexes through `vfs`. For tests and tools that
     /// simulate a disk.
-    pub fn open_place_on(place: Place, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
+    pub fn open_place_on(place: RepositoryLocation, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
         let handle = base::open::open(place, vfs)?;
         Ok(Repo { handle })
     }
@@ -193,7 +198,7 @@ impl Repo {
 
     /// Opens a repository, and returns a stamp of its state at that time. The stamp is `None` if
     /// the state cannot be told.
-    pub fn open_stamped(place: Place) -> Result<(Repo, Option<Stamp>), RepoError> {
+    pub fn open_stamped(place: RepositoryLocation) -> Result<(Repo, Option<Stamp>), RepoError> {
         // A change during the opening must show in a later comparison.
         let files = base::stamp::Files::of(&place.dmv);
         let repo = Repo::open_place(place)?;

@@ -2,7 +2,7 @@
 //! that reads them as they arrive.
 //!
 //! The writing store has [`Arrivals`]; its writers record in them what they have written. A
-//! [`Following`] is the reading store's end of them. [`OpenArrivals`] ends them.
+//! [`FollowedStore`] is the reading store's end of them. [`OpenArrivals`] ends them.
 //!
 //! They are neither durable nor in the catalogue yet, so they may only be read. Each is verified
 //! when it is read, like any other. The exception are objects of records that were handed over in
@@ -71,9 +71,9 @@ impl Arrivals {
     }
 
     /// Begins to record what is written, for a store that reads it with the value returned.
-    pub(super) fn begin(self: &Arc<Arrivals>) -> (Following, OpenArrivals) {
+    pub(super) fn begin(self: &Arc<Arrivals>) -> (FollowedStore, OpenArrivals) {
         self.lock().is_followed = true;
-        (Following(self.clone()), OpenArrivals(self.clone()))
+        (FollowedStore(self.clone()), OpenArrivals(self.clone()))
     }
 
     /// Ends the arrivals. Waiting readers find what the catalogue has, or nothing.
@@ -124,9 +124,9 @@ impl Arrivals {
 }
 
 /// A store's view of the objects that the jobs of another store are writing.
-pub(super) struct Following(Arc<Arrivals>);
+pub(super) struct FollowedStore(Arc<Arrivals>);
 
-impl Following {
+impl FollowedStore {
     /// Returns whether more objects may come.
     pub(super) fn expects_more(&self) -> bool {
         self.0.lock().is_followed

@@ -11,7 +11,7 @@ use super::finished::FinishedJob;
 use super::frame::{EncodedFrame, FrameTable};
 use super::ids::PackId;
 use super::layout::Encoding;
-use super::receive::Incoming;
+use super::receive::IncomingObjects;
 use super::{Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
@@ -247,7 +247,7 @@ impl Store {
         let no_pack = HashSet::new();
         bases.retain(|id| matches!(self.plain_pack_of(id, &no_pack), Ok(None)));
         let writer = self.writer()?.keeping_plain(bases.clone());
-        let mut incoming = Incoming::new(writer);
+        let mut incoming = IncomingObjects::new(writer);
         for id in bases {
             let mut bytes = Vec::new();
             let is_read = self.read_into(ObjectType::Chunk, &id, &mut bytes);

@@ -5,7 +5,7 @@
 //! once, from its start to its end. The answers are those of single look-ups.
 
 use super::bits::Bits;
-use super::table::join::Wanted;
+use super::table::join::WantedObject;
 use super::table::{Entry, Table};
 use super::{PackId, Place, Store, StoreError, read};
 use crate::hash::ObjectId;
@@ -18,40 +18,40 @@ use std::sync::atomic::Ordering;
 const LEAST_IDS: usize = 256;
 
 /// Receives the number of an id, and a place of its object.
-type Found<'f> = dyn FnMut(u32, PackId, Place) + 'f;
+type OnFound<'f> = dyn FnMut(u32, PackId, Place) + 'f;
 
 /// Something with an id to look up.
-pub(super) trait Named {
+pub(super) trait HasId {
     /// Returns the id.
     fn id(&self) -> &ObjectId;
 }
 
-impl Named for (ObjectType, ObjectId) {
+impl HasId for (ObjectType, ObjectId) {
     fn id(&self) -> &ObjectId {
         &self.1
     }
 }
 
-impl Named for Entry {
+impl HasId for Entry {
     fn id(&self) -> &ObjectId {
         &self.id
     }
 }
 
 /// Ids in the order of the tables, each with the numbers that it has for the caller.
-struct Sorted<'i, N> {
+struct SortedIds<'i, N> {
     named: &'i [N],
     /// The first bytes of each id, and its number.
     order: Vec<(u64, u32)>,
 }
 
-impl<'i, N: Named> Sorted<'i, N> {
-    fn new(named: &'i [N]) -> Sorted<'i, N> {
-        let ids = named.iter().map(Named::id).zip(0_u32..);
+impl<'i, N: HasId> SortedIds<'i, N> {
+    fn new(named: &'i [N]) -> SortedIds<'i, N> {
+        let ids = named.iter().map(HasId::id).zip(0_u32..);
         let mut order: Vec<(u64, u32)> = ids.map(|(id, n)| (first_bytes(id), n)).collect();
         let id = |n: u32| named[n as usize].id();
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(a.1).cmp(id(b.1))));
-        Sorted { named, order }
+        SortedIds { named, order }
     }
 
     fn id(&self, at: usize) -> ObjectId {
@@ -59,8 +59,8 @@ impl<'i, N: Named> Sorted<'i, N> {
     }
 
     /// Returns each id once, in order, with the position of its first occurrence.
-    fn distinct(&self) -> (Vec<Wanted>, Vec<u32>) {
-        let (mut wanted, mut firsts): (Vec<Wanted>, _) = (Vec::new(), Vec::new());
+    fn distinct(&self) -> (Vec<WantedObject>, Vec<u32>) {
+        let (mut wanted, mut firsts): (Vec<WantedObject>, _) = (Vec::new(), Vec::new());
         wanted.reserve_exact(self.order.len());
         firsts.reserve_exact(self.order.len());
         for at in 0..self.order.len() {
@@ -68,7 +68,7 @@ impl<'i, N: Named> Sorted<'i, N> {
             if wanted.last().is_none_or(|last| last.id != id) {
                 // The type is not compared.
                 let ty = ObjectType::Chunk;
-                wanted.push(Wanted { id, ty });
+                wanted.push(WantedObject { id, ty });
                 firsts.push(at as u32);
             }
         }
@@ -111,7 +111,7 @@ impl Store {
     pub(super) fn locate_all(
         &self,
         objects: &[(ObjectType, ObjectId)],
-        found: &mut Found<'_>,
+        found: &mut OnFound<'_>,
     ) -> Result<(), StoreError> {
         let missing = match objects.len() < LEAST_IDS {
             true => (0..).take(objects.len()).collect(),
@@ -130,7 +130,7 @@ impl Store {
     fn locate_in_newest(
         &self,
         objects: &[(ObjectType, ObjectId)],
-        found: &mut Found<'_>,
+        found: &mut OnFound<'_>,
     ) -> Result<Vec<u32>, StoreError> {
         let loads = self.loads.load(Ordering::Acquire);
         let (missing, failed) = self.locate_in_tables(objects, found);
@@ -175,7 +175,7 @@ impl Store {
     fn locate_in_tables(
         &self,
         objects: &[(ObjectType, ObjectId)],
-        found: &mut Found<'_>,
+        found: &mut OnFound<'_>,
     ) -> (Vec<u32>, bool) {
         let known_bad = read(&self.bad).clone();
         self.join_tables(objects, &mut |n, pack, place| {
@@ -192,10 +192,10 @@ impl Store {
     /// could not be read.
     fn join_tables(
         &self,
-        named: &[impl Named],
+        named: &[impl HasId],
         visit: &mut dyn FnMut(u32, PackId, Place) -> bool,
     ) -> (Vec<u32>, bool) {
-        let sorted = Sorted::new(named);
+        let sorted = SortedIds::new(named);
         let (mut wanted, mut firsts) = sorted.distinct();
         let mut tables: Vec<Arc<Table>> = read(&self.tables).clone();
         // Most ids are found in the largest tables, and the others look for the rest only.

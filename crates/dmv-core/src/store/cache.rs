@@ -15,7 +15,7 @@ pub(super) type Key = (PackId, u64);
 pub(super) struct Cache<V>(Mutex<Lru<V>>);
 
 struct Lru<V> {
-    values: HashMap<Key, Kept<V>>,
+    values: HashMap<Key, CachedValue<V>>,
     /// Keys by the time of their last use.
     uses: BTreeMap<u64, Key>,
     clock: u64,
@@ -24,7 +24,7 @@ struct Lru<V> {
     shared: Option<Budget>,
 }
 
-struct Kept<V> {
+struct CachedValue<V> {
     value: Arc<V>,
     size: usize,
     /// Bytes that it takes from the shared budget.
@@ -83,7 +83,7 @@ impl<V> Cache<V> {
             lru.room -= size;
         }
         let used = lru.tick();
-        let kept = Kept {
+        let kept = CachedValue {
             value: value.clone(),
             size,
             of_shared,

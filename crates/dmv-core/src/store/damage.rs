@@ -7,7 +7,7 @@
 use super::{PackId, Place, Store, StoreError, read, write};
 use crate::path::PathError;
 use crate::platform::{Cause, cause_of};
-use crate::vfs::{Open, Vfs, read_small};
+use crate::vfs::{OpenMode, Vfs, read_small};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -112,7 +112,7 @@ impl Store {
     pub fn check_readable(&self) -> Result<(), StoreError> {
         for pack in self.packs() {
             let path = self.pack_path(pack.id);
-            match self.vfs.open(&path, Open::Read) {
+            match self.vfs.open(&path, OpenMode::Read) {
                 Err(e) if is_refusal(&e) => return Err(PathError::new("open", &path, e).into()),
                 _ => {}
             }

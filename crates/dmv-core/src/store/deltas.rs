@@ -10,8 +10,8 @@ use super::error::StoreError;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject, decode_payload};
 use super::ids::PackId;
 use super::layout::{PackKind, RecordHeader};
-use super::receive::Incoming;
-use super::repack::{NotRepacked, Repacked};
+use super::receive::IncomingObjects;
+use super::repack::{RepackRefusal, RepackResult};
 use super::resemble::{Pieces, Stretch};
 use super::table::Place;
 use super::write::StoreWriter;
@@ -81,7 +81,7 @@ struct Part {
 }
 
 /// The objects of a frame that a table lists: number and id.
-type Listed = Vec<(u16, ObjectId)>;
+type FrameObjects = Vec<(u16, ObjectId)>;
 
 impl Store {
     /// [`Store::repack`] for data packs, with bases where these save space.
@@ -89,25 +89,25 @@ impl Store {
         &self,
         groups: &[Vec<SegmentRow>],
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Repacked, NotRepacked> {
+    ) -> Result<RepackResult, RepackRefusal> {
         let leaving: HashSet<PackId> = groups.iter().flatten().map(|row| row.pack).collect();
         let bases = self.bases_of_others(&leaving);
-        let bases = bases.map_err(NotRepacked::Failed)?;
+        let bases = bases.map_err(RepackRefusal::Failed)?;
         let writer = StoreWriter::fresh(self, leaving).with_bases(true);
         let writer = writer.keeping_plain(bases);
         let mut packs = groups.iter().flatten().map(|row| row.pack);
         let mut pass = Pass {
             store: self,
             has_new: packs.any(|pack| !pack.may_have_bases()),
-            incoming: Incoming::thorough(writer),
+            incoming: IncomingObjects::thorough(writer),
             groups: Vec::new(),
         };
         if let Err(e) = pass.run(groups, moved) {
             pass.incoming.discard();
             return Err(e);
         }
-        let job = pass.incoming.finish().map_err(NotRepacked::Failed)?;
-        Ok(Repacked {
+        let job = pass.incoming.finish().map_err(RepackRefusal::Failed)?;
+        Ok(RepackResult {
             job,
             groups: pass.groups,
         })
@@ -115,7 +115,7 @@ impl Store {
 
     /// Returns the frames that a segment's own table lists, by offset, and in each the numbers and ids
     /// of the listed objects.
-    fn listed_frames(&self, row: &SegmentRow) -> Result<Vec<(u64, Listed)>, StoreError> {
+    fn listed_frames(&self, row: &SegmentRow) -> Result<Vec<(u64, FrameObjects)>, StoreError> {
         let mut places: Vec<(u64, u16, ObjectId)> = Vec::with_capacity(row.entries as usize);
         self.each_of_segment(row, &mut |id, place| {
             places.push((place.offset, place.ordinal, *id));
@@ -132,7 +132,7 @@ struct Pass<'s> {
     store: &'s Store,
     /// Whether nobody has looked for bases of some of the content.
     has_new: bool,
-    incoming: Incoming<'s>,
+    incoming: IncomingObjects<'s>,
     /// The group of each new segment.
     groups: Vec<usize>,
 }
@@ -142,13 +142,13 @@ impl Pass<'_> {
         &mut self,
         groups: &[Vec<SegmentRow>],
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<(), NotRepacked> {
+    ) -> Result<(), RepackRefusal> {
         let mut part = Part::default();
         let mut origin = 0;
         for (group, rows) in groups.iter().enumerate() {
             for row in rows {
                 origin += 1;
-                let stays = |e| NotRepacked::Stays(row.pack, e);
+                let stays = |e| RepackRefusal::Stays(row.pack, e);
                 for (offset, listed) in self.store.listed_frames(row).map_err(stays)? {
                     let place = (row.pack, offset);
                     let len = self
@@ -169,7 +169,7 @@ impl Pass<'_> {
         &self,
         part: &mut Part,
         (pack, offset): (PackId, u64),
-        listed: &Listed,
+        listed: &FrameObjects,
         (group, origin): (usize, u32),
     ) -> Result<u64, StoreError> {
         let (record, _) = self.store.checked_at(pack, offset)?;
@@ -226,7 +226,7 @@ impl Pass<'_> {
         &mut self,
         mut part: Part,
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<(), NotRepacked> {
+    ) -> Result<(), RepackRefusal> {
         if part.frames.is_empty() {
             return Ok(());
         }
@@ -255,9 +255,9 @@ impl Pass<'_> {
             let kept = part.frames.iter().filter(|frame| frame.is_kept);
             for frame in kept.filter(|frame| frame.group == group) {
                 let read = self.store.checked_at(frame.pack, frame.offset);
-                let (record, _) = read.map_err(|e| NotRepacked::Stays(frame.pack, e))?;
+                let (record, _) = read.map_err(|e| RepackRefusal::Stays(frame.pack, e))?;
                 let added = self.incoming.add_record(record);
-                added.map_err(NotRepacked::Failed)?;
+                added.map_err(RepackRefusal::Failed)?;
                 go_on(moved, frame.stored_len / 2)?;
             }
             let from = by_group.partition_point(|(of, _)| *of < group);
@@ -269,11 +269,11 @@ impl Pass<'_> {
     }
 
     /// Notes which chunks are bases of frames that are copied as they are, or that stay where they are.
-    fn pin_bases(&self, part: &mut Part) -> Result<(), NotRepacked> {
+    fn pin_bases(&self, part: &mut Part) -> Result<(), RepackRefusal> {
         let mut pinned: HashSet<ObjectId> = self.incoming.writer().keeps_plain().clone();
         for frame in part.frames.iter().filter(|frame| frame.is_kept) {
             let table = self.store.frame_table(frame.pack, frame.offset);
-            let table = table.map_err(|e| NotRepacked::Stays(frame.pack, e))?;
+            let table = table.map_err(|e| RepackRefusal::Stays(frame.pack, e))?;
             pinned.extend(&table.base);
         }
         if !pinned.is_empty() {
@@ -292,7 +292,7 @@ impl Pass<'_> {
         &mut self,
         part: &Part,
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<(), NotRepacked> {
+    ) -> Result<(), RepackRefusal> {
         let mut pieces = part.pieces.iter().peekable();
         let mut group = 0;
         for (number, frame) in part.frames.iter().enumerate() {
@@ -310,7 +310,7 @@ impl Pass<'_> {
             }
             if !plain.is_empty() {
                 let read = self.store.checked_at(frame.pack, frame.offset);
-                let (record, prefix) = read.map_err(|e| NotRepacked::Stays(frame.pack, e))?;
+                let (record, prefix) = read.map_err(|e| RepackRefusal::Stays(frame.pack, e))?;
                 let added = match frame.raw_len {
                     ..COPIED_FROM_BYTES => self.incoming.add_joined(&record, &plain, JOINED_BYTES),
                     CUT_FROM_BYTES.. if has_base => {
@@ -318,16 +318,16 @@ impl Pass<'_> {
                     }
                     _ => self.incoming.add_part(record, &plain, &prefix),
                 };
-                added.map_err(NotRepacked::Failed)?;
+                added.map_err(RepackRefusal::Failed)?;
             }
             go_on(moved, frame.stored_len / 2)?;
         }
         self.end_segment(group)
     }
 
-    fn end_segment(&mut self, group: usize) -> Result<(), NotRepacked> {
+    fn end_segment(&mut self, group: usize) -> Result<(), RepackRefusal> {
         let segments = self.incoming.end_segment(PackKind::Data);
-        let segments = segments.map_err(NotRepacked::Failed)?;
+        let segments = segments.map_err(RepackRefusal::Failed)?;
         self.groups.resize(segments.max(self.groups.len()), group);
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Pass<'_> {
         part: &Part,
         stretches: &[(usize, Stretch)],
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<(), NotRepacked> {
+    ) -> Result<(), RepackRefusal> {
         let work = Work {
             store: self.store,
             writer: self.incoming.writer(),
@@ -358,12 +358,12 @@ impl Pass<'_> {
                 let started = start_in(scope, move || work.run(&tell));
                 if let (Err(e), 0) = (started, n) {
                     let e = PathError::new("compress for", self.store.packs_dir(), e);
-                    failed = Some(NotRepacked::Failed(e.into()));
+                    failed = Some(RepackRefusal::Failed(e.into()));
                 }
             }
             drop(tell);
             for done in told {
-                let done: Result<(), NotRepacked> = done;
+                let done: Result<(), RepackRefusal> = done;
                 if let Err(e) = done.and_then(|()| go_on(moved, 0)) {
                     failed.get_or_insert(e);
                     work.stops.store(true, Ordering::Relaxed);
@@ -375,10 +375,10 @@ impl Pass<'_> {
 }
 
 /// Passes the bytes of a frame on. Fails if the work is to end.
-fn go_on(moved: &mut dyn FnMut(u64) -> bool, bytes: u64) -> Result<(), NotRepacked> {
+fn go_on(moved: &mut dyn FnMut(u64) -> bool, bytes: u64) -> Result<(), RepackRefusal> {
     match moved(bytes) {
         true => Ok(()),
-        false => Err(NotRepacked::Stopped),
+        false => Err(RepackRefusal::Stopped),
     }
 }
 
@@ -393,7 +393,7 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
-    fn run(&self, tell: &mpsc::SyncSender<Result<(), NotRepacked>>) {
+    fn run(&self, tell: &mpsc::SyncSender<Result<(), RepackRefusal>>) {
         let (mut plain, mut based) = (FrameEncoder::default(), FrameEncoder::default());
         while !self.stops.load(Ordering::Relaxed) {
             let next = self.next.fetch_add(1, Ordering::Relaxed);
@@ -413,12 +413,12 @@ impl Work<'_> {
         stretch: &Stretch,
         plain: &mut FrameEncoder,
         based: &mut FrameEncoder,
-    ) -> Result<(), NotRepacked> {
+    ) -> Result<(), RepackRefusal> {
         let (mut raw, mut objects) = (Vec::new(), Vec::new());
         for chunk in &stretch.chunks {
             let piece = self.part.pieces[*chunk as usize];
             let is_new = self.writer.claim(&piece.id);
-            if is_new.map_err(NotRepacked::Failed)? {
+            if is_new.map_err(RepackRefusal::Failed)? {
                 self.read(piece, &mut raw)?;
                 let (id, ty, len) = (piece.id, ObjectType::Chunk, piece.len);
                 objects.push(FrameObject { id, ty, len });
@@ -444,10 +444,10 @@ impl Work<'_> {
             }
             Ok(())
         };
-        append().map_err(NotRepacked::Failed)
+        append().map_err(RepackRefusal::Failed)
     }
 
-    fn read(&self, piece: Piece, out: &mut Vec<u8>) -> Result<(), NotRepacked> {
+    fn read(&self, piece: Piece, out: &mut Vec<u8>) -> Result<(), RepackRefusal> {
         let frame = &self.part.frames[piece.frame as usize];
         let place = Place {
             offset: frame.offset,
@@ -457,7 +457,7 @@ impl Work<'_> {
         let read = self
             .store
             .read_at_place(place.ty, &piece.id, frame.pack, place, out);
-        read.map_err(|e| NotRepacked::Stays(frame.pack, e))
+        read.map_err(|e| RepackRefusal::Stays(frame.pack, e))
     }
 }
 

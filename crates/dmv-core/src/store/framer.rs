@@ -1,4 +1,4 @@
-//! Groups single objects into frames and appends these to packs. [`Incoming`](super::Incoming) and
+//! Groups single objects into frames and appends these to packs. [`IncomingObjects`](super::IncomingObjects) and
 //! [`MetaWriter`] share it. Both, and the reading of files, encode a frame and append it with
 //! [`StoreWriter::append`].
 

@@ -7,11 +7,11 @@ use super::frame::{FrameTable, decode_payload};
 use super::ids::PackId;
 use super::inpack::InPack;
 use super::layout::{Encoding, PackHeader, RecordHeader, RecordType, Trailer};
-use super::scan::{Found, checked_payload, entries_of, scan};
+use super::scan::{ScannedPart, checked_payload, entries_of, scan};
 use super::table::{Place, Table, gaps_of};
 use crate::hash::ObjectId;
 use crate::memory::Budget;
-use crate::vfs::{Open, Vfs, VfsFile};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -30,26 +30,26 @@ pub fn read_all(bytes: &[u8]) -> usize {
     let mut places: HashMap<ObjectId, Place> = HashMap::new();
     let scanned = scan(&*file, path, 0, len, &mut |at, found| {
         match found {
-            Found::Frame(table) => {
+            ScannedPart::Frame(table) => {
                 let find = |id: &ObjectId| places.get(id).copied();
                 let prefix = |table: &FrameTable| bases.prefix(table, &find);
                 let entries = entries_of(&*file, path, at, &table, &prefix)?;
                 intact += entries.len();
                 places.extend(entries.into_iter().map(|entry| (entry.id, entry.place)));
             }
-            Found::Index(header) => {
+            ScannedPart::Index(header) => {
                 if let Some(payload) = checked_payload(&*file, path, at, &header)? {
                     intact += 1 + gaps_of(&payload).len();
                 }
             }
-            Found::Trailer(_) => {
+            ScannedPart::Trailer(_) => {
                 let end = at + super::layout::TRAILER_BYTES as u64;
                 let table =
                     Table::open_segment(path, file.clone(), PackId::from_bytes([0; 16]), end);
                 intact += table.map_or(0, |table| read_table(&table));
             }
-            Found::Operation(_) => intact += 1,
-            Found::Garbage(_) => {}
+            ScannedPart::Operation(_) => intact += 1,
+            ScannedPart::Garbage(_) => {}
         }
         Ok(())
     });
@@ -68,7 +68,7 @@ pub fn objects_of_pack(bytes: &[u8]) -> Vec<ObjectId> {
     let mut places: HashMap<ObjectId, Place> = HashMap::new();
     // Reading cannot fail here.
     let _ = scan(&*file, path, 0, len, &mut |at, found| {
-        if let Found::Frame(table) = found {
+        if let ScannedPart::Frame(table) = found {
             let find = |id: &ObjectId| places.get(id).copied();
             let prefix = |table: &FrameTable| bases.prefix(table, &find);
             let entries = entries_of(&*file, path, at, &table, &prefix)?;
@@ -172,9 +172,9 @@ impl VfsFile for Bytes {
 struct OneFile(Arc<dyn VfsFile>);
 
 impl Vfs for OneFile {
-    fn open(&self, _: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+    fn open(&self, _: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         match how {
-            Open::Read => Ok(self.0.clone()),
+            OpenMode::Read => Ok(self.0.clone()),
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }

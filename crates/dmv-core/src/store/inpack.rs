@@ -3,7 +3,7 @@
 
 use super::frame::{FrameTable, decode_payload};
 use super::layout::Encoding;
-use super::scan::{Found, checked_payload, record_at};
+use super::scan::{ScannedPart, checked_payload, record_at};
 use super::table::Place;
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 /// Number of decoded frames that are remembered: neighbouring frames have neighbouring bases.
 const KEPT_FRAMES: usize = 4;
 
-struct Decoded {
+struct DecodedFrame {
     at: u64,
     table: FrameTable,
     raw: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct InPack<'p> {
     file: &'p dyn VfsFile,
     path: &'p Path,
     len: u64,
-    recent: RefCell<VecDeque<Rc<Decoded>>>,
+    recent: RefCell<VecDeque<Rc<DecodedFrame>>>,
 }
 
 impl<'p> InPack<'p> {
@@ -65,7 +65,7 @@ impl<'p> InPack<'p> {
     }
 
     /// Returns the frame at an offset, if it needs no bases.
-    fn frame(&self, at: u64) -> Option<Rc<Decoded>> {
+    fn frame(&self, at: u64) -> Option<Rc<DecodedFrame>> {
         let mut recent = self.recent.borrow_mut();
         if let Some(known) = recent.iter().find(|frame| frame.at == at) {
             return Some(known.clone());
@@ -74,7 +74,7 @@ impl<'p> InPack<'p> {
             return None;
         }
         let (found, _) = record_at(self.file, self.path, at, self.len).ok()??;
-        let Found::Frame(table) = found else {
+        let ScannedPart::Frame(table) = found else {
             return None;
         };
         if table.header.encoding == Encoding::ZstdWithBase {
@@ -83,7 +83,7 @@ impl<'p> InPack<'p> {
         let stored = checked_payload(self.file, self.path, at, &table.header).ok()??;
         let raw = decode_payload(&table.header, &stored, &[]).ok()?;
         let raw = raw.into_owned();
-        let frame = Rc::new(Decoded { at, table, raw });
+        let frame = Rc::new(DecodedFrame { at, table, raw });
         recent.push_back(frame.clone());
         if recent.len() > KEPT_FRAMES {
             recent.pop_front();

@@ -8,9 +8,9 @@ use super::ids::RepositoryId;
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType,
 };
-use super::scan::{Found, scan};
+use super::scan::{ScannedPart, scan};
 use crate::path::PathContext;
-use crate::vfs::{Open, Vfs, VfsFile};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,7 +32,9 @@ impl LogPack {
         repo: RepositoryId,
     ) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);
-        let file = vfs.open(&path, Open::CreateNew).context("create", &path)?;
+        let file = vfs
+            .open(&path, OpenMode::CreateNew)
+            .context("create", &path)?;
         let header = PackHeader {
             kind: PackKind::Log,
             repo,
@@ -50,7 +52,7 @@ impl LogPack {
         vfs: &dyn Vfs,
         packs_dir: &Path,
         repo: RepositoryId,
-        how: Open,
+        how: OpenMode,
     ) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);
         let file = vfs.open(&path, how).context("open", &path)?;
@@ -160,7 +162,7 @@ impl LogPack {
         let end = self.file.len().context("measure", &self.path)?;
         let mut found = false;
         scan(&*self.file, &self.path, from, end, &mut |_, item| {
-            found |= !matches!(item, Found::Operation(_));
+            found |= !matches!(item, ScannedPart::Operation(_));
             Ok(())
         })?;
         Ok(found)
@@ -171,7 +173,7 @@ impl LogPack {
         let end = end.min(self.file.len().context("measure", &self.path)?);
         let mut found = Vec::new();
         scan(&*self.file, &self.path, from, end, &mut |_, item| {
-            if let Found::Operation(payload) = item {
+            if let ScannedPart::Operation(payload) = item {
                 found.push(payload);
             }
             Ok(())

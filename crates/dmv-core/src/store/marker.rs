@@ -14,7 +14,7 @@ use super::error::StoreError;
 use super::ids::PackId;
 use super::map::{FrameMap, MappedFrame, PackUse};
 use super::read::Frame;
-use super::table::join::Wanted;
+use super::table::join::WantedObject;
 use super::table::{Place, Table};
 use super::{SegmentRow, Store, read};
 use crate::hash::ObjectId;
@@ -43,11 +43,11 @@ pub struct Lack {
 }
 
 /// Receives what is needed and cannot be read. Ends the work by failing.
-pub type Lacking<'l> = dyn FnMut(Lack) -> Result<(), StoreError> + 'l;
+pub type OnLack<'l> = dyn FnMut(Lack) -> Result<(), StoreError> + 'l;
 
 /// Why [`Marker::settle`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum MarkEnd {
     /// Everything below the roots is marked.
     All,
     /// `goes_on` ended the work. A later call continues.
@@ -70,10 +70,10 @@ pub struct Marker<'s> {
     /// First places of the frames whose bases were looked up.
     based: Bits,
     commits: Vec<(ObjectId, Option<ObjectId>)>,
-    batch: Vec<Wanted>,
+    batch: Vec<WantedObject>,
     recent: Recent,
     /// Objects without a number: found, and not read yet.
-    loose: Vec<Wanted>,
+    loose: Vec<WantedObject>,
     /// All of them so far.
     known_loose: HashSet<ObjectId>,
 }
@@ -130,14 +130,14 @@ impl<'s> Marker<'s> {
     pub fn settle(
         &mut self,
         goes_on: &dyn Fn() -> bool,
-        lacking: &mut Lacking<'_>,
-    ) -> Result<Settled, StoreError> {
+        lacking: &mut OnLack<'_>,
+    ) -> Result<MarkEnd, StoreError> {
         loop {
             if !goes_on() {
-                return Ok(Settled::Stopped);
+                return Ok(MarkEnd::Stopped);
             }
             if self.known_loose.len() > MOST_LOOSE {
-                return Ok(Settled::TooManyNew);
+                return Ok(MarkEnd::TooManyNew);
             }
             if let Some((id, child)) = self.commits.pop() {
                 self.follow_commit(id, child, lacking)?;
@@ -214,7 +214,7 @@ impl<'s> Marker<'s> {
     pub(super) fn staying_ids(
         &self,
         pack: PackId,
-        visit: &mut dyn FnMut(&[Wanted]) -> Result<(), StoreError>,
+        visit: &mut dyn FnMut(&[WantedObject]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let Some((_, mapped)) = self.map.pack(pack) else {
             return Ok(());
@@ -227,7 +227,7 @@ impl<'s> Marker<'s> {
                     let number = self.map.number(pack, entry.place);
                     if segment.is_young || number.is_some_and(|number| self.marked.has(number)) {
                         let (id, ty) = (entry.id, entry.place.ty);
-                        ids.push(Wanted { id, ty });
+                        ids.push(WantedObject { id, ty });
                     }
                     Ok(())
                 })?;
@@ -239,7 +239,7 @@ impl<'s> Marker<'s> {
 
     fn want(&mut self, ty: ObjectType, id: ObjectId) {
         if self.recent.is_new(&id) {
-            self.batch.push(Wanted { id, ty });
+            self.batch.push(WantedObject { id, ty });
         }
     }
 
@@ -289,7 +289,7 @@ impl<'s> Marker<'s> {
         ty: ObjectType,
         id: ObjectId,
         child: Option<ObjectId>,
-        lacking: &mut Lacking<'_>,
+        lacking: &mut OnLack<'_>,
     ) -> Result<bool, StoreError> {
         let damage = match self.store.read(ty, &id) {
             Ok(Some(bytes)) => match ty.links(&bytes) {
@@ -315,7 +315,7 @@ impl<'s> Marker<'s> {
         &mut self,
         id: ObjectId,
         child: Option<ObjectId>,
-        lacking: &mut Lacking<'_>,
+        lacking: &mut OnLack<'_>,
     ) -> Result<(), StoreError> {
         let (mut has_number, mut is_new) = (false, false);
         for table in &self.tables {
@@ -337,10 +337,10 @@ impl<'s> Marker<'s> {
 
     fn follow_loose(
         &mut self,
-        wanted: Wanted,
-        lacking: &mut Lacking<'_>,
+        wanted: WantedObject,
+        lacking: &mut OnLack<'_>,
     ) -> Result<(), StoreError> {
-        let Wanted { id, ty } = wanted;
+        let WantedObject { id, ty } = wanted;
         if !self.known_loose.contains(&id) && self.follow(ty, id, None, lacking)? {
             self.known_loose.insert(id);
         }
@@ -380,7 +380,7 @@ impl<'s> Marker<'s> {
     fn open_frames(
         &mut self,
         goes_on: &dyn Fn() -> bool,
-        lacking: &mut Lacking<'_>,
+        lacking: &mut OnLack<'_>,
     ) -> Result<bool, StoreError> {
         let mut any = false;
         let mut end = self.map.places();
@@ -409,7 +409,7 @@ impl<'s> Marker<'s> {
         &mut self,
         frame: &MappedFrame,
         read: &Frame,
-        lacking: &mut Lacking<'_>,
+        lacking: &mut OnLack<'_>,
     ) -> Result<(), StoreError> {
         let first = frame.places.start;
         let objects: Vec<(ObjectType, &[u8])> = read.objects().collect();
@@ -480,7 +480,7 @@ impl<'s> Marker<'s> {
     fn follow_copies(
         &mut self,
         frame: &MappedFrame,
-        lacking: &mut Lacking<'_>,
+        lacking: &mut OnLack<'_>,
     ) -> Result<(), StoreError> {
         let pack = &self.map.packs()[frame.pack];
         let rows = pack.segments.iter().flat_map(|segment| &segment.rows);
@@ -506,7 +506,7 @@ impl<'s> Marker<'s> {
     }
 
     /// Marks the copies of marked objects that merged indexes hide.
-    fn mark_hidden(&mut self, goes_on: &dyn Fn() -> bool) -> Result<Settled, StoreError> {
+    fn mark_hidden(&mut self, goes_on: &dyn Fn() -> bool) -> Result<MarkEnd, StoreError> {
         let mut hidden: Vec<(ObjectId, usize)> = Vec::new();
         let mut segments = Vec::new();
         for pack in self.map.packs() {
@@ -519,7 +519,7 @@ impl<'s> Marker<'s> {
         }
         for row in segments {
             if !goes_on() {
-                return Ok(Settled::Stopped);
+                return Ok(MarkEnd::Stopped);
             }
             let table = self.store.open_segment(&row)?;
             table.walk(&mut |entry, pack| {
@@ -533,16 +533,16 @@ impl<'s> Marker<'s> {
             }
         }
         self.mark_if_needed(&mut hidden)?;
-        Ok(Settled::All)
+        Ok(MarkEnd::All)
     }
 
     /// Marks those of `hidden` that are marked at another place, and empties it.
     fn mark_if_needed(&mut self, hidden: &mut Vec<(ObjectId, usize)>) -> Result<(), StoreError> {
         hidden.sort_unstable();
         let ty = ObjectType::Chunk;
-        let mut ids: Vec<Wanted> = hidden
+        let mut ids: Vec<WantedObject> = hidden
             .iter()
-            .map(|(id, _)| Wanted { id: *id, ty })
+            .map(|(id, _)| WantedObject { id: *id, ty })
             .collect();
         ids.dedup();
         let mut needed = Bits::new(ids.len());
@@ -561,7 +561,7 @@ impl<'s> Marker<'s> {
             })?;
         }
         for (id, number) in hidden.drain(..) {
-            let at = ids.binary_search(&Wanted { id, ty });
+            let at = ids.binary_search(&WantedObject { id, ty });
             if at.is_ok_and(|at| needed.has(at)) {
                 self.marked.set(number);
             }

@@ -59,15 +59,15 @@ pub use ids::{IndexId, PackId, RepositoryId, random_bytes};
 pub use layout::{PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
 pub use map::{FrameMap, PackUse};
-pub use marker::{Lack, Lacking, Marker, Settled};
+pub use marker::{Lack, MarkEnd, Marker, OnLack};
 pub use marks::{Mark, Marks};
 pub use owners::{MAX_SHARED_OWNERS, Owners};
-pub use receive::Incoming;
+pub use receive::IncomingObjects;
 pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
-pub use repack::{NotRepacked, Repacked};
+pub use repack::{RepackRefusal, RepackResult};
 pub use sealed::{FrameAt, SealedHeader, SealedKind, SealedWriter};
 pub use segment::SegmentTail;
-pub use send::{FrameCollector, Outgoing};
+pub use send::{FrameCollector, OutgoingItem};
 pub use table::{Entry, Place};
 pub use verify::{Damage, PackReport, verify_pack};
 pub use write::StoreWriter;
@@ -77,8 +77,8 @@ use crate::memory::Budget;
 pub use crate::memory::MAX_LOOK_UPS;
 use crate::object::ObjectType;
 use crate::path::{PathContext, PathError};
-use crate::vfs::{Open, Vfs, VfsFile};
-use arrivals::{Arrivals, Following};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
+use arrivals::{Arrivals, FollowedStore};
 use filter::Filter;
 use read::FrameCache;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -135,7 +135,7 @@ pub struct Store {
     /// The objects that this store's own jobs are writing.
     arrivals: Arc<Arrivals>,
     /// The objects that the jobs of another store of the same repository are writing.
-    following: Option<Following>,
+    following: Option<FollowedStore>,
 }
 
 impl Store {
@@ -350,7 +350,10 @@ impl Store {
             return Ok(file.clone());
         }
         let path = self.pack_path(id);
-        let file = self.vfs.open(&path, Open::Read).context("open", &path)?;
+        let file = self
+            .vfs
+            .open(&path, OpenMode::Read)
+            .context("open", &path)?;
         match self.check_header(id, &*file) {
             // A damaged header does not affect the objects after it, and each object is checked.
             Ok(()) | Err(StoreError::DamagedFile { .. }) => {}
@@ -524,7 +527,7 @@ impl Store {
         };
         // By its name: an open file keeps its length even after it was removed.
         let path = self.pack_path(pack);
-        match self.vfs.open(&path, Open::Read) {
+        match self.vfs.open(&path, OpenMode::Read) {
             Ok(file) => Ok(file.len().context("measure", &path)? >= row.len),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(PathError::new("open", &path, e).into()),
@@ -657,7 +660,10 @@ impl Store {
     /// number of tables stays logarithmic.
     ///
     /// Returns the new index file and what it replaces. The caller registers it.
-    pub fn merge_tables(&self, catalogue: &Catalogue) -> Result<Option<Merged>, StoreError> {
+    pub fn merge_tables(
+        &self,
+        catalogue: &Catalogue,
+    ) -> Result<Option<UnregisteredIndex>, StoreError> {
         let tier = |entries: u32| entries.max(1).ilog(MERGE_TABLES as u32);
         let sizes = catalogue.segments.iter().map(|s| s.entries);
         let sizes = sizes.chain(catalogue.indexes.iter().map(|i| i.entries));
@@ -703,7 +709,7 @@ impl Store {
         let bad = BadPlaces::load(&*self.vfs, &self.damaged_path);
         let (entries, file) = table::write_merged(&*self.vfs, &self.index_path(id), &refs, &bad)?;
         let packs = tables.iter().flat_map(|table| table.packs_in_use());
-        Ok(Some(Merged {
+        Ok(Some(UnregisteredIndex {
             packs: packs.collect::<HashSet<_>>().into_iter().collect(),
             id,
             entries,
@@ -732,7 +738,7 @@ impl Store {
         let mut locked = Vec::new();
         for id in ids.filter_map(IndexId::from_hex) {
             // A file that another process has locked is about to be registered.
-            let file = self.vfs.open(&self.index_path(id), Open::Append).ok();
+            let file = self.vfs.open(&self.index_path(id), OpenMode::Append).ok();
             if let Some(file) = file.filter(|file| file.try_lock().unwrap_or(false)) {
                 locked.push((id, file));
             }
@@ -749,7 +755,7 @@ impl Store {
 }
 
 /// A merged index file that is not registered yet.
-pub struct Merged {
+pub struct UnregisteredIndex {
     /// Its id.
     pub id: IndexId,
     /// Number of objects in it.

@@ -15,22 +15,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Stores checked objects. They are invisible until the job is published.
-pub struct Incoming<'s> {
+pub struct IncomingObjects<'s> {
     writer: StoreWriter<'s>,
     framer: Framer,
 }
 
-impl<'s> Incoming<'s> {
+impl<'s> IncomingObjects<'s> {
     /// Returns a receiver that stores through `writer`.
-    pub fn new(writer: StoreWriter<'s>) -> Incoming<'s> {
+    pub fn new(writer: StoreWriter<'s>) -> IncomingObjects<'s> {
         let framer = Framer::default();
-        Incoming { writer, framer }
+        IncomingObjects { writer, framer }
     }
 
     /// Returns a receiver that encodes more thoroughly what it packs anew.
-    pub(super) fn thorough(writer: StoreWriter<'s>) -> Incoming<'s> {
+    pub(super) fn thorough(writer: StoreWriter<'s>) -> IncomingObjects<'s> {
         let framer = Framer::thorough();
-        Incoming { writer, framer }
+        IncomingObjects { writer, framer }
     }
 
     /// Returns the bytes appended to packs so far.

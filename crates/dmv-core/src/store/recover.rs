@@ -12,7 +12,7 @@ use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
 };
 use super::owners::Owners;
-use super::scan::{Found, after_cut_records, checked_payload, entries_of, record_at, scan};
+use super::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, record_at, scan};
 use super::table::{Entry, MAX_GAPS, Place, Table, gaps_of};
 use super::write::OpenPack;
 use super::{Catalogue, PackRow, SegmentRow};
@@ -21,7 +21,7 @@ use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::path::{PathContext, PathError};
-use crate::vfs::{Open, Vfs, VfsFile};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub fn recover_store(
     names.sort();
     let mut total = 0;
     for name in names.iter().filter(|name| name.ends_with(".pack")) {
-        let file = vfs.open(&packs_dir.join(name), Open::Read);
+        let file = vfs.open(&packs_dir.join(name), OpenMode::Read);
         total += file.and_then(|file| file.len()).unwrap_or(0);
     }
     let mut before = 0;
@@ -93,7 +93,7 @@ pub fn recover_store(
             Some(row) => out.catalogue.packs.push(row),
             None => out.foreign.push(path.clone()),
         }
-        let file = vfs.open(&path, Open::Read).context("open", &path)?;
+        let file = vfs.open(&path, OpenMode::Read).context("open", &path)?;
         before += file.len().context("measure", &path)?;
     }
     sync_names(vfs, packs_dir)?;
@@ -116,7 +116,7 @@ fn recover_pack(
     read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
 ) -> Result<Option<PackRow>, StoreError> {
     let repo = owners.own();
-    let file = vfs.open(path, Open::Append).context("open", path)?;
+    let file = vfs.open(path, OpenMode::Append).context("open", path)?;
     let len = file.len().context("measure", path)?;
     let kind = match kind_in_header(&*file, path, owners)? {
         HeaderKind::OfPack(kind) => Some(kind),
@@ -190,7 +190,9 @@ fn own_copy(
 ) -> Result<Arc<dyn VfsFile>, StoreError> {
     let temp = path.with_extension("copy");
     let _ = vfs.remove(&temp);
-    let copy = vfs.open(&temp, Open::CreateNew).context("create", &temp)?;
+    let copy = vfs
+        .open(&temp, OpenMode::CreateNew)
+        .context("create", &temp)?;
     let fill = || {
         copy.write_at(&header.encode(), 0)?;
         let (mut at, mut part) = (PACK_HEADER_BYTES, vec![0; COPIED_AT_ONCE]);
@@ -271,7 +273,7 @@ fn take_closed(
 
 /// Takes the closed part of a pack. Returns the pack's row, according to which it must not be written to
 /// if it is shared.
-fn take_part(id: PackId, closed: Closed, is_shared: bool, out: &mut RecoveredStore) -> PackRow {
+fn take_part(id: PackId, closed: ClosedPart, is_shared: bool, out: &mut RecoveredStore) -> PackRow {
     out.unlisted
         .extend(closed.unlisted.iter().map(|at| (id, *at)));
     if is_shared {
@@ -353,8 +355,8 @@ impl LockedPack<'_> {
                 // ends it, or after the scan.
                 read(at)?;
                 match found {
-                    Found::Frame(_) => content.frames.push(at),
-                    Found::Trailer(trailer) => {
+                    ScannedPart::Frame(_) => content.frames.push(at),
+                    ScannedPart::Trailer(trailer) => {
                         let end = at + TRAILER_BYTES as u64;
                         if let Some((table, named)) = good_table(path, file, self.id, end, read)? {
                             content.segments.push(SegmentRow {
@@ -368,15 +370,17 @@ impl LockedPack<'_> {
                             content.covered.extend(named);
                         }
                     }
-                    Found::Garbage(to) => {
+                    ScannedPart::Garbage(to) => {
                         garbage.push((path.to_owned(), at, to - at));
                         content.gaps.push((at, to));
                     }
-                    Found::Index(header) => match checked_payload(&**file, path, at, &header)? {
-                        Some(payload) => content.recorded_gaps.extend(gaps_of(&payload)),
-                        None => content.gaps.push((at, at + header.record_len())),
-                    },
-                    Found::Operation(_) => {}
+                    ScannedPart::Index(header) => {
+                        match checked_payload(&**file, path, at, &header)? {
+                            Some(payload) => content.recorded_gaps.extend(gaps_of(&payload)),
+                            None => content.gaps.push((at, at + header.record_len())),
+                        }
+                    }
+                    ScannedPart::Operation(_) => {}
                 }
                 Ok(())
             },
@@ -399,7 +403,7 @@ impl LockedPack<'_> {
                 continue;
             }
             let record = record_at(&**self.file, self.path, at, self.len)?;
-            let Some((Found::Frame(table), _)) = record else {
+            let Some((ScannedPart::Frame(table), _)) = record else {
                 continue;
             };
             read(at)?;
@@ -501,7 +505,7 @@ pub fn add_closed_segments(
         let Some((closed, false)) = closed_segments(vfs, &path, id, owners, from)? else {
             continue;
         };
-        let Closed { kind, segments, .. } = closed;
+        let ClosedPart { kind, segments, .. } = closed;
         let Some(len) = segments.last().map(|segment| segment.end) else {
             continue;
         };
@@ -526,12 +530,12 @@ pub fn add_closed_segments(
 }
 
 fn is_unlocked(vfs: &dyn Vfs, path: &Path) -> bool {
-    let file = vfs.open(path, Open::Append);
+    let file = vfs.open(path, OpenMode::Append);
     file.and_then(|file| file.try_lock()).unwrap_or(false)
 }
 
 /// The closed part of a pack.
-struct Closed {
+struct ClosedPart {
     kind: PackKind,
     /// The intact segments.
     segments: Vec<SegmentRow>,
@@ -549,8 +553,8 @@ fn closed_segments(
     id: PackId,
     owners: &Owners,
     from: u64,
-) -> Result<Option<(Closed, bool)>, StoreError> {
-    let file = match vfs.open(path, Open::Read) {
+) -> Result<Option<(ClosedPart, bool)>, StoreError> {
+    let file = match vfs.open(path, OpenMode::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         file => file.context("open", path)?,
     };
@@ -570,15 +574,15 @@ fn closed_part(
     path: &Path,
     (id, kind): (PackId, PackKind),
     from: u64,
-) -> Result<Closed, StoreError> {
+) -> Result<ClosedPart, StoreError> {
     let len = file.len().context("measure", path)?;
     let mut segments: Vec<SegmentRow> = Vec::new();
     // Frames since the last trailer, and those before it that it should have closed.
     let (mut open, mut unlisted) = (Vec::new(), Vec::new());
     scan(&**file, path, from, len, &mut |at, found| {
         let trailer = match found {
-            Found::Trailer(trailer) => trailer,
-            Found::Frame(_) => {
+            ScannedPart::Trailer(trailer) => trailer,
+            ScannedPart::Frame(_) => {
                 open.push(at);
                 return Ok(());
             }
@@ -602,7 +606,7 @@ fn closed_part(
     if !segments.is_empty() {
         file.sync().context("sync", path)?;
     }
-    Ok(Closed {
+    Ok(ClosedPart {
         kind,
         segments,
         unlisted,
@@ -623,7 +627,7 @@ pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, 
             continue;
         };
         let path = packs_dir.join(name);
-        let file = vfs.open(&path, Open::Read).context("open", &path)?;
+        let file = vfs.open(&path, OpenMode::Read).context("open", &path)?;
         let mut header = [0; PACK_HEADER_BYTES as usize];
         let n = file.read_at(&mut header, 0).context("read", &path)?;
         match PackHeader::decode(&header[..n]) {
@@ -658,7 +662,7 @@ fn has_operations(file: &dyn VfsFile, path: &Path) -> Result<bool, StoreError> {
     let len = file.len().context("measure", path)?;
     let mut found = false;
     scan(file, path, PACK_HEADER_BYTES, len, &mut |_, item| {
-        found |= matches!(item, Found::Operation(_));
+        found |= matches!(item, ScannedPart::Operation(_));
         Ok(())
     })?;
     Ok(found)
@@ -672,7 +676,7 @@ fn kind_of_frames(
 ) -> Result<Option<PackKind>, StoreError> {
     let mut kind = None;
     scan(file, path, PACK_HEADER_BYTES, len, &mut |at, found| {
-        if let (Found::Frame(table), None) = (found, kind) {
+        if let (ScannedPart::Frame(table), None) = (found, kind) {
             let entries = entries_of(file, path, at, &table, &|_| None)?;
             kind = entries.first().map(|entry| match entry.place.ty {
                 ObjectType::Chunk => PackKind::Data,
@@ -724,7 +728,7 @@ fn frame_holds(
     end: u64,
     entries: &[Entry],
 ) -> Result<bool, StoreError> {
-    let Some((Found::Frame(table), _)) = record_at(file, path, at, end)? else {
+    let Some((ScannedPart::Frame(table), _)) = record_at(file, path, at, end)? else {
         return Ok(false);
     };
     if table.header.encoding == Encoding::ZstdWithBase {

@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::finished::FinishedJob;
 use super::frame::FrameTable;
 use super::layout::{PACK_HEADER_BYTES, PackKind};
-use super::scan::{Found, entries_of, scan};
+use super::scan::{ScannedPart, entries_of, scan};
 use super::write::StoreWriter;
 use super::{PackRow, SegmentRow, Store, read, write};
 use crate::hash::ObjectId;
@@ -76,10 +76,14 @@ impl Store {
                 }
                 found |= match part {
                     // Objects that other places have as well are in no table.
-                    Found::Frame(table) if named.get(&at) == Some(&table.objects.len()) => false,
-                    Found::Frame(table) => has(&table, at)?,
-                    Found::Garbage(_) => true,
-                    Found::Index(_) | Found::Trailer(_) | Found::Operation(_) => false,
+                    ScannedPart::Frame(table) if named.get(&at) == Some(&table.objects.len()) => {
+                        false
+                    }
+                    ScannedPart::Frame(table) => has(&table, at)?,
+                    ScannedPart::Garbage(_) => true,
+                    ScannedPart::Index(_) | ScannedPart::Trailer(_) | ScannedPart::Operation(_) => {
+                        false
+                    }
                 };
                 Ok(())
             },

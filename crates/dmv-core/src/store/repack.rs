@@ -14,7 +14,7 @@ use super::frame::{FrameBuilder, FrameEncoder};
 use super::ids::PackId;
 use super::layout::PackKind;
 use super::table::Table;
-use super::table::join::Wanted;
+use super::table::join::WantedObject;
 use super::write::StoreWriter;
 use super::{SegmentRow, Store, read};
 use crate::hash::ObjectId;
@@ -30,7 +30,7 @@ const METADATA_BYTES: usize = 256 << 10;
 const CHECKED_IDS: usize = 256 << 10;
 
 /// The result of [`Store::repack`], to be published.
-pub struct Repacked {
+pub struct RepackResult {
     /// The new segments.
     pub job: FinishedJob,
     /// For each new segment the number of the group whose objects it has.
@@ -39,7 +39,7 @@ pub struct Repacked {
 
 /// Why packs were not stored again. Nothing is left of the attempt.
 #[derive(Debug)]
-pub enum NotRepacked {
+pub enum RepackRefusal {
     /// The caller ended the work.
     Stopped,
     /// This pack has damage and must stay.
@@ -59,7 +59,7 @@ impl Store {
         kind: PackKind,
         groups: &[Vec<SegmentRow>],
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Repacked, NotRepacked> {
+    ) -> Result<RepackResult, RepackRefusal> {
         if kind == PackKind::Data {
             return self.repack_content(groups, moved);
         }
@@ -82,8 +82,8 @@ impl Store {
                 }
             }
         }
-        let job = pass.writer.finish().map_err(NotRepacked::Failed)?;
-        Ok(Repacked {
+        let job = pass.writer.finish().map_err(RepackRefusal::Failed)?;
+        Ok(RepackResult {
             job,
             groups: of_segments,
         })
@@ -95,16 +95,16 @@ impl Store {
         &self,
         segments: &[SegmentRow],
         job: &FinishedJob,
-    ) -> Result<(), NotRepacked> {
+    ) -> Result<(), RepackRefusal> {
         let leaving: HashSet<PackId> = segments.iter().map(|row| row.pack).collect();
         let mut tables: Vec<Arc<Table>> = read(&self.tables).clone();
         tables.extend(job.tables.iter().cloned());
-        let mut ids: Vec<Wanted> = Vec::new();
+        let mut ids: Vec<WantedObject> = Vec::new();
         for (n, row) in segments.iter().enumerate() {
-            let stays = |e| NotRepacked::Stays(row.pack, e);
+            let stays = |e| RepackRefusal::Stays(row.pack, e);
             let add = |entry: super::table::Entry, _| {
                 let (id, ty) = (entry.id, entry.place.ty);
-                ids.push(Wanted { id, ty });
+                ids.push(WantedObject { id, ty });
                 Ok(())
             };
             let table = self.open_segment(row);
@@ -124,7 +124,7 @@ impl Store {
     /// `ids`, which come from `pack`.
     fn check_outside(
         &self,
-        ids: &mut Vec<Wanted>,
+        ids: &mut Vec<WantedObject>,
         leaving: &HashSet<PackId>,
         (tables, plain): (&[Arc<Table>], &HashSet<ObjectId>),
         pack: PackId,
@@ -132,7 +132,7 @@ impl Store {
         ids.sort_unstable();
         ids.dedup_by_key(|wanted| wanted.id);
         let mut is_outside = vec![false; ids.len()];
-        let sorted: &[Wanted] = ids;
+        let sorted: &[WantedObject] = ids;
         for table in tables {
             table.join(sorted, &mut |at, other, place| {
                 is_outside[at] |= !leaving.contains(&other)
@@ -155,7 +155,7 @@ impl Store {
 
 /// An object that a table lists in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Listed {
+struct ListedObject {
     offset: u64,
     ordinal: u16,
     ty: ObjectType,
@@ -180,17 +180,17 @@ impl Pass<'_> {
         &mut self,
         group: &[SegmentRow],
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<usize, NotRepacked> {
+    ) -> Result<usize, RepackRefusal> {
         for row in group {
-            let stays = |e| NotRepacked::Stays(row.pack, e);
+            let stays = |e| RepackRefusal::Stays(row.pack, e);
             let listed = self.listed(row).map_err(stays)?;
             for frame in listed.chunk_by(|a, b| a.offset == b.offset) {
                 let record = self.checked(row.pack, frame).map_err(stays)?;
                 let bytes = record.as_bytes().len() as u64;
                 self.add_metadata(&record, frame)
-                    .map_err(NotRepacked::Failed)?;
+                    .map_err(RepackRefusal::Failed)?;
                 if !moved(bytes) {
-                    return Err(NotRepacked::Stopped);
+                    return Err(RepackRefusal::Stopped);
                 }
             }
         }
@@ -198,16 +198,16 @@ impl Pass<'_> {
             .store_window()
             .and_then(|()| self.flush())
             .and_then(|()| self.writer.end_segment(self.kind));
-        ended.map_err(NotRepacked::Failed)
+        ended.map_err(RepackRefusal::Failed)
     }
 
     /// Returns what a segment's own table lists, by place.
-    fn listed(&self, row: &SegmentRow) -> Result<Vec<Listed>, StoreError> {
+    fn listed(&self, row: &SegmentRow) -> Result<Vec<ListedObject>, StoreError> {
         let table = self.store.open_segment(row)?;
         table.verify()?;
         let mut listed = Vec::with_capacity(table.entries() as usize);
         table.walk(&mut |entry, _| {
-            listed.push(Listed {
+            listed.push(ListedObject {
                 offset: entry.place.offset,
                 ordinal: entry.place.ordinal,
                 ty: entry.place.ty,
@@ -220,7 +220,7 @@ impl Pass<'_> {
     }
 
     /// Reads a frame and checks that it has what is listed in it.
-    fn checked(&self, pack: PackId, frame: &[Listed]) -> Result<CheckedRecord, StoreError> {
+    fn checked(&self, pack: PackId, frame: &[ListedObject]) -> Result<CheckedRecord, StoreError> {
         let offset = frame[0].offset;
         let damaged = |why| StoreError::DamagedFile {
             path: self.store.pack_path(pack),
@@ -228,7 +228,7 @@ impl Pass<'_> {
             why,
         };
         let (record, _) = self.store.checked_at(pack, offset)?;
-        let is_there = |listed: &Listed| {
+        let is_there = |listed: &ListedObject| {
             let found = record.objects().get(usize::from(listed.ordinal));
             found.is_some_and(|found| found.id == listed.id && found.ty == listed.ty)
         };
@@ -240,7 +240,11 @@ impl Pass<'_> {
     }
 
     /// Stores the metadata of a frame again, when its window is full.
-    fn add_metadata(&mut self, record: &CheckedRecord, frame: &[Listed]) -> Result<(), StoreError> {
+    fn add_metadata(
+        &mut self,
+        record: &CheckedRecord,
+        frame: &[ListedObject],
+    ) -> Result<(), StoreError> {
         for listed in frame {
             if self.writer.claim(&listed.id)? {
                 let bytes = bytes_of(record, listed);
@@ -293,7 +297,7 @@ impl Pass<'_> {
 }
 
 /// Returns the bytes of an object in a frame that was checked against what is listed in it.
-fn bytes_of<'r>(record: &'r CheckedRecord, listed: &Listed) -> &'r [u8] {
+fn bytes_of<'r>(record: &'r CheckedRecord, listed: &ListedObject) -> &'r [u8] {
     let bytes = record.object(listed.ordinal, listed.ty, &listed.id);
     bytes.expect("the frame was checked against the list")
 }

@@ -235,7 +235,7 @@ struct Plan<'p> {
 }
 
 /// A chunk of a window, and for each of its samples the chunks that have it and may be bases.
-struct Sampled {
+struct SampledChunk {
     chunk: u32,
     bases: Vec<Vec<u32>>,
 }
@@ -271,7 +271,7 @@ impl Plan<'_> {
     /// Decides about a few neighbouring chunks.
     fn add_window(&mut self, window: Range<usize>) {
         let open = window.clone().filter(|chunk| self.is_open(*chunk));
-        let sampled: Vec<Sampled> = open.map(|chunk| self.sampled(chunk)).collect();
+        let sampled: Vec<SampledChunk> = open.map(|chunk| self.sampled(chunk)).collect();
         let frames = self.frames(&sampled);
         let likes: Vec<Like> = sampled
             .iter()
@@ -319,12 +319,12 @@ impl Plan<'_> {
         with.filter(|with| with.len() <= COMMON)
     }
 
-    fn sampled(&self, chunk: usize) -> Sampled {
+    fn sampled(&self, chunk: usize) -> SampledChunk {
         let plain = |with: &[(u32, u32)]| -> Vec<u32> {
             let others = with.iter().map(|(_, other)| *other);
             others.filter(|n| self.is_plain[*n as usize]).collect()
         };
-        Sampled {
+        SampledChunk {
             chunk: chunk as u32,
             bases: self.telling(chunk).map(plain).collect(),
         }
@@ -333,7 +333,7 @@ impl Plan<'_> {
     /// Returns the frames that explain most samples of a window: first the one that explains most, then
     /// those that explain most of the rest. Resemblance to frames that explain few is left out. It saves
     /// little, and to read the stretch, each of the frames has to be decoded.
-    fn frames(&self, window: &[Sampled]) -> HashSet<u32> {
+    fn frames(&self, window: &[SampledChunk]) -> HashSet<u32> {
         let frame_of = |chunk: &u32| self.pieces.frames[*chunk as usize];
         // For each sample that nothing explains yet, the frames that have it.
         let mut open: Vec<Vec<u32>> = Vec::new();
@@ -372,7 +372,7 @@ impl Plan<'_> {
     }
 
     /// Returns what a chunk shares with the chunks of some frames; `None` if that is too little.
-    fn like(&self, sampled: &Sampled, frames: &HashSet<u32>) -> Option<Like> {
+    fn like(&self, sampled: &SampledChunk, frames: &HashSet<u32>) -> Option<Like> {
         let mut votes: HashMap<u32, u32> = HashMap::new();
         let mut known = 0;
         for bases in &sampled.bases {

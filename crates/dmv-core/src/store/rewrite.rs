@@ -10,7 +10,7 @@ use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::ids::PackId;
 use super::layout::PACK_HEADER_BYTES;
-use super::receive::Incoming;
+use super::receive::IncomingObjects;
 use super::table::Table;
 use super::write::StoreWriter;
 use super::{Marker, Place, SegmentRow, Store, read};
@@ -43,7 +43,7 @@ impl Store {
             false => self.mover(leaving.clone())?,
         };
         let writer = writer.keeping_plain(self.bases_of_others(leaving)?);
-        let mut incoming = Incoming::new(writer);
+        let mut incoming = IncomingObjects::new(writer);
         let done = self.move_frames(&mut incoming, pack, frames, stays, moved);
         match done {
             Ok(true) => incoming.finish().map(Some),
@@ -61,7 +61,7 @@ impl Store {
     /// Stores the objects of some frames that stay. Returns `false` if `moved` ended the work.
     fn move_frames(
         &self,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingObjects<'_>,
         pack: PackId,
         frames: &BTreeSet<u64>,
         stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
@@ -114,7 +114,7 @@ impl Store {
         let bases = self.bases_of_others(&leaving)?;
         let writer = StoreWriter::fresh(self, leaving);
         let writer = writer.with_bases(pack.may_have_bases());
-        let mut incoming = Incoming::new(writer.keeping_plain(bases));
+        let mut incoming = IncomingObjects::new(writer.keeping_plain(bases));
         for (offset, stays) in marker.staying_frames(pack) {
             let done = self.carry_frame(&mut incoming, pack, offset, &stays);
             let bytes = match done {
@@ -135,7 +135,7 @@ impl Store {
     /// Stores the objects of a frame that stay. Returns the length of the frame in bytes.
     fn carry_frame(
         &self,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut IncomingObjects<'_>,
         pack: PackId,
         offset: u64,
         stays: &[bool],
@@ -223,7 +223,7 @@ impl Store {
     /// Their index was lost, and nothing can be appended to their packs. Damaged frames are
     /// skipped. Returns the result to publish.
     pub fn store_unlisted(&self, frames: &[(PackId, u64)]) -> Result<FinishedJob, StoreError> {
-        let mut incoming = Incoming::new(self.writer()?);
+        let mut incoming = IncomingObjects::new(self.writer()?);
         for (pack, offset) in frames {
             if let Ok((record, _)) = self.checked_at(*pack, *offset) {
                 incoming.add_record(record)?;

@@ -17,7 +17,7 @@ const SEARCH_BYTES: usize = 64 << 10;
 
 /// A part of a pack that a scan found.
 #[derive(Debug)]
-pub enum Found {
+pub enum ScannedPart {
     /// A frame with intact header and table.
     Frame(FrameTable),
     /// The index of a segment. Its payload is not checked here.
@@ -38,7 +38,7 @@ pub fn scan(
     path: &Path,
     from: u64,
     to: u64,
-    visit: &mut dyn FnMut(u64, Found) -> Result<(), StoreError>,
+    visit: &mut dyn FnMut(u64, ScannedPart) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut at = from.max(PACK_HEADER_BYTES);
     while at < to {
@@ -49,7 +49,7 @@ pub fn scan(
             }
             None => {
                 let next = next_record(file, path, at + 1, to)?;
-                visit(at, Found::Garbage(next))?;
+                visit(at, ScannedPart::Garbage(next))?;
                 at = next;
             }
         }
@@ -63,13 +63,13 @@ pub(super) fn record_at(
     path: &Path,
     at: u64,
     to: u64,
-) -> Result<Option<(Found, u64)>, StoreError> {
+) -> Result<Option<(ScannedPart, u64)>, StoreError> {
     if to - at < RECORD_HEADER_BYTES as u64 {
         return Ok(None);
     }
     let head = read_exactly(file, path, at, RECORD_HEADER_BYTES)?;
     if let Some(trailer) = Trailer::decode(&head) {
-        return Ok(Some((Found::Trailer(trailer), TRAILER_BYTES as u64)));
+        return Ok(Some((ScannedPart::Trailer(trailer), TRAILER_BYTES as u64)));
     }
     let Ok(header) = RecordHeader::decode(&head) else {
         return Ok(None);
@@ -88,9 +88,9 @@ pub(super) fn record_at(
         return Ok(None);
     }
     let found = match header.ty {
-        RecordType::Index => Found::Index(header),
+        RecordType::Index => ScannedPart::Index(header),
         RecordType::Frame => match FrameTable::decode(header, &table) {
-            Ok(table) => Found::Frame(table),
+            Ok(table) => ScannedPart::Frame(table),
             Err(_) => return Ok(None),
         },
         // A local pack has none.
@@ -106,7 +106,7 @@ pub(super) fn record_at(
             if header.payload_check(&payload) != sum[..] {
                 return Ok(None);
             }
-            Found::Operation(payload)
+            ScannedPart::Operation(payload)
         }
     };
     Ok(Some((found, len)))

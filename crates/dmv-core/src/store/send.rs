@@ -24,7 +24,7 @@ const STEP_BYTES: usize = 64 << 10;
 
 /// A record or object to send.
 #[derive(Debug)]
-pub enum Outgoing {
+pub enum OutgoingItem {
     /// A complete record of a pack, as it is stored.
     Record {
         /// Its bytes.
@@ -40,7 +40,7 @@ pub enum Outgoing {
     Object(ObjectType, Vec<u8>),
 }
 
-struct Waiting {
+struct PartialFrame {
     /// Number of objects in the frame.
     count: u16,
     /// The wanted objects, by their number in the frame.
@@ -61,7 +61,7 @@ pub struct FrameCollector<'s> {
     /// Objects that are to be looked up together.
     added: Vec<(ObjectType, ObjectId)>,
     look_ups: LookUps,
-    frames: HashMap<(PackId, u64), Waiting>,
+    frames: HashMap<(PackId, u64), PartialFrame>,
     order: VecDeque<(PackId, u64)>,
     objects: usize,
     budget: Budget,
@@ -99,7 +99,7 @@ impl<'s> FrameCollector<'s> {
         &mut self,
         ty: ObjectType,
         id: ObjectId,
-        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+        out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         self.added.push((ty, id));
         match self.added.len() >= self.look_ups.size() {
@@ -111,7 +111,7 @@ impl<'s> FrameCollector<'s> {
     /// Looks up the objects that were added, and adds them to their frames.
     fn look_up<E: From<StoreError>>(
         &mut self,
-        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+        out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         self.look_ups.grow();
         let added = std::mem::take(&mut self.added);
@@ -128,7 +128,7 @@ impl<'s> FrameCollector<'s> {
         &mut self,
         (pack, place): (PackId, Place),
         id: ObjectId,
-        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+        out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         let key = (pack, place.offset);
         if !self.frames.contains_key(&key) {
@@ -139,7 +139,7 @@ impl<'s> FrameCollector<'s> {
                 _ => u16::MAX,
             };
             let wanted = BTreeMap::new();
-            self.frames.insert(key, Waiting { count, wanted });
+            self.frames.insert(key, PartialFrame { count, wanted });
             self.order.push_back(key);
         }
         let frame = self.frames.get_mut(&key).expect("it was inserted above");
@@ -185,7 +185,7 @@ impl<'s> FrameCollector<'s> {
     /// Passes everything that still waits to `out`, in the order of the packs.
     pub fn flush<E: From<StoreError>>(
         &mut self,
-        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+        out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         self.look_up(out)?;
         self.look_ups.shrink();
@@ -199,7 +199,7 @@ impl<'s> FrameCollector<'s> {
     fn release<E: From<StoreError>>(
         &mut self,
         key: (PackId, u64),
-        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+        out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(frame) = self.frames.remove(&key) else {
             return Ok(());
@@ -215,7 +215,7 @@ impl<'s> FrameCollector<'s> {
             // If it was removed meanwhile, it is absent: the receiver will request it and get that
             // answer.
             if self.store.read_into(ty, &id, &mut bytes)? {
-                out(Outgoing::Object(ty, bytes))?;
+                out(OutgoingItem::Object(ty, bytes))?;
             }
         }
         Ok(())
@@ -235,7 +235,7 @@ impl Store {
         (pack, offset): (PackId, u64),
         wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
         checks: bool,
-    ) -> Option<Outgoing> {
+    ) -> Option<OutgoingItem> {
         let table = self.frame_table(pack, offset).ok()?;
         let record = self.record((pack, offset), &table.header).ok()?;
         if checks {
@@ -243,9 +243,9 @@ impl Store {
             let found = record.objects().iter().map(|object| (object.ty, object.id));
             return found
                 .eq(wanted.values().copied())
-                .then_some(Outgoing::Checked(record));
+                .then_some(OutgoingItem::Checked(record));
         }
-        is_intact(&table, &record, wanted).then_some(Outgoing::Record {
+        is_intact(&table, &record, wanted).then_some(OutgoingItem::Record {
             record,
             objects: table.header.count,
             raw_len: table.header.raw_len,
@@ -282,7 +282,7 @@ fn is_intact(
 mod tests {
     use super::*;
     use crate::refs::Timestamp;
-    use crate::repo::{Asked, Repo};
+    use crate::repo::{OperationRequest, Repo};
     use crate::store::CheckedObject;
 
     fn made(dir: &std::path::Path) -> Repo {
@@ -292,7 +292,7 @@ mod tests {
             tz_minutes: 0,
         };
         let (who, command) = ("test".to_owned(), "test".to_owned());
-        let asked = Asked { time, who, command };
+        let asked = OperationRequest { time, who, command };
         Repo::init(dir, "main", true, asked).expect("a repository")
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let (mut records, mut objects) = (0, 0);
         let mut out = |out| {
             match out {
-                Outgoing::Object(..) => objects += 1,
+                OutgoingItem::Object(..) => objects += 1,
                 _ => records += 1,
             }
             Ok::<_, StoreError>(())

@@ -17,7 +17,7 @@ use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::path::{PathContext, PathError};
-use crate::vfs::{Open, Vfs, VfsFile};
+use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -139,12 +139,12 @@ pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
 }
 
 /// The entries of a table in memory, and the budget that they count against.
-struct Kept {
+struct ResidentTable {
     entries: Vec<u8>,
     budget: Budget,
 }
 
-impl Drop for Kept {
+impl Drop for ResidentTable {
     fn drop(&mut self) {
         self.budget.give_back(self.entries.len());
     }
@@ -168,7 +168,7 @@ pub struct Table {
     entries_at: u64,
     merged: bool,
     lookups: AtomicU32,
-    kept: OnceLock<Kept>,
+    kept: OnceLock<ResidentTable>,
     /// Look-ups of ids that may be in no table.
     misses: AtomicU32,
     /// The number of the filter that has its ids; 0 if none has.
@@ -245,7 +245,7 @@ impl Table {
             offset,
             why,
         };
-        let file = vfs.open(path, Open::Read).context("open", path)?;
+        let file = vfs.open(path, OpenMode::Read).context("open", path)?;
         let fixed = read_exactly(&*file, path, 0, INDEX_HEADER_BYTES)?;
         if &fixed[..8] != INDEX_MAGIC {
             return Err(damaged(0, "no index header"));
@@ -384,7 +384,10 @@ impl Table {
         let entries = read.inspect_err(|_| budget.give_back(bytes))?;
         let budget = budget.clone();
         Ok(Some(
-            &self.kept.get_or_init(|| Kept { entries, budget }).entries,
+            &self
+                .kept
+                .get_or_init(|| ResidentTable { entries, budget })
+                .entries,
         ))
     }
 
@@ -691,7 +694,9 @@ fn merged_head(packs: &[PackId], entries: u32, bits: u8, counts: &[u32]) -> Vec<
 /// Creates an index file and locks it. A process that gets the lock later knows that this one no
 /// longer intends to register the file.
 fn create_locked(vfs: &dyn Vfs, path: &Path) -> Result<Arc<dyn VfsFile>, StoreError> {
-    let file = vfs.open(path, Open::CreateNew).context("create", path)?;
+    let file = vfs
+        .open(path, OpenMode::CreateNew)
+        .context("create", path)?;
     let is_ours =
         file.try_lock().context("lock", path)? && file.is_at(path).context("find", path)?;
     if !is_ours {

@@ -8,7 +8,7 @@ use super::damage::is_refusal;
 use super::error::StoreError;
 use super::frame::FrameTable;
 use super::ids::PackId;
-use super::scan::{Found, checked_payload, entries_of, scan};
+use super::scan::{ScannedPart, checked_payload, entries_of, scan};
 use super::table::{Entry, Place, gaps_of};
 use super::{BadPlaces, PackRow, Store};
 use crate::hash::ObjectId;
@@ -65,14 +65,14 @@ pub fn verify_pack(
     let (mut holes, mut gaps) = (Vec::new(), Vec::new());
     scan(&*file, &path, 0, end, &mut |at, found| {
         match found {
-            Found::Frame(table) => {
+            ScannedPart::Frame(table) => {
                 let to = at + table.header.record_len();
                 let why = report.add_frame(store, row.id, &*file, at, &table)?;
                 holes.extend(why.map(|why| (at, to, why)));
                 report.bytes += table.header.record_len();
             }
-            Found::Garbage(to) => holes.push((at, to, "bytes that are no intact record")),
-            Found::Index(header) => {
+            ScannedPart::Garbage(to) => holes.push((at, to, "bytes that are no intact record")),
+            ScannedPart::Index(header) => {
                 report.bytes += header.record_len();
                 let to = at + header.record_len();
                 match if_readable(checked_payload(&*file, &path, at, &header))? {
@@ -81,7 +81,7 @@ pub fn verify_pack(
                     None => holes.push((at, to, "cannot be read")),
                 }
             }
-            Found::Trailer(_) | Found::Operation(_) => {}
+            ScannedPart::Trailer(_) | ScannedPart::Operation(_) => {}
         }
         if progress(report.bytes) {
             Ok(())
@@ -308,7 +308,7 @@ impl Store {
             let path = self.pack_path(row.id);
             let file = self.pack_file(row.id)?;
             scan(&*file, &path, 0, row.len, &mut |_, found| {
-                if let Found::Frame(table) = found {
+                if let ScannedPart::Frame(table) = found {
                     visit(
                         u64::from(table.header.raw_len),
                         u64::from(table.header.stored_len),

@@ -11,14 +11,14 @@ use super::finished::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
 use super::ids::PackId;
 use super::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
-use super::scan::{Found, after_cut_records, checked_payload, entries_of, scan};
+use super::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, scan};
 use super::segment::SegmentEnd;
 use super::table::{Entry, MAX_GAPS, Place, Table};
 use super::{PackRow, SegmentRow, Store, lock};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
 use crate::path::PathContext;
-use crate::vfs::{Open, VfsFile};
+use crate::vfs::{OpenMode, VfsFile};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ struct Lane {
     in_flight: RwLock<()>,
 }
 
-struct Touched {
+struct TouchedPack {
     path: PathBuf,
     file: Arc<dyn VfsFile>,
     /// Whether the catalogue does not list it.
@@ -148,7 +148,7 @@ struct LaneState {
     pack: Option<OpenPack>,
     /// Packs that were written to. They stay open, so that their locks last until the job is
     /// published.
-    touched: Vec<Touched>,
+    touched: Vec<TouchedPack>,
     created: bool,
     segments: Vec<SegmentRow>,
 }
@@ -158,7 +158,7 @@ impl LaneState {
         // Also for an existing pack: the process that created it may have been killed before its
         // name was durable.
         self.created |= pack.is_unlisted;
-        self.touched.push(Touched {
+        self.touched.push(TouchedPack {
             path: pack.path.clone(),
             file: pack.file.clone(),
             is_unlisted: pack.is_unlisted,
@@ -483,7 +483,9 @@ impl<'s> StoreWriter<'s> {
             };
             let path = self.store.pack_path(id);
             let vfs = self.store.vfs();
-            let file = vfs.open(&path, Open::CreateNew).context("create", &path)?;
+            let file = vfs
+                .open(&path, OpenMode::CreateNew)
+                .context("create", &path)?;
             // Before it was locked, another process may have taken it for an abandoned pack and have
             // locked or removed it.
             if file.try_lock().context("lock", &path)? && self.is_there(&path) {
@@ -534,7 +536,7 @@ impl<'s> StoreWriter<'s> {
             {
                 continue;
             }
-            let Ok(file) = self.store.vfs().open(&path, Open::Append) else {
+            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
                 continue;
             };
             // A process that publishes or removes the pack holds its lock until then, so the answer
@@ -574,7 +576,7 @@ impl<'s> StoreWriter<'s> {
     /// Returns whether a file that this process has opened still has its name. Names of packs are never
     /// used again.
     fn is_there(&self, path: &Path) -> bool {
-        self.store.vfs().open(path, Open::Read).is_ok()
+        self.store.vfs().open(path, OpenMode::Read).is_ok()
     }
 
     /// Returns a pack of this kind that has room and that no other job is writing to.
@@ -590,7 +592,7 @@ impl<'s> StoreWriter<'s> {
             {
                 continue;
             }
-            let Ok(file) = self.store.vfs().open(&path, Open::Append) else {
+            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
                 continue;
             };
             if !file.try_lock().context("lock", &path)? {
@@ -637,7 +639,7 @@ impl<'s> StoreWriter<'s> {
         let (mut entries, mut gaps) = (Vec::new(), Vec::new());
         scan(&*file, &path, row.len, len, &mut |at, found| {
             match found {
-                Found::Frame(table) => {
+                ScannedPart::Frame(table) => {
                     let intact = entries_of(&*file, &path, at, &table, &|_| None)?;
                     if intact.is_empty() {
                         gaps.push((at, at + table.header.record_len()));
@@ -648,13 +650,13 @@ impl<'s> StoreWriter<'s> {
                         }
                     }
                 }
-                Found::Index(header) => {
+                ScannedPart::Index(header) => {
                     if checked_payload(&*file, &path, at, &header)?.is_none() {
                         gaps.push((at, at + header.record_len()));
                     }
                 }
-                Found::Garbage(to) => gaps.push((at, to)),
-                Found::Trailer(_) | Found::Operation(_) => {}
+                ScannedPart::Garbage(to) => gaps.push((at, to)),
+                ScannedPart::Trailer(_) | ScannedPart::Operation(_) => {}
             }
             Ok(())
         })?;

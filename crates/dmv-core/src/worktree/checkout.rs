@@ -138,25 +138,25 @@ pub struct NewSymlink {
 #[derive(Debug, Default)]
 pub struct Report {
     /// The result for each file of the plan; `None` if it was refused.
-    pub files: Vec<Option<Placed>>,
+    pub files: Vec<Option<PlacedEntry>>,
     /// The result for each symlink of the plan; `None` if it was refused.
-    pub symlinks: Vec<Option<Placed>>,
+    pub symlinks: Vec<Option<PlacedEntry>>,
     /// Number of files and symlinks that were removed.
     pub removed: u64,
     /// The steps that were not carried out.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedPath>,
 }
 
 /// A file or symlink that was written.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed {
+pub struct PlacedEntry {
     /// Its stat.
     pub stat: FileStat,
     /// Whether another program has written to it already.
     pub touched: bool,
 }
 
-impl Placed {
+impl PlacedEntry {
     /// Returns the fingerprint for the stat cache after a run that ended at `ended`.
     pub fn fingerprint(&self, ended: FileTime) -> Fingerprint {
         if self.touched {
@@ -169,7 +169,7 @@ impl Placed {
 
 /// A path that was not changed.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedPath {
     /// The path.
     pub path: Vec<u8>,
     /// The reason.
@@ -237,7 +237,7 @@ pub fn apply_plan<B: Sync>(
     };
     let mut report = Report::default();
     let refused = &mut report.refused;
-    let place = Place {
+    let place = EntryWriter {
         content,
         replaced,
         private: &plan.private,
@@ -294,7 +294,7 @@ impl Run<'_> {
         &self,
         paths: &'p [Vec<u8>],
         private: &BTreeSet<Vec<u8>>,
-        refused: &mut Vec<Refused>,
+        refused: &mut Vec<RefusedPath>,
     ) -> Result<HashSet<&'p [u8]>, CheckoutError> {
         let mut made = HashSet::new();
         let mut parent: Option<(&[u8], SafeDir)> = None;
@@ -323,7 +323,7 @@ impl Run<'_> {
         &self,
         items: &[T],
         path: impl Fn(&T) -> &[u8] + Sync,
-        refused: &mut Vec<Refused>,
+        refused: &mut Vec<RefusedPath>,
         action: impl Fn(&SafeDir, &[u8], &T) -> Result<R, Refusal> + Sync,
     ) -> Result<Vec<Option<R>>, CheckoutError> {
         let batches: Vec<&[T]> = items
@@ -376,7 +376,7 @@ impl Run<'_> {
         path: &(impl Fn(&T) -> &[u8] + Sync),
         action: &(impl Fn(&SafeDir, &[u8], &T) -> Result<R, Refusal> + Sync),
         done: &mut Vec<Option<R>>,
-        refused: &mut Vec<Refused>,
+        refused: &mut Vec<RefusedPath>,
     ) -> Result<(), CheckoutError> {
         let mut open: Option<SafeDir> = None;
         for item in batch {
@@ -419,7 +419,7 @@ fn dir_of(path: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the refusal of one path, or an error if all others would fail in the same way.
-fn refuse(path: &[u8], why: Refusal) -> Result<Refused, CheckoutError> {
+fn refuse(path: &[u8], why: Refusal) -> Result<RefusedPath, CheckoutError> {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     match why {
         Refusal::Path(e)
@@ -427,7 +427,7 @@ fn refuse(path: &[u8], why: Refusal) -> Result<Refused, CheckoutError> {
         {
             Err(CheckoutError::Disk(e))
         }
-        why => Ok(Refused {
+        why => Ok(RefusedPath {
             path: path.to_vec(),
             why,
         }),
@@ -494,13 +494,13 @@ fn fill<B>(
 }
 
 /// Puts single entries in place.
-struct Place<'a, B> {
+struct EntryWriter<'a, B> {
     content: &'a dyn Content<B>,
     replaced: &'a ReplacedEntries<'a>,
     private: &'a BTreeSet<Vec<u8>>,
 }
 
-impl<B> Place<'_, B> {
+impl<B> EntryWriter<'_, B> {
     fn remove(&self, dir: &SafeDir, name: &[u8], removal: &Removal) -> Result<(), Refusal> {
         let Some(seen) = dir.stat_opt(name)? else {
             return Ok(()); // Another program has removed it.
@@ -532,7 +532,7 @@ impl<B> Place<'_, B> {
         new: &NewFile<B>,
         fresh: bool,
         cancel: &AtomicBool,
-    ) -> Result<Placed, Refusal> {
+    ) -> Result<PlacedEntry, Refusal> {
         let before = check_replaced(dir, name, new.replaces)?;
         let direct = fresh && before.is_none();
         let (mut file, created) = if direct {
@@ -578,7 +578,7 @@ impl<B> Place<'_, B> {
             // Taken after the rename, which counts as a change.
             let stat = stat(&file)?;
             let touched = stat.untouched() != complete.untouched();
-            Ok(Placed { stat, touched })
+            Ok(PlacedEntry { stat, touched })
         };
         finish().inspect_err(|why| match (direct, ours) {
             (false, _) if !is_placed => discard(dir, &created),
@@ -598,14 +598,14 @@ impl<B> Place<'_, B> {
         dir: &SafeDir,
         name: &[u8],
         link: &NewSymlink,
-    ) -> Result<Placed, Refusal> {
+    ) -> Result<PlacedEntry, Refusal> {
         check_replaced(dir, name, link.replaces)?;
         let temp = dir.symlink_temp(&link.target)?;
         let ours = dir.stat(&temp).inspect_err(|_| discard(dir, &temp))?;
         self.put_in_place(dir, &temp, name, &link.path, link.replaces, &ours)?;
         let stat = dir.stat(name)?;
         let touched = stat.untouched() != ours.untouched();
-        Ok(Placed { stat, touched })
+        Ok(PlacedEntry { stat, touched })
     }
 
     /// Renames the finished entry `temp`, whose stat is `ours`, to its name; or removes it.

@@ -55,17 +55,17 @@ pub struct Task {
 }
 
 /// The result for one file.
-pub struct Done {
+pub struct IngestResult {
     /// The caller's number for its directory.
     pub dir: usize,
     /// Its name.
     pub name: Box<[u8]>,
     /// Its content, or why there is none.
-    pub result: Result<Stored, Failure>,
+    pub result: Result<StoredFile, Failure>,
 }
 
 /// A file whose content is stored.
-pub struct Stored {
+pub struct StoredFile {
     /// The content.
     pub blob: Blob,
     /// The stat before the content was read, which was still the same afterwards.
@@ -134,7 +134,7 @@ struct Block {
     parts: Vec<Part>,
 }
 
-struct Hashed {
+struct HashedFile {
     parts: Vec<Part>,
     chunks: Vec<(ObjectId, u32)>,
 }
@@ -151,7 +151,7 @@ pub fn with_ingest<T>(
     let (block_in, block_out) = bounded::<Block>(BLOCKS);
     let (free_in, free_out) = bounded::<Vec<u8>>(BLOCKS + workers);
     // Unbounded, but never longer than the blocks in flight and the files of the tasks.
-    let (done_in, done_out) = unbounded::<Result<Hashed, StoreError>>();
+    let (done_in, done_out) = unbounded::<Result<HashedFile, StoreError>>();
     for _ in 0..BLOCKS {
         free_in
             .send(Vec::new())
@@ -207,7 +207,7 @@ pub fn with_ingest<T>(
 /// The caller's end of the pipeline.
 pub struct Ingest<'a> {
     tasks: Option<Sender<Task>>,
-    done: Receiver<Result<Hashed, StoreError>>,
+    done: Receiver<Result<HashedFile, StoreError>>,
     job: &'a Job,
     /// Chunks that must not be stored.
     refused: Arc<BTreeSet<ObjectId>>,
@@ -236,7 +236,7 @@ impl Ingest<'_> {
         &mut self,
         task: Task,
         meta: &mut dyn ObjectWrite,
-        on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
+        on_done: &mut dyn FnMut(IngestResult, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
         self.pending += task.files.len();
         let sender = self
@@ -271,7 +271,7 @@ impl Ingest<'_> {
     pub fn finish(
         &mut self,
         meta: &mut dyn ObjectWrite,
-        on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
+        on_done: &mut dyn FnMut(IngestResult, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
         self.tasks = None;
         while self.pending > 0 {
@@ -292,9 +292,9 @@ impl Ingest<'_> {
 
     fn take(
         &mut self,
-        hashed: Hashed,
+        hashed: HashedFile,
         meta: &mut dyn ObjectWrite,
-        on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
+        on_done: &mut dyn FnMut(IngestResult, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
         let mut chunks = hashed.chunks.into_iter();
         for part in hashed.parts {
@@ -357,18 +357,18 @@ impl Ingest<'_> {
         name: Box<[u8]>,
         content: Result<(Blob, FileStat), Failure>,
         meta: &mut dyn ObjectWrite,
-        on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
+        on_done: &mut dyn FnMut(IngestResult, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
         let result = content.and_then(|(blob, stat)| {
             // Whatever goes wrong, chunks of another file must never pass as those of this one.
             if blob.size == stat.size || stat.kind != FileKind::File {
-                Ok(Stored { blob, stat })
+                Ok(StoredFile { blob, stat })
             } else {
                 Err(Failure::Changed)
             }
         });
         self.pending -= 1;
-        on_done(Done { dir, name, result }, meta)
+        on_done(IngestResult { dir, name, result }, meta)
     }
 }
 
@@ -716,7 +716,7 @@ fn read_full(mut file: &File, buf: &mut [u8]) -> io::Result<usize> {
 /// Hashes the chunks of blocks and stores the new ones.
 fn hash_blocks(
     blocks: &Receiver<Block>,
-    done: &Sender<Result<Hashed, StoreError>>,
+    done: &Sender<Result<HashedFile, StoreError>>,
     free: &Sender<Vec<u8>>,
     writer: &StoreWriter<'_>,
     job: &Job,
@@ -726,7 +726,7 @@ fn hash_blocks(
     for block in blocks {
         let result = hash_block(&block, writer, &mut encoder, &mut picked, job);
         let failed = result.is_err();
-        let hashed = result.map(|chunks| Hashed {
+        let hashed = result.map(|chunks| HashedFile {
             parts: block.parts,
             chunks,
         });

@@ -187,7 +187,7 @@ pub struct DirScan {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     pair: Pair,
-    state: Found,
+    state: StateWithStat,
 }
 
 /// A name on disk and in the base commit: its index in either, or [`NONE`].
@@ -199,7 +199,7 @@ struct Pair {
 
 /// A [`State`] with the index of the stat in its place.
 #[derive(Clone, Copy, Debug)]
-enum Found {
+enum StateWithStat {
     Suspect(Kind, u32),
     New(FileKind),
     Gone(Kind),
@@ -236,17 +236,17 @@ impl DirScan {
                 (_, listed) => self.listing.name(listed as usize),
             };
             let state = match entry.state {
-                Found::Suspect(kind, index) => State::Suspect {
+                StateWithStat::Suspect(kind, index) => State::Suspect {
                     kind,
                     stat: &self.stats[index as usize],
                 },
-                Found::New(kind) => State::New { kind },
-                Found::Gone(kind) => State::Gone { kind },
-                Found::TypeChanged(was, now) => State::TypeChanged { was, now },
-                Found::Dir(known) => State::Dir { known },
-                Found::Ignored(kind) => State::Ignored { kind },
-                Found::Outside(kind) => State::Outside { kind },
-                Found::Skipped(known, reason) => State::Skipped { known, reason },
+                StateWithStat::New(kind) => State::New { kind },
+                StateWithStat::Gone(kind) => State::Gone { kind },
+                StateWithStat::TypeChanged(was, now) => State::TypeChanged { was, now },
+                StateWithStat::Dir(known) => State::Dir { known },
+                StateWithStat::Ignored(kind) => State::Ignored { kind },
+                StateWithStat::Outside(kind) => State::Outside { kind },
+                StateWithStat::Skipped(known, reason) => State::Skipped { known, reason },
             };
             (name, state)
         })
@@ -281,9 +281,14 @@ impl DirScan {
     /// so that the stat cache's section is still valid. There may be new entries.
     pub fn section_holds(&self) -> bool {
         let changed = |entry: &Entry| match entry.state {
-            Found::Suspect(..) | Found::Gone(_) | Found::TypeChanged(..) => true,
-            Found::Skipped(known, _) => known.is_some(),
-            Found::New(_) | Found::Dir(_) | Found::Ignored(_) | Found::Outside(_) => false,
+            StateWithStat::Suspect(..)
+            | StateWithStat::Gone(_)
+            | StateWithStat::TypeChanged(..) => true,
+            StateWithStat::Skipped(known, _) => known.is_some(),
+            StateWithStat::New(_)
+            | StateWithStat::Dir(_)
+            | StateWithStat::Ignored(_)
+            | StateWithStat::Outside(_) => false,
         };
         self.known.is_some()
             && matches!(self.outcome, Outcome::Read)
@@ -301,7 +306,7 @@ pub fn scan<E: From<ScanError>>(
 ) -> Result<(), E> {
     let dir = root.try_clone().map_err(ScanError::Path)?;
     let device = root.stat_self().map_err(ScanError::Path)?.dev;
-    let shared = Shared::new(options, device, dir);
+    let shared = SharedScan::new(options, device, dir);
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
         n => n,
@@ -324,7 +329,7 @@ pub fn scan<E: From<ScanError>>(
     })
 }
 
-struct Shared<'a> {
+struct SharedScan<'a> {
     options: &'a ScanOptions<'a>,
     device: u64,
     /// Whether the stat of a directory on the root's device shows that its names are unchanged.
@@ -338,7 +343,7 @@ struct Shared<'a> {
     open: OpenDirs,
 }
 
-struct StopOnDrop<'a, 'b>(&'a Shared<'b>);
+struct StopOnDrop<'a, 'b>(&'a SharedScan<'b>);
 
 impl Drop for StopOnDrop<'_, '_> {
     fn drop(&mut self) {
@@ -346,8 +351,8 @@ impl Drop for StopOnDrop<'_, '_> {
     }
 }
 
-impl<'a> Shared<'a> {
-    fn new(options: &'a ScanOptions<'a>, device: u64, root: SafeDir) -> Shared<'a> {
+impl<'a> SharedScan<'a> {
+    fn new(options: &'a ScanOptions<'a>, device: u64, root: SafeDir) -> SharedScan<'a> {
         let job = Job {
             parent: None,
             name: Box::default(),
@@ -355,7 +360,7 @@ impl<'a> Shared<'a> {
             ignored: false,
             absent: false,
         };
-        Shared {
+        SharedScan {
             options,
             device,
             telling: root.tells_name_changes(),
@@ -397,7 +402,7 @@ impl<'a> Shared<'a> {
 
     fn work(&self) {
         // A worker that panics must not leave the caller waiting. The scope passes the panic on.
-        struct Guard<'a, 'b>(&'a Shared<'b>);
+        struct Guard<'a, 'b>(&'a SharedScan<'b>);
         impl Drop for Guard<'_, '_> {
             fn drop(&mut self) {
                 if std::thread::panicking() {
@@ -644,9 +649,13 @@ impl<'a> Shared<'a> {
 impl DirScan {
     /// Returns whether the names on disk are the known ones and of the known kinds.
     fn is_exact(&self) -> bool {
-        let control = |entry: &Entry| matches!(entry.state, Found::Skipped(None, Skip::Control));
+        let control =
+            |entry: &Entry| matches!(entry.state, StateWithStat::Skipped(None, Skip::Control));
         let as_known = |entry: &Entry| {
-            matches!(entry.state, Found::Suspect(..) | Found::Dir(true)) || control(entry)
+            matches!(
+                entry.state,
+                StateWithStat::Suspect(..) | StateWithStat::Dir(true)
+            ) || control(entry)
         };
         let control = self.entries.iter().filter(|entry| control(entry)).count();
         let seen = self.clean + self.entries.len() - control;

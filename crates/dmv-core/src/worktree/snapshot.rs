@@ -9,7 +9,7 @@ mod changes;
 use self::changes::Changes;
 use super::base::{dir_tree, has_content};
 use super::cacheupdate::CacheUpdate;
-use super::ingest::{Done, Failure, Ingest, IngestError, TASK_FILES, Task, with_ingest};
+use super::ingest::{Failure, Ingest, IngestError, IngestResult, TASK_FILES, Task, with_ingest};
 use super::outlook::while_looking;
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
@@ -495,7 +495,7 @@ impl Builder<'_, '_> {
     }
 
     /// Accepts the result for one file.
-    fn done(&mut self, done: Done, meta: &mut dyn ObjectWrite) -> Result<(), IngestError> {
+    fn done(&mut self, done: IngestResult, meta: &mut dyn ObjectWrite) -> Result<(), IngestError> {
         let dir = self.dirs[done.dir]
             .as_mut()
             .expect("a directory waits for its files");

@@ -13,7 +13,7 @@ use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
-use dmv_core::repo::{Expiry, Purge, RepoSlice, Told};
+use dmv_core::repo::{Expiry, Purge, PurgesElsewhere, RepoSlice};
 use dmv_core::subset::Subset;
 use std::error::Error;
 use std::path::PathBuf;
@@ -428,7 +428,7 @@ fn slices_have_the_bytes_of_the_vectors() -> Outcome {
     };
     let told = |reason: &str, place: &str| {
         let (purge, place) = (Purge::clone(&purge(reason)), place.to_owned());
-        std::sync::Arc::new(Told { purge, place })
+        std::sync::Arc::new(PurgesElsewhere { purge, place })
     };
     let slices = [
         ("everything", RepoSlice::default()),

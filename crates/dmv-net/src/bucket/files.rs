@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Why an operation on a file failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failed {
+pub enum FileFailure {
     /// The file does not exist.
     Missing,
     /// The file is in the state that was named.
@@ -25,7 +25,7 @@ pub enum Failed {
 
 /// A file, as a listing names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct BucketFile {
     /// Its name.
     pub name: String,
     /// Its length in bytes.
@@ -40,30 +40,35 @@ pub struct Listed {
 /// same time. Only what a call was asked for is in memory, so the caller bounds the memory.
 pub trait Files: Send + Sync {
     /// Reads a range of a file. The file has to have all of it.
-    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed>;
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, FileFailure>;
 
     /// Reads a range of a file into a buffer, in place of what was there. So one buffer serves many
     /// reads.
-    fn read_into(&self, name: &str, range: Range<u64>, into: &mut Vec<u8>) -> Result<(), Failed> {
+    fn read_into(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), FileFailure> {
         *into = self.read_range(name, range)?;
         Ok(())
     }
 
     /// Reads a whole file of at most 16 MiB, unless it is still in the state `known`.
-    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed>;
+    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), FileFailure>;
 
     /// Returns the length of a file.
-    fn length(&self, name: &str) -> Result<u64, Failed>;
+    fn length(&self, name: &str) -> Result<u64, FileFailure>;
 
     /// Writes a file whose name nobody else uses. It may be repeated with the same bytes.
-    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), Failed>;
+    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), FileFailure>;
 
     /// Writes a file on a condition: that there is none, or that it is in the state `old`. Sends
     /// one request, and never repeats it.
-    fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, Failed>;
+    fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, FileFailure>;
 
     /// Begins an upload in parts and returns its id.
-    fn begin_upload(&self, name: &str) -> Result<String, Failed>;
+    fn begin_upload(&self, name: &str) -> Result<String, FileFailure>;
 
     /// Uploads a part, counted from 0, and returns its id. All parts but the last have one length,
     /// of at least 5 MiB.
@@ -73,7 +78,7 @@ pub trait Files: Send + Sync {
         upload: &str,
         part: usize,
         bytes: Vec<u8>,
-    ) -> Result<String, Failed>;
+    ) -> Result<String, FileFailure>;
 
     /// Ends an upload: the file then consists of these parts, `len` bytes in all. May be repeated.
     fn end_upload(
@@ -82,14 +87,14 @@ pub trait Files: Send + Sync {
         upload: &str,
         parts: &[String],
         len: u64,
-    ) -> Result<(), Failed>;
+    ) -> Result<(), FileFailure>;
 
     /// Gives an upload up. One that is not there was ended or given up before.
-    fn drop_upload(&self, name: &str, upload: &str) -> Result<(), Failed>;
+    fn drop_upload(&self, name: &str, upload: &str) -> Result<(), FileFailure>;
 
     /// Deletes files. Those that are not there count as deleted.
-    fn delete_all(&self, names: &[String]) -> Result<(), Failed>;
+    fn delete_all(&self, names: &[String]) -> Result<(), FileFailure>;
 
     /// Returns the files below `folder`. Only gc and recovery ask for that.
-    fn list_all(&self, folder: &str) -> Result<Vec<Listed>, Failed>;
+    fn list_all(&self, folder: &str) -> Result<Vec<BucketFile>, FileFailure>;
 }

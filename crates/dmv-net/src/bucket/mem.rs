@@ -1,7 +1,7 @@
 //! Files of a bucket in memory, with faults, for tests.
 
 use super::core::Tag;
-use super::files::{Failed, Files, Listed};
+use super::files::{BucketFile, FileFailure, Files};
 use super::trouble::Trouble;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -50,13 +50,13 @@ impl MemFiles {
     }
 
     /// Returns the state for a request, and counts it.
-    fn ask(&self, count: impl Fn(&mut Counts)) -> Result<MutexGuard<'_, State>, Failed> {
+    fn ask(&self, count: impl Fn(&mut Counts)) -> Result<MutexGuard<'_, State>, FileFailure> {
         let mut state = self.state();
         count(&mut state.counts);
         if let Some(left) = &mut state.left {
             *left = left
                 .checked_sub(1)
-                .ok_or_else(|| Failed::Trouble(Trouble::Cut("by the test".to_owned())))?;
+                .ok_or_else(|| FileFailure::Trouble(Trouble::Cut("by the test".to_owned())))?;
         }
         Ok(state)
     }
@@ -111,8 +111,8 @@ impl State {
         tag(self.writes)
     }
 
-    fn file(&self, name: &str) -> Result<&(Vec<u8>, u64), Failed> {
-        self.files.get(name).ok_or(Failed::Missing)
+    fn file(&self, name: &str) -> Result<&(Vec<u8>, u64), FileFailure> {
+        self.files.get(name).ok_or(FileFailure::Missing)
     }
 }
 
@@ -124,47 +124,52 @@ fn tag(version: u64) -> Tag {
 }
 
 impl Files for MemFiles {
-    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed> {
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, FileFailure> {
         let state = self.ask(|n| n.get += 1)?;
         let (bytes, _) = state.file(name)?;
         let range = range.start as usize..range.end as usize;
-        bytes.get(range).map(<[u8]>::to_vec).ok_or(Failed::Length)
+        bytes
+            .get(range)
+            .map(<[u8]>::to_vec)
+            .ok_or(FileFailure::Length)
     }
 
-    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed> {
+    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), FileFailure> {
         let state = self.ask(|n| n.get += 1)?;
         let (bytes, version) = state.file(name)?;
         match known == Some(&tag(*version)) {
-            true => Err(Failed::Unchanged),
+            true => Err(FileFailure::Unchanged),
             false => Ok((bytes.clone(), tag(*version))),
         }
     }
 
-    fn length(&self, name: &str) -> Result<u64, Failed> {
+    fn length(&self, name: &str) -> Result<u64, FileFailure> {
         let state = self.ask(|n| n.get += 1)?;
         Ok(state.file(name)?.0.len() as u64)
     }
 
-    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), Failed> {
+    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), FileFailure> {
         let mut state = self.ask(|n| n.put += 1)?;
         state.put(name, bytes);
         Ok(())
     }
 
-    fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, Failed> {
+    fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, FileFailure> {
         let mut state = self.ask(|n| n.put += 1)?;
         let fault = state.faults.pop().unwrap_or(Fault::None);
-        let cut = Failed::Trouble(Trouble::Cut("by the test".to_owned()));
+        let cut = FileFailure::Trouble(Trouble::Cut("by the test".to_owned()));
         match fault {
             Fault::Lost => return Err(cut),
             Fault::Denied => {
-                return Err(Failed::Trouble(Trouble::Denied("by the test".to_owned())));
+                return Err(FileFailure::Trouble(Trouble::Denied(
+                    "by the test".to_owned(),
+                )));
             }
             Fault::AnswerLost | Fault::None => {}
         }
         let now = state.files.get(name).map(|(_, version)| tag(*version));
         if now.as_ref() != old {
-            return Err(Failed::Refused);
+            return Err(FileFailure::Refused);
         }
         let tag = state.put(name, bytes);
         match fault {
@@ -173,7 +178,7 @@ impl Files for MemFiles {
         }
     }
 
-    fn begin_upload(&self, name: &str) -> Result<String, Failed> {
+    fn begin_upload(&self, name: &str) -> Result<String, FileFailure> {
         let mut state = self.ask(|n| n.put += 1)?;
         state.writes += 1;
         let id = format!("upload {}", state.writes);
@@ -188,14 +193,14 @@ impl Files for MemFiles {
         upload: &str,
         part: usize,
         bytes: Vec<u8>,
-    ) -> Result<String, Failed> {
+    ) -> Result<String, FileFailure> {
         let mut state = self.ask(|n| n.put += 1)?;
         match state.uploads.get_mut(upload) {
             Some((of, parts)) if of == name => {
                 parts.insert(part, bytes);
                 Ok(format!("{upload}, part {part}"))
             }
-            _ => Err(Failed::Missing),
+            _ => Err(FileFailure::Missing),
         }
     }
 
@@ -205,12 +210,12 @@ impl Files for MemFiles {
         upload: &str,
         parts: &[String],
         len: u64,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), FileFailure> {
         let mut state = self.ask(|n| n.put += 1)?;
         let Some((_, found)) = state.uploads.get(upload) else {
             return match state.file(name) {
                 Ok((bytes, _)) if bytes.len() as u64 == len => Ok(()),
-                _ => Err(Failed::Missing),
+                _ => Err(FileFailure::Missing),
             };
         };
         // As real stores do, it makes a file of the parts that are named, whether these are all or not.
@@ -219,19 +224,21 @@ impl Files for MemFiles {
             found.get(&number).cloned()
         };
         let Some(bytes) = parts.iter().map(part).collect::<Option<Vec<_>>>() else {
-            return Err(Failed::Trouble(Trouble::Other("wrong parts".to_owned())));
+            return Err(FileFailure::Trouble(Trouble::Other(
+                "wrong parts".to_owned(),
+            )));
         };
         state.uploads.remove(upload);
         state.put(name, bytes.concat());
         Ok(())
     }
 
-    fn drop_upload(&self, _: &str, upload: &str) -> Result<(), Failed> {
+    fn drop_upload(&self, _: &str, upload: &str) -> Result<(), FileFailure> {
         self.ask(|n| n.delete += 1)?.uploads.remove(upload);
         Ok(())
     }
 
-    fn delete_all(&self, names: &[String]) -> Result<(), Failed> {
+    fn delete_all(&self, names: &[String]) -> Result<(), FileFailure> {
         let mut state = self.ask(|n| n.delete += 1)?;
         for name in names {
             state.files.remove(name);
@@ -239,14 +246,14 @@ impl Files for MemFiles {
         Ok(())
     }
 
-    fn list_all(&self, folder: &str) -> Result<Vec<Listed>, Failed> {
+    fn list_all(&self, folder: &str) -> Result<Vec<BucketFile>, FileFailure> {
         let state = self.ask(|n| n.list += 1)?;
         let below = format!("{folder}/");
         let files = state
             .files
             .iter()
             .filter(|(name, _)| name.starts_with(&below));
-        let listed = files.map(|(name, (bytes, _))| Listed {
+        let listed = files.map(|(name, (bytes, _))| BucketFile {
             name: name.clone(),
             len: bytes.len() as u64,
             written: 0,

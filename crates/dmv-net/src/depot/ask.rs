@@ -5,7 +5,7 @@
 //! unclear answer for the end, and it remembers why the store refused.
 
 use crate::bucket::core::{Answer, Request};
-use crate::bucket::files::{Failed, Files};
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Entry, Name, Page, PageRef, ROOT, Root, View};
 use crate::bucket::trouble::Trouble;
 use dmv_core::store::{RepositoryId, random_bytes};
@@ -83,8 +83,8 @@ impl<'f> Desk<'f> {
                         Err(e) if e.is_too_new() => self.unclear(Trouble::TooNew),
                         Err(e) => self.unclear(unreadable("the root", e.what)),
                     },
-                    Err(Failed::Unchanged) => Answer::Unchanged,
-                    Err(Failed::Missing) => Answer::NoRoot,
+                    Err(FileFailure::Unchanged) => Answer::Unchanged,
+                    Err(FileFailure::Missing) => Answer::NoRoot,
                     Err(e) => self.failed(e),
                 }
             }
@@ -105,7 +105,7 @@ impl<'f> Desk<'f> {
                     Ok(tag) => Answer::Replaced(tag),
                     Err(e) => {
                         self.is_denied = match &e {
-                            Failed::Trouble(trouble) => stays(trouble),
+                            FileFailure::Trouble(trouble) => stays(trouble),
                             _ => false,
                         };
                         self.failed(e)
@@ -197,15 +197,15 @@ impl<'f> Desk<'f> {
         for some in pages.chunks(PAGES_AT_ONCE) {
             let this = &*self;
             let read = |page: &PageRef| {
-                let path = this.path(&page.name).ok_or(Failed::Missing)?;
+                let path = this.path(&page.name).ok_or(FileFailure::Missing)?;
                 let (bytes, _) = this.repeat(|files| files.read_whole(&path, None))?;
                 let decoded = match bytes.len() as u64 == u64::from(page.len) {
                     true => Page::decode(&bytes).map_err(|e| e.what),
                     false => Err("it has another length than the root says"),
                 };
-                decoded.map_err(|why| Failed::Trouble(unreadable("a page of the root", why)))
+                decoded.map_err(|why| FileFailure::Trouble(unreadable("a page of the root", why)))
             };
-            let done: Vec<Result<Page, Failed>> = match some {
+            let done: Vec<Result<Page, FileFailure>> = match some {
                 [page] => vec![read(page)],
                 _ => std::thread::scope(|scope| {
                     let all: Vec<_> = some
@@ -213,14 +213,14 @@ impl<'f> Desk<'f> {
                         .map(|page| threads::start_in(scope, move || read(page)))
                         .collect();
                     let ends = all.into_iter().map(|one| one.ok()?.join().ok());
-                    let none = || Failed::Trouble(Trouble::Other("no thread".to_owned()));
+                    let none = || FileFailure::Trouble(Trouble::Other("no thread".to_owned()));
                     ends.map(|end| end.unwrap_or_else(|| Err(none()))).collect()
                 }),
             };
             for page in done {
                 match page {
                     Ok(page) => out.push(page),
-                    Err(Failed::Missing) => return Answer::Gone,
+                    Err(FileFailure::Missing) => return Answer::Gone,
                     Err(e) => return self.failed(e),
                 }
             }
@@ -231,12 +231,12 @@ impl<'f> Desk<'f> {
     /// Makes a request that may be made again, until its answer is clear.
     pub fn repeat<T>(
         &self,
-        mut ask: impl FnMut(&dyn Files) -> Result<T, Failed>,
-    ) -> Result<T, Failed> {
+        mut ask: impl FnMut(&dyn Files) -> Result<T, FileFailure>,
+    ) -> Result<T, FileFailure> {
         let mut wait = FIRST_WAIT;
         for _ in 1..TRIES {
             match ask(self.files) {
-                Err(Failed::Trouble(trouble)) if !stays(&trouble) => {}
+                Err(FileFailure::Trouble(trouble)) if !stays(&trouble) => {}
                 done => return done,
             }
             if !(self.waits)(wait) {
@@ -247,12 +247,14 @@ impl<'f> Desk<'f> {
         ask(self.files)
     }
 
-    fn failed(&mut self, failed: Failed) -> Answer {
+    fn failed(&mut self, failed: FileFailure) -> Answer {
         let trouble = match failed {
-            Failed::Trouble(trouble) => trouble,
-            Failed::Length => unreadable("a file", "it has another length than the root says"),
+            FileFailure::Trouble(trouble) => trouble,
+            FileFailure::Length => unreadable("a file", "it has another length than the root says"),
             // Somebody else has replaced the root: the next attempt tells.
-            Failed::Missing | Failed::Unchanged | Failed::Refused => return Answer::Unclear,
+            FileFailure::Missing | FileFailure::Unchanged | FileFailure::Refused => {
+                return Answer::Unclear;
+            }
         };
         self.unclear(trouble)
     }

@@ -20,7 +20,7 @@ pub const OBJECT_BYTES: u64 = 64;
 
 /// What would be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Foreseen {
+pub struct PushForecast {
     /// Commits, trees, lists and conflicts.
     pub nodes: u64,
     /// Chunks.
@@ -33,7 +33,7 @@ pub struct Foreseen {
     pub node_bytes: u64,
 }
 
-impl Foreseen {
+impl PushForecast {
     /// Returns the number of objects.
     pub fn objects(&self) -> u64 {
         self.nodes + self.chunks
@@ -50,8 +50,8 @@ pub fn measure(
     store: &Store,
     mut reach: Reach,
     job: &Job,
-) -> Result<(Foreseen, Vec<(ObjectType, ObjectId)>), RepoError> {
-    let (mut sum, mut lacking) = (Foreseen::default(), Vec::new());
+) -> Result<(PushForecast, Vec<(ObjectType, ObjectId)>), RepoError> {
+    let (mut sum, mut lacking) = (PushForecast::default(), Vec::new());
     let refused = store.refused();
     while let Some(found) = reach.next(store)? {
         if job.is_cancelled() {

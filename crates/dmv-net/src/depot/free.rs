@@ -8,9 +8,9 @@ use super::ask::Desk;
 use super::log::newest;
 use super::write::{PushError, frames_of, wait};
 use crate::bucket::core::{
-    Collect, Collected, Fault, Limits, Mark, Marked, Request, Stamp, Step, Tag,
+    Collect, CollectEnd, Fault, Limits, Mark, MarkResult, Request, Stamp, Step, Tag,
 };
-use crate::bucket::files::{Failed, Files};
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Name, Root, Row, RowKind};
 use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
@@ -64,7 +64,7 @@ pub struct FreeOptions {
 
 /// What gc did, or would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct FreeReport {
     /// Packs that nothing needs.
     pub packs: u64,
     /// Files that no root names, such as those of killed pushes.
@@ -76,7 +76,7 @@ pub struct Freed {
     /// Their bytes.
     pub kept_bytes: u64,
     /// What was joined.
-    pub joined: Joined,
+    pub joined: JoinReport,
     /// Whether all of the files are deleted. The next gc finds the others.
     pub all_deleted: bool,
 }
@@ -86,7 +86,7 @@ pub fn free(
     with: &Collector<'_>,
     mut known: Option<(Root, Tag)>,
     options: &FreeOptions,
-) -> Result<Freed, PushError> {
+) -> Result<FreeReport, PushError> {
     let waits = |time| wait(with.job, time);
     let mut desk = Desk::new(with.files, &waits);
     if let Some((root, _)) = &known {
@@ -101,8 +101,8 @@ pub fn free(
     let mut machine = Collect::new(options.stamp.clone(), forget, known, options.limits);
     let fresh = &mut random_bytes;
     let mut step = Step::Ask(machine.start());
-    let mut report = Freed::default();
-    let mut made: Option<Made> = None;
+    let mut report = FreeReport::default();
+    let mut made: Option<NewPacks> = None;
     loop {
         step = match step {
             Step::Ask(request) => {
@@ -124,18 +124,18 @@ pub fn free(
                     marked => machine.marked(marked.map(|(_, marked)| marked), fresh),
                 }
             }
-            Step::Done(Collected::Nothing) => {
+            Step::Done(CollectEnd::Nothing) => {
                 report.all_deleted = true;
                 return Ok(report);
             }
-            Step::Done(Collected::Freed { all_deleted, .. }) => {
+            Step::Done(CollectEnd::Freed { all_deleted, .. }) => {
                 report.all_deleted = all_deleted;
                 if let Some(made) = made {
                     made.keep_hints(with);
                 }
                 return Ok(report);
             }
-            Step::Done(Collected::Failed(fault)) => {
+            Step::Done(CollectEnd::Failed(fault)) => {
                 return Err(match (fault, desk.trouble()) {
                     (Fault::Unreachable, Some(trouble)) => trouble.clone().into(),
                     (fault, _) => PushError::Fault(fault),
@@ -160,8 +160,8 @@ fn marked(
     desk: &mut Desk<'_>,
     mark: &Mark,
     options: &FreeOptions,
-    made: &mut Option<Made>,
-) -> Result<Option<(Freed, Marked)>, PushError> {
+    made: &mut Option<NewPacks>,
+) -> Result<Option<(FreeReport, MarkResult)>, PushError> {
     let root = &mark.root;
     let view = desk.view(root).ok_or_else(|| desk.failure())?;
     let log = desk
@@ -180,10 +180,10 @@ fn marked(
     };
     let unused = uses.iter().filter(|(_, used)| **used == 0);
     let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
-    let mut report = Freed {
+    let mut report = FreeReport {
         packs: dead.len() as u64,
         kept: (mark.rows.len() - dead.len()) as u64,
-        ..Freed::default()
+        ..FreeReport::default()
     };
     for row in &mark.rows {
         match dead.contains(&row.name) {
@@ -221,7 +221,7 @@ fn marked(
             dead.extend(made.sources.iter());
         }
     }
-    let marked = Marked {
+    let marked = MarkResult {
         dead,
         listed,
         joined,
@@ -230,9 +230,9 @@ fn marked(
 }
 
 /// The first bytes of ids, sorted. Another object with the same ones only keeps a pack.
-pub(super) struct Needed(Vec<u64>);
+pub(super) struct NeededIds(Vec<u64>);
 
-impl Needed {
+impl NeededIds {
     /// Returns whether an object is needed.
     pub fn has(&self, id: &ObjectId) -> bool {
         self.has_start(start_of(id))
@@ -250,7 +250,7 @@ pub(super) fn start_of(id: &ObjectId) -> u64 {
 }
 
 /// Walks over everything that commits lead to.
-fn needed(with: &Collector<'_>, mut tips: Vec<ObjectId>) -> Result<Needed, PushError> {
+fn needed(with: &Collector<'_>, mut tips: Vec<ObjectId>) -> Result<NeededIds, PushError> {
     tips.sort_unstable();
     tips.dedup();
     let mut reach = Reach::new(tips, [], Detail::All).skipping_chunks();
@@ -273,7 +273,7 @@ fn needed(with: &Collector<'_>, mut tips: Vec<ObjectId>) -> Result<Needed, PushE
     }
     needed.sort_unstable();
     needed.dedup();
-    Ok(Needed(needed))
+    Ok(NeededIds(needed))
 }
 
 /// Returns for each pack the bytes of the frames of its last segment in which something is needed, at
@@ -282,10 +282,10 @@ fn uses(
     with: &Collector<'_>,
     root: &Root,
     rows: &[Row],
-    needed: &Needed,
+    needed: &NeededIds,
 ) -> Result<Option<BTreeMap<Name, u64>>, PushError> {
     let (next, uses) = (Mutex::new(rows.iter()), Mutex::new(BTreeMap::new()));
-    let failed: Mutex<Option<Failed>> = Mutex::new(None);
+    let failed: Mutex<Option<FileFailure>> = Mutex::new(None);
     let work = || {
         loop {
             let row = next.lock().ok().and_then(|mut next| next.next());
@@ -313,7 +313,7 @@ fn uses(
         return Err(PushError::Cancelled);
     }
     match failed.into_inner() {
-        Ok(Some(Failed::Missing)) => Ok(None),
+        Ok(Some(FileFailure::Missing)) => Ok(None),
         Ok(Some(e)) => Err(e.into()),
         _ => Ok(uses.into_inner().ok()),
     }
@@ -321,7 +321,7 @@ fn uses(
 
 /// Returns the bytes of the frames of a pack's last segment in which something is needed. If this is none,
 /// returns 1 if anything in its other segment is.
-fn used(files: &dyn Files, root: &Root, row: &Row, needed: &Needed) -> Result<u64, Failed> {
+fn used(files: &dyn Files, root: &Root, row: &Row, needed: &NeededIds) -> Result<u64, FileFailure> {
     let path = row.name.path(root.repository);
     let tail = files.read_range(&path, row.tail..row.len)?;
     let tail = SegmentTail::decode(&tail, row.tail).map_err(|why| damaged(row, why))?;
@@ -363,20 +363,20 @@ fn before(
     path: &str,
     row: &Row,
     most: u64,
-) -> Result<(Range<u64>, Vec<u8>), Failed> {
+) -> Result<(Range<u64>, Vec<u8>), FileFailure> {
     let range = row.metadata.saturating_sub(most)..row.metadata;
     Ok((range.clone(), files.read_range(path, range)?))
 }
 
 /// Returns the failure for a pack that is damaged.
-pub(super) fn damaged(row: &Row, why: &str) -> Failed {
-    Failed::Trouble(Trouble::Damaged(format!("pack {}: {why}", row.name)))
+pub(super) fn damaged(row: &Row, why: &str) -> FileFailure {
+    FileFailure::Trouble(Trouble::Damaged(format!("pack {}: {why}", row.name)))
 }
 
 mod join;
 
-pub use join::Joined;
-use join::{Made, foresee, join, sources};
+pub use join::JoinReport;
+use join::{NewPacks, foresee, join, sources};
 
 #[cfg(test)]
 mod tests;

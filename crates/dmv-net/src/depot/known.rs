@@ -51,18 +51,18 @@ pub struct FrameOf {
 }
 
 /// The hints in a directory.
-pub struct Known {
+pub struct HintFiles {
     dir: Option<PathBuf>,
     /// The largest first.
-    files: Vec<Sorted>,
+    files: Vec<SortedFile>,
     /// The packs that count; `None`: all.
     only: Option<HashSet<Name>>,
 }
 
-impl Known {
+impl HintFiles {
     /// Returns no hints, and keeps none.
-    pub fn none() -> Known {
-        Known {
+    pub fn none() -> HintFiles {
+        HintFiles {
             dir: None,
             files: Vec::new(),
             only: None,
@@ -75,15 +75,15 @@ impl Known {
     }
 
     /// Opens the hints in `dir`, which need not exist.
-    pub fn open(dir: &Path) -> Known {
-        let mut files: Vec<Sorted> = Vec::new();
+    pub fn open(dir: &Path) -> HintFiles {
+        let mut files: Vec<SortedFile> = Vec::new();
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.path().extension().is_some_and(|end| end == "hints") {
-                files.extend(Sorted::open(entry.path()));
+                files.extend(SortedFile::open(entry.path()));
             }
         }
         files.sort_by_key(|file| std::cmp::Reverse(file.records));
-        Known {
+        HintFiles {
             dir: Some(dir.to_owned()),
             files,
             only: None,
@@ -154,16 +154,16 @@ impl Known {
 
 /// Hints about what is being read of a bucket. They are written in portions.
 #[derive(Default)]
-pub struct Gathered {
+pub struct GatheredHints {
     /// Where the hints lie; `None`: none are kept.
     dir: Option<PathBuf>,
     hints: Vec<(ObjectId, FrameOf)>,
 }
 
-impl Gathered {
+impl GatheredHints {
     /// Gathers hints for the copies in a directory.
-    pub fn new(dir: Option<&Path>) -> Gathered {
-        Gathered {
+    pub fn new(dir: Option<&Path>) -> GatheredHints {
+        GatheredHints {
             dir: dir.map(|dir| dir.join(DIR)),
             hints: Vec::new(),
         }
@@ -192,12 +192,12 @@ impl Gathered {
         let hints = std::mem::take(&mut self.hints);
         if let Some(dir) = &self.dir {
             // What cannot be noted is looked for by the readers.
-            let _ = Known::open(dir).add(hints);
+            let _ = HintFiles::open(dir).add(hints);
         }
     }
 }
 
-fn join(dir: &Path, old: &Sorted, new: &Sorted) -> io::Result<Sorted> {
+fn join(dir: &Path, old: &SortedFile, new: &SortedFile) -> io::Result<SortedFile> {
     let mut packs = old.packs.clone();
     let mut numbers: BTreeMap<Name, u32> = packs.iter().copied().zip(0..).collect();
     let mut of_new = Vec::with_capacity(new.packs.len());
@@ -238,7 +238,7 @@ fn write(
     packs: &[Name],
     most: u64,
     records: impl Iterator<Item = io::Result<Record>>,
-) -> io::Result<Sorted> {
+) -> io::Result<SortedFile> {
     let path = dir.join(format!("{}.hints", encode_hex(&random_bytes())));
     let part = path.with_extension("part");
     let written = (|| {
@@ -261,7 +261,7 @@ fn write(
         let _ = std::fs::remove_file(&part);
         return Err(e);
     }
-    Sorted::open(path).ok_or_else(|| io::Error::other("the hints cannot be read back"))
+    SortedFile::open(path).ok_or_else(|| io::Error::other("the hints cannot be read back"))
 }
 
 fn key(id: &ObjectId) -> Key {
@@ -310,7 +310,7 @@ impl Record {
 }
 
 /// A file of sorted records.
-struct Sorted {
+struct SortedFile {
     path: PathBuf,
     file: File,
     packs: Vec<Name>,
@@ -319,9 +319,9 @@ struct Sorted {
     at: u64,
 }
 
-impl Sorted {
+impl SortedFile {
     /// Opens a file; `None` if it is not one of these.
-    fn open(path: PathBuf) -> Option<Sorted> {
+    fn open(path: PathBuf) -> Option<SortedFile> {
         let mut file = File::open(&path).ok()?;
         let mut head = [0; HEADER_BYTES as usize];
         file.read_exact(&mut head).ok()?;
@@ -342,7 +342,7 @@ impl Sorted {
         file.read_exact(&mut names).ok()?;
         let name = |b: &[u8]| Name(b.try_into().expect("sixteen bytes"));
         let packs = names.chunks_exact(PACK_BYTES).map(name).collect();
-        Some(Sorted {
+        Some(SortedFile {
             path,
             file,
             packs,
@@ -444,7 +444,7 @@ mod tests {
     fn what_was_added_is_found_and_nothing_else_in_few_files() {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = dir.path().join("known");
-        let mut known = Known::open(&dir);
+        let mut known = HintFiles::open(&dir);
         let mut next = 0;
         for round in 0..60_u32 {
             let count = [1, 3, 500, 40][round as usize % 4];
@@ -453,7 +453,7 @@ mod tests {
             next += count;
         }
         assert!(known.files.len() < 12, "{} files", known.files.len());
-        for mut known in [known, Known::open(&dir)] {
+        for mut known in [known, HintFiles::open(&dir)] {
             let ids: Vec<ObjectId> = (0..next + 1000).map(id).collect();
             for (n, found) in (0..).zip(known.find(&ids)) {
                 assert_eq!(found, (n < next).then(|| frame(n)), "{n} of {next}");
@@ -469,10 +469,10 @@ mod tests {
         let record = record_of(&objects);
         let len = record.as_bytes().len() as u32;
         for kept in [None, Some(dir.path())] {
-            let mut gathered = Gathered::new(kept);
+            let mut gathered = GatheredHints::new(kept);
             gathered.add(Name([4; 16]), 64, &record);
             gathered.write();
-            let mut known = Known::open(&dir.path().join(DIR));
+            let mut known = HintFiles::open(&dir.path().join(DIR));
             let there = FrameOf {
                 pack: Name([4; 16]),
                 offset: 64,
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn the_last_place_of_an_object_counts_and_damage_is_absence() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut known = Known::open(dir.path());
+        let mut known = HintFiles::open(dir.path());
         known.add(vec![(id(1), frame(1))]).expect("it is written");
         known.add(vec![(id(1), frame(2))]).expect("it is written");
         assert_eq!(known.find(&[id(1)]), [Some(frame(2))]);
@@ -506,6 +506,6 @@ mod tests {
             let bytes = std::fs::read(&path).expect("it is there");
             std::fs::write(&path, &bytes[..bytes.len() - 1]).expect("it is written");
         }
-        assert_eq!(Known::open(dir.path()).find(&[id(1)]), [None]);
+        assert_eq!(HintFiles::open(dir.path()).find(&[id(1)]), [None]);
     }
 }

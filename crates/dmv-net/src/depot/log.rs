@@ -6,7 +6,7 @@
 
 use super::ask::Desk;
 use super::write::{PushError, wait};
-use crate::bucket::core::{Answer, Fault, Limits, Push, Pushed, Request, Stamp, Step, Tag};
+use crate::bucket::core::{Answer, Fault, Limits, Push, PushEnd, Request, Stamp, Step, Tag};
 use crate::bucket::files::Files;
 use crate::bucket::format::{Entry, Root};
 use crate::bucket::trouble::Trouble;
@@ -215,7 +215,7 @@ pub fn undo(
                 }
                 machine.prepared(Some(Vec::new()), fresh)
             }
-            Step::Done(Pushed::Landed { root, changes }) => {
+            Step::Done(PushEnd::Landed { root, changes }) => {
                 return Ok(Undone {
                     root,
                     id,
@@ -223,13 +223,13 @@ pub fn undo(
                     changes,
                 });
             }
-            Step::Done(Pushed::Moved) => {
+            Step::Done(PushEnd::Moved) => {
                 let (root, _) = newest(&mut desk, None)?;
                 inverse(&mut desk, &root, &chosen)?;
                 // It has changed back in this moment.
                 return Err(Trouble::Busy.into());
             }
-            Step::Done(Pushed::Failed(fault)) => {
+            Step::Done(PushEnd::Failed(fault)) => {
                 let denied = desk.is_denied();
                 return Err(match (fault, desk.trouble().cloned()) {
                     (Fault::Unreachable, Some(trouble)) => trouble.into(),

@@ -4,12 +4,12 @@
 use super::caller::{Caller, Step};
 use super::dial::SessionError;
 use crate::bucket::core::{Answer, Fault, Request, Stamp, Tag};
-use crate::bucket::files::{Failed, Files};
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{ROOT, Root, View};
 use crate::bucket::trouble::Trouble;
 use crate::depot::ask::Desk;
 use crate::depot::cache::Cache;
-use crate::depot::foresee::Foreseen;
+use crate::depot::foresee::PushForecast;
 use crate::depot::write::{self, PushError, Pusher};
 use crate::session::{NetError, Summary};
 use crate::transport::store::{BucketAddress, Counters, Store};
@@ -20,7 +20,9 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Reach};
 use dmv_core::refs::{Change, check_ref_name};
-use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_core::repo::{
+    OfferedRefs, OperationRequest, RefChange, RefUpdate, Refusal, Repo, RepoError,
+};
 use dmv_core::store::{RepositoryId, random_bytes};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,7 +42,7 @@ pub(super) struct Bucket<'a> {
     /// Whether there is no root yet, and a push would make the first one.
     is_new: bool,
     /// What the bucket has.
-    pub offered: Offered,
+    pub offered: OfferedRefs,
     summary: Summary,
 }
 
@@ -93,8 +95,8 @@ impl<'a> Bucket<'a> {
     pub fn push(
         &mut self,
         updates: &[RefUpdate],
-        asked: &Asked,
-    ) -> Result<Vec<RefMoved>, Box<SessionError>> {
+        asked: &OperationRequest,
+    ) -> Result<Vec<RefChange>, Box<SessionError>> {
         self.push_all(updates, asked).map_err(|source| {
             Box::new(SessionError {
                 url: Url::Bucket(self.address.clone()),
@@ -141,7 +143,7 @@ impl<'a> Bucket<'a> {
     }
 
     /// Returns what becomes of each update, and the changes that are to be made.
-    fn judge_all(&self, updates: &[RefUpdate]) -> Result<(Vec<RefMoved>, Vec<Change>), NetError> {
+    fn judge_all(&self, updates: &[RefUpdate]) -> Result<(Vec<RefChange>, Vec<Change>), NetError> {
         let mut moved = Vec::with_capacity(updates.len());
         let mut changes = Vec::new();
         for update in updates {
@@ -155,7 +157,7 @@ impl<'a> Bucket<'a> {
                     new: wanted,
                 });
             }
-            moved.push(RefMoved {
+            moved.push(RefChange {
                 key: update.key.clone(),
                 old: now.and_then(|value| id_of(value)),
                 new: update.new,
@@ -168,8 +170,8 @@ impl<'a> Bucket<'a> {
     fn push_all(
         &mut self,
         updates: &[RefUpdate],
-        asked: &Asked,
-    ) -> Result<Vec<RefMoved>, NetError> {
+        asked: &OperationRequest,
+    ) -> Result<Vec<RefChange>, NetError> {
         let (mut moved, mut changes) = self.judge_all(updates)?;
         if changes.is_empty() {
             return Ok(moved);
@@ -221,8 +223,8 @@ impl<'a> Bucket<'a> {
 /// What a push to a bucket would do.
 #[derive(Default)]
 pub(super) struct Forecast {
-    pub moved: Vec<RefMoved>,
-    pub foreseen: Foreseen,
+    pub moved: Vec<RefChange>,
+    pub foreseen: PushForecast,
     /// The requests that write.
     pub writes: u64,
 }
@@ -250,7 +252,7 @@ pub(super) fn at_bucket<'u, T>(
 }
 
 /// Returns the stamp of a new operation.
-pub(super) fn stamp(asked: &Asked) -> Stamp {
+pub(super) fn stamp(asked: &OperationRequest) -> Stamp {
     Stamp {
         id: random_bytes(),
         time: asked.time,
@@ -299,9 +301,9 @@ pub(super) fn id_of(value: &[u8]) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(value.try_into().ok()?))
 }
 
-fn offered(view: &View) -> Offered {
+fn offered(view: &View) -> OfferedRefs {
     let tips = view.iter().map(|(key, value)| (key, id_of(value)));
-    Offered {
+    OfferedRefs {
         head: None,
         refs: tips
             .filter_map(|(key, id)| Some((key.clone(), id?)))
@@ -368,7 +370,7 @@ fn first_root(files: &dyn Files, desk: &mut Desk<'_>) -> Result<(Root, Tag), Pus
             desk.know(root.repository);
             return Ok((root, tag));
         }
-        Err(Failed::Trouble(trouble)) => Some(trouble),
+        Err(FileFailure::Trouble(trouble)) => Some(trouble),
         // Somebody was faster.
         Err(_) => None,
     };

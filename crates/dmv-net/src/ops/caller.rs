@@ -2,7 +2,7 @@
 
 use crate::session::NetError;
 use crate::transport::{Purpose, Reach, Url};
-use dmv_core::repo::{Asked, FETCH_HEAD};
+use dmv_core::repo::{FETCH_HEAD, OperationRequest};
 use std::time::Duration;
 
 /// A remote of a repository, or an address that stands for one in a single command.
@@ -97,7 +97,7 @@ pub struct Network {
 impl Network {
     /// Returns a caller with the default settings and no remotes. `asked` goes into the
     /// operation log of each repository that a push changes.
-    pub fn new(asked: Asked) -> Network {
+    pub fn new(asked: OperationRequest) -> Network {
         Network {
             reach: Reach::new(asked),
             remotes: Remotes::default(),

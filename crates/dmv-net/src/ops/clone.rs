@@ -15,9 +15,9 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    Asked, BranchError, CheckoutOptions, CheckoutReport, HalfClone, Head, LookError, Offered,
-    OwnBranches, Repo, RepoError, RepoSlice, SharedPacks, Vacancy, WorktreeSettings, discover,
-    dmv_dir_in, is_inside,
+    BranchError, CheckoutOptions, CheckoutReport, HalfClone, Head, LookError, OfferedRefs,
+    OperationRequest, OwnBranches, Repo, RepoError, RepoSlice, SharedPacks, Vacancy,
+    WorktreeSettings, discover, dmv_dir_in, is_inside,
 };
 use dmv_core::subset::Subset;
 use std::ops::ControlFlow;
@@ -55,12 +55,12 @@ pub struct CloneOptions {
     /// the worktree.
     pub go_on: fn(&Head) -> String,
     /// For the operation log.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 impl CloneOptions {
     /// Returns the options of a complete clone with a worktree.
-    pub fn new(source: Url, dir: impl Into<PathBuf>, asked: Asked) -> CloneOptions {
+    pub fn new(source: Url, dir: impl Into<PathBuf>, asked: OperationRequest) -> CloneOptions {
         CloneOptions {
             source,
             dir: dir.into(),
@@ -450,7 +450,7 @@ struct Start {
 impl Start {
     /// Returns where to begin: at the branch or tag `name`, or at the branch that the source is on.
     /// `None`: the source has no commits.
-    fn of(there: &Offered, name: Option<&str>) -> Result<Option<Start>, RepoError> {
+    fn of(there: &OfferedRefs, name: Option<&str>) -> Result<Option<Start>, RepoError> {
         let branch = |name: &str| {
             let commit = tip_at(there, &format!("branch/{name}"))?;
             let head = Head::Branch(name.to_owned());
@@ -506,7 +506,7 @@ fn refuse_nothing(repo: &Repo, subset: &Subset, start: &Start) -> Result<(), Rep
 }
 
 /// Returns the branches that the clone has as its own: the first one, or all in a bare clone.
-fn own_branches(there: &Offered, start: Option<&Start>, bare: bool) -> OwnBranches {
+fn own_branches(there: &OfferedRefs, start: Option<&Start>, bare: bool) -> OwnBranches {
     let branches = there.refs.iter().filter_map(|(key, id)| {
         let name = key.strip_prefix("branch/")?;
         Some((name.to_owned(), *id))

@@ -7,7 +7,7 @@ use super::refs::tips;
 use crate::session::{History, Summary};
 use crate::transport::Purpose;
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, Offered, OwnBranches, Repo};
+use dmv_core::repo::{OfferedRefs, OperationRequest, OwnBranches, Repo};
 
 /// What to fetch.
 #[derive(Clone, Debug)]
@@ -19,12 +19,12 @@ pub struct FetchOptions {
     /// Whether to forget branches that the remote has deleted.
     pub prune: bool,
     /// For the operation log.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 impl FetchOptions {
     /// Returns the options of a fetch of all new commits, which forgets nothing.
-    pub fn new(remote: Remote, asked: Asked) -> FetchOptions {
+    pub fn new(remote: Remote, asked: OperationRequest) -> FetchOptions {
         FetchOptions {
             remote,
             history: History::New,
@@ -40,7 +40,7 @@ pub struct FetchReport {
     /// What was transferred, and the refs that changed here.
     pub summary: Summary,
     /// The refs that the remote offers.
-    pub offered: Offered,
+    pub offered: OfferedRefs,
     /// Branches that the remote has deleted. With `prune`, this repository has forgotten them.
     pub gone: Vec<String>,
 }

@@ -6,11 +6,11 @@ use super::error::OpsError;
 use crate::bucket::core::Limits;
 use crate::depot::cache::Cache;
 use crate::depot::free::{Collector, FreeOptions, free};
-pub use crate::depot::free::{Freed, Joined};
+pub use crate::depot::free::{FreeReport, JoinReport};
 use crate::transport::Purpose;
 use crate::transport::store::Store;
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, Repo};
+use dmv_core::repo::{OperationRequest, Repo};
 use std::time::Duration;
 
 /// What to free at a remote.
@@ -27,7 +27,7 @@ pub struct FreeAtOptions {
     /// Whether to report only.
     pub dry_run: bool,
     /// For the operation log of the bucket.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be
@@ -37,7 +37,7 @@ pub fn free_at(
     options: &FreeAtOptions,
     caller: &dyn Caller,
     job: &Job,
-) -> Result<Freed, OpsError> {
+) -> Result<FreeReport, OpsError> {
     let url = &options.remote.url;
     let freed = at_bucket(url, Purpose::Write, "dmv gc", caller, |address, reach| {
         let files = Store::open(address, &reach.store)?;

@@ -48,7 +48,7 @@ mod sync;
 #[cfg(feature = "store")]
 mod verify;
 
-pub use crate::depot::foresee::Foreseen;
+pub use crate::depot::foresee::PushForecast;
 pub use absent::{Absent, Answer, PeerAnswer};
 pub use caller::{Caller, Network, Remote, Remotes, Step};
 pub use clone::{CloneDir, CloneOptions, CloneReport, KnownSource, NewClone, clone};
@@ -58,7 +58,7 @@ pub use fetch::{FetchOptions, FetchReport, fetch};
 #[cfg(feature = "store")]
 pub use foresee::{CloneForecast, foreseen_clone};
 #[cfg(feature = "store")]
-pub use free::{FreeAtOptions, Freed, Joined, free_at};
+pub use free::{FreeAtOptions, FreeReport, JoinReport, free_at};
 #[cfg(feature = "store")]
 pub use operations::{
     EachOperation, NotUndone, OperationAt, UndoAtOptions, UndoAtReport, Which, operations_at,

@@ -12,7 +12,7 @@ use crate::transport::Purpose;
 use crate::transport::store::Store;
 use dmv_core::job::Job;
 use dmv_core::refs::{Change, Operation};
-use dmv_core::repo::{Asked, RefMoved, Repo};
+use dmv_core::repo::{OperationRequest, RefChange, Repo};
 use std::ops::ControlFlow;
 
 /// An operation in the log of a bucket.
@@ -28,7 +28,7 @@ pub struct OperationAt<'o> {
 
 impl OperationAt<'_> {
     /// Returns the branches and tags that it has moved.
-    pub fn moved(&self) -> Vec<RefMoved> {
+    pub fn moved(&self) -> Vec<RefChange> {
         moved(&self.operation.changes)
     }
 }
@@ -79,7 +79,7 @@ pub struct UndoAtOptions {
     /// The operation to take back.
     pub which: Which,
     /// For the operation log of the bucket.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// What an undo at a remote has done.
@@ -90,7 +90,7 @@ pub struct UndoAtReport {
     /// The operation that was taken back.
     pub undone: Operation,
     /// The branches and tags that have moved.
-    pub moved: Vec<RefMoved>,
+    pub moved: Vec<RefChange>,
 }
 
 /// Takes an operation back at a bucket: all the refs that it has moved, or none. Changes nothing in this
@@ -123,9 +123,9 @@ pub fn undo_at(
     Ok(done??)
 }
 
-fn moved(changes: &[Change]) -> Vec<RefMoved> {
+fn moved(changes: &[Change]) -> Vec<RefChange> {
     let id = |value: &Option<Vec<u8>>| value.as_deref().and_then(id_of);
-    let moved = |change: &Change| RefMoved {
+    let moved = |change: &Change| RefChange {
         key: change.key.clone(),
         old: id(&change.old),
         new: id(&change.new),

@@ -5,8 +5,8 @@ use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
-use super::refs::{RefTip, Standing, moved_there, standing, tip_at, update};
-use crate::depot::foresee::{Foreseen, measure};
+use super::refs::{BranchStanding, RefTip, moved_there, standing, tip_at, update};
+use crate::depot::foresee::{PushForecast, measure};
 use crate::session::{Client, NetError, Summary};
 use crate::transport::Purpose;
 #[cfg(feature = "store")]
@@ -15,7 +15,9 @@ use crate::wire::ReadOnly;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::reach::{Detail, Reach};
-use dmv_core::repo::{Asked, Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_core::repo::{
+    OfferedRefs, OperationRequest, OwnBranches, RefChange, RefUpdate, Refusal, Repo, RepoError,
+};
 
 /// What to push.
 #[derive(Clone, Debug)]
@@ -31,12 +33,12 @@ pub struct PushOptions {
     /// Whether to report only what would be sent.
     pub dry_run: bool,
     /// For the operation log.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 impl PushOptions {
     /// Returns the options of a push of `refs` that deletes nothing and loses no commit.
-    pub fn new(remote: Remote, refs: Vec<RefTip>, asked: Asked) -> PushOptions {
+    pub fn new(remote: Remote, refs: Vec<RefTip>, asked: OperationRequest) -> PushOptions {
         PushOptions {
             remote,
             refs,
@@ -54,13 +56,13 @@ pub struct PushReport {
     /// What was transferred.
     pub summary: Summary,
     /// The result for each branch and tag that was not on the remote already.
-    pub moved: Vec<RefMoved>,
+    pub moved: Vec<RefChange>,
     /// Whether the remote accepts pushes.
     pub may_push: bool,
     /// Why it accepts none, if it says so.
     pub read_only: Option<ReadOnly>,
     /// What would be sent, if that was asked.
-    pub foreseen: Option<Foreseen>,
+    pub foreseen: Option<PushForecast>,
     /// How many requests would write to a bucket, if that was asked.
     pub writes: u64,
 }
@@ -155,7 +157,7 @@ fn push_to_bucket(
 fn note(
     repo: &Repo,
     options: &PushOptions,
-    moved: &[RefMoved],
+    moved: &[RefChange],
     there_already: Vec<(String, ObjectId)>,
 ) -> Result<(), RepoError> {
     if options.remote.once {
@@ -218,7 +220,7 @@ fn foresee(
     let reach = Reach::new(wanted, there, Detail::All);
     // What is absent here the other side has, or a push fails for it.
     let (foreseen, _) = measure(repo.store(), reach, job)?;
-    moved.extend(updates.iter().chain(deletions).map(|update| RefMoved {
+    moved.extend(updates.iter().chain(deletions).map(|update| RefChange {
         key: update.key.clone(),
         old: update.old,
         new: update.new,
@@ -242,19 +244,19 @@ struct Plan {
     /// Refs that the server has already. An interrupted push may have moved them there without a
     /// note of it here.
     there_already: Vec<(String, ObjectId)>,
-    refused: Vec<RefMoved>,
+    refused: Vec<RefChange>,
 }
 
 impl Plan {
-    fn new(repo: &Repo, options: &PushOptions, offered: &Offered) -> Result<Plan, RepoError> {
+    fn new(repo: &Repo, options: &PushOptions, offered: &OfferedRefs) -> Result<Plan, RepoError> {
         let mut plan = Plan::default();
         for tip in &options.refs {
             let old = tip_at(offered, &tip.key);
             match standing(repo, tip.commit, old)? {
-                Standing::Same => plan.there_already.push((tip.key.clone(), tip.commit)),
-                Standing::Ahead => plan.updates.push(update(tip, old, options.force)),
+                BranchStanding::Same => plan.there_already.push((tip.key.clone(), tip.commit)),
+                BranchStanding::Ahead => plan.updates.push(update(tip, old, options.force)),
                 _ if options.force => plan.updates.push(update(tip, old, true)),
-                Standing::Behind | Standing::Diverged => plan.refused.push(RefMoved {
+                BranchStanding::Behind | BranchStanding::Diverged => plan.refused.push(RefChange {
                     key: tip.key.clone(),
                     old,
                     new: Some(tip.commit),
@@ -268,7 +270,7 @@ impl Plan {
 
 /// Returns the updates that delete `names` as the server has them, or the name that it does not
 /// have.
-fn deletions(there: &Offered, names: &[String], force: bool) -> Result<Vec<RefUpdate>, String> {
+fn deletions(there: &OfferedRefs, names: &[String], force: bool) -> Result<Vec<RefUpdate>, String> {
     let mut out: Vec<RefUpdate> = Vec::new();
     for name in names {
         let keys = [format!("branch/{name}"), format!("tag/{name}")];
@@ -288,7 +290,7 @@ fn deletions(there: &Offered, names: &[String], force: bool) -> Result<Vec<RefUp
     Ok(out)
 }
 
-fn deleted(moved: &[RefMoved]) -> Vec<String> {
+fn deleted(moved: &[RefChange]) -> Vec<String> {
     let gone = moved
         .iter()
         .filter(|moved| moved.new.is_none() && moved.refused.is_none());

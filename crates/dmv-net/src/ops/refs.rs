@@ -3,7 +3,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{Offered, RefMoved, RefUpdate, Repo, RepoError};
+use dmv_core::repo::{OfferedRefs, RefChange, RefUpdate, Repo, RepoError};
 
 /// A branch or tag with its commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,19 +29,19 @@ impl RefTip {
 }
 
 /// Returns all commits that a server offers.
-pub fn tips(offered: &Offered) -> Vec<ObjectId> {
+pub fn tips(offered: &OfferedRefs) -> Vec<ObjectId> {
     offered.refs.iter().map(|(_, id)| *id).collect()
 }
 
 /// Returns the commit that a server has under `key`.
-pub fn tip_at(offered: &Offered, key: &str) -> Option<ObjectId> {
+pub fn tip_at(offered: &OfferedRefs, key: &str) -> Option<ObjectId> {
     let found = offered.refs.iter().find(|(known, _)| known == key);
     found.map(|(_, id)| *id)
 }
 
 /// How a local branch stands to the same branch of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BranchStanding {
     /// Both name the same commit.
     Same,
     /// The server does not have the branch, or the local commit descends from the server's.
@@ -57,19 +57,19 @@ pub fn standing(
     repo: &Repo,
     ours: ObjectId,
     theirs: Option<ObjectId>,
-) -> Result<Standing, RepoError> {
+) -> Result<BranchStanding, RepoError> {
     let Some(theirs) = theirs else {
-        return Ok(Standing::Ahead);
+        return Ok(BranchStanding::Ahead);
     };
     let objects = repo.objects();
     Ok(if ours == theirs {
-        Standing::Same
+        BranchStanding::Same
     } else if is_ancestor(objects, &theirs, &ours)? {
-        Standing::Ahead
+        BranchStanding::Ahead
     } else if objects.holds(ObjectType::Commit, &theirs)? && is_ancestor(objects, &ours, &theirs)? {
-        Standing::Behind
+        BranchStanding::Behind
     } else {
-        Standing::Diverged
+        BranchStanding::Diverged
     })
 }
 
@@ -84,9 +84,9 @@ pub fn update(tip: &RefTip, old: Option<ObjectId>, force: bool) -> RefUpdate {
 }
 
 /// Returns the refs that a server has after a push, as far as the push moved them.
-pub fn moved_there(moved: &[RefMoved]) -> Offered {
+pub fn moved_there(moved: &[RefChange]) -> OfferedRefs {
     let done = moved.iter().filter(|moved| moved.refused.is_none());
-    Offered {
+    OfferedRefs {
         head: None,
         refs: done
             .filter_map(|moved| Some((moved.key.clone(), moved.new?)))

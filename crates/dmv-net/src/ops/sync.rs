@@ -5,7 +5,7 @@ use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
-use super::refs::{RefTip, Standing, moved_there, standing, tip_at, tips, update};
+use super::refs::{BranchStanding, RefTip, moved_there, standing, tip_at, tips, update};
 #[cfg(feature = "store")]
 use crate::session::Traffic;
 use crate::session::{Client, NetError, Summary};
@@ -14,7 +14,9 @@ use crate::transport::Purpose;
 use crate::transport::{Url, store::BucketAddress};
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, Offered, OwnBranches, RefKind, RefMoved, RefUpdate, Repo, RepoError};
+use dmv_core::repo::{
+    OfferedRefs, OperationRequest, OwnBranches, RefChange, RefKind, RefUpdate, Repo, RepoError,
+};
 
 /// What to sync with.
 #[derive(Clone, Debug)]
@@ -22,12 +24,12 @@ pub struct SyncOptions {
     /// The remote.
     pub remote: Remote,
     /// For the operation log.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 impl SyncOptions {
     /// Returns the options of a sync with `remote`.
-    pub fn new(remote: Remote, asked: Asked) -> SyncOptions {
+    pub fn new(remote: Remote, asked: OperationRequest) -> SyncOptions {
         SyncOptions { remote, asked }
     }
 }
@@ -38,7 +40,7 @@ pub struct SyncReport {
     /// What was transferred, and the refs that changed here.
     pub summary: Summary,
     /// The result for each branch and tag that was pushed.
-    pub pushed: Vec<RefMoved>,
+    pub pushed: Vec<RefChange>,
     /// Branches with commits on both sides that the other side lacks.
     pub diverged: Vec<String>,
     /// Branches for which the remote has more commits.
@@ -109,7 +111,7 @@ fn sync_bucket(
 
 /// Moves refs at the other side.
 type PushRefs<'p> =
-    dyn FnMut(&mut Client<'_>, &[RefUpdate]) -> Result<Vec<RefMoved>, NetError> + 'p;
+    dyn FnMut(&mut Client<'_>, &[RefUpdate]) -> Result<Vec<RefChange>, NetError> + 'p;
 
 fn sync_with(
     repo: &Repo,
@@ -157,7 +159,7 @@ fn sync_with(
 }
 
 /// Returns the refs of a server after a push.
-fn with_pushed(offered: &Offered, pushed: &[RefMoved]) -> Offered {
+fn with_pushed(offered: &OfferedRefs, pushed: &[RefChange]) -> OfferedRefs {
     let mut there = offered.clone();
     for (key, id) in moved_there(pushed).refs {
         there.refs.retain(|(known, _)| *known != key);
@@ -175,7 +177,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(repo: &Repo, offered: &Offered) -> Result<Plan, RepoError> {
+    fn new(repo: &Repo, offered: &OfferedRefs) -> Result<Plan, RepoError> {
         let mut plan = Plan::default();
         for info in repo.list_refs(RefKind::Branch)? {
             let Some(id) = info.commit else {
@@ -184,10 +186,10 @@ impl Plan {
             let tip = RefTip::branch(&info.name, id);
             let theirs = tip_at(offered, &tip.key);
             match standing(repo, id, theirs)? {
-                Standing::Ahead => plan.updates.push(update(&tip, theirs, false)),
-                Standing::Diverged => plan.diverged.push(info.name),
-                Standing::Behind => plan.behind.push(info.name),
-                Standing::Same => {}
+                BranchStanding::Ahead => plan.updates.push(update(&tip, theirs, false)),
+                BranchStanding::Diverged => plan.diverged.push(info.name),
+                BranchStanding::Behind => plan.behind.push(info.name),
+                BranchStanding::Same => {}
             }
         }
         for info in repo.list_refs(RefKind::Tag)? {

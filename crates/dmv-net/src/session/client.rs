@@ -21,7 +21,7 @@ use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{
-    Expiry, Kept, KnownPurge, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError,
+    Expiry, KeepingLock, KnownPurge, OfferedRefs, RefChange, RefUpdate, Refusal, Repo, RepoError,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct Client<'r> {
     /// The id of the server's repository.
     repository: [u8; 16],
     /// Keeps this repository's objects from being dropped until the fetched commits are published.
-    kept: Option<Kept>,
+    kept: Option<KeepingLock>,
     /// What was fetched, to fetch it again if something was freed before it got a name.
     fetched: Vec<(Vec<ObjectId>, History)>,
     /// Whether content of the server has expired.
@@ -80,7 +80,7 @@ pub struct Client<'r> {
     /// Why the server accepts no pushes, if it accepts none and says why.
     pub read_only: Option<ReadOnly>,
     /// The refs that the server offered when the connection was made.
-    pub offered: Offered,
+    pub offered: OfferedRefs,
 }
 
 impl<'r> Client<'r> {
@@ -419,7 +419,7 @@ impl<'r> Client<'r> {
     ///
     /// Returns the result of each update. Fails if a ref is to be deleted and the server cannot do
     /// it.
-    pub fn push(&mut self, updates: &[RefUpdate]) -> Result<Vec<RefMoved>, NetError> {
+    pub fn push(&mut self, updates: &[RefUpdate]) -> Result<Vec<RefChange>, NetError> {
         if !self.deletes && updates.iter().any(|update| update.new.is_none()) {
             return Err(NetError::Version("it cannot delete branches".to_owned()));
         }
@@ -435,7 +435,7 @@ impl<'r> Client<'r> {
     fn push_some(
         &mut self,
         updates: &[RefUpdate],
-        moved: &mut Vec<RefMoved>,
+        moved: &mut Vec<RefChange>,
     ) -> Result<(), NetError> {
         let wire = |update: &RefUpdate| Update {
             key: update.key.clone(),
@@ -460,7 +460,7 @@ impl<'r> Client<'r> {
             return Err(NetError::Protocol("an answer for each ref was expected"));
         }
         for (update, outcome) in updates.iter().zip(outcomes) {
-            moved.push(RefMoved {
+            moved.push(RefChange {
                 key: update.key.clone(),
                 old: update.old,
                 new: update.new,
@@ -482,7 +482,7 @@ impl<'r> Client<'r> {
     }
 
     /// Ends the connection. `refs` become part of the summary.
-    pub fn finish(mut self, refs: Vec<RefMoved>) -> Summary {
+    pub fn finish(mut self, refs: Vec<RefChange>) -> Summary {
         // If this fails, the server is gone and needs no Bye.
         let _ = self.link.say(&Message::Bye);
         let (traffic, expired, purged) = (self.link.traffic, self.expired, self.purged);
@@ -525,8 +525,8 @@ pub fn hello(repo: &Repo, access: Access, link: &Link) -> Hello {
     }
 }
 
-fn read_refs(link: &mut Link, job: &Job) -> Result<Offered, NetError> {
-    let mut offered = Offered::default();
+fn read_refs(link: &mut Link, job: &Job) -> Result<OfferedRefs, NetError> {
+    let mut offered = OfferedRefs::default();
     loop {
         let Message::Refs(page) = link.hear(job)? else {
             return Err(NetError::Protocol("refs were expected"));

@@ -1,6 +1,6 @@
 //! What a partial server stores: the summary in its Hello, as both sides use it.
 
-use crate::wire::{Held, Hello};
+use crate::wire::{Hello, SliceSummary};
 use dmv_core::reach::Filter;
 use dmv_core::repo::Repo;
 use dmv_core::subset::Subset;
@@ -55,12 +55,12 @@ impl PeerSlice {
 
 /// Returns the summary of what `repo` stores. Returns `None` if the record of its slice is
 /// unreadable: that must stop the commands that need it, but not a Hello.
-pub fn held_by(repo: &Repo) -> Option<Held> {
+pub fn held_by(repo: &Repo) -> Option<SliceSummary> {
     let slice = repo.slice().ok()?;
     let tips = repo.offered().ok()?.refs.into_iter().map(|(_, id)| id);
     let ends = repo.ends_of_history(&slice, tips.collect()).len();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Some(Held {
+    Some(SliceSummary {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(ends),

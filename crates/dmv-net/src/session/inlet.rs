@@ -2,7 +2,7 @@
 //! transports implement it.
 
 use super::outlet::Plain;
-use super::waiting::Counted;
+use super::waiting::CountedStream;
 use std::io::{self, Read};
 
 /// The bytes that are allocated for a body before its first byte arrives.
@@ -63,7 +63,7 @@ impl<R: Read> Inlet for Plain<R> {
     }
 }
 
-impl<S: Inlet> Inlet for Counted<S> {
+impl<S: Inlet> Inlet for CountedStream<S> {
     fn append(
         &mut self,
         body: &mut Vec<u8>,

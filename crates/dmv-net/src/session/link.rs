@@ -10,8 +10,8 @@
 use super::NetError;
 use super::inlet::{Inlet, read_some};
 use super::outlet::{Outlet, Part, Plain};
-use super::queue::{Giver, Nothing, Refused, Taker, queue};
-use super::waiting::{Counted, Signs, Waiting, is_working};
+use super::queue::{Giver, NoItem, QueueRefusal, Taker, queue};
+use super::waiting::{CountedStream, Signs, WaitTime, is_working};
 use crate::sync::Clue;
 use crate::wire::{FRAME_HEAD_BYTES, Frame, Hello, LINE, MAX_LINE_BYTES, Message, VERSION};
 use dmv_core::job::Job;
@@ -48,29 +48,29 @@ pub struct Traffic {
 }
 
 /// Where frames go.
-enum Outgoing {
+enum FrameSink {
     /// Into the queue of the other end, in the same process.
     Inside(Giver<Result<Frame, NetError>>),
     /// To the thread that writes them.
     Outside(Giver<Frame>),
 }
 
-impl Outgoing {
-    fn give(&self, frame: Frame, wait: Duration) -> Result<(), Refused<Frame>> {
+impl FrameSink {
+    fn give(&self, frame: Frame, wait: Duration) -> Result<(), QueueRefusal<Frame>> {
         let bytes = frame.size();
         match self {
-            Outgoing::Outside(to) => to.give(frame, bytes, wait),
-            Outgoing::Inside(to) => to.give(Ok(frame), bytes, wait).map_err(|e| match e {
-                Refused::Full(Ok(frame)) => Refused::Full(frame),
-                Refused::Full(Err(_)) | Refused::Gone => Refused::Gone,
+            FrameSink::Outside(to) => to.give(frame, bytes, wait),
+            FrameSink::Inside(to) => to.give(Ok(frame), bytes, wait).map_err(|e| match e {
+                QueueRefusal::Full(Ok(frame)) => QueueRefusal::Full(frame),
+                QueueRefusal::Full(Err(_)) | QueueRefusal::Gone => QueueRefusal::Gone,
             }),
         }
     }
 
-    fn wait(&self, bytes: usize, wait: Duration) -> Result<(), Refused<()>> {
+    fn wait(&self, bytes: usize, wait: Duration) -> Result<(), QueueRefusal<()>> {
         match self {
-            Outgoing::Outside(to) => to.wait(bytes, wait),
-            Outgoing::Inside(to) => to.wait(bytes, wait),
+            FrameSink::Outside(to) => to.wait(bytes, wait),
+            FrameSink::Inside(to) => to.wait(bytes, wait),
         }
     }
 }
@@ -81,10 +81,10 @@ type Clues = Arc<Mutex<Vec<Clue>>>;
 /// One end of a connection.
 pub struct Link {
     incoming: Taker<Result<Frame, NetError>>,
-    outgoing: Option<Outgoing>,
+    outgoing: Option<FrameSink>,
     /// A queue that closes when the writing thread ends.
     writing: Option<Taker<()>>,
-    waiting: Waiting,
+    waiting: WaitTime,
     /// The cancel flag of the job that uses this end, once it is known.
     cancel: Option<Arc<AtomicBool>>,
     /// Where to leave clues for the other end, which is in this process, if it wants any.
@@ -104,9 +104,9 @@ impl Link {
         let (to_a, from_b) = queue();
         let end = |outgoing, incoming| Link {
             incoming,
-            outgoing: Some(Outgoing::Inside(outgoing)),
+            outgoing: Some(FrameSink::Inside(outgoing)),
             writing: None,
-            waiting: Waiting::default(),
+            waiting: WaitTime::default(),
             cancel: None,
             clues: None,
             says_totals: false,
@@ -148,7 +148,7 @@ impl Link {
 
     /// Ends the connection to an end in this process, which gets this error.
     pub fn fail(self, e: NetError) {
-        if let Some(Outgoing::Inside(to)) = &self.outgoing {
+        if let Some(FrameSink::Inside(to)) = &self.outgoing {
             to.give_last(Err(e), 0);
         }
     }
@@ -169,7 +169,10 @@ impl Link {
         writer: impl Outlet + Send + 'static,
     ) -> Result<Link, NoThread> {
         let signs = Arc::new(Signs::default());
-        let (reader, writer) = (Counted::new(reader, &signs), Counted::new(writer, &signs));
+        let (reader, writer) = (
+            CountedStream::new(reader, &signs),
+            CountedStream::new(writer, &signs),
+        );
         let (to_us, incoming) = queue();
         let seen = signs.clone();
         threads::start(move || read_frames(reader, &to_us, &seen))?;
@@ -184,9 +187,9 @@ impl Link {
         })?;
         Ok(Link {
             incoming,
-            outgoing: Some(Outgoing::Outside(outgoing)),
+            outgoing: Some(FrameSink::Outside(outgoing)),
             writing: Some(writing),
-            waiting: Waiting::new(PATIENCE, signs),
+            waiting: WaitTime::new(PATIENCE, signs),
             cancel: None,
             clues: None,
             says_totals: false,
@@ -197,7 +200,7 @@ impl Link {
 
     /// Returns whether the other end is in this process.
     pub fn is_inside(&self) -> bool {
-        matches!(self.outgoing, Some(Outgoing::Inside(_)))
+        matches!(self.outgoing, Some(FrameSink::Inside(_)))
     }
 
     /// Sets this side's patience with another process.
@@ -239,15 +242,15 @@ impl Link {
     fn until_done<T>(
         &mut self,
         mut item: T,
-        attempt: impl Fn(&Outgoing, T) -> Result<(), Refused<T>>,
+        attempt: impl Fn(&FrameSink, T) -> Result<(), QueueRefusal<T>>,
     ) -> Result<(), NetError> {
         loop {
             let outgoing = self.outgoing.as_ref().ok_or(NetError::Closed)?;
             let from = Instant::now();
             item = match attempt(outgoing, item) {
                 Ok(()) => return Ok(()),
-                Err(Refused::Full(item)) => item,
-                Err(Refused::Gone) => return Err(self.why_closed()),
+                Err(QueueRefusal::Full(item)) => item,
+                Err(QueueRefusal::Gone) => return Err(self.why_closed()),
             };
             self.is_cancelled()?;
             self.waiting.spent(from.elapsed())?;
@@ -275,8 +278,8 @@ impl Link {
         let frame = message.frame();
         let bytes = frame.size();
         match &self.outgoing {
-            Some(Outgoing::Outside(to)) => to.give_last(frame, bytes),
-            Some(Outgoing::Inside(to)) => to.give_last(Ok(frame), bytes),
+            Some(FrameSink::Outside(to)) => to.give_last(frame, bytes),
+            Some(FrameSink::Inside(to)) => to.give_last(Ok(frame), bytes),
             None => {}
         }
     }
@@ -301,9 +304,9 @@ impl Link {
             let frame = match taken {
                 Ok(frame) => Some(self.take(frame?)?),
                 // A side to which nothing can be written will not answer.
-                Err(Nothing::Yet) if self.is_deaf() => return Err(NetError::Closed),
-                Err(Nothing::Yet) => None,
-                Err(Nothing::Ever) => return Err(NetError::Closed),
+                Err(NoItem::Yet) if self.is_deaf() => return Err(NetError::Closed),
+                Err(NoItem::Yet) => None,
+                Err(NoItem::Ever) => return Err(NetError::Closed),
             };
             // Objects alone do not reset the time: a peer could send small ones forever.
             if !matches!(frame, Some(Frame::Message(_))) {
@@ -337,7 +340,7 @@ impl Link {
     /// Returns whether writing to the other side has failed.
     fn is_deaf(&self) -> bool {
         let writing = self.writing.as_ref();
-        writing.is_some_and(|writing| writing.take(Duration::ZERO) == Err(Nothing::Ever))
+        writing.is_some_and(|writing| writing.take(Duration::ZERO) == Err(NoItem::Ever))
     }
 
     fn is_cancelled(&self) -> Result<(), NetError> {
@@ -366,7 +369,7 @@ impl Link {
         };
         loop {
             let from = Instant::now();
-            if writing.take(LOOK) == Err(Nothing::Ever)
+            if writing.take(LOOK) == Err(NoItem::Ever)
                 || self.is_cancelled().is_err()
                 || self.waiting.spent(from.elapsed()).is_err()
             {
@@ -393,9 +396,9 @@ fn write_frames(mut writer: impl Outlet, frames: &Taker<Frame>, signs: &Signs) -
     loop {
         let (frame, held) = match frames.take_held(signs.pause()) {
             Ok((frame, held)) => (frame, Some(held)),
-            Err(Nothing::Ever) => return Ok(()),
-            Err(Nothing::Yet) if signs.is_working() => (Message::Working.frame(), None),
-            Err(Nothing::Yet) => continue,
+            Err(NoItem::Ever) => return Ok(()),
+            Err(NoItem::Yet) if signs.is_working() => (Message::Working.frame(), None),
+            Err(NoItem::Yet) => continue,
         };
         let (head, body) = frame.parts();
         // The head is written together with a fair part of the body. Two small writes may wait for

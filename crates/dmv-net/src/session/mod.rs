@@ -27,7 +27,7 @@ pub use inlet::Inlet;
 pub use link::{Link, PATIENCE, Traffic};
 pub use outlet::{Outlet, Part};
 pub use purges::PurgeAnswer;
-pub use server::{Grant, Served, refuse, serve};
+pub use server::{Grant, SessionReport, refuse, serve};
 pub use shelf::{
     BucketDepth, BucketProblem, BucketReport, CloneForecast, MissingIds, Shelf, foresee_clone,
     foresee_content, serve_shelf, verify_shelf,
@@ -38,7 +38,7 @@ use crate::sync::SyncError;
 use crate::wire::{Code, WireError};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectError, ObjectType};
-use dmv_core::repo::{BusyError, KnownPurge, PlaceError, Purge, RefMoved, RepoError};
+use dmv_core::repo::{BusyError, KnownPurge, PlaceError, Purge, RefChange, RepoError};
 use dmv_core::store::StoreError;
 use dmv_core::threads::NoThread;
 
@@ -257,7 +257,7 @@ pub struct Summary {
     /// What went over the connection.
     pub traffic: Traffic,
     /// Refs that moved, and refs that were refused.
-    pub refs: Vec<RefMoved>,
+    pub refs: Vec<RefChange>,
     /// How many files are absent here now because their content has expired at the other side.
     pub expired: u64,
     /// How many files are noted as purged here now because the other side has purged them.

@@ -1,8 +1,8 @@
 //! The writing end of a connection, as bytes, and how long sent data stays in memory.
 //! [`Link`](super::Link) writes frames to it; the transports implement it.
 
-use super::queue::Held;
-use super::waiting::Counted;
+use super::queue::HeldBytes;
+use super::waiting::CountedStream;
 use crate::wire::Frame;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -34,7 +34,7 @@ impl<W: Write> Outlet for Plain<W> {
     }
 }
 
-impl<W: Outlet> Outlet for Counted<W> {
+impl<W: Outlet> Outlet for CountedStream<W> {
     fn write_part(&mut self, part: &Part) -> io::Result<usize> {
         let written = self.stream.write_part(part);
         self.count(written)
@@ -45,13 +45,13 @@ impl<W: Outlet> Outlet for Counted<W> {
 /// the last of its parts is dropped.
 #[derive(Clone)]
 pub struct Part {
-    whole: Arc<(Frame, Held<Frame>)>,
+    whole: Arc<(Frame, HeldBytes<Frame>)>,
     at: Range<usize>,
 }
 
 impl Part {
     /// Returns the body from byte `from` on.
-    pub fn of(frame: Frame, held: Held<Frame>, from: usize) -> Part {
+    pub fn of(frame: Frame, held: HeldBytes<Frame>, from: usize) -> Part {
         let at = from..frame.parts().1.len();
         let whole = Arc::new((frame, held));
         Part { whole, at }

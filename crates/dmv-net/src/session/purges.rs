@@ -11,7 +11,9 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Filter, Reach};
-use dmv_core::repo::{Asked, BusyError, KnownPurge, Purge, Purged, Repo, RepoError, ToPurge};
+use dmv_core::repo::{
+    BusyError, KnownPurge, OperationRequest, Purge, PurgeReport, Repo, RepoError, ToPurge,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A server's answer to a request to purge.
@@ -27,12 +29,12 @@ pub struct PurgeAnswer {
 
 /// Purges that a peer tells, in bounds.
 #[derive(Default)]
-struct Told {
+struct ReceivedPurges {
     purges: BTreeMap<Purge, KnownPurge>,
     files: usize,
 }
 
-impl Told {
+impl ReceivedPurges {
     fn add(&mut self, found: PurgedFiles, last: bool) -> Result<(), NetError> {
         let why = Purge {
             at: found.at,
@@ -96,7 +98,7 @@ impl Client<'_> {
             self.has_purged = false;
             self.link.say(&Message::AskPurged)?;
             self.link.traffic.round_trips += 1;
-            let mut told = Told::default();
+            let mut told = ReceivedPurges::default();
             loop {
                 let Message::Purged(found, last) = self.link.hear(self.job)? else {
                     return Err(NetError::Protocol("purged content was expected"));
@@ -223,15 +225,15 @@ pub(super) fn say_purged(repo: &Repo, link: &mut Link) -> Result<(), NetError> {
 
 /// A request to purge that has not arrived completely.
 #[derive(Default)]
-pub(super) struct Requested(Told);
+pub(super) struct PartialPurgeRequest(ReceivedPurges);
 
-impl Requested {
+impl PartialPurgeRequest {
     /// Adds a part of the request. Returns the answer after the last one.
     pub fn add(
         &mut self,
         found: PurgedFiles,
         last: bool,
-        (repo, access, asked): (&Repo, Access, &Asked),
+        (repo, access, asked): (&Repo, Access, &OperationRequest),
         purged: &mut u64,
         job: &Job,
     ) -> Result<Option<Message>, NetError> {
@@ -275,16 +277,16 @@ impl Requested {
 fn carry_out(
     repo: &Repo,
     purges: impl IntoIterator<Item = KnownPurge>,
-    asked: &Asked,
+    asked: &OperationRequest,
     job: &Job,
-) -> Result<Purged, RepoError> {
+) -> Result<PurgeReport, RepoError> {
     let mut files: BTreeMap<Purge, BTreeMap<ObjectId, ObjectType>> = BTreeMap::new();
     for purge in purges {
         let why = named(purge.why, asked);
         let types = repo.content_types(&purge.files)?;
         files.entry(why).or_default().extend(types);
     }
-    let asked = Asked {
+    let asked = OperationRequest {
         command: format!("purge from {}", asked.who),
         ..asked.clone()
     };
@@ -293,7 +295,7 @@ fn carry_out(
 }
 
 /// Returns what the server notes for what a client claims.
-fn named(why: Purge, asked: &Asked) -> Purge {
+fn named(why: Purge, asked: &OperationRequest) -> Purge {
     let mut by = match why.by == asked.who {
         true => why.by,
         false => format!("{}, through {}", why.by, asked.who),

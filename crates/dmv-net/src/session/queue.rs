@@ -24,13 +24,13 @@ const MAX_BYTES: usize = 6 << 20;
 const OWN_BYTES: usize = 5 << 18;
 
 /// The end that adds items. When it is dropped, the other end first takes the remaining items.
-pub struct Giver<T>(Arc<Shared<T>>);
+pub struct Giver<T>(Arc<SharedQueue<T>>);
 
 /// The end that takes items.
-pub struct Taker<T>(Arc<Shared<T>>);
+pub struct Taker<T>(Arc<SharedQueue<T>>);
 
 /// Why an item was not added.
-pub enum Refused<T> {
+pub enum QueueRefusal<T> {
     /// There is no room yet. The item comes back.
     Full(T),
     /// The taking end is gone.
@@ -39,7 +39,7 @@ pub enum Refused<T> {
 
 /// Why there is no item to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nothing {
+pub enum NoItem {
     /// No item has arrived yet.
     Yet,
     /// No item will arrive any more.
@@ -48,9 +48,9 @@ pub enum Nothing {
 
 /// The bytes of an item that was taken but still needs its memory. They count until this is
 /// dropped.
-pub struct Held<T>(Arc<Shared<T>>, usize);
+pub struct HeldBytes<T>(Arc<SharedQueue<T>>, usize);
 
-struct Shared<T> {
+struct SharedQueue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
     budget: Budget,
@@ -72,7 +72,7 @@ pub fn queue<T>() -> (Giver<T>, Taker<T>) {
 }
 
 fn queue_in<T>(budget: Budget) -> (Giver<T>, Taker<T>) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedQueue {
         state: Mutex::new(State {
             items: VecDeque::new(),
             bytes: 0,
@@ -96,7 +96,7 @@ impl<T> State<T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> SharedQueue<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state
             .lock()
@@ -132,14 +132,14 @@ impl<T> Shared<T> {
 
 impl<T> Giver<T> {
     /// Adds an item of `bytes`. Waits for room, at most `wait`.
-    pub fn give(&self, item: T, bytes: usize, wait: Duration) -> Result<(), Refused<T>> {
+    pub fn give(&self, item: T, bytes: usize, wait: Duration) -> Result<(), QueueRefusal<T>> {
         match self.until_it_fits(bytes, wait) {
             Ok(state) => {
                 self.put(state, item, bytes);
                 Ok(())
             }
-            Err(Refused::Full(())) => Err(Refused::Full(item)),
-            Err(Refused::Gone) => Err(Refused::Gone),
+            Err(QueueRefusal::Full(())) => Err(QueueRefusal::Full(item)),
+            Err(QueueRefusal::Gone) => Err(QueueRefusal::Gone),
         }
     }
 
@@ -160,7 +160,7 @@ impl<T> Giver<T> {
     }
 
     /// Waits until there is room for `bytes`, at most `wait`, and reserves it for the next item.
-    pub fn wait(&self, bytes: usize, wait: Duration) -> Result<(), Refused<()>> {
+    pub fn wait(&self, bytes: usize, wait: Duration) -> Result<(), QueueRefusal<()>> {
         let mut state = self.until_it_fits(bytes, wait)?;
         self.0.awaits(&mut state, bytes);
         Ok(())
@@ -170,17 +170,17 @@ impl<T> Giver<T> {
         &self,
         bytes: usize,
         wait: Duration,
-    ) -> Result<MutexGuard<'_, State<T>>, Refused<()>> {
+    ) -> Result<MutexGuard<'_, State<T>>, QueueRefusal<()>> {
         let end = Instant::now() + wait;
         let mut state = self.0.lock();
         loop {
             if !state.is_taken {
-                return Err(Refused::Gone);
+                return Err(QueueRefusal::Gone);
             }
             if state.fits(bytes, self.0.budget.left()) {
                 return Ok(state);
             }
-            state = self.0.wait(state, end).ok_or(Refused::Full(()))?;
+            state = self.0.wait(state, end).ok_or(QueueRefusal::Full(()))?;
         }
     }
 
@@ -189,8 +189,8 @@ impl<T> Giver<T> {
         loop {
             match self.give(item, bytes, Duration::from_secs(60)) {
                 Ok(()) => return true,
-                Err(Refused::Gone) => return false,
-                Err(Refused::Full(back)) => item = back,
+                Err(QueueRefusal::Gone) => return false,
+                Err(QueueRefusal::Full(back)) => item = back,
             }
         }
     }
@@ -198,24 +198,24 @@ impl<T> Giver<T> {
 
 impl<T> Taker<T> {
     /// Takes the oldest item. Waits for one, at most `wait`.
-    pub fn take(&self, wait: Duration) -> Result<T, Nothing> {
+    pub fn take(&self, wait: Duration) -> Result<T, NoItem> {
         self.take_held(wait).map(|(item, _)| item)
     }
 
-    /// Does the same for an item whose memory is needed longer: its bytes count until [`Held`] is
+    /// Does the same for an item whose memory is needed longer: its bytes count until [`HeldBytes`] is
     /// dropped.
-    pub fn take_held(&self, wait: Duration) -> Result<(T, Held<T>), Nothing> {
+    pub fn take_held(&self, wait: Duration) -> Result<(T, HeldBytes<T>), NoItem> {
         let end = Instant::now() + wait;
         let mut state = self.0.lock();
         loop {
             if let Some((item, bytes)) = state.items.pop_front() {
                 drop(state);
-                return Ok((item, Held(self.0.clone(), bytes)));
+                return Ok((item, HeldBytes(self.0.clone(), bytes)));
             }
             if !state.is_given {
-                return Err(Nothing::Ever);
+                return Err(NoItem::Ever);
             }
-            state = self.0.wait(state, end).ok_or(Nothing::Yet)?;
+            state = self.0.wait(state, end).ok_or(NoItem::Yet)?;
         }
     }
 }
@@ -230,7 +230,7 @@ impl<T> Drop for Giver<T> {
     }
 }
 
-impl<T> Drop for Held<T> {
+impl<T> Drop for HeldBytes<T> {
     fn drop(&mut self) {
         self.0.give_back(self.1);
     }
@@ -256,8 +256,8 @@ mod tests {
 
     const AT_ONCE: Duration = Duration::ZERO;
 
-    fn is_full<T>(given: Result<(), Refused<T>>) -> bool {
-        matches!(given, Err(Refused::Full(_)))
+    fn is_full<T>(given: Result<(), QueueRefusal<T>>) -> bool {
+        matches!(given, Err(QueueRefusal::Full(_)))
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         for n in 1..=MAX_ITEMS {
             assert_eq!(take.take(AT_ONCE), Ok(n));
         }
-        assert_eq!(take.take(AT_ONCE), Err(Nothing::Yet));
+        assert_eq!(take.take(AT_ONCE), Err(NoItem::Yet));
         assert!(give.give(0, 2 * MAX_BYTES, AT_ONCE).is_ok());
         assert!(is_full(give.give(0, 0, AT_ONCE)));
     }
@@ -337,7 +337,7 @@ mod tests {
         give.give_last(3, 1);
         drop(give);
         assert_eq!((take.take(AT_ONCE), take.take(AT_ONCE)), (Ok(1), Ok(3)));
-        assert_eq!(take.take(AT_ONCE), Err(Nothing::Ever));
+        assert_eq!(take.take(AT_ONCE), Err(NoItem::Ever));
     }
 
     #[test]
@@ -346,10 +346,10 @@ mod tests {
         assert!(give.give(1, 1, AT_ONCE).is_ok());
         drop(give);
         assert_eq!(take.take(AT_ONCE), Ok(1));
-        assert_eq!(take.take(AT_ONCE), Err(Nothing::Ever));
+        assert_eq!(take.take(AT_ONCE), Err(NoItem::Ever));
         let (give, take) = queue();
         drop(take);
-        assert!(matches!(give.give(1, 1, AT_ONCE), Err(Refused::Gone)));
+        assert!(matches!(give.give(1, 1, AT_ONCE), Err(QueueRefusal::Gone)));
         assert!(!give.give_patiently(1, 1));
     }
 
@@ -361,8 +361,8 @@ mod tests {
             loop {
                 match take.take(Duration::from_secs(60)) {
                     Ok(n) => sum += n,
-                    Err(Nothing::Yet) => {}
-                    Err(Nothing::Ever) => return sum,
+                    Err(NoItem::Yet) => {}
+                    Err(NoItem::Ever) => return sum,
                 }
             }
         });

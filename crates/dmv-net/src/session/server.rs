@@ -6,7 +6,7 @@
 use super::client::{TRIES, hello};
 use super::held::held_by;
 use super::link::{Link, Traffic};
-use super::purges::{Requested, say_purged};
+use super::purges::{PartialPurgeRequest, say_purged};
 use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
@@ -17,7 +17,9 @@ use crate::wire::{
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{Asked, Expiry, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_core::repo::{
+    Expiry, OfferedRefs, OperationRequest, RefChange, RefUpdate, Refusal, Repo, RepoError,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a client may do.
@@ -51,9 +53,9 @@ impl From<Access> for Grant {
 
 /// What a served session did.
 #[derive(Debug, Default)]
-pub struct Served {
+pub struct SessionReport {
     /// The refs that the client moved, and those that were refused.
-    pub moved: Vec<RefMoved>,
+    pub moved: Vec<RefChange>,
     /// How many files the client had purged.
     pub purged: u64,
     /// What went over the connection.
@@ -68,10 +70,10 @@ pub fn serve(
     repo: &Repo,
     mut link: Link,
     grant: impl Into<Grant>,
-    asked: &Asked,
+    asked: &OperationRequest,
     job: &Job,
-) -> Result<Served, NetError> {
-    let mut served = Served::default();
+) -> Result<SessionReport, NetError> {
+    let mut served = SessionReport::default();
     let done = answer(repo, &mut link, grant.into(), asked, job, &mut served);
     if let Err(e) = &done
         && let Some(code) = e.code()
@@ -120,9 +122,9 @@ fn answer(
     repo: &Repo,
     link: &mut Link,
     grant: Grant,
-    asked: &Asked,
+    asked: &OperationRequest,
     job: &Job,
-    served: &mut Served,
+    served: &mut SessionReport,
 ) -> Result<(), NetError> {
     let offered = repo.offered()?;
     let access = grant.access;
@@ -140,7 +142,7 @@ fn answer(
     link.greeted(&client);
     // Lives from the first Keep until the connection ends: until then nothing is freed.
     let mut keeper = None;
-    let mut requested = Requested::default();
+    let mut requested = PartialPurgeRequest::default();
     loop {
         match link.hear(job) {
             Ok(Message::Keep(files, last)) => {
@@ -184,7 +186,7 @@ fn answer(
     }
 }
 
-fn say_refs(link: &mut Link, offered: &Offered) -> Result<(), NetError> {
+fn say_refs(link: &mut Link, offered: &OfferedRefs) -> Result<(), NetError> {
     let mut pages = offered.refs.chunks(MAX_REFS_IN_MESSAGE).peekable();
     let mut head = offered.head.clone();
     loop {
@@ -248,9 +250,9 @@ fn push(
     link: &mut Link,
     access: Access,
     updates: &[Update],
-    asked: &Asked,
+    asked: &OperationRequest,
     job: &Job,
-    served: &mut Served,
+    served: &mut SessionReport,
 ) -> Result<Vec<Outcome>, NetError> {
     if access < Access::Write {
         return Ok(vec![Outcome::Refused; updates.len()]);

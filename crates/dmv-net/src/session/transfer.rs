@@ -11,7 +11,9 @@ use dmv_core::job::{Bound, Job};
 use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::{AbsentError, BusyError, Purge, Repo, RepoError};
-use dmv_core::store::{CheckedObject, CheckedRecord, FrameCollector, Incoming, Outgoing};
+use dmv_core::store::{
+    CheckedObject, CheckedRecord, FrameCollector, IncomingObjects, OutgoingItem,
+};
 use std::collections::BTreeSet;
 
 /// Bytes of received objects after which they are made durable for the first time. After that, they
@@ -61,7 +63,7 @@ fn take_all(
         true => receiver.with_clues(),
         false => receiver,
     };
-    let mut taking = Taking {
+    let mut taking = ReceiveJob {
         repo,
         objects,
         job,
@@ -90,19 +92,19 @@ fn take_all(
     }
 }
 
-struct Taking<'r> {
+struct ReceiveJob<'r> {
     repo: &'r Repo,
     /// The stored objects that count as present.
     objects: &'r dyn ObjectRead,
     job: &'r Job,
     receiver: Receiver,
-    incoming: Option<Incoming<'r>>,
+    incoming: Option<IncomingObjects<'r>>,
     /// The bytes of received objects, and below, how many of them are durable.
     bytes: u64,
     kept_bytes: u64,
 }
 
-impl<'r> Taking<'r> {
+impl<'r> ReceiveJob<'r> {
     fn run(&mut self, link: &mut Link) -> Result<(), NetError> {
         loop {
             while let Some(frame) = link.try_receive()? {
@@ -198,7 +200,7 @@ impl<'r> Taking<'r> {
         self.count(all - new, bytes - new_bytes, false, link)
     }
 
-    fn incoming(&mut self) -> Result<&mut Incoming<'r>, NetError> {
+    fn incoming(&mut self) -> Result<&mut IncomingObjects<'r>, NetError> {
         if self.incoming.is_none() {
             self.incoming = Some(self.repo.incoming()?);
         }
@@ -246,7 +248,7 @@ pub fn send(
     let mut sender = Sender::new(offered)
         .saying_total(link.says_totals)
         .giving_little(link.gives_little);
-    let mut giving = Giving {
+    let mut giving = FrameSender {
         made_room: 0,
         link,
         job,
@@ -264,7 +266,7 @@ pub fn send(
 
 fn give(
     repo: &Repo,
-    giving: &mut Giving<'_>,
+    giving: &mut FrameSender<'_>,
     sender: &mut Sender,
     want: Message,
     job: &Job,
@@ -298,7 +300,7 @@ fn give(
 }
 
 /// Objects on their way into frames.
-struct Giving<'l> {
+struct FrameSender<'l> {
     link: &'l mut Link,
     job: &'l Job,
     body: Vec<u8>,
@@ -306,10 +308,10 @@ struct Giving<'l> {
     made_room: u64,
 }
 
-impl Giving<'_> {
+impl FrameSender<'_> {
     /// Sends objects, and waits for room before the next ones are read from the store. So a sender that
     /// waits for a slow peer holds no frame in memory.
-    fn put_next(&mut self, out: Outgoing) -> Result<(), NetError> {
+    fn put_next(&mut self, out: OutgoingItem) -> Result<(), NetError> {
         if self.job.is_cancelled() {
             return Err(NetError::Cancelled);
         }
@@ -325,23 +327,23 @@ impl Giving<'_> {
         Ok(())
     }
 
-    fn put(&mut self, out: Outgoing) -> Result<(), NetError> {
+    fn put(&mut self, out: OutgoingItem) -> Result<(), NetError> {
         let (objects, bytes) = match &out {
-            Outgoing::Record {
+            OutgoingItem::Record {
                 objects, raw_len, ..
             } => (u64::from(*objects), u64::from(*raw_len)),
-            Outgoing::Checked(record) => {
+            OutgoingItem::Checked(record) => {
                 (record.objects().len() as u64, u64::from(record.raw_len()))
             }
-            Outgoing::Object(_, bytes) => (1, bytes.len() as u64),
+            OutgoingItem::Object(_, bytes) => (1, bytes.len() as u64),
         };
         Job::add(&self.job.progress.objects, objects);
         Job::add(&self.job.progress.bytes, bytes);
         self.link.traffic.objects_sent += objects;
         match out {
-            Outgoing::Record { record, .. } => self.link.send(Frame::Record(record)),
-            Outgoing::Checked(record) => self.link.send(Frame::Checked(record)),
-            Outgoing::Object(ty, bytes) => {
+            OutgoingItem::Record { record, .. } => self.link.send(Frame::Record(record)),
+            OutgoingItem::Checked(record) => self.link.send(Frame::Checked(record)),
+            OutgoingItem::Object(ty, bytes) => {
                 if !self.body.is_empty() && self.body.len() + bytes.len() > OBJECTS_TARGET_BYTES {
                     self.flush()?;
                 }

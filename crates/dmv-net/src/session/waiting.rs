@@ -101,7 +101,7 @@ pub fn is_working(frame: &Frame) -> bool {
 
 /// How long this side has waited for the other. Only time that is spent waiting counts.
 #[derive(Default)]
-pub struct Waiting {
+pub struct WaitTime {
     /// This side's patience. `None`: the other side is in this process and cannot stall.
     patience: Option<Duration>,
     /// The signs that both sides show.
@@ -116,13 +116,13 @@ pub struct Waiting {
     silent: Duration,
 }
 
-impl Waiting {
+impl WaitTime {
     /// Waits with this patience for a side that shows these signs.
-    pub fn new(patience: Duration, signs: Arc<Signs>) -> Waiting {
-        Waiting {
+    pub fn new(patience: Duration, signs: Arc<Signs>) -> WaitTime {
+        WaitTime {
             patience: Some(patience),
             signs,
-            ..Waiting::default()
+            ..WaitTime::default()
         }
     }
 
@@ -173,16 +173,16 @@ impl Waiting {
 }
 
 /// A stream whose bytes are counted as they move.
-pub struct Counted<S> {
+pub struct CountedStream<S> {
     pub(super) stream: S,
     signs: Arc<Signs>,
 }
 
-impl<S> Counted<S> {
+impl<S> CountedStream<S> {
     /// Counts the bytes of `stream` in `signs`.
-    pub fn new(stream: S, signs: &Arc<Signs>) -> Counted<S> {
+    pub fn new(stream: S, signs: &Arc<Signs>) -> CountedStream<S> {
         let signs = signs.clone();
-        Counted { stream, signs }
+        CountedStream { stream, signs }
     }
 
     pub(super) fn count(&self, moved: io::Result<usize>) -> io::Result<usize> {
@@ -196,14 +196,14 @@ impl<S> Counted<S> {
     }
 }
 
-impl<S: Read> Read for Counted<S> {
+impl<S: Read> Read for CountedStream<S> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = self.stream.read(buf);
         self.count(read)
     }
 }
 
-impl<S: Write> Write for Counted<S> {
+impl<S: Write> Write for CountedStream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.stream.write(bytes);
         self.count(written)
@@ -220,12 +220,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn waiting() -> Waiting {
-        Waiting::new(SECOND * 10, Arc::default())
+    fn waiting() -> WaitTime {
+        WaitTime::new(SECOND * 10, Arc::default())
     }
 
     /// Spends seconds waiting, at most `most`. Returns how many passed and the error that ended it.
-    fn ends(waiting: &mut Waiting, most: u32, each: impl Fn(&Waiting)) -> (u32, Option<NetError>) {
+    fn ends(
+        waiting: &mut WaitTime,
+        most: u32,
+        each: impl Fn(&WaitTime),
+    ) -> (u32, Option<NetError>) {
         for n in 1..=most {
             each(waiting);
             if let Err(e) = waiting.spent(SECOND) {
@@ -237,9 +241,9 @@ mod tests {
 
     #[test]
     fn who_says_that_it_works_is_waited_for_longer_and_not_for_ever() {
-        let works = |waiting: &Waiting| waiting.signs.came_working(&Message::Working.frame());
+        let works = |waiting: &WaitTime| waiting.signs.came_working(&Message::Working.frame());
         let moves = |n| {
-            move |w: &Waiting| {
+            move |w: &WaitTime| {
                 w.signs.moved.fetch_add(n, Ordering::Relaxed);
             }
         };

@@ -4,8 +4,8 @@
 use super::haves::Haves;
 use super::{Output, SyncError};
 use crate::wire::{
-    self, LITTLE_BYTES, MAX_IDS, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, Want, from_wire_objects,
-    to_wire, to_wire_objects,
+    self, LITTLE_BYTES, MAX_IDS, MAX_NEEDS, MAX_ROUNDS, Message, UnaskedObjects, Want,
+    from_wire_objects, to_wire, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Bound;
@@ -72,7 +72,7 @@ enum Phase {
 pub struct Receiver {
     phase: Phase,
     goal: Goal,
-    unasked: Unasked,
+    unasked: UnaskedObjects,
     haves: Haves,
     rounds: usize,
     reach: Reach,
@@ -118,10 +118,10 @@ impl Receiver {
         // sent unasked. Commits are sent: they are small, and requests for them would cost a round
         // trip for each generation.
         let unasked = match (goal.complete.is_empty(), goal.empty) {
-            (true, true) => Unasked::All,
-            (true, false) => Unasked::Commits,
-            (false, _) if holds_tip => Unasked::Commits,
-            (false, _) => Unasked::Metadata,
+            (true, true) => UnaskedObjects::All,
+            (true, false) => UnaskedObjects::Commits,
+            (false, _) if holds_tip => UnaskedObjects::Commits,
+            (false, _) => UnaskedObjects::Metadata,
         };
         let mut haves = Haves::new(&goal.complete, &goal.filter.shallow);
         let (ids, last) = haves.round(objects)?;
@@ -153,8 +153,8 @@ impl Receiver {
             asked: HashMap::new(),
             open_needs: 0,
             batch: match unasked {
-                Unasked::Commits => FIRST_IDS,
-                Unasked::Metadata | Unasked::All => MAX_IDS,
+                UnaskedObjects::Commits => FIRST_IDS,
+                UnaskedObjects::Metadata | UnaskedObjects::All => MAX_IDS,
             },
             absent: BTreeMap::new(),
             picks: false,
@@ -229,7 +229,9 @@ impl Receiver {
                 self.out.push_back(Output::Send(have));
             }
             (Phase::Streaming, Message::Total(bytes))
-                if self.unasked == Unasked::All && self.bound.is_none() && !self.has_chunks =>
+                if self.unasked == UnaskedObjects::All
+                    && self.bound.is_none()
+                    && !self.has_chunks =>
             {
                 (self.ahead, self.bound) = (bytes, Some(Bound::AtMost));
             }
@@ -267,9 +269,9 @@ impl Receiver {
     pub fn admit(&mut self, ty: ObjectType, id: &ObjectId, len: u64) -> Result<(), SyncError> {
         let welcome = match self.phase {
             Phase::Streaming => match self.unasked {
-                Unasked::Commits => ty == ObjectType::Commit,
-                Unasked::Metadata => ty != ObjectType::Chunk || self.is_little(len),
-                Unasked::All => true,
+                UnaskedObjects::Commits => ty == ObjectType::Commit,
+                UnaskedObjects::Metadata => ty != ObjectType::Chunk || self.is_little(len),
+                UnaskedObjects::All => true,
             },
             Phase::Asking => self.openings == 0 && self.asked.remove(id) == Some(ty),
             Phase::Negotiating | Phase::Done => false,

@@ -3,8 +3,8 @@
 
 use super::{Output, SyncError};
 use crate::wire::{
-    LITTLE_BYTES, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, WireId, from_wire, from_wire_objects,
-    to_wire, to_wire_objects,
+    LITTLE_BYTES, MAX_NEEDS, MAX_ROUNDS, Message, UnaskedObjects, WireId, from_wire,
+    from_wire_objects, to_wire, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
@@ -36,7 +36,7 @@ pub struct Sender {
     phase: Phase,
     offered: BTreeSet<ObjectId>,
     tips: Vec<ObjectId>,
-    unasked: Unasked,
+    unasked: UnaskedObjects,
     filter: Filter,
     common: BTreeSet<ObjectId>,
     rounds: usize,
@@ -69,7 +69,7 @@ impl Sender {
             phase: Phase::Waiting,
             offered: offered.into_iter().collect(),
             tips: Vec::new(),
-            unasked: Unasked::Commits,
+            unasked: UnaskedObjects::Commits,
             filter: Filter::default(),
             common: BTreeSet::new(),
             rounds: 0,
@@ -244,14 +244,14 @@ impl Sender {
         if self.only_chunks {
             return;
         }
-        if self.unasked == Unasked::Metadata && content > self.room {
+        if self.unasked == UnaskedObjects::Metadata && content > self.room {
             self.chunks = None;
         }
         if content == 0 {
             return;
         }
         self.out.push_back(Output::Ahead(content));
-        if self.says_total && self.unasked == Unasked::All {
+        if self.says_total && self.unasked == UnaskedObjects::All {
             self.out.push_back(Output::Send(Message::Total(content)));
         }
     }

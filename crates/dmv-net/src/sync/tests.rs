@@ -1,7 +1,7 @@
 //! Transfers between simulated repositories. A seed replays every run.
 
 use super::*;
-use crate::wire::{Filter, LITTLE_BYTES, Unasked, Want};
+use crate::wire::{Filter, LITTLE_BYTES, UnaskedObjects, Want};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Bound;
 use dmv_core::object::commit::{Commit, Person};
@@ -567,7 +567,7 @@ fn want(tips: &[ObjectId]) -> Message {
     Message::Want(Want {
         tips: crate::wire::to_wire(tips),
         filter: Filter::default(),
-        unasked: Unasked::All,
+        unasked: UnaskedObjects::All,
         haves: Vec::new(),
         last: true,
         shallow: Vec::new(),

@@ -22,7 +22,7 @@ pub use words::words;
 use crate::session::{Link, NetError, PATIENCE};
 #[cfg(feature = "store")]
 use crate::session::{Shelf, serve_shelf};
-use dmv_core::repo::Asked;
+use dmv_core::repo::OperationRequest;
 #[cfg(feature = "store")]
 use dmv_core::threads;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Reach {
     /// The author of a push, for the operation log of the other repository. Only paths use it.
-    pub asked: Asked,
+    pub asked: OperationRequest,
     /// Whether the command writes to the other repository.
     pub purpose: Purpose,
     /// The program that makes ssh connections, and its first arguments.
@@ -56,7 +56,7 @@ pub struct Reach {
 
 impl Reach {
     /// Returns the default settings of a connection for reading, without a device key.
-    pub fn new(asked: Asked) -> Reach {
+    pub fn new(asked: OperationRequest) -> Reach {
         Reach {
             asked,
             purpose: Purpose::Read,

@@ -7,7 +7,9 @@
 use crate::session::{Grant, Link, NetError, serve};
 use dmv_core::job::Job;
 use dmv_core::path::PathContext;
-use dmv_core::repo::{Asked, DMV_DIR, PlaceError, Repo, RepoError, Trust, discover_trusting};
+use dmv_core::repo::{
+    DMV_DIR, OperationRequest, PlaceError, Repo, RepoError, Trust, discover_trusting,
+};
 use dmv_core::threads;
 use std::path::Path;
 
@@ -45,7 +47,7 @@ pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {
 
 /// Connects to the repository in `path`. A thread of this process serves it. `asked` goes into its
 /// operation log.
-pub fn connect(path: &Path, asked: Asked, purpose: Purpose) -> Result<Link, NetError> {
+pub fn connect(path: &Path, asked: OperationRequest, purpose: Purpose) -> Result<Link, NetError> {
     let repo = open_at(path, purpose)?;
     let grant = Grant::of(&repo, None);
     let (ours, theirs) = Link::pair();

@@ -4,8 +4,8 @@
 //! without a new protocol version is a mistake in the code.
 
 use dmv_net::wire::{
-    Access, Code, ExpiredFiles, Extension, Filter, Frame, Held, Hello, Message, Outcome,
-    PurgeOutcome, PurgeSums, PurgedFiles, ReadOnly, Refs, Unasked, Update, Want,
+    Access, Code, ExpiredFiles, Extension, Filter, Frame, Hello, Message, Outcome, PurgeOutcome,
+    PurgeSums, PurgedFiles, ReadOnly, Refs, SliceSummary, UnaskedObjects, Update, Want,
 };
 use std::error::Error;
 use std::fmt::Write;
@@ -83,7 +83,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         Extension::works(300_000),
         Extension::hears_totals(),
         Extension::deletes(),
-        Extension::holds(&Held {
+        Extension::holds(&SliceSummary {
             subset: vec![b"film/".to_vec(), b"!film/raw".to_vec()],
             metadata_only: true,
             boundary: 300,
@@ -111,8 +111,8 @@ fn messages() -> Vec<(&'static str, Message)> {
                 more: true,
             }),
         ),
-        ("want", want(Filter::default(), Unasked::All)),
-        ("want-filtered", want(filter, Unasked::Metadata)),
+        ("want", want(Filter::default(), UnaskedObjects::All)),
+        ("want-filtered", want(filter, UnaskedObjects::Metadata)),
         ("have", Message::Have(vec![id(4)], false)),
         ("common", Message::Common(vec![id(4)], true)),
         ("end", Message::End),
@@ -237,7 +237,7 @@ fn counts_beyond_their_limits_are_refused() {
                 subsets,
                 ..Filter::default()
             },
-            unasked: Unasked::All,
+            unasked: UnaskedObjects::All,
             haves: Vec::new(),
             last: true,
             shallow: vec![id(0); shallow],
@@ -249,17 +249,20 @@ fn counts_beyond_their_limits_are_refused() {
     let long = |n: usize| vec![vec![vec![b'a'; n - 1]]];
     assert!(!over(want(long(512 << 10), 0)));
     assert!(over(want(long((512 << 10) + 1), 0)));
-    let held = |n: usize| Held {
+    let held = |n: usize| SliceSummary {
         subset: vec![vec![b'a'; n - 1]],
-        ..Held::default()
+        ..SliceSummary::default()
     };
     assert_eq!(
-        Held::decode(&held(128 << 10).encode()),
+        SliceSummary::decode(&held(128 << 10).encode()),
         Some(held(128 << 10))
     );
-    assert_eq!(Held::decode(&held((128 << 10) + 1).encode()), None);
-    assert_eq!(Held::decode(&[&held(9).encode()[..], &[0]].concat()), None);
-    assert_eq!(Held::decode(&[]), None);
+    assert_eq!(SliceSummary::decode(&held((128 << 10) + 1).encode()), None);
+    assert_eq!(
+        SliceSummary::decode(&[&held(9).encode()[..], &[0]].concat()),
+        None
+    );
+    assert_eq!(SliceSummary::decode(&[]), None);
     // A length beyond the end of the message allocates no memory.
     assert!(Message::decode(&[3, 0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
     assert!(Message::decode(&[77]).is_err());

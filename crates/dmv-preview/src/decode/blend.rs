@@ -2,7 +2,7 @@
 //! a whole.
 #![expect(clippy::big_endian_bytes, reason = "the format has such numbers")]
 
-use super::{Ask, Found, damaged};
+use super::{Ask, DecodedFile, damaged};
 use crate::input::Input;
 use crate::preview::{Kind, Reason};
 use std::io::{Read, Seek, SeekFrom};
@@ -31,11 +31,11 @@ pub fn is_packed(head: &[u8]) -> bool {
 }
 
 /// Reads the picture.
-pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     let start = start(input)?;
     let (numbers, blocks) =
         head(&start).ok_or_else(|| damaged("it does not begin like a Blender file"))?;
-    let mut found = Found::default();
+    let mut found = DecodedFile::default();
     found.fact("format", "Blender file");
     found.fact("version", version(&start).unwrap_or_default());
     let Some((width, height, pixels)) = thumbnail(blocks, &numbers) else {

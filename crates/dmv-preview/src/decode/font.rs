@@ -1,6 +1,6 @@
 //! Fonts: a line of text, or the font's first characters if it lacks the letters of that line.
 
-use super::{Ask, Found, damaged};
+use super::{Ask, DecodedFile, damaged};
 use crate::input::Input;
 use crate::paint::Picture;
 use crate::preview::{Kind, Reason};
@@ -13,14 +13,14 @@ const SAMPLE: &str = "Hamburgefonstiv 123";
 const OWN: usize = 12;
 
 /// Draws a line of text.
-pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     if input.len() > MAX_FONT {
         let words = format!("the font has more than {} MiB", MAX_FONT >> 20);
         return Err(Reason::new(Kind::TooLarge, words));
     }
     let bytes = input.start(MAX_FONT).map_err(damaged)?;
     let font = FontRef::try_from_slice_and_index(&bytes, 0).map_err(damaged)?;
-    let mut found = Found::default();
+    let mut found = DecodedFile::default();
     let kind = match bytes.get(..4) {
         Some(b"OTTO") => "OpenType font",
         Some(b"ttcf") => "collection of fonts",

@@ -15,7 +15,7 @@ mod zip;
 
 use crate::input::Input;
 use crate::paint::{Canvas, Picture};
-use crate::preview::{Form, Kind, Limits, Preview, Reason, Sound, Wanted};
+use crate::preview::{Form, Kind, Limits, Preview, PreviewKind, Reason, Sound};
 use crate::wire::Job;
 use image::ImageFormat;
 use std::fmt::Display;
@@ -56,7 +56,7 @@ impl Ask<'_> {
 
 /// What the module of a format found.
 #[derive(Default)]
-pub struct Found {
+pub struct DecodedFile {
     /// The size of the original as it is seen.
     original: Option<(u32, u32)>,
     picture: Option<Picture>,
@@ -68,7 +68,7 @@ pub struct Found {
     facts: Vec<(String, String)>,
 }
 
-impl Found {
+impl DecodedFile {
     fn fact(&mut self, name: &str, value: impl Display) {
         let value = value.to_string();
         if !value.trim().is_empty() {
@@ -105,25 +105,25 @@ pub fn make(input: &mut Input<'_>, job: &Job) -> Result<Preview, Reason> {
         return Err(Reason::new(Kind::Absent, "the file is empty"));
     }
     let edge = match job.wanted {
-        Wanted::Thumbnail => Some(Wanted::THUMBNAIL),
-        Wanted::Large | Wanted::Exposed { .. } => Some(Wanted::LARGE),
-        Wanted::Pixels { max_edge } => Some(max_edge),
-        Wanted::Waveform { .. } | Wanted::Metadata => None,
+        PreviewKind::Thumbnail => Some(PreviewKind::THUMBNAIL),
+        PreviewKind::Large | PreviewKind::Exposed { .. } => Some(PreviewKind::LARGE),
+        PreviewKind::Pixels { max_edge } => Some(max_edge),
+        PreviewKind::Waveform { .. } | PreviewKind::Metadata => None,
     };
     let limits = &job.limits;
     let gain = match job.wanted {
-        Wanted::Exposed { stops } => 2f32.powi(i32::from(stops)),
+        PreviewKind::Exposed { stops } => 2f32.powi(i32::from(stops)),
         _ => 1.0,
     };
     let ask = Ask {
         edge,
-        is_thumbnail: job.wanted == Wanted::Thumbnail,
+        is_thumbnail: job.wanted == PreviewKind::Thumbnail,
         gain,
         limits,
     };
     let format = format_of(&head, &job.ending);
     let has_light = matches!(format, Format::Exr | Format::Picture(ImageFormat::Hdr));
-    if matches!(job.wanted, Wanted::Exposed { .. }) && !has_light {
+    if matches!(job.wanted, PreviewKind::Exposed { .. }) && !has_light {
         let words = "the file knows no more light than a screen shows";
         return Err(Reason::new(Kind::Absent, words));
     }
@@ -150,14 +150,14 @@ pub fn make(input: &mut Input<'_>, job: &Job) -> Result<Preview, Reason> {
             return Err(Reason::new(Kind::Unknown, words));
         }
     };
-    if matches!(job.wanted, Wanted::Waveform { .. }) && found.peaks.is_none() {
+    if matches!(job.wanted, PreviewKind::Waveform { .. }) && found.peaks.is_none() {
         return Err(Reason::new(Kind::Absent, "the file has no sound"));
     }
     finish(found, job.wanted)
 }
 
 /// Encodes what was found.
-fn finish(found: Found, wanted: Wanted) -> Result<Preview, Reason> {
+fn finish(found: DecodedFile, wanted: PreviewKind) -> Result<Preview, Reason> {
     let mut preview = match found.picture {
         Some(picture) => picture.encode(wanted)?,
         None => Preview {

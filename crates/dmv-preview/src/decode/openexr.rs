@@ -1,7 +1,7 @@
 //! OpenEXR pictures: the first layer with colours, or the one with a single channel.
 
 use super::picture::{light, share};
-use super::{Ask, Found, damaged};
+use super::{Ask, DecodedFile, damaged};
 use crate::input::Input;
 use crate::paint::{Picture, check_size};
 use crate::preview::{Kind, Reason};
@@ -34,7 +34,7 @@ impl Pixels {
 }
 
 /// Reads a picture.
-pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     input.seek(SeekFrom::Start(0)).map_err(damaged)?;
     let meta = MetaData::read_from_buffered(&mut *input, false).map_err(failed)?;
     let header = meta.headers.iter().find(|header| !header.deep);
@@ -47,9 +47,9 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
     let size = (side(header.layer_size.0), side(header.layer_size.1));
     check_size(size, ask.limits)?;
     ask.check_bytes(u64::from(size.0) * u64::from(size.1) * 4)?;
-    let mut found = Found {
+    let mut found = DecodedFile {
         original: Some(size),
-        ..Found::default()
+        ..DecodedFile::default()
     };
     tell(&meta, header, &mut found);
     let Some(mut canvas) = ask.canvas(size)? else {
@@ -91,7 +91,7 @@ fn has(header: &Header, name: &str) -> bool {
         .any(|channel| channel.name == *name)
 }
 
-fn tell(meta: &MetaData, header: &Header, found: &mut Found) {
+fn tell(meta: &MetaData, header: &Header, found: &mut DecodedFile) {
     found.fact("format", "OpenEXR");
     let mut names: Vec<_> = header
         .channels

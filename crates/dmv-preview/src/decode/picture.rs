@@ -1,6 +1,6 @@
 //! The formats of the `image` crate.
 
-use super::{Ask, Found, damaged, eighth, tables};
+use super::{Ask, DecodedFile, damaged, eighth, tables};
 use crate::input::{Input, Memory};
 use crate::paint::{Canvas, Picture, check_size};
 use crate::preview::{Kind, Reason};
@@ -12,7 +12,11 @@ use std::io::{BufRead, Cursor, Seek, SeekFrom};
 const MAX_AT_ONCE: u64 = 64 << 20;
 
 /// Reads a picture: of several frames or pages, the first.
-pub fn read(input: &mut Input<'_>, format: ImageFormat, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read(
+    input: &mut Input<'_>,
+    format: ImageFormat,
+    ask: &Ask<'_>,
+) -> Result<DecodedFile, Reason> {
     if format == ImageFormat::Jpeg && ask.is_thumbnail && input.len() <= MAX_AT_ONCE {
         let bytes = input.start(MAX_AT_ONCE).map_err(damaged)?;
         return decode(Cursor::new(&bytes), format, Some(&bytes), ask);
@@ -27,7 +31,7 @@ fn decode(
     format: ImageFormat,
     whole: Option<&[u8]>,
     ask: &Ask<'_>,
-) -> Result<Found, Reason> {
+) -> Result<DecodedFile, Reason> {
     let mut reader = ImageReader::with_format(file, format);
     reader.limits(limits(ask));
     let mut decoder = reader.into_decoder().map_err(failed)?;
@@ -35,7 +39,7 @@ fn decode(
     check_size(size, ask.limits)?;
     ask.check_bytes(decoder.total_bytes())?;
     let turn = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let mut found = Found::default();
+    let mut found = DecodedFile::default();
     found.fact("format", name(format));
     found.fact("colour", colour(decoder.color_type()));
     found.original = Some(seen(size, turn));
@@ -71,7 +75,7 @@ fn small(bytes: &[u8], size: (u32, u32), ask: &Ask<'_>) -> Option<Picture> {
 }
 
 /// Adds what the EXIF data tells.
-fn camera(decoder: &mut impl ImageDecoder, found: &mut Found) {
+fn camera(decoder: &mut impl ImageDecoder, found: &mut DecodedFile) {
     let Ok(Some(bytes)) = decoder.exif_metadata() else {
         return;
     };

@@ -4,7 +4,7 @@
 #![expect(clippy::big_endian_bytes, reason = "the format has such numbers")]
 
 use super::picture::{light, narrow};
-use super::{Ask, Found, damaged, picture};
+use super::{Ask, DecodedFile, damaged, picture};
 use crate::input::{Input, Memory};
 use crate::paint::check_size;
 use crate::preview::{Kind, Reason};
@@ -81,11 +81,11 @@ const MAX_THUMBNAIL: u64 = 4 << 20;
 const BATCH: u64 = 128 << 10;
 
 /// Reads a document.
-pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     let head = head(input).ok_or_else(|| damaged("its head is cut off or unknown"))?;
-    let mut found = Found {
+    let mut found = DecodedFile {
         original: Some((head.width, head.height)),
-        ..Found::default()
+        ..DecodedFile::default()
     };
     found.fact(
         "format",
@@ -227,7 +227,7 @@ fn merged(
     input: &mut Input<'_>,
     head: &Head,
     ask: &Ask<'_>,
-    found: &mut Found,
+    found: &mut DecodedFile,
 ) -> Result<(), Reason> {
     let size = (head.width, head.height);
     check_size(size, ask.limits)?;

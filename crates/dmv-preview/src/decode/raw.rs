@@ -1,7 +1,7 @@
 //! Camera RAW files: the largest JPEG that the camera put into the file. The sensor's data is not developed.
 #![expect(clippy::big_endian_bytes, reason = "the format has such numbers")]
 
-use super::{Ask, Found, damaged, picture, tables};
+use super::{Ask, DecodedFile, damaged, picture, tables};
 use crate::input::{Input, Memory};
 use crate::preview::{Kind, Reason};
 use image::ImageFormat;
@@ -10,7 +10,7 @@ use image::ImageFormat;
 const MAX_JPEG: u64 = 64 << 20;
 
 /// Reads a RAW file with tables like a TIFF file's.
-pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     let tables = tables::read(input, 0).unwrap_or_default();
     let mut found = embedded(input, tables.pictures.clone(), ask)?;
     tables.tell(&mut found);
@@ -23,7 +23,7 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
 }
 
 /// Reads a Fujifilm RAF file: a head with the place of the JPEG.
-pub fn read_raf(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read_raf(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     let head = input.range(84, 8).map_err(damaged)?;
     let number = |at: usize| u64::from(u32::from_be_bytes([0, 1, 2, 3].map(|i| head[at + i])));
     embedded(input, vec![(number(0), number(4))], ask)
@@ -34,7 +34,7 @@ fn embedded(
     input: &mut Input<'_>,
     mut parts: Vec<tables::Part>,
     ask: &Ask<'_>,
-) -> Result<Found, Reason> {
+) -> Result<DecodedFile, Reason> {
     parts.retain(|(_, len)| (100..=MAX_JPEG).contains(len));
     parts.sort_by_key(|(_, len)| std::cmp::Reverse(*len));
     parts.dedup();

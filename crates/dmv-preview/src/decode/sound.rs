@@ -1,9 +1,9 @@
 //! Sounds: their peaks, as numbers or as a drawing.
 
-use super::{Ask, Found, damaged};
+use super::{Ask, DecodedFile, damaged};
 use crate::input::Input;
 use crate::paint::Picture;
-use crate::preview::{Kind, Reason, Sound, Wanted};
+use crate::preview::{Kind, PreviewKind, Reason, Sound};
 use std::io::{Read, Seek, SeekFrom};
 use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error;
@@ -84,9 +84,9 @@ const NONE: (f32, f32) = (f32::INFINITY, f32::NEG_INFINITY);
 pub fn read(
     input: &mut Input<'_>,
     ending: &str,
-    wanted: Wanted,
+    wanted: PreviewKind,
     ask: &Ask<'_>,
-) -> Result<Found, Reason> {
+) -> Result<DecodedFile, Reason> {
     input.seek(SeekFrom::Start(0)).map_err(damaged)?;
     let stream = MediaSourceStream::new(Box::new(Source(input)), Default::default());
     let mut hint = Hint::new();
@@ -107,13 +107,13 @@ pub fn read(
         .and_then(|params| params.audio());
     let params = params.ok_or_else(|| damaged("it does not say how its sound is coded"))?;
     let samples = samples(&track, params);
-    let mut found = Found::default();
+    let mut found = DecodedFile::default();
     found.fact("format", format.format_info().long_name);
     let mut player = Player::new(format, &track, params)?;
     player.tell(params, samples, &mut found);
     let (from, to, buckets) = match (wanted, ask.edge) {
-        (Wanted::Waveform { from, to, buckets }, _) => (from, to, buckets),
-        (_, Some(edge)) => (0, u64::MAX, edge.min(Wanted::LARGE)),
+        (PreviewKind::Waveform { from, to, buckets }, _) => (from, to, buckets),
+        (_, Some(edge)) => (0, u64::MAX, edge.min(PreviewKind::LARGE)),
         (_, None) => return Ok(found),
     };
     let to = samples.map_or(to, |samples| to.min(samples));
@@ -194,7 +194,7 @@ impl<'a> Player<'a> {
         })
     }
 
-    fn tell(&self, params: &AudioCodecParameters, samples: Option<u64>, found: &mut Found) {
+    fn tell(&self, params: &AudioCodecParameters, samples: Option<u64>, found: &mut DecodedFile) {
         found.fact("codec", self.decoder.codec_info().long_name);
         if let Some(samples) = samples {
             found.fact("duration", duration(samples as f64 / f64::from(self.rate)));
@@ -295,7 +295,7 @@ impl Peaks {
         Self {
             from,
             span,
-            buckets: buckets.clamp(1, Wanted::MAX_BUCKETS) as usize,
+            buckets: buckets.clamp(1, PreviewKind::MAX_BUCKETS) as usize,
             channels: Vec::new(),
         }
     }
@@ -418,7 +418,7 @@ impl Peaks {
     /// Draws the channels one below the other.
     fn draw(&self, edge: u32) -> Picture {
         let width = self.channels.first().map_or(1, Vec::len).max(1);
-        let height = match edge <= Wanted::THUMBNAIL {
+        let height = match edge <= PreviewKind::THUMBNAIL {
             true => (edge as usize * 3 / 8).max(1),
             false => (edge as usize / 4).clamp(1, 512),
         };

@@ -2,7 +2,7 @@
 //! orientation, and where pictures lie. Every number comes from the file and is checked.
 #![expect(clippy::big_endian_bytes, reason = "the format has such numbers")]
 
-use super::Found;
+use super::DecodedFile;
 use crate::input::Input;
 use image::metadata::Orientation;
 
@@ -201,7 +201,7 @@ impl Reader<'_, '_> {
 
 impl Tables {
     /// Adds what is known about the camera and the exposure.
-    pub fn tell(&self, found: &mut Found) {
+    pub fn tell(&self, found: &mut DecodedFile) {
         let camera = match self.model.starts_with(&self.make) {
             true => self.model.clone(),
             false => format!("{} {}", self.make, self.model),

@@ -1,7 +1,7 @@
 //! Documents that are zip archives with a picture of themselves: Krita, OpenRaster, Procreate, FreeCAD and others.
 //! One entry is read; nothing else of the archive is decompressed.
 
-use super::{Ask, Found, damaged, picture};
+use super::{Ask, DecodedFile, damaged, picture};
 use crate::input::{Input, Memory};
 use crate::preview::{Kind, Reason};
 use flate2::read::DeflateDecoder;
@@ -36,7 +36,7 @@ struct Entry {
 }
 
 /// Reads the picture of a document.
-pub fn read(input: &mut Input<'_>, ending: &str, ask: &Ask<'_>) -> Result<Found, Reason> {
+pub fn read(input: &mut Input<'_>, ending: &str, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     let list =
         list(input).ok_or_else(|| damaged("the list of the archive's entries is missing"))?;
     let is_small = ask.edge.is_none_or(|edge| edge <= 256);

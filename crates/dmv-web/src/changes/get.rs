@@ -1,12 +1,12 @@
 //! Getting absent content from the remotes, as `dmv get` does, on a thread of its own.
 
-use crate::program::Told;
+use crate::program::ShownFailure;
 use crate::site::Site;
 use crate::words::{bytes, count, shown};
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::repo::{LackOf, Located, Repo, RepoError, Wanted};
+use dmv_core::repo::{LackOf, Location, Repo, RepoError, Selection};
 use dmv_core::subset::Subset;
 use dmv_core::threads;
 use dmv_net::ops::{OpsError, Suppliers};
@@ -17,10 +17,10 @@ pub fn start(
     site: &Arc<Site>,
     repo: Arc<Repo>,
     path: RepoPath,
-    located: Located,
-) -> Result<String, Told> {
+    located: Location,
+) -> Result<String, ShownFailure> {
     let all = Subset::everything();
-    let wanted = Wanted {
+    let wanted = Selection {
         path: &path,
         located: &located,
         subset: &all,
@@ -34,7 +34,7 @@ pub fn start(
     let job = Arc::new(Job::default());
     let size = size_of(&lacks);
     if !site.getting.begin(path.as_bytes(), size, job.clone()) {
-        return Err(Told {
+        return Err(ShownFailure {
             code: "busy".to_owned(),
             exit: 11,
             message: "other content is on its way; try again when it is here".to_owned(),
@@ -64,16 +64,16 @@ fn get(
     site: &Site,
     repo: &Repo,
     path: &RepoPath,
-    located: &Located,
+    located: &Location,
     job: &Arc<Job>,
-) -> Result<String, Told> {
+) -> Result<String, ShownFailure> {
     let words = |e: RepoError| site.program.explain(e);
     let _budget = site.program.guard(repo, job)?;
     let caller = site.program.caller();
     let of_net = |e| site.program.explain_ops(OpsError::Net(e));
     let mut suppliers = Suppliers::new(repo, &*caller, job).map_err(of_net)?;
     let all = Subset::everything();
-    let wanted = Wanted {
+    let wanted = Selection {
         path,
         located,
         subset: &all,

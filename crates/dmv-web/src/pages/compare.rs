@@ -6,7 +6,7 @@ mod view;
 
 use super::layout::{self, Part};
 use super::parts::path_value;
-use super::places::{Place, place_of};
+use super::places::{CommitPath, place_of};
 use crate::answer::Answer;
 use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::ondisk::{self, OnDisk};
@@ -46,7 +46,7 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
     let a = Side::of(ask, text("a")?)?;
     let b = Side::of(ask, text("b")?)?;
     let found = match (a.tree(), b.tree()) {
-        (Some(old), Some(new)) => Found::Trees(changes(&ask.repo, old, new)?),
+        (Some(old), Some(new)) => ComparisonKind::Trees(changes(&ask.repo, old, new)?),
         _ => file_difference(ask, &a, &b)?,
     };
     let comparison = Comparison { a, b, found };
@@ -66,13 +66,13 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
 struct Comparison {
     a: Side,
     b: Side,
-    found: Found,
+    found: ComparisonKind,
 }
 
 /// What is compared.
 enum Side {
     /// A file or directory of a commit.
-    InCommit(Box<Place>),
+    InCommit(Box<CommitPath>),
     /// A file of the worktree.
     OnDisk(OnDisk),
 }
@@ -190,7 +190,7 @@ impl Side {
 const CHANGING: Stop =
     Stop::Bad("the file in the worktree cannot be read, or changes just now; try again");
 
-enum Found {
+enum ComparisonKind {
     /// The same content.
     Same,
     /// Files that differ, and whether there are more.
@@ -202,7 +202,7 @@ enum Found {
     /// Two films.
     Films,
     /// Two texts.
-    Texts(text::Unified),
+    Texts(text::UnifiedDiff),
     /// Anything else, by chunks.
     Bytes(ByChunks),
     /// One of them cannot be compared, for this reason.
@@ -244,34 +244,34 @@ fn changes(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<(Vec<Change>, bo
     Ok((all, has_more))
 }
 
-fn file_difference(ask: &Ask<'_>, a: &Side, b: &Side) -> Result<Found, Stop> {
+fn file_difference(ask: &Ask<'_>, a: &Side, b: &Side) -> Result<ComparisonKind, Stop> {
     for (name, side) in [("A", a), ("B", b)] {
         if let Some(why) = side.hindrance(name, ask)? {
-            return Ok(Found::Not(why));
+            return Ok(ComparisonKind::Not(why));
         }
     }
     if let (Some(old), Some(new)) = (a.entry(), b.entry())
         && old.id == new.id
     {
-        return Ok(Found::Same);
+        return Ok(ComparisonKind::Same);
     }
     let sorts = [a, b].map(|side| sort_of(side.path().as_bytes()).0);
     match sorts {
-        [Sort::Picture, Sort::Picture] => return Ok(Found::Pictures),
+        [Sort::Picture, Sort::Picture] => return Ok(ComparisonKind::Pictures),
         [a, b] if a.is_image() && b.is_image() && ask.site.previews.is_some() => {
-            return Ok(Found::Pictures);
+            return Ok(ComparisonKind::Pictures);
         }
-        [Sort::Sound, Sort::Sound] => return Ok(Found::Sounds),
-        [Sort::Film, Sort::Film] => return Ok(Found::Films),
+        [Sort::Sound, Sort::Sound] => return Ok(ComparisonKind::Sounds),
+        [Sort::Film, Sort::Film] => return Ok(ComparisonKind::Films),
         _ => {}
     }
     if a.size() <= MAX_TEXT && b.size() <= MAX_TEXT {
         let (old, new) = (a.content(&ask.repo)?, b.content(&ask.repo)?);
         if old == new {
-            return Ok(Found::Same);
+            return Ok(ComparisonKind::Same);
         }
         if looks_like_text(&old) && looks_like_text(&new) {
-            return Ok(Found::Texts(text::Unified::of(&old, &new)));
+            return Ok(ComparisonKind::Texts(text::UnifiedDiff::of(&old, &new)));
         }
     }
     let (old, new) = (a.chunks(&ask.repo)?, b.chunks(&ask.repo)?);
@@ -279,11 +279,11 @@ fn file_difference(ask: &Ask<'_>, a: &Side, b: &Side) -> Result<Found, Stop> {
         (Some(old), Some(new)) => {
             let found = ByChunks::of(&old, &new, a.size());
             match found.new_bytes == 0 && a.size() == b.size() && found.removed_bytes == 0 {
-                true if old.iter().map(|c| c.1).eq(new.iter().map(|c| c.1)) => Found::Same,
-                _ => Found::Bytes(found),
+                true if old.iter().map(|c| c.1).eq(new.iter().map(|c| c.1)) => ComparisonKind::Same,
+                _ => ComparisonKind::Bytes(found),
             }
         }
-        _ => Found::Not(match [a, b].iter().find(|side| side.is_large_on_disk()) {
+        _ => ComparisonKind::Not(match [a, b].iter().find(|side| side.is_large_on_disk()) {
             Some(side) => format!(
                 "Your file has {}: it is too large to be read for a page. To compare it: dmv diff -- {}",
                 bytes(side.size()),
@@ -326,8 +326,8 @@ impl Comparison {
         };
         let mut out = json!({ "a": side(&self.a), "b": side(&self.b) });
         match &self.found {
-            Found::Same => out["same"] = json!(true),
-            Found::Trees((changes, has_more)) => {
+            ComparisonKind::Same => out["same"] = json!(true),
+            ComparisonKind::Trees((changes, has_more)) => {
                 let change = |change: &Change| {
                     let mut out = path_value(change.path.as_bytes());
                     out.insert("change".to_owned(), json!(change.word()));
@@ -336,7 +336,7 @@ impl Comparison {
                 out["changes"] = changes.iter().map(change).collect();
                 out["complete"] = json!(!has_more);
             }
-            Found::Bytes(by) => {
+            ComparisonKind::Bytes(by) => {
                 let ranges = by.differing.iter().map(
                     |d| json!({ "old": [d.old.start, d.old.end], "new": [d.new.start, d.new.end] }),
                 );
@@ -346,9 +346,9 @@ impl Comparison {
                 out["removed_bytes"] = json!(by.removed_bytes);
                 out["ranges"] = json!(ranges);
             }
-            Found::Texts(unified) => out["diff"] = json!(unified.lines()),
-            Found::Not(why) => out["not_compared"] = json!(why),
-            Found::Pictures | Found::Sounds | Found::Films => {}
+            ComparisonKind::Texts(unified) => out["diff"] = json!(unified.lines()),
+            ComparisonKind::Not(why) => out["not_compared"] = json!(why),
+            ComparisonKind::Pictures | ComparisonKind::Sounds | ComparisonKind::Films => {}
         }
         out
     }

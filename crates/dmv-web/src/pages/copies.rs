@@ -3,8 +3,8 @@
 
 use super::layout::{self, Part};
 use super::parts::path_value;
-use super::places::{Place, link_id};
-use super::remotes::{RemoteSeen, remotes, standing};
+use super::places::{CommitPath, link_id};
+use super::remotes::{LastSeenRemote, remotes, standing};
 use crate::address::link;
 use crate::answer::Answer;
 use crate::program::Stop;
@@ -16,7 +16,7 @@ use dmv_core::object::ObjectError;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Located, RefInfo, RefKind, Repo};
+use dmv_core::repo::{Location, RefInfo, RefKind, Repo};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -42,7 +42,7 @@ struct Copies {
     newest: Option<(ObjectId, Commit)>,
     /// What is left out here, in words.
     partial: Option<String>,
-    remotes: Vec<(RemoteSeen, Option<OnlyHere>)>,
+    remotes: Vec<(LastSeenRemote, Option<OnlyHere>)>,
 }
 
 /// Files of the newest commit whose content no branch of a remote had at the same path.
@@ -137,7 +137,7 @@ impl Copies {
         }
     }
 
-    fn remote(&self, n: usize, remote: &RemoteSeen, only_here: Option<&OnlyHere>) -> Markup {
+    fn remote(&self, n: usize, remote: &LastSeenRemote, only_here: Option<&OnlyHere>) -> Markup {
         let title = format!("remote-{n}");
         let id = self.newest.as_ref().map(|(id, _)| link_id(id));
         html! {
@@ -197,7 +197,11 @@ fn branches(repo: &Repo) -> Result<Vec<(RefInfo, Option<Commit>)>, Stop> {
 }
 
 /// The files that differ from the nearest branch of a remote. `None` if its trees are not stored here.
-fn only_here(repo: &Repo, ours: &Commit, remote: &RemoteSeen) -> Result<Option<OnlyHere>, Stop> {
+fn only_here(
+    repo: &Repo,
+    ours: &Commit,
+    remote: &LastSeenRemote,
+) -> Result<Option<OnlyHere>, Stop> {
     let mut best: Option<OnlyHere> = None;
     for branch in &remote.branches {
         let Ok(theirs) = repo.read_commit(&branch.id) else {
@@ -238,16 +242,16 @@ fn against(repo: &Repo, theirs: ObjectId, ours: ObjectId) -> Result<OnlyHere, Ob
 }
 
 /// Where the content of one file is, as far as this repository knows.
-pub fn of_file(ask: &Ask<'_>, place: &Place, is_here: bool) -> Markup {
+pub fn of_file(ask: &Ask<'_>, place: &CommitPath, is_here: bool) -> Markup {
     let seen = remotes(ask, &[]).unwrap_or_default();
     let Some(entry) = place.entry() else {
         return html! {};
     };
-    let has = |remote: &RemoteSeen| {
+    let has = |remote: &LastSeenRemote| {
         let had = remote.branches.iter().find(|branch| {
             let commit = ask.repo.read_commit(&branch.id);
             let there = commit.and_then(|commit| ask.repo.locate("", &commit, &place.path));
-            matches!(there, Ok(Located::Entry(there)) if there.id == entry.id)
+            matches!(there, Ok(Location::Entry(there)) if there.id == entry.id)
         });
         had.map(|branch| branch.name.clone())
     };

@@ -4,8 +4,8 @@
 use super::layout::{self, Part};
 use super::parts::secret;
 use crate::answer::{Answer, redirect};
-use crate::doing::{Note, Outcome, Seen};
-use crate::program::{Stop, Told};
+use crate::doing::{ChangeState, Note, Outcome};
+use crate::program::{ShownFailure, Stop};
 use crate::site::{Ask, Site};
 use crate::stopped;
 use crate::words::{bytes, count};
@@ -41,7 +41,7 @@ pub fn lead_back(site: &Site, verb: &str, page: &str, outcome: Outcome) -> Answe
 }
 
 /// A failed or stopped change as a note.
-fn failed(verb: &str, told: Told) -> Note {
+fn failed(verb: &str, told: ShownFailure) -> Note {
     let failed = told.exit != stopped::INTERRUPTED;
     let what = match verb {
         "commit" => "Not committed: ",
@@ -67,7 +67,7 @@ fn failed(verb: &str, told: Told) -> Note {
 }
 
 /// The values of a change under way, or of the last one.
-pub fn values(seen: &Seen) -> Value {
+pub fn values(seen: &ChangeState) -> Value {
     let mut values = json!({
         "state": "under way",
         "stopping": seen.stopped && seen.outcome.is_none(),
@@ -110,7 +110,7 @@ fn title(verb: &str) -> &'static str {
 }
 
 /// How far it is, in words.
-fn progress(seen: &Seen) -> String {
+fn progress(seen: &ChangeState) -> String {
     let mut out = match (seen.bytes, seen.total_bytes) {
         (0, _) => "Starting".to_owned(),
         (done, total) if total > done => format!("{} of {} done", bytes(done), bytes(total)),
@@ -126,7 +126,7 @@ fn progress(seen: &Seen) -> String {
     out
 }
 
-fn page(ask: &Ask<'_>, seen: Option<&Seen>) -> Markup {
+fn page(ask: &Ask<'_>, seen: Option<&ChangeState>) -> Markup {
     let Some(seen) = seen else {
         return html! {
             h1 { "Nothing to wait for" }

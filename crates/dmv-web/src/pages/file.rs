@@ -6,7 +6,7 @@ use super::parts::{
     class_of, commit_line, commit_value, crumbs, has_preview, label, path_value, picture_link,
     secret, thumb, time, turned,
 };
-use super::places::{Place, link_id, place};
+use super::places::{CommitPath, link_id, place};
 use crate::address::{encoded, link, log_link};
 use crate::answer::{Answer, redirect};
 use crate::kinds::{Sort, looks_like_text, sort_of};
@@ -16,11 +16,11 @@ use crate::program::Stop;
 use crate::site::Ask;
 use crate::words::{bytes, kind_word, number, shown, subject};
 use dmv_core::hash::ObjectId;
-use dmv_core::history::paths::{Moved, PathLog};
+use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{LackOf, Repo, RepoError, Wanted, blob_of};
+use dmv_core::repo::{LackOf, Repo, RepoError, Selection, blob_of};
 use dmv_core::subset::Subset;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ struct Version {
 }
 
 struct FilePage {
-    place: Place,
+    place: CommitPath,
     entry: TreeEntry,
     versions: Vec<Version>,
 }
@@ -339,9 +339,9 @@ pub fn path_field(path: &[u8]) -> Markup {
 }
 
 /// What is absent at a place, with a button that gets it; nothing if all is here.
-pub fn absent_part(ask: &Ask<'_>, place: &Place, secret: &dyn Fn(&str) -> Markup) -> Markup {
+pub fn absent_part(ask: &Ask<'_>, place: &CommitPath, secret: &dyn Fn(&str) -> Markup) -> Markup {
     let all = Subset::everything();
-    let wanted = Wanted {
+    let wanted = Selection {
         path: &place.path,
         located: &place.located,
         subset: &all,
@@ -407,7 +407,7 @@ pub fn absent_part(ask: &Ask<'_>, place: &Place, secret: &dyn Fn(&str) -> Markup
 }
 
 /// The versions of the file, newest first, from the commit of the place and its branch on.
-fn versions(repo: &Repo, place: &Place) -> Result<Vec<Version>, Stop> {
+fn versions(repo: &Repo, place: &CommitPath) -> Result<Vec<Version>, Stop> {
     // From the newest commit if that has this history, so that later versions are in the strip.
     let head = repo.head_commit()?.unwrap_or(place.id);
     let newest = match repo.read_commit(&head) {
@@ -444,7 +444,7 @@ fn versions_from(repo: &Repo, tip: ObjectId, path: &RepoPath) -> Result<Vec<Vers
             }
             Ok(found)
         };
-        let follow: &mut Moved<'_, RepoError> = &mut noted;
+        let follow: &mut FindFormerPath<'_, RepoError> = &mut noted;
         let Some(visited) = log.advance(Some(follow))? else {
             break;
         };
@@ -452,7 +452,7 @@ fn versions_from(repo: &Repo, tip: ObjectId, path: &RepoPath) -> Result<Vec<Vers
         if visited.shown {
             let path = now.borrow().clone();
             // A commit that deleted the file has no version of it.
-            if let Ok(dmv_core::repo::Located::Entry(entry)) =
+            if let Ok(dmv_core::repo::Location::Entry(entry)) =
                 repo.locate("", &visited.commit, &path)
             {
                 out.push(Version {

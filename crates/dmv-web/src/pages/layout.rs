@@ -3,7 +3,7 @@
 use crate::answer::{Answer, json, page};
 use crate::assets;
 use crate::doing::Note;
-use crate::program::Told;
+use crate::program::ShownFailure;
 use crate::site::{Ask, Site};
 use crate::words::{SHORT_ID, clean};
 use dmv_core::repo::Head;
@@ -142,7 +142,7 @@ fn told(note: &Note) -> Markup {
 }
 
 /// A page that says why there is none.
-pub fn failure(site: &Site, status: StatusCode, told: &Told) -> Answer {
+pub fn failure(site: &Site, status: StatusCode, told: &ShownFailure) -> Answer {
     let head = match status.as_u16() {
         404 => "Nothing here",
         409 => "Refused",

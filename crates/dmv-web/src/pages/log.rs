@@ -11,7 +11,7 @@ use crate::site::Ask;
 use crate::words::{clean, shown, subject};
 use dmv_core::diff::{DiffVisitor, diff_trees};
 use dmv_core::hash::ObjectId;
-use dmv_core::history::paths::{Moved, PathLog};
+use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::ObjectError;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
@@ -124,7 +124,7 @@ impl History {
         };
         let mut visited_count = 0;
         while self.entries.len() < PAGE && visited_count < MAX_VISITED {
-            let follow: Option<&mut Moved<'_, RepoError>> =
+            let follow: Option<&mut FindFormerPath<'_, RepoError>> =
                 if is_file { Some(&mut moved) } else { None };
             let Some(visited) = log.advance(follow)? else {
                 break;
@@ -317,7 +317,7 @@ fn files_of(
         },
         None => None,
     };
-    let mut found = Changed {
+    let mut found = ChangedFiles {
         path,
         files: Vec::new(),
         has_more: false,
@@ -331,13 +331,13 @@ fn files_of(
 }
 
 /// The first changed files at or under a path. Nothing else is looked at.
-struct Changed<'a> {
+struct ChangedFiles<'a> {
     path: &'a RepoPath,
     files: Vec<ChangedFile>,
     has_more: bool,
 }
 
-impl DiffVisitor for Changed<'_> {
+impl DiffVisitor for ChangedFiles<'_> {
     type Error = ObjectError;
 
     fn enter(&mut self, dir: &RepoPath, _sides: [Option<ObjectId>; 2]) -> bool {

@@ -3,7 +3,7 @@
 use super::layout::{self, Part};
 use super::parts::{commit_line, commit_value, time};
 use super::places::link_id;
-use super::remotes::{RemoteSeen, remotes, standing};
+use super::remotes::{LastSeenRemote, remotes, standing};
 use super::worktree::Files;
 use crate::address::link;
 use crate::answer::Answer;
@@ -38,7 +38,7 @@ struct Overview {
     newest: Option<(ObjectId, Commit)>,
     branches: Vec<(RefInfo, Option<Commit>)>,
     tags: usize,
-    remotes: Vec<RemoteSeen>,
+    remotes: Vec<LastSeenRemote>,
     stats: StoreStats,
 }
 
@@ -75,7 +75,7 @@ impl Overview {
             })
         });
         let branches: Vec<Value> = branches.collect();
-        let remotes: Vec<Value> = self.remotes.iter().map(RemoteSeen::values).collect();
+        let remotes: Vec<Value> = self.remotes.iter().map(LastSeenRemote::values).collect();
         json!({
             "branch": self.head.branch(),
             "commit": self.newest.as_ref().map(|(id, _)| id.to_string()),

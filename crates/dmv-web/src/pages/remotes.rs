@@ -17,19 +17,19 @@ use std::ops::ControlFlow;
 const MAX_OPERATIONS: usize = 400;
 
 /// A remote, as last seen.
-pub struct RemoteSeen {
+pub struct LastSeenRemote {
     /// Its name.
     pub name: String,
     /// Its address.
     pub url: String,
     /// Its branches.
-    pub branches: Vec<Standing>,
+    pub branches: Vec<BranchStanding>,
     /// When it was last heard of, in seconds since 1970.
     since: Option<i64>,
 }
 
 /// How a branch here stands to the same branch there.
-pub struct Standing {
+pub struct BranchStanding {
     /// The branch.
     pub name: String,
     /// Its commit there.
@@ -39,7 +39,7 @@ pub struct Standing {
     pub apart: Option<(usize, usize)>,
 }
 
-impl RemoteSeen {
+impl LastSeenRemote {
     /// When it was last heard of, in words.
     pub fn as_of(&self) -> String {
         match self.since {
@@ -65,7 +65,7 @@ impl RemoteSeen {
 }
 
 /// A branch of a remote in a line.
-pub fn standing(b: &Standing) -> Markup {
+pub fn standing(b: &BranchStanding) -> Markup {
     html! {
         p {
             span { (clean(&b.name)) } " "
@@ -87,7 +87,7 @@ pub fn standing(b: &Standing) -> Markup {
 pub fn remotes(
     ask: &Ask<'_>,
     branches: &[(RefInfo, Option<Commit>)],
-) -> Result<Vec<RemoteSeen>, Stop> {
+) -> Result<Vec<LastSeenRemote>, Stop> {
     let known = ask.site.program.remotes().map_err(Stop::Told)?;
     if known.is_empty() {
         return Ok(Vec::new());
@@ -113,14 +113,14 @@ pub fn remotes(
                 Some(ours) => ask.repo.distance(ours, id).ok(),
                 None => None,
             };
-            seen.push(Standing {
+            seen.push(BranchStanding {
                 name: branch,
                 id,
                 apart,
             });
         }
         let since = contacts.iter().find(|(known, _)| *known == name);
-        out.push(RemoteSeen {
+        out.push(LastSeenRemote {
             since: since.map(|(_, at)| *at),
             name,
             url,

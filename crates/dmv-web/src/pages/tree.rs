@@ -3,7 +3,7 @@
 
 use super::layout::{self, Part};
 use super::parts::{commit_line, crumbs, path_value, root_of, secret, size_of, thumb};
-use super::places::{Place, place};
+use super::places::{CommitPath, place};
 use crate::address::{encoded, link, log_link};
 use crate::answer::{Answer, redirect};
 use crate::program::Stop;
@@ -12,7 +12,7 @@ use crate::site::Ask;
 use crate::words::{bytes, count, kind_word, number, shown};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
-use dmv_core::repo::{Located, RepoError};
+use dmv_core::repo::{Location, RepoError};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
 }
 
 struct Listing {
-    place: Place,
+    place: CommitPath,
     rows: Vec<Row>,
     /// How many rows there are on all pages.
     total: usize,
@@ -73,7 +73,7 @@ struct Listing {
 impl Listing {
     fn of(
         ask: &Ask<'_>,
-        place: Place,
+        place: CommitPath,
         all: Arc<Vec<Row>>,
         chosen: Option<&[u8]>,
     ) -> Result<Listing, Stop> {
@@ -103,8 +103,8 @@ impl Listing {
             }
         };
         let totals = match &place.located {
-            Located::Root { bytes, files, .. } => (*bytes, *files),
-            Located::Entry(entry) => (entry.size, entry.file_count()),
+            Location::Root { bytes, files, .. } => (*bytes, *files),
+            Location::Entry(entry) => (entry.size, entry.file_count()),
         };
         Ok(Listing {
             place,

@@ -4,13 +4,13 @@ use dmv_core::Job;
 use dmv_core::hash::ObjectId;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    AbsentError, Asked, CommitOptions, Place, PlaceError, Repo, RepoError, UndoError, Who, Whose,
-    WorktreeSettings, discover,
+    AbsentError, CommitOptions, OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation,
+    UndoError, Who, Whose, WorktreeSettings, discover,
 };
 use dmv_net::ops::{Caller, CloneOptions, Network, OpsError, Remote, clone};
 use dmv_net::transport::Url;
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{Options, Program, Server, Told};
+use dmv_web::{Options, Program, Server, ShownFailure};
 use std::any::Any;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -34,13 +34,13 @@ pub fn ada() -> Who {
     Who::new("Ada", "ada@example.org")
 }
 
-pub fn asked(command: &str) -> Asked {
+pub fn asked(command: &str) -> OperationRequest {
     let time = Timestamp {
         seconds: 1_790_000_000,
         nanos: 0,
         tz_minutes: 60,
     };
-    let mut asked = Asked::new(
+    let mut asked = OperationRequest::new(
         "Ada <ada@example.org>",
         command,
         std::time::SystemTime::now(),
@@ -50,26 +50,26 @@ pub fn asked(command: &str) -> Asked {
 }
 
 impl Program for Desk {
-    fn find(&self) -> Result<(Place, Whose), Told> {
+    fn find(&self) -> Result<(RepositoryLocation, Whose), ShownFailure> {
         let found = discover(&self.dir);
         found
             .map(|place| (place, Whose::Own))
             .map_err(|e| self.explain(e))
     }
 
-    fn check(&self, _repo: &Repo) -> Result<(), Told> {
+    fn check(&self, _repo: &Repo) -> Result<(), ShownFailure> {
         Ok(())
     }
 
-    fn settings(&self) -> Result<WorktreeSettings, Told> {
+    fn settings(&self) -> Result<WorktreeSettings, ShownFailure> {
         Ok(WorktreeSettings::default())
     }
 
-    fn who(&self) -> Result<Who, Told> {
+    fn who(&self) -> Result<Who, ShownFailure> {
         Ok(ada())
     }
 
-    fn asked(&self, command: &str) -> Result<Asked, Told> {
+    fn asked(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
         Ok(asked(&format!("dmv web: {command}")))
     }
 
@@ -82,7 +82,7 @@ impl Program for Desk {
         Box::new(network)
     }
 
-    fn remotes(&self) -> Result<Vec<(String, String)>, Told> {
+    fn remotes(&self) -> Result<Vec<(String, String)>, ShownFailure> {
         Ok(self.remotes.clone())
     }
 
@@ -90,11 +90,11 @@ impl Program for Desk {
         repo.is_partial().then(|| "no file content".to_owned())
     }
 
-    fn guard(&self, _repo: &Repo, _job: &Arc<Job>) -> Result<Box<dyn Any>, Told> {
+    fn guard(&self, _repo: &Repo, _job: &Arc<Job>) -> Result<Box<dyn Any>, ShownFailure> {
         Ok(Box::new(()))
     }
 
-    fn explain(&self, e: RepoError) -> Told {
+    fn explain(&self, e: RepoError) -> ShownFailure {
         let exit = match &e {
             RepoError::Place(PlaceError::NotFound(_)) => 10,
             RepoError::Absent(AbsentError::Object { .. })
@@ -103,7 +103,7 @@ impl Program for Desk {
             RepoError::Cancelled => 130,
             _ => 20,
         };
-        Told {
+        ShownFailure {
             code: "test".to_owned(),
             exit,
             message: e.to_string(),
@@ -111,8 +111,8 @@ impl Program for Desk {
         }
     }
 
-    fn explain_ops(&self, e: OpsError) -> Told {
-        Told {
+    fn explain_ops(&self, e: OpsError) -> ShownFailure {
+        ShownFailure {
             code: "ops".to_owned(),
             exit: 13,
             message: e.to_string(),

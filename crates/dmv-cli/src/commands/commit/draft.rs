@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::context::Context;
-use crate::editor::{self, Written};
+use crate::editor::{self, EditedText};
 use crate::failure::Failure;
 use crate::format::text::{SHORT_ID, clean};
 use dmv_core::object::name::escape;
@@ -20,7 +20,7 @@ pub fn write(
     repo: &Repo,
     args: &Args,
     paths: &[Vec<u8>],
-) -> Result<Option<Written>, Failure> {
+) -> Result<Option<EditedText>, Failure> {
     let select = Paths::new(paths.to_vec());
     let options = StatusOptions {
         select: &select,
@@ -47,7 +47,7 @@ pub fn write(
 }
 
 /// Says where a message is that could not be used.
-pub fn keep(context: &Context, written: Written) {
+pub fn keep(context: &Context, written: EditedText) {
     let way = editor::way_to_use(&written.keep());
     context
         .ui

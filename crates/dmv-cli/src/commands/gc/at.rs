@@ -7,7 +7,7 @@ use crate::failure::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count, quoted};
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
-use dmv_net::ops::{self, FreeAtOptions, Freed, OpsError, Remote};
+use dmv_net::ops::{self, FreeAtOptions, FreeReport, OpsError, Remote};
 use dmv_net::session::NetError;
 use std::io::Write;
 
@@ -57,7 +57,7 @@ pub fn failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
     Failure::new("absent", EXIT_ABSENT, message).hint(hint)
 }
 
-fn print_json(context: &Context, freed: &Freed) -> Result<(), Failure> {
+fn print_json(context: &Context, freed: &FreeReport) -> Result<(), Failure> {
     let mut document = serde_json::json!({
         "freed_bytes": freed.bytes,
         "packs_removed": freed.packs,
@@ -71,7 +71,12 @@ fn print_json(context: &Context, freed: &Freed) -> Result<(), Failure> {
     context.ui.json(&document)
 }
 
-fn print(context: &Context, args: &Args, remote: &Remote, freed: &Freed) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    args: &Args,
+    remote: &Remote,
+    freed: &FreeReport,
+) -> Result<(), Failure> {
     if context.ui.quiet() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
 use crate::traffic::name;
 use dmv_core::hash::encode_hex;
-use dmv_core::repo::RefMoved;
+use dmv_core::repo::RefChange;
 use dmv_net::ops::{OperationAt, operations_at};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -73,7 +73,7 @@ fn print(context: &Context, at: &OperationAt<'_>) -> Result<(), Failure> {
 }
 
 /// `main  3f5a0c1d -> 77aa01bc`.
-pub fn line(moved: &RefMoved) -> String {
+pub fn line(moved: &RefChange) -> String {
     let short = |id: dmv_core::hash::ObjectId| id.short(SHORT_ID);
     let name = clean(name(moved)).to_string();
     match (moved.old.map(short), moved.new.map(short)) {

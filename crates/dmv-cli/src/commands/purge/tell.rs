@@ -11,7 +11,7 @@ use crate::supply::some_of;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{KnownPurge, Purge, Purgeable, Purged, Repo};
+use dmv_core::repo::{KnownPurge, Purge, PurgeReport, Purgeable, Repo};
 use dmv_net::ops::purges_at;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -111,7 +111,7 @@ pub(super) fn done(
     context: &Context,
     repo: &Repo,
     found: Option<&Purgeable>,
-    done: Purged,
+    done: PurgeReport,
     peers: Vec<PeerValue>,
 ) -> Result<u8, Failure> {
     let document = Document {

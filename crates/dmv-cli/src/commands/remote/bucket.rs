@@ -1,6 +1,6 @@
 //! Buckets: `dmv remote add` and `dmv remote check`.
 
-use crate::bucket::{Found, cost, note_verdict, notes, take, test, verdict};
+use crate::bucket::{StoreTest, cost, note_verdict, notes, take, test, verdict};
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::format::text::{clean, quoted};
@@ -29,9 +29,9 @@ pub fn before_adding(
         return Err(Failure::new("remote-exists", EXIT_OTHER, message).hint(hint));
     }
     match test(context, address)? {
-        Found::Good => notes.push(("tested", verdict(context, address)?.into())),
-        Found::ReadOnly if address.scheme.is_web() => {}
-        Found::ReadOnly => context.ui.note(
+        StoreTest::Good => notes.push(("tested", verdict(context, address)?.into())),
+        StoreTest::ReadOnly if address.scheme.is_web() => {}
+        StoreTest::ReadOnly => context.ui.note(
             "note: you may not write to this bucket, so its store was not tested; you can fetch \
              from it if you may read",
         ),
@@ -46,7 +46,7 @@ pub fn check(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> 
         let message = format!("{} is no bucket: there is no store to test", remote.url);
         return Err(Failure::usage(message).hint("dmv remote show"));
     };
-    if let Found::ReadOnly = test(context, address)? {
+    if let StoreTest::ReadOnly = test(context, address)? {
         let message = if address.scheme.is_web() {
             format!("{address} is for reading only: there is nothing to test")
         } else {

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::peers::{Call, remote};
-use dmv_net::ops::{FreeAtOptions, Freed, free_at};
+use dmv_net::ops::{FreeAtOptions, FreeReport, free_at};
 use std::io::Write;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     })
 }
 
-fn print_json(context: &Context, args: &Args, done: &Freed) -> Result<(), Failure> {
+fn print_json(context: &Context, args: &Args, done: &FreeReport) -> Result<(), Failure> {
     let joined = &done.joined;
     let mut document = serde_json::json!({
         "before_bytes": done.bytes + done.kept_bytes,
@@ -58,7 +58,7 @@ fn print_json(context: &Context, args: &Args, done: &Freed) -> Result<(), Failur
     context.ui.json(&document)
 }
 
-fn print(context: &Context, args: &Args, name: &str, done: &Freed) -> Result<(), Failure> {
+fn print(context: &Context, args: &Args, name: &str, done: &FreeReport) -> Result<(), Failure> {
     if context.ui.quiet() {
         return Ok(());
     }

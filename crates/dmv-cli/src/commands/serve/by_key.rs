@@ -9,11 +9,13 @@ use crate::failure::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use crate::whose::find_own;
-use dmv_core::repo::{Asked, Peer, PeerKey, Place, RefMoved, RepackReport, RepoError};
+use dmv_core::repo::{
+    OperationRequest, Peer, PeerKey, RefChange, RepackReport, RepoError, RepositoryLocation,
+};
 use dmv_core::threads;
 use dmv_net::session::{NetError, Traffic};
 use dmv_net::transport::quic::blocking::serve_repository;
-use dmv_net::transport::quic::{Limits, Listen, RelayState, ServeEvent, ServeOptions};
+use dmv_net::transport::quic::{Limits, ListenAddress, RelayState, ServeEvent, ServeOptions};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -34,7 +36,7 @@ enum Heard {
 /// Serves until the job is cancelled.
 pub fn run(
     context: &Context,
-    listen: Option<Listen>,
+    listen: Option<ListenAddress>,
     lan: bool,
     read_only: bool,
 ) -> Result<u8, Failure> {
@@ -65,16 +67,16 @@ pub fn run(
 /// Returns how to serve. What happens meanwhile goes to `say`.
 fn options(
     context: &Context,
-    listen: Option<Listen>,
+    listen: Option<ListenAddress>,
     (lan, read_only): (bool, bool),
     say: Sender<Heard>,
 ) -> Result<ServeOptions, Failure> {
     Ok(ServeOptions {
         listen: listen.unwrap_or_else(|| {
             if lan {
-                Listen::everywhere(0)
+                ListenAddress::everywhere(0)
             } else {
-                Listen::loopback()
+                ListenAddress::loopback()
             }
         }),
         lan,
@@ -88,7 +90,7 @@ fn options(
             idle_time: context.config()?.seconds("net.patience")?,
             ..Limits::default()
         },
-        asked: Box::new(|peer| Asked {
+        asked: Box::new(|peer| OperationRequest {
             time: now(),
             who: format!("{} <{}>", peer.name, peer.key),
             command: format!("push from {}", called(peer)),
@@ -103,7 +105,7 @@ fn options(
 /// Starts repacking after pushes, if the settings ask for it.
 fn upkeep(
     context: &Context,
-    place: &Place,
+    place: &RepositoryLocation,
     repacked: Sender<Heard>,
 ) -> Result<Option<Upkeep>, Failure> {
     let Some(quiet) = context.config()?.seconds_if_set("serve.repack-after")? else {
@@ -230,7 +232,7 @@ fn tell(context: &Context, own: &PeerKey, event: &ServeEvent) -> Result<(), Fail
             line["bytes_sent"] = json!(traffic.bytes_sent);
             line["bytes_received"] = json!(traffic.bytes_received);
             let moved = served.moved.iter().filter(|moved| moved.refused.is_none());
-            let one = |moved: &RefMoved| {
+            let one = |moved: &RefChange| {
                 let old = moved.old.map(|id| id.to_string());
                 let new = moved.new.map(|id| id.to_string());
                 json!({ "name": moved.key, "old": old, "new": new })

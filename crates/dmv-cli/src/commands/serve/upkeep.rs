@@ -2,7 +2,7 @@
 
 use crate::context::now;
 use dmv_core::job::Job;
-use dmv_core::repo::{BusyError, Place, RepackOptions, RepackReport, Repo, RepoError};
+use dmv_core::repo::{BusyError, RepackOptions, RepackReport, Repo, RepoError, RepositoryLocation};
 use dmv_core::threads::{self, NoThread};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,7 +23,7 @@ impl Upkeep {
     /// Starts it for the repository at `place`: `quiet` is the time since the last push, or since the start,
     /// after which it repacks. `tell` hears what came of each run that changed something.
     pub fn start(
-        place: Place,
+        place: RepositoryLocation,
         quiet: Duration,
         tell: impl Fn(Result<RepackReport, RepoError>) + Send + 'static,
     ) -> Result<Upkeep, NoThread> {
@@ -80,7 +80,7 @@ fn is_quiet(woken: &Receiver<()>, quiet: Duration) -> bool {
     }
 }
 
-fn repack(place: &Place, job: &Job) -> Result<RepackReport, RepoError> {
+fn repack(place: &RepositoryLocation, job: &Job) -> Result<RepackReport, RepoError> {
     let options = RepackOptions {
         now: now(),
         until: Instant::now().checked_add(LONGEST),

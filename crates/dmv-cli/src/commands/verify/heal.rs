@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::peers::{Call, remotes, tell_skipped};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{Healed, Healing, Repo, VerifyDepth, VerifyReport};
+use dmv_core::repo::{HealJob, HealedObject, Repo, VerifyDepth, VerifyReport};
 use dmv_net::ops::Peer;
 use dmv_net::session::NetError;
 use dmv_net::wire::Code;
@@ -21,7 +21,7 @@ pub struct Outcome {
     /// What is wrong now.
     pub report: VerifyReport,
     /// What is whole again.
-    pub healed: Vec<Healed>,
+    pub healed: Vec<HealedObject>,
     /// Whether there is anybody who could be asked.
     pub has_peers: bool,
 }
@@ -32,7 +32,7 @@ pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcom
     let mut healing = repo.begin_to_heal(depth, &context.job)?;
     let settings = context.settings()?;
     let call = Call::new(context);
-    let mut asking = Asking::new(context, repo, &call)?;
+    let mut asking = HealSources::new(context, repo, &call)?;
     drop(watch);
     // What is above tells what is below: only then is content asked for, since files may have it.
     loop {
@@ -58,37 +58,37 @@ pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcom
 }
 
 /// The remotes, and what each was asked for.
-struct Asking<'a> {
+struct HealSources<'a> {
     context: &'a Context,
     offline: bool,
-    peers: Vec<Asked<'a>>,
+    peers: Vec<AskedRemote<'a>>,
 }
 
 /// A remote, what it was asked for, and whether some of that was damaged there.
-struct Asked<'a> {
+struct AskedRemote<'a> {
     peer: Peer<'a>,
     ids: HashSet<ObjectId>,
     is_damaged: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> HealSources<'a> {
     fn new(
         context: &'a Context,
         repo: &'a Repo,
         call: &'a Call<'a>,
-    ) -> Result<Asking<'a>, Failure> {
+    ) -> Result<HealSources<'a>, Failure> {
         let peers = Peer::all(remotes(context)?, repo, call, &context.job);
-        Ok(Asking {
+        Ok(HealSources {
             context,
             offline: context.is_offline()?,
-            peers: peers.into_iter().map(Asked::new).collect(),
+            peers: peers.into_iter().map(AskedRemote::new).collect(),
         })
     }
 
     /// Brings what is wanted, of some types, as long as anybody has any of it; whether anything came.
     fn ask(
         &mut self,
-        healing: &mut Healing<'_>,
+        healing: &mut HealJob<'_>,
         which: impl Fn(ObjectType) -> bool,
     ) -> Result<bool, Failure> {
         let (mut any, mut came) = (false, true);
@@ -114,13 +114,13 @@ impl<'a> Asking<'a> {
         Ok(any)
     }
 
-    fn finish(self, healing: &Healing<'_>) {
+    fn finish(self, healing: &HealJob<'_>) {
         let ui = &self.context.ui;
         if healing.are_files_busy() {
             let text = "the files of the worktree were not read: another command is changing them";
             ui.note(format_args!("note: {text}"));
         }
-        for Asked {
+        for AskedRemote {
             peer,
             ids,
             is_damaged,
@@ -148,9 +148,9 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl<'a> Asked<'a> {
-    fn new(peer: Peer<'a>) -> Asked<'a> {
-        Asked {
+impl<'a> AskedRemote<'a> {
+    fn new(peer: Peer<'a>) -> AskedRemote<'a> {
+        AskedRemote {
             peer,
             ids: HashSet::new(),
             is_damaged: false,
@@ -163,7 +163,7 @@ impl<'a> Asked<'a> {
         &mut self,
         context: &Context,
         wanted: Vec<(ObjectType, ObjectId)>,
-        healing: &Healing<'_>,
+        healing: &HealJob<'_>,
     ) {
         let (mut left, mut tries) = (vec![wanted], MAX_TRIES);
         while let Some(mut wanted) = left.pop() {

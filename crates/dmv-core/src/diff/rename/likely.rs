@@ -19,7 +19,7 @@ pub(super) struct Likely {
 }
 
 /// The position of one file among those of the index.
-pub(super) struct Place {
+pub(super) struct FilePosition {
     /// The files of a similar size.
     pub range: Range<usize>,
     /// Where the file would stand itself.
@@ -38,7 +38,7 @@ impl Likely {
     }
 
     /// Returns the files that share most with a sketch, judged by its rarest pieces.
-    pub fn of(&self, sketch: &Sketch, place: &Place) -> Vec<usize> {
+    pub fn of(&self, sketch: &Sketch, place: &FilePosition) -> Vec<usize> {
         let mut found: Vec<(Range<usize>, u64)> = Vec::new();
         for (hash, bytes) in sketch.pieces() {
             let entries = self.entries_of(*hash, &place.range);

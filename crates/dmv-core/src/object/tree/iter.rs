@@ -241,10 +241,10 @@ pub fn lookup(
             }
         }
         match found {
-            Found::Entry(entry) => return Ok(entry),
-            Found::Below(None) => return Ok(None),
+            Lookup::Entry(entry) => return Ok(entry),
+            Lookup::Below(None) => return Ok(None),
             // Names before this complete node are also before its first child.
-            Found::Below(Some(mut below)) => {
+            Lookup::Below(Some(mut below)) => {
                 let before = above.and_then(|above| above.after);
                 below.after = below.after.or(before);
                 above = Some(below);
@@ -254,7 +254,7 @@ pub fn lookup(
 }
 
 /// Where a node leads for a name.
-enum Found {
+enum Lookup {
     Entry(Option<TreeEntry>),
     Below(Option<Below>),
 }
@@ -269,7 +269,7 @@ struct Below {
 }
 
 /// Walks a node to its end, so that all of it is checked, and returns what leads to `name`.
-fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Found, DecodeError> {
+fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Lookup, DecodeError> {
     if node.level() == 0 {
         let mut found = None;
         while let Some(entry) = node.entry()? {
@@ -277,7 +277,7 @@ fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Found, DecodeError> {
                 found = Some(entry);
             }
         }
-        return Ok(Found::Entry(found.map(|entry| entry.to_entry())));
+        return Ok(Lookup::Entry(found.map(|entry| entry.to_entry())));
     }
     let (mut found, mut after) = (None, None);
     while let Some(child) = node.child()? {
@@ -288,7 +288,7 @@ fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Found, DecodeError> {
         }
     }
     let level = node.level();
-    Ok(Found::Below(found.map(|child| Below {
+    Ok(Lookup::Below(found.map(|child| Below {
         level,
         child: child.to_child(),
         after: after.map(NameRef::to_name),

@@ -13,7 +13,7 @@ pub fn holder_of(files: &[&Path]) -> Option<Holder> {
         .collect();
     let mut found: Vec<(bool, bool, u32)> = known
         .lines()
-        .filter_map(Held::parse)
+        .filter_map(LockLine::parse)
         .filter(|held| inodes.iter().any(|inode| held.is_on(inode)))
         .map(|held| (held.pid == std::process::id(), !held.is_write, held.pid))
         .collect();
@@ -24,17 +24,17 @@ pub fn holder_of(files: &[&Path]) -> Option<Holder> {
 }
 
 /// One line of `/proc/locks`.
-struct Held {
+struct LockLine {
     is_write: bool,
     pid: u32,
     dev: (u64, u64),
     ino: u64,
 }
 
-impl Held {
+impl LockLine {
     /// Parses a line like `1: FLOCK  ADVISORY  WRITE 3568 fd:00:2531452 0 EOF`. Lines of waiting
     /// processes have an arrow and give `None`.
-    fn parse(line: &str) -> Option<Held> {
+    fn parse(line: &str) -> Option<LockLine> {
         let mut words = line.split_ascii_whitespace().skip(1);
         let (kind, _, access) = (words.next()?, words.next()?, words.next()?);
         if kind == "->" {
@@ -46,7 +46,7 @@ impl Held {
         let dev = (hex()?, hex()?);
         let ino = place.next()?.parse().ok()?;
         let is_write = access == "WRITE";
-        Some(Held {
+        Some(LockLine {
             is_write,
             pid,
             dev,
@@ -76,14 +76,14 @@ mod tests {
     #[test]
     fn the_systems_list_is_understood() {
         let line = "2: POSIX  ADVISORY  WRITE 3568 fd:01:2531452 120 120";
-        let held = Held::parse(line).expect("a line");
+        let held = LockLine::parse(line).expect("a line");
         let inode = |dev| Inode {
             dev,
             ino: 2_531_452,
         };
         assert!(held.is_write && held.pid == 3568 && held.is_on(&inode(0xfd01)));
         assert!(!held.is_on(&inode(0xfd02)));
-        assert!(Held::parse("2: -> FLOCK  ADVISORY  WRITE 9 fd:01:5 0 EOF").is_none());
-        assert!(Held::parse("").is_none());
+        assert!(LockLine::parse("2: -> FLOCK  ADVISORY  WRITE 9 fd:01:5 0 EOF").is_none());
+        assert!(LockLine::parse("").is_none());
     }
 }

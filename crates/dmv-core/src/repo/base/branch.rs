@@ -7,7 +7,7 @@ use crate::repo::base::error::{BranchError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::{HEAD, Head};
 use crate::repo::base::keys::{head_key, path_key};
-use crate::repo::base::publish::{Asked, change, set};
+use crate::repo::base::publish::{OperationRequest, change, set};
 use crate::repo::base::{layout, publish, whole, worktree};
 
 /// The kind of a ref: branch or tag.
@@ -78,7 +78,7 @@ pub(in crate::repo) fn create_ref(
     kind: RefKind,
     name: &str,
     target: ObjectId,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<(), RepoError> {
     let new = new_ref(repo, kind, name, target)?;
     publish::publish(repo, asked, None, vec![new], Effect::Kept)?;
@@ -126,7 +126,7 @@ pub(in crate::repo) fn delete_ref(
     repo: &Handle,
     kind: RefKind,
     name: &str,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<ObjectId, RepoError> {
     let key = kind.key(name);
     let missing = || {
@@ -154,7 +154,7 @@ pub(in crate::repo) fn rename_branch(
     repo: &Handle,
     old: &str,
     new: &str,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<(), RepoError> {
     check_new_name(new)?;
     let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
@@ -210,7 +210,7 @@ pub(in crate::repo) fn rename_branch(
 pub(in crate::repo) fn set_default_branch(
     repo: &Handle,
     name: &str,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<ObjectId, RepoError> {
     if repo.worktree.is_some() {
         let what = "a repository with a worktree; its default branch is the one checked out";

@@ -9,7 +9,7 @@ use crate::refs::Refs;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
-use crate::repo::base::relying::Relied;
+use crate::repo::base::relying::RelianceList;
 use crate::store::{LogPack, RepositoryId, Store};
 use crate::vfs::Vfs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(in crate::repo) struct Handle {
     pub(in crate::repo) refs: Arc<Refs>,
     pub(in crate::repo) log: Mutex<Option<LogPack>>,
     /// The jobs that rely on what they have found stored.
-    pub(in crate::repo) relied: Relied,
+    pub(in crate::repo) relied: RelianceList,
     pub(in crate::repo) worktree: Option<(PathBuf, String)>,
     /// The future head of a worktree that is being created and that the view does not list yet.
     pub(in crate::repo) coming: Option<Head>,

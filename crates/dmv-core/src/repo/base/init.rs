@@ -6,7 +6,7 @@ use crate::refs::{Effect, Refs};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
-use crate::repo::base::publish::{Asked, set};
+use crate::repo::base::publish::{OperationRequest, set};
 use crate::repo::base::{branch as branches, keys, layout, open, publish};
 use crate::store::{LogPack, Owners, RepositoryId};
 use crate::vfs::{OsVfs, Vfs};
@@ -20,7 +20,7 @@ pub(in crate::repo) fn init(
     branch: &str,
     bare: bool,
     shared: &[RepositoryId],
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<Handle, RepoError> {
     branches::check_new_name(branch)?;
     let dir = std::path::absolute(dir)

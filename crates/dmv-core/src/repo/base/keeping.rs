@@ -20,7 +20,7 @@ use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::Whose;
 use crate::repo::base::relying;
-use crate::repo::base::relying::Relying;
+use crate::repo::base::relying::Reliance;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
@@ -30,9 +30,9 @@ const REACHING_FILE: &str = "reaching";
 
 /// A shared lock: while it exists, no content that refs need is freed. Its owner relies on what it finds
 /// stored.
-pub struct Kept {
+pub struct KeepingLock {
     _locks: Vec<File>,
-    _relying: Option<Relying>,
+    _relying: Option<Reliance>,
 }
 
 /// An exclusive lock: while it exists, no other command relies on the objects of this repository
@@ -58,12 +58,12 @@ pub(in crate::repo) fn free_alone(repo: &Handle) -> Result<RightToFree, RepoErro
 
 /// Prevents all objects of this repository from being freed until the returned value is dropped.
 /// Fails with [`BusyError::Freeing`] if another command is freeing content.
-pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
+pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<KeepingLock, RepoError> {
     let path = repo.dmv_dir().join(KEEPING_FILE);
     let file = lock_file(&path, repo.whose)?;
     locked(file.try_lock_shared(), &path)?;
     // What was freed before this moment must not count as stored.
-    Ok(Kept {
+    Ok(KeepingLock {
         _locks: vec![file],
         _relying: Some(relying::rely(repo)?),
     })
@@ -116,7 +116,7 @@ fn wait_for(
 /// Prevents everything in the repository at `dmv` from being freed, and any pack from being taken out
 /// of use. The repository may be one that cannot be opened. Waits a few seconds for commands that do
 /// so.
-pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
+pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<KeepingLock, RepoError> {
     let mut locks = Vec::new();
     for name in [KEEPING_FILE, FREEING_FILE] {
         let path = dmv.join(name);
@@ -124,7 +124,7 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
         wait_for(&path, || file.try_lock_shared())?.map_err(BusyError::Freeing)?;
         locks.push(file);
     }
-    Ok(Kept {
+    Ok(KeepingLock {
         _locks: locks,
         _relying: None,
     })
@@ -132,11 +132,11 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
 
 /// Prevents everything in the repository at `dmv` from being freed, without waiting. The inner
 /// result is an error if another command is freeing content.
-pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<Kept, RepoError>, RepoError> {
+pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<KeepingLock, RepoError>, RepoError> {
     let path = dmv.join(KEEPING_FILE);
     let file = lock_file(&path, Whose::Own)?;
     let tried = locked(file.try_lock_shared(), &path);
-    Ok(tried.map(|()| Kept {
+    Ok(tried.map(|()| KeepingLock {
         _locks: vec![file],
         _relying: None,
     }))

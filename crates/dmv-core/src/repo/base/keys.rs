@@ -34,7 +34,7 @@ pub(in crate::repo) const BUDGET: &str = "budget";
 
 /// An object that the value of a key names. Everything that it needs stays as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::repo) enum Named {
+pub(in crate::repo) enum NamedObject {
     /// A commit.
     Commit(ObjectId),
     /// The root of a tree.
@@ -44,19 +44,19 @@ pub(in crate::repo) enum Named {
     Perhaps(ObjectId),
 }
 
-impl Named {
+impl NamedObject {
     /// Returns the id.
     pub fn id(self) -> ObjectId {
         match self {
-            Named::Commit(id) | Named::Tree(id) | Named::Perhaps(id) => id,
+            NamedObject::Commit(id) | NamedObject::Tree(id) | NamedObject::Perhaps(id) => id,
         }
     }
 
     /// Returns the id if it is that of a commit.
     pub fn commit(self) -> Option<ObjectId> {
         match self {
-            Named::Commit(id) => Some(id),
-            Named::Tree(_) | Named::Perhaps(_) => None,
+            NamedObject::Commit(id) => Some(id),
+            NamedObject::Tree(_) | NamedObject::Perhaps(_) => None,
         }
     }
 }
@@ -64,7 +64,7 @@ impl Named {
 /// Returns the objects that a value of the key `key` names.
 ///
 /// Everything that asks what must stay uses this function: it is the only one that knows.
-pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
+pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<NamedObject> {
     let (first, rest) = key.split_once('/').unwrap_or((key, ""));
     let of_worktree = rest.rsplit_once('/').map(|(_, part)| part);
     match (first, of_worktree) {
@@ -74,12 +74,12 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
             Some("base" | "saved" | "saving" | "untracked" | "moved" | "marked" | "stays"),
         ) => {
             let id = <[u8; 32]>::try_from(value).ok();
-            Vec::from_iter(id.map(|id| Named::Commit(ObjectId::from_bytes(id))))
+            Vec::from_iter(id.map(|id| NamedObject::Commit(ObjectId::from_bytes(id))))
         }
         ("worktree", Some("head" | "previous")) => Vec::from_iter(named_by_head(value)),
         ("worktree", Some("bisect")) => named_by_bisection(value),
         ("worktree", Some("settled")) => match Record::parse(value) {
-            Some(Record { from, to }) => vec![Named::Tree(from), Named::Tree(to)],
+            Some(Record { from, to }) => vec![NamedObject::Tree(from), NamedObject::Tree(to)],
             None => Vec::new(),
         },
         ("worktree", Some("path" | "subset")) | ("peer", _) => Vec::new(),
@@ -89,16 +89,16 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
 }
 
 /// Returns the commit in the value of a head that is on no branch.
-fn named_by_head(value: &[u8]) -> Option<Named> {
+fn named_by_head(value: &[u8]) -> Option<NamedObject> {
     match Head::parse(value) {
-        Some(Head::Commit(id)) => Some(Named::Commit(id)),
+        Some(Head::Commit(id)) => Some(NamedObject::Commit(id)),
         _ => None,
     }
 }
 
 /// Returns the commits in a record of a bisection. Its lines are a word and a commit, and the first
 /// one may have a branch.
-fn named_by_bisection(value: &[u8]) -> Vec<Named> {
+fn named_by_bisection(value: &[u8]) -> Vec<NamedObject> {
     let named = |line: &[u8]| {
         let at = line.iter().position(|b| *b == b' ')?;
         named_by_head(&line[at + 1..])
@@ -108,15 +108,15 @@ fn named_by_bisection(value: &[u8]) -> Vec<Named> {
 
 /// Returns what a value looks like whose key is unknown: one or two ids, or an id as text. A later
 /// version may have written it.
-fn perhaps_named(value: &[u8]) -> Vec<Named> {
-    if let Some(Named::Commit(id)) = named_by_head(value) {
-        return vec![Named::Perhaps(id)];
+fn perhaps_named(value: &[u8]) -> Vec<NamedObject> {
+    if let Some(NamedObject::Commit(id)) = named_by_head(value) {
+        return vec![NamedObject::Perhaps(id)];
     }
     let (ids, rest) = value.as_chunks::<32>();
     match (ids.len(), rest) {
         (1 | 2, []) => {
             let ids = ids.iter().map(|id| ObjectId::from_bytes(*id));
-            ids.map(Named::Perhaps).collect()
+            ids.map(NamedObject::Perhaps).collect()
         }
         _ => Vec::new(),
     }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn each_key_names_what_the_format_says() {
         let (raw, hex) = (vec![1; 32], id(1).to_string().into_bytes());
-        let commit = vec![Named::Commit(id(1))];
+        let commit = vec![NamedObject::Commit(id(1))];
         for key in [
             "branch/main",
             "branch/a/head",
@@ -258,7 +258,7 @@ mod tests {
             from: id(1),
             to: id(2),
         };
-        let trees = [Named::Tree(id(1)), Named::Tree(id(2))];
+        let trees = [NamedObject::Tree(id(1)), NamedObject::Tree(id(2))];
         assert_eq!(named_by(&settled_key("main"), &record.value()), trees);
     }
 
@@ -266,10 +266,13 @@ mod tests {
     fn a_bisection_names_its_commits_and_the_head_before_it() {
         let key = bisect_key("main");
         let lines = format!("start {}\nbad {}\nskip {}\nrelated\n", id(1), id(2), id(3));
-        let named = [1, 2, 3].map(|n| Named::Commit(id(n)));
+        let named = [1, 2, 3].map(|n| NamedObject::Commit(id(n)));
         assert_eq!(named_by(&key, lines.as_bytes()), named);
         let lines = format!("start branch/a b\ngood {}\n", id(4));
-        assert_eq!(named_by(&key, lines.as_bytes()), [Named::Commit(id(4))]);
+        assert_eq!(
+            named_by(&key, lines.as_bytes()),
+            [NamedObject::Commit(id(4))]
+        );
         assert_eq!(named_by(&key, b"start"), []);
     }
 
@@ -277,7 +280,7 @@ mod tests {
     fn a_value_of_an_unknown_key_may_be_an_id() {
         for key in ["shelf/1", "worktree/main/later", "worktree/main", "x", ""] {
             let two = [[1; 32], [2; 32]].concat();
-            let perhaps = |n| Named::Perhaps(id(n));
+            let perhaps = |n| NamedObject::Perhaps(id(n));
             assert_eq!(named_by(key, &two[..32]), [perhaps(1)], "{key}");
             assert_eq!(named_by(key, &two), [perhaps(1), perhaps(2)], "{key}");
             let hex = id(3).to_string();

@@ -115,7 +115,7 @@ impl Format {
 
 /// A repository found on disk, and its worktree if the search began in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RepositoryLocation {
     /// The repository's directory.
     pub dmv: PathBuf,
     /// The worktree's root and its name in the repository, if there is a worktree.
@@ -142,19 +142,22 @@ pub fn packs_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Finds the repository at or above `start` for a repair. Like [`discover`], but also finds a
 /// repository that lost its `format` file.
-pub fn discover_lost(start: &Path) -> Result<Place, RepoError> {
+pub fn discover_lost(start: &Path) -> Result<RepositoryLocation, RepoError> {
     discover_lost_trusting(start, &Trust::NONE)
 }
 
 /// Finds a repository as [`discover_lost`] does, including other users' repositories that `trust`
 /// allows.
-pub fn discover_lost_trusting(start: &Path, trust: &Trust<'_>) -> Result<Place, RepoError> {
+pub fn discover_lost_trusting(
+    start: &Path,
+    trust: &Trust<'_>,
+) -> Result<RepositoryLocation, RepoError> {
     match discover_trusting(start, trust) {
         Err(RepoError::Place(PlaceError::NoFormat(dmv))) => {
             trust.check(&dmv, false)?;
             let root = dmv.parent().map(Path::to_owned);
             let worktree = root.map(|root| (root, MAIN.to_owned()));
-            Ok(Place { dmv, worktree })
+            Ok(RepositoryLocation { dmv, worktree })
         }
         found => found.map(|(place, _)| place),
     }
@@ -204,13 +207,16 @@ impl Trust<'_> {
 ///
 /// Fails with [`PlaceError::ForeignOwner`] if the repository belongs to another user, who may have
 /// placed it above the directory on purpose.
-pub fn discover(start: &Path) -> Result<Place, RepoError> {
+pub fn discover(start: &Path) -> Result<RepositoryLocation, RepoError> {
     discover_trusting(start, &Trust::NONE).map(|(place, _)| place)
 }
 
 /// Finds a repository as [`discover`] does, including other users' repositories that `trust`
 /// allows.
-pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whose), RepoError> {
+pub fn discover_trusting(
+    start: &Path,
+    trust: &Trust<'_>,
+) -> Result<(RepositoryLocation, Whose), RepoError> {
     let start = std::path::absolute(start)
         .context("find", start)
         .map_err(RepoError::Io)?;
@@ -229,7 +235,7 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
         if found.as_ref().is_ok_and(|m| m.is_dir()) && is_there()? {
             let whose = trust.check(&dmv, here)?;
             let worktree = Some((dir.to_owned(), MAIN.to_owned()));
-            return Ok((Place { dmv, worktree }, whose));
+            return Ok((RepositoryLocation { dmv, worktree }, whose));
         }
         if found.as_ref().is_ok_and(|m| m.is_dir()) && holds_packs(&dmv) {
             return Err(PlaceError::NoFormat(dmv).into());
@@ -241,7 +247,7 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
             let whose = trust.check(dir, here)?;
             // Inside `.dmv` of a worktree, the store is usable and the worktree is not.
             let (dmv, worktree) = (dir.to_owned(), None);
-            return Ok((Place { dmv, worktree }, whose));
+            return Ok((RepositoryLocation { dmv, worktree }, whose));
         }
     }
     Err(PlaceError::NotFound(start).into())
@@ -322,7 +328,7 @@ fn pointed(
     file: &Path,
     trust: &Trust<'_>,
     here: bool,
-) -> Result<(Place, Whose), RepoError> {
+) -> Result<(RepositoryLocation, Whose), RepoError> {
     let whose = trust.check(file, here)?;
     let pointer = Pointer::read_any(file)?;
     let dmv = pointer.repository;
@@ -339,7 +345,7 @@ fn pointed(
         Whose::Foreign => Whose::Foreign,
     };
     let worktree = Some((root.to_owned(), pointer.worktree));
-    Ok((Place { dmv, worktree }, whose))
+    Ok((RepositoryLocation { dmv, worktree }, whose))
 }
 
 /// Fails with [`PlaceError::Symlink`] if a part of the repository is a symlink. In a copied or

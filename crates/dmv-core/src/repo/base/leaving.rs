@@ -5,13 +5,13 @@
 //! that a later job would take for that of a killed command.
 
 use crate::path::PathContext;
-use crate::refs::{Condemned, Seen};
+use crate::refs::{CondemnResult, SeenOperation};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{RightToFree, free_alone};
 use crate::repo::base::level::{catch_up, open_log};
 use crate::store::{IndexId, PackId, PackRow, StoreError};
-use crate::vfs::{Open, VfsFile};
+use crate::vfs::{OpenMode, VfsFile};
 use std::io;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(in crate::repo) fn lock_pack(
     let path = repo.store.pack_path(row.id);
     let file = repo
         .vfs
-        .open(&path, Open::Append)
+        .open(&path, OpenMode::Append)
         .context("open", &path)
         .map_err(StoreError::Io)?;
     let is_locked = file
@@ -57,25 +57,25 @@ pub(in crate::repo) fn free_packs(
     repo: &Handle,
     _: &RightToFree,
     packs: &[LockedPack],
-    seen: Seen,
+    seen: SeenOperation,
 ) -> Result<Option<Gone>, RepoError> {
     if packs.is_empty() {
         return Ok(Some(Gone::default()));
     }
     let store = &repo.store;
     let rows: Vec<PackRow> = packs.iter().map(|(row, _)| *row).collect();
-    let log = open_log(store, Open::Read)?;
+    let log = open_log(store, OpenMode::Read)?;
     let lock = repo.refs.lock_database()?;
     let mut dissolved = Vec::new();
     let indexes = loop {
         match repo.refs.condemn(&lock, &log, &rows, seen, &dissolved)? {
-            Condemned::Done(indexes) => break indexes,
-            Condemned::Newer | Condemned::Grown => return Ok(None),
-            Condemned::Behind => {
+            CondemnResult::Done(indexes) => break indexes,
+            CondemnResult::Newer | CondemnResult::Grown => return Ok(None),
+            CondemnResult::Behind => {
                 catch_up(store, &repo.refs, &lock)?;
                 return Ok(None);
             }
-            Condemned::Hiding(indexes) => {
+            CondemnResult::Hiding(indexes) => {
                 if let Some(why) = why_they_must_stay(repo, &indexes)? {
                     return Ok(Some(Gone {
                         why_not: Some(why),
@@ -164,7 +164,7 @@ fn sweep(repo: &Handle, leaving: &[PackId]) -> Result<(), RepoError> {
     let mut removed = Vec::new();
     for id in leaving {
         let path = repo.store.pack_path(*id);
-        let file = match repo.vfs.open(&path, Open::Append) {
+        let file = match repo.vfs.open(&path, OpenMode::Append) {
             // The name may come back after a power cut, until the directory is synced.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 removed.push(*id);

@@ -10,9 +10,9 @@ use crate::hash::ObjectId;
 use crate::refs::{Change, DatabaseLock, Operation, Refs, RefsError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::keeping::try_keep;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::store::{LogPack, Store, StoreError, add_closed_segments};
-use crate::vfs::Open;
+use crate::vfs::OpenMode;
 use std::collections::HashMap;
 
 /// Adds the operations that the database lacks, and returns their number.
@@ -29,7 +29,12 @@ pub(in crate::repo) fn catch_up(
     lock: &DatabaseLock,
 ) -> Result<usize, RepoError> {
     let level = refs.log_position()?;
-    let log = LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), Open::Read)?;
+    let log = LogPack::open(
+        store.vfs(),
+        store.packs_dir(),
+        store.repo_id(),
+        OpenMode::Read,
+    )?;
     let end = log.len()?;
     if level.log_end == Some(end) {
         return Ok(0);
@@ -123,12 +128,12 @@ pub(in crate::repo) fn commits_of(
 ) -> impl Iterator<Item = ObjectId> + use<'_> {
     let named = |change: &Change| named_by(&change.key, change.new.as_deref().unwrap_or_default());
     let named = operation.changes.iter().flat_map(named);
-    named.filter_map(Named::commit)
+    named.filter_map(NamedObject::commit)
 }
 
 /// Opens the log pack. A missing log pack is reported as [`RefsError::LogBehind`], because it can
 /// be rebuilt from the database.
-pub(in crate::repo) fn open_log(store: &Store, how: Open) -> Result<LogPack, RepoError> {
+pub(in crate::repo) fn open_log(store: &Store, how: OpenMode) -> Result<LogPack, RepoError> {
     match LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), how) {
         Err(StoreError::Io(e)) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(RefsError::LogBehind(e.path.to_path_buf()).into())

@@ -30,7 +30,7 @@ pub fn moved_clause(
 
 /// The state of a branch compared with the files of a worktree that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BranchMoved {
+pub struct BranchPosition {
     /// The commit that the files come from.
     pub base: Option<ObjectId>,
     /// The branch's current commit.

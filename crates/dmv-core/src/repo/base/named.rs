@@ -9,7 +9,7 @@ use crate::hash::ObjectId;
 use crate::refs::{Change, NamedPlace, RefsError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::store::FinishedJob;
 
 /// Returns the places of the objects that `changes` name for refs and worktrees.
@@ -45,7 +45,7 @@ fn ids_of(change: &Change) -> impl Iterator<Item = ObjectId> + use<> {
     let value = change.new.as_deref().unwrap_or_default();
     let named = named_by(&change.key, value).into_iter();
     named.filter_map(|named| match named {
-        Named::Commit(id) | Named::Tree(id) => Some(id),
-        Named::Perhaps(_) => None,
+        NamedObject::Commit(id) | NamedObject::Tree(id) => Some(id),
+        NamedObject::Perhaps(_) => None,
     })
 }

@@ -4,17 +4,20 @@ use crate::object::mem::MemObjects;
 use crate::refs::{Refs, RefsError};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Named, named_by};
-use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
-use crate::repo::base::relying::Relied;
+use crate::repo::base::keys::{NamedObject, named_by};
+use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, Whose};
+use crate::repo::base::relying::RelianceList;
 use crate::repo::base::{layout, level, refused};
 use crate::store::{Owners, Store};
-use crate::vfs::{Open, ReadingVfs, Vfs};
+use crate::vfs::{OpenMode, ReadingVfs, Vfs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// Opens a repository whose packs and indexes are in `vfs`.
-pub(in crate::repo) fn open(place: Place, vfs: Arc<dyn Vfs>) -> Result<Handle, RepoError> {
+pub(in crate::repo) fn open(
+    place: RepositoryLocation,
+    vfs: Arc<dyn Vfs>,
+) -> Result<Handle, RepoError> {
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
     let db = place.dmv.join(REFS_FILE);
@@ -26,7 +29,7 @@ pub(in crate::repo) fn open(place: Place, vfs: Arc<dyn Vfs>) -> Result<Handle, R
 }
 
 /// Opens another user's repository. Writes nothing into it, not even a lock.
-pub(in crate::repo) fn open_to_read(place: Place) -> Result<Handle, RepoError> {
+pub(in crate::repo) fn open_to_read(place: RepositoryLocation) -> Result<Handle, RepoError> {
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
     let refs = Refs::open_to_read(&place.dmv.join(REFS_FILE))?;
@@ -64,7 +67,7 @@ pub(in crate::repo) fn assemble(
         made: MemObjects::new(),
         refs,
         log: Mutex::new(None),
-        relied: Relied::default(),
+        relied: RelianceList::default(),
         worktree,
         coming: None,
         whose: Whose::Own,
@@ -83,7 +86,10 @@ fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
     }
     refs.check_tables()?;
     for (key, value) in refs.with_prefix("")? {
-        for id in named_by(&key, &value).into_iter().filter_map(Named::commit) {
+        for id in named_by(&key, &value)
+            .into_iter()
+            .filter_map(NamedObject::commit)
+        {
             // Check again: another command may have published it since.
             if !store.has(&id)? && store.opened_all_tables() {
                 return Err(RefsError::inconsistent().into());
@@ -98,7 +104,7 @@ fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
 /// That command may have written an operation that it has not committed yet.
 fn catch_up_if_free(store: &Store, refs: &Refs) -> usize {
     let is_level = || -> Result<bool, RepoError> {
-        let log = level::open_log(store, Open::Read)?;
+        let log = level::open_log(store, OpenMode::Read)?;
         Ok(refs.log_position()?.log_end == Some(log.len()?))
     };
     if refs.is_read_only() || refs.is_copy() || is_level().unwrap_or(true) {

@@ -10,7 +10,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::named_by;
 use crate::repo::base::{leaving, level, named, refused, relying, whole};
 use crate::store::{FinishedJob, PackId, StoreError};
-use crate::vfs::Open;
+use crate::vfs::OpenMode;
 
 /// Publishes what a transfer has stored, without a name.
 ///
@@ -95,7 +95,7 @@ pub(in crate::repo) fn keep_rewritten(
 
 /// The request for an operation: who, when and which command. The operation log shows it.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct OperationRequest {
     /// The time of the request.
     pub time: Timestamp,
     /// The user.
@@ -104,14 +104,14 @@ pub struct Asked {
     pub command: String,
 }
 
-impl Asked {
+impl OperationRequest {
     /// Creates a request by `who` for `command` at `time`.
     pub fn new(
         who: impl Into<String>,
         command: impl Into<String>,
         time: impl Into<Timestamp>,
-    ) -> Asked {
-        Asked {
+    ) -> OperationRequest {
+        OperationRequest {
             time: time.into(),
             who: who.into(),
             command: command.into(),
@@ -123,7 +123,7 @@ impl Asked {
 /// neither of them. Fails with `AbsentError::Incomplete` rather than name an incomplete commit.
 pub(in crate::repo) fn publish(
     repo: &Handle,
-    asked: Asked,
+    asked: OperationRequest,
     sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
@@ -134,7 +134,7 @@ pub(in crate::repo) fn publish(
 /// Publishes like [`publish`] an operation that undoes the operation number `undoes`.
 pub(in crate::repo) fn publish_undo(
     repo: &Handle,
-    asked: Asked,
+    asked: OperationRequest,
     sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
@@ -161,7 +161,7 @@ const ROUNDS: usize = 5;
 /// Publishes like [`publish_undo`] changes with or without a proof that they name complete commits.
 pub(in crate::repo) fn publish_proved(
     repo: &Handle,
-    asked: Asked,
+    asked: OperationRequest,
     sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
@@ -250,7 +250,7 @@ fn pass(
     }
     let log = match &mut *held {
         Some(log) => log,
-        none => none.insert(level::open_log(&repo.store, Open::Append)?),
+        none => none.insert(level::open_log(&repo.store, OpenMode::Append)?),
     };
     let publish = |operation| repo.refs.publish(operation, segments, relied, &named, log);
     let done = match publish(operation.clone()) {

@@ -5,17 +5,17 @@
 //! that it has found is gone. Otherwise it has to look again. No lock and no time is part of this
 //! (docs/format/layout.md, "Naming beside somebody who frees").
 
-use crate::refs::Freed;
+use crate::refs::FreeCount;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The jobs that rely on what they have found, by the number that each noted.
 #[derive(Clone, Default)]
-pub(in crate::repo) struct Relied(Arc<Mutex<Vec<Freed>>>);
+pub(in crate::repo) struct RelianceList(Arc<Mutex<Vec<FreeCount>>>);
 
-impl Relied {
-    fn lock(&self) -> MutexGuard<'_, Vec<Freed>> {
+impl RelianceList {
+    fn lock(&self) -> MutexGuard<'_, Vec<FreeCount>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -25,34 +25,34 @@ impl Relied {
     }
 
     /// Returns whether nothing was freed between the first look of each job and `now`.
-    pub fn nothing_freed_until(&self, now: Freed) -> bool {
+    pub fn nothing_freed_until(&self, now: FreeCount) -> bool {
         self.lock().iter().all(|since| *since == now)
     }
 }
 
 /// While it exists, a job relies on what it finds stored.
-pub(in crate::repo) struct Relying {
-    all: Relied,
-    since: Freed,
+pub(in crate::repo) struct Reliance {
+    all: RelianceList,
+    since: FreeCount,
 }
 
 /// Returns how often packs were freed, and then loads what others have stored and freed. The other order
 /// would miss what is freed in between.
-pub(in crate::repo) fn look_anew(repo: &Handle) -> Result<Freed, RepoError> {
+pub(in crate::repo) fn look_anew(repo: &Handle) -> Result<FreeCount, RepoError> {
     let since = repo.refs.freed()?;
     repo.store.refresh()?;
     Ok(since)
 }
 
 /// Begins to rely on what is stored now.
-pub(in crate::repo) fn rely(repo: &Handle) -> Result<Relying, RepoError> {
+pub(in crate::repo) fn rely(repo: &Handle) -> Result<Reliance, RepoError> {
     let since = look_anew(repo)?;
     repo.relied.lock().push(since);
     let all = repo.relied.clone();
-    Ok(Relying { all, since })
+    Ok(Reliance { all, since })
 }
 
-impl Drop for Relying {
+impl Drop for Reliance {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         if let Some(at) = all.iter().position(|since| *since == self.since) {

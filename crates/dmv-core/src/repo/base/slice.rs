@@ -71,28 +71,28 @@ pub struct RepoSlice {
     pub pieces: BTreeMap<ObjectId, Arc<Purge>>,
     /// Blobs that a fetch has left out because a remote has purged them, each named by its root. This
     /// only explains why they are absent. None of them is in `dropped` or `expired`.
-    pub told: BTreeMap<ObjectId, Arc<Told>>,
+    pub told: BTreeMap<ObjectId, Arc<PurgesElsewhere>>,
 }
 
 /// What a remote tells of content that it has purged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Told {
+pub struct PurgesElsewhere {
     /// Who has purged it there, when and why, as the remote says.
     pub purge: Purge,
     /// The name of the remote.
     pub place: String,
 }
 
-impl Told {
+impl PurgesElsewhere {
     /// Returns whether a line of the file can hold it.
     pub fn is_storable(&self) -> bool {
         let is_text = !self.place.is_empty() && !self.place.contains(char::is_control);
         is_text && self.place.len() <= MAX_TOLD_PLACE_BYTES && self.purge.is_storable()
     }
 
-    fn parse(line: &[u8]) -> Option<Told> {
+    fn parse(line: &[u8]) -> Option<PurgesElsewhere> {
         let tab = line.iter().rposition(|b| *b == b'\t')?;
-        let told = Told {
+        let told = PurgesElsewhere {
             purge: Purge::parse(&line[..tab])?,
             place: std::str::from_utf8(&line[tab + 1..]).ok()?.to_owned(),
         };
@@ -331,8 +331,8 @@ impl RepoSlice {
                     purge = Some(Arc::new(parsed));
                 }
                 b"told" => {
-                    let parsed =
-                        Told::parse(rest).ok_or(Damaged("what a remote told is invalid"))?;
+                    let parsed = PurgesElsewhere::parse(rest)
+                        .ok_or(Damaged("what a remote told is invalid"))?;
                     told = Some(Arc::new(parsed));
                 }
                 b"absent" => {

@@ -86,7 +86,7 @@ pub fn is_inside(path: &Path, dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repo::{Asked, HalfClone, Repo};
+    use crate::repo::{HalfClone, OperationRequest, Repo};
 
     #[test]
     fn what_a_cut_leaves_is_free_and_any_other_file_takes_the_place()
@@ -99,7 +99,7 @@ mod tests {
             assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);
             HalfClone::default().begin(&dmv_dir_in(&dir, bare))?;
             assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);
-            let asked = Asked::new("a", "b", std::time::SystemTime::now());
+            let asked = OperationRequest::new("a", "b", std::time::SystemTime::now());
             let repo = Repo::init(&dir, "main", bare, asked)?;
             repo.change_slice(|slice| slice.metadata_only = true)?;
             drop(repo);

@@ -9,10 +9,10 @@ use crate::history::load_commit;
 use crate::object::tree::Node;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Filter, Reach};
-use crate::refs::{Change, Freed, RefsError};
+use crate::refs::{Change, FreeCount, RefsError};
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::{relying, slice, window, worktree};
 use crate::store::FinishedJob;
 use crate::subset::Union;
@@ -40,7 +40,7 @@ pub(in crate::repo) fn check_changes(
     let mut seen: HashSet<ObjectId> = HashSet::new();
     for change in changes {
         let old = change.old.as_deref().unwrap_or_default();
-        seen.extend(named_by(&change.key, old).into_iter().map(Named::id));
+        seen.extend(named_by(&change.key, old).into_iter().map(NamedObject::id));
     }
     if undoes != 0 {
         window::each_named_by(repo, undoes, &mut |named| {
@@ -53,7 +53,7 @@ pub(in crate::repo) fn check_changes(
         stack.extend(
             named_by(&change.key, new)
                 .into_iter()
-                .filter_map(Named::commit),
+                .filter_map(NamedObject::commit),
         );
     }
     let mut others = Vec::new();
@@ -95,7 +95,7 @@ pub(in crate::repo) fn look_again(
     changes: &[Change],
     job: Option<&FinishedJob>,
     is_transfer: bool,
-) -> Result<Freed, RepoError> {
+) -> Result<FreeCount, RepoError> {
     let since = relying::look_anew(repo)?;
     let mut hidden = named_by_view(repo)?;
     add_window(repo, &mut hidden)?;
@@ -104,9 +104,9 @@ pub(in crate::repo) fn look_again(
         let new = change.new.as_deref().unwrap_or_default();
         for named in named_by(&change.key, new) {
             match named {
-                Named::Commit(id) => commits.push(id),
-                Named::Tree(id) => trees.push(id),
-                Named::Perhaps(_) => {}
+                NamedObject::Commit(id) => commits.push(id),
+                NamedObject::Tree(id) => trees.push(id),
+                NamedObject::Perhaps(_) => {}
             }
         }
     }
@@ -191,7 +191,7 @@ fn is_named(repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
     }
     for value in [&id.as_bytes()[..], id.to_string().as_bytes()] {
         let keys = repo.refs.keys_with(value)?;
-        let names = |key: &String| named_by(key, value).contains(&Named::Commit(*id));
+        let names = |key: &String| named_by(key, value).contains(&NamedObject::Commit(*id));
         if keys.iter().any(names) {
             return Ok(true);
         }
@@ -202,7 +202,11 @@ fn is_named(repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
 fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
     for (key, value) in repo.refs.with_prefix("")? {
-        out.extend(named_by(&key, &value).into_iter().filter_map(Named::commit));
+        out.extend(
+            named_by(&key, &value)
+                .into_iter()
+                .filter_map(NamedObject::commit),
+        );
     }
     Ok(out)
 }
@@ -240,7 +244,7 @@ impl Walk<'_> {
         if let Some(job) = job {
             repo.store.preview(job);
         }
-        let stored = Stored { repo, job };
+        let stored = StoredObjects { repo, job };
         let (tips, hidden) = (commits.iter().copied(), hidden.iter().copied());
         let mut reach = Reach::filtered(tips, hidden, Detail::All, filter);
         let mut absent = 0;
@@ -264,12 +268,12 @@ impl Walk<'_> {
 
 /// The objects that the catalogue lists and those of one job. Other jobs of this process may still
 /// fail.
-struct Stored<'r> {
+struct StoredObjects<'r> {
     repo: &'r Handle,
     job: Option<&'r FinishedJob>,
 }
 
-impl ObjectRead for Stored<'_> {
+impl ObjectRead for StoredObjects<'_> {
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
         match self.holds(ty, id)? {
             true => self.repo.store.read(ty, id),

@@ -7,7 +7,7 @@ use crate::hash::encode_hex;
 use crate::refs::Operation;
 use crate::repo::base::error::{PlaceError, RepoError, UndoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{LOG_EXPIRED, LOG_FROM, LOG_PURGED, Named, named_by};
+use crate::repo::base::keys::{LOG_EXPIRED, LOG_FROM, LOG_PURGED, NamedObject, named_by};
 
 /// How many operations are read at a time.
 const PAGE: usize = 256;
@@ -114,7 +114,7 @@ pub(in crate::repo) fn each_after(
 pub(in crate::repo) fn each_named_by(
     repo: &Handle,
     number: u64,
-    visit: &mut dyn FnMut(Named),
+    visit: &mut dyn FnMut(NamedObject),
 ) -> Result<(), RepoError> {
     let found = repo.refs.operations_before(number.checked_add(1), 1)?;
     if let Some(operation) = found.first()
@@ -127,7 +127,7 @@ pub(in crate::repo) fn each_named_by(
 }
 
 /// Visits what an operation names, by old and new values. An object may be visited several times.
-pub(in crate::repo) fn each_named(operation: &Operation, visit: &mut dyn FnMut(Named)) {
+pub(in crate::repo) fn each_named(operation: &Operation, visit: &mut dyn FnMut(NamedObject)) {
     for change in &operation.changes {
         for value in change.old.iter().chain(&change.new) {
             named_by(&change.key, value)

@@ -10,7 +10,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, previous_key, subset_key};
 use crate::repo::base::lock::{lock_file, unlockable};
-use crate::repo::base::relying::Relying;
+use crate::repo::base::relying::Reliance;
 use crate::repo::base::{layout, relying, slice};
 use crate::subset::Subset;
 use std::fs::File;
@@ -57,7 +57,7 @@ fn is_leftover(name: &[u8]) -> bool {
 /// what it finds stored. A bare repository has no worktree to lock.
 pub(in crate::repo) struct WorktreeLock {
     _file: Option<File>,
-    _relying: Relying,
+    _relying: Reliance,
 }
 
 /// Returns the root of the worktree that the repository was opened in, if any.

@@ -26,14 +26,14 @@ use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::names::{last_name, stem_and_ending};
 use crate::store::{MetaWriter, StoreWriter};
 use crate::subset::Subset;
-use crate::worktree::ingest::{Done, Task, with_ingest};
+use crate::worktree::ingest::{IngestResult, Task, with_ingest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 /// The choice for one conflict.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct Chosen {
+pub(in crate::repo) struct ConflictResolution {
     pub path: RepoPath,
     /// The conflict's entry.
     pub conflict: TreeEntry,
@@ -43,7 +43,7 @@ pub(in crate::repo) struct Chosen {
     pub beside: Vec<(RepoPath, TreeEntry)>,
 }
 
-impl Chosen {
+impl ConflictResolution {
     /// Returns the edits that turn the tree with the conflict into the chosen one.
     pub fn edits(&self) -> impl Iterator<Item = (RepoPath, Option<TreeEntry>)> + '_ {
         let beside = self.beside.iter();
@@ -67,8 +67,8 @@ impl Chosen {
 pub(in crate::repo) type Settlements = Vec<(RepoPath, Vec<RepoPath>)>;
 
 /// Returns the edits of several choices to the tree that has the conflicts.
-pub(in crate::repo) fn edits_of(chosen: &[Chosen]) -> Edits {
-    chosen.iter().flat_map(Chosen::edits).collect()
+pub(in crate::repo) fn edits_of(chosen: &[ConflictResolution]) -> Edits {
+    chosen.iter().flat_map(ConflictResolution::edits).collect()
 }
 
 /// Returns whether `name` is a name that [`ConflictAt::wanted`] gives to a further version of the
@@ -130,7 +130,7 @@ pub(in crate::repo) fn record_value(
 pub(in crate::repo) fn record_of(
     repo: &Handle,
     from: ObjectId,
-    chosen: &[Chosen],
+    chosen: &[ConflictResolution],
     writer: &mut dyn ObjectWrite,
 ) -> Result<Option<Record>, RepoError> {
     if chosen.is_empty() {
@@ -146,7 +146,7 @@ pub(in crate::repo) fn chosen(
     repo: &Handle,
     record: Option<Record>,
     base: &ObjectId,
-) -> Result<Vec<Chosen>, RepoError> {
+) -> Result<Vec<ConflictResolution>, RepoError> {
     let Some(Record { from, to }) = record else {
         return Ok(Vec::new());
     };
@@ -178,7 +178,7 @@ pub(in crate::repo) fn chosen(
                 beside.push((path::parse_path(&at)?, new.clone()));
             }
         }
-        out.push(Chosen {
+        out.push(ConflictResolution {
             path,
             conflict,
             entry,
@@ -230,7 +230,7 @@ fn dir_entries(
 pub(in crate::repo) fn choose(
     repo: &Handle,
     stored: ObjectId,
-    (others, these): (&[Chosen], &[ConflictAt]),
+    (others, these): (&[ConflictResolution], &[ConflictAt]),
     (choice, file): (&Choice, Option<Term>),
     is_free: &dyn Fn(&RepoPath) -> bool,
 ) -> Result<(Edits, Settlements), RepoError> {
@@ -293,7 +293,7 @@ fn take_in(
     };
     let mut found = None;
     with_ingest(&root, writer, job, |ingest| {
-        let mut keep = |done: Done, _: &mut dyn ObjectWrite| {
+        let mut keep = |done: IngestResult, _: &mut dyn ObjectWrite| {
             found = Some(done.result);
             Ok(())
         };

@@ -6,7 +6,7 @@
 //! plain trees. docs/guide/conflicts.md shows examples.
 
 use crate::hash::ObjectId;
-use crate::merge::{Marked, edit_tree, entry_of, marked_text, read_text, unread, write_blob};
+use crate::merge::{MergedText, edit_tree, entry_of, marked_text, read_text, unread, write_blob};
 use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::list::Blob;
@@ -17,7 +17,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::Record;
 use crate::repo::conflict::at::ConflictAt;
-use crate::repo::conflict::choices::{Chosen, edits_of};
+use crate::repo::conflict::choices::{ConflictResolution, edits_of};
 use crate::repo::conflict::names::{NamesBeside, last_name};
 use crate::repo::conflict::{at, choices, nested};
 use crate::repo::look::entries;
@@ -33,7 +33,7 @@ pub(in crate::repo) struct Shown {
     /// The entry at the conflict's own path: the text with markers, or the version of ours.
     pub entry: Option<TreeEntry>,
     /// The text with markers, if the entry is one.
-    pub marked: Option<Marked>,
+    pub marked: Option<MergedText>,
     /// The sides in files beside it.
     pub sides: Vec<(RepoPath, TreeEntry)>,
     /// Versions that may be texts and are absent from this repository. Without them, it is unknown
@@ -62,7 +62,7 @@ pub(in crate::repo) struct Form {
     /// The tree that the commit names.
     pub stored: ObjectId,
     /// The choices in effect for conflicts without files. `tree` has the chosen versions.
-    pub chosen: Vec<Chosen>,
+    pub chosen: Vec<ConflictResolution>,
     /// The tree that files are compared with.
     pub tree: ObjectId,
     pub shown: Vec<Shown>,
@@ -164,7 +164,7 @@ pub(in crate::repo) fn readable_tree(
 pub(in crate::repo) fn form_of(
     repo: &Handle,
     commit: &Commit,
-    chosen: Vec<Chosen>,
+    chosen: Vec<ConflictResolution>,
     is_there: Option<IsThere<'_>>,
 ) -> Result<Form, RepoError> {
     let mut form = Form::plain(commit.tree);
@@ -251,7 +251,7 @@ fn marked(
     repo: &Handle,
     at: &ConflictAt,
     lacks: &mut Vec<Lack>,
-) -> Result<Option<Marked>, RepoError> {
+) -> Result<Option<MergedText>, RepoError> {
     let ([base], [Some(ours), Some(theirs)]) = (&at.conflict.bases[..], &at.conflict.sides[..])
     else {
         return Ok(None);

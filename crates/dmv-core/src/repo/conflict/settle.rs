@@ -22,7 +22,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::conflict::at;
 use crate::repo::conflict::at::ConflictAt;
-use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::names::last_name;
 use crate::repo::look::content;
@@ -49,7 +49,7 @@ pub struct MarkersLeft {
 
 /// The conflicts of a commit that is being created.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Settled {
+pub(in crate::repo) struct SettledConflicts {
     /// Conflicts that stay in the commit.
     pub open: Vec<ConflictAt>,
     /// Open conflicts whose file was edited and still has markers.
@@ -61,12 +61,12 @@ pub(in crate::repo) struct Settled {
     /// Unedited files beside settled conflicts.
     pub leftover: Vec<(RepoPath, TreeEntry)>,
     /// Choices that the commit does not include. They stay in effect.
-    pub waiting: Vec<Chosen>,
+    pub waiting: Vec<ConflictResolution>,
 }
 
 /// A worktree compared with its base.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Told {
+pub(in crate::repo) struct WorktreeComparison {
     pub changes: Vec<PathChange>,
     /// The paths of open conflicts. The next field has those of settled ones.
     pub open: Vec<RepoPath>,
@@ -75,13 +75,17 @@ pub(in crate::repo) struct Told {
 
 /// Turns the changes that a scan found against the form of the base into changes against the base
 /// itself.
-pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathChange>) -> Told {
+pub(in crate::repo) fn explain(
+    root: &SafeDir,
+    form: &Form,
+    changes: Vec<PathChange>,
+) -> WorktreeComparison {
     let unseen = form.unseen.iter().map(|lack| lack.path.clone());
     if form.shown.is_empty() && form.chosen.is_empty() {
-        return Told {
+        return WorktreeComparison {
             changes,
             open: unseen.collect(),
-            ..Told::default()
+            ..WorktreeComparison::default()
         };
     }
     let mut found: BTreeMap<Vec<u8>, ChangeKind> = changes
@@ -99,7 +103,7 @@ pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathCha
             None => open.push(shown.at.path.clone()),
         }
     }
-    for (path, kind) in form.chosen.iter().flat_map(Chosen::changes) {
+    for (path, kind) in form.chosen.iter().flat_map(ConflictResolution::changes) {
         let path = path.as_bytes().to_vec();
         let kind = match (kind, found.remove(&path)) {
             (kind, None) => kind,
@@ -126,7 +130,7 @@ pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathCha
     let mut changes: Vec<PathChange> = found.into_iter().filter_map(told).collect();
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     settled.sort();
-    Told {
+    WorktreeComparison {
         changes,
         open,
         settled,
@@ -227,8 +231,8 @@ pub(in crate::repo) fn take_back(
     made: ObjectId,
     (select, allow_markers): (&dyn Select, bool),
     writer: &mut dyn ObjectWrite,
-) -> Result<(TreeSummary, Settled), RepoError> {
-    let mut out = Settled::default();
+) -> Result<(TreeSummary, SettledConflicts), RepoError> {
+    let mut out = SettledConflicts::default();
     let mut edits = take_chosen(repo, form, made, select, &mut out)?;
     for shown in &form.shown {
         let path = &shown.at.path;
@@ -284,14 +288,15 @@ fn take_chosen(
     form: &Form,
     made: ObjectId,
     select: &dyn Select,
-    out: &mut Settled,
+    out: &mut SettledConflicts,
 ) -> Result<Edits, RepoError> {
     let mut edits = Edits::new();
-    let is_selected = |chosen: &&Chosen| {
+    let is_selected = |chosen: &&ConflictResolution| {
         let path = chosen.path.as_bytes();
         split_path(path).is_some_and(|(dir, name)| select.takes(dir, name))
     };
-    let (taken, waiting): (Vec<&Chosen>, Vec<&Chosen>) = form.chosen.iter().partition(is_selected);
+    let (taken, waiting): (Vec<&ConflictResolution>, Vec<&ConflictResolution>) =
+        form.chosen.iter().partition(is_selected);
     for chosen in waiting {
         edits.insert(chosen.path.clone(), Some(chosen.conflict.clone()));
         for (path, entry) in &chosen.beside {

@@ -3,7 +3,9 @@
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, Operation};
-use crate::repo::{Asked, Head, Kept, RefInfo, RefKind, Repo, RepoError, RepoSlice, Stamp, base};
+use crate::repo::{
+    Head, KeepingLock, OperationRequest, RefInfo, RefKind, Repo, RepoError, RepoSlice, Stamp, base,
+};
 use crate::store::FinishedJob;
 use crate::subset::Subset;
 use std::path::Path;
@@ -22,7 +24,7 @@ impl Repo {
         kind: RefKind,
         name: &str,
         target: ObjectId,
-        asked: Asked,
+        asked: OperationRequest,
     ) -> Result<(), RepoError> {
         base::branch::create_ref(&self.handle, kind, name, target, asked)
     }
@@ -35,7 +37,7 @@ impl Repo {
         &self,
         kind: RefKind,
         name: &str,
-        asked: Asked,
+        asked: OperationRequest,
     ) -> Result<ObjectId, RepoError> {
         base::branch::delete_ref(&self.handle, kind, name, asked)
     }
@@ -44,7 +46,11 @@ impl Repo {
     /// with this branch.
     ///
     /// Fails with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) if there is no such branch.
-    pub fn set_default_branch(&self, name: &str, asked: Asked) -> Result<ObjectId, RepoError> {
+    pub fn set_default_branch(
+        &self,
+        name: &str,
+        asked: OperationRequest,
+    ) -> Result<ObjectId, RepoError> {
         base::branch::set_default_branch(&self.handle, name, asked)
     }
 
@@ -52,7 +58,12 @@ impl Repo {
     ///
     /// Fails with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) or
     /// [`BranchError::RefExists`](crate::repo::BranchError::RefExists).
-    pub fn rename_branch(&self, old: &str, new: &str, asked: Asked) -> Result<(), RepoError> {
+    pub fn rename_branch(
+        &self,
+        old: &str,
+        new: &str,
+        asked: OperationRequest,
+    ) -> Result<(), RepoError> {
         base::branch::rename_branch(&self.handle, old, new, asked)
     }
 
@@ -66,7 +77,7 @@ impl Repo {
     ///
     /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing
     /// space.
-    pub fn keep_all(&self) -> Result<Kept, RepoError> {
+    pub fn keep_all(&self) -> Result<KeepingLock, RepoError> {
         base::keeping::keep_all(&self.handle)
     }
 
@@ -86,7 +97,7 @@ impl Repo {
     /// records what was done to files, so that an undo can reverse it.
     pub fn publish(
         &self,
-        asked: Asked,
+        asked: OperationRequest,
         sealed: Option<FinishedJob>,
         changes: Vec<Change>,
         effect: Effect,

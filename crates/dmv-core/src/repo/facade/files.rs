@@ -7,10 +7,10 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::Root;
 use crate::repo::{
-    AddOptions, AddReport, Asked, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget,
-    CommitOptions, CommitReport, ExportReport, Head, MoveOptions, MoveReport, Overwritten,
-    PathChange, PathState, RemoveOptions, RemoveReport, Renames, Repo, RepoError, StatusOptions,
-    StatusReport, UntrackOptions, UntrackReport, Wanted, WorktreeChange, WorktreeInfo,
+    AddOptions, AddReport, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
+    CommitReport, ExportReport, Head, MoveOptions, MoveReport, OperationRequest, OverwrittenFiles,
+    PathChange, PathState, RemoveOptions, RemoveReport, Renames, Repo, RepoError, Selection,
+    StatusOptions, StatusReport, UntrackOptions, UntrackReport, WorktreeChange, WorktreeInfo,
     WorktreeSettings, files,
 };
 use crate::subset::Subset;
@@ -48,7 +48,7 @@ impl Repo {
         &self,
         subset: Subset,
         settings: &WorktreeSettings,
-        asked: Asked,
+        asked: OperationRequest,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
         files::checkout::set_subset(&self.handle, subset, settings, asked, job)
@@ -113,7 +113,7 @@ impl Repo {
         from: Option<ObjectId>,
         paths: &[RepoPath],
         settings: &WorktreeSettings,
-        asked: Asked,
+        asked: OperationRequest,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
         files::checkout::restore::restore(&self.handle, from, paths, settings, asked, job)
@@ -159,7 +159,7 @@ impl Repo {
 
     /// Removes the files in `wanted` whose content is stored from the list of dropped files: their
     /// content is to stay.
-    pub fn no_longer_dropped(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
+    pub fn no_longer_dropped(&self, wanted: Selection<'_>) -> Result<(), RepoError> {
         files::dropped::no_longer_dropped(&self.handle, wanted)
     }
 
@@ -177,7 +177,7 @@ impl Repo {
     /// content is stored: see [`check_here`](Self::check_here).
     pub fn export(
         &self,
-        wanted: Wanted<'_>,
+        wanted: Selection<'_>,
         to: &Path,
         job: &Job,
     ) -> Result<ExportReport, RepoError> {
@@ -332,9 +332,9 @@ impl Repo {
         dir: &Path,
         force: bool,
         settings: &WorktreeSettings,
-        asked: Asked,
+        asked: OperationRequest,
         job: &Job,
-    ) -> Result<(WorktreeInfo, Overwritten), RepoError> {
+    ) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
         files::worktrees::remove_worktree(&self.handle, dir, force, settings, asked, job)
     }
 
@@ -349,12 +349,16 @@ impl Repo {
     ///
     /// Returns `false` and records nothing if another command is changing the database, because
     /// this note is not worth waiting for.
-    pub fn note_place(&self, asked: Asked) -> Result<bool, RepoError> {
+    pub fn note_place(&self, asked: OperationRequest) -> Result<bool, RepoError> {
         files::worktrees::note_place(&self.handle, asked)
     }
 
     /// Reconnects the worktree in `dir` to this repository after one of the two was moved.
-    pub fn repair_worktree(&self, dir: &Path, asked: Asked) -> Result<WorktreeInfo, RepoError> {
+    pub fn repair_worktree(
+        &self,
+        dir: &Path,
+        asked: OperationRequest,
+    ) -> Result<WorktreeInfo, RepoError> {
         files::worktrees::repair_worktree(&self.handle, dir, asked)
     }
 }

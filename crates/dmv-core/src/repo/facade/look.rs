@@ -10,8 +10,8 @@ use crate::object::root::{Lack, Root};
 use crate::object::tree::TreeEntry;
 use crate::refs::Operation;
 use crate::repo::{
-    BranchMoved, DiskUse, Head, HistoryUse, LackOf, Listed, Located, Mover, Repo, RepoError,
-    StoreStats, Wanted, look,
+    BranchPosition, DiskUse, Head, HistoryUse, LackOf, ListingLine, Location, Mover, Repo,
+    RepoError, Selection, StoreStats, look,
 };
 use crate::subset::PathSet;
 use std::io::Write;
@@ -55,13 +55,13 @@ impl Repo {
     ///
     /// An absent directory that is wanted completely is one item. If only a part of it is wanted,
     /// the item is the next tree node that is missing.
-    pub fn lacking(&self, wanted: Wanted<'_>, of: LackOf) -> Result<Vec<Lack>, RepoError> {
+    pub fn lacking(&self, wanted: Selection<'_>, of: LackOf) -> Result<Vec<Lack>, RepoError> {
         look::lack::lacking(&self.handle, wanted, of)
     }
 
     /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if a part of `wanted` is
     /// known to be missing.
-    pub fn check_here(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
+    pub fn check_here(&self, wanted: Selection<'_>) -> Result<(), RepoError> {
         look::lack::check_here(&self.handle, wanted)
     }
 
@@ -70,7 +70,7 @@ impl Repo {
     ///
     /// The error is [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if `deep`. Otherwise,
     /// it is [`AbsentError::Object`](crate::repo::AbsentError::Object), which names the missing object.
-    pub fn check_names_here(&self, wanted: Wanted<'_>, deep: bool) -> Result<(), RepoError> {
+    pub fn check_names_here(&self, wanted: Selection<'_>, deep: bool) -> Result<(), RepoError> {
         look::lack::check_names_here(&self.handle, wanted, deep)
     }
 
@@ -99,7 +99,7 @@ impl Repo {
         revision: &str,
         commit: &Commit,
         path: &RepoPath,
-    ) -> Result<Located, RepoError> {
+    ) -> Result<Location, RepoError> {
         look::entries::locate(&self.handle, revision, commit, path)
     }
 
@@ -112,7 +112,7 @@ impl Repo {
         at: &RepoPath,
         tree: ObjectId,
         deep: bool,
-        visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+        visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
     ) -> Result<(), RepoError> {
         look::entries::list(&self.handle, at, tree, deep, visit)
     }
@@ -124,7 +124,7 @@ impl Repo {
         at: &RepoPath,
         tree: ObjectId,
         subset: &dyn PathSet,
-        visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+        visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
     ) -> Result<(), RepoError> {
         look::entries::list_subset(&self.handle, at, tree, subset, visit)
     }
@@ -135,8 +135,8 @@ impl Repo {
     /// its name.
     pub fn list_wanted(
         &self,
-        wanted: Wanted<'_>,
-        visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+        wanted: Selection<'_>,
+        visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
     ) -> Result<(), RepoError> {
         look::entries::list_wanted(&self.handle, wanted, visit)
     }
@@ -192,7 +192,7 @@ impl Repo {
     /// Adds up the sizes of `wanted`. Reads metadata only, and no content.
     ///
     /// Memory: 32 bytes for each different chunk.
-    pub fn disk_use(&self, wanted: Wanted<'_>, job: &Job) -> Result<DiskUse, RepoError> {
+    pub fn disk_use(&self, wanted: Selection<'_>, job: &Job) -> Result<DiskUse, RepoError> {
         look::stats::disk_use(&self.handle, wanted, job)
     }
 
@@ -212,7 +212,7 @@ impl Repo {
 
     /// Returns how the branch of the worktree was moved by another command, or `None` if it was
     /// not.
-    pub fn branch_moved(&self) -> Result<Option<BranchMoved>, RepoError> {
+    pub fn branch_moved(&self) -> Result<Option<BranchPosition>, RepoError> {
         look::moved::branch_moved(&self.handle)
     }
 

@@ -4,10 +4,10 @@ use crate::hash::ObjectId;
 use crate::reach::Filter;
 use crate::refs::Timestamp;
 use crate::repo::{
-    Asked, Expiry, HalfClone, Keeper, LackOf, Located, Offered, OwnBranches, Peer, PeerKey,
-    RefMoved, RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, peers,
+    Expiry, HalfClone, Keeper, LackOf, Location, OfferedRefs, OperationRequest, OwnBranches, Peer,
+    PeerKey, RefChange, RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, peers,
 };
-use crate::store::{Incoming, RepositoryId};
+use crate::store::{IncomingObjects, RepositoryId};
 use crate::subset::Subset;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,7 +45,7 @@ impl Repo {
     }
 
     /// Returns the refs that peers see.
-    pub fn offered(&self) -> Result<Offered, RepoError> {
+    pub fn offered(&self) -> Result<OfferedRefs, RepoError> {
         peers::exchange::offered(&self.handle)
     }
 
@@ -53,12 +53,12 @@ impl Repo {
     ///
     /// First registers the objects that an interrupted job left in the packs, so that they need not
     /// be sent again.
-    pub fn incoming(&self) -> Result<Incoming<'_>, RepoError> {
+    pub fn incoming(&self) -> Result<IncomingObjects<'_>, RepoError> {
         peers::exchange::incoming(&self.handle)
     }
 
     /// Makes the received objects visible to this repository's commands. No ref names them yet.
-    pub fn keep_incoming(&self, incoming: Incoming<'_>) -> Result<(), RepoError> {
+    pub fn keep_incoming(&self, incoming: IncomingObjects<'_>) -> Result<(), RepoError> {
         peers::exchange::keep_incoming(&self.handle, incoming)
     }
 
@@ -70,20 +70,20 @@ impl Repo {
     pub fn note_remote(
         &self,
         remote: &str,
-        offered: &Offered,
+        offered: &OfferedRefs,
         ours: &OwnBranches,
-        asked: &Asked,
-    ) -> Result<Vec<RefMoved>, RepoError> {
+        asked: &OperationRequest,
+    ) -> Result<Vec<RefChange>, RepoError> {
         peers::exchange::note_remote(&self.handle, remote, offered, ours, asked)
     }
 
     /// Returns the branches that are recorded for a remote and that the remote no longer has.
-    pub fn gone_from(&self, remote: &str, offered: &Offered) -> Result<Vec<String>, RepoError> {
+    pub fn gone_from(&self, remote: &str, offered: &OfferedRefs) -> Result<Vec<String>, RepoError> {
         peers::exchange::gone_from(&self.handle, remote, offered)
     }
 
     /// Forgets the recorded branches of a remote.
-    pub fn forget_remote(&self, remote: &str, asked: &Asked) -> Result<(), RepoError> {
+    pub fn forget_remote(&self, remote: &str, asked: &OperationRequest) -> Result<(), RepoError> {
         peers::exchange::forget_remote(&self.handle, remote, asked)
     }
 
@@ -98,8 +98,8 @@ impl Repo {
     pub fn accept_push(
         &self,
         updates: &[RefUpdate],
-        asked: &Asked,
-    ) -> Result<Vec<RefMoved>, RepoError> {
+        asked: &OperationRequest,
+    ) -> Result<Vec<RefChange>, RepoError> {
         peers::exchange::accept_push(&self.handle, updates, asked)
     }
 
@@ -136,13 +136,17 @@ impl Repo {
 
     /// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
     /// anything.
-    pub fn trust(&self, peer: &Peer, asked: Asked) -> Result<bool, RepoError> {
+    pub fn trust(&self, peer: &Peer, asked: OperationRequest) -> Result<bool, RepoError> {
         peers::allow::trust(&self.handle, peer, asked)
     }
 
     /// Removes a peer from the allow-list and returns its entry, or `None` if it was not on the
     /// list.
-    pub fn untrust(&self, key: &PeerKey, asked: Asked) -> Result<Option<Peer>, RepoError> {
+    pub fn untrust(
+        &self,
+        key: &PeerKey,
+        asked: OperationRequest,
+    ) -> Result<Option<Peer>, RepoError> {
         peers::allow::untrust(&self.handle, key, asked)
     }
 
@@ -159,7 +163,7 @@ impl Repo {
     ///
     /// Only worktrees with files count. The paths that a worktree has beyond the slice are stored
     /// for new commits. For old commits, they are stored only if a command asked for them.
-    pub fn checked_out_here(&self, root: &Located, of: LackOf) -> Result<Vec<Subset>, RepoError> {
+    pub fn checked_out_here(&self, root: &Location, of: LackOf) -> Result<Vec<Subset>, RepoError> {
         peers::wanted::checked_out_here(&self.handle, root, of)
     }
 

@@ -4,11 +4,11 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
-use crate::repo::look::entries::Wanted;
+use crate::repo::look::entries::Selection;
 use crate::repo::{
-    Asked, Expirable, ExpireOptions, Freeing, GcOptions, GcReport, Healing, KeepRule, KeepRules,
-    KnownPurge, PurgeWhat, Purgeable, RepackOptions, RepackReport, Repo, RepoError, UndoReach,
-    VerifyDepth, VerifyReport, upkeep,
+    Expirable, ExpireOptions, FreeingLock, GcOptions, GcReport, HealJob, KeepRule, KeepRules,
+    KnownPurge, OperationRequest, PurgeWhat, Purgeable, RepackOptions, RepackReport, Repo,
+    RepoError, UndoReach, VerifyDepth, VerifyReport, upkeep,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -17,13 +17,17 @@ impl Repo {
     ///
     /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing
     /// space, or if a peer relies on objects of this repository.
-    pub fn begin_to_free(&self) -> Result<Freeing<'_>, RepoError> {
+    pub fn begin_to_free(&self) -> Result<FreeingLock<'_>, RepoError> {
         upkeep::drop::begin_to_free(&self.handle)
     }
 
     /// Puts the operations before the first one that is not older than `since` (in seconds since
     /// 1970) out of the reach of undo. This cannot be undone.
-    pub fn expire_operations(&self, since: i64, asked: Asked) -> Result<UndoReach, RepoError> {
+    pub fn expire_operations(
+        &self,
+        since: i64,
+        asked: OperationRequest,
+    ) -> Result<UndoReach, RepoError> {
         upkeep::expire_log::expire_operations(&self.handle, since, asked)
     }
 
@@ -33,7 +37,11 @@ impl Repo {
     }
 
     /// Sets or removes the limit on the repository's size. Returns the former one.
-    pub fn set_budget(&self, bytes: Option<u64>, asked: Asked) -> Result<Option<u64>, RepoError> {
+    pub fn set_budget(
+        &self,
+        bytes: Option<u64>,
+        asked: OperationRequest,
+    ) -> Result<Option<u64>, RepoError> {
         upkeep::budget::set_budget(&self.handle, bytes, asked)
     }
 
@@ -57,7 +65,7 @@ impl Repo {
         &self,
         pattern: &str,
         rule: KeepRule,
-        asked: Asked,
+        asked: OperationRequest,
     ) -> Result<Option<KeepRule>, RepoError> {
         upkeep::rules::set_rule(&self.handle, pattern, rule, asked)
     }
@@ -66,7 +74,7 @@ impl Repo {
     pub fn remove_keep_rule(
         &self,
         pattern: &str,
-        asked: Asked,
+        asked: OperationRequest,
     ) -> Result<Option<KeepRule>, RepoError> {
         upkeep::rules::remove_rule(&self.handle, pattern, asked)
     }
@@ -82,7 +90,7 @@ impl Repo {
     }
 
     /// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.
-    pub fn stored_under(&self, wanted: Wanted<'_>) -> Result<u64, RepoError> {
+    pub fn stored_under(&self, wanted: Selection<'_>) -> Result<u64, RepoError> {
         upkeep::drop::stored_under(&self.handle, wanted)
     }
 
@@ -126,7 +134,11 @@ impl Repo {
     }
 
     /// Lets purged content be stored again. Returns how many of these files had been purged.
-    pub fn lift_purge(&self, files: &BTreeSet<ObjectId>, asked: Asked) -> Result<u64, RepoError> {
+    pub fn lift_purge(
+        &self,
+        files: &BTreeSet<ObjectId>,
+        asked: OperationRequest,
+    ) -> Result<u64, RepoError> {
         upkeep::purge::lift(&self.handle, files, asked)
     }
 
@@ -159,7 +171,7 @@ impl Repo {
     }
 
     /// Checks the repository and starts to heal the damage that it finds.
-    pub fn begin_to_heal(&self, depth: VerifyDepth, job: &Job) -> Result<Healing<'_>, RepoError> {
+    pub fn begin_to_heal(&self, depth: VerifyDepth, job: &Job) -> Result<HealJob<'_>, RepoError> {
         upkeep::heal::begin_to_heal(&self.handle, depth, job)
     }
 

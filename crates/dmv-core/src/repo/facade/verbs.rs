@@ -5,10 +5,10 @@ use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::refs::Operation;
 use crate::repo::{
-    Asked, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward,
-    MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo, RepoError, ResetFiles,
-    ResetReport, ResetToReport, ResolveReport, StashApplied, StashAt, StashInfo, StashOptions,
-    StashPushed, UndoOptions, UndoReport, Verdict, WorktreeSettings, verbs,
+    BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward, MergeOptions,
+    MergeReport, OperationRequest, PickFrom, PickOptions, PickReport, Repo, RepoError, ResetFiles,
+    ResetReport, ResetToReport, ResolveReport, StashApplyReport, StashAt, StashInfo, StashOptions,
+    StashPushReport, UndoOptions, UndoReport, Verdict, WorktreeSettings, verbs,
 };
 use crate::worktree::scan::Select;
 
@@ -170,7 +170,7 @@ impl Repo {
         &self,
         to: ObjectId,
         files: ResetFiles,
-        asked: &Asked,
+        asked: &OperationRequest,
         settings: &WorktreeSettings,
         job: &Job,
     ) -> Result<ResetToReport, RepoError> {
@@ -192,7 +192,7 @@ impl Repo {
         message: Option<&str>,
         options: &StashOptions,
         job: &Job,
-    ) -> Result<StashPushed, RepoError> {
+    ) -> Result<StashPushReport, RepoError> {
         verbs::stash::push(&self.handle, select, message, options, job)
     }
 
@@ -204,12 +204,12 @@ impl Repo {
         drops: bool,
         options: &StashOptions,
         job: &Job,
-    ) -> Result<StashApplied, RepoError> {
+    ) -> Result<StashApplyReport, RepoError> {
         verbs::stash::apply(&self.handle, at, drops, options, job)
     }
 
     /// Removes the `n`-th newest stash. An undo brings it back.
-    pub fn stash_drop(&self, n: usize, asked: Asked) -> Result<StashInfo, RepoError> {
+    pub fn stash_drop(&self, n: usize, asked: OperationRequest) -> Result<StashInfo, RepoError> {
         verbs::stash::drop_stash(&self.handle, n, asked)
     }
 
@@ -229,7 +229,7 @@ impl Repo {
         paths: &[RepoPath],
         choice: &Choice,
         settings: &WorktreeSettings,
-        asked: Asked,
+        asked: OperationRequest,
         job: &Job,
     ) -> Result<ResolveReport, RepoError> {
         verbs::resolve::resolve_conflicts(&self.handle, paths, choice, settings, asked, job)

@@ -7,7 +7,7 @@
 
 use crate::diff::blame::{Span, differences, line_count, sort, split};
 use crate::hash::ObjectId;
-use crate::history::paths::{Moved, PathLog, Version, Visited};
+use crate::history::paths::{FindFormerPath, PathLog, Version, VisitedCommit};
 use crate::job::Job;
 use crate::limits::{MAX_BLAME_BYTES, MAX_BLAME_CACHE_BYTES, MAX_DIFF_LINES};
 use crate::object::list::{Blob, BlobChunks};
@@ -21,7 +21,7 @@ use crate::repo::base::slice::Purge;
 use crate::repo::files::rename;
 use crate::repo::look;
 use crate::repo::look::content::read_chunk;
-use crate::repo::look::entries::{self, Located, blob_of};
+use crate::repo::look::entries::{self, Location, blob_of};
 use crate::repo::look::lack;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -110,7 +110,7 @@ pub(in crate::repo) fn blame(
         purged,
         in_vain: Vec::new(),
     };
-    let first = Pending {
+    let first = PendingLines {
         blob: blob_of(&entry),
         // Without a commit of its own, a version answers for itself.
         instead: None,
@@ -144,8 +144,8 @@ fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntr
         })
     };
     let entry = match found {
-        Located::Root { .. } => return Err(wrong("a directory")),
-        Located::Entry(entry) => entry,
+        Location::Root { .. } => return Err(wrong("a directory")),
+        Location::Entry(entry) => entry,
     };
     match entry.kind {
         Kind::Directory => Err(wrong("a directory")),
@@ -228,7 +228,7 @@ fn go_on(job: &Job) -> Result<(), RepoError> {
 type At = (ObjectId, RepoPath);
 
 /// Lines for which a version has to answer.
-struct Pending {
+struct PendingLines {
     /// The content of the version.
     blob: Blob,
     /// The version that answers in its place, and where these lines are in it. Set where a commit
@@ -241,9 +241,9 @@ struct Pending {
     spans: Vec<Span>,
 }
 
-impl Pending {
+impl PendingLines {
     /// Returns whether the lines of both can be asked for together.
-    fn is_like(&self, other: &Pending) -> bool {
+    fn is_like(&self, other: &PendingLines) -> bool {
         let is_same = self.blob == other.blob && self.instead == other.instead;
         is_same && self.is_cut == other.is_cut
     }
@@ -254,7 +254,7 @@ struct Search<'a> {
     job: &'a Job,
     texts: Texts<'a>,
     /// By commit: the versions in it that have to answer.
-    pending: HashMap<ObjectId, Vec<(RepoPath, Pending)>>,
+    pending: HashMap<ObjectId, Vec<(RepoPath, PendingLines)>>,
     found: Vec<BlamedLines>,
     /// The contents that were purged.
     purged: HashMap<ObjectId, Purge>,
@@ -263,7 +263,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn add(&mut self, at: At, new: Pending) {
+    fn add(&mut self, at: At, new: PendingLines) {
         if new.spans.is_empty() {
             return;
         }
@@ -285,7 +285,7 @@ impl Search<'_> {
         let mut moved = moved(repo, job);
         while !self.pending.is_empty() {
             go_on(job)?;
-            let moved: &mut Moved<'_, RepoError> = &mut moved;
+            let moved: &mut FindFormerPath<'_, RepoError> = &mut moved;
             let pending = &self.pending;
             let is_wanted = |id: &ObjectId, path: &RepoPath| {
                 let all = pending.get(id);
@@ -300,7 +300,7 @@ impl Search<'_> {
     }
 
     /// Passes the lines of a version on to its parents, and keeps its own.
-    fn visit(&mut self, visited: &Visited) -> Result<(), RepoError> {
+    fn visit(&mut self, visited: &VisitedCommit) -> Result<(), RepoError> {
         let Some(version) = visited.versions.first() else {
             return Ok(());
         };
@@ -335,7 +335,7 @@ impl Search<'_> {
         &mut self,
         at: &At,
         parents: &[(ObjectId, &Version)],
-        pending: &mut Pending,
+        pending: &mut PendingLines,
     ) -> Result<(), RepoError> {
         // A file that was only moved, or made executable, is the same in a parent.
         let same = parents.iter().find(|(_, version)| {
@@ -343,7 +343,7 @@ impl Search<'_> {
             entry.is_some_and(|e| e.kind.is_blob() && blob_of(e) == pending.blob)
         });
         if let Some((parent, version)) = same {
-            let next = Pending {
+            let next = PendingLines {
                 blob: pending.blob,
                 instead: None,
                 is_cut: false,
@@ -370,7 +370,7 @@ impl Search<'_> {
             let edits = differences(&old.bytes, &new.bytes, self.job.cancel_flag());
             let edits = edits.map_err(|_| RepoError::Cancelled)?;
             let spans = split(&mut pending.spans, &edits);
-            let next = Pending {
+            let next = PendingLines {
                 blob,
                 instead: None,
                 is_cut: false,
@@ -387,7 +387,7 @@ impl Search<'_> {
         if let Some((parent, path, purge)) = unread.filter(|_| !pending.spans.is_empty()) {
             // An open conflict has the lines of its sides, which are in its parents. So may a version
             // that was purged.
-            let next = Pending {
+            let next = PendingLines {
                 blob: pending.blob,
                 instead: Some(pending.instead.clone().unwrap_or_else(|| at.clone())),
                 is_cut: pending.is_cut || purge.is_some(),
@@ -403,7 +403,7 @@ impl Search<'_> {
     }
 
     /// Notes lines that come from a version.
-    fn keep(&mut self, at: At, pending: Pending, is_boundary: bool) {
+    fn keep(&mut self, at: At, pending: PendingLines, is_boundary: bool) {
         let (commit, path) = pending.instead.unwrap_or(at);
         for span in pending.spans {
             self.found.push(BlamedLines {

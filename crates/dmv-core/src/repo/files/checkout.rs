@@ -40,17 +40,17 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
     base_key, head_key, previous_key, saving_key, subset_key, untracked_key,
 };
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
 use crate::repo::base::{branch, publish, whole, worktree};
 use crate::repo::conflict::form;
-use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::emptied::EmptiedPattern;
-use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::saved::{Overwritten, saved_changes, saving_change, take};
+use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::saved::{OverwrittenFiles, saved_changes, saving_change, take};
 use crate::repo::files::unfinished::Target;
 use crate::repo::files::{emptied, open_worktree, unfinished, unwritten};
-use crate::repo::look::entries::{Located, Wanted};
+use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack;
 use crate::repo::look::lack::LackOf;
 use crate::subset::Subset;
@@ -76,12 +76,12 @@ pub struct CheckoutOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 impl CheckoutOptions {
     /// Returns options that keep the subset and refuse to overwrite uncommitted changes.
-    pub fn new(asked: Asked) -> CheckoutOptions {
+    pub fn new(asked: OperationRequest) -> CheckoutOptions {
         CheckoutOptions {
             subset: None,
             force: false,
@@ -115,7 +115,7 @@ pub struct CheckoutReport {
     /// Existing files of the user that were left in place. They count as edits.
     pub adopted: Vec<RepoPath>,
     /// Uncommitted work that was overwritten.
-    pub overwritten: Overwritten,
+    pub overwritten: OverwrittenFiles,
 }
 
 /// Switches the worktree to a branch or commit.
@@ -181,7 +181,7 @@ pub(in crate::repo) fn checkout_locked(
     let subset = options.subset.as_ref().unwrap_or(&tree.subset);
     let form = form::form_at(repo, &commit)?;
     let root = form.tree;
-    let go_on = Asked {
+    let go_on = OperationRequest {
         command: command.to_owned(),
         ..options.asked.clone()
     };
@@ -237,7 +237,7 @@ pub(in crate::repo) fn checkout_locked(
 
 /// Returns whether a worktree that shows conflicts would leave its base for a `commit` that does
 /// not descend from it.
-fn leaves(repo: &Handle, tree: &Tree, commit: &ObjectId) -> Result<bool, RepoError> {
+fn leaves(repo: &Handle, tree: &OpenWorktree, commit: &ObjectId) -> Result<bool, RepoError> {
     let (Some(base), Some(form)) = (tree.base, &tree.form) else {
         return Ok(false);
     };
@@ -257,7 +257,7 @@ pub(in crate::repo) fn set_subset(
     repo: &Handle,
     subset: Subset,
     settings: &WorktreeSettings,
-    asked: Asked,
+    asked: OperationRequest,
     job: &Job,
 ) -> Result<CheckoutReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
@@ -326,11 +326,11 @@ pub(in crate::repo) fn idle_patterns(
 /// If the switch is cut off, the worktree has a note of it that names the command to continue with.
 pub(in crate::repo) fn switch_files(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     to: &SwitchTo<'_>,
     job: &Job,
     publish: impl FnOnce(Vec<Change>) -> Result<(), RepoError>,
-) -> Result<Switched, RepoError> {
+) -> Result<SwitchResult, RepoError> {
     let mut switch = checked(repo, tree, to, job)?;
     let target = Target {
         tree: to.form.tree,
@@ -367,7 +367,7 @@ pub(in crate::repo) fn switch_files(
         }
         _ => Vec::new(),
     };
-    Ok(Switched {
+    Ok(SwitchResult {
         emptied,
         adopted: RepoPath::all_checked(switch.adopted),
         files: switch.files,
@@ -386,13 +386,13 @@ pub(in crate::repo) fn switch_files(
 /// target is the worktree's recorded base, so its stat cache is written.
 pub(in crate::repo) fn switch_uncommitted(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     to: &SwitchTo<'_>,
     job: &Job,
     is_base: bool,
     first: impl FnOnce() -> Result<(), RepoError>,
     then: impl FnOnce(&[Problem]) -> Result<(), RepoError>,
-) -> Result<Switched, RepoError> {
+) -> Result<SwitchResult, RepoError> {
     let mut switch = checked(repo, tree, to, job)?;
     if job.is_cancelled() {
         return Err(RepoError::Cancelled);
@@ -405,19 +405,19 @@ pub(in crate::repo) fn switch_uncommitted(
         // The stat cache is an optimization for the next scan.
         let _ = switch.remember();
     }
-    Ok(Switched {
+    Ok(SwitchResult {
         files: switch.files,
         bytes: switch.bytes,
         removed: switch.removed,
         refused: switch.refused,
-        ..Switched::default()
+        ..SwitchResult::default()
     })
 }
 
 /// Prepares a switch: finds what it changes and whether it would lose something. Touches no file.
 fn checked<'a>(
     repo: &'a Handle,
-    tree: &'a Tree,
+    tree: &'a OpenWorktree,
     to: &'a SwitchTo<'a>,
     job: &'a Job,
 ) -> Result<Switch<'a>, RepoError> {
@@ -428,12 +428,12 @@ fn checked<'a>(
     match switch.find_what_is_needed(to) {
         // Report all absent directories, not one at a time.
         Err(e @ RepoError::Absent(AbsentError::Object { .. })) => {
-            let root = Located::Root {
+            let root = Location::Root {
                 tree: to.form.tree,
                 bytes: 0,
                 files: 0,
             };
-            let wanted = Wanted {
+            let wanted = Selection {
                 path: &RepoPath::root(),
                 located: &root,
                 subset: to.subset,
@@ -470,11 +470,11 @@ fn carry_out(switch: &mut Switch<'_>, force: bool) -> Result<(), RepoError> {
 /// bring it back, even if the switch is cut off.
 fn keep_overwritten(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     switch: &mut Switch<'_>,
     to: &SwitchTo<'_>,
     job: &Job,
-) -> Result<(Option<ObjectId>, Overwritten), RepoError> {
+) -> Result<(Option<ObjectId>, OverwrittenFiles), RepoError> {
     let paths = std::mem::take(&mut switch.overwrites);
     let earlier = match &switch.unfinished {
         Some(_) if to.force => worktree::ref_id(repo, &saving_key(&tree.name))?,

@@ -17,23 +17,23 @@ use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, settled_key};
-use crate::repo::base::moved::BranchMoved;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::moved::BranchPosition;
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{keys, publish, worktree};
 use crate::repo::conflict::at::list_conflicts;
-use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::settle::MarkersLeft;
 use crate::repo::conflict::{at, choices, settle};
-use crate::repo::files::marked::{Held, LeftMarked};
+use crate::repo::files::marked::{NotedConflicts, UnsettledConflict};
 use crate::repo::files::moved_purged::with_moved;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::who::Who;
 use crate::repo::files::{
     dropped, marked, open_worktree, private, unfinished, untouched, untracked, unwritten,
 };
 use crate::repo::look::entries;
-use crate::repo::look::history_use::{SavedCompressed, saved_compressed};
+use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
@@ -71,14 +71,14 @@ pub struct CommitOptions<'a> {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 static ALL: Paths = Paths::all();
 
 impl CommitOptions<'static> {
     /// Returns options that commit all changes with the default settings.
-    pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> Self {
+    pub fn new(message: impl Into<String>, committer: Who, asked: OperationRequest) -> Self {
         CommitOptions {
             message: Some(message.into()),
             author: None,
@@ -132,7 +132,7 @@ pub struct CommitReport {
     pub edited: Vec<MarkersLeft>,
     /// Conflicts that `stash pop` or `reset` left in files, and that nobody has settled. The commit
     /// leaves these files out.
-    pub marked: Vec<LeftMarked>,
+    pub marked: Vec<UnsettledConflict>,
     /// Conflicts that this commit settles.
     pub settled: Vec<RepoPath>,
     /// Files beside settled conflicts that have to be removed.
@@ -143,15 +143,15 @@ pub struct CommitReport {
     pub tracked_ignored: (u64, Vec<u8>),
     /// The largest committed file that is saved compressed and shares little with its version before,
     /// if there are few changed files.
-    pub compressed: Option<SavedCompressed>,
+    pub compressed: Option<CompressedFile>,
     /// Choices without files that this commit does not use.
-    waiting: Vec<Chosen>,
+    waiting: Vec<ConflictResolution>,
     /// Files on disk outside the worktree's subset, which are never committed. A directory stands
     /// for everything in it.
     pub outside: Vec<Vec<u8>>,
     /// Set if another worktree or a push moved the branch. The new commit then follows the commit
     /// that the files come from, and is on no branch until `Repo::merge_moved` runs.
-    pub moved: Option<BranchMoved>,
+    pub moved: Option<BranchPosition>,
 }
 
 impl CommitReport {
@@ -308,11 +308,11 @@ fn note_commit(
 
 /// The state that a commit starts from.
 struct Start {
-    tree: Tree,
+    tree: OpenWorktree,
     head: Head,
     /// The commit of the head. It differs from the worktree's base if the branch was moved.
     tip: Option<ObjectId>,
-    moved: Option<BranchMoved>,
+    moved: Option<BranchPosition>,
 }
 
 /// Opens the worktree. Refuses states in which a commit would record what nobody made on purpose.
@@ -346,7 +346,7 @@ fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError>
 /// Reads the changed files into the store and builds the tree that the files show.
 fn read_files(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     options: &CommitOptions<'_>,
     (known, cache): (&dyn BaseEntries, &mut CacheUpdate<'_>),
     writer: &StoreWriter<'_>,
@@ -399,8 +399,8 @@ fn store_commit(
     repo: &Handle,
     start: &Start,
     options: &CommitOptions<'_>,
-    (writer, before, made): Made<'_>,
-    (still_noted, held): (&[Vec<u8>], &Held),
+    (writer, before, made): StoredCommit<'_>,
+    (still_noted, held): (&[Vec<u8>], &NotedConflicts),
     report: &mut CommitReport,
 ) -> Result<(ObjectId, ObjectId, FinishedJob, Vec<Change>), RepoError> {
     let tree = &start.tree;
@@ -442,7 +442,7 @@ fn store_commit(
 /// once.
 fn changed_files(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     root: ObjectId,
     report: &CommitReport,
 ) -> Result<u64, RepoError> {
@@ -461,7 +461,7 @@ fn changed_files(
 /// new files in this worktree are private by default.
 fn note_private(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     found: &[Vec<u8>],
 ) -> Result<(u64, Vec<u8>), RepoError> {
     let Some(first) = found.first() else {
@@ -525,16 +525,16 @@ pub(in crate::repo) fn readable<'s>(
 /// settled: the base's entries stay in their place.
 fn without_marked<'s>(
     repo: &'s Handle,
-    tree: &Tree,
-    (writer, before, made): Made<'s>,
+    tree: &OpenWorktree,
+    (writer, before, made): StoredCommit<'s>,
     options: &CommitOptions<'_>,
-) -> Result<(Made<'s>, Held), RepoError> {
+) -> Result<(StoredCommit<'s>, NotedConflicts), RepoError> {
     let Some(summary) = made else {
-        return Ok(((writer, before, made), Held::default()));
+        return Ok(((writer, before, made), NotedConflicts::default()));
     };
     let notes = marked::read(repo, &tree.name)?;
     if notes.is_empty() {
-        return Ok(((writer, before, made), Held::default()));
+        return Ok(((writer, before, made), NotedConflicts::default()));
     }
     let (writer, sealed) = readable(repo, writer, before)?;
     let how = (options.select, options.allow_markers);
@@ -554,11 +554,11 @@ fn without_marked<'s>(
 /// writer.
 fn without_forms<'s>(
     repo: &'s Handle,
-    tree: &Tree,
-    (writer, before, made): Made<'s>,
+    tree: &OpenWorktree,
+    (writer, before, made): StoredCommit<'s>,
     options: &CommitOptions<'_>,
     report: &mut CommitReport,
-) -> Result<Made<'s>, RepoError> {
+) -> Result<StoredCommit<'s>, RepoError> {
     let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) else {
         return Ok((writer, before, made));
     };
@@ -596,15 +596,16 @@ fn without_forms<'s>(
 
 /// What a commit has stored so far: the present writer, what earlier writers have sealed, and the
 /// tree. `None` for the tree means the base's.
-pub(in crate::repo) type Made<'s> = (StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>);
+pub(in crate::repo) type StoredCommit<'s> =
+    (StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>);
 
 /// Removes the files that are no longer tracked from the tree to commit.
 fn without_untracked<'s>(
     repo: &'s Handle,
-    tree: &Tree,
-    (writer, before, made): Made<'s>,
+    tree: &OpenWorktree,
+    (writer, before, made): StoredCommit<'s>,
     paths: &[Vec<u8>],
-) -> Result<Made<'s>, RepoError> {
+) -> Result<StoredCommit<'s>, RepoError> {
     let Some(form) = tree.form.as_ref().filter(|_| !paths.is_empty()) else {
         return Ok((writer, before, made));
     };
@@ -625,7 +626,7 @@ fn without_untracked<'s>(
 /// Returns the change to the record of choices after a commit has used some of them.
 fn record_after(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     report: &CommitReport,
     writer: &mut dyn ObjectWrite,
 ) -> Result<Option<Change>, RepoError> {
@@ -644,7 +645,7 @@ fn record_after(
 /// in a version that settled another one.
 fn still_open(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     report: &CommitReport,
 ) -> Result<Vec<RepoPath>, RepoError> {
     let Some(base) = &tree.base else {
@@ -741,7 +742,7 @@ fn new_commit(
 /// The old values are those read at the start, because an undo in another worktree does not wait
 /// for this worktree's lock.
 pub(in crate::repo) fn advance(
-    tree: &Tree,
+    tree: &OpenWorktree,
     head: &Head,
     parent: Option<ObjectId>,
     id: ObjectId,

@@ -20,7 +20,7 @@ use crate::repo::conflict::choices::edits_of;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::status;
-use crate::repo::files::status::{StatusOptions, Untracking};
+use crate::repo::files::status::{StatusOptions, UntrackedFile};
 use crate::repo::look::entries;
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
@@ -86,7 +86,7 @@ pub(in crate::repo) fn diff_worktree(
             sides => found.insert(path, sides),
         };
     }
-    for Untracking { path, .. } in status.untracking {
+    for UntrackedFile { path, .. } in status.untracking {
         if !paths.includes(path.as_bytes()) {
             continue;
         }

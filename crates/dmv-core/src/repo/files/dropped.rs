@@ -14,7 +14,7 @@ use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{keeping, slice};
 use crate::repo::look::entries;
-use crate::repo::look::entries::{Located, Wanted, blob_of};
+use crate::repo::look::entries::{Location, Selection, blob_of};
 use crate::subset::Subset;
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ type VisitBlob<'v> = dyn FnMut(Blob) -> Result<(), RepoError> + 'v;
 /// Removes files from the list of what was given up if their content is stored: from now on it stays.
 pub(in crate::repo) fn no_longer_dropped(
     repo: &Handle,
-    wanted: Wanted<'_>,
+    wanted: Selection<'_>,
 ) -> Result<(), RepoError> {
     take_off_dropped(repo, &mut |visit| {
         each_file(repo, wanted, &mut |_, blob| visit(blob))
@@ -38,9 +38,9 @@ pub(in crate::repo) fn have_come(repo: &Handle, roots: &[Root]) -> Result<(), Re
             match *root {
                 Root::Blob(blob) => visit(blob)?,
                 Root::Directory { tree, bytes, files } => {
-                    let wanted = Wanted {
+                    let wanted = Selection {
                         path: &RepoPath::root(),
-                        located: &Located::Root { tree, bytes, files },
+                        located: &Location::Root { tree, bytes, files },
                         subset: &Subset::everything(),
                     };
                     each_file(repo, wanted, &mut |_, blob| visit(blob))?;
@@ -100,22 +100,22 @@ fn take_off_dropped(
 /// Visits the wanted files. Skips files below absent directories.
 pub(in crate::repo) fn each_file(
     repo: &Handle,
-    wanted: Wanted<'_>,
+    wanted: Selection<'_>,
     visit: &mut dyn FnMut(&RepoPath, Blob) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {
     let mut dirs = Vec::new();
     match wanted.located {
-        Located::Root { tree, .. } => dirs.push((wanted.path.clone(), *tree)),
-        Located::Entry(entry) if entry.kind == Kind::Directory => {
+        Location::Root { tree, .. } => dirs.push((wanted.path.clone(), *tree)),
+        Location::Entry(entry) if entry.kind == Kind::Directory => {
             dirs.push((wanted.path.clone(), entry.id));
         }
-        Located::Entry(entry) if is_file(entry) => {
+        Location::Entry(entry) if is_file(entry) => {
             return match is_wanted(wanted.subset, wanted.path, entry) {
                 true => visit(wanted.path, blob_of(entry)),
                 false => Ok(()),
             };
         }
-        Located::Entry(_) => {}
+        Location::Entry(_) => {}
     }
     while let Some((dir, tree)) = dirs.pop() {
         let entries = match diff::entries_in(repo.objects(), &tree, wanted.subset, &dir) {

@@ -11,7 +11,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::files::stored;
 use crate::repo::files::stored::StoreContent;
-use crate::repo::look::entries::{Wanted, blob_of};
+use crate::repo::look::entries::{Selection, blob_of};
 use crate::repo::look::{content, entries};
 use crate::store::random_bytes;
 use crate::worktree::checkout::{
@@ -41,7 +41,7 @@ pub struct ExportReport {
 /// Writes the selected paths of a commit to the directory `to`.
 pub(in crate::repo) fn export(
     repo: &Handle,
-    wanted: Wanted<'_>,
+    wanted: Selection<'_>,
     to: &Path,
     job: &Job,
 ) -> Result<ExportReport, RepoError> {
@@ -84,7 +84,7 @@ pub(in crate::repo) fn export(
 
 fn export_into(
     repo: &Handle,
-    wanted: Wanted<'_>,
+    wanted: Selection<'_>,
     root: &SafeDir,
     rename_always: bool,
     job: &Job,
@@ -179,7 +179,7 @@ impl Export<'_> {
         plan.make_dirs = std::mem::take(&mut self.dirs).into_iter().collect();
         plan.make_dirs.sort_by(|a, b| compare_dirs(a, b));
         self.last_dir = RepoPath::root();
-        let content = stored::Counted {
+        let content = stored::CountingWriter {
             inner: StoreContent(self.repo),
             job: self.job,
         };

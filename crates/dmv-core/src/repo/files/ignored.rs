@@ -5,13 +5,13 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::files::open_worktree;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::worktree::ignore::{DMVIGNORE, GITIGNORE};
 use crate::worktree::join;
 
 /// Returns whether the ignore rules cover `path`, or a directory above it.
 pub(in crate::repo) fn is_ignored(
-    tree: &Tree,
+    tree: &OpenWorktree,
     path: &RepoPath,
     is_dir: bool,
 ) -> Result<bool, RepoError> {

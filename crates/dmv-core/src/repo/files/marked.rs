@@ -17,11 +17,11 @@ use crate::refs::Change;
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::marked_key;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::settle::MAX_MARKED_BYTES;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::record::{files_in, put_record};
 use crate::repo::files::same::same_as;
 use crate::repo::files::saved::{stat_at, store_made};
@@ -35,16 +35,16 @@ use std::io::Read;
 
 /// A conflict that is in no commit and that nobody has settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftMarked {
+pub struct UnsettledConflict {
     /// The file to look at: the conflict's own, or a version if that file is gone.
     pub path: RepoPath,
     /// What shows that nobody has settled the conflict.
-    pub what: Unsettled,
+    pub what: UnsettledReason,
 }
 
 /// What shows that nobody has settled a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsettled {
+pub enum UnsettledReason {
     /// The text still has a marker line. Its number is counted from 1, or `None` if the file is too
     /// long to read.
     Marker(Option<u64>),
@@ -54,23 +54,23 @@ pub enum Unsettled {
 
 /// The files of a noted conflict, as DMV wrote them.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct Noted {
+pub(in crate::repo) struct NotedConflict {
     /// The file at the conflict's own path.
     own: Option<(RepoPath, TreeEntry)>,
     /// The versions beside it.
     beside: Vec<(RepoPath, TreeEntry)>,
 }
 
-impl Noted {
+impl NotedConflict {
     /// Returns the files that show a conflict, as far as a worktree has them.
-    fn of(shown: &Shown, tree: &Tree) -> Noted {
+    fn of(shown: &Shown, tree: &OpenWorktree) -> NotedConflict {
         let is_in = |path: &RepoPath, entry: &TreeEntry| {
             entry.kind != Kind::Directory && tree.subset.includes(path.as_bytes(), false)
         };
         let own = shown.entry.clone();
         let own = own.map(|entry| (shown.at.path.clone(), entry));
         let sides = shown.sides.iter().cloned();
-        Noted {
+        NotedConflict {
             own: own.filter(|(path, entry)| is_in(path, entry)),
             beside: sides.filter(|(path, entry)| is_in(path, entry)).collect(),
         }
@@ -85,13 +85,13 @@ const OWN: &[u8] = b"own";
 const BESIDE: &[u8] = b"beside";
 
 /// Reads the noted conflicts of the worktree `name`.
-pub(in crate::repo) fn read(repo: &Handle, name: &str) -> Result<Vec<Noted>, RepoError> {
+pub(in crate::repo) fn read(repo: &Handle, name: &str) -> Result<Vec<NotedConflict>, RepoError> {
     let Some(id) = worktree::ref_id(repo, &marked_key(name))? else {
         return Ok(Vec::new());
     };
     let mut out = Vec::new();
     for group in TreeIter::new(repo.objects(), load_commit(repo.objects(), &id)?.tree) {
-        let mut noted = Noted {
+        let mut noted = NotedConflict {
             own: None,
             beside: Vec::new(),
         };
@@ -113,13 +113,16 @@ pub(in crate::repo) fn read(repo: &Handle, name: &str) -> Result<Vec<Noted>, Rep
 /// what the command has stored so far.
 pub(in crate::repo) fn note(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     form: &Form,
     stored: Option<FinishedJob>,
-    asked: &Asked,
+    asked: &OperationRequest,
 ) -> Result<(Option<Change>, Option<FinishedJob>), RepoError> {
-    let shown = form.shown.iter().map(|shown| Noted::of(shown, tree));
-    let mut all: Vec<Noted> = shown.filter(|new| new.files().next().is_some()).collect();
+    let shown = form
+        .shown
+        .iter()
+        .map(|shown| NotedConflict::of(shown, tree));
+    let mut all: Vec<NotedConflict> = shown.filter(|new| new.files().next().is_some()).collect();
     if all.is_empty() {
         return Ok((None, stored));
     }
@@ -128,7 +131,7 @@ pub(in crate::repo) fn note(
         None => repo.store.writer()?,
     };
     let mut meta = MetaWriter::new(&writer);
-    let files = all.iter().flat_map(Noted::files);
+    let files = all.iter().flat_map(NotedConflict::files);
     let mut paths = BTreeSet::new();
     for (path, entry) in files {
         store_made(repo, entry, &mut meta)?;
@@ -151,8 +154,8 @@ pub(in crate::repo) fn note(
 fn put(
     repo: &Handle,
     name: &str,
-    all: &[Noted],
-    asked: &Asked,
+    all: &[NotedConflict],
+    asked: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<Change, RepoError> {
     let mut edits = Edits::new();
@@ -177,24 +180,24 @@ fn put(
 
 /// The noted conflicts of a commit that is being made.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Held {
+pub(in crate::repo) struct NotedConflicts {
     /// Conflicts that nobody has settled.
-    pub left: Vec<LeftMarked>,
+    pub left: Vec<UnsettledConflict>,
     /// The paths that the commit leaves out.
     pub paths: Vec<RepoPath>,
     /// Unedited versions beside settled conflicts. They are among `paths`, and have to be removed.
     pub leftover: Vec<(RepoPath, TreeEntry)>,
     /// The notes that stay after the commit, if it ends some of them.
-    stay: Option<Vec<Noted>>,
+    stay: Option<Vec<NotedConflict>>,
 }
 
-impl Held {
+impl NotedConflicts {
     /// Returns the change of the view after the commit. `None` if the notes stay as they are.
     pub fn after_commit(
         &self,
         repo: &Handle,
-        tree: &Tree,
-        asked: &Asked,
+        tree: &OpenWorktree,
+        asked: &OperationRequest,
         meta: &mut MetaWriter<'_>,
     ) -> Result<Option<Change>, RepoError> {
         let stay = self.stay.as_ref();
@@ -207,19 +210,19 @@ impl Held {
 /// conflicts in `notes`, as far as `select` includes their files. With `allow`, it leaves out none.
 pub(in crate::repo) fn held(
     repo: &Handle,
-    tree: &Tree,
-    notes: Vec<Noted>,
+    tree: &OpenWorktree,
+    notes: Vec<NotedConflict>,
     (select, allow): (&dyn Select, bool),
     made: ObjectId,
-) -> Result<Held, RepoError> {
+) -> Result<NotedConflicts, RepoError> {
     let is_selected = |path: &RepoPath| is_selected(select, path);
-    let look = Made {
+    let look = PendingTree {
         repo,
         tree,
         select,
         made,
     };
-    let mut out = Held::default();
+    let mut out = NotedConflicts::default();
     let (before, mut stay) = (notes.len(), Vec::new());
     for noted in notes {
         if !noted.files().any(|(path, _)| is_selected(path)) {
@@ -249,9 +252,9 @@ pub(in crate::repo) fn held(
 /// Writes the tree `made` with the base's entries in place of what the commit leaves out.
 pub(in crate::repo) fn leave_out(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     made: ObjectId,
-    held: &Held,
+    held: &NotedConflicts,
     writer: &mut dyn ObjectWrite,
 ) -> Result<TreeSummary, RepoError> {
     let mut edits = Edits::new();
@@ -261,7 +264,11 @@ pub(in crate::repo) fn leave_out(
     Ok(edit_tree(repo.objects(), writer, made, &edits)?)
 }
 
-fn base_entry(repo: &Handle, tree: &Tree, path: &RepoPath) -> Result<Option<TreeEntry>, RepoError> {
+fn base_entry(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    path: &RepoPath,
+) -> Result<Option<TreeEntry>, RepoError> {
     match tree.base_tree {
         Some(base) => Ok(lookup_path(repo.objects(), &base, path)?),
         None => Ok(None),
@@ -288,16 +295,16 @@ trait Look {
 }
 
 /// The tree of a commit that is being made. Paths that it does not select are looked at on disk.
-struct Made<'a> {
+struct PendingTree<'a> {
     repo: &'a Handle,
-    tree: &'a Tree,
+    tree: &'a OpenWorktree,
     select: &'a dyn Select,
     made: ObjectId,
 }
 
-impl Look for Made<'_> {
+impl Look for PendingTree<'_> {
     fn now(&self, path: &RepoPath, wrote: &TreeEntry) -> Result<Now, RepoError> {
-        let Made { repo, tree, .. } = *self;
+        let PendingTree { repo, tree, .. } = *self;
         if !is_selected(self.select, path) {
             return OnDisk { repo, tree }.now(path, wrote);
         }
@@ -312,7 +319,7 @@ impl Look for Made<'_> {
     }
 
     fn text(&self, path: &RepoPath) -> Result<Option<Vec<u8>>, RepoError> {
-        let Made { repo, tree, .. } = *self;
+        let PendingTree { repo, tree, .. } = *self;
         if !is_selected(self.select, path) {
             return OnDisk { repo, tree }.text(path);
         }
@@ -326,7 +333,7 @@ impl Look for Made<'_> {
 /// The files of the worktree.
 struct OnDisk<'a> {
     repo: &'a Handle,
-    tree: &'a Tree,
+    tree: &'a OpenWorktree,
 }
 
 impl Look for OnDisk<'_> {
@@ -385,33 +392,33 @@ fn stored_text(repo: &Handle, entry: &TreeEntry) -> Result<Option<Vec<u8>>, Repo
 /// The state of a noted conflict.
 struct State {
     /// Set if nobody has settled it.
-    left: Option<LeftMarked>,
+    left: Option<UnsettledConflict>,
     /// The versions beside it that are unchanged.
     untouched: Vec<(RepoPath, TreeEntry)>,
 }
 
-fn state(repo: &Handle, noted: &Noted, look: &dyn Look) -> Result<State, RepoError> {
+fn state(repo: &Handle, noted: &NotedConflict, look: &dyn Look) -> Result<State, RepoError> {
     let mut untouched = Vec::new();
     for (path, wrote) in &noted.beside {
         if look.now(path, wrote)? == Now::AsWritten {
             untouched.push((path.clone(), wrote.clone()));
         }
     }
-    let left = |path: &RepoPath, what| LeftMarked {
+    let left = |path: &RepoPath, what| UnsettledConflict {
         path: path.clone(),
         what,
     };
     let first = untouched.first().map(|(path, _)| path);
     let left = match &noted.own {
-        None => first.map(|path| left(path, Unsettled::Versions)),
+        None => first.map(|path| left(path, UnsettledReason::Versions)),
         Some((path, wrote)) => match (look.now(path, wrote)?, marker_len_of(repo, wrote)?) {
             (Now::Other, _) => None,
             (_, Some(len)) => match look.text(path)? {
                 Some(text) => marker_line(&text, len).map(Some),
                 None => Some(None),
             }
-            .map(|line| left(path, Unsettled::Marker(line))),
-            (Now::AsWritten, None) => first.map(|_| left(path, Unsettled::Versions)),
+            .map(|line| left(path, UnsettledReason::Marker(line))),
+            (Now::AsWritten, None) => first.map(|_| left(path, UnsettledReason::Versions)),
             (Now::Edited, None) => None,
         },
     };
@@ -429,7 +436,10 @@ fn marker_len_of(repo: &Handle, wrote: &TreeEntry) -> Result<Option<usize>, Repo
 }
 
 /// Returns the paths that a commit of all files would leave out because of noted conflicts.
-pub(in crate::repo) fn left_out(repo: &Handle, tree: &Tree) -> Result<Vec<RepoPath>, RepoError> {
+pub(in crate::repo) fn left_out(
+    repo: &Handle,
+    tree: &OpenWorktree,
+) -> Result<Vec<RepoPath>, RepoError> {
     let mut out = Vec::new();
     for noted in read(repo, &tree.name)? {
         let State { left, untouched } = state(repo, &noted, &OnDisk { repo, tree })?;

@@ -13,9 +13,9 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::slice::RepoSlice;
 use crate::repo::base::{path, slice};
 use crate::repo::conflict::names::last_name;
-use crate::repo::files::commit::{Made, readable};
-use crate::repo::files::moving::Moved;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::commit::{StoredCommit, readable};
+use crate::repo::files::moving::EntryMove;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::stat_at;
 use crate::repo::files::unwritten;
@@ -27,7 +27,7 @@ use crate::worktree::split_path;
 /// Returns whether a path has no file because its content was purged, so that only its note can move.
 pub(in crate::repo) fn is_only_noted(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     at: &[u8],
 ) -> Result<bool, RepoError> {
     Ok(unwritten::purged_paths(repo, tree)?.contains(at))
@@ -36,8 +36,8 @@ pub(in crate::repo) fn is_only_noted(
 /// Lets the notes of purged files move along with what `mv`, or its undo, has moved.
 pub(in crate::repo) fn move_notes(
     repo: &Handle,
-    tree: &Tree,
-    moves: &[Moved],
+    tree: &OpenWorktree,
+    moves: &[EntryMove],
 ) -> Result<(), RepoError> {
     let purged = unwritten::purged_paths(repo, tree)?;
     if purged.is_empty() {
@@ -50,7 +50,7 @@ pub(in crate::repo) fn move_notes(
         if !purged.contains(old.as_bytes()) {
             continue;
         }
-        for Moved { from, to } in moves {
+        for EntryMove { from, to } in moves {
             let Some(new) = below(&old, from, to)? else {
                 continue;
             };
@@ -80,10 +80,10 @@ fn below(old: &RepoPath, from: &RepoPath, to: &RepoPath) -> Result<Option<RepoPa
 /// of the snapshot.
 pub(in crate::repo) fn with_moved<'s>(
     repo: &'s Handle,
-    tree: &Tree,
-    (writer, before, made): Made<'s>,
+    tree: &OpenWorktree,
+    (writer, before, made): StoredCommit<'s>,
     (select, snapshot): (&dyn Select, &mut Snapshot),
-) -> Result<Made<'s>, RepoError> {
+) -> Result<StoredCommit<'s>, RepoError> {
     let (Some(form), true) = (&tree.form, slice::is_partial(repo)) else {
         return Ok((writer, before, made));
     };
@@ -132,7 +132,7 @@ pub(in crate::repo) fn with_moved<'s>(
 /// Finds the files with the content of an entry that is gone, and takes them off the problems.
 fn moved_on_disk(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     gone: &[TreeEntry],
     problems: &mut Vec<Problem>,
 ) -> Result<Edits, RepoError> {

@@ -17,7 +17,7 @@ use crate::refs::{Change, Effect};
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::moved_key;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{path, publish, worktree};
 use crate::repo::conflict::names::last_name;
@@ -25,10 +25,10 @@ use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{conflict_at, not_tracked, refused};
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::record::put_record;
-use crate::repo::files::saved::{Overwrite, Overwrites, Overwritten, saved_changes, stat_at};
-use crate::repo::files::seen::Expected;
+use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, saved_changes, stat_at};
+use crate::repo::files::seen::Expectation;
 use crate::repo::files::{ignored, moved_purged, open_worktree};
 use crate::repo::look::{content, entries};
 use crate::store::{FinishedJob, MetaWriter};
@@ -53,23 +53,23 @@ pub struct MoveOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// What a move did.
 #[derive(Debug)]
 pub struct MoveReport {
     /// The former and the new path of each entry that was moved.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<EntryMove>,
     /// Paths that could not be moved, and why.
     pub refused: Vec<Problem>,
     /// The replaced files that had uncommitted changes.
-    pub overwritten: Overwritten,
+    pub overwritten: OverwrittenFiles,
 }
 
 /// An entry that gets another path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct EntryMove {
     /// The former path.
     pub from: RepoPath,
     /// The new path.
@@ -146,9 +146,9 @@ pub(in crate::repo) fn move_files(
 /// Decides what moves where, and which files are replaced. Touches nothing.
 fn plan(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     options: &MoveOptions,
-) -> Result<(Vec<Moved>, Vec<Vec<u8>>), RepoError> {
+) -> Result<(Vec<EntryMove>, Vec<Vec<u8>>), RepoError> {
     let (sources, to) = (&options.sources, &options.to);
     let there = stat_at(tree, to.as_bytes())?;
     let is_dir = to.is_root() || there.is_some_and(|stat| stat.kind == FileKind::Dir);
@@ -181,7 +181,7 @@ fn plan(
             replaced.push(target.as_bytes().to_vec());
         }
         let from = from.clone();
-        moves.push(Moved { from, to: target });
+        moves.push(EntryMove { from, to: target });
     }
     Ok((moves, replaced))
 }
@@ -190,7 +190,7 @@ fn plan(
 /// written because its content was purged.
 fn check_source(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     from: &RepoPath,
 ) -> Result<Option<FileStat>, RepoError> {
     let bytes = from.as_bytes();
@@ -227,7 +227,7 @@ fn check_source(
 }
 
 /// Fails unless the worktree's subset has everything at the path.
-fn check_subset(tree: &Tree, path: &RepoPath, is_dir: bool) -> Result<(), RepoError> {
+fn check_subset(tree: &OpenWorktree, path: &RepoPath, is_dir: bool) -> Result<(), RepoError> {
     let bytes = path.as_bytes();
     match tree.subset.extent(bytes) {
         Extent::All => Ok(()),
@@ -239,7 +239,7 @@ fn check_subset(tree: &Tree, path: &RepoPath, is_dir: bool) -> Result<(), RepoEr
 
 /// Fails unless the entry may move to `to`. Returns whether it replaces a file there.
 fn check_target(
-    tree: &Tree,
+    tree: &OpenWorktree,
     options: &MoveOptions,
     (from, stat): (&RepoPath, Option<&FileStat>),
     to: &RepoPath,
@@ -281,7 +281,7 @@ fn check_target(
 }
 
 /// Returns whether two paths are the same entry because this file system ignores the case of names.
-fn is_other_case(tree: &Tree, from: &RepoPath, to: &RepoPath) -> Result<bool, RepoError> {
+fn is_other_case(tree: &OpenWorktree, from: &RepoPath, to: &RepoPath) -> Result<bool, RepoError> {
     let fold = |path: &RepoPath| path.file_name().map(fold_key);
     if from == to || from.parent() != to.parent() || fold(from) != fold(to) {
         return Ok(false);
@@ -299,7 +299,7 @@ fn is_other_case(tree: &Tree, from: &RepoPath, to: &RepoPath) -> Result<bool, Re
 }
 
 /// Renames an entry. Never replaces anything.
-fn rename(tree: &Tree, one: &Moved) -> Result<(), PathError> {
+fn rename(tree: &OpenWorktree, one: &EntryMove) -> Result<(), PathError> {
     let bad = |path: &[u8]| PathError::new("rename", path, std::io::ErrorKind::InvalidInput);
     let (dir, name) = split_path(one.from.as_bytes()).ok_or_else(|| bad(one.from.as_bytes()))?;
     let (new_dir, new_name) =
@@ -318,12 +318,12 @@ impl Switch<'_> {
         let mut plan = Plan::default();
         for path in paths {
             match self.expected(path, None)? {
-                Expected::This(expected) => plan.remove.push(Removal {
+                Expectation::This(expected) => plan.remove.push(Removal {
                     path: path.clone(),
                     expected,
                 }),
-                Expected::Nothing => {}
-                Expected::Other => self.refuse_changed(path.clone()),
+                Expectation::Nothing => {}
+                Expectation::Other => self.refuse_changed(path.clone()),
             }
         }
         self.run(plan)
@@ -333,9 +333,9 @@ impl Switch<'_> {
 /// Stores the pairs of paths as a commit: its tree has at each former path a symlink to the new one.
 fn put_pairs(
     repo: &Handle,
-    moves: &[Moved],
+    moves: &[EntryMove],
     stored: Option<FinishedJob>,
-    asked: &Asked,
+    asked: &OperationRequest,
 ) -> Result<(ObjectId, FinishedJob), RepoError> {
     let writer = match &stored {
         Some(before) => repo.store.writer_after(before)?,
@@ -343,7 +343,7 @@ fn put_pairs(
     };
     let mut meta = MetaWriter::new(&writer);
     let mut edits = Edits::new();
-    for Moved { from, to } in moves {
+    for EntryMove { from, to } in moves {
         let to = to.as_bytes();
         let link = TreeEntry {
             name: last_name(from),
@@ -374,7 +374,7 @@ pub(in crate::repo) fn moves_of(
     worktree: &str,
     changes: &[Change],
     back: bool,
-) -> Result<Vec<Moved>, RepoError> {
+) -> Result<Vec<EntryMove>, RepoError> {
     let key = moved_key(worktree);
     let found = changes.iter().find(|change| change.key == key);
     // The changes are those of the undo, so the value of the operation is the old one.
@@ -392,8 +392,8 @@ pub(in crate::repo) fn moves_of(
         let old = listed.path;
         let new = path::parse_path(&content::link_target(repo, &listed.entry)?)?;
         moves.push(match back {
-            true => Moved { from: new, to: old },
-            false => Moved { from: old, to: new },
+            true => EntryMove { from: new, to: old },
+            false => EntryMove { from: old, to: new },
         });
         Ok(ControlFlow::Continue(()))
     })?;
@@ -404,10 +404,10 @@ pub(in crate::repo) fn moves_of(
 /// Entries that are at their new paths already stay.
 pub(in crate::repo) fn move_all(
     repo: &Handle,
-    tree: &Tree,
-    moves: &[Moved],
+    tree: &OpenWorktree,
+    moves: &[EntryMove],
     what: &'static str,
-) -> Result<Vec<Moved>, RepoError> {
+) -> Result<Vec<EntryMove>, RepoError> {
     let (mut wanted, mut notes) = (Vec::new(), Vec::new());
     for one in moves {
         match (
@@ -442,11 +442,11 @@ pub(in crate::repo) fn move_all(
 }
 
 /// Takes moves back after a failure. What cannot be moved stays where it is, and status shows it.
-pub(in crate::repo) fn move_back(tree: &Tree, done: &[Moved]) {
-    for Moved { from, to } in done.iter().rev() {
+pub(in crate::repo) fn move_back(tree: &OpenWorktree, done: &[EntryMove]) {
+    for EntryMove { from, to } in done.iter().rev() {
         let _ = rename(
             tree,
-            &Moved {
+            &EntryMove {
                 from: to.clone(),
                 to: from.clone(),
             },
@@ -455,7 +455,7 @@ pub(in crate::repo) fn move_back(tree: &Tree, done: &[Moved]) {
 }
 
 /// Creates the directories above `path` that are missing.
-fn make_dirs(tree: &Tree, path: &[u8]) -> Result<(), PathError> {
+fn make_dirs(tree: &OpenWorktree, path: &[u8]) -> Result<(), PathError> {
     for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
         let Some((dir, name)) = split_path(&path[..end]) else {
             continue;

@@ -9,7 +9,7 @@ use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::conflict::form::Shown;
 use crate::repo::files::ignored;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::stat_at;
 use crate::repo::look::entries;
 use crate::subset::Extent;
@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 
 /// The tracked files and empty directories at or below some paths.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Named {
+pub(in crate::repo) struct NamedFiles {
     /// Those that the worktree's subset includes.
     pub inside: BTreeMap<Vec<u8>, TreeEntry>,
     /// Those outside of the subset, if the path itself is outside.
@@ -31,12 +31,12 @@ pub(in crate::repo) struct Named {
 /// tracked, and for a directory unless `recursive` is set.
 pub(in crate::repo) fn named(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     paths: &[RepoPath],
     recursive: bool,
-) -> Result<Named, RepoError> {
+) -> Result<NamedFiles, RepoError> {
     let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
-    let mut out = Named::default();
+    let mut out = NamedFiles::default();
     for path in paths {
         let shown = form.shown.iter().find(|shown| shown.at.path == *path);
         for (side, entry) in shown.iter().flat_map(|shown| &shown.sides) {
@@ -74,7 +74,10 @@ pub(in crate::repo) fn refused(path: &RepoPath, why: PathRefusal) -> RepoError {
 }
 
 /// Returns why a path that the base does not have cannot be used as a tracked one.
-pub(in crate::repo) fn not_tracked(tree: &Tree, path: &RepoPath) -> Result<RepoError, RepoError> {
+pub(in crate::repo) fn not_tracked(
+    tree: &OpenWorktree,
+    path: &RepoPath,
+) -> Result<RepoError, RepoError> {
     let Some(stat) = stat_at(tree, path.as_bytes())? else {
         return Ok(refused(path, PathRefusal::Nowhere));
     };
@@ -88,10 +91,10 @@ pub(in crate::repo) fn not_tracked(tree: &Tree, path: &RepoPath) -> Result<RepoE
 /// Adds an entry, or everything below it if it is a directory.
 fn add(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     path: &RepoPath,
     entry: &TreeEntry,
-    out: &mut Named,
+    out: &mut NamedFiles,
 ) -> Result<(), RepoError> {
     if entry.kind == Kind::Directory && entry.id != empty_tree_id() {
         return add_below(repo, tree, path, entry.id, out);
@@ -107,17 +110,17 @@ fn add(
 /// Adds everything in the directory `path`. If the subset has a part of it, adds that part only.
 fn add_below(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     path: &RepoPath,
     id: ObjectId,
-    out: &mut Named,
+    out: &mut NamedFiles,
 ) -> Result<(), RepoError> {
     let is_outside = tree.subset.extent(path.as_bytes()) == Extent::None;
     let list = match is_outside {
         true => &mut out.outside,
         false => &mut out.inside,
     };
-    let mut note = |listed: entries::Listed| {
+    let mut note = |listed: entries::ListingLine| {
         list.insert(listed.path.as_bytes().to_vec(), listed.entry);
         Ok(ControlFlow::Continue(()))
     };
@@ -128,7 +131,7 @@ fn add_below(
 }
 
 /// Returns an open conflict whose files are at, below or above `path`.
-pub(in crate::repo) fn conflict_at<'t>(tree: &'t Tree, path: &[u8]) -> Option<&'t Shown> {
+pub(in crate::repo) fn conflict_at<'t>(tree: &'t OpenWorktree, path: &[u8]) -> Option<&'t Shown> {
     let touches = |other: &[u8]| is_under(other, path) || is_under(path, other);
     let form = tree.form.as_ref()?;
     form.shown.iter().find(|shown| {

@@ -15,7 +15,7 @@ use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::untracked;
-use crate::repo::files::untracked::Untracked;
+use crate::repo::files::untracked::UntrackNotes;
 use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::STAT_NAME;
@@ -24,7 +24,7 @@ use crate::worktree::scan::BaseEntries;
 use crate::worktree::statcache::{StatCache, subset_check};
 
 /// A worktree in use.
-pub(in crate::repo) struct Tree {
+pub(in crate::repo) struct OpenWorktree {
     pub root: SafeDir,
     pub name: String,
     /// The worktree's own directory under `.dmv`.
@@ -38,7 +38,7 @@ pub(in crate::repo) struct Tree {
     pub form: Option<Form>,
     pub cache: Option<StatCache>,
     /// The files that the next commit leaves out.
-    pub untracked: Untracked,
+    pub untracked: UntrackNotes,
     /// The worktree's subset.
     pub subset: Subset,
     /// Whether nobody has chosen that subset. The worktree's first commit makes it permanent.
@@ -46,7 +46,7 @@ pub(in crate::repo) struct Tree {
     pub ignore_warnings: Vec<String>,
 }
 
-impl Tree {
+impl OpenWorktree {
     /// Returns whether the stat cache belongs to the base tree and the subset, so that it alone is
     /// enough.
     pub fn cache_fits(&self) -> bool {
@@ -110,7 +110,10 @@ pub(in crate::repo) fn is_like(
 }
 
 /// Opens the worktree as it is recorded.
-pub(in crate::repo) fn open(repo: &Handle, settings: &WorktreeSettings) -> Result<Tree, RepoError> {
+pub(in crate::repo) fn open(
+    repo: &Handle,
+    settings: &WorktreeSettings,
+) -> Result<OpenWorktree, RepoError> {
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
     let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
     let base = worktree::base_commit(repo)?;
@@ -128,7 +131,7 @@ pub(in crate::repo) fn open(repo: &Handle, settings: &WorktreeSettings) -> Resul
         form.check_known(|path| subset.includes(path, false))?;
     }
     let stored = form.as_ref().map(|form| form.stored);
-    Ok(Tree {
+    Ok(OpenWorktree {
         root,
         untracked: untracked::read(repo, &name, stored)?,
         has_implied_subset: base.is_none()

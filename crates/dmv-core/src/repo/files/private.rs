@@ -11,7 +11,7 @@ use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::stat_at;
 use crate::vfs::{OsVfs, read_small, write_durably};
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ impl Private {
     /// Notes which of the entries at `paths` are private.
     pub fn note_all<'p>(
         &mut self,
-        tree: &Tree,
+        tree: &OpenWorktree,
         paths: impl Iterator<Item = &'p Vec<u8>>,
     ) -> Result<(), RepoError> {
         for path in paths {

@@ -10,7 +10,7 @@ use crate::refs::Timestamp;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::path;
-use crate::repo::base::publish::Asked;
+use crate::repo::base::publish::OperationRequest;
 use crate::store::MetaWriter;
 use crate::worktree::join;
 
@@ -19,7 +19,7 @@ pub(in crate::repo) fn put_record(
     repo: &Handle,
     entries: &Edits,
     message: String,
-    asked: &Asked,
+    asked: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<ObjectId, RepoError> {
     // The edits start from the empty tree, so it has to be readable.
@@ -44,7 +44,7 @@ pub(in crate::repo) fn commit_of(
     tree: TreeSummary,
     parent: Option<ObjectId>,
     message: String,
-    asked: &Asked,
+    asked: &OperationRequest,
 ) -> Commit {
     let Timestamp {
         seconds,

@@ -12,17 +12,17 @@ use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::publish::Asked;
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, worktree};
 use crate::repo::files::checkout::dirs::{add_above, by_dir, sorted};
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::checkout::way::is_special;
-use crate::repo::files::named::{Named, named};
-use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::saved::{Overwrite, Overwrites, Overwritten, saved_changes};
-use crate::repo::files::seen::Expected;
+use crate::repo::files::named::{NamedFiles, named};
+use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, saved_changes};
+use crate::repo::files::seen::Expectation;
 use crate::repo::files::{open_worktree, untracked, unwritten};
 use crate::worktree::checkout::{Plan, Removal};
 use crate::worktree::snapshot::Problem;
@@ -39,7 +39,7 @@ pub struct RemoveOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// What a removal did.
@@ -52,7 +52,7 @@ pub struct RemoveReport {
     /// Files that stay, and why.
     pub refused: Vec<Problem>,
     /// The removed files that had uncommitted changes.
-    pub overwritten: Overwritten,
+    pub overwritten: OverwrittenFiles,
 }
 
 /// Names the action in messages that refuse it.
@@ -67,7 +67,7 @@ pub(in crate::repo) fn remove(
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, &options.settings)?;
     let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
-    let Named { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
+    let NamedFiles { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
     let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
     switch.find_dirty(&options.settings)?;
     job.reached(Moment::Scanned);
@@ -143,7 +143,7 @@ pub(in crate::repo) fn remove(
 /// leaves them out. Returns their paths.
 fn forget_absent(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     asked: &BTreeMap<Vec<u8>, TreeEntry>,
 ) -> Result<Vec<RepoPath>, RepoError> {
     let mut left = unwritten::unwritten(repo, tree)?;
@@ -175,12 +175,12 @@ impl Switch<'_> {
                 continue;
             }
             match self.expected(path, None)? {
-                Expected::This(expected) => plan.remove.push(Removal {
+                Expectation::This(expected) => plan.remove.push(Removal {
                     path: path.clone(),
                     expected,
                 }),
-                Expected::Nothing => {}
-                Expected::Other => self.refuse_changed(path.clone()),
+                Expectation::Nothing => {}
+                Expectation::Other => self.refuse_changed(path.clone()),
             }
             if plan.remove.len() >= PLAN_FILES {
                 self.run(std::mem::take(&mut plan))?;

@@ -20,17 +20,17 @@ use crate::refs::Change;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{saved_key, saving_key};
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::Keep;
 use crate::repo::base::{path, publish};
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::record::{commit_of, put_commit};
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::look::lack;
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
-use crate::worktree::ingest::{Done, TASK_FILES, Task, with_ingest};
+use crate::worktree::ingest::{IngestResult, TASK_FILES, Task, with_ingest};
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -50,7 +50,7 @@ pub(in crate::repo) type Overwrites = BTreeMap<Vec<u8>, Overwrite>;
 
 /// What a command has overwritten, for the report to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Overwritten {
+pub struct OverwrittenFiles {
     /// The number of files and symlinks that were in no commit.
     pub files: u64,
     /// Their bytes.
@@ -60,13 +60,13 @@ pub struct Overwritten {
 }
 
 /// Files that were stored before a command overwrites them.
-pub(in crate::repo) struct Taken {
+pub(in crate::repo) struct SavedFiles {
     /// The commit that keeps the files, with the objects stored for it. `None` if nothing is kept.
     pub kept: Option<(ObjectId, FinishedJob)>,
     /// The fingerprint of each file when it was read. Only a file with this fingerprint may be
     /// overwritten.
     pub seen: BTreeMap<Vec<u8>, Fingerprint>,
-    pub told: Overwritten,
+    pub told: OverwrittenFiles,
 }
 
 /// Stores the files at `paths` durably. Changes nothing in the worktree.
@@ -75,19 +75,19 @@ pub(in crate::repo) struct Taken {
 /// before it was cut off: files that it has overwritten by then are kept together with the others.
 pub(in crate::repo) fn take(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     (paths, earlier): (&Overwrites, Option<ObjectId>),
-    (what, keep, asked): (&'static str, Keep, &Asked),
+    (what, keep, asked): (&'static str, Keep, &OperationRequest),
     job: &Job,
-) -> Result<Taken, RepoError> {
+) -> Result<SavedFiles, RepoError> {
     let (mut before, mut after) = match earlier {
         Some(id) => overwritten_by(repo, tree, id, paths)?,
         None => Default::default(),
     };
-    let mut taken = Taken {
+    let mut taken = SavedFiles {
         kept: None,
         seen: BTreeMap::new(),
-        told: Overwritten::default(),
+        told: OverwrittenFiles::default(),
     };
     let read = look(tree, paths, (what, keep), &mut taken, &mut before)?;
     match keep {
@@ -127,10 +127,10 @@ pub(in crate::repo) fn take(
 /// Looks at the files at `paths`, before anything is stored. Notes their fingerprints and counts in
 /// `taken`, and the entries that are known without reading in `before`. Returns the files to read.
 fn look(
-    tree: &Tree,
+    tree: &OpenWorktree,
     paths: &Overwrites,
     (what, keep): (&'static str, Keep),
-    taken: &mut Taken,
+    taken: &mut SavedFiles,
     before: &mut Edits,
 ) -> Result<Vec<(RepoPath, FileKind)>, RepoError> {
     let (mut read, mut looked) = (Vec::new(), BTreeSet::new());
@@ -184,7 +184,7 @@ fn look(
 /// Returns the directory in which a new entry is made, if it is empty now: an undo leaves it there.
 /// `looked` has the directories that were looked at before.
 pub(in crate::repo) fn empty_above(
-    tree: &Tree,
+    tree: &OpenWorktree,
     path: &[u8],
     looked: &mut BTreeSet<Vec<u8>>,
 ) -> Result<Option<RepoPath>, RepoError> {
@@ -209,7 +209,7 @@ pub(in crate::repo) fn empty_above(
 /// after.
 fn overwritten_by(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     id: ObjectId,
     paths: &Overwrites,
 ) -> Result<(Edits, Edits), RepoError> {
@@ -230,7 +230,7 @@ fn overwritten_by(
 
 /// Reads files into the store. `note` receives the entry and stat of each.
 fn ingest<'s>(
-    tree: &Tree,
+    tree: &OpenWorktree,
     (what, mut files): (&'static str, Vec<(RepoPath, FileKind)>),
     (writer, meta): (&StoreWriter<'s>, &mut MetaWriter<'_>),
     job: &Job,
@@ -248,7 +248,7 @@ fn ingest<'s>(
     let mut failed = None;
     let mut found = Vec::new();
     with_ingest(&tree.root, writer, job, |ingest| {
-        let mut keep = |done: Done, _: &mut dyn ObjectWrite| {
+        let mut keep = |done: IngestResult, _: &mut dyn ObjectWrite| {
             match done.result {
                 Ok(stored) => found.push((done.dir, done.name, stored)),
                 Err(e) => {
@@ -314,7 +314,7 @@ pub(in crate::repo) fn put_commits(
     repo: &Handle,
     before: &Edits,
     after: &Edits,
-    asked: &Asked,
+    asked: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<ObjectId, RepoError> {
     // The edits below start from the empty tree, so it has to be readable.
@@ -383,7 +383,7 @@ pub(in crate::repo) fn saving_change(
 }
 
 /// Adds all files and empty directories below the directory `path` to `out`, as removed.
-fn add_below(tree: &Tree, path: Vec<u8>, out: &mut Overwrites) -> Result<(), RepoError> {
+fn add_below(tree: &OpenWorktree, path: Vec<u8>, out: &mut Overwrites) -> Result<(), RepoError> {
     let gone = Overwrite {
         committed: None,
         after: None,
@@ -409,7 +409,10 @@ fn add_below(tree: &Tree, path: Vec<u8>, out: &mut Overwrites) -> Result<(), Rep
 
 /// Returns everything that is removed if the entries at `paths` are removed, directories with all
 /// their content.
-pub(in crate::repo) fn all_gone(tree: &Tree, paths: Vec<Vec<u8>>) -> Result<Overwrites, RepoError> {
+pub(in crate::repo) fn all_gone(
+    tree: &OpenWorktree,
+    paths: Vec<Vec<u8>>,
+) -> Result<Overwrites, RepoError> {
     let mut out = Overwrites::new();
     for path in paths {
         let Some(stat) = stat_at(tree, &path)? else {
@@ -430,7 +433,10 @@ pub(in crate::repo) fn all_gone(tree: &Tree, paths: Vec<Vec<u8>>) -> Result<Over
 
 /// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
 /// path may be missing, too.
-pub(in crate::repo) fn stat_at(tree: &Tree, path: &[u8]) -> Result<Option<FileStat>, RepoError> {
+pub(in crate::repo) fn stat_at(
+    tree: &OpenWorktree,
+    path: &[u8],
+) -> Result<Option<FileStat>, RepoError> {
     Ok(stat_of(&tree.root, path)?)
 }
 
@@ -520,7 +526,7 @@ fn sides(
 /// Fails if a file is in neither state, since somebody has changed it.
 pub(in crate::repo) fn plan_return(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     (id, back): (ObjectId, bool),
     what: &'static str,
 ) -> Result<Return, RepoError> {
@@ -570,7 +576,7 @@ pub(in crate::repo) fn plan_return(
 /// Returns whether a path has the given entry, or nothing if there is no entry.
 fn is_as(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     path: &[u8],
     entry: Option<&TreeEntry>,
     there: Option<&FileStat>,
@@ -590,7 +596,10 @@ fn is_as(
 }
 
 /// Returns the first entry above a path that is not a directory.
-pub(in crate::repo) fn obstacle(tree: &Tree, path: &[u8]) -> Result<Option<Vec<u8>>, RepoError> {
+pub(in crate::repo) fn obstacle(
+    tree: &OpenWorktree,
+    path: &[u8],
+) -> Result<Option<Vec<u8>>, RepoError> {
     for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
         match stat_at(tree, &path[..end])? {
             Some(stat) if stat.kind == FileKind::Dir => {}

@@ -1,19 +1,19 @@
 //! A scan's answers for files that equal the base.
 //!
 //! The answers come from the stat cache, and for files that the cache did not know from a
-//! [`Written`]. So memory does not grow with the number of files.
+//! [`WrittenFiles`]. So memory does not grow with the number of files.
 
 use crate::fsutil::{FileTime, Fingerprint};
 use crate::object::tree::Kind;
 use crate::repo::base::error::RepoError;
-use crate::repo::files::checkout::written::Written;
+use crate::repo::files::checkout::written::WrittenFiles;
 use crate::worktree::scan::{BaseEntries, ScanError};
 use crate::worktree::split_path;
 use crate::worktree::statcache::Section;
 
 /// What has to be at a path before it is replaced or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum Expected {
+pub(in crate::repo) enum Expectation {
     /// Nothing.
     Nothing,
     /// A file with this fingerprint.
@@ -23,25 +23,25 @@ pub(in crate::repo) enum Expected {
 }
 
 /// A scan's answers for files that equal the base.
-pub(in crate::repo) struct Seen<'a> {
+pub(in crate::repo) struct ScanAnswers<'a> {
     pub(in crate::repo) known: Box<dyn BaseEntries + 'a>,
     /// Files that were compared by content. The cache knows nothing about them.
-    pub(in crate::repo) compared: Written,
+    pub(in crate::repo) compared: WrittenFiles,
     /// The sections of the directory that was last asked for, and of those above it.
     open: Vec<(Vec<u8>, Option<Section>)>,
     pub(in crate::repo) now: Option<FileTime>,
     pub(in crate::repo) waits: u32,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ScanAnswers<'a> {
     /// Returns the answers of a scan against `known`. `compared` has the files that the scan found
     /// equal by content.
     pub(in crate::repo) fn new(
         known: Box<dyn BaseEntries + 'a>,
-        mut compared: Written,
-    ) -> Seen<'a> {
+        mut compared: WrittenFiles,
+    ) -> ScanAnswers<'a> {
         compared.sort();
-        Seen {
+        ScanAnswers {
             known,
             compared,
             open: Vec::new(),

@@ -6,7 +6,7 @@ use crate::job::Job;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::unwritten;
 use crate::store::StoreWriter;
 use crate::worktree::cacheupdate::CacheUpdate;
@@ -17,7 +17,7 @@ use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
 /// files in place of conflicts; it is `None` if nothing differs from the base.
 pub(in crate::repo) fn snapshot_of(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     select: &dyn Select,
     settings: &WorktreeSettings,
     writer: &StoreWriter<'_>,

@@ -14,16 +14,16 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
-use crate::repo::base::moved::BranchMoved;
+use crate::repo::base::moved::BranchPosition;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::settle;
-use crate::repo::files::checkout::written::Written;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::checkout::written::WrittenFiles;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_in_job};
 use crate::repo::files::saved::stat_at;
-use crate::repo::files::seen::Seen;
-use crate::repo::files::unfinished::Unfinished;
+use crate::repo::files::seen::ScanAnswers;
+use crate::repo::files::unfinished::UnfinishedSwitches;
 use crate::repo::files::{marked, open_worktree, unfinished, unwritten};
 use crate::repo::look::moved::moved;
 use crate::subset::Subset;
@@ -52,15 +52,15 @@ pub struct StatusReport {
     pub commit: Option<ObjectId>,
     /// Set if another worktree or a push moved the branch: how the branch's commit relates to the
     /// commit that the files come from.
-    pub moved: Option<BranchMoved>,
+    pub moved: Option<BranchPosition>,
     /// A switch to another commit that was cut off, unless a later switch has finished.
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<UnfinishedSwitches>,
     /// The paths that differ, in path order.
     pub changes: Vec<PathChange>,
     /// Paths that differ because a command could not write them. Nobody has changed them since.
     pub unwritten: Vec<RepoPath>,
     /// Files that the next commit leaves out, in path order. They are not in `changes`.
-    pub untracking: Vec<Untracking>,
+    pub untracking: Vec<UntrackedFile>,
     /// The worktree's subset.
     pub subset: Subset,
     /// Files on disk outside the subset, in path order. A directory stands for everything in it.
@@ -80,7 +80,7 @@ pub struct StatusReport {
 
 /// A file that the next commit leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Untracking {
+pub struct UntrackedFile {
     /// The path.
     pub path: RepoPath,
     /// Whether the file is on disk, where it stays.
@@ -122,10 +122,10 @@ pub(in crate::repo) fn status(
 /// Returns the files that the next commit leaves out, and removes them from the `changes`. A file
 /// that the user has deleted is an ordinary change.
 fn untracking(
-    tree: &Tree,
+    tree: &OpenWorktree,
     select: &dyn Select,
     changes: &mut Vec<PathChange>,
-) -> Result<Vec<Untracking>, RepoError> {
+) -> Result<Vec<UntrackedFile>, RepoError> {
     let (noted, _) = tree.untracked.split(select);
     if noted.is_empty() {
         return Ok(Vec::new());
@@ -139,7 +139,7 @@ fn untracking(
         let path = RepoPath::from_checked(path);
         if !deleted.contains(&path) {
             let on_disk = stat_at(tree, path.as_bytes())?.is_some();
-            out.push(Untracking { path, on_disk });
+            out.push(UntrackedFile { path, on_disk });
         }
     }
     out.sort_by(|a, b| a.path.cmp(&b.path));
@@ -150,39 +150,39 @@ fn untracking(
 /// Removes temporary files that a killed checkout has left.
 pub(in crate::repo) fn changes_of(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     options: &StatusOptions<'_>,
     job: &Job,
 ) -> Result<Vec<PathChange>, RepoError> {
     let known = tree.known(repo);
-    let mut compared = Written::default();
+    let mut compared = WrittenFiles::default();
     let told = survey(repo, tree, &*known, options, job, Some(&mut compared))?;
     Ok(told.0.changes)
 }
 
 /// What a scan found, for a command that changes files.
-pub(in crate::repo) struct Found<'a> {
+pub(in crate::repo) struct ScanResult<'a> {
     pub changes: Vec<PathChange>,
     /// Paths that could not be examined.
     pub problems: Vec<Problem>,
     /// What the scan saw of all other files.
-    pub seen: Seen<'a>,
+    pub seen: ScanAnswers<'a>,
 }
 
 /// Like [`changes_of`], and also returns what the scan saw of all other files.
 pub(in crate::repo) fn changes_and_seen<'a>(
     repo: &'a Handle,
-    tree: &'a Tree,
+    tree: &'a OpenWorktree,
     options: &StatusOptions<'_>,
     job: &Job,
-) -> Result<Found<'a>, RepoError> {
+) -> Result<ScanResult<'a>, RepoError> {
     let known = tree.known(repo);
-    let mut compared = Written::default();
+    let mut compared = WrittenFiles::default();
     let told = survey(repo, tree, &*known, options, job, Some(&mut compared))?;
-    Ok(Found {
+    Ok(ScanResult {
         changes: told.0.changes,
         problems: told.0.problems,
-        seen: Seen::new(known, compared),
+        seen: ScanAnswers::new(known, compared),
     })
 }
 
@@ -191,11 +191,11 @@ pub(in crate::repo) fn changes_and_seen<'a>(
 /// content turned out to be equal.
 fn survey<'a>(
     repo: &'a Handle,
-    tree: &'a Tree,
+    tree: &'a OpenWorktree,
     known: &'a dyn BaseEntries,
     options: &StatusOptions<'_>,
     job: &'a Job,
-    compared: Option<&'a mut Written>,
+    compared: Option<&'a mut WrittenFiles>,
 ) -> Result<(StatusReport, Option<CacheUpdate<'a>>), RepoError> {
     let (head, commit) = (worktree::head(repo)?, worktree::head_commit(repo)?);
     let mut status = Status {
@@ -270,7 +270,7 @@ struct Status<'a> {
     cache_failed: bool,
     own: &'a SafeDir,
     /// Gets the files whose content turned out to be equal. Set by commands that hold the lock.
-    compared: Option<&'a mut Written>,
+    compared: Option<&'a mut WrittenFiles>,
     job: &'a Job,
     started: crate::fsutil::FileTime,
     out: StatusReport,

@@ -83,12 +83,12 @@ impl Content<Blob> for StoreContent<'_> {
 }
 
 /// Counts the written bytes for progress reports.
-pub(in crate::repo) struct Counted<'a> {
+pub(in crate::repo) struct CountingWriter<'a> {
     pub inner: StoreContent<'a>,
     pub job: &'a Job,
 }
 
-impl Content<Blob> for Counted<'_> {
+impl Content<Blob> for CountingWriter<'_> {
     fn write_blob(
         &self,
         blob: &Blob,

@@ -39,14 +39,14 @@ pub struct Target {
 
 /// Switches that were cut off and not continued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedSwitches {
     /// Their targets, the latest last. Never empty in a report.
     pub targets: Vec<Target>,
     /// The command that continues the latest switch.
     pub command: String,
 }
 
-impl Unfinished {
+impl UnfinishedSwitches {
     fn text(&self) -> Vec<u8> {
         let mut out = [FIRST_LINE, b"\ncommand ", self.command.as_bytes(), b"\n"].concat();
         for Target { tree, subset } in &self.targets {
@@ -61,7 +61,7 @@ impl Unfinished {
         out
     }
 
-    fn parse(text: &[u8]) -> Option<Unfinished> {
+    fn parse(text: &[u8]) -> Option<UnfinishedSwitches> {
         let text = text.strip_suffix(b"\n")?;
         let mut lines = text.split(|b| *b == b'\n');
         if lines.next()? != FIRST_LINE {
@@ -83,7 +83,7 @@ impl Unfinished {
             Some(Target { tree, subset })
         };
         let targets = found.into_iter().map(target).collect::<Option<Vec<_>>>()?;
-        (!targets.is_empty()).then_some(Unfinished { targets, command })
+        (!targets.is_empty()).then_some(UnfinishedSwitches { targets, command })
     }
 }
 
@@ -99,22 +99,24 @@ pub(in crate::repo) fn unfinished(
     repo: &Handle,
     base: Option<ObjectId>,
     subset: &Subset,
-) -> Result<Option<Unfinished>, RepoError> {
+) -> Result<Option<UnfinishedSwitches>, RepoError> {
     let Ok(bytes) = read_small(&OsVfs, &switch_file(repo)?, MAX_BYTES) else {
         return Ok(None);
     };
     // The last switch has finished; only its file was not removed.
-    let has_arrived = |found: &Unfinished| {
+    let has_arrived = |found: &UnfinishedSwitches| {
         let last = found.targets.last();
         last.is_some_and(|last| Some(last.tree) == base && last.subset == *subset)
     };
-    Ok(Unfinished::parse(&bytes).filter(|found| !has_arrived(found)))
+    Ok(UnfinishedSwitches::parse(&bytes).filter(|found| !has_arrived(found)))
 }
 
 /// Returns the trees that the file in a worktree's own directory notes.
 pub(in crate::repo) fn noted_trees(own_dir: &Path) -> Vec<ObjectId> {
     let bytes = read_small(&OsVfs, &own_dir.join(SWITCH_FILE), MAX_BYTES);
-    let noted = bytes.ok().and_then(|bytes| Unfinished::parse(&bytes));
+    let noted = bytes
+        .ok()
+        .and_then(|bytes| UnfinishedSwitches::parse(&bytes));
     let targets = noted.unwrap_or_default().targets.into_iter();
     targets.map(|target| target.tree).collect()
 }
@@ -122,7 +124,7 @@ pub(in crate::repo) fn noted_trees(own_dir: &Path) -> Vec<ObjectId> {
 /// Notes durably that the files are about to become those of `target`.
 pub(in crate::repo) fn begin_switch(
     repo: &Handle,
-    before: Option<&Unfinished>,
+    before: Option<&UnfinishedSwitches>,
     target: Target,
     command: &str,
 ) -> Result<(), RepoError> {
@@ -171,7 +173,7 @@ mod tests {
                 subset: Subset::new(patterns.iter().copied())?,
             })
         };
-        let mut noted = Unfinished {
+        let mut noted = UnfinishedSwitches {
             targets: vec![
                 target(1, &[b"**"])?,
                 target(2, &[b"a b", b"\xff", b"!*.x"])?,
@@ -181,7 +183,7 @@ mod tests {
         };
         noted.targets[2].subset = Subset::nothing();
         let text = noted.text();
-        assert_eq!(Unfinished::parse(&text), Some(noted));
+        assert_eq!(UnfinishedSwitches::parse(&text), Some(noted));
         let shown = String::from_utf8_lossy(&text).into_owned();
         for broken in [
             "",
@@ -193,7 +195,11 @@ mod tests {
             &shown.replace("only a b", "only ../b"),
             shown.trim_end(),
         ] {
-            assert_eq!(Unfinished::parse(broken.as_bytes()), None, "{broken}");
+            assert_eq!(
+                UnfinishedSwitches::parse(broken.as_bytes()),
+                None,
+                "{broken}"
+            );
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::conflict::form::Shown;
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
 use crate::repo::files::stored;
 use crate::repo::look::entries;
@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 /// Returns the version of a conflict that its file with the stat `stat` equals, if any.
 pub(in crate::repo) fn side_at(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     shown: &Shown,
     stat: &FileStat,
 ) -> Result<Option<TreeEntry>, RepoError> {
@@ -45,7 +45,7 @@ pub(in crate::repo) fn side_at(
 /// Returns whether the file at `path` equals an entry, and its fingerprint; `None` if there is none.
 fn is_at(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     path: &[u8],
     entry: &TreeEntry,
 ) -> Result<Option<(bool, Fingerprint)>, RepoError> {
@@ -59,7 +59,7 @@ fn is_at(
 /// Removes files and directories that equal `entries`. Others stay, with a message that says why.
 pub(in crate::repo) fn remove_untouched(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     entries: &[(RepoPath, TreeEntry)],
     job: &Job,
 ) -> Result<Vec<Problem>, RepoError> {

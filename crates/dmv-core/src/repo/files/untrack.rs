@@ -11,15 +11,15 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
 use crate::repo::base::error::{LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::publish::Asked;
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::ignored::{is_ignored, line_for};
-use crate::repo::files::named::{Named, conflict_at, named, refused};
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::named::{NamedFiles, conflict_at, named, refused};
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{Overwrite, Overwrites, saved_changes, stat_at};
 use crate::repo::files::{open_worktree, untracked};
 use crate::worktree::ignore::DMVIGNORE;
@@ -37,7 +37,7 @@ pub struct UntrackOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// What was done.
@@ -92,7 +92,7 @@ pub(in crate::repo) fn untrack(
             return Err(refused(&shown.at.path, PathRefusal::Conflict));
         }
     }
-    let Named { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
+    let NamedFiles { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
     let mut files = inside;
     files.extend(outside);
     files.retain(|_, entry| entry.kind != Kind::Directory);
@@ -136,7 +136,7 @@ pub(in crate::repo) fn untrack(
 /// Returns the root's ignore file with further lines. Its content is only in memory.
 fn with_lines(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     lines: &[String],
 ) -> Result<(Vec<u8>, TreeEntry), RepoError> {
     let path = RepoPath::parse(DMVIGNORE).expect("the name of the ignore file is a path");

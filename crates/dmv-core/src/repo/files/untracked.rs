@@ -16,7 +16,7 @@ use crate::refs::Change;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::untracked_key;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::{publish, worktree};
 use crate::repo::files::record::put_record;
 use crate::store::{FinishedJob, MetaWriter};
@@ -28,11 +28,11 @@ use std::iter::Peekable;
 
 /// The notes of a worktree that count for its base: the path and entry of each file.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Untracked {
+pub(in crate::repo) struct UntrackNotes {
     entries: BTreeMap<Vec<u8>, TreeEntry>,
 }
 
-impl Untracked {
+impl UntrackNotes {
     /// Returns whether no file is noted.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -61,10 +61,10 @@ pub(in crate::repo) fn read(
     repo: &Handle,
     name: &str,
     base: Option<ObjectId>,
-) -> Result<Untracked, RepoError> {
+) -> Result<UntrackNotes, RepoError> {
     let noted = worktree::ref_id(repo, &untracked_key(name))?;
     let (Some(id), Some(base)) = (noted, base) else {
-        return Ok(Untracked::default());
+        return Ok(UntrackNotes::default());
     };
     let tree = load_commit(repo.objects(), &id)?.tree;
     let mut entries = BTreeMap::new();
@@ -87,7 +87,7 @@ pub(in crate::repo) fn read(
             }
         }
     }
-    Ok(Untracked { entries })
+    Ok(UntrackNotes { entries })
 }
 
 /// Returns the entry with the name of `entry` from a sorted list. Removes the smaller ones.
@@ -112,7 +112,7 @@ fn same_name(
 fn put(
     repo: &Handle,
     entries: &BTreeMap<Vec<u8>, TreeEntry>,
-    asked: &Asked,
+    asked: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<Option<Vec<u8>>, RepoError> {
     if entries.is_empty() {
@@ -131,9 +131,9 @@ fn put(
 /// `stay` remain. `None` if the view stays as it is.
 pub(in crate::repo) fn after_commit(
     repo: &Handle,
-    (name, noted): (&str, &Untracked),
+    (name, noted): (&str, &UntrackNotes),
     stay: &[Vec<u8>],
-    asked: &Asked,
+    asked: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<Option<Change>, RepoError> {
     if noted.entries.len() == stay.len() {
@@ -158,10 +158,10 @@ pub(in crate::repo) enum Edit<'a> {
 /// what has to be published with it. `stored` is what the command has stored so far.
 pub(in crate::repo) fn edit(
     repo: &Handle,
-    (name, noted): (&str, &Untracked),
+    (name, noted): (&str, &UntrackNotes),
     edit: &Edit<'_>,
     stored: Option<FinishedJob>,
-    asked: &Asked,
+    asked: &OperationRequest,
 ) -> Result<(Option<Change>, Option<FinishedJob>), RepoError> {
     let mut entries = noted.entries.clone();
     match edit {

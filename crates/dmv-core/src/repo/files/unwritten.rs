@@ -17,7 +17,7 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{slice, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::open_worktree;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{obstacle, stat_at};
 use crate::vfs::{OsVfs, read_small, write_durably};
@@ -38,7 +38,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// A path that differs from its commit because it could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::repo) struct Unwritten {
+pub(in crate::repo) struct UnwrittenPath {
     pub path: RepoPath,
     /// The entry that should be there.
     pub want: Option<TreeEntry>,
@@ -49,18 +49,18 @@ pub(in crate::repo) struct Unwritten {
     pub from: Option<RepoPath>,
 }
 
-impl Unwritten {
+impl UnwrittenPath {
     /// Returns a path that should have become `want` and is still `former`. Returns `None` if it is
     /// as it should be, or if the user has changed it since: then it is an edit.
     pub fn find(
         repo: &Handle,
-        tree: &Tree,
+        tree: &OpenWorktree,
         path: RepoPath,
         (want, former): (Option<TreeEntry>, Option<TreeEntry>),
-    ) -> Result<Option<Unwritten>, RepoError> {
+    ) -> Result<Option<UnwrittenPath>, RepoError> {
         let stat = stat_at(tree, path.as_bytes())?;
         let is_written = is_as((repo, tree), &path, want.as_ref(), stat)? == Some(true);
-        let at = Unwritten {
+        let at = UnwrittenPath {
             path,
             want,
             have: former,
@@ -75,7 +75,7 @@ impl Unwritten {
     pub fn holds(
         &self,
         repo: &Handle,
-        tree: &Tree,
+        tree: &OpenWorktree,
         base: Option<&TreeEntry>,
     ) -> Result<bool, RepoError> {
         let as_wanted = match (base, &self.want) {
@@ -87,7 +87,7 @@ impl Unwritten {
 
     /// Returns whether the next commit has the entry here instead of at its former path, which has no
     /// file either.
-    fn is_moved(&self, repo: &Handle, tree: &Tree) -> Result<bool, RepoError> {
+    fn is_moved(&self, repo: &Handle, tree: &OpenWorktree) -> Result<bool, RepoError> {
         let (Some(from), Some(want)) = (&self.from, &self.want) else {
             return Ok(false);
         };
@@ -104,16 +104,16 @@ impl Unwritten {
     }
 
     /// Returns the path at which the base has the entry. A commit may have carried out the move since.
-    pub fn path_in_base(&self, repo: &Handle, tree: &Tree) -> Result<RepoPath, RepoError> {
+    pub fn path_in_base(&self, repo: &Handle, tree: &OpenWorktree) -> Result<RepoPath, RepoError> {
         let has_moved = base_blob(repo, tree, &self.path)?.is_some();
         let from = self.from.clone().filter(|_| !has_moved);
         Ok(from.unwrap_or_else(|| self.path.clone()))
     }
 
     /// Returns the same without its move: at the path at which the base has it.
-    pub fn unmoved(self) -> Unwritten {
+    pub fn unmoved(self) -> UnwrittenPath {
         match self.from {
-            Some(path) => Unwritten {
+            Some(path) => UnwrittenPath {
                 path,
                 from: None,
                 ..self
@@ -125,7 +125,7 @@ impl Unwritten {
     fn is_former(
         &self,
         repo: &Handle,
-        tree: &Tree,
+        tree: &OpenWorktree,
         stat: Option<FileStat>,
     ) -> Result<bool, RepoError> {
         // A file in the place of a directory above is the user's, and decides about the paths
@@ -147,7 +147,7 @@ impl Unwritten {
         format!("{want} {have} {path}{}\n", from.unwrap_or_default())
     }
 
-    fn parse(line: &str) -> Option<Unwritten> {
+    fn parse(line: &str) -> Option<UnwrittenPath> {
         let mut words = line.split(' ');
         let (want, have, path) = (words.next()?, words.next()?, words.next()?);
         let path = RepoPath::parse(&decode_hex(path)?).ok()?;
@@ -160,7 +160,7 @@ impl Unwritten {
             Some(from) => Some(RepoPath::parse(&decode_hex(from)?).ok()?),
             None => None,
         };
-        let found = Unwritten {
+        let found = UnwrittenPath {
             path,
             want,
             have,
@@ -199,7 +199,7 @@ fn same_blob(a: &TreeEntry, b: &TreeEntry) -> bool {
 /// Returns whether a path has the given entry, or nothing if there is no entry. Returns `None` if
 /// the file cannot be read.
 fn is_as(
-    (repo, tree): (&Handle, &Tree),
+    (repo, tree): (&Handle, &OpenWorktree),
     path: &RepoPath,
     entry: Option<&TreeEntry>,
     stat: Option<FileStat>,
@@ -219,11 +219,11 @@ fn unwritten_file(repo: &Handle) -> Result<PathBuf, RepoError> {
 }
 
 /// Returns the paths noted in this worktree. Ignores a malformed file.
-pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<Unwritten>, RepoError> {
+pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<UnwrittenPath>, RepoError> {
     Ok(noted_in(&unwritten_file(repo)?))
 }
 
-fn noted_in(file: &Path) -> Vec<Unwritten> {
+fn noted_in(file: &Path) -> Vec<UnwrittenPath> {
     let Ok(bytes) = read_small(&OsVfs, file, MAX_BYTES) else {
         return Vec::new();
     };
@@ -231,7 +231,9 @@ fn noted_in(file: &Path) -> Vec<Unwritten> {
         let mut first = [FIRST_LINE, FIRST_LINE_MOVED].into_iter();
         let rest = first.find_map(|first| text.strip_prefix(first))?;
         let rest = rest.strip_prefix('\n')?;
-        rest.lines().map(Unwritten::parse).collect::<Option<_>>()
+        rest.lines()
+            .map(UnwrittenPath::parse)
+            .collect::<Option<_>>()
     };
     let text = std::str::from_utf8(&bytes).ok();
     text.and_then(parse).unwrap_or_default()
@@ -254,7 +256,10 @@ pub(in crate::repo) fn noted_objects(own_dir: &Path) -> Vec<(ObjectType, ObjectI
 }
 
 /// Returns the notes whose paths are still unchanged.
-pub(in crate::repo) fn unwritten(repo: &Handle, tree: &Tree) -> Result<Vec<Unwritten>, RepoError> {
+pub(in crate::repo) fn unwritten(
+    repo: &Handle,
+    tree: &OpenWorktree,
+) -> Result<Vec<UnwrittenPath>, RepoError> {
     let mut found = noted_unwritten(repo)?;
     let mut error = None;
     found.retain(|at| {
@@ -275,7 +280,7 @@ pub(in crate::repo) fn unwritten(repo: &Handle, tree: &Tree) -> Result<Vec<Unwri
 /// Returns the noted paths that are still unchanged.
 pub(in crate::repo) fn unwritten_paths(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
 ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let found = unwritten(repo, tree)?.into_iter();
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
@@ -284,14 +289,14 @@ pub(in crate::repo) fn unwritten_paths(
 /// Returns those of the noted paths that are absent because their content was purged. Nobody can write them.
 pub(in crate::repo) fn purged_paths(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
 ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let noted = noted_unwritten(repo)?;
     if noted.is_empty() {
         return Ok(BTreeSet::new());
     }
     let slice = slice::slice(repo)?;
-    let is_purged = |at: &Unwritten| {
+    let is_purged = |at: &UnwrittenPath| {
         let want = at.want.as_ref();
         at.have.is_none() && want.is_some_and(|want| slice.purge_of(&want.id).is_some())
     };
@@ -302,7 +307,7 @@ pub(in crate::repo) fn purged_paths(
 /// Returns the entries that moved although no file could: `(former path, new path, entry)`.
 pub(in crate::repo) fn moved_entries(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
 ) -> Result<Vec<(RepoPath, RepoPath, TreeEntry)>, RepoError> {
     let mut out = Vec::new();
     for at in unwritten(repo, tree)? {
@@ -345,7 +350,11 @@ pub(in crate::repo) fn unwritten_of(
     Ok(unwritten_paths(repo, &tree)?.into_iter().collect())
 }
 
-fn base_blob(repo: &Handle, tree: &Tree, path: &RepoPath) -> Result<Option<TreeEntry>, RepoError> {
+fn base_blob(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    path: &RepoPath,
+) -> Result<Option<TreeEntry>, RepoError> {
     let Some(base) = tree.base_tree else {
         return Ok(None);
     };
@@ -354,7 +363,10 @@ fn base_blob(repo: &Handle, tree: &Tree, path: &RepoPath) -> Result<Option<TreeE
 }
 
 /// Notes durably which paths could not be written. Replaces earlier notes.
-pub(in crate::repo) fn note_unwritten(repo: &Handle, list: &[Unwritten]) -> Result<(), RepoError> {
+pub(in crate::repo) fn note_unwritten(
+    repo: &Handle,
+    list: &[UnwrittenPath],
+) -> Result<(), RepoError> {
     let path = unwritten_file(repo)?;
     if list.is_empty() {
         return match std::fs::remove_file(&path) {
@@ -402,25 +414,25 @@ mod tests {
         for have in [None, Some(entry(2, Kind::File))] {
             for want in [None, Some(entry(1, Kind::Executable))] {
                 let (path, have) = (path.clone(), have.clone());
-                let at = Unwritten {
+                let at = UnwrittenPath {
                     path: path.clone(),
                     want,
                     have,
                     from: None,
                 };
                 let from = Some(path);
-                let moved = Unwritten { from, ..at.clone() };
-                assert_eq!(Unwritten::parse(moved.line().trim_end()), Some(moved));
+                let moved = UnwrittenPath { from, ..at.clone() };
+                assert_eq!(UnwrittenPath::parse(moved.line().trim_end()), Some(moved));
                 let line = at.line();
                 let line = line.trim_end();
-                assert_eq!(Unwritten::parse(line), Some(at));
+                assert_eq!(UnwrittenPath::parse(line), Some(at));
                 for broken in [
                     "",
                     &line[1..],
                     &line[..line.len() - 1],
                     &format!("{line} x"),
                 ] {
-                    assert_eq!(Unwritten::parse(broken), None, "{broken}");
+                    assert_eq!(UnwrittenPath::parse(broken), None, "{broken}");
                 }
             }
         }

@@ -16,14 +16,16 @@ use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{Record, base_key, head_key, path_key, saved_key, saving_key};
-use crate::repo::base::layout::{DMV_DIR, MAIN, Place, Pointer};
-use crate::repo::base::publish::{Asked, change, set};
+use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
+use crate::repo::base::publish::{OperationRequest, change, set};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, layout, open, publish, whole, worktree};
 use crate::repo::conflict::form;
-use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget, empty};
-use crate::repo::files::saved::{Overwritten, all_gone, plan_return, saving_change, stat_at, take};
+use crate::repo::files::saved::{
+    OverwrittenFiles, all_gone, plan_return, saving_change, stat_at, take,
+};
 use crate::repo::files::{checkout, open_worktree, status, unwritten};
 use crate::repo::look::entries;
 use crate::subset::Subset;
@@ -72,7 +74,7 @@ pub struct AddOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// A worktree that was added.
@@ -93,7 +95,7 @@ pub struct AddReport {
 struct KeptFiles {
     /// The commit that keeps the files.
     commit: Option<ObjectId>,
-    told: Overwritten,
+    told: OverwrittenFiles,
     /// The fingerprint of each uncommitted file at the time when it was stored.
     seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
 }
@@ -263,10 +265,10 @@ pub(in crate::repo) fn set_up(
     dir: &Path,
     (commit, subset, record): (ObjectId, &Subset, Option<Record>),
     brings: Option<(ObjectId, bool)>,
-    (asked, settings): (&Asked, &WorktreeSettings),
+    (asked, settings): (&OperationRequest, &WorktreeSettings),
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
-) -> Result<Switched, RepoError> {
+) -> Result<SwitchResult, RepoError> {
     repo.check_own()?;
     std::fs::create_dir_all(dir)
         .context("create", dir)
@@ -303,7 +305,7 @@ fn beside(
     dir: &Path,
     coming: Option<Head>,
 ) -> Result<Handle, RepoError> {
-    let place = Place {
+    let place = RepositoryLocation {
         dmv: repo.dmv.clone(),
         worktree: Some((dir.to_owned(), name.to_owned())),
     };
@@ -319,9 +321,9 @@ pub(in crate::repo) fn remove_worktree(
     dir: &Path,
     force: bool,
     settings: &WorktreeSettings,
-    asked: Asked,
+    asked: OperationRequest,
     job: &Job,
-) -> Result<(WorktreeInfo, Overwritten), RepoError> {
+) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
     let info = worktree_at(repo, dir)?;
     let told = take_down(repo, &info, (force, &asked), settings, job, |kept| {
         let saved = saved_key(&info.name);
@@ -347,7 +349,7 @@ pub(in crate::repo) fn remove_worktree(
 /// Stores everything that is in no commit, and publishes a record of it.
 fn keep_uncommitted(
     repo: &Handle,
-    asked: &Asked,
+    asked: &OperationRequest,
     settings: &WorktreeSettings,
     job: &Job,
 ) -> Result<KeptFiles, RepoError> {
@@ -386,12 +388,12 @@ fn keep_uncommitted(
 pub(in crate::repo) fn take_down(
     repo: &Handle,
     info: &WorktreeInfo,
-    (force, asked): (bool, &Asked),
+    (force, asked): (bool, &OperationRequest),
     settings: &WorktreeSettings,
     job: &Job,
     publish: impl FnOnce(Option<ObjectId>) -> Result<(), RepoError>,
-) -> Result<Overwritten, RepoError> {
-    let mut told = Overwritten::default();
+) -> Result<OverwrittenFiles, RepoError> {
+    let mut told = OverwrittenFiles::default();
     if info.name == MAIN {
         return Err(WorktreeError::OwnWorktree(info.path.clone()).into());
     }
@@ -541,7 +543,10 @@ fn continue_adding(
 
 /// Stores the present path of this worktree in the view. If this is the repository's own worktree,
 /// it also corrects the `.dmv` files of linked worktrees that still name its former path.
-pub(in crate::repo) fn note_place(repo: &Handle, asked: Asked) -> Result<bool, RepoError> {
+pub(in crate::repo) fn note_place(
+    repo: &Handle,
+    asked: OperationRequest,
+) -> Result<bool, RepoError> {
     let Some((root, name)) = &repo.worktree else {
         return Ok(false);
     };
@@ -571,7 +576,7 @@ pub(in crate::repo) fn note_place(repo: &Handle, asked: Asked) -> Result<bool, R
 pub(in crate::repo) fn repair_worktree(
     repo: &Handle,
     dir: &Path,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<WorktreeInfo, RepoError> {
     let dir = absolute(dir)?;
     let pointer = Pointer::read(&dir.join(DMV_DIR))?;

@@ -8,7 +8,7 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::path::PathContext;
 use crate::repo::base::error::{AbsentError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::look::entries::{Located, blob_of};
+use crate::repo::look::entries::{Location, blob_of};
 use crate::repo::look::{entries, revision};
 use std::io::Write;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(in crate::repo) fn read_file(
 ) -> Result<u64, RepoError> {
     let commit = entries::read_commit(repo, &revision::resolve_revision(repo, revision)?)?;
     match entries::locate(repo, revision, &commit, path)? {
-        Located::Entry(e) if matches!(e.kind, Kind::File | Kind::Executable) => {
+        Location::Entry(e) if matches!(e.kind, Kind::File | Kind::Executable) => {
             cat(repo, blob_of(&e), range, out)
         }
         _ => Err(LookError::NoSuchPath {

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 /// A place in a commit: the root or an entry.
 #[derive(Clone, Debug)]
-pub enum Located {
+pub enum Location {
     /// The root directory.
     Root {
         /// The root tree.
@@ -29,42 +29,42 @@ pub enum Located {
     Entry(TreeEntry),
 }
 
-impl Located {
+impl Location {
     /// Returns the tree, if this is a directory.
     pub fn tree(&self) -> Option<ObjectId> {
         match self {
-            Located::Root { tree, .. } => Some(*tree),
-            Located::Entry(e) => (e.kind == Kind::Directory).then_some(e.id),
+            Location::Root { tree, .. } => Some(*tree),
+            Location::Entry(e) => (e.kind == Kind::Directory).then_some(e.id),
         }
     }
 }
 
 /// A part of a commit: a place, and a subset of the paths below it.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct Selection<'a> {
     /// The path of the place from the commit's root. The subset's patterns are relative to that
     /// root.
     pub path: &'a RepoPath,
     /// The entry at the place.
-    pub located: &'a Located,
+    pub located: &'a Location,
     /// The wanted paths.
     pub subset: &'a dyn PathSet,
 }
 
-impl Wanted<'_> {
+impl Selection<'_> {
     /// Returns the number of bytes and files, or zeros if counting them would need a walk.
     pub fn totals(&self) -> (u64, u64) {
         match self.located {
             _ if !self.subset.is_everything() => (0, 0),
-            Located::Root { bytes, files, .. } => (*bytes, *files),
-            Located::Entry(entry) => (entry.size, entry.file_count()),
+            Location::Root { bytes, files, .. } => (*bytes, *files),
+            Location::Entry(entry) => (entry.size, entry.file_count()),
         }
     }
 }
 
 /// One line of a listing.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListingLine {
     /// The path from the root of the commit.
     pub path: RepoPath,
     /// The entry.
@@ -83,13 +83,13 @@ pub(in crate::repo) fn locate(
     revision: &str,
     commit: &Commit,
     path: &RepoPath,
-) -> Result<Located, RepoError> {
+) -> Result<Location, RepoError> {
     if path.is_root() {
         let (tree, bytes, files) = (commit.tree, commit.tree_bytes, commit.tree_files);
-        return Ok(Located::Root { tree, bytes, files });
+        return Ok(Location::Root { tree, bytes, files });
     }
     let found = lookup_path(repo.objects(), &commit.tree, path)?;
-    found.map(Located::Entry).ok_or_else(|| {
+    found.map(Location::Entry).ok_or_else(|| {
         RepoError::Look(LookError::NoSuchPath {
             revision: revision.to_owned(),
             path: path.into(),
@@ -103,7 +103,7 @@ pub(in crate::repo) fn list(
     at: &RepoPath,
     tree: ObjectId,
     deep: bool,
-    visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+    visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
 ) -> Result<(), RepoError> {
     let mut stack = vec![(at.clone(), TreeIter::new(repo.objects(), tree))];
     while let Some((path, iter)) = stack.last_mut() {
@@ -115,7 +115,7 @@ pub(in crate::repo) fn list(
         let empty = entry.id == crate::object::tree::empty_tree_id();
         if deep && entry.kind == Kind::Directory && !empty {
             stack.push((path, TreeIter::new(repo.objects(), entry.id)));
-        } else if visit(Listed { path, entry })?.is_break() {
+        } else if visit(ListingLine { path, entry })?.is_break() {
             return Ok(());
         }
     }
@@ -129,7 +129,7 @@ pub(in crate::repo) fn list_subset(
     at: &RepoPath,
     tree: ObjectId,
     subset: &dyn PathSet,
-    visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+    visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
 ) -> Result<(), RepoError> {
     let mut stack = Vec::new();
     let mut next = Some((at.clone(), tree));
@@ -158,11 +158,11 @@ pub(in crate::repo) fn list_subset(
         let path = path_in(repo, dir, tree, &entry)?;
         let is_empty = entry.id == crate::object::tree::empty_tree_id();
         if entry.kind != Kind::Directory {
-            flow = visit(Listed { path, entry })?;
+            flow = visit(ListingLine { path, entry })?;
         } else if !is_empty {
             next = Some((path, entry.id));
         } else if subset.includes(path.as_bytes(), true) {
-            flow = visit(Listed { path, entry })?;
+            flow = visit(ListingLine { path, entry })?;
         }
     }
 }
@@ -171,10 +171,10 @@ pub(in crate::repo) fn list_subset(
 /// place that `wanted` names. If that place is a file, its path is its name.
 pub(in crate::repo) fn list_wanted(
     repo: &Handle,
-    wanted: Wanted<'_>,
-    visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+    wanted: Selection<'_>,
+    visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
 ) -> Result<(), RepoError> {
-    let Wanted {
+    let Selection {
         path: at,
         located,
         subset,
@@ -183,19 +183,25 @@ pub(in crate::repo) fn list_wanted(
         if at.is_root() {
             return list_subset(repo, at, tree, subset, visit);
         }
-        return list_subset(repo, at, tree, subset, &mut |Listed { path, entry }| {
-            let names = path.components().skip(at.depth());
-            let below = names.collect::<Vec<_>>().join(&b'/');
-            let path = path::parse_path(&below)?;
-            visit(Listed { path, entry })
-        });
+        return list_subset(
+            repo,
+            at,
+            tree,
+            subset,
+            &mut |ListingLine { path, entry }| {
+                let names = path.components().skip(at.depth());
+                let below = names.collect::<Vec<_>>().join(&b'/');
+                let path = path::parse_path(&below)?;
+                visit(ListingLine { path, entry })
+            },
+        );
     }
-    if let Located::Entry(entry) = located
+    if let Location::Entry(entry) = located
         && subset.includes(at.as_bytes(), false)
     {
         let (path, entry) = (RepoPath::from(&entry.name), entry.clone());
         // There is nothing else to visit.
-        let _ = visit(Listed { path, entry })?;
+        let _ = visit(ListingLine { path, entry })?;
     }
     Ok(())
 }

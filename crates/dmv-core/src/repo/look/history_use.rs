@@ -76,8 +76,8 @@ pub(in crate::repo) fn history_use(
         repo,
         limits,
         job,
-        dirs: Seen::default(),
-        files: Seen::default(),
+        dirs: PathContents::default(),
+        files: PathContents::default(),
         chunks: HashSet::new(),
         newest: Vec::new(),
         out: HistoryUse::default(),
@@ -109,12 +109,12 @@ pub(in crate::repo) fn history_use(
 
 /// Numbers for paths, and which contents each has had.
 #[derive(Default)]
-struct Seen {
+struct PathContents {
     numbers: HashMap<RepoPath, u32>,
     contents: HashSet<(u32, ObjectId)>,
 }
 
-impl Seen {
+impl PathContents {
     /// Returns the number of the path, and whether it has this content for the first time.
     fn note(&mut self, path: &RepoPath, id: ObjectId) -> (usize, bool) {
         let number = match self.numbers.get(path) {
@@ -133,9 +133,9 @@ struct Walk<'a> {
     repo: &'a Handle,
     limits: &'a [RepoPath],
     job: &'a Job,
-    dirs: Seen,
+    dirs: PathContents,
     /// The numbers are positions in `out.paths`.
-    files: Seen,
+    files: PathContents,
     chunks: HashSet<ObjectId>,
     /// The newest version of each path in `out.paths`.
     newest: Vec<Blob>,
@@ -237,7 +237,7 @@ fn count_new(
 
 /// A large file that is saved compressed as a whole, so that its versions share little.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SavedCompressed {
+pub struct CompressedFile {
     /// The path.
     pub path: RepoPath,
     /// The compression, such as `zstd`.
@@ -259,7 +259,7 @@ pub(in crate::repo) fn saved_compressed(
     repo: &Handle,
     old: ObjectId,
     new: ObjectId,
-) -> Result<Option<SavedCompressed>, RepoError> {
+) -> Result<Option<CompressedFile>, RepoError> {
     let mut largest: Option<(RepoPath, Blob, Blob)> = None;
     let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         if let (Some(old), Some(new)) = (old, new)
@@ -292,7 +292,7 @@ pub(in crate::repo) fn saved_compressed(
         shared += if known.contains(&id) { len } else { 0 };
     }
     let shared_percent = shared * 100 / all.max(1);
-    Ok((shared_percent < MUCH_SHARED).then_some(SavedCompressed {
+    Ok((shared_percent < MUCH_SHARED).then_some(CompressedFile {
         path,
         compressed,
         shared_percent,

@@ -14,7 +14,7 @@ use crate::reach::Reach;
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
-use crate::repo::look::entries::{Located, Wanted, blob_of};
+use crate::repo::look::entries::{Location, Selection, blob_of};
 use crate::subset::{Extent, PathSet};
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ pub(in crate::repo) fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoE
 /// item is the next tree node that is missing.
 pub(in crate::repo) fn lacking(
     repo: &Handle,
-    wanted: Wanted<'_>,
+    wanted: Selection<'_>,
     of: LackOf,
 ) -> Result<Vec<Lack>, RepoError> {
     let mut search = Search {
@@ -62,20 +62,20 @@ pub(in crate::repo) fn lacking(
         found: Vec::new(),
     };
     match wanted.located {
-        Located::Root { tree, bytes, files } => {
+        Location::Root { tree, bytes, files } => {
             let (tree, bytes, files) = (*tree, *bytes, *files);
             search.add(wanted.path, Root::Directory { tree, bytes, files });
         }
-        Located::Entry(entry) if is_wanted(wanted.subset, wanted.path, entry) => {
+        Location::Entry(entry) if is_wanted(wanted.subset, wanted.path, entry) => {
             search.enter(wanted.path, entry)?;
         }
-        Located::Entry(_) => {}
+        Location::Entry(_) => {}
     }
     search.run()
 }
 
 /// Fails with [`AbsentError::Lacking`] if a part of `wanted` is known to be missing.
-pub(in crate::repo) fn check_here(repo: &Handle, wanted: Wanted<'_>) -> Result<(), RepoError> {
+pub(in crate::repo) fn check_here(repo: &Handle, wanted: Selection<'_>) -> Result<(), RepoError> {
     match slice::is_partial(repo) {
         true => refuse(lacking(repo, wanted, LackOf::Content)?),
         false => Ok(()),
@@ -86,7 +86,7 @@ pub(in crate::repo) fn check_here(repo: &Handle, wanted: Wanted<'_>) -> Result<(
 /// below.
 pub(in crate::repo) fn check_names_here(
     repo: &Handle,
-    wanted: Wanted<'_>,
+    wanted: Selection<'_>,
     deep: bool,
 ) -> Result<(), RepoError> {
     if !slice::is_partial(repo) {

@@ -6,13 +6,13 @@ use crate::history::is_ancestor;
 use crate::repo::base::error::{LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::moved::{BranchMoved, Mover};
+use crate::repo::base::moved::{BranchPosition, Mover};
 use crate::repo::base::worktree;
 use crate::repo::look::operations;
 use std::ops::ControlFlow;
 
 /// Returns how the branch of the worktree was moved by another command, or `None` if it was not.
-pub(in crate::repo) fn branch_moved(repo: &Handle) -> Result<Option<BranchMoved>, RepoError> {
+pub(in crate::repo) fn branch_moved(repo: &Handle) -> Result<Option<BranchPosition>, RepoError> {
     moved(repo, worktree::base_commit(repo)?, &worktree::head(repo)?)
 }
 
@@ -21,7 +21,7 @@ pub(in crate::repo) fn moved(
     repo: &Handle,
     base: Option<ObjectId>,
     head: &Head,
-) -> Result<Option<BranchMoved>, RepoError> {
+) -> Result<Option<BranchPosition>, RepoError> {
     let tip = match head {
         Head::Commit(id) => Some(*id),
         Head::Branch(name) => worktree::ref_id(repo, &format!("branch/{name}"))?,
@@ -36,7 +36,7 @@ pub(in crate::repo) fn moved(
         }
         _ => false,
     };
-    Ok(Some(BranchMoved { base, tip, forward }))
+    Ok(Some(BranchPosition { base, tip, forward }))
 }
 
 /// Returns whether a branch was ever at a commit. A commit that a worktree made after its branch
@@ -80,7 +80,7 @@ pub(in crate::repo) fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>
 }
 
 /// Returns the error that reports the move.
-pub(in crate::repo) fn refused(repo: &Handle, head: &Head, found: BranchMoved) -> RepoError {
+pub(in crate::repo) fn refused(repo: &Handle, head: &Head, found: BranchPosition) -> RepoError {
     RepoError::Look(LookError::Moved {
         name: head.branch().unwrap_or("the head").to_owned(),
         base: found.base,

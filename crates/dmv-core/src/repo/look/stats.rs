@@ -10,7 +10,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
 use crate::repo::look::entries;
-use crate::repo::look::entries::{Wanted, blob_of};
+use crate::repo::look::entries::{Selection, blob_of};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
@@ -62,7 +62,7 @@ pub struct StoreStats {
 /// Adds up the sizes of `wanted`. Reads metadata only, and no content.
 pub(in crate::repo) fn disk_use(
     repo: &Handle,
-    wanted: Wanted<'_>,
+    wanted: Selection<'_>,
     job: &Job,
 ) -> Result<DiskUse, RepoError> {
     let mut seen: HashSet<ObjectId> = HashSet::new();

@@ -8,7 +8,7 @@ use crate::refs::Effect;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use std::fmt;
 use std::str::FromStr;
 
@@ -109,7 +109,11 @@ pub(in crate::repo) fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>
 
 /// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
 /// anything.
-pub(in crate::repo) fn trust(repo: &Handle, peer: &Peer, asked: Asked) -> Result<bool, RepoError> {
+pub(in crate::repo) fn trust(
+    repo: &Handle,
+    peer: &Peer,
+    asked: OperationRequest,
+) -> Result<bool, RepoError> {
     check_name(&peer.name)?;
     let change = change(&repo.refs, view_key(&peer.key), Some(encode(peer)))?;
     if change.old == change.new {
@@ -123,7 +127,7 @@ pub(in crate::repo) fn trust(repo: &Handle, peer: &Peer, asked: Asked) -> Result
 pub(in crate::repo) fn untrust(
     repo: &Handle,
     key: &PeerKey,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<Option<Peer>, RepoError> {
     let Some(peer) = peer(repo, key)? else {
         return Ok(None);
@@ -180,8 +184,8 @@ mod tests {
     use crate::repo::Repo;
     use crate::repo::VerifyDepth;
 
-    fn asked(command: &str) -> Asked {
-        Asked {
+    fn asked(command: &str) -> OperationRequest {
+        OperationRequest {
             time: Timestamp {
                 seconds: 1_700_000_000,
                 nanos: 0,

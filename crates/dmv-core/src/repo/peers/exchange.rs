@@ -10,14 +10,14 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
-use crate::repo::base::publish::{Asked, Proof, change};
+use crate::repo::base::publish::{OperationRequest, Proof, change};
 use crate::repo::base::{branch, layout, publish, refused, worktree};
-use crate::store::Incoming;
+use crate::store::IncomingObjects;
 use std::collections::HashSet;
 
 /// The refs that a repository shows to its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offered {
+pub struct OfferedRefs {
     /// The branch that a clone should start on.
     pub head: Option<String>,
     /// The keys of branches and tags, `branch/NAME` or `tag/NAME`, with their commits. In order.
@@ -67,7 +67,7 @@ pub enum Refusal {
 
 /// A ref that a command moved or tried to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefMoved {
+pub struct RefChange {
     /// The ref's key.
     pub key: String,
     /// The former commit.
@@ -82,7 +82,7 @@ pub struct RefMoved {
 const TRIES: usize = 5;
 
 /// Returns the refs that peers see.
-pub(in crate::repo) fn offered(repo: &Handle) -> Result<Offered, RepoError> {
+pub(in crate::repo) fn offered(repo: &Handle) -> Result<OfferedRefs, RepoError> {
     let mut refs = Vec::new();
     for prefix in ["branch/", "tag/"] {
         for (key, _) in repo.refs.with_prefix(prefix)? {
@@ -92,22 +92,22 @@ pub(in crate::repo) fn offered(repo: &Handle) -> Result<Offered, RepoError> {
     let value = repo.refs.get(&head_key(layout::MAIN))?;
     let head = value.as_deref().and_then(Head::parse);
     let head = head.and_then(|head| head.branch().map(str::to_owned));
-    Ok(Offered { head, refs })
+    Ok(OfferedRefs { head, refs })
 }
 
 /// Starts to receive objects. First registers the objects that an interrupted job left in the
 /// packs, so that they need not be sent again.
-pub(in crate::repo) fn incoming(repo: &Handle) -> Result<Incoming<'_>, RepoError> {
+pub(in crate::repo) fn incoming(repo: &Handle) -> Result<IncomingObjects<'_>, RepoError> {
     refused::refresh(repo);
     let left = repo.store.writer()?;
     publish::keep(repo, publish::seal(repo, left)?)?;
-    Ok(Incoming::new(repo.store.writer()?))
+    Ok(IncomingObjects::new(repo.store.writer()?))
 }
 
 /// Makes the received objects visible to this repository's commands. No ref names them yet.
 pub(in crate::repo) fn keep_incoming(
     repo: &Handle,
-    incoming: Incoming<'_>,
+    incoming: IncomingObjects<'_>,
 ) -> Result<(), RepoError> {
     let sealed = publish::noting_failed_sync(repo, incoming.finish())?;
     publish::keep_arrivals(repo, sealed)
@@ -118,10 +118,10 @@ pub(in crate::repo) fn keep_incoming(
 pub(in crate::repo) fn note_remote(
     repo: &Handle,
     remote: &str,
-    offered: &Offered,
+    offered: &OfferedRefs,
     ours: &OwnBranches,
-    asked: &Asked,
-) -> Result<Vec<RefMoved>, RepoError> {
+    asked: &OperationRequest,
+) -> Result<Vec<RefChange>, RepoError> {
     check_ref_name(remote)?;
     retrying(repo, || {
         let (mut changes, mut moved) = (Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ pub(in crate::repo) fn note_remote(
             if old != Some(id) {
                 let value = Some(id.as_bytes().to_vec());
                 changes.push(change(&repo.refs, key.clone(), value)?);
-                moved.push(RefMoved {
+                moved.push(RefChange {
                     key,
                     old,
                     new: Some(id),
@@ -171,7 +171,7 @@ pub(in crate::repo) fn note_remote(
 pub(in crate::repo) fn gone_from(
     repo: &Handle,
     remote: &str,
-    offered: &Offered,
+    offered: &OfferedRefs,
 ) -> Result<Vec<String>, RepoError> {
     let prefix = format!("remote/{remote}/");
     let there = |name: &str| {
@@ -192,7 +192,7 @@ pub(in crate::repo) fn gone_from(
 pub(in crate::repo) fn forget_remote(
     repo: &Handle,
     remote: &str,
-    asked: &Asked,
+    asked: &OperationRequest,
 ) -> Result<(), RepoError> {
     retrying(repo, || {
         let mut changes = Vec::new();
@@ -212,8 +212,8 @@ pub(in crate::repo) fn ref_at(repo: &Handle, key: &str) -> Result<Option<ObjectI
 pub(in crate::repo) fn accept_push(
     repo: &Handle,
     updates: &[RefUpdate],
-    asked: &Asked,
-) -> Result<Vec<RefMoved>, RepoError> {
+    asked: &OperationRequest,
+) -> Result<Vec<RefChange>, RepoError> {
     retrying(repo, || {
         let (mut changes, mut moved) = (Vec::new(), Vec::new());
         for update in updates {
@@ -226,7 +226,7 @@ pub(in crate::repo) fn accept_push(
                 let value = update.new.map(|id| id.as_bytes().to_vec());
                 changes.push(change(&repo.refs, update.key.clone(), value)?);
             }
-            moved.push(RefMoved {
+            moved.push(RefChange {
                 key: update.key.clone(),
                 old: now,
                 new: update.new,
@@ -288,7 +288,11 @@ fn is_named_besides(
 }
 
 /// Publishes changes whose new commits are complete: a transfer has brought what they need.
-fn publish_if_any(repo: &Handle, asked: &Asked, changes: Vec<Change>) -> Result<(), RepoError> {
+fn publish_if_any(
+    repo: &Handle,
+    asked: &OperationRequest,
+    changes: Vec<Change>,
+) -> Result<(), RepoError> {
     if !changes.is_empty() {
         let (asked, proof) = (asked.clone(), Proof::Transfer);
         publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0, proof)?;

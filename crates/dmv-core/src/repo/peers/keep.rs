@@ -7,8 +7,8 @@ use crate::job::Job;
 use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keeping::Kept;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keeping::KeepingLock;
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::{keeping, slice};
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// The answering side for a peer that wants to drop its copies.
 pub struct Keeper<'r> {
     repo: &'r Handle,
-    _kept: Kept,
+    _kept: KeepingLock,
     asked: BTreeMap<ObjectId, ObjectType>,
 }
 
@@ -97,7 +97,11 @@ impl<'r> Keeper<'r> {
     ) -> Result<(), RepoError> {
         let mut commits = BTreeSet::new();
         for (key, value) in self.repo.refs().with_prefix("")? {
-            commits.extend(named_by(&key, &value).into_iter().filter_map(Named::commit));
+            commits.extend(
+                named_by(&key, &value)
+                    .into_iter()
+                    .filter_map(NamedObject::commit),
+            );
         }
         let mut commits: Vec<ObjectId> = commits.into_iter().collect();
         let mut seen: HashSet<ObjectId> = commits.iter().copied().collect();

@@ -12,7 +12,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{Format, Whose};
 use crate::repo::base::slice;
 use crate::store::{MAX_SHARED_OWNERS, Owners, RepositoryId, StoreError};
-use crate::vfs::Shared;
+use crate::vfs::Sharing;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub struct SharedPacks {
     /// Their bytes.
     pub bytes: u64,
     /// How their files are shared.
-    pub how: Shared,
+    pub how: Sharing,
 }
 
 /// Returns the repositories that have written the packs of `from`, if a repository in the directory
@@ -133,7 +133,7 @@ fn files_of(repo: &Handle, from: &Handle, rows: &CatalogueRows) -> Vec<(PathBuf,
 ///
 /// Fails if somebody else may write to one of them, also if this is the administrator, who may do
 /// everything: what others change in a file, they change in all repositories that use it.
-fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option<Shared>> {
+fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option<Sharing>> {
     let mut how = None;
     for (from, to) in files {
         // An earlier attempt was killed. Nothing lists its files.
@@ -162,8 +162,8 @@ pub(in crate::repo) fn shared_packs(repo: &Handle) -> Option<SharedPacks> {
         packs: shared.len() as u64,
         bytes: shared.iter().map(|row| row.len).sum(),
         how: match stat {
-            Ok(stat) if stat.nlink > 1 => Shared::File,
-            _ => Shared::Blocks,
+            Ok(stat) if stat.nlink > 1 => Sharing::File,
+            _ => Sharing::Blocks,
         },
     })
 }

@@ -9,7 +9,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::subset_key;
 use crate::repo::base::slice::{Expiry, RepoSlice};
 use crate::repo::base::{slice, worktree};
-use crate::repo::look::entries::{Located, Wanted};
+use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack::LackOf;
 use crate::repo::look::stored::{is_complete, stored_type};
 use crate::repo::look::{entries, history, lack};
@@ -77,12 +77,12 @@ fn checked_out(repo: &Handle) -> Result<Vec<Subset>, RepoError> {
 /// stored for new commits. For old commits, they are stored only if a command asked for them.
 pub(in crate::repo) fn checked_out_here(
     repo: &Handle,
-    root: &Located,
+    root: &Location,
     of: LackOf,
 ) -> Result<Vec<Subset>, RepoError> {
     let mut here = Vec::new();
     for subset in checked_out(repo)? {
-        let wanted = Wanted {
+        let wanted = Selection {
             path: &RepoPath::root(),
             located: root,
             subset: &subset,

@@ -5,7 +5,7 @@ use crate::refs::Effect;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::BUDGET;
-use crate::repo::base::publish::{Asked, change, publish};
+use crate::repo::base::publish::{OperationRequest, change, publish};
 
 /// Returns the most bytes that the repository is to take on disk, if there is a limit.
 pub(in crate::repo) fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
@@ -27,7 +27,7 @@ pub(in crate::repo) fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
 pub(in crate::repo) fn set_budget(
     repo: &Handle,
     bytes: Option<u64>,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<Option<u64>, RepoError> {
     let old = budget(repo)?;
     if old != bytes {

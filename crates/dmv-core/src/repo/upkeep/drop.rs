@@ -14,14 +14,14 @@ use crate::object::name::RepoPath;
 use crate::object::root::has_blob;
 use crate::object::tree::{Kind, Node};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use crate::refs::Seen;
+use crate::refs::SeenOperation;
 use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{Exclusive, RightToFree};
 use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack, sweep_leftovers};
 use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
-use crate::repo::look::entries::Wanted;
+use crate::repo::look::entries::Selection;
 use crate::repo::look::stored::{has_chunks, stored_bytes, stored_len, stored_type};
 use crate::repo::upkeep::roots;
 use crate::store::{Mark, Marks, PackId, PackKind, PackRow, StoreError};
@@ -52,7 +52,7 @@ pub struct Droppable {
 
 /// How much space was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct FreedSpace {
     /// The bytes of removed packs, less the bytes that were stored again for that.
     pub freed_bytes: u64,
     /// What content takes in packs that nothing needs any more, but that shares packs with needed
@@ -66,7 +66,7 @@ pub struct Freed {
 
 /// The right to free space in a repository. While it lasts, nobody else frees space there and no
 /// peer may rely on the repository's objects.
-pub struct Freeing<'r> {
+pub struct FreeingLock<'r> {
     pub(super) repo: &'r Handle,
     _exclusive: Exclusive,
     right: RightToFree,
@@ -96,11 +96,11 @@ fn symlinks_in(ty: ObjectType, bytes: &[u8]) -> HashSet<ObjectId> {
 
 /// Begins to free space. Fails with `BusyError::Freeing` if another process frees space, or if a
 /// peer relies on this repository's objects.
-pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoError> {
+pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<FreeingLock<'_>, RepoError> {
     let exclusive = keeping::keep_exclusively(repo)?;
     let right = keeping::free_alone(repo)?;
     sweep_leftovers(repo, &right)?;
-    Ok(Freeing {
+    Ok(FreeingLock {
         repo,
         _exclusive: exclusive,
         right,
@@ -108,7 +108,10 @@ pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoE
 }
 
 /// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.
-pub(in crate::repo) fn stored_under(repo: &Handle, wanted: Wanted<'_>) -> Result<u64, RepoError> {
+pub(in crate::repo) fn stored_under(
+    repo: &Handle,
+    wanted: Selection<'_>,
+) -> Result<u64, RepoError> {
     let mut blobs = BTreeMap::new();
     dropped::each_file(repo, wanted, &mut |_, blob| {
         blobs.insert(blob.id, blob);
@@ -117,9 +120,9 @@ pub(in crate::repo) fn stored_under(repo: &Handle, wanted: Wanted<'_>) -> Result
     stored_bytes(repo, blobs.into_values())
 }
 
-impl Freeing<'_> {
+impl FreeingLock<'_> {
     /// Returns which of the `wanted` files can be given up, and which were given up earlier.
-    pub fn droppable(&self, wanted: &[Wanted<'_>]) -> Result<Droppable, RepoError> {
+    pub fn droppable(&self, wanted: &[Selection<'_>]) -> Result<Droppable, RepoError> {
         let mut out = Droppable::default();
         for wanted in wanted {
             dropped::each_file(self.repo, *wanted, &mut |path, blob| {
@@ -153,11 +156,11 @@ impl Freeing<'_> {
         earlier: &[(ObjectType, ObjectId)],
         still: &mut dyn FnMut() -> bool,
         job: &Job,
-    ) -> Result<Freed, RepoError> {
+    ) -> Result<FreedSpace, RepoError> {
         let mut roots: BTreeMap<ObjectId, ObjectType> =
             earlier.iter().map(|(ty, id)| (*id, *ty)).collect();
         roots.extend(files.iter().map(|blob| (blob.id, blob.ty())));
-        let mut freed = Freed::default();
+        let mut freed = FreedSpace::default();
         for _ in 0..TRIES {
             // Anything published after this makes a new plan necessary. So the store must be
             // refreshed after it is read: the plan knows the objects of all operations up to it.
@@ -189,8 +192,8 @@ impl Freeing<'_> {
     pub(super) fn carry_out(
         &self,
         plan: &mut Plan,
-        seen: Seen,
-        freed: &mut Freed,
+        seen: SeenOperation,
+        freed: &mut FreedSpace,
         job: &Job,
     ) -> Result<bool, RepoError> {
         let packs = self.lock(take(&mut plan.packs), freed)?;
@@ -463,7 +466,11 @@ impl Freeing<'_> {
     }
 
     /// Locks packs. Leaves out packs that another process writes to, and notes that in `freed`.
-    fn lock(&self, rows: Vec<PackRow>, freed: &mut Freed) -> Result<Vec<LockedPack>, RepoError> {
+    fn lock(
+        &self,
+        rows: Vec<PackRow>,
+        freed: &mut FreedSpace,
+    ) -> Result<Vec<LockedPack>, RepoError> {
         let mut out = Vec::new();
         for row in rows {
             let locked = lock_pack(self.repo, row)?;
@@ -484,9 +491,9 @@ impl Freeing<'_> {
         &self,
         plan: &mut Plan,
         packs: &[LockedPack],
-        seen: Seen,
+        seen: SeenOperation,
         moved_bytes: u64,
-        freed: &mut Freed,
+        freed: &mut FreedSpace,
     ) -> Result<bool, RepoError> {
         let Some(gone) = free_packs(self.repo, &self.right, packs, seen)? else {
             return Ok(false);

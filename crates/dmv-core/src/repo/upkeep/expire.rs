@@ -19,16 +19,16 @@ use crate::refs::{Effect, Operation};
 use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_EXPIRED;
-use crate::repo::base::publish::{Asked, change, publish};
+use crate::repo::base::publish::{OperationRequest, change, publish};
 use crate::repo::base::slice::{Expiry, RepoSlice};
 use crate::repo::base::{slice, worktree};
 use crate::repo::look::entries::{blob_of, read_commit};
 use crate::repo::look::history::complete_commits;
 use crate::repo::look::stored::{has_chunks, is_complete, stored_bytes, stored_type};
-use crate::repo::upkeep::drop::{Freed, Freeing, TRIES};
+use crate::repo::upkeep::drop::{FreedSpace, FreeingLock, TRIES};
 use crate::repo::upkeep::roots;
 use crate::repo::upkeep::rules::{KeepRule, KeepRules};
-use crate::repo::upkeep::versions::{Changed, Step, kept};
+use crate::repo::upkeep::versions::{ChangedPath, Step, kept};
 use crate::subset::{Extent, Subset};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -92,9 +92,9 @@ pub struct ExpiredFile {
 
 /// What an expiry did.
 #[derive(Debug)]
-pub struct Expired {
+pub struct ExpireReport {
     /// How much space was freed.
-    pub freed: Freed,
+    pub freed: FreedSpace,
     /// The operation that records it; `None` if only space of what expired earlier was freed.
     pub operation: Option<Operation>,
 }
@@ -219,7 +219,7 @@ fn clipped(pattern: &str) -> String {
     pattern[..end].to_owned()
 }
 
-impl Freeing<'_> {
+impl FreeingLock<'_> {
     /// Gives up what `found` has, notes it in the operation log, and frees the space. Of what expired
     /// earlier, only `earlier` is freed. `still` asks once more whether the peers that keep copies are
     /// there.
@@ -230,10 +230,10 @@ impl Freeing<'_> {
         found: &Expirable,
         earlier: &[(ObjectType, ObjectId)],
         (rules, options): (&KeepRules, &ExpireOptions),
-        asked: Asked,
+        asked: OperationRequest,
         still: &mut dyn FnMut() -> bool,
         job: &Job,
-    ) -> Result<Expired, RepoError> {
+    ) -> Result<ExpireReport, RepoError> {
         let mut roots: BTreeMap<ObjectId, ObjectType> =
             earlier.iter().map(|(ty, id)| (*id, *ty)).collect();
         roots.extend(
@@ -255,7 +255,7 @@ impl Freeing<'_> {
         // The last operation that the choice of files considers.
         let own = operation.iter().map(|done| done.seq);
         let mut seq = found.seq + own.filter(|seq| *seq == found.seq + 1).count() as u64;
-        let mut freed = Freed::default();
+        let mut freed = FreedSpace::default();
         for _ in 0..TRIES {
             let mut seen = self.repo.refs().seen()?;
             if seen.seq != seq {
@@ -284,13 +284,13 @@ impl Freeing<'_> {
             if self.carry_out(&mut plan, seen, &mut freed, job)? {
                 freed.waiting_bytes = plan.chunks.values().sum();
                 freed.shared_bytes = plan.shared_bytes;
-                return Ok(Expired { freed, operation });
+                return Ok(ExpireReport { freed, operation });
             }
         }
         // The files are noted as expired. A later run frees the space.
         freed.waiting_bytes = self.bytes_of(&roots)?;
         freed.why_not_freed = Some("other commands keep changing the repository".into());
-        Ok(Expired { freed, operation })
+        Ok(ExpireReport { freed, operation })
     }
 
     /// Notes durably what has expired, and what stays after all.
@@ -307,7 +307,7 @@ impl Freeing<'_> {
         Ok(())
     }
 
-    fn record(&self, found: &Expirable, asked: Asked) -> Result<Operation, RepoError> {
+    fn record(&self, found: &Expirable, asked: OperationRequest) -> Result<Operation, RepoError> {
         let versions: u64 = found.paths.iter().map(|path| path.versions).sum();
         let bytes: u64 = found.files.iter().map(|file| file.blob.size).sum();
         let value = format!("{versions} {bytes}").into_bytes();
@@ -625,7 +625,7 @@ impl DiffVisitor for Visitor<'_, '_> {
         if let Some((path, _)) = old.or(new) {
             let content = |found: Option<(u32, u32)>| found.map(|(_, content)| content);
             let (old, new) = (content(old), content(new));
-            self.step.changes.push(Changed { path, old, new });
+            self.step.changes.push(ChangedPath { path, old, new });
         }
         Ok(ControlFlow::Continue(()))
     }

@@ -7,7 +7,7 @@ use crate::refs::{Effect, Operation, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_FROM;
-use crate::repo::base::publish::{Asked, change, publish};
+use crate::repo::base::publish::{OperationRequest, change, publish};
 use crate::repo::base::{keeping, window};
 
 /// What undo can reach after `Repo::expire_operations`.
@@ -31,7 +31,7 @@ pub struct UndoReach {
 pub(in crate::repo) fn expire_operations(
     repo: &Handle,
     since: i64,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<UndoReach, RepoError> {
     let _nobody_relies = keeping::keep_exclusively(repo)?;
     let _nobody_undoes = keeping::reach_alone(repo)?;

@@ -9,7 +9,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::level::commits_of;
 use crate::repo::base::publish;
-use crate::repo::base::publish::{Asked, Proof, set};
+use crate::repo::base::publish::{OperationRequest, Proof, set};
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -57,7 +57,7 @@ pub(in crate::repo) fn keep_lost(
     let (Some(last), false) = (lost.last(), kept.is_empty()) else {
         return Ok(Vec::new());
     };
-    let asked = Asked {
+    let asked = OperationRequest {
         time: last.time,
         who: last.who.clone(),
         command: "dmv recover".to_owned(),

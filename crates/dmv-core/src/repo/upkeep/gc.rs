@@ -19,11 +19,11 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{keeping, layout, leaving, publish};
 use crate::repo::look::history;
-use crate::repo::upkeep::gc::carry::{Freed, Run};
+use crate::repo::upkeep::gc::carry::{Carry, Run};
 use crate::repo::upkeep::gc::choose::{Candidate, choose};
-use crate::repo::upkeep::gc::mark::{Marking, mark};
+use crate::repo::upkeep::gc::mark::{MarkRun, mark};
 use crate::store::PackUse;
-use crate::vfs::Open;
+use crate::vfs::OpenMode;
 use std::time::{Duration, Instant};
 
 /// How often gc marks anew, because packs that are worth it have grown meanwhile.
@@ -128,7 +128,7 @@ pub(in crate::repo) fn gc(
         job.progress.foresee(copied, Bound::AtMost);
         let mut run = Run::new(repo, (options, &right), marking, held, job);
         let done = run.free(&plan);
-        let Freed { grown, stopped } = run.end(&mut report);
+        let Carry { grown, stopped } = run.end(&mut report);
         done?;
         if stopped || grown.is_empty() || round + 1 == ROUNDS {
             report.finished = !stopped && grown.is_empty();
@@ -163,10 +163,13 @@ fn packs_len(repo: &Handle) -> Result<u64, RepoError> {
 }
 
 /// Returns the mapped packs with the lengths of their files.
-fn candidates(repo: &Handle, marking: &Marking<'_>) -> Result<Vec<Candidate>, RepoError> {
+fn candidates(repo: &Handle, marking: &MarkRun<'_>) -> Result<Vec<Candidate>, RepoError> {
     let candidate = |usage: PackUse| {
         let path = repo.store.pack_path(usage.row.id);
-        let len = repo.vfs.open(&path, Open::Read).and_then(|file| file.len());
+        let len = repo
+            .vfs
+            .open(&path, OpenMode::Read)
+            .and_then(|file| file.len());
         Candidate {
             usage,
             // A pack whose file cannot be opened is left to `verify`.

@@ -13,7 +13,7 @@ use crate::repo::base::{objects, publish, worktree};
 use crate::repo::files::open_worktree;
 use crate::repo::upkeep::verify;
 use crate::repo::upkeep::verify::history::Walk;
-use crate::repo::upkeep::verify::{Damaged, VerifyDepth, VerifyReport, unnamed, uses};
+use crate::repo::upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport, unnamed, uses};
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{BaseEntries, ScanOptions};
@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 /// An object that is intact again.
 #[derive(Clone, Debug)]
-pub struct Healed {
+pub struct HealedObject {
     /// The object, and what needs it.
-    pub object: Damaged,
+    pub object: DamagedObject,
     /// Where intact bytes were found.
     pub from: HealedFrom,
 }
@@ -45,7 +45,7 @@ pub enum HealedFrom {
 
 /// A job that stores damaged and missing objects again, step by step. The objects below an
 /// unreadable object are unknown until that object is intact again.
-pub struct Healing<'r> {
+pub struct HealJob<'r> {
     repo: &'r Handle,
     depth: VerifyDepth,
     /// The report of the first check, as long as nothing has been stored.
@@ -57,7 +57,7 @@ pub struct Healing<'r> {
     sought: HashSet<ObjectId>,
     /// Whether the files could not be read because another command was at work on them.
     are_files_busy: bool,
-    healed: Vec<Healed>,
+    healed: Vec<HealedObject>,
 }
 
 /// Checks the repository and begins to heal the damage.
@@ -65,7 +65,7 @@ pub(in crate::repo) fn begin_to_heal<'r>(
     repo: &'r Handle,
     depth: VerifyDepth,
     job: &Job,
-) -> Result<Healing<'r>, RepoError> {
+) -> Result<HealJob<'r>, RepoError> {
     renew_indexes(repo, &[])?;
     let (mut report, mut walk) = verify::check(repo, depth, job)?;
     if mend_bases(repo, &report)? {
@@ -78,11 +78,11 @@ pub(in crate::repo) fn begin_to_heal<'r>(
         let place = repo.store.has_outside(&object.id, &HashSet::new());
         place.unwrap_or(false)
     });
-    let copies = renewed.map(|object| Healed {
+    let copies = renewed.map(|object| HealedObject {
         object: object.clone(),
         from: HealedFrom::Copy,
     });
-    let mut healing = Healing {
+    let mut healing = HealJob {
         repo,
         depth,
         walk,
@@ -138,7 +138,7 @@ fn renew_indexes(repo: &Handle, copies: &[ObjectId]) -> Result<(), RepoError> {
     Ok(())
 }
 
-impl Healing<'_> {
+impl HealJob<'_> {
     /// Returns the known objects that are not intact yet.
     pub fn wanted(&self) -> impl Iterator<Item = (ObjectType, ObjectId)> {
         self.wanted.iter().map(|(id, ty)| (*ty, *id))
@@ -197,17 +197,18 @@ impl Healing<'_> {
         let below = self.walk.missing.iter();
         self.wanted.extend(below.map(|(id, ty)| (*id, *ty)));
         let any = !whole.is_empty();
-        self.healed.extend(whole.into_iter().map(|object| Healed {
-            object: unnamed(object),
-            from: from.clone(),
-        }));
+        self.healed
+            .extend(whole.into_iter().map(|object| HealedObject {
+                object: unnamed(object),
+                from: from.clone(),
+            }));
         Ok(any)
     }
 
     /// Checks once more if anything was stored. Returns the remaining damage and the healed
     /// objects.
-    pub fn finish(mut self, job: &Job) -> Result<(VerifyReport, Vec<Healed>), RepoError> {
-        let is_stored = |healed: &Healed| healed.from != HealedFrom::Copy;
+    pub fn finish(mut self, job: &Job) -> Result<(VerifyReport, Vec<HealedObject>), RepoError> {
+        let is_stored = |healed: &HealedObject| healed.from != HealedFrom::Copy;
         if self.healed.iter().any(is_stored) {
             job.begin_part();
             (self.report, _) = verify::check(self.repo, self.depth, job)?;
@@ -224,7 +225,7 @@ impl Healing<'_> {
             job,
         )?;
         let healed = healed.into_iter().zip(froms);
-        let healed = healed.map(|(object, from)| Healed { object, from });
+        let healed = healed.map(|(object, from)| HealedObject { object, from });
         Ok((self.report, healed.collect()))
     }
 }
@@ -268,7 +269,7 @@ fn store_again(
         }
         Err(e) => return Err(e),
     };
-    let known = Unvouched(TreeBase::new(
+    let known = BaseWithoutFingerprints(TreeBase::new(
         repo.objects(),
         tree.base_tree,
         None,
@@ -307,9 +308,9 @@ fn store_again(
 }
 
 /// The base's entries without any fingerprint, so that every file is read.
-struct Unvouched<'a>(TreeBase<'a>);
+struct BaseWithoutFingerprints<'a>(TreeBase<'a>);
 
-impl BaseEntries for Unvouched<'_> {
+impl BaseEntries for BaseWithoutFingerprints<'_> {
     fn section(
         &self,
         dir: &[u8],

@@ -21,12 +21,12 @@ use crate::refs::{Effect, Operation, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_PURGED;
-use crate::repo::base::publish::{Asked, change, publish};
-use crate::repo::base::slice::{Purge, RepoSlice, Told};
+use crate::repo::base::publish::{OperationRequest, change, publish};
+use crate::repo::base::slice::{Purge, PurgesElsewhere, RepoSlice};
 use crate::repo::base::window::LIFTED;
 use crate::repo::base::{refused, slice};
 use crate::repo::look::stored::{has_chunks, is_complete, stored_type};
-use crate::repo::upkeep::drop::{Freed, Freeing, Plan, each_chunk};
+use crate::repo::upkeep::drop::{FreedSpace, FreeingLock, Plan, each_chunk};
 use crate::repo::upkeep::gc::GcOptions;
 use crate::repo::upkeep::gc::left;
 use crate::store::{PackId, PackRow, StoreError};
@@ -44,12 +44,12 @@ pub struct ToPurge {
     /// was purged before keeps its reason.
     pub files: BTreeMap<Purge, BTreeMap<ObjectId, ObjectType>>,
     /// For the operation log.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// What a purge did.
 #[derive(Clone, Debug, Default)]
-pub struct Purged {
+pub struct PurgeReport {
     /// The number of contents that are purged now and were not before.
     pub files: u64,
     /// The bytes of chunks that are gone.
@@ -116,9 +116,9 @@ pub(in crate::repo) fn note_told(
     let known = slice::slice(repo)?;
     let is_asked = |id: &&ObjectId| left_out.is_none_or(|left_out| left_out.contains(id));
     let (mut told, mut dropped) = (BTreeMap::new(), BTreeSet::new());
-    let mut reasons: HashSet<Arc<Told>> = known.told.values().cloned().collect();
+    let mut reasons: HashSet<Arc<PurgesElsewhere>> = known.told.values().cloned().collect();
     for purge in purges {
-        let why = Arc::new(Told {
+        let why = Arc::new(PurgesElsewhere {
             purge: purge.why.clone(),
             place: place.to_owned(),
         });
@@ -166,7 +166,7 @@ pub(in crate::repo) fn keep_told(
 pub(in crate::repo) fn lift(
     repo: &Handle,
     files: &BTreeSet<ObjectId>,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<u64, RepoError> {
     let known = slice::slice(repo)?;
     let (lifted, stay): (BTreeSet<ObjectId>, BTreeSet<ObjectId>) =
@@ -248,13 +248,13 @@ impl ToPurge {
     }
 }
 
-impl Freeing<'_> {
+impl FreeingLock<'_> {
     /// Purges files: notes that their content must not be stored, and removes every pack file that has
     /// bytes that only they need. Without `new` files, it removes what earlier purges had to leave.
     ///
     /// What other files need stays.
-    pub fn purge(&self, new: Option<ToPurge>, job: &Job) -> Result<Purged, RepoError> {
-        let mut done = Purged::default();
+    pub fn purge(&self, new: Option<ToPurge>, job: &Job) -> Result<PurgeReport, RepoError> {
+        let mut done = PurgeReport::default();
         match &new {
             Some(new) => self.note_purged(new, &mut done, job)?,
             None => self.note_more(&mut done, job)?,
@@ -263,7 +263,7 @@ impl Freeing<'_> {
         if known.purged.is_empty() {
             return Ok(done);
         }
-        let mut freed = Freed::default();
+        let mut freed = FreedSpace::default();
         let mut linked = BTreeSet::new();
         let mut is_clean = false;
         for _ in 0..ROUNDS {
@@ -298,7 +298,12 @@ impl Freeing<'_> {
     }
 
     /// Notes durably what is purged, and records it in the operation log.
-    fn note_purged(&self, new: &ToPurge, done: &mut Purged, job: &Job) -> Result<(), RepoError> {
+    fn note_purged(
+        &self,
+        new: &ToPurge,
+        done: &mut PurgeReport,
+        job: &Job,
+    ) -> Result<(), RepoError> {
         if !new.files.keys().all(Purge::is_storable) {
             let text = "the reason of a purge, and the name of who purges, are one line each \
                         without control characters, and not longer than 1000 bytes; \
@@ -363,7 +368,7 @@ impl Freeing<'_> {
 
     /// Notes chunks that other files needed at the time of a purge, and that they need no longer.
     /// Counts what other files still need.
-    fn note_more(&self, done: &mut Purged, job: &Job) -> Result<(), RepoError> {
+    fn note_more(&self, done: &mut PurgeReport, job: &Job) -> Result<(), RepoError> {
         self.repo.store().refresh()?;
         self.repo.store().check_tables()?;
         let mut found = BTreeMap::new();

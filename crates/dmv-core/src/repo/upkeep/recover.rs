@@ -13,17 +13,17 @@ use crate::refs::{DatabaseLock, Operation, Refs, RefsError, newest_chain};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keeping::keep_unopened;
-use crate::repo::base::layout::{Format, Place, REFS_FILE, check_parts};
+use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, check_parts};
 use crate::repo::base::level::{commits_of, decoded};
 use crate::repo::base::{layout, open, publish, slice};
 use crate::repo::upkeep::forks::keep_lost;
 use crate::repo::upkeep::recover::heads::mend_heads;
-use crate::repo::upkeep::recover::unnamed::{Search, Told, branches_for};
+use crate::repo::upkeep::recover::unnamed::{LogCompleteness, Search, branches_for};
 use crate::store::{
     Catalogue, LogPack, NoSource, PACK_HEADER_BYTES, PackId, RepositoryId, Store, StoreError,
     add_closed_segments, recover_store, repository_of,
 };
-use crate::vfs::{Open, OsVfs, Vfs};
+use crate::vfs::{OpenMode, OsVfs, Vfs};
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::io;
@@ -73,7 +73,7 @@ pub struct RecoverReport {
 /// place, and a process that still has the former one open cannot publish to it. A copy of the
 /// former database is kept. Packs only gain index records; the log pack only gains operations that
 /// the database alone had. A crash at any point leaves either the state before or the state after.
-pub fn recover(place: &Place, job: &Job) -> Result<RecoverReport, RepoError> {
+pub fn recover(place: &RepositoryLocation, job: &Job) -> Result<RecoverReport, RepoError> {
     recover_on(place, Arc::new(OsVfs), job)
 }
 
@@ -88,7 +88,11 @@ struct Site<'a> {
 }
 
 /// Like [`recover`], with packs in `vfs`.
-pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<RecoverReport, RepoError> {
+pub fn recover_on(
+    place: &RepositoryLocation,
+    vfs: Arc<dyn Vfs>,
+    job: &Job,
+) -> Result<RecoverReport, RepoError> {
     let dmv = &place.dmv;
     check_parts(dmv)?;
     let packs = dmv.join("packs");
@@ -126,7 +130,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     let (found, operations) = rebuild(&site, packs, &leaving, &mut report, job)?;
     // The operations below belong to no worktree; otherwise an undo in the worktree would reverse
     // them.
-    let bare = Place {
+    let bare = RepositoryLocation {
         worktree: None,
         ..place.clone()
     };
@@ -233,7 +237,7 @@ fn operations(
     report.relogged = found.relogged;
     let mut operations = newest_chain(found.operations.clone());
     // Objects that an interrupted clone has received belong to that clone.
-    if told != Told::Everything && !layout::is_begun(site.dmv) {
+    if told != LogCompleteness::Everything && !layout::is_begun(site.dmv) {
         let search = Search {
             store: store()?,
             told,
@@ -281,7 +285,7 @@ fn open_former(db: &Path) -> Result<Option<Refs>, RepoError> {
 }
 
 fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: RepositoryId) -> Result<LogPack, RepoError> {
-    let log = match LogPack::open(vfs, packs, id, Open::Append) {
+    let log = match LogPack::open(vfs, packs, id, OpenMode::Append) {
         Err(StoreError::Io(e)) if e.kind() == io::ErrorKind::NotFound => {
             LogPack::create(vfs, packs, id)?
         }
@@ -293,7 +297,7 @@ fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: RepositoryId) -> Result<LogPa
 }
 
 /// Returns how completely a database and a log record the operations of the repository.
-fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<Told, RepoError> {
+fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<LogCompleteness, RepoError> {
     let is_sound = |refs: &&Refs| refs.integrity().is_ok_and(|found| found.is_empty());
     let level = former
         .filter(is_sound)
@@ -302,17 +306,17 @@ fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<Told, RepoError> {
         Some(level) => {
             let end = level.log_end.unwrap_or(PACK_HEADER_BYTES);
             match end <= log.len()? && !log.has_gaps(end)? {
-                true => Told::Everything,
-                false => Told::Perhaps,
+                true => LogCompleteness::Everything,
+                false => LogCompleteness::Perhaps,
             }
         }
-        None if log.is_empty()? || log.has_gaps(PACK_HEADER_BYTES)? => Told::NotAll,
-        None => Told::Perhaps,
+        None if log.is_empty()? || log.has_gaps(PACK_HEADER_BYTES)? => LogCompleteness::NotAll,
+        None => LogCompleteness::Perhaps,
     })
 }
 
 /// The operations of a log and a database.
-struct Found {
+struct FoundOperations {
     operations: Vec<Operation>,
     /// The number of operations that were written to the log again.
     relogged: usize,
@@ -327,7 +331,7 @@ fn brought_together(
     log: &LogPack,
     known: Vec<Operation>,
     is_whole: &dyn Fn(&Operation) -> Result<bool, RepoError>,
-) -> Result<Found, RepoError> {
+) -> Result<FoundOperations, RepoError> {
     let mut operations = decoded(log.operations()?)?;
     let logged: HashSet<[u8; 16]> = operations.iter().map(|op| op.id).collect();
     let is_logged = |op: &Operation| logged.contains(&op.id);
@@ -351,7 +355,7 @@ fn brought_together(
             }
         }
     }
-    Ok(Found {
+    Ok(FoundOperations {
         operations,
         relogged,
     })

@@ -22,7 +22,7 @@ use crate::repo::base::{level, publish};
 use crate::repo::upkeep::ages::ages;
 use crate::repo::upkeep::repack::ages::{Group, groups};
 use crate::repo::upkeep::repack::choose::{Candidate, Set, choose};
-use crate::store::{NotRepacked, PackId, PackRow, Repacked, SegmentRow, StoreError};
+use crate::store::{PackId, PackRow, RepackRefusal, RepackResult, SegmentRow, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
@@ -254,21 +254,21 @@ impl Run<'_> {
         let groups = groups(rows, &stored_at, self.options.now.seconds);
         match self.copy(set, &groups) {
             Ok(copies) => self.replace(&locked, &groups, copies),
-            Err(NotRepacked::Stopped) if self.job.is_cancelled() => Err(RepoError::Cancelled),
-            Err(NotRepacked::Stopped) => {
+            Err(RepackRefusal::Stopped) if self.job.is_cancelled() => Err(RepoError::Cancelled),
+            Err(RepackRefusal::Stopped) => {
                 self.report.finished = false;
                 Ok(())
             }
-            Err(NotRepacked::Stays(pack, why)) => {
+            Err(RepackRefusal::Stays(pack, why)) => {
                 self.give_up([pack], why.to_string());
                 Ok(())
             }
-            Err(NotRepacked::Failed(why)) if is_full(&why) => {
+            Err(RepackRefusal::Failed(why)) if is_full(&why) => {
                 self.given_up.extend(ids);
                 self.full = Some(why);
                 Ok(())
             }
-            Err(NotRepacked::Failed(why)) => {
+            Err(RepackRefusal::Failed(why)) => {
                 self.give_up(ids, why.to_string());
                 Ok(())
             }
@@ -293,9 +293,9 @@ impl Run<'_> {
     }
 
     /// Stores everything again that the packs of a set list, and checks that nothing lacks.
-    fn copy(&mut self, set: Set, groups: &[Group]) -> Result<Repacked, NotRepacked> {
+    fn copy(&mut self, set: Set, groups: &[Group]) -> Result<RepackResult, RepackRefusal> {
         let store = &self.repo.store;
-        store.refresh().map_err(NotRepacked::Failed)?;
+        store.refresh().map_err(RepackRefusal::Failed)?;
         self.job.begin_part();
         let bytes = set.packs.iter().map(|row| row.len).sum();
         self.job.progress.foresee(bytes, Bound::AtMost);
@@ -320,7 +320,7 @@ impl Run<'_> {
         &mut self,
         packs: &[LockedPack],
         groups: &[Group],
-        copies: Repacked,
+        copies: RepackResult,
     ) -> Result<(), RepoError> {
         self.report.copied_bytes += copies.job.stored_bytes;
         let at: Vec<i64> = copies

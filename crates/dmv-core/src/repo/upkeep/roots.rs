@@ -7,7 +7,7 @@ use crate::hash::ObjectId;
 use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::{window, worktree};
 use crate::repo::files::{unfinished, unwritten};
 use crate::store::Store;
@@ -40,12 +40,12 @@ impl Root {
     }
 }
 
-impl From<Named> for Root {
-    fn from(named: Named) -> Root {
+impl From<NamedObject> for Root {
+    fn from(named: NamedObject) -> Root {
         match named {
-            Named::Commit(id) => Root::Object(ObjectType::Commit, id),
-            Named::Tree(id) => Root::Object(ObjectType::Tree, id),
-            Named::Perhaps(id) => Root::Perhaps(id),
+            NamedObject::Commit(id) => Root::Object(ObjectType::Commit, id),
+            NamedObject::Tree(id) => Root::Object(ObjectType::Tree, id),
+            NamedObject::Perhaps(id) => Root::Perhaps(id),
         }
     }
 }

@@ -13,9 +13,9 @@ use crate::refs::Effect;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::KEEP_RULES;
-use crate::repo::base::publish::{Asked, change, publish};
+use crate::repo::base::publish::{OperationRequest, change, publish};
 use crate::repo::base::{slice, worktree};
-use crate::repo::look::entries::{Listed, blob_of, list_subset, path_in, read_commit};
+use crate::repo::look::entries::{ListingLine, blob_of, list_subset, path_in, read_commit};
 use crate::repo::look::{content, lack};
 use crate::subset::Extent;
 use crate::worktree::attributes::{
@@ -392,7 +392,7 @@ pub(in crate::repo) fn idle_rules(
     if let Some(commit) = worktree::head_commit(repo)? {
         let tree = read_commit(repo, &commit)?.tree;
         let subset = slice::slice(repo)?.subset;
-        let mut visit = |listed: Listed| {
+        let mut visit = |listed: ListingLine| {
             if let Some(number) = rules.decides(listed.path.as_bytes()) {
                 idle[number] = false;
             }
@@ -436,7 +436,7 @@ pub(in crate::repo) fn set_rule(
     repo: &Handle,
     pattern: &str,
     rule: KeepRule,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<Option<KeepRule>, RepoError> {
     let refuse = |why: String| {
         let pattern = escape(pattern.as_bytes());
@@ -455,7 +455,7 @@ pub(in crate::repo) fn set_rule(
 pub(in crate::repo) fn remove_rule(
     repo: &Handle,
     pattern: &str,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<Option<KeepRule>, RepoError> {
     let mut rules = local_rules(repo)?;
     let Some(at) = rules.iter().position(|(known, _)| known == pattern) else {
@@ -466,7 +466,11 @@ pub(in crate::repo) fn remove_rule(
     Ok(Some(rule))
 }
 
-fn store_local(repo: &Handle, rules: &[(String, KeepRule)], asked: Asked) -> Result<(), RepoError> {
+fn store_local(
+    repo: &Handle,
+    rules: &[(String, KeepRule)],
+    asked: OperationRequest,
+) -> Result<(), RepoError> {
     let lines: Vec<String> = rules
         .iter()
         .map(|(pattern, rule)| format!("{rule} {pattern}\n"))

@@ -34,7 +34,7 @@ pub enum VerifyDepth {
 
 /// A damaged or missing object, and what needs it.
 #[derive(Clone, Debug)]
-pub struct Damaged {
+pub struct DamagedObject {
     /// The object.
     pub id: ObjectId,
     /// Its type.
@@ -55,11 +55,11 @@ pub struct VerifyReport {
     /// The bytes of packs read.
     pub bytes: u64,
     /// Objects whose stored bytes are wrong.
-    pub damaged: Vec<Damaged>,
+    pub damaged: Vec<DamagedObject>,
     /// Objects that history names and that are not stored.
-    pub missing: Vec<Damaged>,
+    pub missing: Vec<DamagedObject>,
     /// Objects with a damaged copy and an intact one. Readers get the intact copy.
-    pub copies: Vec<Damaged>,
+    pub copies: Vec<DamagedObject>,
     /// Damaged files of the repository, as sentences.
     pub files: Vec<String>,
     /// Damaged places in packs whose objects are intact elsewhere, as sentences.
@@ -114,7 +114,7 @@ pub(in crate::repo) fn check(
     walk.run(repo, job)?;
     let named = |found: &BTreeMap<ObjectId, ObjectType>| {
         let found = found.iter().map(|(id, ty)| unnamed((*id, *ty)));
-        found.collect::<Vec<Damaged>>()
+        found.collect::<Vec<DamagedObject>>()
     };
     report.damaged.extend(named(&walk.damaged));
     report.missing = named(&walk.missing);
@@ -203,8 +203,8 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
     Ok(())
 }
 
-pub(in crate::repo) fn unnamed((id, ty): (ObjectId, ObjectType)) -> Damaged {
-    Damaged {
+pub(in crate::repo) fn unnamed((id, ty): (ObjectId, ObjectType)) -> DamagedObject {
+    DamagedObject {
         id,
         ty,
         paths: Vec::new(),

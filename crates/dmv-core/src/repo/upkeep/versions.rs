@@ -16,12 +16,12 @@ pub(super) struct Step {
     /// The place of its first parent among the commits, if that is stored.
     pub parent: Option<usize>,
     /// How it differs from its first parent.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<ChangedPath>,
 }
 
 /// A path that a commit changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Changed {
+pub(super) struct ChangedPath {
     pub path: u32,
     /// The content before, if it was a file.
     pub old: Option<u32>,
@@ -51,7 +51,7 @@ pub(super) fn kept(
 fn keep_newest(rules: &[KeepRule], steps: &[Step], line: usize, kept: &mut HashSet<(u32, u32)>) {
     let mut newest: HashMap<u32, Vec<u32>> = HashMap::new();
     each_step(steps, line, |step| {
-        for Changed { path, new, .. } in &step.changes {
+        for ChangedPath { path, new, .. } in &step.changes {
             let (Some(new), KeepRule::Last(number)) = (*new, rules[*path as usize]) else {
                 continue;
             };
@@ -78,7 +78,7 @@ fn keep_since(
         _ => None,
     };
     for step in steps {
-        for Changed { path, old, new } in &step.changes {
+        for ChangedPath { path, old, new } in &step.changes {
             if since(*path).is_some_and(|since| step.time >= since) {
                 let both = [*old, *new].into_iter().flatten();
                 kept.extend(both.map(|content| (*path, content)));
@@ -94,7 +94,7 @@ fn keep_since(
         let is_line = lines.contains(&end);
         let mut seen = HashSet::new();
         each_step(steps, end, |step| {
-            for Changed { path, new, .. } in &step.changes {
+            for ChangedPath { path, new, .. } in &step.changes {
                 let Some(since) = since(*path) else {
                     continue;
                 };
@@ -143,7 +143,7 @@ mod tests {
                 let old = self.parents[at].map_or(&none, |parent| &self.trees[parent]);
                 let new = &self.trees[at];
                 let changed = (0..PATHS).filter(|path| old.get(path) != new.get(path));
-                let changes = changed.map(|path| Changed {
+                let changes = changed.map(|path| ChangedPath {
                     path,
                     old: old.get(&path).copied(),
                     new: new.get(&path).copied(),
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_content_that_comes_back_is_one_version() {
-        let change = |old, new| Changed { path: 0, old, new };
+        let change = |old, new| ChangedPath { path: 0, old, new };
         let steps: Vec<Step> = [
             (None, vec![change(None, Some(1))]),
             (Some(0), vec![change(Some(1), Some(2))]),

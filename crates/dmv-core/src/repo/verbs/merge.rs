@@ -6,7 +6,7 @@
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
 use crate::job::Job;
-use crate::merge::{MergeError, Merged, Moved, Trees, merge_commits, merge_trees};
+use crate::merge::{MergeError, MergeResult, MovedEntry, Trees, merge_commits, merge_trees};
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::put_empty_tree;
@@ -15,16 +15,16 @@ use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, VerbError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::publish::Asked;
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{path, publish, slice, whole, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{at, choices, form};
-use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::advance;
 use crate::repo::files::emptied::EmptiedPattern;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, commit, open_worktree};
 use crate::repo::look::{entries, moved};
@@ -53,12 +53,16 @@ pub struct MergeOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 impl MergeOptions {
     /// Returns options for a merge or revert with the default settings.
-    pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> MergeOptions {
+    pub fn new(
+        message: impl Into<String>,
+        committer: Who,
+        asked: OperationRequest,
+    ) -> MergeOptions {
         MergeOptions {
             message: message.into(),
             committer,
@@ -86,7 +90,7 @@ pub struct MergeReport {
     pub unseen: Vec<RepoPath>,
     /// Files that one side moved and the other side changed. The merge applied the changes at the
     /// new path.
-    pub moves: Vec<Moved>,
+    pub moves: Vec<MovedEntry>,
     /// Whether there were too many files to look for moves among all of them.
     pub moves_skipped: bool,
     /// Text conflicts whose versions differ too much to separate all changes.
@@ -129,7 +133,7 @@ impl MergeReport {
 
 /// The place of a merge. A bare repository has no files to change.
 pub(in crate::repo) struct Site {
-    tree: Option<Tree>,
+    tree: Option<OpenWorktree>,
     head: Head,
     pub(in crate::repo) ours: Option<ObjectId>,
     /// The branch's commit: `ours`, unless another worktree or a push moved the branch.
@@ -137,7 +141,11 @@ pub(in crate::repo) struct Site {
 }
 
 impl Site {
-    pub(in crate::repo) fn new(tree: Option<Tree>, head: Head, ours: Option<ObjectId>) -> Site {
+    pub(in crate::repo) fn new(
+        tree: Option<OpenWorktree>,
+        head: Head,
+        ours: Option<ObjectId>,
+    ) -> Site {
         Site {
             tree,
             head,
@@ -154,7 +162,7 @@ impl Site {
     /// Returns the site for a worktree whose commit `ours` is not on its branch. The branch is at
     /// `tip`.
     pub(in crate::repo) fn moved(
-        tree: Tree,
+        tree: OpenWorktree,
         head: Head,
         (ours, tip): (ObjectId, ObjectId),
     ) -> Site {
@@ -168,10 +176,10 @@ impl Site {
 }
 
 /// A commit that is stored but not published.
-pub(in crate::repo) struct Made {
+pub(in crate::repo) struct UnpublishedCommit {
     id: ObjectId,
     commit: Commit,
-    merged: Merged,
+    merged: MergeResult,
     pub(in crate::repo) sealed: FinishedJob,
 }
 
@@ -321,11 +329,11 @@ fn paths_of(repo: &Handle, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, 
 /// have conflicts.
 pub(in crate::repo) fn make(
     repo: &Handle,
-    merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<Merged, MergeError>,
+    merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<MergeResult, MergeError>,
     inherited: BTreeSet<RepoPath>,
     parents: Vec<ObjectId>,
     options: &MergeOptions,
-) -> Result<Made, RepoError> {
+) -> Result<UnpublishedCommit, RepoError> {
     let writer = repo.store.writer()?;
     let mut meta = MetaWriter::new(&writer);
     let merged = merge(&mut meta)?;
@@ -334,7 +342,7 @@ pub(in crate::repo) fn make(
         let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
         meta.flush()?;
         let sealed = publish::seal(repo, writer)?;
-        return Ok(Made {
+        return Ok(UnpublishedCommit {
             id,
             commit,
             merged,
@@ -362,7 +370,7 @@ pub(in crate::repo) fn make(
     let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
     meta.flush()?;
     let sealed = first.join(publish::seal(repo, writer)?);
-    Ok(Made {
+    Ok(UnpublishedCommit {
         id,
         commit,
         merged,
@@ -374,10 +382,10 @@ pub(in crate::repo) fn make(
 /// has moved it.
 pub(in crate::repo) fn after_moves(
     path: RepoPath,
-    moves: &[Moved],
+    moves: &[MovedEntry],
 ) -> Result<Vec<RepoPath>, RepoError> {
     let mut now = Vec::new();
-    for Moved { from, to } in moves {
+    for MovedEntry { from, to } in moves {
         if path.starts_with(from) {
             let rest = &path.as_bytes()[from.as_bytes().len()..];
             now.push(path::parse_path(&[to.as_bytes(), rest].concat())?);
@@ -389,7 +397,7 @@ pub(in crate::repo) fn after_moves(
 
 fn put_commit(
     repo: &Handle,
-    merged: &Merged,
+    merged: &MergeResult,
     conflicts: &BTreeSet<RepoPath>,
     parents: Vec<ObjectId>,
     options: &MergeOptions,
@@ -421,12 +429,12 @@ fn put_commit(
 pub(in crate::repo) fn land(
     repo: &Handle,
     site: &Site,
-    made: Made,
+    made: UnpublishedCommit,
     what: &'static str,
     options: &MergeOptions,
     job: &Job,
 ) -> Result<MergeReport, RepoError> {
-    let Made {
+    let UnpublishedCommit {
         id,
         commit,
         merged,
@@ -458,7 +466,7 @@ pub(in crate::repo) fn go_to(
     what: &'static str,
     options: &MergeOptions,
     job: &Job,
-) -> Result<Switched, RepoError> {
+) -> Result<SwitchResult, RepoError> {
     let asked = options.asked.clone();
     if job.is_cancelled() {
         return Err(RepoError::Cancelled);
@@ -473,7 +481,7 @@ pub(in crate::repo) fn go_to(
             new: Some(commit.as_bytes().to_vec()),
         };
         publish::publish(repo, asked, sealed, vec![change], Effect::Kept)?;
-        return Ok(Switched::default());
+        return Ok(SwitchResult::default());
     };
     let mut changes = advance(tree, &site.head, site.tip, commit);
     let to = SwitchTo {
@@ -495,7 +503,7 @@ pub(in crate::repo) fn go_to(
 }
 
 impl MergeReport {
-    pub(in crate::repo) fn take(&mut self, done: Switched) {
+    pub(in crate::repo) fn take(&mut self, done: SwitchResult) {
         self.files = done.files;
         self.bytes = done.bytes;
         self.removed = done.removed;
@@ -513,7 +521,7 @@ pub(in crate::repo) fn moved(head: &Head, commit: ObjectId) -> Head {
 }
 
 /// Refuses a worktree whose branch was moved.
-fn refuse_moved(repo: &Handle, tree: &Tree, head: &Head) -> Result<(), RepoError> {
+fn refuse_moved(repo: &Handle, tree: &OpenWorktree, head: &Head) -> Result<(), RepoError> {
     match moved::moved(repo, tree.base, head)? {
         Some(found) => Err(moved::refused(repo, head, found)),
         None => Ok(()),

@@ -16,7 +16,7 @@ use crate::repo::look::history::only_in;
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport, Site};
 use crate::repo::verbs::replay;
-use crate::repo::verbs::replay::{How, Line, Replayed, pick_of};
+use crate::repo::verbs::replay::{How, Line, ReplayedCommit, pick_of};
 use std::collections::HashSet;
 
 /// The commits that a cherry-pick applies.
@@ -43,7 +43,7 @@ pub struct PickReport {
     /// The same as after a merge.
     pub merge: MergeReport,
     /// The commits of the line, oldest first.
-    pub made: Vec<Replayed>,
+    pub made: Vec<ReplayedCommit>,
     /// Commits that are left out because the branch already has their changes.
     pub dropped: Vec<ObjectId>,
 }

@@ -8,7 +8,7 @@
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
-use crate::merge::{MergeError, Merged, Moved, Trees, merge_trees};
+use crate::merge::{MergeError, MergeResult, MovedEntry, Trees, merge_trees};
 use crate::object::commit::{Commit, Person};
 use crate::object::mem::{Both, MemObjects, Tee};
 use crate::object::name::RepoPath;
@@ -49,7 +49,7 @@ pub(in crate::repo) struct How {
 
 /// A commit that was made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayedCommit {
     /// The commit with the change.
     pub from: ObjectId,
     /// The new commit. It is the same one if it could stay as it is.
@@ -61,12 +61,12 @@ pub(in crate::repo) struct Line {
     /// The last commit, with its value.
     pub tip: (ObjectId, Commit),
     /// The commits in their order.
-    pub made: Vec<Replayed>,
+    pub made: Vec<ReplayedCommit>,
     /// Commits that had nothing left to change.
     pub dropped: Vec<ObjectId>,
     /// The new objects. `None` if there is no new commit.
     pub sealed: Option<FinishedJob>,
-    pub moves: Vec<Moved>,
+    pub moves: Vec<MovedEntry>,
     pub moves_skipped: bool,
     pub coarse: Vec<RepoPath>,
     pub content_bytes: u64,
@@ -168,7 +168,7 @@ impl Replay<'_> {
         let tip = self.line.tip.0;
         if self.how.keeps && commit.parents == [tip] {
             self.conflicts = conflict_paths(self.repo, &commit)?.into_iter().collect();
-            self.line.made.push(Replayed {
+            self.line.made.push(ReplayedCommit {
                 from: pick.commit,
                 commit: pick.commit,
             });
@@ -193,7 +193,7 @@ impl Replay<'_> {
         self.line.moves_skipped |= merged.moves_skipped;
         self.line.content_bytes += merged.content_bytes;
         let moves = merged.moves.into_iter();
-        let new: Vec<Moved> = moves.filter(|m| !self.line.moves.contains(m)).collect();
+        let new: Vec<MovedEntry> = moves.filter(|m| !self.line.moves.contains(m)).collect();
         self.line.moves.extend(new);
         let coarse = merged.coarse.into_iter();
         let new: Vec<RepoPath> = coarse.filter(|p| !self.line.coarse.contains(p)).collect();
@@ -207,7 +207,7 @@ impl Replay<'_> {
         before: Option<ObjectId>,
         after: ObjectId,
         meta: &mut dyn ObjectWrite,
-    ) -> Result<Merged, RepoError> {
+    ) -> Result<MergeResult, RepoError> {
         let both = Both {
             made: &self.made,
             reader: self.repo.objects(),
@@ -224,7 +224,7 @@ impl Replay<'_> {
         match merge_trees(&both, &mut tee, trees, self.job.cancel_flag()) {
             Err(MergeError::Lacking { lacks, undecided }) => {
                 self.lacks.extend(lacks);
-                Ok(Merged::of_tree(undecided))
+                Ok(MergeResult::of_tree(undecided))
             }
             merged => Ok(merged?),
         }
@@ -234,7 +234,7 @@ impl Replay<'_> {
     /// those of `inherited` that are still there.
     fn open_conflicts(
         &self,
-        merged: &Merged,
+        merged: &MergeResult,
         inherited: BTreeSet<RepoPath>,
     ) -> Result<BTreeSet<RepoPath>, RepoError> {
         let both = Both {
@@ -263,7 +263,7 @@ impl Replay<'_> {
         &mut self,
         from: ObjectId,
         commit: Commit,
-        merged: &Merged,
+        merged: &MergeResult,
         meta: &mut dyn ObjectWrite,
     ) -> Result<(), RepoError> {
         let (tip, before) = &self.line.tip;
@@ -291,7 +291,7 @@ impl Replay<'_> {
             writer: meta,
         };
         let id = tee.put(ObjectType::Commit, &bytes)?;
-        self.line.made.push(Replayed { from, commit: id });
+        self.line.made.push(ReplayedCommit { from, commit: id });
         self.line.tip = (id, made);
         Ok(())
     }

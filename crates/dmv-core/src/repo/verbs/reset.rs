@@ -12,16 +12,16 @@ use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::settled_key;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::remember::remember_base;
-use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::advance;
-use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::saved::Overwritten;
+use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::saved::OverwrittenFiles;
 use crate::repo::files::{checkout, marked, open_worktree, unfinished};
 use crate::repo::look::{entries, history};
 use crate::repo::verbs::merge::{MergeReport, moved};
@@ -44,7 +44,7 @@ pub struct ResetToReport {
     /// Commits that the branch had and no longer has, newest first.
     pub left: Vec<ObjectId>,
     /// Uncommitted work that was overwritten.
-    pub overwritten: Overwritten,
+    pub overwritten: OverwrittenFiles,
     /// The number of files outside the worktree's subset that differ between the two commits. They
     /// are no uncommitted changes, because this worktree does not have them.
     pub outside: u64,
@@ -55,7 +55,7 @@ pub(in crate::repo) fn reset(
     repo: &Handle,
     to: ObjectId,
     files: ResetFiles,
-    (asked, settings): (&Asked, &WorktreeSettings),
+    (asked, settings): (&OperationRequest, &WorktreeSettings),
     job: &Job,
 ) -> Result<ResetToReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
@@ -65,7 +65,7 @@ pub(in crate::repo) fn reset(
     let mut report = ResetToReport {
         merge: MergeReport::new(to, moved(&head, to)),
         left: Vec::new(),
-        overwritten: Overwritten::default(),
+        overwritten: OverwrittenFiles::default(),
         outside: 0,
     };
     if worktree::worktree_root(repo).is_none() {
@@ -112,7 +112,7 @@ fn reset_bare(
     repo: &Handle,
     (head, tip, to): (&Head, Option<ObjectId>, ObjectId),
     files: ResetFiles,
-    asked: &Asked,
+    asked: &OperationRequest,
     report: &mut ResetToReport,
 ) -> Result<(), RepoError> {
     let (Head::Branch(name), ResetFiles::Keep) = (head, files) else {
@@ -133,10 +133,10 @@ fn reset_bare(
 /// Makes `to` the base of the worktree and touches no file.
 fn keep_files(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     to: ObjectId,
     mut changes: Vec<Change>,
-    asked: &Asked,
+    asked: &OperationRequest,
     report: &mut ResetToReport,
 ) -> Result<(), RepoError> {
     report.merge.up_to_date = changes.is_empty();
@@ -167,12 +167,12 @@ fn keep_files(
 /// Makes the files equal to the commit `to`. Returns also whether nothing had to change.
 fn match_files(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     to: ObjectId,
     mut changes: Vec<Change>,
-    (asked, settings): (&Asked, &WorktreeSettings),
+    (asked, settings): (&OperationRequest, &WorktreeSettings),
     job: &Job,
-) -> Result<(Switched, bool), RepoError> {
+) -> Result<(SwitchResult, bool), RepoError> {
     // Choices for conflicts are uncommitted changes, too.
     let choices = change(&repo.refs, settled_key(&tree.name), None)?;
     changes.extend(choices.old.is_some().then_some(choices));
@@ -207,7 +207,7 @@ fn form_without_choices(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError>
 
 /// Counts the files outside the worktree's subset that differ between its base and the tree `to`,
 /// as far as the repository stores their directories.
-fn changes_outside(repo: &Handle, tree: &Tree, to: ObjectId) -> Result<u64, RepoError> {
+fn changes_outside(repo: &Handle, tree: &OpenWorktree, to: ObjectId) -> Result<u64, RepoError> {
     let Some(base) = &tree.form else {
         return Ok(0);
     };

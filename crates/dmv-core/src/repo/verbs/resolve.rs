@@ -6,7 +6,7 @@ pub(in crate::repo) mod steps;
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::merge::{Merged, edit_tree, entry_of};
+use crate::merge::{MergeResult, edit_tree, entry_of};
 use crate::object::ObjectWrite;
 use crate::object::commit::Commit;
 use crate::object::conflict::Term;
@@ -18,12 +18,12 @@ use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::{AbsentError, ConflictError, FilesError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Record, settled_key};
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{path, publish, slice, worktree};
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choice::Choice;
-use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::names::{last_name, stem_and_ending};
 use crate::repo::conflict::settle::stat_of;
@@ -31,11 +31,11 @@ use crate::repo::conflict::{at, choices, form, settle};
 use crate::repo::files::checkout::restore;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::saved_changes;
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::{checkout, open_worktree, status};
-use crate::repo::look::entries::{Located, Wanted};
+use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack::{LackOf, refuse};
 use crate::repo::look::{entries, lack};
 use crate::repo::verbs::merge;
@@ -67,7 +67,7 @@ pub(in crate::repo) fn resolve_conflicts(
     paths: &[RepoPath],
     choice: &Choice,
     settings: &WorktreeSettings,
-    asked: Asked,
+    asked: OperationRequest,
     job: &Job,
 ) -> Result<ResolveReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
@@ -131,7 +131,7 @@ pub(in crate::repo) fn resolve_conflicts(
 /// They would have no form there, since a form shows only the conflicts of a commit.
 fn check_not_nested(
     repo: &Handle,
-    (tree, form): (&Tree, &Form),
+    (tree, form): (&OpenWorktree, &Form),
     with_file: &[&Shown],
     without: &[ConflictAt],
     choice: &Choice,
@@ -232,7 +232,7 @@ fn chosen_file(
 
 fn changes_by_path(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     settings: &WorktreeSettings,
     job: &Job,
 ) -> Result<BTreeMap<Vec<u8>, ChangeKind>, RepoError> {
@@ -251,11 +251,11 @@ fn changes_by_path(
 #[expect(clippy::too_many_arguments, reason = "one step of its only caller")]
 fn keep_choice(
     repo: &Handle,
-    (tree, form, commit): (&Tree, &Form, &Commit),
+    (tree, form, commit): (&OpenWorktree, &Form, &Commit),
     these: &[ConflictAt],
     (choice, kept): (&Choice, Option<(ObjectId, FinishedJob)>),
     settings: &WorktreeSettings,
-    asked: &Asked,
+    asked: &OperationRequest,
     report: &mut ResolveReport,
     job: &Job,
 ) -> Result<(), RepoError> {
@@ -299,18 +299,18 @@ fn is_nothing_at(root: &SafeDir, path: &RepoPath) -> bool {
 }
 
 /// The conflicts that a choice settled, each with the paths that have the chosen content.
-type Settled = Vec<(RepoPath, Vec<RepoPath>)>;
+type SettledPaths = Vec<(RepoPath, Vec<RepoPath>)>;
 
 /// Stores a choice for conflicts that have no file, with all earlier choices that still count.
 /// `before` is what the same command has stored already.
 fn store_choice(
     repo: &Handle,
-    (tree, form): (&Tree, &Form),
+    (tree, form): (&OpenWorktree, &Form),
     these: &[ConflictAt],
     (choice, before): (&Choice, Option<&FinishedJob>),
     job: &Job,
-) -> Result<(Record, Settled, FinishedJob), RepoError> {
-    let (again, others): (Vec<Chosen>, Vec<Chosen>) = form
+) -> Result<(Record, SettledPaths, FinishedJob), RepoError> {
+    let (again, others): (Vec<ConflictResolution>, Vec<ConflictResolution>) = form
         .chosen
         .iter()
         .cloned()
@@ -369,7 +369,7 @@ pub(in crate::repo) fn resolve_in_commit(
         choices::choose(repo, commit.tree, (&[], &these), (choice, file), &|_| true)?;
     let mut merge = |writer: &mut dyn ObjectWrite| {
         let tree = edit_tree(repo.objects(), writer, commit.tree, &edits)?;
-        Ok(Merged::of_tree(tree))
+        Ok(MergeResult::of_tree(tree))
     };
     let mut made = merge::make(repo, &mut merge, inherited, vec![head], options)?;
     made.sealed = sealed.join(made.sealed);
@@ -400,9 +400,9 @@ fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Resul
         };
         for term in terms.iter().flatten() {
             let entry = entry_of(&last_name(&at.path), term, None);
-            let wanted = Wanted {
+            let wanted = Selection {
                 path: &at.path,
-                located: &Located::Entry(entry),
+                located: &Location::Entry(entry),
                 subset: &Subset::everything(),
             };
             lacks.extend(lack::lacking(repo, wanted, LackOf::Content)?);
@@ -478,7 +478,11 @@ impl ConflictAt {
 }
 
 /// Returns the conflicts of a worktree that are not settled.
-fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> Vec<RepoPath> {
+fn open_of(
+    tree: &OpenWorktree,
+    form: &Form,
+    changes: BTreeMap<Vec<u8>, ChangeKind>,
+) -> Vec<RepoPath> {
     let changes = changes.into_iter();
     let changes = changes.map(|(path, kind)| PathChange {
         path: RepoPath::from_checked(path),

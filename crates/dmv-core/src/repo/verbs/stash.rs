@@ -8,7 +8,7 @@
 
 mod apply;
 
-pub use apply::{StashApplied, StashAt, StashOptions};
+pub use apply::{StashApplyReport, StashAt, StashOptions};
 pub(in crate::repo) use apply::{apply, drop_stash};
 
 use crate::diff::diff_trees;
@@ -26,17 +26,17 @@ use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{STASH, stash_key};
-use crate::repo::base::publish::{Asked, set};
+use crate::repo::base::publish::{OperationRequest, set};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{path, publish, worktree};
 use crate::repo::conflict::form::Form;
-use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::generation;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{
     empty_above, empty_dir, put_commits, saved_changes, stat_at, store_made,
 };
-use crate::repo::files::untracked::Untracked;
+use crate::repo::files::untracked::UntrackNotes;
 use crate::repo::files::{checkout, open_worktree, snapshot_of, unfinished};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::scan::Select;
@@ -59,7 +59,7 @@ pub struct StashInfo {
 
 /// What a push to the stash did.
 #[derive(Debug)]
-pub struct StashPushed {
+pub struct StashPushReport {
     /// The new stash. `None` if there were no changes.
     pub stash: Option<StashInfo>,
     /// The number of files with changes.
@@ -97,7 +97,7 @@ pub(in crate::repo) fn push(
     message: Option<&str>,
     options: &StashOptions,
     job: &Job,
-) -> Result<StashPushed, RepoError> {
+) -> Result<StashPushReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, &options.settings)?;
     let (Some(base), Some(before), Some(form)) = (tree.base, tree.base_tree, &tree.form) else {
@@ -105,12 +105,12 @@ pub(in crate::repo) fn push(
     };
     refuse_unfinished(repo, &tree)?;
     let writer = repo.store.writer()?;
-    let select = Tracked {
+    let select = TrackedSelection {
         select,
         untracked: &tree.untracked,
     };
     let made = snapshot_of::snapshot_of(repo, &tree, &select, &options.settings, &writer, job)?;
-    let mut report = StashPushed {
+    let mut report = StashPushReport {
         stash: None,
         changed: made.changed_files,
         files: 0,
@@ -157,7 +157,7 @@ fn put_back(
     options: &StashOptions,
     job: &Job,
     first: impl FnOnce() -> Result<(), RepoError>,
-) -> Result<Switched, RepoError> {
+) -> Result<SwitchResult, RepoError> {
     let tree = as_if_on(repo, from.id, &options.settings)?;
     let to = SwitchTo {
         what: "this stash",
@@ -175,15 +175,19 @@ fn put_back(
 }
 
 /// Returns the worktree as if its base had the tree `from`: what the files are like now.
-fn as_if_on(repo: &Handle, from: ObjectId, settings: &WorktreeSettings) -> Result<Tree, RepoError> {
+fn as_if_on(
+    repo: &Handle,
+    from: ObjectId,
+    settings: &WorktreeSettings,
+) -> Result<OpenWorktree, RepoError> {
     let mut tree = open_worktree::open(repo, settings)?;
     tree.base_tree = Some(from);
     tree.form = Some(Form::plain(from));
-    tree.untracked = Untracked::default();
+    tree.untracked = UntrackNotes::default();
     Ok(tree)
 }
 
-fn refuse_unfinished(repo: &Handle, tree: &Tree) -> Result<(), RepoError> {
+fn refuse_unfinished(repo: &Handle, tree: &OpenWorktree) -> Result<(), RepoError> {
     match unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
         // The files are a mix of two commits, which nobody made on purpose.
         Some(unfinished) => Err(WorktreeError::Unfinished {
@@ -249,10 +253,10 @@ fn put(commit: &Commit, writer: &mut dyn ObjectWrite) -> Result<ObjectId, RepoEr
 /// with those of `after`. Paths outside the worktree's subset have no files.
 fn keep(
     repo: &Handle,
-    worktree: &Tree,
+    worktree: &OpenWorktree,
     sealed: FinishedJob,
     (after, now): (ObjectId, ObjectId),
-    asked: &Asked,
+    asked: &OperationRequest,
 ) -> Result<(ObjectId, FinishedJob), RepoError> {
     let (mut old, mut new, mut come) = (Edits::new(), Edits::new(), Vec::new());
     let mut failed = None;
@@ -334,12 +338,12 @@ fn removal(stash: &StashInfo) -> Change {
 }
 
 /// The selected paths without the files that are no longer tracked: no commit takes them.
-struct Tracked<'a> {
+struct TrackedSelection<'a> {
     select: &'a dyn Select,
-    untracked: &'a Untracked,
+    untracked: &'a UntrackNotes,
 }
 
-impl Select for Tracked<'_> {
+impl Select for TrackedSelection<'_> {
     fn enters(&self, dir: &[u8]) -> bool {
         self.select.enters(dir)
     }

@@ -14,15 +14,15 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
     base_key, head_key, moved_key, path_key, saved_key, saving_key, settled_key, subset_key,
 };
-use crate::repo::base::publish::Asked;
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, keeping, publish, window, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::stays;
-use crate::repo::files::checkout::target::{SwitchTo, Switched};
-use crate::repo::files::moving::Moved;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
+use crate::repo::files::moving::EntryMove;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{Return, plan_return};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
@@ -62,7 +62,7 @@ pub struct UndoOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 impl UndoOptions {
@@ -103,7 +103,7 @@ pub struct UndoReport {
     /// Paths that could not be restored, and why.
     pub refused: Vec<Problem>,
     /// Files and directories that were moved.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<EntryMove>,
 }
 
 /// Undoes one operation. The undo is an operation, too.
@@ -143,7 +143,7 @@ pub(in crate::repo) fn undo(
     let [own_base, ..] = &own;
     let about_files = |c: &Change| own.contains(&c.key);
     let effect = undone.effect();
-    let (mut done, mut moved) = (Switched::default(), Vec::new());
+    let (mut done, mut moved) = (SwitchResult::default(), Vec::new());
     let operation = match changes.iter().any(about_files) {
         _ if effect == Effect::Worktree => {
             let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
@@ -210,7 +210,7 @@ fn undo_moves(
     changes: Vec<Change>,
     options: &UndoOptions,
     job: &Job,
-) -> Result<(Operation, Switched, Vec<Moved>), RepoError> {
+) -> Result<(Operation, SwitchResult, Vec<EntryMove>), RepoError> {
     let back = !is_undo(repo, undone)?;
     let moves = moving::moves_of(repo, worktree::worktree_name(repo)?, &changes, back)?;
     if moves.is_empty() {
@@ -218,7 +218,7 @@ fn undo_moves(
         return Ok((made, done, moves));
     }
     let tree = open_worktree::open(repo, &options.settings)?;
-    let switch = |tree: &Tree| -> Result<(Operation, Switched), RepoError> {
+    let switch = |tree: &OpenWorktree| -> Result<(Operation, SwitchResult), RepoError> {
         // These have no file before the undo either, so it lacks nothing.
         let purged = unwritten::purged_paths(repo, tree)?;
         let (made, mut done) = undo_files(repo, undone, changes, options, job)?;
@@ -250,7 +250,7 @@ fn undo_files(
     changes: Vec<Change>,
     options: &UndoOptions,
     job: &Job,
-) -> Result<(Operation, Switched), RepoError> {
+) -> Result<(Operation, SwitchResult), RepoError> {
     let tree = open_worktree::open(repo, &options.settings)?;
     let after = |key: &str| match changes.iter().find(|change| change.key == key) {
         Some(change) => Ok(change.new.clone()),
@@ -367,7 +367,7 @@ fn undo_worktree(
     changes: Vec<Change>,
     options: &UndoOptions,
     job: &Job,
-) -> Result<(Operation, Switched), RepoError> {
+) -> Result<(Operation, SwitchResult), RepoError> {
     let settings = &options.settings;
     let mut operation = None;
     let mut publish = || {
@@ -376,7 +376,7 @@ fn undo_worktree(
         operation = Some(done);
         Ok(())
     };
-    let mut switched = Switched::default();
+    let mut switched = SwitchResult::default();
     match whole_worktree(&undone.changes) {
         WholeWorktree::Came(name) => {
             let all = worktrees::worktrees(repo)?;

@@ -2,19 +2,19 @@
 
 use crate::object::{ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect, RefsError, Timestamp};
-use crate::repo::{Asked, DMV_DIR, Place, Repo, RepoError};
+use crate::repo::{DMV_DIR, OperationRequest, Repo, RepoError, RepositoryLocation};
 use crate::store::{FinishedJob, MetaWriter};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-fn asked() -> Asked {
+fn asked() -> OperationRequest {
     let time = Timestamp {
         seconds: 0,
         nanos: 0,
         tz_minutes: 0,
     };
     let (who, command) = ("test".to_owned(), "test".to_owned());
-    Asked { time, who, command }
+    OperationRequest { time, who, command }
 }
 
 fn repository() -> Outcome<(tempfile::TempDir, Repo)> {
@@ -25,7 +25,7 @@ fn repository() -> Outcome<(tempfile::TempDir, Repo)> {
 
 /// Opens the repository again, as another process would.
 fn afresh(dir: &tempfile::TempDir) -> Outcome<Repo> {
-    Ok(Repo::open_place(Place {
+    Ok(Repo::open_place(RepositoryLocation {
         dmv: dir.path().join(DMV_DIR),
         worktree: None,
     })?)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::object::ObjectRead;
 use crate::refs::Timestamp;
-use crate::repo::{Asked, Repo};
+use crate::repo::{OperationRequest, Repo};
 use crate::store::{BadPlaces, CheckedObject};
 use std::path::Path;
 
@@ -29,7 +29,12 @@ fn made(dir: &Path) -> Outcome<Repo> {
         tz_minutes: 0,
     };
     let (who, command) = ("test".to_owned(), "test".to_owned());
-    Ok(Repo::init(dir, "main", true, Asked { time, who, command })?)
+    Ok(Repo::init(
+        dir,
+        "main",
+        true,
+        OperationRequest { time, who, command },
+    )?)
 }
 
 fn chunk(n: u64) -> Outcome<CheckedObject> {
@@ -98,7 +103,7 @@ fn what_another_process_stores_meanwhile_is_found() -> Outcome {
     let dir = tempfile::tempdir()?;
     let repo = made(dir.path())?;
     store(&repo, 0..1_000)?;
-    let other = Repo::open_place(crate::repo::Place {
+    let other = Repo::open_place(crate::repo::RepositoryLocation {
         dmv: dir.path().to_owned(),
         worktree: None,
     })?;
@@ -184,7 +189,7 @@ fn stored_objects_are_found_without_single_look_ups() -> Outcome {
         store(&made, job * 10_000..job * 10_000 + 3_000)?;
     }
     // The jobs have asked whether their objects are new.
-    let afresh = Repo::open_place(crate::repo::Place {
+    let afresh = Repo::open_place(crate::repo::RepositoryLocation {
         dmv: dir.path().to_owned(),
         worktree: None,
     })?;

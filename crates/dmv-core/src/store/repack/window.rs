@@ -32,10 +32,10 @@ const ROOT: Path = 1;
 #[derive(Default)]
 pub(super) struct Window {
     raw: Vec<u8>,
-    objects: Vec<Held>,
+    objects: Vec<WindowObject>,
 }
 
-struct Held {
+struct WindowObject {
     id: ObjectId,
     ty: ObjectType,
     from: u32,
@@ -63,7 +63,7 @@ impl Window {
         let from = self.raw.len() as u32;
         self.raw.extend_from_slice(bytes);
         let len = bytes.len() as u32;
-        self.objects.push(Held { id, ty, from, len });
+        self.objects.push(WindowObject { id, ty, from, len });
     }
 
     /// Empties the window and keeps its memory.
@@ -81,7 +81,7 @@ impl Window {
         })
     }
 
-    fn bytes(&self, held: &Held) -> &[u8] {
+    fn bytes(&self, held: &WindowObject) -> &[u8] {
         &self.raw[held.from as usize..][..held.len as usize]
     }
 
@@ -193,12 +193,12 @@ mod tests {
 
     /// A window, and a name for each object in it.
     #[derive(Default)]
-    struct Made {
+    struct NamedWindow {
         window: Window,
         names: BTreeMap<ObjectId, String>,
     }
 
-    impl Made {
+    impl NamedWindow {
         fn add(&mut self, name: &str, ty: ObjectType, bytes: &[u8]) -> ObjectId {
             let id = ty.id_of(bytes);
             self.window.push(id, ty, bytes);
@@ -272,8 +272,8 @@ mod tests {
     use Kind::{Directory, File};
 
     /// Three commits that change `a/x` and `b/y`, in turn.
-    fn history() -> Result<Made, Box<dyn Error>> {
-        let mut made = Made::default();
+    fn history() -> Result<NamedWindow, Box<dyn Error>> {
+        let mut made = NamedWindow::default();
         let x = made.list("x1", 1);
         let a = made.tree("a1", &[("x", File, x)])?;
         let y = made.list("y1", 2);
@@ -305,9 +305,9 @@ mod tests {
     #[test]
     fn what_is_sorted_stays_so_and_later_commits_join_it() -> Done {
         let made = history()?;
-        let mut again = Made {
+        let mut again = NamedWindow {
             names: made.names.clone(),
-            ..Made::default()
+            ..NamedWindow::default()
         };
         for (id, ty, bytes) in made.window.in_order() {
             again.window.push(id, ty, bytes);
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_no_commit_of_the_window_leads_to_keeps_its_place() -> Done {
-        let mut made = Made::default();
+        let mut made = NamedWindow::default();
         let x = made.list("x1", 1);
         made.tree("lost1", &[("x", File, x)])?;
         let x = made.list("x2", 2);

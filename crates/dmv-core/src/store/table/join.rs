@@ -18,7 +18,7 @@ const SKIP_BYTES: usize = 32 << 10;
 
 /// An object that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::store) struct Wanted {
+pub(in crate::store) struct WantedObject {
     /// Its id.
     pub id: ObjectId,
     /// Its type.
@@ -26,7 +26,7 @@ pub(in crate::store) struct Wanted {
 }
 
 /// Receives the number of a wanted object, and a place of it.
-pub(in crate::store) type Found<'f> =
+pub(in crate::store) type OnPlace<'f> =
     dyn FnMut(usize, PackId, Place) -> Result<(), StoreError> + 'f;
 
 impl Table {
@@ -34,8 +34,8 @@ impl Table {
     /// id, without duplicates.
     pub(in crate::store) fn join(
         &self,
-        wanted: &[Wanted],
-        found: &mut Found<'_>,
+        wanted: &[WantedObject],
+        found: &mut OnPlace<'_>,
     ) -> Result<(), StoreError> {
         debug_assert!(wanted.windows(2).all(|pair| pair[0].id < pair[1].id));
         let mut next = 0;
@@ -57,7 +57,7 @@ impl Table {
 
     /// Returns where the block of entries ends in `wanted` that begins with number `next`, and the
     /// numbers of the block's first entry and of the entry after it.
-    fn block_from(&self, wanted: &[Wanted], next: usize) -> (usize, usize, usize) {
+    fn block_from(&self, wanted: &[WantedObject], next: usize) -> (usize, usize, usize) {
         let (from, mut to) = self.bounds(&wanted[next].id);
         let mut last = next + 1;
         while last < wanted.len() {
@@ -125,10 +125,10 @@ mod tests {
                 .map(|(_, id)| *id)
                 .collect();
             let (table, file) = table_of(&known)?;
-            let wanted: Vec<Wanted> = all
+            let wanted: Vec<WantedObject> = all
                 .iter()
                 .step_by(every)
-                .map(|id| Wanted {
+                .map(|id| WantedObject {
                     id: *id,
                     ty: ObjectType::Chunk,
                 })

@@ -104,9 +104,9 @@ enum Meanwhile {
 struct Meddling(Meanwhile, Mutex<Vec<Arc<dyn VfsFile>>>);
 
 impl Vfs for Meddling {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         let file = OsVfs.open(path, how)?;
-        if how != Open::CreateNew {
+        if how != OpenMode::CreateNew {
             return Ok(file);
         }
         match self.0 {
@@ -117,7 +117,7 @@ impl Vfs for Meddling {
                 std::fs::write(path, "")?;
             }
             Meanwhile::Locked => {
-                let theirs = OsVfs.open(path, Open::Append)?;
+                let theirs = OsVfs.open(path, OpenMode::Append)?;
                 assert!(theirs.try_lock()?);
                 self.1.lock().expect("nobody panics").push(theirs);
             }

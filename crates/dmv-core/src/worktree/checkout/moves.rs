@@ -1,6 +1,6 @@
 //! Files that get another name and stay as they are.
 
-use super::{CheckoutError, Placed, split};
+use super::{CheckoutError, PlacedEntry, split};
 use crate::fsutil::{Fingerprint, SafeDir};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,9 +24,9 @@ pub fn move_files(
     moves: &[Move],
     cancel: &AtomicBool,
     replacing: &dyn Fn(),
-) -> Result<Vec<Option<Placed>>, CheckoutError> {
+) -> Result<Vec<Option<PlacedEntry>>, CheckoutError> {
     let mut out = Vec::with_capacity(moves.len());
-    let (mut source, mut target) = (Opened::default(), Opened::default());
+    let (mut source, mut target) = (LastDirectory::default(), LastDirectory::default());
     for one in moves {
         if cancel.load(Ordering::Relaxed) {
             return Err(CheckoutError::Cancelled);
@@ -45,9 +45,9 @@ type At<'a> = (&'a SafeDir, &'a [u8]);
 
 /// The directory that was opened last.
 #[derive(Default)]
-struct Opened(Option<(Vec<u8>, SafeDir)>);
+struct LastDirectory(Option<(Vec<u8>, SafeDir)>);
 
-impl Opened {
+impl LastDirectory {
     fn at<'a>(&'a mut self, root: &SafeDir, path: &'a [u8]) -> Option<At<'a>> {
         let (dir, name) = split(path).ok()?;
         if self.0.as_ref().is_none_or(|(open, _)| open != dir) {
@@ -62,7 +62,7 @@ fn move_file(
     (target, new): At<'_>,
     expected: Fingerprint,
     replacing: &dyn Fn(),
-) -> Option<Placed> {
+) -> Option<PlacedEntry> {
     let seen = source.stat_opt(name).ok()??;
     if seen.fingerprint() != expected {
         return None;
@@ -76,5 +76,5 @@ fn move_file(
         return None;
     }
     let touched = false;
-    Some(Placed { stat, touched })
+    Some(PlacedEntry { stat, touched })
 }

@@ -5,8 +5,8 @@
 //! removed at once: it gets a temporary name, is compared again right then, and once more before
 //! its final removal, when everything else is done. If it has changed, it returns to its place.
 
-use super::{Refusal, Refused};
-use crate::fsutil::{FileStat, SafeDir, Untouched};
+use super::{Refusal, RefusedPath};
+use crate::fsutil::{FileStat, LastingStat, SafeDir};
 use crate::path::PathError;
 use crate::worktree::{join, split_path};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ pub struct ReplacedEntries<'a> {
 struct State {
     waiting: VecDeque<ReplacedEntry>,
     bytes: u64,
-    refused: Vec<Refused>,
+    refused: Vec<RefusedPath>,
 }
 
 /// An entry that was moved aside.
@@ -40,10 +40,10 @@ struct ReplacedEntry {
     dir: Vec<u8>,
     temp: Vec<u8>,
     /// Its stat at that time.
-    was: Untouched,
+    was: LastingStat,
     bytes: u64,
     /// The entry in its former place; `None` if it was only to be removed.
-    ours: Option<Untouched>,
+    ours: Option<LastingStat>,
 }
 
 impl<'a> ReplacedEntries<'a> {
@@ -66,7 +66,7 @@ impl<'a> ReplacedEntries<'a> {
         path: &[u8],
         temp: Vec<u8>,
         was: &FileStat,
-        ours: Untouched,
+        ours: LastingStat,
     ) {
         let dir = split_path(path).map_or(&b""[..], |(dir, _)| dir).to_vec();
         self.push(path, dir, temp, was, Some(ours));
@@ -83,7 +83,7 @@ impl<'a> ReplacedEntries<'a> {
         dir: Vec<u8>,
         temp: Vec<u8>,
         was: &FileStat,
-        ours: Option<Untouched>,
+        ours: Option<LastingStat>,
     ) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.bytes += was.size;
@@ -114,7 +114,7 @@ impl<'a> ReplacedEntries<'a> {
 
     /// Removes the entries that are unchanged, and puts the others back. Returns those that were
     /// put back.
-    pub fn finish(&self) -> Vec<Refused> {
+    pub fn finish(&self) -> Vec<RefusedPath> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let due = std::mem::take(&mut state.waiting);
         state.bytes = 0;
@@ -150,13 +150,13 @@ impl<'a> ReplacedEntries<'a> {
         state.refused.append(&mut refused);
     }
 
-    fn put_back(&self, dir: &SafeDir, entry: &ReplacedEntry) -> Refused {
+    fn put_back(&self, dir: &SafeDir, entry: &ReplacedEntry) -> RefusedPath {
         let place = split_path(&entry.path).unwrap_or((b"", &entry.path));
         let put = match entry.ours {
             Some(ours) => give_back(dir, &entry.temp, place.1, ours),
             None => self.bring_back(dir, &entry.temp, &entry.path),
         };
-        Refused {
+        RefusedPath {
             path: entry.path.clone(),
             why: match put {
                 Ok(None) => Refusal::Changed,
@@ -200,7 +200,7 @@ pub(super) fn give_back(
     dir: &SafeDir,
     temp: &[u8],
     name: &[u8],
-    ours: Untouched,
+    ours: LastingStat,
 ) -> Result<Option<Vec<u8>>, PathError> {
     match dir.exchange(temp, name) {
         Ok(true) => {}

@@ -51,7 +51,7 @@ fn run(root: &Path, plan: &Plan<&'static str>) -> Result<Report> {
 }
 
 fn refusals(report: &Report) -> Vec<String> {
-    let show = |r: &Refused| format!("{}: {}", r.path.escape_ascii(), r.why);
+    let show = |r: &RefusedPath| format!("{}: {}", r.path.escape_ascii(), r.why);
     report.refused.iter().map(show).collect()
 }
 

@@ -4,7 +4,7 @@ use super::settle::{SETTLE, SETTLE_MAX, settles_in};
 use super::*;
 use crate::chunker::MIN_CUT_BYTES;
 use crate::object::list::BlobChunks;
-use crate::repo::{Asked, Repo};
+use crate::repo::{OperationRequest, Repo};
 use crate::store::MetaWriter;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -28,7 +28,7 @@ fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error:
         nanos: 0,
         tz_minutes: 0,
     };
-    let asked = Asked {
+    let asked = OperationRequest {
         time,
         who: String::new(),
         command: String::new(),
@@ -59,7 +59,7 @@ fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error:
     let job = Job::default();
     let mut blobs = HashMap::new();
     with_ingest(&root, &writer, &job, |ingest| {
-        let mut on_done = |done: Done, _: &mut dyn ObjectWrite| {
+        let mut on_done = |done: IngestResult, _: &mut dyn ObjectWrite| {
             let stored = done.result.expect("nothing changes here");
             blobs.insert(done.name, stored.blob);
             Ok(())

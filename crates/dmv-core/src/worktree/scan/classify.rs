@@ -4,7 +4,7 @@
 
 use super::inside::{Inside, Subdir};
 use super::stats::Stat;
-use super::{DirScan, Entry, Found, NONE, Pair, ScanOptions};
+use super::{DirScan, Entry, NONE, Pair, ScanOptions, StateWithStat};
 use crate::fsutil::{FileKind, FileStat, Listing};
 use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
 use crate::object::name::NameError;
@@ -95,7 +95,7 @@ impl Classifier<'_> {
         number: usize,
         pair: &Pair,
         known: Option<KnownEntry<'_>>,
-    ) -> Option<Found> {
+    ) -> Option<StateWithStat> {
         if pair.listed == NONE {
             return Some(self.missing(&known.expect("a pair has one side at least")));
         }
@@ -103,33 +103,36 @@ impl Classifier<'_> {
         let listing = self.listing;
         let name = listing.name(pair.listed as usize);
         if let Some(reason) = self.reason_to_skip(name) {
-            return Some(Found::Skipped(known, reason));
+            return Some(StateWithStat::Skipped(known, reason));
         }
         let (kind, stat) = match self.on_disk(number, listing.kind(pair.listed as usize), known) {
             OnDisk::Unchanged => {
                 self.result.clean += 1;
                 return None;
             }
-            OnDisk::Vanished => return known.map(Found::Gone),
+            OnDisk::Vanished => return known.map(StateWithStat::Gone),
             OnDisk::Unreadable(e) => {
                 let reason = Skip::Unreadable(e.code());
-                return Some(Found::Skipped(known, reason));
+                return Some(StateWithStat::Skipped(known, reason));
             }
             OnDisk::Present(kind, stat) => (kind, stat),
         };
         if !matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Dir) {
-            return Some(Found::Skipped(known, Skip::Special(kind)));
+            return Some(StateWithStat::Skipped(known, Skip::Special(kind)));
         }
         let is_dir = kind == FileKind::Dir;
         let is_ignored = self.is_ignored(name, is_dir, known.is_some());
         let state = match known {
             None if is_ignored => {
                 self.result.ignored += 1;
-                return self.options.list_ignored.then_some(Found::Ignored(kind));
+                return self
+                    .options
+                    .list_ignored
+                    .then_some(StateWithStat::Ignored(kind));
             }
-            None if !self.inside.takes(name, is_dir) => return Some(Found::Outside(kind)),
-            None if is_dir => Found::Dir(false),
-            None => Found::New(kind),
+            None if !self.inside.takes(name, is_dir) => return Some(StateWithStat::Outside(kind)),
+            None if is_dir => StateWithStat::Dir(false),
+            None => StateWithStat::New(kind),
             Some(known) => self.compared(known, kind, stat),
         };
         if is_dir {
@@ -140,14 +143,14 @@ impl Classifier<'_> {
     }
 
     /// Returns the state of an entry of the base that is not listed.
-    fn missing(&mut self, known: &KnownEntry<'_>) -> Found {
+    fn missing(&mut self, known: &KnownEntry<'_>) -> StateWithStat {
         if !self.inside.keeps(known) {
-            return Found::Gone(known.kind);
+            return StateWithStat::Gone(known.kind);
         }
         let dir = &self.result.path;
         self.subdirs
             .extend(Subdir::absent(self.options, dir, known.name));
-        Found::Dir(true)
+        StateWithStat::Dir(true)
     }
 
     /// Returns why a name cannot be in a commit.
@@ -191,15 +194,15 @@ impl Classifier<'_> {
     }
 
     /// Returns the state of an entry that the base has as `known`.
-    fn compared(&mut self, known: Kind, kind: FileKind, stat: Option<FileStat>) -> Found {
+    fn compared(&mut self, known: Kind, kind: FileKind, stat: Option<FileStat>) -> StateWithStat {
         match stat {
-            _ if known == Kind::Directory && kind == FileKind::Dir => Found::Dir(true),
+            _ if known == Kind::Directory && kind == FileKind::Dir => StateWithStat::Dir(true),
             Some(stat) if fits(known, kind) => {
                 self.result.stats.push(stat);
                 // MAX_DIR_ENTRIES is below 2^32.
-                Found::Suspect(known, self.result.stats.len() as u32 - 1)
+                StateWithStat::Suspect(known, self.result.stats.len() as u32 - 1)
             }
-            _ => Found::TypeChanged(known, kind),
+            _ => StateWithStat::TypeChanged(known, kind),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::dirs::Handle;
 use super::queue::Job;
-use super::{DirScan, Entry, Found, NONE, Outcome, Pair, ScanOptions, Shared};
+use super::{DirScan, Entry, NONE, Outcome, Pair, ScanOptions, SharedScan, StateWithStat};
 use crate::object::tree::Kind;
 use crate::subset::{Extent, Subset};
 use crate::worktree::join;
@@ -80,7 +80,7 @@ impl<'a> Inside<'a> {
     }
 }
 
-impl Shared<'_> {
+impl SharedScan<'_> {
     /// Returns the result for a missing directory, which counts as empty.
     pub(super) fn absent_dir(
         &self,
@@ -100,9 +100,9 @@ impl Shared<'_> {
             }
             let state = if inside.keeps(&entry) {
                 subdirs.extend(Subdir::absent(self.options, &result.path, entry.name));
-                Found::Dir(true)
+                StateWithStat::Dir(true)
             } else {
-                Found::Gone(entry.kind)
+                StateWithStat::Gone(entry.kind)
             };
             let pair = Pair {
                 listed: NONE,

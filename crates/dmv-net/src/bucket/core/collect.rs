@@ -24,7 +24,7 @@ pub struct Mark {
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Marked {
+pub struct MarkResult {
     /// Packs of the root in which nothing is needed.
     pub dead: BTreeSet<Name>,
     /// The names of files in the bucket that may be deleted if the root does not name them. The
@@ -40,7 +40,7 @@ pub struct Marked {
 
 /// How gc ended.
 #[derive(Clone, Debug)]
-pub enum Collected {
+pub enum CollectEnd {
     /// There was nothing to let go or to forget.
     Nothing,
     /// The root does not name these files any more.
@@ -61,12 +61,12 @@ pub struct Collect {
     forget: u64,
     limits: Limits,
     /// What was marked, and the write id of the root for which.
-    marked: Option<([u8; 16], Marked)>,
+    marked: Option<([u8; 16], MarkResult)>,
     /// Files that are being deleted, and how often this was asked for.
     left: Option<(Vec<Name>, u32)>,
 }
 
-type Next = Step<Box<Mark>, Collected>;
+type Next = Step<Box<Mark>, CollectEnd>;
 
 impl Collect {
     /// Returns a run. Operations before the sequence number `forget` may leave the log, except the
@@ -100,7 +100,7 @@ impl Collect {
     }
 
     /// Takes what was marked; `None` if a file was missing that the root names.
-    pub fn marked(&mut self, marked: Option<Marked>, fresh: Fresh) -> Next {
+    pub fn marked(&mut self, marked: Option<MarkResult>, fresh: Fresh) -> Next {
         let Some((marked, root)) = marked.zip(self.commit.root()) else {
             let turn = self.commit.missed();
             return self.turn(turn, fresh);
@@ -112,7 +112,7 @@ impl Collect {
     fn turn(&mut self, turn: Turn, fresh: Fresh) -> Next {
         match turn {
             Turn::Ask(request) => Step::Ask(request),
-            Turn::Fault(fault) => Step::Done(Collected::Failed(fault)),
+            Turn::Fault(fault) => Step::Done(CollectEnd::Failed(fault)),
             Turn::Landed(entry) => match entry.left.is_empty() {
                 true => freed(entry.left, true),
                 false => self.delete(entry.left, 0),
@@ -123,7 +123,7 @@ impl Collect {
 
     fn ready(&mut self, fresh: Fresh) -> Next {
         let Some(root) = self.commit.root() else {
-            return Step::Done(Collected::Failed(Fault::Unreachable));
+            return Step::Done(CollectEnd::Failed(Fault::Unreachable));
         };
         let rows = match all_rows(root, &self.commit.pages) {
             Ok(rows) => rows,
@@ -147,7 +147,7 @@ impl Collect {
         };
         let draft = draft(root, &rows, marked, forget);
         if draft.left.is_empty() && kept_from == self::kept_from(root, 0) {
-            return Step::Done(Collected::Nothing);
+            return Step::Done(CollectEnd::Nothing);
         }
         if !holds(Rule::RootFirst) && !draft.left.is_empty() {
             return self.delete(draft.left, 0);
@@ -163,11 +163,11 @@ impl Collect {
 }
 
 fn freed(left: Vec<Name>, all_deleted: bool) -> Next {
-    Step::Done(Collected::Freed { left, all_deleted })
+    Step::Done(CollectEnd::Freed { left, all_deleted })
 }
 
 /// Returns what the next root lets go: dead packs, and files that the root does not name.
-fn draft(root: &Root, rows: &[Row], marked: &Marked, forget: u64) -> Draft {
+fn draft(root: &Root, rows: &[Row], marked: &MarkResult, forget: u64) -> Draft {
     let packs: BTreeSet<Name> = rows.iter().map(|row| row.name).collect();
     let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
     let dead = marked.dead.intersection(&packs).copied();

@@ -37,7 +37,7 @@ pub(super) enum Turn {
 }
 
 #[derive(Clone, Debug)]
-enum Open {
+enum CommitStep {
     Root,
     Pages(Vec<PageRef>),
     NewPages(Box<Next>),
@@ -53,7 +53,7 @@ pub(super) struct Commit {
     /// Whether the root was read by this loop.
     read: bool,
     pub pages: Pages,
-    open: Open,
+    open: CommitStep,
     /// The smallest sequence number that an attempt gave to the operation.
     tried: Option<u64>,
     lost: u32,
@@ -69,7 +69,7 @@ impl Commit {
             known,
             read: false,
             pages: Pages::new(),
-            open: Open::Root,
+            open: CommitStep::Root,
             tried: None,
             lost: 0,
             gone: None,
@@ -77,7 +77,7 @@ impl Commit {
     }
 
     pub fn start(&mut self) -> Request {
-        self.open = Open::Root;
+        self.open = CommitStep::Root;
         Request::GetRoot {
             unless: self.known.as_ref().map(|(_, tag)| tag.clone()),
             lost: self.lost,
@@ -103,7 +103,7 @@ impl Commit {
     pub fn lacks(&mut self, lack: Lack) -> Turn {
         match lack {
             Lack::Pages(pages) => {
-                self.open = Open::Pages(pages.clone());
+                self.open = CommitStep::Pages(pages.clone());
                 Turn::Ask(Request::GetPages(pages))
             }
             Lack::Bad(what) => Turn::Fault(Fault::Bad(what)),
@@ -121,26 +121,26 @@ impl Commit {
     }
 
     pub fn answer(&mut self, answer: Answer) -> Turn {
-        let open = std::mem::replace(&mut self.open, Open::Root);
+        let open = std::mem::replace(&mut self.open, CommitStep::Root);
         match (open, answer) {
-            (Open::Root, Answer::Root(root, tag)) => self.read(*root, tag),
-            (Open::Root, Answer::Unchanged) if self.known.is_some() => self.look(),
-            (Open::Root, Answer::NoRoot) => Turn::Fault(match self.known {
+            (CommitStep::Root, Answer::Root(root, tag)) => self.read(*root, tag),
+            (CommitStep::Root, Answer::Unchanged) if self.known.is_some() => self.look(),
+            (CommitStep::Root, Answer::NoRoot) => Turn::Fault(match self.known {
                 Some(_) => Fault::Forked,
                 None => Fault::NoRoot,
             }),
-            (Open::Pages(wanted), Answer::Pages(pages)) if wanted.len() == pages.len() => {
+            (CommitStep::Pages(wanted), Answer::Pages(pages)) if wanted.len() == pages.len() => {
                 let names = wanted.iter().map(|page| page.name);
                 self.pages.extend(names.zip(pages));
                 self.look()
             }
-            (Open::Pages(_), Answer::Gone) => self.missed(),
-            (Open::NewPages(next), Answer::Done) => self.put_root(next),
-            (Open::NewRoot(next), Answer::Replaced(tag)) => {
+            (CommitStep::Pages(_), Answer::Gone) => self.missed(),
+            (CommitStep::NewPages(next), Answer::Done) => self.put_root(next),
+            (CommitStep::NewRoot(next), Answer::Replaced(tag)) => {
                 self.known = Some((next.root, tag));
                 Turn::Landed(Box::new(next.entry))
             }
-            (Open::NewRoot(_), _) => {
+            (CommitStep::NewRoot(_), _) => {
                 self.lost += 1;
                 if !holds(Rule::ReadBack) {
                     self.tried = None;
@@ -210,7 +210,7 @@ impl Commit {
         if pages.is_empty() {
             return self.put_root(Box::new(next));
         }
-        self.open = Open::NewPages(Box::new(next));
+        self.open = CommitStep::NewPages(Box::new(next));
         Turn::Ask(Request::PutPages(pages))
     }
 
@@ -222,7 +222,7 @@ impl Commit {
         let over = self.known.as_ref().map(|(_, tag)| tag.clone());
         let seq = next.entry.operation.seq;
         self.tried = Some(self.tried.map_or(seq, |tried| tried.min(seq)));
-        self.open = Open::NewRoot(next);
+        self.open = CommitStep::NewRoot(next);
         Turn::Ask(Request::PutRoot { bytes, over })
     }
 }

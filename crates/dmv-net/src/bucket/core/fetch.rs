@@ -14,7 +14,7 @@ pub struct Read {
 
 /// How a fetch ended.
 #[derive(Clone, Debug)]
-pub enum Fetched {
+pub enum FetchEnd {
     /// The root has not changed since it was last seen.
     Nothing,
     /// Everything was read that this root names.
@@ -32,7 +32,7 @@ pub struct Fetch {
     missing: Option<Name>,
 }
 
-type Next = Step<Box<Read>, Fetched>;
+type Next = Step<Box<Read>, FetchEnd>;
 
 impl Fetch {
     /// Returns a fetch. `known` is the root of the last complete fetch.
@@ -57,38 +57,38 @@ impl Fetch {
             (Answer::Root(root, tag), known) => {
                 let known = known.as_ref().map(|(root, _)| root);
                 if known.is_some_and(|known| !root.can_follow(known)) {
-                    return Step::Done(Fetched::Failed(Fault::Forked));
+                    return Step::Done(FetchEnd::Failed(Fault::Forked));
                 }
                 let is_new = known.is_none_or(|known| known.write != root.write);
                 self.known = Some((*root, tag));
                 is_new
             }
             (Answer::Unchanged, Some(_)) => false,
-            (Answer::NoRoot, None) => return Step::Done(Fetched::Failed(Fault::NoRoot)),
-            (Answer::NoRoot, Some(_)) => return Step::Done(Fetched::Failed(Fault::Forked)),
-            _ => return Step::Done(Fetched::Failed(Fault::Unreachable)),
+            (Answer::NoRoot, None) => return Step::Done(FetchEnd::Failed(Fault::NoRoot)),
+            (Answer::NoRoot, Some(_)) => return Step::Done(FetchEnd::Failed(Fault::Forked)),
+            _ => return Step::Done(FetchEnd::Failed(Fault::Unreachable)),
         };
         match (&self.known, self.missing.take()) {
             (Some((root, _)), _) if is_new => {
                 let root = root.clone();
                 Step::Work(Box::new(Read { root }))
             }
-            (_, Some(name)) => Step::Done(Fetched::Lost(name)),
-            _ => Step::Done(Fetched::Nothing),
+            (_, Some(name)) => Step::Done(FetchEnd::Lost(name)),
+            _ => Step::Done(FetchEnd::Nothing),
         }
     }
 
     /// Takes the end of the reading: complete, or a file that the root names is missing.
     pub fn read(&mut self, result: Result<(), Name>) -> Next {
         match (result, self.known.clone()) {
-            (Ok(()), Some(known)) => Step::Done(Fetched::Complete(Box::new(known))),
-            (Err(name), _) if !holds(Rule::ReadAgain) => Step::Done(Fetched::Lost(name)),
+            (Ok(()), Some(known)) => Step::Done(FetchEnd::Complete(Box::new(known))),
+            (Err(name), _) if !holds(Rule::ReadAgain) => Step::Done(FetchEnd::Lost(name)),
             // gc may have freed the file since. Then there is a newer root.
             (Err(name), _) => {
                 self.missing = Some(name);
                 Step::Ask(self.start())
             }
-            (Ok(()), None) => Step::Done(Fetched::Failed(Fault::Unreachable)),
+            (Ok(()), None) => Step::Done(FetchEnd::Failed(Fault::Unreachable)),
         }
     }
 }

@@ -17,11 +17,11 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use collect::{Collect, Collected, Mark, Marked};
+pub use collect::{Collect, CollectEnd, Mark, MarkResult};
 pub use commit::Fault;
 pub use draft::{Limits, Stamp, intended};
-pub use fetch::{Fetch, Fetched, Read};
-pub use push::{Prepare, Push, Pushed, Sent};
+pub use fetch::{Fetch, FetchEnd, Read};
+pub use push::{Prepare, Push, PushEnd, Sent};
 
 use super::format::{Name, Page, PageRef, Root};
 

@@ -39,7 +39,7 @@ pub struct Prepare {
 
 /// How a push ended.
 #[derive(Clone, Debug)]
-pub enum Pushed {
+pub enum PushEnd {
     /// It is published.
     Landed {
         /// The root that has it, or a later one, and its tag.
@@ -65,7 +65,7 @@ pub struct Push {
     is_whole: bool,
 }
 
-type Next = Step<Box<Prepare>, Pushed>;
+type Next = Step<Box<Prepare>, PushEnd>;
 
 impl Push {
     /// Returns a push. `known` is the root as it was last seen; `sent` are packs of an earlier run
@@ -86,7 +86,7 @@ impl Push {
         }
     }
 
-    /// Makes the push end with [`Pushed::Moved`] if any key has moved. Otherwise it makes the other
+    /// Makes the push end with [`PushEnd::Moved`] if any key has moved. Otherwise it makes the other
     /// changes.
     pub fn whole(mut self) -> Push {
         self.is_whole = true;
@@ -131,18 +131,18 @@ impl Push {
     fn turn(&mut self, turn: Turn, fresh: Fresh) -> Next {
         match turn {
             Turn::Ask(request) => Step::Ask(request),
-            Turn::Fault(fault) => Step::Done(Pushed::Failed(fault)),
+            Turn::Fault(fault) => Step::Done(PushEnd::Failed(fault)),
             Turn::Landed(entry) => match self.commit.clone().known() {
-                Some(known) => Step::Done(Pushed::Landed {
+                Some(known) => Step::Done(PushEnd::Landed {
                     root: Box::new(known),
                     changes: entry.operation.changes,
                 }),
-                None => Step::Done(Pushed::Failed(Fault::Unknown)),
+                None => Step::Done(PushEnd::Failed(Fault::Unknown)),
             },
             Turn::Ready => match self.decide() {
                 // An older root does not tell.
                 Ok(Decision::Moved) if !self.commit.is_read() => Step::Ask(self.commit.start()),
-                Ok(Decision::Moved) => Step::Done(Pushed::Moved),
+                Ok(Decision::Moved) => Step::Done(PushEnd::Moved),
                 Ok(Decision::Prepare(prepare)) => Step::Work(prepare),
                 Ok(Decision::Publish(draft)) => {
                     let turn = self.commit.publish(draft, fresh);
@@ -151,8 +151,10 @@ impl Push {
                 }
                 Err(lack) => match self.commit.lacks(lack) {
                     Turn::Ask(request) => Step::Ask(request),
-                    Turn::Fault(fault) => Step::Done(Pushed::Failed(fault)),
-                    Turn::Ready | Turn::Landed(_) => Step::Done(Pushed::Failed(Fault::Unreachable)),
+                    Turn::Fault(fault) => Step::Done(PushEnd::Failed(fault)),
+                    Turn::Ready | Turn::Landed(_) => {
+                        Step::Done(PushEnd::Failed(Fault::Unreachable))
+                    }
                 },
             },
         }

@@ -4,13 +4,13 @@
 //! (docs/format/bucket.md, "gc"). Frames of chunks are copied as they are if all of them is needed.
 //! What is in memory is bounded by [`MAX_NODE_BYTES`] and the packs that are read at once.
 
-use super::{Collector, Needed, damaged, index_at, start_of};
+use super::{Collector, NeededIds, damaged, index_at, start_of};
 use crate::bucket::core::{Mark, Stamp, intended};
-use crate::bucket::files::Failed;
+use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Row, RowKind};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::depot::ask::Desk;
-use crate::depot::known::{self, FrameOf, Known};
+use crate::depot::known::{self, FrameOf, HintFiles};
 use crate::depot::write::{JOINT_BYTES, Note, Packed, Packer, PushError, frames_of, with_uploads};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -34,7 +34,7 @@ const READ_BYTES: u64 = 4 << 20;
 
 /// What was joined, or would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Joined {
+pub struct JoinReport {
     /// The packs that were joined.
     pub packs: u64,
     /// Their bytes.
@@ -48,13 +48,13 @@ pub struct Joined {
 }
 
 /// Packs that were made of others, and that no root lists yet.
-pub struct Made {
+pub struct NewPacks {
     /// The rows of the new packs.
     pub rows: Vec<Row>,
     /// The packs whose content they have.
     pub sources: BTreeSet<Name>,
     /// What to report.
-    pub report: Joined,
+    pub report: JoinReport,
     /// The count of freed files in the root that was read before the upload began.
     freed: u64,
     /// The objects of the sources that were not needed, by the first bytes of their ids.
@@ -62,7 +62,7 @@ pub struct Made {
     hints: Vec<(ObjectId, FrameOf)>,
 }
 
-impl Made {
+impl NewPacks {
     /// Returns whether one of the new packs has this name.
     pub fn has(&self, name: &Name) -> bool {
         self.rows.iter().any(|row| row.name == *name)
@@ -71,7 +71,7 @@ impl Made {
     /// Returns whether the new packs have all that another root needs of the sources. Nothing may have
     /// been freed since the upload began: neither the sources nor the new packs, which are stray
     /// files for others.
-    pub fn counts(&self, mark: &Mark, needed: &Needed) -> bool {
+    pub fn counts(&self, mark: &Mark, needed: &NeededIds) -> bool {
         let mut left_out = self.left_out.iter();
         mark.root.freed == self.freed && !left_out.any(|start| needed.has_start(*start))
     }
@@ -80,7 +80,7 @@ impl Made {
     pub fn keep_hints(self, with: &Collector<'_>) {
         if let Some(dir) = with.dir {
             // What cannot be noted is looked for by the readers.
-            let _ = Known::open(&dir.join(known::DIR)).add(self.hints);
+            let _ = HintFiles::open(&dir.join(known::DIR)).add(self.hints);
         }
     }
 }
@@ -115,8 +115,8 @@ pub fn sources(rows: &[Row], uses: &BTreeMap<Name, u64>) -> Vec<Row> {
 }
 
 /// Returns what joining these packs would do.
-pub fn foresee(sources: &[Row], uses: &BTreeMap<Name, u64>) -> Joined {
-    let mut joined = Joined::default();
+pub fn foresee(sources: &[Row], uses: &BTreeMap<Name, u64>) -> JoinReport {
+    let mut joined = JoinReport::default();
     for row in sources {
         joined.packs += 1;
         joined.bytes += row.len;
@@ -149,31 +149,31 @@ pub fn join(
     desk: &Desk<'_>,
     mark: &Mark,
     (sources, dead): (&[Row], &BTreeSet<Name>),
-    needed: &Needed,
+    needed: &NeededIds,
     stamp: &Stamp,
-) -> Result<Option<Made>, PushError> {
+) -> Result<Option<NewPacks>, PushError> {
     let Some(generation) = sources.iter().map(|row| row.generation).max() else {
         return Ok(None);
     };
     let root = &mark.root;
     let mut known = match with.dir {
-        Some(dir) => Known::open(&dir.join(known::DIR)),
-        None => Known::none(),
+        Some(dir) => HintFiles::open(&dir.join(known::DIR)),
+        None => HintFiles::none(),
     };
     let names: BTreeSet<Name> = sources.iter().map(|row| row.name).collect();
     let stay = mark.rows.iter().map(|row| row.name);
     let stays = |name: &Name| !names.contains(name) && !dead.contains(name);
     known.only_in(stay.filter(stays).collect());
     let mut left_out = Vec::new();
-    let mut report = Joined {
+    let mut report = JoinReport {
         packs: sources.len() as u64,
         bytes: sources.iter().map(|row| row.len).sum(),
-        ..Joined::default()
+        ..JoinReport::default()
     };
     let operation = intended(root, stamp, &[]).encode();
     let note = Note::none();
     let packed = with_uploads(with.files, root.repository, root.freed, &note, |uploads| {
-        let mut reading = Reading {
+        let mut reading = SourceReader {
             with,
             desk,
             mark,
@@ -202,7 +202,7 @@ pub fn join(
         report.new_packs += 1;
         report.new_bytes += row.len;
     }
-    Ok(Some(Made {
+    Ok(Some(NewPacks {
         rows,
         sources: names,
         report,
@@ -213,11 +213,11 @@ pub fn join(
 }
 
 /// What is read of the sources.
-struct Reading<'a, 'f> {
+struct SourceReader<'a, 'f> {
     with: &'a Collector<'f>,
     desk: &'a Desk<'f>,
     mark: &'a Mark,
-    needed: &'a Needed,
+    needed: &'a NeededIds,
     taken: HashSet<ObjectId>,
     /// Commits, then trees and conflicts, then lists.
     nodes: [Vec<(ObjectType, ObjectId, Vec<u8>)>; 3],
@@ -225,7 +225,7 @@ struct Reading<'a, 'f> {
     read_bytes: u64,
 }
 
-impl Reading<'_, '_> {
+impl SourceReader<'_, '_> {
     /// Takes what is needed of some packs.
     fn take(&mut self, rows: &[Row], packer: &mut Packer<'_, '_>) -> Result<(), PushError> {
         let whole = |row: &Row| row.len <= SMALL_BYTES;
@@ -390,7 +390,7 @@ impl Reading<'_, '_> {
         };
         let mut out = Vec::with_capacity(ranges.len());
         for some in ranges.chunks(AT_ONCE) {
-            let done: Vec<Result<Vec<u8>, Failed>> = std::thread::scope(|scope| {
+            let done: Vec<Result<Vec<u8>, FileFailure>> = std::thread::scope(|scope| {
                 let all: Vec<_> = some
                     .iter()
                     .map(|range| (range, threads::start_in(scope, move || read(range))))

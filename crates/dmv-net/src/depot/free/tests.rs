@@ -22,7 +22,11 @@ fn options() -> FreeOptions {
     }
 }
 
-fn collect(files: &MemFiles, place: &Place, options: &FreeOptions) -> Result<Freed, PushError> {
+fn collect(
+    files: &MemFiles,
+    place: &Place,
+    options: &FreeOptions,
+) -> Result<FreeReport, PushError> {
     let with = Collector {
         files,
         store: place.repo.store(),

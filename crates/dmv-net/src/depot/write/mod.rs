@@ -9,12 +9,12 @@ mod packs;
 mod upload;
 
 pub(super) use super::ask::{Desk, stays};
-use super::foresee::{Foreseen, measure};
-use super::known::{self, FrameOf, Known};
+use super::foresee::{PushForecast, measure};
+use super::known::{self, FrameOf, HintFiles};
 use crate::bucket::core::{
-    Fault, Limits, Prepare, Push, Pushed, Request, Sent, Stamp, Step, Tag, intended,
+    Fault, Limits, Prepare, Push, PushEnd, Request, Sent, Stamp, Step, Tag, intended,
 };
-use crate::bucket::files::{Failed, Files};
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Name, Root, Row, View};
 use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
@@ -24,11 +24,11 @@ use dmv_core::reach::{Detail, Reach};
 use dmv_core::refs::Change;
 use dmv_core::repo::RepoError;
 use dmv_core::store::{
-    CheckedRecord, FrameCollector, Outgoing, SegmentTail, Store, StoreError, random_bytes,
+    CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, Store, StoreError, random_bytes,
 };
 pub(super) use note::Note;
-use packs::Made;
-pub use packs::{JOINT_BYTES, Made as Packed, Packer, frames_of, writes_of};
+use packs::UploadedPacks;
+pub use packs::{JOINT_BYTES, Packer, UploadedPacks as Packed, frames_of, writes_of};
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct Pusher<'a> {
 
 /// What a push did.
 #[derive(Debug)]
-pub struct Done {
+pub struct PushResult {
     /// The root that has it, or a later one.
     pub root: Box<(Root, Tag)>,
     /// The changes that were made. Keys that are not among them had moved.
@@ -96,12 +96,12 @@ impl From<std::io::Error> for PushError {
     }
 }
 
-impl From<Failed> for PushError {
-    fn from(failed: Failed) -> PushError {
+impl From<FileFailure> for PushError {
+    fn from(failed: FileFailure) -> PushError {
         PushError::Trouble(match failed {
-            Failed::Trouble(trouble) => trouble,
-            Failed::Missing => Trouble::Cut("the store has given up an upload".to_owned()),
-            Failed::Length | Failed::Unchanged | Failed::Refused => {
+            FileFailure::Trouble(trouble) => trouble,
+            FileFailure::Missing => Trouble::Cut("the store has given up an upload".to_owned()),
+            FileFailure::Length | FileFailure::Unchanged | FileFailure::Refused => {
                 Trouble::Other("an answer that does not belong to the request".to_owned())
             }
         })
@@ -131,7 +131,7 @@ pub fn push(
     root: (Root, Tag),
     changes: Vec<Change>,
     stamp: &Stamp,
-) -> Result<Option<Done>, PushError> {
+) -> Result<Option<PushResult>, PushError> {
     let waits = |time| wait(with.job, time);
     let mut desk = Desk::new(with.files, &waits);
     let repository = root.0.repository;
@@ -141,8 +141,8 @@ pub fn push(
         None => Note::none(),
     };
     let mut known = match with.dir {
-        Some(dir) => Known::open(&dir.join(known::DIR)),
-        None => Known::none(),
+        Some(dir) => HintFiles::open(&dir.join(known::DIR)),
+        None => HintFiles::none(),
     };
     let mut sent = note.sent();
     for unended in note.unended() {
@@ -166,7 +166,7 @@ pub fn push(
         }
     }
     sent.retain(|sent| note.tail(&sent.row).is_some());
-    let mut made = Made::default();
+    let mut made = UploadedPacks::default();
     let fresh = &mut random_bytes;
     let mut machine = Push::new(stamp.clone(), changes, Some(root), sent, Limits::default());
     let (mut step, mut attempts, mut may_land) = (machine.start(fresh), 0, false);
@@ -189,18 +189,18 @@ pub fn push(
                 made.objects += new.objects;
                 machine.prepared(Some(new.rows), fresh)
             }
-            Step::Done(Pushed::Landed { root, changes }) => {
+            Step::Done(PushEnd::Landed { root, changes }) => {
                 keep_hints(&mut known, &note, made.hints, machine.sent());
                 note.clear();
                 let objects = made.objects;
-                return Ok(Some(Done {
+                return Ok(Some(PushResult {
                     root,
                     changes,
                     objects,
                 }));
             }
-            Step::Done(Pushed::Moved) => return Ok(None),
-            Step::Done(Pushed::Failed(fault)) => {
+            Step::Done(PushEnd::Moved) => return Ok(None),
+            Step::Done(PushEnd::Failed(fault)) => {
                 let trouble = desk.trouble().cloned();
                 return Err(match (fault, trouble) {
                     (Fault::Unreachable, Some(trouble)) => trouble.into(),
@@ -221,7 +221,7 @@ pub fn foresee(
     root: &Root,
     view: View,
     changes: Vec<Change>,
-) -> Result<Foreseen, PushError> {
+) -> Result<PushForecast, PushError> {
     let walk = Walk::new(&Prepare {
         root: root.clone(),
         view,
@@ -246,7 +246,7 @@ fn stop_if_hopeless(with: &Pusher<'_>, desk: &Desk<'_>, attempts: u32) -> Result
 }
 
 /// Notes where the uploaded objects lie, for the places of later pushes.
-fn keep_hints(known: &mut Known, note: &Note, hints: Vec<(ObjectId, FrameOf)>, sent: &[Sent]) {
+fn keep_hints(known: &mut HintFiles, note: &Note, hints: Vec<(ObjectId, FrameOf)>, sent: &[Sent]) {
     // What cannot be noted is looked for by the readers.
     let _ = known.add(hints);
     for Sent { row, .. } in sent {
@@ -270,8 +270,8 @@ fn upload_all(
     prepare: &Prepare,
     stamp: &Stamp,
     note: &Note,
-    known: &mut Known,
-) -> Result<Made, PushError> {
+    known: &mut HintFiles,
+) -> Result<UploadedPacks, PushError> {
     let root = &prepare.root;
     if root.meta_pages.is_empty() && root.data_pages.is_empty() {
         // Packs may have been joined since. With pages, this is not known.
@@ -282,7 +282,7 @@ fn upload_all(
     let walk = Walk::new(prepare);
     let nodes = walk.nodes(with)?;
     if nodes.is_empty() {
-        return Ok(Made::default());
+        return Ok(UploadedPacks::default());
     }
     let tails: Vec<(Row, SegmentTail)> = prepare
         .sent
@@ -395,23 +395,23 @@ impl Walk {
         let mut frames = FrameCollector::new(with.store, true);
         let mut lacking = Vec::new();
         let progress = &with.job.progress;
-        let mut put = |out: Outgoing| -> Result<(), PushError> {
+        let mut put = |out: OutgoingItem| -> Result<(), PushError> {
             if with.job.is_cancelled() {
                 return Err(PushError::Cancelled);
             }
             let bytes = match out {
-                Outgoing::Checked(record) => {
+                OutgoingItem::Checked(record) => {
                     packer.add_record(&record)?;
                     Job::add(&progress.objects, record.objects().len() as u64);
                     u64::from(record.raw_len())
                 }
-                Outgoing::Object(ty, bytes) => {
+                OutgoingItem::Object(ty, bytes) => {
                     packer.add_chunk(ty.id_of(&bytes), &bytes)?;
                     Job::add(&progress.objects, 1);
                     bytes.len() as u64
                 }
                 // A collector that checks gives none of these.
-                Outgoing::Record { record, .. } => {
+                OutgoingItem::Record { record, .. } => {
                     let record = CheckedRecord::new(record).map_err(std::io::Error::other)?;
                     packer.add_record(&record)?;
                     u64::from(record.raw_len())

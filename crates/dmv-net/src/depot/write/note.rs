@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// An upload that was not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resumed {
+pub struct ResumedUpload {
     /// The pack.
     pub name: Name,
     /// The id of the upload.
@@ -35,16 +35,16 @@ pub struct Resumed {
 
 /// A pack of which all bytes are known, but the end of its upload is not noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unended {
+pub struct UnendedPack {
     /// The pack.
     pub sent: Sent,
     /// Its upload.
-    pub upload: Resumed,
+    pub upload: ResumedUpload,
     /// The number of its parts.
     parts: usize,
 }
 
-impl Unended {
+impl UnendedPack {
     /// Returns the ids of its parts, if the store has all of them.
     pub fn all_parts(&self) -> Option<Vec<String>> {
         let part = |n| self.upload.parts.get(&n).map(|(_, id)| id.clone());
@@ -58,9 +58,9 @@ struct State {
     /// How many uploads have begun.
     begun: usize,
     /// Uploads to go on with, in the order in which they began, and the counts of freed files then.
-    uploads: Vec<(Resumed, u64)>,
+    uploads: Vec<(ResumedUpload, u64)>,
     sent: Vec<Sent>,
-    unended: Vec<Unended>,
+    unended: Vec<UnendedPack>,
 }
 
 /// The note of a push.
@@ -119,7 +119,7 @@ impl Note {
 
     /// Returns the packs of which the end was not noted. Whoever finds their files in the store calls
     /// [`done`](Self::done). For one that lacks parts, [`go_on_with`](Self::go_on_with) is called.
-    pub fn unended(&self) -> Vec<Unended> {
+    pub fn unended(&self) -> Vec<UnendedPack> {
         self.state().unended.clone()
     }
 
@@ -134,7 +134,7 @@ impl Note {
     }
 
     /// Returns the next upload to go on with, each once, and the count of freed files when it began.
-    pub fn take_upload(&self) -> Option<(Resumed, u64)> {
+    pub fn take_upload(&self) -> Option<(ResumedUpload, u64)> {
         let uploads = &mut self.state().uploads;
         (!uploads.is_empty()).then(|| uploads.remove(0))
     }
@@ -241,7 +241,7 @@ impl State {
     fn take(&mut self, words: &[&str]) -> Option<()> {
         match *words {
             ["upload", name, freed, upload] => {
-                let resumed = Resumed {
+                let resumed = ResumedUpload {
                     name: Name::from_hex(name)?,
                     upload: text_of(upload)?,
                     parts: BTreeMap::new(),
@@ -295,7 +295,7 @@ impl State {
                 let at = self.uploads.iter().position(|(u, _)| u.name == name)?;
                 let sent = Sent { row, freed };
                 let (upload, _) = self.uploads.remove(at);
-                self.unended.push(Unended {
+                self.unended.push(UnendedPack {
                     sent,
                     upload,
                     parts,
@@ -313,7 +313,7 @@ impl State {
     }
 
     /// Returns the upload of a pack. Its parts may be noted after the next one has begun.
-    fn upload_of(&mut self, name: &Name) -> Option<&mut Resumed> {
+    fn upload_of(&mut self, name: &Name) -> Option<&mut ResumedUpload> {
         let open = self.uploads.iter_mut().map(|(upload, _)| upload);
         let ended = self.unended.iter_mut().map(|ended| &mut ended.upload);
         open.chain(ended).find(|upload| upload.name == *name)
@@ -321,8 +321,8 @@ impl State {
 
     fn reopen(&mut self, name: &Name) {
         let found = self.unended.iter().position(|u| u.sent.row.name == *name);
-        if let Some(Unended { sent, upload, .. }) = found.map(|at| self.unended.remove(at)) {
-            let before = |(other, _): &(Resumed, u64)| other.before < upload.before;
+        if let Some(UnendedPack { sent, upload, .. }) = found.map(|at| self.unended.remove(at)) {
+            let before = |(other, _): &(ResumedUpload, u64)| other.before < upload.before;
             let at = self.uploads.partition_point(before);
             self.uploads.insert(at, (upload, sent.freed));
         }

@@ -5,8 +5,8 @@
 
 use super::upload::{PART_BYTES, PartSink, Uploads};
 use crate::bucket::format::{FramePlace, MAX_PLACES, Name, Node, Places, Row, RowKind};
-use crate::depot::foresee::{Foreseen, OBJECT_BYTES};
-use crate::depot::known::{FrameOf, Known};
+use crate::depot::foresee::{OBJECT_BYTES, PushForecast};
+use crate::depot::known::{FrameOf, HintFiles};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::store::{
@@ -27,8 +27,8 @@ const JOINT_NODES: usize = 8 << 10;
 const LOOK_UPS: usize = 1 << 14;
 
 /// Returns about how many requests upload the packs of a push.
-pub fn writes_of(push: &Foreseen) -> u64 {
-    let Foreseen { nodes, chunks, .. } = *push;
+pub fn writes_of(push: &PushForecast) -> u64 {
+    let PushForecast { nodes, chunks, .. } = *push;
     if nodes == 0 {
         return 0;
     }
@@ -60,7 +60,7 @@ fn requests_for(len: u64) -> u64 {
 
 /// What a push has uploaded.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct UploadedPacks {
     /// The rows of new packs.
     pub rows: Vec<Row>,
     /// Where the chunks of packs lie that have no noted tail.
@@ -125,7 +125,7 @@ pub struct Packer<'s, 'u> {
     placed: Vec<(u64, u32)>,
     /// The chunks of the open data pack, for hints.
     open: Vec<(ObjectId, FrameAt)>,
-    made: Made,
+    made: UploadedPacks,
 }
 
 impl<'s, 'u> Packer<'s, 'u> {
@@ -140,7 +140,7 @@ impl<'s, 'u> Packer<'s, 'u> {
             frames: Frames::default(),
             placed: Vec::new(),
             open: Vec::new(),
-            made: Made::default(),
+            made: UploadedPacks::default(),
         }
     }
 
@@ -254,7 +254,7 @@ impl<'s, 'u> Packer<'s, 'u> {
     pub fn nodes<'p>(
         mut self,
         count: usize,
-        known: &'p mut Known,
+        known: &'p mut HintFiles,
     ) -> io::Result<NodePacker<'p, 's, 'u>> {
         self.flush()?;
         let is_small = |pack: &Pack<'_, '_>| pack.position() <= JOINT_BYTES;
@@ -346,7 +346,7 @@ impl<'s, 'u> Segment<'s, 'u> {
 /// Packs commits, then trees, then lists.
 pub struct NodePacker<'p, 's, 'u> {
     packer: Packer<'s, 'u>,
-    known: &'p mut Known,
+    known: &'p mut HintFiles,
     open: Option<Segment<'s, 'u>>,
     frame: FrameBuilder,
     is_in_commits: bool,
@@ -475,7 +475,7 @@ impl NodePacker<'_, '_, '_> {
     }
 
     /// Ends the last pack. A joint one gets the operation, for recovery.
-    pub fn finish(mut self, operation: &[u8]) -> io::Result<Made> {
+    pub fn finish(mut self, operation: &[u8]) -> io::Result<UploadedPacks> {
         self.flush()?;
         self.end_pack(Some(operation))?;
         Ok(self.packer.made)

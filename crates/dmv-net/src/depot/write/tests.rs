@@ -2,11 +2,11 @@
 //! pack format's own functions.
 
 use super::*;
-use crate::bucket::files::Failed;
+use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Places, ROOT, RowKind};
 use crate::bucket::mem::{Counts, Fault, MemFiles};
 use dmv_core::refs::Timestamp;
-use dmv_core::repo::{Asked, CommitOptions, Repo, Who};
+use dmv_core::repo::{CommitOptions, OperationRequest, Repo, Who};
 use dmv_core::store::{RepositoryId, SealedHeader, SealedKind};
 use dmv_core::worktree::select::Paths;
 use std::collections::HashMap;
@@ -22,13 +22,13 @@ pub struct Place {
     pub job: Job,
 }
 
-fn asked() -> Asked {
+fn asked() -> OperationRequest {
     let time = Timestamp {
         seconds: 1_700_000_000,
         nanos: 0,
         tz_minutes: 0,
     };
-    Asked {
+    OperationRequest {
         time,
         who: "test".to_owned(),
         command: "test".to_owned(),
@@ -78,7 +78,7 @@ impl Place {
         root: (Root, Tag),
         branch: &str,
         to: &ObjectId,
-    ) -> Result<Option<Done>, PushError> {
+    ) -> Result<Option<PushResult>, PushError> {
         let with = Pusher {
             files,
             store: self.repo.store(),
@@ -96,7 +96,7 @@ impl Place {
 }
 
 pub fn stamp() -> Stamp {
-    let Asked { time, who, command } = asked();
+    let OperationRequest { time, who, command } = asked();
     Stamp {
         id: random_bytes(),
         time,
@@ -484,7 +484,7 @@ fn an_upload_that_the_store_has_given_up_begins_again() -> Outcome {
     let done = place.push(&files, root, "main", &tip)?.ok_or("moved")?;
     is_complete(&content(&files, &done.root.0)?, &tip)?;
     assert_eq!(files.length("root"), files.length(ROOT));
-    assert_eq!(files.length("nothing"), Err(Failed::Missing));
+    assert_eq!(files.length("nothing"), Err(FileFailure::Missing));
     Ok(())
 }
 

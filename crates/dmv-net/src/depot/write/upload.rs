@@ -3,8 +3,8 @@
 //! A [`PartSink`] collects the bytes of one pack. At most [`WORKERS`] parts are in memory besides the
 //! one that each open sink fills.
 
-use super::note::{Note, Resumed};
-use crate::bucket::files::{Failed, Files};
+use super::note::{Note, ResumedUpload};
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Name, Row};
 use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
@@ -25,7 +25,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// An upload in parts.
-struct Open {
+struct OpenUpload {
     name: Name,
     path: String,
     upload: String,
@@ -42,7 +42,7 @@ struct State {
 }
 
 enum Task {
-    Part(Arc<Open>, usize, Vec<u8>),
+    Part(Arc<OpenUpload>, usize, Vec<u8>),
     Whole(String, Vec<u8>),
 }
 
@@ -54,7 +54,7 @@ pub struct Uploads<'u> {
     freed: u64,
     note: &'u Note,
     give: SyncSender<Task>,
-    failed: &'u Mutex<Option<Failed>>,
+    failed: &'u Mutex<Option<FileFailure>>,
 }
 
 /// Runs `work` with uploads, and waits for their end.
@@ -67,7 +67,7 @@ pub fn with_uploads<T>(
     freed: u64,
     note: &Note,
     work: impl FnOnce(&Uploads<'_>) -> T,
-) -> Result<T, Failed> {
+) -> Result<T, FileFailure> {
     let failed = Mutex::new(None);
     let (give, take) = sync_channel(0);
     let take = Mutex::new(take);
@@ -77,7 +77,7 @@ pub fn with_uploads<T>(
             match threads::start_in(scope, || carry(files, note, &take, &failed)) {
                 Err(e) if n == 0 => {
                     let trouble = Trouble::Other(e.to_string());
-                    return Err(Failed::Trouble(trouble));
+                    return Err(FileFailure::Trouble(trouble));
                 }
                 _ => {}
             }
@@ -102,7 +102,7 @@ fn carry(
     files: &dyn Files,
     note: &Note,
     take: &Mutex<Receiver<Task>>,
-    failed: &Mutex<Option<Failed>>,
+    failed: &Mutex<Option<FileFailure>>,
 ) {
     loop {
         let Ok(task) = lock(take).recv() else {
@@ -124,14 +124,14 @@ fn carry(
 fn put_part(
     files: &dyn Files,
     note: &Note,
-    open: &Open,
+    open: &OpenUpload,
     number: usize,
     bytes: Vec<u8>,
-) -> Result<(), Failed> {
+) -> Result<(), FileFailure> {
     let print = print_of(&bytes);
     let id = files.upload_part(&open.path, &open.upload, number, bytes);
     let id = id.inspect_err(|e| {
-        if *e == Failed::Missing {
+        if *e == FileFailure::Missing {
             // The store has given the upload up. The next push begins the pack again.
             note.forget(&open.name);
         }
@@ -145,7 +145,7 @@ fn print_of(bytes: &[u8]) -> ObjectId {
     ObjectType::Chunk.id_of(bytes)
 }
 
-impl Open {
+impl OpenUpload {
     /// Notes that a part is stored. Ends the upload with the last one.
     fn stored(
         &self,
@@ -153,7 +153,7 @@ impl Open {
         note: &Note,
         number: usize,
         id: String,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), FileFailure> {
         let mut state = lock(&self.state);
         if state.ids.len() <= number {
             state.ids.resize(number + 1, None);
@@ -167,7 +167,7 @@ impl Open {
         files: &dyn Files,
         note: &Note,
         state: MutexGuard<'_, State>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), FileFailure> {
         let Some((_, row)) = state.ended.filter(|(parts, _)| *parts == state.stored) else {
             return Ok(());
         };
@@ -220,7 +220,7 @@ impl<'u> Uploads<'u> {
         }
     }
 
-    fn fail(&self, failed: Failed) -> io::Error {
+    fn fail(&self, failed: FileFailure) -> io::Error {
         lock(self.failed).get_or_insert(failed);
         io::Error::other("an upload has failed")
     }
@@ -233,8 +233,8 @@ pub struct PartSink<'s, 'u> {
     path: String,
     bytes: Vec<u8>,
     parts: usize,
-    open: Option<Arc<Open>>,
-    resumed: Option<Resumed>,
+    open: Option<Arc<OpenUpload>>,
+    resumed: Option<ResumedUpload>,
     /// Whether the note keeps its parts.
     is_noted: bool,
 }
@@ -307,7 +307,7 @@ impl PartSink<'_, '_> {
         self.uploads.give(Task::Part(open, number, bytes))
     }
 
-    fn begin_upload(&mut self) -> io::Result<Open> {
+    fn begin_upload(&mut self) -> io::Result<OpenUpload> {
         let upload = match &self.resumed {
             Some(resumed) => resumed.upload.clone(),
             None => {
@@ -320,7 +320,7 @@ impl PartSink<'_, '_> {
                 upload
             }
         };
-        Ok(Open {
+        Ok(OpenUpload {
             name: self.name,
             path: self.path.clone(),
             upload,

@@ -6,11 +6,11 @@
 
 use super::hands::{NotRead, Stop};
 use super::stock::{SHORT, SMALL_BYTES, Stock};
-use crate::bucket::files::Failed;
+use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::{Cut, Cuts};
-use crate::depot::known::Gathered;
+use crate::depot::known::GatheredHints;
 use crate::session::NetError;
 use crate::sync::Clue;
 use dmv_core::hash::ObjectId;
@@ -24,10 +24,10 @@ const COMMITS_BYTES: u64 = 4 << 20;
 const TRIES: usize = 5;
 
 /// Wanted objects that were not found yet.
-pub type Wanted = HashMap<ObjectId, ObjectType>;
+pub type WantedObjects = HashMap<ObjectId, ObjectType>;
 
 /// Takes a record in which at least one object is wanted.
-pub type Take<'t> = &'t mut dyn FnMut(CheckedRecord, &mut Wanted) -> Result<(), NetError>;
+pub type Take<'t> = &'t mut dyn FnMut(CheckedRecord, &mut WantedObjects) -> Result<(), NetError>;
 
 /// Where wanted chunks are named: the node above each, and the length of the chunk.
 pub type Clues = HashMap<ObjectId, Clue>;
@@ -50,7 +50,7 @@ impl Stock {
     /// `since`: the other side has what roots up to this generation listed.
     pub fn give(
         &mut self,
-        wanted: &mut Wanted,
+        wanted: &mut WantedObjects,
         clues: &Clues,
         since: u64,
         take: Take<'_>,
@@ -71,7 +71,7 @@ impl Stock {
     /// none names.
     pub fn foresee(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WantedObjects,
         clues: &Clues,
     ) -> Result<(Vec<Range>, u64), NetError> {
         let frames = self.frames(Step::Newest, wanted, clues, 0, &mut Vec::new())?;
@@ -85,7 +85,7 @@ impl Stock {
 
     fn give_once(
         &mut self,
-        wanted: &mut Wanted,
+        wanted: &mut WantedObjects,
         clues: &Clues,
         since: u64,
         take: Take<'_>,
@@ -116,7 +116,7 @@ impl Stock {
     fn frames(
         &mut self,
         step: Step,
-        wanted: &Wanted,
+        wanted: &WantedObjects,
         clues: &Clues,
         since: u64,
         listed: &mut Vec<(ObjectId, Name)>,
@@ -165,7 +165,7 @@ impl Stock {
     /// have them.
     fn nodes_above(
         &mut self,
-        wanted: &Wanted,
+        wanted: &WantedObjects,
         clues: &Clues,
     ) -> Result<HashMap<ObjectId, u64>, NetError> {
         let mut above: HashMap<ObjectId, u64> = HashMap::new();
@@ -196,7 +196,7 @@ impl Stock {
     pub fn read_frames(
         &mut self,
         mut frames: Vec<Range>,
-        wanted: &mut Wanted,
+        wanted: &mut WantedObjects,
         take: Take<'_>,
     ) -> Result<(), NetError> {
         frames.sort_unstable();
@@ -223,7 +223,7 @@ impl Stock {
             let bytes = match bytes {
                 Ok(bytes) => bytes,
                 // A wrong place names what does not exist.
-                Err(why @ (Failed::Missing | Failed::Length)) => {
+                Err(why @ (FileFailure::Missing | FileFailure::Length)) => {
                     missing.insert(read.file, why);
                     return Ok(());
                 }
@@ -245,7 +245,7 @@ impl Stock {
         }
         for (file, why) in missing {
             match self.lists(&file)? {
-                true if why == Failed::Missing => self.note_loss(&file),
+                true if why == FileFailure::Missing => self.note_loss(&file),
                 true => self.note_damage(&file, SHORT),
                 false => {}
             }
@@ -273,7 +273,7 @@ impl Stock {
     }
 
     /// Looks for chunks in all packs that have both chunks and metadata.
-    fn read_joint(&mut self, wanted: &mut Wanted, take: Take<'_>) -> Result<(), NetError> {
+    fn read_joint(&mut self, wanted: &mut WantedObjects, take: Take<'_>) -> Result<(), NetError> {
         let joint = self
             .meta
             .iter()
@@ -332,8 +332,8 @@ fn is_held(row: &Row, read: &Range) -> bool {
 fn give_record(
     frame: &Range,
     bytes: &[u8],
-    wanted: &mut Wanted,
-    hints: &mut Gathered,
+    wanted: &mut WantedObjects,
+    hints: &mut GatheredHints,
     take: Take<'_>,
 ) -> Result<Result<(), &'static str>, NetError> {
     let record = CheckedRecord::len_of(bytes).and_then(|len| {

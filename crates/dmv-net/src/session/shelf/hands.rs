@@ -5,7 +5,7 @@
 //! allocator keeps for the thread that has asked for it what another thread frees: with a buffer of
 //! their own for each read, all threads together would hold several times what is bounded here.
 
-use crate::bucket::files::{Failed, Files};
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::ranges::Range;
 use crate::bucket::trouble::Trouble;
 use crate::session::NetError;
@@ -36,7 +36,7 @@ pub struct NotRead {
     /// What was to be read.
     pub range: Range,
     /// Why.
-    pub why: Failed,
+    pub why: FileFailure,
 }
 
 /// What ends a series of reads early.
@@ -55,17 +55,18 @@ impl From<NetError> for Stop {
 }
 
 /// Takes a range and what became of its read. The buffer is used again, unless it is taken.
-pub type Each<'e> = &'e mut dyn FnMut(&Range, Result<&mut Vec<u8>, Failed>) -> Result<(), Stop>;
+pub type Each<'e> =
+    &'e mut dyn FnMut(&Range, Result<&mut Vec<u8>, FileFailure>) -> Result<(), Stop>;
 
 /// The number of a read, and what was read.
-type Done = (usize, Result<Vec<u8>, Failed>);
+type FinishedRead = (usize, Result<Vec<u8>, FileFailure>);
 
 struct Task {
     number: usize,
     range: Range,
     name: String,
     buffer: Vec<u8>,
-    done: Sender<Done>,
+    done: Sender<FinishedRead>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -111,7 +112,7 @@ impl Hands {
         is_over: &Arc<AtomicBool>,
         each: Each<'_>,
     ) -> Result<(), Stop> {
-        let (done, came) = channel::<Done>();
+        let (done, came) = channel::<FinishedRead>();
         let mut waiting = BTreeMap::new();
         let mut spare = Spare::default();
         let (mut begun, mut passed, mut bytes) = (0, 0, 0);
@@ -188,12 +189,12 @@ fn work(files: &dyn Files, taken: &Mutex<Receiver<Task>>) {
 }
 
 /// Reads a range. Tries again if the connection was cut.
-fn read(files: &dyn Files, mut task: Task) -> Result<Vec<u8>, Failed> {
+fn read(files: &dyn Files, mut task: Task) -> Result<Vec<u8>, FileFailure> {
     let (from, to) = (task.range.offset, task.range.offset + task.range.len);
     let mut pause = PAUSE;
     for _ in 1..TRIES {
         match files.read_into(&task.name, from..to, &mut task.buffer) {
-            Err(Failed::Trouble(Trouble::Cut(_) | Trouble::Busy)) => {
+            Err(FileFailure::Trouble(Trouble::Cut(_) | Trouble::Busy)) => {
                 if task.is_over.load(Ordering::Relaxed) {
                     break;
                 }

@@ -5,7 +5,7 @@
 //! client checks that the refs that it was told lead to the files, and here they must not move
 //! before the answer. What they lead to stays until somebody pushes another change of refs.
 
-use super::give::{Clues, Wanted};
+use super::give::{Clues, WantedObjects};
 use super::stock::Stock;
 use crate::bucket::format::{Name, Row, View};
 use crate::session::NetError;
@@ -81,7 +81,7 @@ impl Stock {
         lists: &mut Vec<Part>,
         lacking: &mut HashSet<usize>,
     ) -> Result<(), NetError> {
-        let mut wanted: Wanted = round
+        let mut wanted: WantedObjects = round
             .iter()
             .map(|(id, _)| (*id, ObjectType::List))
             .collect();
@@ -130,7 +130,7 @@ impl Stock {
         clues: &Clues,
         lacking: &mut HashSet<usize>,
     ) -> Result<(), NetError> {
-        let mut wanted: Wanted = chunks
+        let mut wanted: WantedObjects = chunks
             .iter()
             .map(|(id, _)| (*id, ObjectType::Chunk))
             .collect();

@@ -27,8 +27,8 @@ use crate::bucket::files::Files;
 use crate::bucket::trouble::Trouble;
 use crate::depot::cache::Cache;
 use crate::wire::{
-    Access, Extension, Frame, Held, Hello, MAX_KEEPS, MAX_NEEDS, MAX_REFS_IN_MESSAGE, Message,
-    OBJECTS_TARGET_BYTES, ReadOnly, Refs, WireObject, from_wire_objects, put_object,
+    Access, Extension, Frame, Hello, MAX_KEEPS, MAX_NEEDS, MAX_REFS_IN_MESSAGE, Message,
+    OBJECTS_TARGET_BYTES, ReadOnly, Refs, SliceSummary, WireObject, from_wire_objects, put_object,
     to_wire_objects,
 };
 use dmv_core::chunker::CHUNKER;
@@ -37,7 +37,7 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::RepoSlice;
 use dmv_core::store::CheckedRecord;
-use give::{Clues, Wanted};
+use give::{Clues, WantedObjects};
 use std::path::PathBuf;
 use std::sync::Arc;
 use stock::Stock;
@@ -169,10 +169,10 @@ fn greet(stock: Option<&Stock>, is_read_only: bool, link: &mut Link) -> Result<(
 }
 
 /// Returns what the bucket stores, by the slice in its root.
-fn held_in(stock: &Stock) -> Result<Held, NetError> {
+fn held_in(stock: &Stock) -> Result<SliceSummary, NetError> {
     let slice = &stock.root.slice;
     if slice.is_empty() {
-        return Ok(Held::default());
+        return Ok(SliceSummary::default());
     }
     let slice = RepoSlice::decode(slice).map_err(|_| {
         stock.failed(Trouble::Damaged(
@@ -180,7 +180,7 @@ fn held_in(stock: &Stock) -> Result<Held, NetError> {
         ))
     })?;
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Ok(Held {
+    Ok(SliceSummary {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(slice.boundary.len()),
@@ -240,7 +240,7 @@ fn give(
     clues: &Clues,
     since: u64,
 ) -> Result<(), NetError> {
-    let mut wanted = Wanted::new();
+    let mut wanted = WantedObjects::new();
     for need in needs {
         wanted.extend(
             from_wire_objects(need)?
@@ -274,11 +274,11 @@ fn give(
 /// Sends a record if all of it is wanted, or else those of its objects that are.
 fn pass_on(
     record: CheckedRecord,
-    wanted: &mut Wanted,
+    wanted: &mut WantedObjects,
     body: &mut Vec<u8>,
     link: &mut Link,
 ) -> Result<(), NetError> {
-    let is_wanted = |wanted: &Wanted, n: usize| {
+    let is_wanted = |wanted: &WantedObjects, n: usize| {
         let object = record.objects()[n];
         wanted.get(&object.id) == Some(&object.ty)
     };

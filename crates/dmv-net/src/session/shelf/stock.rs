@@ -3,14 +3,14 @@
 //! Tables are read when something is looked for that those already read do not have, the newest first.
 
 use super::hands::{Hands, NotRead, Stop};
-use super::held::Held;
-use crate::bucket::files::{Failed, Files};
+use super::held::HeldRanges;
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{MAX_PAGE_BYTES, Name, Page, PageRef, ROOT, Root, Row, View};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Tables;
 use crate::bucket::trouble::Trouble;
 use crate::depot::cache::Cache;
-use crate::depot::known::Gathered;
+use crate::depot::known::GatheredHints;
 use crate::session::NetError;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
@@ -53,9 +53,9 @@ pub struct Stock {
     /// The tables of chunks that were read.
     pub chunks: Tables,
     /// Bytes that were read and may be wanted again.
-    pub held: Held,
+    pub held: HeldRanges,
     /// Where the objects lie that were passed on, for the next push of this device.
-    pub hints: Gathered,
+    pub hints: GatheredHints,
     /// The first damage or loss that was met. It is told if something is lacking at the end.
     pub damage: Option<Trouble>,
     /// Packs that the root names and that do not exist.
@@ -75,7 +75,7 @@ impl Stock {
         let mut stock = Stock {
             place: place.to_owned(),
             hands: Hands::new(files.clone()),
-            hints: Gathered::new(cache.dir()),
+            hints: GatheredHints::new(cache.dir()),
             files,
             cache,
             view: View::new(),
@@ -84,7 +84,7 @@ impl Stock {
             data: None,
             nodes: Tables::default(),
             chunks: Tables::default(),
-            held: Held::default(),
+            held: HeldRanges::default(),
             damage: None,
             gone: BTreeSet::new(),
             root,
@@ -310,11 +310,11 @@ impl Stock {
             let row = self.rows_by_name[&range.file];
             let bytes = match bytes {
                 Ok(bytes) => bytes,
-                Err(Failed::Missing) => {
+                Err(FileFailure::Missing) => {
                     self.note_loss(&range.file);
                     return Ok(());
                 }
-                Err(Failed::Length) => {
+                Err(FileFailure::Length) => {
                     self.note_damage(&range.file, SHORT);
                     self.gone.insert(range.file);
                     return Ok(());
@@ -406,11 +406,11 @@ impl Stock {
     }
 
     /// Returns the error for a file that cannot be read.
-    pub fn not_read(&self, file: &Name, why: Failed) -> NetError {
+    pub fn not_read(&self, file: &Name, why: FileFailure) -> NetError {
         let path = file.path(self.root.repository);
         self.failed(match why {
-            Failed::Missing => Trouble::Lost(path),
-            Failed::Length => Trouble::Damaged(format!("{path}: {SHORT}")),
+            FileFailure::Missing => Trouble::Lost(path),
+            FileFailure::Length => Trouble::Damaged(format!("{path}: {SHORT}")),
             why => trouble_of(why),
         })
     }
@@ -433,12 +433,14 @@ fn failed(place: &str, trouble: Trouble) -> NetError {
     }
 }
 
-fn trouble_of(why: Failed) -> Trouble {
+fn trouble_of(why: FileFailure) -> Trouble {
     match why {
-        Failed::Trouble(trouble) => trouble,
-        Failed::Missing => Trouble::NoRoot,
-        Failed::Length => Trouble::Damaged("a file has another length than it should".to_owned()),
-        Failed::Unchanged | Failed::Refused => {
+        FileFailure::Trouble(trouble) => trouble,
+        FileFailure::Missing => Trouble::NoRoot,
+        FileFailure::Length => {
+            Trouble::Damaged("a file has another length than it should".to_owned())
+        }
+        FileFailure::Unchanged | FileFailure::Refused => {
             Trouble::Other("an answer to another question".to_owned())
         }
     }
@@ -464,12 +466,12 @@ fn read_root(place: &str, files: &dyn Files, cache: &Cache) -> Result<Option<Roo
             cache.keep_root(&root, &tag);
             Ok(Some(root))
         }
-        Err(Failed::Unchanged) => match known {
+        Err(FileFailure::Unchanged) => match known {
             Some((root, _)) => Ok(Some(root)),
-            None => Err(failed(place, trouble_of(Failed::Unchanged))),
+            None => Err(failed(place, trouble_of(FileFailure::Unchanged))),
         },
-        Err(Failed::Missing) if known.is_some() => Err(failed(place, Trouble::Forked)),
-        Err(Failed::Missing) => Ok(None),
+        Err(FileFailure::Missing) if known.is_some() => Err(failed(place, Trouble::Forked)),
+        Err(FileFailure::Missing) => Ok(None),
         Err(why) => Err(failed(place, trouble_of(why))),
     }
 }

@@ -6,7 +6,7 @@
 use super::Shelf;
 use super::hands::{NotRead, Stop};
 use super::stock::{SMALL_BYTES, Stock};
-use crate::bucket::files::Failed;
+use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Cuts;
@@ -15,7 +15,7 @@ use crate::depot::cache::Cache;
 use crate::session::NetError;
 use crate::session::link::Link;
 use crate::sync::Clue;
-use crate::wire::{Frame, Message, Unasked, Want};
+use crate::wire::{Frame, Message, UnaskedObjects, Want};
 use dmv_core::object::ObjectType;
 use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES};
 use std::collections::BTreeSet;
@@ -48,15 +48,15 @@ impl Stock {
         }
         let is_all = filter.subsets.is_empty();
         let sent = match want.unasked {
-            Unasked::All if is_all && !filter.metadata_only => Sent::Everything,
-            Unasked::All | Unasked::Metadata if is_all => Sent::Metadata,
+            UnaskedObjects::All if is_all && !filter.metadata_only => Sent::Everything,
+            UnaskedObjects::All | UnaskedObjects::Metadata if is_all => Sent::Metadata,
             _ => Sent::Commits,
         };
         let since = match want.unasked {
-            Unasked::All => 0,
+            UnaskedObjects::All => 0,
             // Without a note of what the receiver has, what it lacks is not known.
-            Unasked::Metadata if self.cache.fetched() == 0 => return Ok(()),
-            Unasked::Metadata | Unasked::Commits => self.cache.fetched(),
+            UnaskedObjects::Metadata if self.cache.fetched() == 0 => return Ok(()),
+            UnaskedObjects::Metadata | UnaskedObjects::Commits => self.cache.fetched(),
         };
         let parts = self.parts(sent, since)?;
         if sent == Sent::Everything && link.says_totals {
@@ -93,7 +93,7 @@ impl Stock {
             .collect();
         let reads = reads_of(&parts);
         let (repository, mut parts) = (self.repository(), parts.into_iter());
-        let mut open: Option<Open> = None;
+        let mut open: Option<OpenPart> = None;
         let mut hands = self.take_hands();
         let done = hands.read(repository, &reads, &mut |read, bytes| {
             let is_next = open.as_ref().is_none_or(|open| open.part.to <= read.offset)
@@ -101,7 +101,7 @@ impl Stock {
                     .as_ref()
                     .is_some_and(|open| open.part.row.name != read.file);
             if is_next {
-                open = parts.next().map(Open::new);
+                open = parts.next().map(OpenPart::new);
             }
             let Some(open) = &mut open else {
                 return Ok(());
@@ -109,7 +109,7 @@ impl Stock {
             let bytes = match bytes {
                 Ok(bytes) => bytes,
                 // What is needed of it is requested, and then the root is read again.
-                Err(Failed::Missing | Failed::Length) => {
+                Err(FileFailure::Missing | FileFailure::Length) => {
                     open.is_broken = true;
                     return Ok(());
                 }
@@ -209,7 +209,7 @@ pub fn foresee_content(shelf: Shelf, clues: Vec<Clue>) -> Result<CloneForecast, 
 }
 
 /// A part that is being read.
-struct Open {
+struct OpenPart {
     part: Part,
     cuts: Cuts,
     /// The chunks before the metadata, until something else follows them.
@@ -219,9 +219,9 @@ struct Open {
     is_broken: bool,
 }
 
-impl Open {
-    fn new(part: Part) -> Open {
-        Open {
+impl OpenPart {
+    fn new(part: Part) -> OpenPart {
+        OpenPart {
             part,
             cuts: Cuts::default(),
             chunks: Some(Cuts::default()),

@@ -7,7 +7,7 @@
 use super::hands::{NotRead, Stop};
 use super::stock::{SHORT, Stock};
 use super::{Shelf, refs_of};
-use crate::bucket::files::Failed;
+use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::{Cut, Cuts, Tables};
@@ -227,7 +227,7 @@ impl Check<'_> {
     fn came<'b>(
         &mut self,
         read: &Range,
-        bytes: Result<&'b mut Vec<u8>, Failed>,
+        bytes: Result<&'b mut Vec<u8>, FileFailure>,
     ) -> Result<Option<&'b [u8]>, Stop> {
         if self.job.is_cancelled() {
             return Err(NetError::Cancelled.into());
@@ -239,11 +239,11 @@ impl Check<'_> {
                 Job::add(&self.job.progress.bytes, bytes.len() as u64);
                 Ok(Some(bytes))
             }
-            Err(Failed::Missing) => {
+            Err(FileFailure::Missing) => {
                 self.blame(read.file, "it is missing");
                 Ok(None)
             }
-            Err(Failed::Length) => {
+            Err(FileFailure::Length) => {
                 self.blame(read.file, SHORT);
                 Ok(None)
             }

@@ -1,7 +1,7 @@
 //! Transfers between partial repositories that store different parts of one history.
 
 use super::*;
-use dmv_core::reach::{Detail, Filter, Found, Reach};
+use dmv_core::reach::{Detail, Filter, Reach, ReachedObject};
 use dmv_core::subset::{Subset, Union};
 
 /// A repository of the world: its objects, its slice, and the branches it works on.
@@ -89,7 +89,7 @@ impl World {
             ..part.filter.clone()
         };
         let mut reach = Reach::filtered([id], parents, Detail::All, made);
-        while let Some(Found { ty, id, .. }) = reach.next(&self.all)? {
+        while let Some(ReachedObject { ty, id, .. }) = reach.next(&self.all)? {
             part.objects.insert(ty, &self.all.require(ty, &id)?);
         }
         part.refs.insert(name, (id, files));

@@ -93,36 +93,37 @@ fn check_place(place: &str) -> Result<(), &'static str> {
 
 /// Where to listen: `IP`, `IP:PORT`, or `:PORT` for every address of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listen(pub Vec<SocketAddr>);
+pub struct ListenAddress(pub Vec<SocketAddr>);
 
-impl Listen {
+impl ListenAddress {
     /// Listens on this machine only, at a port that the system chooses.
-    pub fn loopback() -> Listen {
-        Listen(vec![(Ipv4Addr::LOCALHOST, 0).into()])
+    pub fn loopback() -> ListenAddress {
+        ListenAddress(vec![(Ipv4Addr::LOCALHOST, 0).into()])
     }
 
     /// Listens on every address of this machine. With port 0 the system chooses the port.
-    pub fn everywhere(port: u16) -> Listen {
-        Listen(vec![
+    pub fn everywhere(port: u16) -> ListenAddress {
+        ListenAddress(vec![
             (Ipv4Addr::UNSPECIFIED, port).into(),
             (Ipv6Addr::UNSPECIFIED, port).into(),
         ])
     }
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = NotAnAddress;
 
-    fn from_str(text: &str) -> Result<Listen, NotAnAddress> {
+    fn from_str(text: &str) -> Result<ListenAddress, NotAnAddress> {
         if let Some(Ok(port)) = text.strip_prefix(':').map(str::parse) {
-            return Ok(Listen::everywhere(port));
+            return Ok(ListenAddress::everywhere(port));
         }
         let ip = || text.parse::<IpAddr>().map(|ip| (ip, 0).into());
         let one = text.parse::<SocketAddr>().or_else(|_| ip());
-        one.map(|at| Listen(vec![at])).map_err(|_| NotAnAddress {
-            text: text.to_owned(),
-            why: "write IP:PORT, IP or :PORT",
-        })
+        one.map(|at| ListenAddress(vec![at]))
+            .map_err(|_| NotAnAddress {
+                text: text.to_owned(),
+                why: "write IP:PORT, IP or :PORT",
+            })
     }
 }
 
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn where_to_listen_is_an_address_with_or_without_port() {
-        let listen = |text: &str| text.parse::<Listen>().map(|l| l.0).ok();
+        let listen = |text: &str| text.parse::<ListenAddress>().map(|l| l.0).ok();
         let at = |text: &str| text.parse::<SocketAddr>().expect(text);
         assert_eq!(listen("10.0.0.1:5"), Some(vec![at("10.0.0.1:5")]));
         assert_eq!(listen("10.0.0.1"), Some(vec![at("10.0.0.1:0")]));

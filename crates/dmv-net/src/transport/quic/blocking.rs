@@ -5,13 +5,13 @@ use super::lan::Ear;
 use super::relay::RELAY_TIME;
 use super::repository::{Answers, Readers};
 use super::{
-    Confirm, Found, LanService, Node, NodeOptions, PairError, PairEvent, PairOptions, Paired,
-    QuicError, SESSION, ServeEvent, ServeOptions, Served, lan, pair, serve,
+    Confirm, FoundPeer, LanService, Node, NodeOptions, PairError, PairEvent, PairOptions,
+    PairedDevice, QuicError, SESSION, ServeEvent, ServeOptions, ServeReport, lan, pair, serve,
 };
 use crate::identity::DeviceKey;
 use crate::session::NetError;
 use dmv_core::job::Job;
-use dmv_core::repo::{Place, Repo};
+use dmv_core::repo::{Repo, RepositoryLocation};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +26,7 @@ const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
 /// Finds peers that serve a repository on the local network. Takes about 2.5 s, unless the job is
 /// cancelled.
-pub fn look_around(job: &Job) -> Result<Vec<Found>, QuicError> {
+pub fn look_around(job: &Job) -> Result<Vec<FoundPeer>, QuicError> {
     let looking = lan::look_around(LanService::Repository, LOOK_TIME);
     run(async {
         tokio::select! {
@@ -44,7 +44,7 @@ pub fn pair_with(
     confirm: Confirm,
     event: impl Fn(PairEvent),
     job: &Job,
-) -> Result<Paired, PairError> {
+) -> Result<PairedDevice, PairError> {
     run(pair::pair(key, options, confirm, event, cancelled(job)))?
 }
 
@@ -52,10 +52,10 @@ pub fn pair_with(
 /// were.
 pub fn serve_repository(
     key: &DeviceKey,
-    place: &Place,
+    place: &RepositoryLocation,
     options: ServeOptions,
     job: &Job,
-) -> Result<Served, NetError> {
+) -> Result<ServeReport, NetError> {
     let runtime = runtime()?;
     let node_options = NodeOptions {
         listen: Some(options.listen.clone()),
@@ -97,8 +97,8 @@ pub fn serve_repository(
         let serving = serve(&node, answers.clone(), limits, cancelled(job));
         let served = tokio::select! {
             served = serving => served,
-            () = follow => Served::default(),
-            () = node.follow_relay(state, tell_relay) => Served::default(),
+            () = follow => ServeReport::default(),
+            () = node.follow_relay(state, tell_relay) => ServeReport::default(),
         };
         node.close().await;
         Ok::<_, QuicError>(served)

@@ -35,7 +35,7 @@ impl Service {
 
 /// A peer that announces itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPeer {
     /// The key that it claims.
     pub key: PeerKey,
     /// The addresses that it claims.
@@ -59,7 +59,7 @@ const REFRESH: Duration = Duration::from_secs(3);
 
 /// Receives announcements of a service, and can announce this device. Ends when it is dropped.
 pub(super) struct Ear {
-    heard: Receiver<Found>,
+    heard: Receiver<FoundPeer>,
     guard: DropGuard,
     announces: bool,
     known: BTreeSet<SocketAddr>,
@@ -99,7 +99,7 @@ impl Ear {
     }
 
     /// Returns the next announcement. A peer's announcement comes again when it changes.
-    pub(super) async fn next(&mut self) -> Option<Found> {
+    pub(super) async fn next(&mut self) -> Option<FoundPeer> {
         self.heard.recv().await
     }
 
@@ -153,7 +153,7 @@ fn name_of(key: &PeerKey) -> String {
 }
 
 /// Reads an announcement. Returns `None` if it is malformed.
-fn read(name: &str, peer: &Peer) -> Option<Found> {
+fn read(name: &str, peer: &Peer) -> Option<FoundPeer> {
     let key = PublicKey::from_z32(name).ok()?;
     let is_place = |at: &SocketAddr| {
         let ip = at.ip();
@@ -164,7 +164,7 @@ fn read(name: &str, peer: &Peer) -> Option<Found> {
         .iter()
         .map(|(ip, port)| SocketAddr::new(*ip, *port));
     let label = peer.txt_attribute(LABEL).flatten().unwrap_or_default();
-    Some(Found {
+    Some(FoundPeer {
         key: PeerKey::from_bytes(*key.as_bytes()),
         addresses: all.filter(is_place).take(MAX_ADDRESSES).collect(),
         label: label.to_owned(),
@@ -172,11 +172,11 @@ fn read(name: &str, peer: &Peer) -> Option<Found> {
 }
 
 /// Collects the announcements of a service for `time`. Must run inside a tokio runtime.
-pub async fn look_around(service: Service, time: Duration) -> Result<Vec<Found>, QuicError> {
+pub async fn look_around(service: Service, time: Duration) -> Result<Vec<FoundPeer>, QuicError> {
     // A new key, because it is never announced.
     let node = Node::bind(&DeviceKey::generate(), &[], &NodeOptions::default()).await?;
     let mut ear = Ear::open(service, &node, None)?;
-    let mut all: BTreeMap<PeerKey, Found> = BTreeMap::new();
+    let mut all: BTreeMap<PeerKey, FoundPeer> = BTreeMap::new();
     let end = Instant::now() + time;
     while let Ok(Some(found)) = timeout_at(end, ear.next()).await {
         if found.addresses.is_empty() {

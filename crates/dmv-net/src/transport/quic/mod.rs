@@ -18,15 +18,15 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use address::{Listen, NotAnAddress, PeerAddress};
+pub use address::{ListenAddress, NotAnAddress, PeerAddress};
 pub use client::Device;
 pub(super) use client::{Helper, connect};
-pub use lan::{Found, Service as LanService, look_around};
+pub use lan::{FoundPeer, Service as LanService, look_around};
 pub use node::{Connection, Node, NodeOptions};
-pub use pair::{Code, Confirm, NotACode, PairError, PairEvent, PairOptions, Paired};
+pub use pair::{Code, Confirm, NotACode, PairError, PairEvent, PairOptions, PairedDevice};
 pub use relay::RelayState;
 pub use repository::{ServeEvent, ServeOptions};
-pub use serve::{Limits, Served, Service, Timed, serve};
+pub use serve::{Limits, ServeReport, Service, TimedStream, serve};
 
 use dmv_core::repo::PeerKey;
 use std::io;

@@ -1,7 +1,7 @@
 //! This end of all connections: a socket with the device's key, from which it dials peers and on
 //! which it accepts them.
 
-use super::{Listen, PeerAddress, QuicError, RelayState, closing, lan, relay};
+use super::{ListenAddress, PeerAddress, QuicError, RelayState, closing, lan, relay};
 use crate::identity::DeviceKey;
 use dmv_core::repo::PeerKey;
 use iroh::endpoint::{
@@ -36,7 +36,7 @@ const WINDOW_BYTES: u32 = 2 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct NodeOptions {
     /// Where to listen. `None`: the system chooses; enough to dial.
-    pub listen: Option<Listen>,
+    pub listen: Option<ListenAddress>,
     /// The relays that the user has set, as URLs.
     pub relays: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Node {
             .relay_mode(relay::mode(&relays))
             .dns_resolver(relay::resolver())
             .transport_config(transport_config());
-        if let Some(Listen(sockets)) = &options.listen {
+        if let Some(ListenAddress(sockets)) = &options.listen {
             builder = builder.clear_ip_transports();
             for at in sockets {
                 let taken = builder.bind_addr(*at);
@@ -243,8 +243,8 @@ fn transport_config() -> QuicTransportConfig {
         .build()
 }
 
-fn where_to(listen: Option<&Listen>) -> String {
-    let Some(Listen(sockets)) = listen else {
+fn where_to(listen: Option<&ListenAddress>) -> String {
+    let Some(ListenAddress(sockets)) = listen else {
         return "any address".to_owned();
     };
     let all: Vec<String> = sockets.iter().map(SocketAddr::to_string).collect();

@@ -5,10 +5,10 @@
 //! on the network, has one guess for each try, and there are few tries. docs/trust.md specifies the
 //! messages, docs/decisions.md has the reasons. `blocking` runs this.
 
-use super::lan::{Ear, Found, Service};
+use super::lan::{Ear, FoundPeer, Service};
 use super::node::{Connection, Node, NodeOptions};
 use super::relay::RELAY_TIME;
-use super::{Listen, PeerAddress, QuicError, closing};
+use super::{ListenAddress, PeerAddress, QuicError, closing};
 use crate::identity::DeviceKey;
 use dmv_core::repo::{Access, MAX_PEER_NAME_BYTES, PeerKey};
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
@@ -85,7 +85,7 @@ pub struct PairOptions {
     /// other. An end that shows one waits.
     pub told: bool,
     /// Where to listen. `None`: the system chooses.
-    pub listen: Option<Listen>,
+    pub listen: Option<ListenAddress>,
     /// The relays that the user has set, as URLs.
     pub relays: Vec<String>,
     /// Whether to look for the other device on the local network.
@@ -102,7 +102,7 @@ pub struct PairOptions {
 
 /// The other device. It has proved that it knows the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paired {
+pub struct PairedDevice {
     /// Its key.
     pub key: PeerKey,
     /// Its name for itself.
@@ -141,7 +141,7 @@ pub enum PairError {
 }
 
 /// Asks the user whether this is the right device. May block.
-pub type Confirm = Arc<dyn Fn(&Paired) -> bool + Send + Sync>;
+pub type Confirm = Arc<dyn Fn(&PairedDevice) -> bool + Send + Sync>;
 
 /// Waits for the other device, or looks for it, and exchanges keys. Must run inside a tokio
 /// runtime.
@@ -154,13 +154,13 @@ pub async fn pair(
     confirm: Confirm,
     event: impl Fn(PairEvent),
     stop: impl Future<Output = ()>,
-) -> Result<Paired, PairError> {
+) -> Result<PairedDevice, PairError> {
     let node_options = NodeOptions {
         listen: options.listen.clone(),
         relays: options.relays.clone(),
     };
     let node = Node::bind(key, &[PROTOCOL], &node_options).await?;
-    let meeting = Meeting {
+    let meeting = PairingJob {
         node: &node,
         options,
         confirm,
@@ -184,18 +184,18 @@ const MAX_OTHERS: usize = 100;
 const TOLD: &str = "told";
 const SHOWS: &str = "shows";
 
-struct Meeting<'n> {
+struct PairingJob<'n> {
     node: &'n Node,
     options: PairOptions,
     confirm: Confirm,
     tries: u32,
     /// The announced devices, and whether each is still worth dialling.
-    others: BTreeMap<PeerKey, (Found, bool)>,
+    others: BTreeMap<PeerKey, (FoundPeer, bool)>,
 }
 
 /// The result of a connection to one device.
 enum Talk {
-    Paired(Paired),
+    Paired(PairedDevice),
     /// The codes differ, or the device left after it had received our proof. At worst this was a
     /// guess.
     OtherCode(PeerKey),
@@ -203,8 +203,8 @@ enum Talk {
     Nothing,
 }
 
-impl Meeting<'_> {
-    async fn run(mut self, event: &impl Fn(PairEvent)) -> Result<Paired, PairError> {
+impl PairingJob<'_> {
+    async fn run(mut self, event: &impl Fn(PairEvent)) -> Result<PairedDevice, PairError> {
         let role = if self.options.told { TOLD } else { SHOWS };
         let mut ear = if self.options.lan {
             Some(Ear::open(Service::Pairing, self.node, Some(role))?)
@@ -260,7 +260,7 @@ impl Meeting<'_> {
         }
     }
 
-    fn hear(&mut self, found: Found) {
+    fn hear(&mut self, found: FoundPeer) {
         if found.addresses.is_empty() {
             self.others.remove(&found.key);
         } else if let Some((known, _)) = self.others.get_mut(&found.key) {
@@ -280,7 +280,7 @@ impl Meeting<'_> {
             return Ok(Talk::Nothing);
         }
         let own = self.node.key();
-        let dials = |found: &Found| found.label != TOLD || own < found.key;
+        let dials = |found: &FoundPeer| found.label != TOLD || own < found.key;
         let next = self
             .others
             .values()
@@ -419,7 +419,7 @@ impl Meeting<'_> {
             return Ok(Talk::Nothing);
         };
         let key = connection.key();
-        let paired = Paired { key, name, gives };
+        let paired = PairedDevice { key, name, gives };
         let (confirm, asked) = (self.confirm.clone(), paired.clone());
         let own = tokio::task::spawn_blocking(move || confirm(&asked));
         let end = Instant::now() + CONFIRM_TIME;

@@ -4,7 +4,7 @@
 //! A task of the runtime moves the bytes. So a thread wakes up once per piece, not for each packet
 //! or window update. To wake a thread costs more than either.
 
-use super::serve::Timed;
+use super::serve::TimedStream;
 use crate::session::{Inlet, Outlet, Part};
 use bytes::Bytes;
 use iroh::endpoint::SendStream;
@@ -190,7 +190,7 @@ impl TakesBytes for SendStream {
     }
 }
 
-impl TakesBytes for Timed<SendStream> {
+impl TakesBytes for TimedStream<SendStream> {
     async fn take(&mut self, bytes: Bytes) -> io::Result<()> {
         let mut bytes = [bytes];
         let mut left = &mut bytes[..];

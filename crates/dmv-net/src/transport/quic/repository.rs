@@ -3,12 +3,13 @@
 //! This implements [`Service`] for [`serve`](super::serve()). `blocking` runs it.
 
 use super::pump::{Sink, Source};
-use super::{Limits, Listen, PeerAddress, RelayState, Service, Timed};
-use crate::session::{self, Grant, Link, NetError, Served};
+use super::{Limits, ListenAddress, PeerAddress, RelayState, Service, TimedStream};
+use crate::session::{self, Grant, Link, NetError, SessionReport};
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
 use dmv_core::repo::{
-    Access, Asked, Peer, PeerKey, Place, PlaceError, Repo, RepoError, Stamp, Vacancy,
+    Access, OperationRequest, Peer, PeerKey, PlaceError, Repo, RepoError, RepositoryLocation,
+    Stamp, Vacancy,
 };
 use iroh::endpoint::{RecvStream, SendStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +18,7 @@ use tokio::runtime::Handle;
 /// How to serve a repository.
 pub struct ServeOptions {
     /// Where to listen.
-    pub listen: Listen,
+    pub listen: ListenAddress,
     /// Whether to announce the repository on the local network.
     pub lan: bool,
     /// The label in the announcement.
@@ -29,7 +30,7 @@ pub struct ServeOptions {
     /// The limits on connections.
     pub limits: Limits,
     /// Makes the entry for the operation log from the peer that pushes.
-    pub asked: Box<dyn Fn(&Peer) -> Asked + Send + Sync>,
+    pub asked: Box<dyn Fn(&Peer) -> OperationRequest + Send + Sync>,
     /// Receives the events.
     pub event: Box<dyn Fn(ServeEvent) + Send + Sync>,
 }
@@ -51,12 +52,12 @@ pub enum ServeEvent {
     /// A session with a peer begins.
     Came(Peer),
     /// A session has ended, with this result.
-    Session(Peer, Result<Served, NetError>),
+    Session(Peer, Result<SessionReport, NetError>),
 }
 
 /// A served repository.
 pub(super) struct Answers {
-    pub(super) place: Place,
+    pub(super) place: RepositoryLocation,
     /// The repository opened once more, to read the allow-list only.
     pub(super) list: Mutex<Repo>,
     /// The repository for sessions that only read. A session that may write opens its own.
@@ -74,7 +75,7 @@ impl Answers {
         list.peer(key).ok().flatten()
     }
 
-    fn session(&self, peer: &Peer, access: Access, link: Link, job: &Job) -> Ended {
+    fn session(&self, peer: &Peer, access: Access, link: Link, job: &Job) -> SessionEnd {
         let opened = if Vacancy::of(&self.place.dmv, true) != Vacancy::Repository {
             Err(PlaceError::NotFound(self.place.dmv.clone()).into())
         } else if access == Access::Read {
@@ -102,7 +103,7 @@ impl Answers {
 pub(super) struct Readers(Mutex<Option<(Stamp, Weak<Repo>)>>);
 
 impl Readers {
-    fn open(&self, place: &Place) -> Result<Arc<Repo>, RepoError> {
+    fn open(&self, place: &RepositoryLocation) -> Result<Arc<Repo>, RepoError> {
         if let Some(repo) = self.unchanged() {
             return Ok(repo);
         }
@@ -125,7 +126,7 @@ impl Readers {
     }
 }
 
-type Ended = Result<Served, NetError>;
+type SessionEnd = Result<SessionReport, NetError>;
 
 impl Service for Answers {
     fn access(&self, key: &PeerKey) -> Option<Access> {
@@ -145,8 +146,8 @@ impl Service for Answers {
         self: Arc<Self>,
         key: PeerKey,
         access: Access,
-        incoming: Timed<RecvStream>,
-        outgoing: Timed<SendStream>,
+        incoming: TimedStream<RecvStream>,
+        outgoing: TimedStream<SendStream>,
     ) {
         let handle = Handle::current();
         let job = Arc::new(Job::default());
@@ -186,8 +187,8 @@ mod tests {
     use dmv_core::refs::Timestamp;
     use dmv_core::repo::discover;
 
-    fn asked() -> Asked {
-        Asked {
+    fn asked() -> OperationRequest {
+        OperationRequest {
             time: Timestamp {
                 seconds: 0,
                 nanos: 0,

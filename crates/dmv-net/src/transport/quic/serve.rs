@@ -71,14 +71,14 @@ pub trait Service: Send + Sync + 'static {
         self: Arc<Self>,
         key: PeerKey,
         access: Access,
-        incoming: Timed<RecvStream>,
-        outgoing: Timed<SendStream>,
+        incoming: TimedStream<RecvStream>,
+        outgoing: TimedStream<SendStream>,
     ) -> impl Future<Output = ()> + Send;
 }
 
 /// How much was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ServeReport {
     /// The number of sessions.
     pub sessions: u64,
     /// The number of connections with unknown keys.
@@ -92,7 +92,7 @@ pub async fn serve(
     service: Arc<impl Service>,
     limits: Limits,
     stop: impl Future<Output = ()>,
-) -> Served {
+) -> ServeReport {
     let (stopping, stopped) = watch::channel(false);
     let house = Arc::new(House {
         service,
@@ -118,7 +118,7 @@ pub async fn serve(
     // This fails if no peer is connected.
     let _ = stopping.send(true);
     while visits.join_next().await.is_some() {}
-    Served {
+    ServeReport {
         sessions: house.sessions.load(Ordering::Relaxed),
         turned_away: house.turned_away.load(Ordering::Relaxed),
     }
@@ -136,17 +136,22 @@ struct House<S> {
     turned_away: AtomicU64,
 }
 
-type Stopped = watch::Receiver<bool>;
+type StopSignal = watch::Receiver<bool>;
 
 /// Waits until serving is to stop.
-async fn told(stopped: &mut Stopped) {
+async fn told(stopped: &mut StopSignal) {
     // This fails only after serving has stopped.
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
 impl<S: Service> House<S> {
     /// Begins a handshake, if there is room for one more.
-    fn receive(self: Arc<Self>, incoming: Incoming, visits: &mut JoinSet<()>, stopped: &Stopped) {
+    fn receive(
+        self: Arc<Self>,
+        incoming: Incoming,
+        visits: &mut JoinSet<()>,
+        stopped: &StopSignal,
+    ) {
         let is_crowded = self.handshakes.available_permits() <= self.limits.handshakes / 2;
         if is_crowded && !incoming.remote_addr_validated() {
             // The Retry packet is smaller than the packet that it answers, so it is useless for
@@ -177,7 +182,7 @@ impl<S: Service> House<S> {
         self: Arc<Self>,
         conn: &iroh::endpoint::Connection,
         handshake: OwnedSemaphorePermit,
-        mut stopped: Stopped,
+        mut stopped: StopSignal,
     ) -> u32 {
         let key = peer_key(conn.remote_id());
         let Some(access) = self.ask(key).await else {
@@ -210,7 +215,10 @@ impl<S: Service> House<S> {
         let mut recheck = tokio::time::interval(self.limits.recheck_time);
         // The first tick comes at once, and the list was read just now.
         recheck.reset();
-        let (incoming, outgoing) = (Timed::new(recv, &clock), Timed::new(send, &clock));
+        let (incoming, outgoing) = (
+            TimedStream::new(recv, &clock),
+            TimedStream::new(send, &clock),
+        );
         let answer = self.service.clone().answer(key, access, incoming, outgoing);
         tokio::pin!(answer);
         loop {
@@ -342,19 +350,19 @@ impl Clock {
 }
 
 /// One direction of a peer's stream. Each byte that moves resets the idle time.
-pub struct Timed<S> {
+pub struct TimedStream<S> {
     pub(super) stream: S,
     pub(super) clock: Arc<Clock>,
 }
 
-impl<S> Timed<S> {
-    fn new(stream: S, clock: &Arc<Clock>) -> Timed<S> {
+impl<S> TimedStream<S> {
+    fn new(stream: S, clock: &Arc<Clock>) -> TimedStream<S> {
         let clock = clock.clone();
-        Timed { stream, clock }
+        TimedStream { stream, clock }
     }
 }
 
-impl AsyncRead for Timed<RecvStream> {
+impl AsyncRead for TimedStream<RecvStream> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -365,7 +373,7 @@ impl AsyncRead for Timed<RecvStream> {
     }
 }
 
-impl AsyncWrite for Timed<SendStream> {
+impl AsyncWrite for TimedStream<SendStream> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

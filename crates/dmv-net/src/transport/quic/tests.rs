@@ -30,7 +30,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 
 async fn node(key: &DeviceKey) -> Node {
     let options = NodeOptions {
-        listen: Some(Listen::loopback()),
+        listen: Some(ListenAddress::loopback()),
         ..Default::default()
     };
     Node::bind(key, &[PROTOCOL], &options)
@@ -59,8 +59,8 @@ impl Service for Echo {
         self: Arc<Self>,
         _key: PeerKey,
         access: Access,
-        incoming: Timed<RecvStream>,
-        outgoing: Timed<SendStream>,
+        incoming: TimedStream<RecvStream>,
+        outgoing: TimedStream<SendStream>,
     ) {
         let mut stream = tokio::io::join(incoming, outgoing);
         let mut buf = vec![0; 4096];
@@ -84,7 +84,7 @@ struct Server {
     echo: Arc<Echo>,
     address: PeerAddress,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Served>,
+    task: JoinHandle<ServeReport>,
 }
 
 impl Server {
@@ -122,7 +122,7 @@ impl Server {
         allowed.remove(&key.public());
     }
 
-    async fn stop(self) -> Served {
+    async fn stop(self) -> ServeReport {
         let _ = self.stop.send(());
         self.task.await.expect("it ends without a panic")
     }

@@ -7,7 +7,7 @@
 //! sequence does not find these kinds, so this one also races, and reads while it writes. It works below `probe/`, away from packs, and deletes what it has written.
 
 use crate::bucket::core::Tag;
-use crate::bucket::files::{Failed, Files};
+use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::trouble::Trouble;
 use dmv_core::threads;
 use std::sync::RwLock;
@@ -28,7 +28,7 @@ const BODY_BYTES: usize = 16 << 10;
 
 /// A promise that a store does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum BrokenPromise {
     /// It overwrites a file that was to be created.
     #[error("it overwrites a file although it was told to create it only if there is none")]
     Create,
@@ -68,13 +68,13 @@ pub enum Broken {
 #[derive(Debug)]
 pub enum Bad {
     /// The store does not keep a promise.
-    Broken(Broken),
+    Broken(BrokenPromise),
     /// The test could not be made.
     Trouble(Trouble),
 }
 
-impl From<Broken> for Bad {
-    fn from(broken: Broken) -> Bad {
+impl From<BrokenPromise> for Bad {
+    fn from(broken: BrokenPromise) -> Bad {
         Bad::Broken(broken)
     }
 }
@@ -108,7 +108,7 @@ fn test(store: &dyn Files, id: &str) -> Result<(), Bad> {
     verdict?;
     match deleted {
         // Who may not delete can still write: nothing but the probes stays.
-        Ok(()) | Err(Failed::Trouble(Trouble::Denied(_))) => Ok(()),
+        Ok(()) | Err(FileFailure::Trouble(Trouble::Denied(_))) => Ok(()),
         Err(e) => Err(trouble(e)),
     }
 }
@@ -117,43 +117,45 @@ fn in_sequence(store: &dyn Files, names: &[String]) -> Result<(), Bad> {
     let (one, none) = (&names[0], &names[1]);
     let write =
         |name: &str, text: &[u8], old: Option<&Tag>| won(store.write_if(name, text.to_vec(), old));
-    let first = write(one, b"first", None)?.ok_or(Broken::Refuses)?;
+    let first = write(one, b"first", None)?.ok_or(BrokenPromise::Refuses)?;
     if write(one, b"again", None)?.is_some() {
-        return Err(Broken::Create.into());
+        return Err(BrokenPromise::Create.into());
     }
     if read(store, one, b"first")? != first {
-        return Err(Broken::Tag.into());
+        return Err(BrokenPromise::Tag.into());
     }
-    let second = write(one, b"second", Some(&first))?.ok_or(Broken::Refuses)?;
+    let second = write(one, b"second", Some(&first))?.ok_or(BrokenPromise::Refuses)?;
     if write(one, b"stale", Some(&first))?.is_some() {
-        return Err(Broken::Replace.into());
+        return Err(BrokenPromise::Replace.into());
     }
     if read(store, one, b"second")? != second {
-        return Err(Broken::Tag.into());
+        return Err(BrokenPromise::Tag.into());
     }
     if write(none, b"none", Some(&second))?.is_some() {
-        return Err(Broken::Missing.into());
+        return Err(BrokenPromise::Missing.into());
     }
     match store.read_whole(none, None) {
-        Err(Failed::Missing) => {}
+        Err(FileFailure::Missing) => {}
         // Without the right to list, a store does not say that a file is missing.
-        Err(Failed::Trouble(Trouble::Denied(_))) => {}
-        Ok(_) => return Err(Broken::Missing.into()),
+        Err(FileFailure::Trouble(Trouble::Denied(_))) => {}
+        Ok(_) => return Err(BrokenPromise::Missing.into()),
         Err(e) => return Err(trouble(e)),
     }
     match store.read_range(one, 2..5) {
         Ok(bytes) if bytes == b"con" => Ok(()),
-        Ok(_) | Err(Failed::Length) => Err(Broken::Range.into()),
+        Ok(_) | Err(FileFailure::Length) => Err(BrokenPromise::Range.into()),
         Err(e) => Err(trouble(e)),
     }
 }
 
 /// Returns the new state of the file; `None` if the condition did not hold.
-fn won(answer: Result<Tag, Failed>) -> Result<Option<Tag>, Bad> {
+fn won(answer: Result<Tag, FileFailure>) -> Result<Option<Tag>, Bad> {
     match answer {
         Ok(tag) => Ok(Some(tag)),
-        Err(Failed::Refused) => Ok(None),
-        Err(Failed::Trouble(Trouble::Unsupported(why))) => Err(Broken::Unsupported(why).into()),
+        Err(FileFailure::Refused) => Ok(None),
+        Err(FileFailure::Trouble(Trouble::Unsupported(why))) => {
+            Err(BrokenPromise::Unsupported(why).into())
+        }
         Err(e) => Err(trouble(e)),
     }
 }
@@ -161,7 +163,7 @@ fn won(answer: Result<Tag, Failed>) -> Result<Option<Tag>, Bad> {
 fn read(store: &dyn Files, name: &str, wanted: &[u8]) -> Result<Tag, Bad> {
     match store.read_whole(name, None) {
         Ok((bytes, tag)) if bytes == wanted => Ok(tag),
-        Ok(_) | Err(Failed::Missing) => Err(Broken::Read.into()),
+        Ok(_) | Err(FileFailure::Missing) => Err(BrokenPromise::Read.into()),
         Err(e) => Err(trouble(e)),
     }
 }
@@ -172,33 +174,33 @@ fn run_race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Tag, Bad
     let answers = race(store, name, old)?;
     let winners = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
     if winners > 1 {
-        return Err(Broken::Race(winners).into());
+        return Err(BrokenPromise::Race(winners).into());
     }
     let (bytes, tag) = match store.read_whole(name, None) {
         Ok(found) => found,
-        Err(Failed::Missing) => return Err(Broken::Read.into()),
+        Err(FileFailure::Missing) => return Err(BrokenPromise::Read.into()),
         Err(e) => return Err(trouble(e)),
     };
     let is_of = |writer: usize| bytes == body(writer, old.is_some());
     for (writer, answer) in answers {
         match answer {
             Ok(_) if is_of(writer) => return Ok(tag),
-            Ok(_) => return Err(Broken::Winner.into()),
-            Err(Failed::Refused) if is_of(writer) => return Err(Broken::Winner.into()),
-            Err(Failed::Trouble(Trouble::Unsupported(why))) => {
-                return Err(Broken::Unsupported(why).into());
+            Ok(_) => return Err(BrokenPromise::Winner.into()),
+            Err(FileFailure::Refused) if is_of(writer) => return Err(BrokenPromise::Winner.into()),
+            Err(FileFailure::Trouble(Trouble::Unsupported(why))) => {
+                return Err(BrokenPromise::Unsupported(why).into());
             }
             Err(_) => {}
         }
     }
     // Nobody was told that it has won. It may be one whose answer was lost.
     if old.is_some_and(|old| *old == tag) {
-        return Err(Broken::Refuses.into());
+        return Err(BrokenPromise::Refuses.into());
     }
     Ok(tag)
 }
 
-type Answers = Vec<(usize, Result<Tag, Failed>)>;
+type Answers = Vec<(usize, Result<Tag, FileFailure>)>;
 
 /// Lets all writers write at once, and returns what each of them was told.
 fn race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Answers, Bad> {
@@ -247,7 +249,7 @@ fn read_beside_writes(store: &dyn Files, name: &str) -> Result<(), Bad> {
         }
         found
     };
-    let first = won(store.write_if(name, numbered(0), None))?.ok_or(Broken::Refuses)?;
+    let first = won(store.write_if(name, numbered(0), None))?.ok_or(BrokenPromise::Refuses)?;
     let (states, found) = std::thread::scope(|scope| {
         let started: Vec<_> = (0..READERS)
             .map(|_| threads::start_in(scope, read))
@@ -264,7 +266,7 @@ fn read_beside_writes(store: &dyn Files, name: &str) -> Result<(), Bad> {
     };
     match found.iter().all(is_sound) {
         true => Ok(()),
-        false => Err(Broken::Mixed.into()),
+        false => Err(BrokenPromise::Mixed.into()),
     }
 }
 
@@ -274,7 +276,7 @@ fn write_states(store: &dyn Files, name: &str, first: Tag) -> Result<Vec<State>,
     for n in 1..=WRITES {
         let old = &states[n - 1].0;
         let new = won(store.write_if(name, numbered(n), Some(old)))?;
-        states.push((new.ok_or(Broken::Refuses)?, n));
+        states.push((new.ok_or(BrokenPromise::Refuses)?, n));
     }
     Ok(states)
 }
@@ -297,26 +299,26 @@ fn body(writer: usize, is_replacing: bool) -> Vec<u8> {
     format!("writer {writer}, {is_replacing}").into_bytes()
 }
 
-fn trouble(failed: Failed) -> Bad {
+fn trouble(failed: FileFailure) -> Bad {
     Bad::Trouble(into_trouble(failed))
 }
 
 /// Returns a failure in words that need no context.
-fn into_trouble(failed: Failed) -> Trouble {
+fn into_trouble(failed: FileFailure) -> Trouble {
     let other = |why: &str| Trouble::Other(why.to_owned());
     match failed {
-        Failed::Missing => other("a file is missing"),
-        Failed::Unchanged => other("a file has not changed"),
-        Failed::Refused => other("the condition of a write does not hold"),
-        Failed::Length => other("a file is shorter or longer than expected"),
-        Failed::Trouble(trouble) => trouble,
+        FileFailure::Missing => other("a file is missing"),
+        FileFailure::Unchanged => other("a file has not changed"),
+        FileFailure::Refused => other("the condition of a write does not hold"),
+        FileFailure::Length => other("a file is shorter or longer than expected"),
+        FileFailure::Trouble(trouble) => trouble,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::files::Listed;
+    use crate::bucket::files::BucketFile;
     use std::collections::BTreeMap;
     use std::ops::Range;
     use std::sync::Mutex;
@@ -382,7 +384,12 @@ mod tests {
     static TURN: Mutex<()> = Mutex::new(());
 
     impl Files for Fake {
-        fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, Failed> {
+        fn write_if(
+            &self,
+            name: &str,
+            bytes: Vec<u8>,
+            old: Option<&Tag>,
+        ) -> Result<Tag, FileFailure> {
             let turn = (self.fault != Fault::ChecksThenWrites).then(|| TURN.lock());
             let holds = self.holds(name, old);
             if self.fault == Fault::ChecksThenWrites {
@@ -395,16 +402,16 @@ mod tests {
             let answer = match holds {
                 true => Ok(self.put(name, bytes)),
                 false if self.fault == Fault::TellsLosersTheyWon && is_race => Ok(tag(7)),
-                false => Err(Failed::Refused),
+                false => Err(FileFailure::Refused),
             };
             drop(turn);
             answer
         }
 
-        fn read_whole(&self, name: &str, _: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed> {
+        fn read_whole(&self, name: &str, _: Option<&Tag>) -> Result<(Vec<u8>, Tag), FileFailure> {
             let found = || {
                 let files = self.files.lock().expect("nobody panics");
-                files.0.get(name).cloned().ok_or(Failed::Missing)
+                files.0.get(name).cloned().ok_or(FileFailure::Missing)
             };
             let (bytes, version) = found()?;
             if !matches!(self.fault, Fault::OldBytes | Fault::OldTag) {
@@ -418,7 +425,7 @@ mod tests {
             })
         }
 
-        fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed> {
+        fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, FileFailure> {
             let (bytes, _) = self.read_whole(name, None)?;
             Ok(match self.fault {
                 Fault::WholeFiles => bytes,
@@ -426,42 +433,48 @@ mod tests {
             })
         }
 
-        fn delete_all(&self, names: &[String]) -> Result<(), Failed> {
+        fn delete_all(&self, names: &[String]) -> Result<(), FileFailure> {
             let mut files = self.files.lock().expect("nobody panics");
             files.0.retain(|name, _| !names.contains(name));
             Ok(())
         }
 
-        fn length(&self, _: &str) -> Result<u64, Failed> {
+        fn length(&self, _: &str) -> Result<u64, FileFailure> {
             unreachable!("no test asks for a length")
         }
 
-        fn write(&self, _: &str, _: Vec<u8>) -> Result<(), Failed> {
+        fn write(&self, _: &str, _: Vec<u8>) -> Result<(), FileFailure> {
             unreachable!("each write of the test has a condition")
         }
 
-        fn begin_upload(&self, _: &str) -> Result<String, Failed> {
+        fn begin_upload(&self, _: &str) -> Result<String, FileFailure> {
             unreachable!("no file of the test is large")
         }
 
-        fn upload_part(&self, _: &str, _: &str, _: usize, _: Vec<u8>) -> Result<String, Failed> {
+        fn upload_part(
+            &self,
+            _: &str,
+            _: &str,
+            _: usize,
+            _: Vec<u8>,
+        ) -> Result<String, FileFailure> {
             unreachable!("no file of the test is large")
         }
 
-        fn end_upload(&self, _: &str, _: &str, _: &[String], _: u64) -> Result<(), Failed> {
+        fn end_upload(&self, _: &str, _: &str, _: &[String], _: u64) -> Result<(), FileFailure> {
             unreachable!("no file of the test is large")
         }
 
-        fn drop_upload(&self, _: &str, _: &str) -> Result<(), Failed> {
+        fn drop_upload(&self, _: &str, _: &str) -> Result<(), FileFailure> {
             unreachable!("no file of the test is large")
         }
 
-        fn list_all(&self, _: &str) -> Result<Vec<Listed>, Failed> {
+        fn list_all(&self, _: &str) -> Result<Vec<BucketFile>, FileFailure> {
             unreachable!("nothing lists")
         }
     }
 
-    fn verdict(fault: Fault) -> (Option<Broken>, usize) {
+    fn verdict(fault: Fault) -> (Option<BrokenPromise>, usize) {
         let fake = Fake::new(fault);
         let broken = match test(&fake, "1f") {
             Ok(()) => None,
@@ -484,20 +497,20 @@ mod tests {
     #[test]
     fn every_fault_is_found() {
         for (fault, wanted) in [
-            (Fault::IgnoresCreate, Broken::Create),
-            (Fault::IgnoresReplace, Broken::Replace),
-            (Fault::MakesMissing, Broken::Missing),
-            (Fault::RefusesAll, Broken::Refuses),
-            (Fault::OtherTags, Broken::Tag),
-            (Fault::WholeFiles, Broken::Range),
-            (Fault::OldBytes, Broken::Mixed),
+            (Fault::IgnoresCreate, BrokenPromise::Create),
+            (Fault::IgnoresReplace, BrokenPromise::Replace),
+            (Fault::MakesMissing, BrokenPromise::Missing),
+            (Fault::RefusesAll, BrokenPromise::Refuses),
+            (Fault::OtherTags, BrokenPromise::Tag),
+            (Fault::WholeFiles, BrokenPromise::Range),
+            (Fault::OldBytes, BrokenPromise::Mixed),
         ] {
             assert_eq!(verdict(fault), (Some(wanted), 0), "{fault:?}");
         }
         for fault in [Fault::ChecksThenWrites, Fault::TellsLosersTheyWon] {
             let (broken, _) = verdict(fault);
             assert!(
-                matches!(broken, Some(Broken::Race(n)) if n > 1),
+                matches!(broken, Some(BrokenPromise::Race(n)) if n > 1),
                 "{fault:?}: {broken:?}"
             );
         }

@@ -4,8 +4,8 @@
 
 use super::Settings;
 use super::address::{BucketAddress, Scheme};
-use super::counting::{Counters, Counting};
-use super::credentials::{self, Chosen, Source};
+use super::counting::{Counters, CountingConnector};
+use super::credentials::{self, ChosenProfile, Source};
 use super::profile::Env;
 use crate::bucket::trouble::Trouble;
 use crate::session::NetError;
@@ -45,7 +45,7 @@ pub fn make(
 ) -> Result<Clients, NetError> {
     // The library of encryption that iroh uses, too. A second installation changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let counting = Counting {
+    let counting = CountingConnector {
         counters: Arc::clone(counters),
         bucket: address.bucket.clone(),
         is_web: address.scheme.is_web(),
@@ -90,7 +90,7 @@ impl Clients {
 struct Maker<'a> {
     address: &'a BucketAddress,
     settings: &'a Settings,
-    counting: Counting,
+    counting: CountingConnector,
     env: Env<'a>,
 }
 
@@ -112,8 +112,8 @@ impl Maker<'_> {
 
     fn s3_client(
         &self,
-        chosen: &Chosen,
-        counting: Counting,
+        chosen: &ChosenProfile,
+        counting: CountingConnector,
         once: bool,
     ) -> Result<AmazonS3, NetError> {
         let source = chosen.source.as_ref();
@@ -208,7 +208,7 @@ impl Maker<'_> {
 
     /// Returns the options of a connection, with the certificates of a bundle.
     fn options(&self, bundle: Option<&str>) -> Result<ClientOptions, NetError> {
-        // Limits on whole requests would cut large files on slow lines. `Counting` limits silence.
+        // Limits on whole requests would cut large files on slow lines. `CountingConnector` limits silence.
         let mut options = ClientOptions::new()
             .with_timeout_disabled()
             .with_connect_timeout(CONNECT)

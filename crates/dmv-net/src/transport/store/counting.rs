@@ -35,7 +35,7 @@ pub struct Counters {
 
 /// What [`Counters`] have counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct RequestCounts {
     /// Requests that read a file, or ask for its length.
     pub get: u64,
     /// Requests that write: files, and parts, beginnings and ends of uploads.
@@ -52,7 +52,7 @@ pub struct Counted {
     pub received: u64,
 }
 
-impl Counted {
+impl RequestCounts {
     /// Returns the number of all requests.
     pub fn requests(&self) -> u64 {
         self.get + self.put + self.list + self.delete
@@ -61,9 +61,9 @@ impl Counted {
 
 impl Counters {
     /// Returns the numbers so far.
-    pub fn now(&self) -> Counted {
+    pub fn now(&self) -> RequestCounts {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counted {
+        RequestCounts {
             get: value(&self.get),
             put: value(&self.put),
             list: value(&self.list),
@@ -164,7 +164,7 @@ tokio::task_local! {
 
 /// Makes clients that count.
 #[derive(Clone, Debug)]
-pub struct Counting {
+pub struct CountingConnector {
     /// The numbers.
     pub counters: Arc<Counters>,
     /// The bucket. Requests to others are for credentials, and are not counted.
@@ -180,7 +180,7 @@ pub struct Counting {
     pub shared: Option<Arc<OnceLock<HttpClient>>>,
 }
 
-impl HttpConnector for Counting {
+impl HttpConnector for CountingConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let known = self.shared.as_ref().and_then(|shared| shared.get());
         let inner = match known {
@@ -200,7 +200,7 @@ impl HttpConnector for Counting {
 #[derive(Debug)]
 struct Service {
     inner: HttpClient,
-    to: Counting,
+    to: CountingConnector,
 }
 
 impl HttpService for Service {

@@ -51,7 +51,7 @@ pub enum Source {
 
 /// The profile in force, and the keys.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct ChosenProfile {
     /// The profile, for its region and endpoint.
     pub profile: Option<Profile>,
     /// The keys.
@@ -59,7 +59,7 @@ pub struct Chosen {
 }
 
 /// Chooses by the settings (`named`: the profile that the remote names) and the environment.
-pub fn choose(named: Option<&str>, env: Env<'_>, is_amazon: impl Fn() -> bool) -> Chosen {
+pub fn choose(named: Option<&str>, env: Env<'_>, is_amazon: impl Fn() -> bool) -> ChosenProfile {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     let from_env = set("AWS_PROFILE").or_else(|| set("AWS_DEFAULT_PROFILE"));
     let wanted = named.map(str::to_owned).or(from_env);
@@ -68,7 +68,7 @@ pub fn choose(named: Option<&str>, env: Env<'_>, is_amazon: impl Fn() -> bool) -
         Ok(profile) => profile,
         Err(e) => {
             let why = e.to_string();
-            return Chosen {
+            return ChosenProfile {
                 profile: None,
                 source: Err(KeyError::Profile { profile: name, why }),
             };
@@ -98,7 +98,7 @@ pub fn choose(named: Option<&str>, env: Env<'_>, is_amazon: impl Fn() -> bool) -
             Some(Ok(None)) | None => surroundings(&set, is_amazon),
         }
     };
-    Chosen { profile, source }
+    ChosenProfile { profile, source }
 }
 
 fn surroundings(
@@ -209,14 +209,14 @@ pub fn apply(builder: AmazonS3Builder, source: &Source, env: Env<'_>) -> AmazonS
 }
 
 /// The keys at hand, in both forms.
-type Known = Mutex<Option<(Keys, Arc<AwsCredential>)>>;
+type KnownKeys = Mutex<Option<(Keys, Arc<AwsCredential>)>>;
 
 /// Keys that a program prints, asked for again before they expire.
 #[derive(Debug)]
 struct FromProgram {
     profile: String,
     program: Vec<String>,
-    known: Arc<Known>,
+    known: Arc<KnownKeys>,
 }
 
 impl FromProgram {
@@ -232,7 +232,7 @@ impl FromProgram {
 /// Returns the keys at hand, or those that the program prints now. Requests that need them at the
 /// same time wait for one run of the program.
 fn current(
-    known: &Known,
+    known: &KnownKeys,
     profile: &str,
     program: &[String],
 ) -> Result<Arc<AwsCredential>, KeyError> {
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn chosen(named: Option<&str>, vars: &[(&str, &str)], is_amazon: bool) -> Chosen {
+    fn chosen(named: Option<&str>, vars: &[(&str, &str)], is_amazon: bool) -> ChosenProfile {
         let vars: BTreeMap<&str, &str> = vars.iter().copied().collect();
         let env = |name: &str| vars.get(name).map(|value| (*value).to_owned());
         choose(named, &env, || is_amazon)

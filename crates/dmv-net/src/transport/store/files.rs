@@ -10,7 +10,7 @@ use super::credentials::KeyError;
 use super::profile::Env;
 use super::{Settings, failed};
 use crate::bucket::core::Tag;
-use crate::bucket::files::{Failed, Files, Listed};
+use crate::bucket::files::{BucketFile, FileFailure, Files};
 use crate::bucket::trouble::Trouble;
 use crate::session::NetError;
 use futures_util::{StreamExt, TryStreamExt};
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Store {
 type Pieces = futures_util::stream::BoxStream<'static, object_store::Result<bytes::Bytes>>;
 
 /// What became of an operation.
-type Outcome<T> = Result<T, Failed>;
+type Outcome<T> = Result<T, FileFailure>;
 
 impl Store {
     /// Opens the place. Sends nothing: credentials and the bucket prove themselves at the first
@@ -101,7 +101,7 @@ impl Store {
         } else {
             format!("{}/{name}", self.prefix)
         };
-        Path::parse(full).map_err(|e| Failed::Trouble(Trouble::Settings(e.to_string())))
+        Path::parse(full).map_err(|e| FileFailure::Trouble(Trouble::Settings(e.to_string())))
     }
 
     /// Runs an operation, and finds out from its last answer why it failed.
@@ -136,7 +136,7 @@ impl Store {
         if out.len() as u64 == wanted {
             Ok(())
         } else {
-            Err(Failed::Length)
+            Err(FileFailure::Length)
         }
     }
 
@@ -169,7 +169,7 @@ impl Store {
     fn parts(&self) -> Outcome<&Arc<dyn MultipartStore>> {
         let why = "a web server takes no files".to_owned();
         let parts = self.clients.parts.as_ref();
-        parts.ok_or(Failed::Trouble(Trouble::Unsupported(why)))
+        parts.ok_or(FileFailure::Trouble(Trouble::Unsupported(why)))
     }
 }
 
@@ -199,8 +199,8 @@ impl Files for Store {
         });
         match got {
             Ok(true) if out.len() as u64 == wanted => Ok(()),
-            Ok(_) => Err(Failed::Length),
-            Err(Failed::Trouble(Trouble::Other(why))) if why == NO_RANGES => {
+            Ok(_) => Err(FileFailure::Length),
+            Err(FileFailure::Trouble(Trouble::Other(why))) if why == NO_RANGES => {
                 self.read_within(&path, range, out)
             }
             Err(e) => Err(e),
@@ -224,7 +224,7 @@ impl Files for Store {
             let is_within = self.collect(stream, MAX_WHOLE, &mut bytes).await?;
             Ok((is_within.then_some(bytes), tag))
         })?;
-        Ok((bytes.ok_or(Failed::Length)?, tag))
+        Ok((bytes.ok_or(FileFailure::Length)?, tag))
     }
 
     fn length(&self, name: &str) -> Outcome<u64> {
@@ -262,7 +262,7 @@ impl Files for Store {
         let done = self.run(self.clients.once.put_opts(&path, payload, options));
         let done = done.map_err(|e| match e {
             // Some stores say so of a condition on a file that is not there.
-            Failed::Missing => Failed::Refused,
+            FileFailure::Missing => FileFailure::Refused,
             e => e,
         })?;
         Ok(Tag {
@@ -299,9 +299,9 @@ impl Files for Store {
         let ended = self.run(parts.complete_multipart(&path, &upload, ids.collect()));
         match ended {
             Ok(_) => Ok(()),
-            Err(Failed::Missing) => match self.length(name) {
+            Err(FileFailure::Missing) => match self.length(name) {
                 Ok(found) if found == length => Ok(()),
-                Ok(_) | Err(Failed::Missing) => Err(Failed::Missing),
+                Ok(_) | Err(FileFailure::Missing) => Err(FileFailure::Missing),
                 Err(e) => Err(e),
             },
             Err(e) => Err(e),
@@ -312,7 +312,7 @@ impl Files for Store {
         let (path, parts) = (self.path(name)?, self.parts()?);
         let upload = upload.to_owned();
         match self.run(parts.abort_multipart(&path, &upload)) {
-            Ok(()) | Err(Failed::Missing) => Ok(()),
+            Ok(()) | Err(FileFailure::Missing) => Ok(()),
             Err(e) => Err(e),
         }
     }
@@ -322,7 +322,7 @@ impl Files for Store {
             let paths: Vec<Path> = some.iter().map(|n| self.path(n)).collect::<Outcome<_>>()?;
             if let [path] = &paths[..] {
                 match self.run(self.clients.bulk.delete(path)) {
-                    Ok(()) | Err(Failed::Missing) => continue,
+                    Ok(()) | Err(FileFailure::Missing) => continue,
                     Err(e) => return Err(e),
                 }
             }
@@ -341,7 +341,7 @@ impl Files for Store {
         Ok(())
     }
 
-    fn list_all(&self, folder: &str) -> Outcome<Vec<Listed>> {
+    fn list_all(&self, folder: &str) -> Outcome<Vec<BucketFile>> {
         let path = self.path(folder)?;
         let start = self.prefix.as_ref().len() + usize::from(!self.prefix.as_ref().is_empty());
         self.run(async {
@@ -349,7 +349,7 @@ impl Files for Store {
             let mut out = Vec::new();
             while let Some(file) = found.try_next().await? {
                 let name = file.location.as_ref().get(start..).unwrap_or_default();
-                out.push(Listed {
+                out.push(BucketFile {
                     name: name.to_owned(),
                     len: file.size,
                     written: file.last_modified.timestamp(),
@@ -365,20 +365,20 @@ fn caching(what: &'static str) -> Attributes {
 }
 
 /// What an error of the library means. The last answer tells more than the library does.
-fn sort(e: &Error, trace: &Trace) -> Failed {
+fn sort(e: &Error, trace: &Trace) -> FileFailure {
     let answer = trace.answer();
     match (e, &answer) {
-        (Error::NotModified { .. }, _) => return Failed::Unchanged,
+        (Error::NotModified { .. }, _) => return FileFailure::Unchanged,
         (Error::NotSupported { .. }, None) => {
-            return Failed::Trouble(Trouble::Other(NO_RANGES.to_owned()));
+            return FileFailure::Trouble(Trouble::Other(NO_RANGES.to_owned()));
         }
         (_, Some(answer)) => match answer.status {
             404 if answer.code != "NoSuchBucket" && answer.code != "ContainerNotFound" => {
-                return Failed::Missing;
+                return FileFailure::Missing;
             }
-            409 | 412 => return Failed::Refused,
-            416 => return Failed::Length,
-            _ => return Failed::Trouble(answer.trouble()),
+            409 | 412 => return FileFailure::Refused,
+            416 => return FileFailure::Length,
+            _ => return FileFailure::Trouble(answer.trouble()),
         },
         _ => {}
     }
@@ -387,13 +387,13 @@ fn sort(e: &Error, trace: &Trace) -> Failed {
     let mut innermost = e.to_string();
     while let Some(one) = cause {
         if let Some(keys) = one.downcast_ref::<KeyError>() {
-            return Failed::Trouble(Trouble::NoKeys(keys.to_string()));
+            return FileFailure::Trouble(Trouble::NoKeys(keys.to_string()));
         }
         if one.is::<tokio::time::error::Elapsed>() {
-            return Failed::Trouble(Trouble::Cut("nothing came for too long".to_owned()));
+            return FileFailure::Trouble(Trouble::Cut("nothing came for too long".to_owned()));
         }
         innermost = one.to_string();
         cause = one.source();
     }
-    Failed::Trouble(Trouble::Other(innermost))
+    FileFailure::Trouble(Trouble::Other(innermost))
 }

@@ -21,7 +21,7 @@ pub mod profile;
 
 pub use address::{BucketAddress, Scheme};
 pub use clients::check_endpoint;
-pub use counting::{Counted, Counters};
+pub use counting::{Counters, RequestCounts};
 pub use files::Store;
 
 use crate::bucket::trouble::Trouble;

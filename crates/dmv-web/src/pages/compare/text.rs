@@ -22,7 +22,7 @@ struct Line {
 }
 
 /// A diff of two texts.
-pub struct Unified {
+pub struct UnifiedDiff {
     lines: Vec<Line>,
     added: usize,
     removed: usize,
@@ -30,9 +30,9 @@ pub struct Unified {
     is_coarse: bool,
 }
 
-impl Unified {
+impl UnifiedDiff {
     /// Compares two texts.
-    pub fn of(old: &[u8], new: &[u8]) -> Unified {
+    pub fn of(old: &[u8], new: &[u8]) -> UnifiedDiff {
         let never = AtomicBool::new(false);
         let [a, b] = Lines::of([old, new]);
         let mut numbers = Numbers::with_room(a.len() + b.len());
@@ -42,7 +42,7 @@ impl Unified {
             .and_then(|(old, new)| edits([&old, &new], numbers.count(), &never));
         // Nothing stops it, so there is a result.
         let Edits { list, is_coarse } = found.unwrap_or_default();
-        let mut out = Unified {
+        let mut out = UnifiedDiff {
             lines: Vec::new(),
             added: list.iter().map(|e| e.new.len()).sum(),
             removed: list.iter().map(|e| e.old.len()).sum(),
@@ -170,7 +170,7 @@ mod tests {
         let old: Vec<&str> = all.iter().map(String::as_str).collect();
         let mut new = old.clone();
         new[9] = "ten";
-        let diff = Unified::of(&text(&old), &text(&new));
+        let diff = UnifiedDiff::of(&text(&old), &text(&new));
         let want = [" 7", " 8", " 9", "-10", "+ten", " 11", " 12", " 13"];
         assert_eq!(diff.lines(), want);
         assert_eq!((diff.added, diff.removed), (1, 1));
@@ -186,12 +186,12 @@ mod tests {
     fn near_changes_share_the_lines_between() {
         let old = text(&["a", "b", "c", "d", "e"]);
         let new = text(&["a", "B", "c", "d", "E", "f"]);
-        let diff = Unified::of(&old, &new);
+        let diff = UnifiedDiff::of(&old, &new);
         assert_eq!(
             diff.lines(),
             [" a", "-b", "+B", " c", " d", "-e", "+E", "+f"]
         );
-        assert_eq!(Unified::of(b"", &new).added, 6);
-        assert_eq!(Unified::of(&new, &new).lines(), [""; 0]);
+        assert_eq!(UnifiedDiff::of(b"", &new).added, 6);
+        assert_eq!(UnifiedDiff::of(&new, &new).lines(), [""; 0]);
     }
 }

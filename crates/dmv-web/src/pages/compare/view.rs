@@ -1,6 +1,6 @@
 //! The page of a comparison.
 
-use super::{Change, Comparison, Found, MAX_CHANGES, MAX_RANGES, Side};
+use super::{Change, Comparison, ComparisonKind, MAX_CHANGES, MAX_RANGES, Side};
 use crate::address::{compare_link, link};
 use crate::kinds::{ending, sort_of};
 use crate::pages::parts::{
@@ -32,14 +32,14 @@ impl Comparison {
                 (self.side_line("B", &self.b))
             }
             @match &self.found {
-                Found::Same => { p.empty { "A and B have the same content." } }
-                Found::Trees((changes, has_more)) => { (self.list(ask, changes, *has_more)) }
-                Found::Pictures => { (self.pictures()) }
-                Found::Sounds => { (self.players(ask, false)) }
-                Found::Films => { (self.players(ask, true)) }
-                Found::Texts(unified) => { (unified.page()) }
-                Found::Bytes(by) => { (self.by_chunks(by)) }
-                Found::Not(why) => { p.empty { (why) } }
+                ComparisonKind::Same => { p.empty { "A and B have the same content." } }
+                ComparisonKind::Trees((changes, has_more)) => { (self.list(ask, changes, *has_more)) }
+                ComparisonKind::Pictures => { (self.pictures()) }
+                ComparisonKind::Sounds => { (self.players(ask, false)) }
+                ComparisonKind::Films => { (self.players(ask, true)) }
+                ComparisonKind::Texts(unified) => { (unified.page()) }
+                ComparisonKind::Bytes(by) => { (self.by_chunks(by)) }
+                ComparisonKind::Not(why) => { p.empty { (why) } }
             }
         }
     }

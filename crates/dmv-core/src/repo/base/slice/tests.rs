@@ -1,10 +1,10 @@
 use super::*;
 use crate::refs::Timestamp;
-use crate::repo::{Asked, PlaceError, Repo};
+use crate::repo::{OperationRequest, PlaceError, Repo};
 use proptest::prelude::*;
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> OperationRequest {
+    OperationRequest {
         time: Timestamp {
             seconds: 0,
             nanos: 0,

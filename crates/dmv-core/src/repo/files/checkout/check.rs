@@ -35,7 +35,7 @@ enum Above {
 
 /// What the check finds, path by path.
 #[derive(Default)]
-struct Found {
+struct CheckResult {
     /// Uncommitted work that the switch would overwrite.
     lost: BTreeSet<Vec<u8>>,
     /// Sides of conflicts that are not shown, because a file of the user has their name.
@@ -70,7 +70,7 @@ impl Switch<'_> {
     /// Finds uncommitted work that the switch would overwrite, before any file is touched. If a
     /// file of the user has the name of a conflict's side, the side is not shown.
     pub(in crate::repo) fn check(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
-        let mut found = Found::default();
+        let mut found = CheckResult::default();
         if to.leaves && !to.force {
             found.lost = self.answers_given_up()?;
         }
@@ -151,7 +151,7 @@ impl Switch<'_> {
         &mut self,
         at: Difference<'_>,
         to: &SwitchTo<'_>,
-        found: &mut Found,
+        found: &mut CheckResult,
     ) -> Result<(), RepoError> {
         let Difference { path, old, new } = at;
         let stat = self.stat(path, &mut found.absent_dirs)?;
@@ -203,7 +203,7 @@ impl Switch<'_> {
         obstacle: Vec<u8>,
         (path, new): (&[u8], &TreeEntry),
         force: bool,
-        found: &mut Found,
+        found: &mut CheckResult,
     ) -> Result<(), RepoError> {
         if self.gives_way(&obstacle) {
             found.in_the_way.insert(obstacle);
@@ -224,7 +224,7 @@ impl Switch<'_> {
         at: Difference<'_>,
         stat: Option<&FileStat>,
         force: bool,
-        found: &mut Found,
+        found: &mut CheckResult,
     ) -> Result<bool, RepoError> {
         let Difference { path, old, new } = at;
         let force = force || self.is_brought(path);
@@ -267,7 +267,7 @@ impl Switch<'_> {
         new: &TreeEntry,
         stat: &FileStat,
         force: bool,
-        found: &mut Found,
+        found: &mut CheckResult,
     ) -> Result<bool, RepoError> {
         let is_brought = self.is_brought(path);
         let same = self.holds(path, new, stat)?;
@@ -295,7 +295,7 @@ impl Switch<'_> {
 
     /// Checks changed paths that do not differ between the commits. With force, tracked ones are
     /// restored, too.
-    fn check_dirty(&mut self, found: &mut Found) -> Result<(), RepoError> {
+    fn check_dirty(&mut self, found: &mut CheckResult) -> Result<(), RepoError> {
         for (path, kind) in self.dirty.clone() {
             let Some(entry) = self.target_entry(&path)? else {
                 continue;
@@ -346,7 +346,7 @@ impl Switch<'_> {
     /// Finds untracked files at the paths of new conflicts that show no file there. Such a file would
     /// count as the answer to a question that its author has not seen. So would the absence of all
     /// versions beside the conflict, if files of the user have their names.
-    fn find_answers_unasked(&self, found: &mut Found) -> Result<(), RepoError> {
+    fn find_answers_unasked(&self, found: &mut CheckResult) -> Result<(), RepoError> {
         let mut answers = Vec::new();
         // An undo brings back a question that was asked before.
         for shown in self.form.shown.iter().filter(|_| self.brings.is_none()) {

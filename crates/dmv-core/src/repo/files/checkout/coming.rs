@@ -7,7 +7,7 @@ use crate::job::Job;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::layout::Place;
+use crate::repo::base::layout::RepositoryLocation;
 use crate::repo::base::{open, worktree};
 use crate::repo::files::checkout;
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport};
@@ -30,7 +30,7 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
     job: &Job,
     bring: impl FnOnce() -> Result<T, E>,
 ) -> Result<(T, CheckoutReport), E> {
-    let place = Place {
+    let place = RepositoryLocation {
         dmv: repo.dmv.clone(),
         worktree: repo.worktree.clone(),
     };

@@ -5,13 +5,13 @@ use crate::fsutil::FileKind;
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::worktree::{join, split_path};
 use std::collections::BTreeSet;
 
 /// Adds the directory at `path`, if it exists, and all directories below it.
 pub(in crate::repo) fn add_dirs(
-    tree: &Tree,
+    tree: &OpenWorktree,
     path: Vec<u8>,
     out: &mut BTreeSet<Vec<u8>>,
 ) -> Result<(), RepoError> {

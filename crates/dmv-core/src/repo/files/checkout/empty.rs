@@ -15,8 +15,8 @@ use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::dirs::sorted;
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::open_worktree;
-use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::seen::Expected;
+use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::seen::Expectation;
 use crate::subset::Subset;
 use crate::worktree::checkout::{Plan, Removal};
 use crate::worktree::snapshot::Problem;
@@ -59,13 +59,13 @@ pub(in crate::repo) fn remove_all_files(
                 continue;
             }
             match switch.expected(&path, None)? {
-                Expected::This(expected) if path::parse_path(&path).is_err() => {
+                Expectation::This(expected) if path::parse_path(&path).is_err() => {
                     if !remove_foreign(&tree, &path, expected)? {
                         switch.refuse_changed(path);
                     }
                 }
-                Expected::This(expected) => plan.remove.push(Removal { path, expected }),
-                Expected::Nothing | Expected::Other => switch.refuse_changed(path),
+                Expectation::This(expected) => plan.remove.push(Removal { path, expected }),
+                Expectation::Nothing | Expectation::Other => switch.refuse_changed(path),
             }
             if plan.remove.len() >= portion {
                 switch.run(std::mem::take(&mut plan))?;
@@ -93,7 +93,11 @@ pub(in crate::repo) fn remove_all_files(
 
 /// Removes a file whose name no worktree may hold, such as a part of another repository. The user
 /// has allowed its loss. Returns `false` if the file has changed.
-fn remove_foreign(tree: &Tree, path: &[u8], expected: Fingerprint) -> Result<bool, RepoError> {
+fn remove_foreign(
+    tree: &OpenWorktree,
+    path: &[u8],
+    expected: Fingerprint,
+) -> Result<bool, RepoError> {
     let Some((dir, name)) = split_path(path) else {
         return Ok(false);
     };

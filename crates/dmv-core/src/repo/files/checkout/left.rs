@@ -10,12 +10,12 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::files::checkout::span::{Differences, Left, LeftPaths};
+use crate::repo::files::checkout::span::{Differences, InterruptedPath, LeftPaths};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::empty_dir;
 use crate::repo::files::unfinished::Target;
-use crate::repo::files::unwritten::Unwritten;
+use crate::repo::files::unwritten::UnwrittenPath;
 use crate::repo::files::{unfinished, unwritten};
 use crate::worktree::base::entry_at;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,15 +67,15 @@ impl<'a> Switch<'a> {
             let path = at.path.as_bytes().to_vec();
             self.dirty.remove(&path);
             let (tree, begun) = (None, false);
-            all.insert(path, Left { tree, entry, begun });
+            all.insert(path, InterruptedPath { tree, entry, begun });
         }
         Ok(all)
     }
 
     /// Returns the paths that this switch could not write, and those that an earlier one could not
     /// write and that are still unchanged.
-    pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<Unwritten>, RepoError> {
-        let mut found: BTreeMap<RepoPath, Unwritten> = BTreeMap::new();
+    pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<UnwrittenPath>, RepoError> {
+        let mut found: BTreeMap<RepoPath, UnwrittenPath> = BTreeMap::new();
         for problem in &self.refused {
             let path = problem.path.as_bytes();
             let is_own = self.subset.includes(path, false) && !self.is_brought(path);
@@ -95,7 +95,7 @@ impl<'a> Switch<'a> {
                 None => self.base_entry(path)?,
             };
             let former = former.filter(is_file);
-            let at = Unwritten::find(self.repo, self.tree, at, (want, former))?;
+            let at = UnwrittenPath::find(self.repo, self.tree, at, (want, former))?;
             found.extend(at.map(|at| (at.path.clone(), at)));
         }
         for mut at in unwritten::noted_unwritten(self.repo)? {
@@ -143,7 +143,7 @@ impl<'a> Switch<'a> {
         target: &Target,
         path: &[u8],
         absent: &mut BTreeSet<Vec<u8>>,
-    ) -> Result<Option<Left>, RepoError> {
+    ) -> Result<Option<InterruptedPath>, RepoError> {
         // A merge's tree that was never published may be gone. Then nothing is known about it.
         let Some(entry) = known_entry(self.repo, target, path)? else {
             return Ok(None);
@@ -162,13 +162,13 @@ impl<'a> Switch<'a> {
             // reverse.
             (Some(new), None) if base.is_some_and(|old| is_dir(&old) != is_dir(new)) => {
                 let (entry, begun) = (None, false);
-                return Ok(Some(Left { tree, entry, begun }));
+                return Ok(Some(InterruptedPath { tree, entry, begun }));
             }
             (Some(entry), Some(stat)) if self.is_whole(path, entry, stat)? => false,
             (Some(entry), Some(stat)) if self.is_begun(path, entry, stat)? => true,
             _ => return Ok(None),
         };
-        Ok(Some(Left { tree, entry, begun }))
+        Ok(Some(InterruptedPath { tree, entry, begun }))
     }
 
     fn is_whole(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {

@@ -9,7 +9,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::dirs::sorted;
 use crate::repo::files::checkout::switch::{Switch, checkout_error};
 use crate::repo::files::saved::Return;
-use crate::repo::files::seen::Expected;
+use crate::repo::files::seen::Expectation;
 use crate::worktree::checkout::{Move, Plan, Removal, move_files};
 use crate::worktree::split_path;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -70,7 +70,7 @@ impl Switch<'_> {
                 if self.is_of_others(&from) {
                     continue;
                 }
-                if let Expected::This(expected) = self.expected(&from, None)? {
+                if let Expectation::This(expected) = self.expected(&from, None)? {
                     moves.push(Move { from, to, expected });
                     break;
                 }

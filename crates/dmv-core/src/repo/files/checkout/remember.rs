@@ -5,8 +5,8 @@ use crate::hash::ObjectId;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::handle::Handle;
 use crate::repo::files::checkout::switch::Switch;
-use crate::repo::files::checkout::written::Written;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::checkout::written::WrittenFiles;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::join;
@@ -26,7 +26,7 @@ impl Switch<'_> {
             self.tree.cache.as_ref(),
             self.subset,
         );
-        let known = Remembered {
+        let known = CacheEntries {
             tree,
             written: &self.written,
             dirty: &self.dirty,
@@ -41,7 +41,7 @@ impl Switch<'_> {
 /// cache says about entries that are equal in both bases stays valid.
 pub(in crate::repo) fn remember_base(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     base: ObjectId,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (older, subset) = (tree.cache.as_ref(), &tree.subset);
@@ -52,13 +52,13 @@ pub(in crate::repo) fn remember_base(
 }
 
 /// The entries that the stat cache may have after a checkout.
-struct Remembered<'a> {
+struct CacheEntries<'a> {
     tree: TreeBase<'a>,
-    written: &'a Written,
+    written: &'a WrittenFiles,
     dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
 }
 
-impl BaseEntries for Remembered<'_> {
+impl BaseEntries for CacheEntries<'_> {
     fn section(
         &self,
         dir: &[u8],

@@ -13,20 +13,20 @@ use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::settled_key;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
 use crate::repo::base::{publish, worktree};
-use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::form::{Form, IsThere};
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
-use crate::repo::files::checkout::switch::{Pending, Switch};
-use crate::repo::files::open_worktree::{Tree, is_like};
+use crate::repo::files::checkout::switch::{PendingWrites, Switch};
+use crate::repo::files::open_worktree::{OpenWorktree, is_like};
 use crate::repo::files::saved::{
-    Overwrite, Overwrites, Overwritten, obstacle, saved_changes, take,
+    Overwrite, Overwrites, OverwrittenFiles, obstacle, saved_changes, take,
 };
-use crate::repo::files::seen::Expected;
+use crate::repo::files::seen::Expectation;
 use crate::repo::files::{open_worktree, untouched, untracked, unwritten};
 use crate::repo::look::{entries, lack};
 use crate::store::{FinishedJob, MetaWriter};
@@ -45,7 +45,7 @@ pub(in crate::repo) fn restore(
     from: Option<ObjectId>,
     paths: &[RepoPath],
     settings: &WorktreeSettings,
-    asked: Asked,
+    asked: OperationRequest,
     job: &Job,
 ) -> Result<CheckoutReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
@@ -121,7 +121,7 @@ pub(in crate::repo) fn restore(
 
 /// What a restore gives back.
 #[derive(Default)]
-struct Wanted {
+struct RestoreSelection {
     /// The files, and directories that hold nothing.
     entries: Vec<(RepoPath, TreeEntry)>,
     /// Files that a choice added to settle a conflict. Their content can be had again.
@@ -132,12 +132,12 @@ struct Wanted {
 /// paths, which no longer count.
 fn wanted(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     (form, commit): (&Form, ObjectId),
-    dropped: &[Chosen],
+    dropped: &[ConflictResolution],
     paths: &[RepoPath],
-) -> Result<Wanted, RepoError> {
-    let mut wanted = Wanted::default();
+) -> Result<RestoreSelection, RepoError> {
+    let mut wanted = RestoreSelection::default();
     for path in paths {
         if path.is_root() {
             collect(repo, path, form.tree, &tree.subset, &mut wanted.entries)?;
@@ -198,10 +198,10 @@ fn collect_entry(
 fn added_by(
     repo: &Handle,
     root: &ObjectId,
-    choices: &[Chosen],
+    choices: &[ConflictResolution],
 ) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
     let mut out = Vec::new();
-    for (path, entry) in choices.iter().flat_map(Chosen::edits) {
+    for (path, entry) in choices.iter().flat_map(ConflictResolution::edits) {
         if let Some(entry) = entry
             && entry_at(repo.objects(), root, path.as_bytes())?.is_none()
         {
@@ -260,9 +260,9 @@ pub(in crate::repo) fn keep_for(
     repo: &Handle,
     switch: &mut Switch<'_>,
     overwrites: Overwrites,
-    how: (&'static str, Keep, &Asked),
+    how: (&'static str, Keep, &OperationRequest),
     job: &Job,
-) -> Result<(Option<(ObjectId, FinishedJob)>, Overwritten), RepoError> {
+) -> Result<(Option<(ObjectId, FinishedJob)>, OverwrittenFiles), RepoError> {
     if overwrites.is_empty() {
         return Ok(Default::default());
     }
@@ -289,9 +289,9 @@ pub(in crate::repo) fn keep_and_publish(
     switch: &mut Switch<'_>,
     overwrites: Overwrites,
     (settled, notes): (Option<&Form>, &untracked::Edit<'_>),
-    (what, keep, asked): (&'static str, Keep, &Asked),
+    (what, keep, asked): (&'static str, Keep, &OperationRequest),
     job: &Job,
-) -> Result<Overwritten, RepoError> {
+) -> Result<OverwrittenFiles, RepoError> {
     let name = switch.tree.name.clone();
     let (kept, told) = keep_for(repo, switch, overwrites, (what, keep, asked), job)?;
     let (mut changes, mut stored) = (Vec::new(), None);
@@ -339,8 +339,11 @@ fn collect(
 }
 
 /// Splits choices into those for conflicts at or under `paths`, and all others.
-fn split(chosen: Vec<Chosen>, paths: &[RepoPath]) -> (Vec<Chosen>, Vec<Chosen>) {
-    let is_named = |chosen: &Chosen| {
+fn split(
+    chosen: Vec<ConflictResolution>,
+    paths: &[RepoPath],
+) -> (Vec<ConflictResolution>, Vec<ConflictResolution>) {
+    let is_named = |chosen: &ConflictResolution| {
         let path = chosen.path.as_bytes();
         paths.iter().any(|dir| is_under(path, dir.as_bytes()))
     };
@@ -410,11 +413,11 @@ impl Switch<'_> {
         }
         let mut plan = Plan::default();
         match self.expected(path, None)? {
-            Expected::This(expected) => plan.remove.push(Removal {
+            Expectation::This(expected) => plan.remove.push(Removal {
                 path: path.to_vec(),
                 expected,
             }),
-            Expected::Nothing | Expected::Other => self.refuse_changed(path.to_vec()),
+            Expectation::Nothing | Expectation::Other => self.refuse_changed(path.to_vec()),
         }
         self.run(plan)
     }
@@ -424,7 +427,7 @@ impl Switch<'_> {
         &mut self,
         moves: Vec<(Vec<u8>, TreeEntry)>,
     ) -> Result<(), RepoError> {
-        let mut pending = Pending::default();
+        let mut pending = PendingWrites::default();
         for (path, entry) in moves {
             self.add(&mut pending, path, &entry)?;
         }

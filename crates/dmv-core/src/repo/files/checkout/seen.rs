@@ -7,14 +7,14 @@
 //! - for every other path, nothing at all.
 //!
 //! The scan's answers come from the stat cache, and for files that the cache did not know from a
-//! [`Written`](super::written::Written). So memory does not grow with the number of files.
+//! [`WrittenFiles`](super::written::WrittenFiles). So memory does not grow with the number of files.
 
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now};
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::same::{SameError, same_as};
-use crate::repo::files::seen::Expected;
+use crate::repo::files::seen::Expectation;
 use crate::worktree::statcache::RACY_NANOS;
 use std::time::Duration;
 
@@ -42,29 +42,33 @@ impl Switch<'_> {
         &mut self,
         path: &[u8],
         old: Option<&TreeEntry>,
-    ) -> Result<Expected, RepoError> {
+    ) -> Result<Expectation, RepoError> {
         match self.seen.get(path) {
-            Some(Some(print)) => return Ok(Expected::This(*print)),
-            Some(None) => return Ok(Expected::Nothing),
+            Some(Some(print)) => return Ok(Expectation::This(*print)),
+            Some(None) => return Ok(Expectation::Nothing),
             None => {}
         }
         if self.dirty.contains_key(path) || self.left.contains_key(path) {
-            return Ok(Expected::Nothing);
+            return Ok(Expectation::Nothing);
         }
         let accepted = match &mut self.scanned {
             Some(seen) => seen.accepted(path)?,
             None => None,
         };
         match accepted {
-            None => Ok(Expected::Nothing),
+            None => Ok(Expectation::Nothing),
             Some(Fingerprint::SUSPECT) => self.look_again(path, old),
-            Some(print) => Ok(Expected::This(print)),
+            Some(print) => Ok(Expectation::This(print)),
         }
     }
 
     /// Compares a file by content again. It had changed so shortly before the scan that its stat
     /// proves nothing.
-    fn look_again(&mut self, path: &[u8], old: Option<&TreeEntry>) -> Result<Expected, RepoError> {
+    fn look_again(
+        &mut self,
+        path: &[u8],
+        old: Option<&TreeEntry>,
+    ) -> Result<Expectation, RepoError> {
         let base;
         let old = match old {
             Some(old) => Some(old),
@@ -74,18 +78,18 @@ impl Switch<'_> {
             }
         };
         let Some(old) = old else {
-            return Ok(Expected::Other);
+            return Ok(Expectation::Other);
         };
         loop {
             let stat = self.stat(path, &mut Default::default())?;
             let Some(stat) = stat else {
-                return Ok(Expected::Other);
+                return Ok(Expectation::Other);
             };
             let must_wait = self.is_young(&stat);
             match same_as(self.repo, &self.tree.root, path, old, &stat) {
                 Ok(true) if must_wait => std::thread::sleep(TICK),
-                Ok(true) => return Ok(Expected::This(stat.fingerprint())),
-                Ok(false) | Err(SameError::Path(_)) => return Ok(Expected::Other),
+                Ok(true) => return Ok(Expectation::This(stat.fingerprint())),
+                Ok(false) | Err(SameError::Path(_)) => return Ok(Expectation::Other),
                 Err(SameError::Repo(e)) => return Err(e),
             }
         }

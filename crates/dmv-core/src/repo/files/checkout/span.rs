@@ -57,7 +57,7 @@ pub(in crate::repo) fn entry_in(
 }
 
 /// A path as an interrupted switch has left it.
-pub(in crate::repo) struct Left {
+pub(in crate::repo) struct InterruptedPath {
     /// The target tree of the switch. `None` if the switch has ended but could not write this path.
     pub(in crate::repo) tree: Option<ObjectId>,
     /// The entry that the switch made there. `None` if it removed the path.
@@ -67,7 +67,7 @@ pub(in crate::repo) struct Left {
 }
 
 /// The paths that interrupted switches have left.
-pub(in crate::repo) type LeftPaths = BTreeMap<Vec<u8>, Left>;
+pub(in crate::repo) type LeftPaths = BTreeMap<Vec<u8>, InterruptedPath>;
 
 /// The differences that a switch has to remove: see
 /// [`Switch::differences`](super::switch::Switch::differences).

@@ -16,7 +16,7 @@ use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::stays_key;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::dirs::{add_above, is_dir};
@@ -188,7 +188,7 @@ pub(in crate::repo) fn note(
     repo: &Handle,
     name: &str,
     paths: &LeftAlone,
-    asked: &Asked,
+    asked: &OperationRequest,
 ) -> Result<Option<Change>, RepoError> {
     let writer = repo.store.writer()?;
     let mut meta = MetaWriter::new(&writer);

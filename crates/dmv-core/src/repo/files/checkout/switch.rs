@@ -22,21 +22,21 @@ use crate::repo::files::checkout::purged;
 use crate::repo::files::checkout::span::{LeftPaths, Span, entry_in};
 use crate::repo::files::checkout::stays::LeftAlone;
 use crate::repo::files::checkout::target::SwitchTo;
-use crate::repo::files::checkout::written::Written;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::checkout::written::WrittenFiles;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::private::Private;
 use crate::repo::files::saved::{Overwrites, Return, Step};
-use crate::repo::files::seen::{Expected, Seen};
+use crate::repo::files::seen::{Expectation, ScanAnswers};
 use crate::repo::files::status::StatusOptions;
-use crate::repo::files::stored::{Counted, StoreContent};
-use crate::repo::files::unfinished::Unfinished;
+use crate::repo::files::stored::{CountingWriter, StoreContent};
+use crate::repo::files::unfinished::UnfinishedSwitches;
 use crate::repo::files::{private, status};
 use crate::repo::look::entries::blob_of;
 use crate::repo::look::{content, entries};
 use crate::subset::{Extent, Subset};
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{
-    CheckoutError, Move, NewFile, NewSymlink, Plan, Refusal, Refused, Removal, ReplacedEntries,
+    CheckoutError, Move, NewFile, NewSymlink, Plan, Refusal, RefusedPath, Removal, ReplacedEntries,
     Report, apply_plan,
 };
 use crate::worktree::select::Paths;
@@ -60,7 +60,7 @@ const SYNC_EACH: usize = 64;
 /// A change of the worktree's files from one tree to another.
 pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) repo: &'a Handle,
-    pub(in crate::repo) tree: &'a Tree,
+    pub(in crate::repo) tree: &'a OpenWorktree,
     pub(in crate::repo) target: ObjectId,
     /// How the target shows conflicts.
     pub(in crate::repo) form: &'a Form,
@@ -82,14 +82,14 @@ pub(in crate::repo) struct Switch<'a> {
     /// Entries in the place of a new entry of another kind. They are removed first.
     pub(in crate::repo) in_the_way: BTreeSet<Vec<u8>>,
     /// The scan's answers for files that equal the base.
-    pub(in crate::repo) scanned: Option<Seen<'a>>,
+    pub(in crate::repo) scanned: Option<ScanAnswers<'a>>,
     /// When the scan began, by the clock of the file system.
     pub(in crate::repo) started: Option<FileTime>,
     /// What was at other paths at the time of the decision to overwrite them. `None` means nothing.
     pub(in crate::repo) seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
     /// The files that an undo brings back. It decides about their paths.
     pub(in crate::repo) brings: Option<&'a Return>,
-    pub(in crate::repo) written: Written,
+    pub(in crate::repo) written: WrittenFiles,
     /// The private paths, read from the disk when first needed.
     private: Option<Private>,
     /// Files that were replaced or removed, until they are removed for good.
@@ -99,7 +99,7 @@ pub(in crate::repo) struct Switch<'a> {
     /// Paths that got a moved file.
     pub(in crate::repo) moved: BTreeSet<Vec<u8>>,
     /// Switches that were cut off, and the paths that they have left.
-    pub(in crate::repo) unfinished: Option<Unfinished>,
+    pub(in crate::repo) unfinished: Option<UnfinishedSwitches>,
     pub(in crate::repo) left: Rc<LeftPaths>,
     pub(in crate::repo) files: u64,
     pub(in crate::repo) bytes: u64,
@@ -112,7 +112,7 @@ pub(in crate::repo) struct Switch<'a> {
 impl<'a> Switch<'a> {
     pub(in crate::repo) fn new(
         repo: &'a Handle,
-        tree: &'a Tree,
+        tree: &'a OpenWorktree,
         form: &'a Form,
         subset: &'a Subset,
         job: &'a Job,
@@ -135,7 +135,7 @@ impl<'a> Switch<'a> {
             started: None,
             seen: BTreeMap::new(),
             brings: None,
-            written: Written::default(),
+            written: WrittenFiles::default(),
             private: None,
             asides: ReplacedEntries::new(&tree.root),
             made_dirs: BTreeSet::new(),
@@ -282,7 +282,7 @@ impl<'a> Switch<'a> {
         let moves = self.plan_moves()?;
         self.clear_in_the_way()?;
         self.clear_the_way(moves)?;
-        let mut pending = Pending::default();
+        let mut pending = PendingWrites::default();
         // Paths that differ between the commits are planned once, dirty or not.
         let mut planned = BTreeSet::new();
         self.differences().each(&mut |path, _, new| {
@@ -377,10 +377,10 @@ impl<'a> Switch<'a> {
             } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
                 let path = bytes.to_vec();
                 match self.expected(bytes, old)? {
-                    Expected::This(expected) => plan.remove.push(Removal { path, expected }),
+                    Expectation::This(expected) => plan.remove.push(Removal { path, expected }),
                     // A new entry since the scan is the user's, and stays.
-                    Expected::Nothing => {}
-                    Expected::Other => self.refuse_changed(path),
+                    Expectation::Nothing => {}
+                    Expectation::Other => self.refuse_changed(path),
                 }
                 if plan.remove.len() >= portion {
                     self.run(std::mem::take(&mut plan))?;
@@ -527,7 +527,7 @@ impl<'a> Switch<'a> {
         // not the target's.
         let noted = std::mem::take(&mut self.written);
         self.run(plan)?;
-        let mut pending = Pending::default();
+        let mut pending = PendingWrites::default();
         for step in &brings.steps {
             self.dirty.insert(step.path.clone(), ChangeKind::Modified);
             if let Some(entry) = &step.to {
@@ -549,7 +549,7 @@ impl<'a> Switch<'a> {
     /// Plans one entry. Carries the plan out when it is large enough.
     pub(in crate::repo) fn add(
         &mut self,
-        pending: &mut Pending,
+        pending: &mut PendingWrites,
         path: Vec<u8>,
         entry: &TreeEntry,
     ) -> Result<(), RepoError> {
@@ -567,9 +567,9 @@ impl<'a> Switch<'a> {
             return Ok(());
         }
         let replaces = match (entry.kind, self.expected(&path, None)?) {
-            (Kind::Directory, _) | (_, Expected::Nothing) => None,
-            (_, Expected::This(print)) => Some(print),
-            (_, Expected::Other) => {
+            (Kind::Directory, _) | (_, Expectation::Nothing) => None,
+            (_, Expectation::This(print)) => Some(print),
+            (_, Expectation::Other) => {
                 self.refuse_changed(path);
                 return Ok(());
             }
@@ -608,8 +608,8 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(in crate::repo) fn flush(&mut self, pending: &mut Pending) -> Result<(), RepoError> {
-        let Pending { mut plan, dirs } = std::mem::take(pending);
+    pub(in crate::repo) fn flush(&mut self, pending: &mut PendingWrites) -> Result<(), RepoError> {
+        let PendingWrites { mut plan, dirs } = std::mem::take(pending);
         plan.make_dirs = sorted(dirs);
         self.made_dirs.clear();
         self.run(plan)
@@ -637,7 +637,7 @@ impl<'a> Switch<'a> {
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.symlinks.sort_by(|a, b| by_dir(&a.path, &b.path));
-        let content = Counted {
+        let content = CountingWriter {
             inner: StoreContent(self.repo),
             job: self.job,
         };
@@ -714,7 +714,7 @@ impl<'a> Switch<'a> {
     pub(in crate::repo) fn sync(&mut self) -> Result<(), RepoError> {
         self.sync_written()?;
         self.job.reached(Moment::Written);
-        for Refused { path, why } in self.asides.finish() {
+        for RefusedPath { path, why } in self.asides.finish() {
             if let Some((dir, name)) = split_path(&path) {
                 let suspect = std::iter::once((name, Fingerprint::SUSPECT));
                 self.written.note(&self.tree.own, dir, suspect);
@@ -774,7 +774,7 @@ pub(in crate::repo) fn checkout_error(error: CheckoutError) -> RepoError {
 
 /// Writes that are planned but not carried out yet.
 #[derive(Default)]
-pub(in crate::repo) struct Pending {
+pub(in crate::repo) struct PendingWrites {
     plan: Plan<Blob>,
     dirs: BTreeSet<Vec<u8>>,
 }

@@ -1,11 +1,11 @@
 //! The request for a switch and its result. `checkout` and its callers use these values.
 
 use crate::object::name::RepoPath;
-use crate::repo::base::publish::Asked;
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::emptied::EmptiedPattern;
-use crate::repo::files::saved::{Overwritten, Return};
+use crate::repo::files::saved::{OverwrittenFiles, Return};
 use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
 
@@ -14,7 +14,7 @@ pub(in crate::repo) struct SwitchTo<'a> {
     /// The name of the action in messages that refuse it.
     pub what: &'static str,
     /// Who asks for the switch. If it is cut off, this command continues it.
-    pub asked: &'a Asked,
+    pub asked: &'a OperationRequest,
     /// The tree, in the form that files have.
     pub form: Form,
     /// The subset of the tree that the worktree will have.
@@ -35,12 +35,12 @@ pub(in crate::repo) struct SwitchTo<'a> {
 /// What [`switch_files`](super::switch_files) did. The fields are those of
 /// [`CheckoutReport`](super::CheckoutReport).
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Switched {
+pub(in crate::repo) struct SwitchResult {
     pub files: u64,
     pub bytes: u64,
     pub removed: u64,
     pub refused: Vec<Problem>,
     pub emptied: Vec<EmptiedPattern>,
     pub adopted: Vec<RepoPath>,
-    pub overwritten: Overwritten,
+    pub overwritten: OverwrittenFiles,
 }

@@ -10,7 +10,7 @@ use crate::repo::base::path;
 use crate::repo::files::checkout::dirs::{add_dirs, is_dir, sorted};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::saved::{Overwrite, Overwrites, Step, all_gone};
-use crate::repo::files::seen::Expected;
+use crate::repo::files::seen::Expectation;
 use crate::worktree::checkout::{Plan, Removal};
 use std::collections::BTreeSet;
 
@@ -80,8 +80,8 @@ impl Switch<'_> {
                 continue;
             }
             match self.expected(&path, None)? {
-                Expected::This(expected) => plan.remove.push(Removal { path, expected }),
-                Expected::Nothing | Expected::Other => self.refuse_changed(path),
+                Expectation::This(expected) => plan.remove.push(Removal { path, expected }),
+                Expectation::Nothing | Expectation::Other => self.refuse_changed(path),
             }
         }
         let mut dirs = BTreeSet::new();

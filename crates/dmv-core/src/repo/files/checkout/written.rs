@@ -18,7 +18,7 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// The written files as a list of runs. A run is some files of one directory.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Written {
+pub(in crate::repo) struct WrittenFiles {
     files: usize,
     runs: Vec<Run>,
     /// The last runs. Earlier ones are in `file`.
@@ -54,7 +54,7 @@ impl Run {
 /// Receives the directory, name and fingerprint of a file.
 type Visit<'v> = dyn FnMut(&[u8], &[u8], Fingerprint) + 'v;
 
-impl Written {
+impl WrittenFiles {
     /// Returns the number of noted files.
     pub(in crate::repo) fn files(&self) -> usize {
         self.files
@@ -87,10 +87,10 @@ impl Written {
             false => self.runs.push(run),
         }
         if self.kept.len() >= KEPT_BYTES && self.spill(own).is_err() {
-            *self = Written {
+            *self = WrittenFiles {
                 files: self.files,
                 is_lost: true,
-                ..Written::default()
+                ..WrittenFiles::default()
             };
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     fn what_is_noted_in_runs_is_found_by_directory_from_memory_and_from_the_file() -> Outcome {
         let temp = tempfile::tempdir()?;
         let own = SafeDir::open_root(temp.path())?;
-        let mut written = Written::default();
+        let mut written = WrittenFiles::default();
         let dirs: [&[u8]; 3] = [b"", b"a", b"a/b"];
         for from in (0..300_000).step_by(1000) {
             let prints: Vec<_> = (from..from + 1000)
@@ -233,7 +233,7 @@ mod tests {
         let temp = tempfile::tempdir()?;
         let own = SafeDir::open_root(temp.path())?;
         std::fs::remove_dir(temp.path())?;
-        let mut written = Written::default();
+        let mut written = WrittenFiles::default();
         let long = vec![b'n'; 250];
         for _ in 0..2 {
             let files = (0..20_000).map(|_| (&long[..], Fingerprint(1)));

@@ -7,7 +7,7 @@ use crate::repo::base::keeping::RightToFree;
 use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack};
 use crate::repo::base::publish;
 use crate::repo::upkeep::gc::choose::{Candidate, Plan};
-use crate::repo::upkeep::gc::mark::{self, Marking, goes_on};
+use crate::repo::upkeep::gc::mark::{self, MarkRun, goes_on};
 use crate::repo::upkeep::gc::{GcOptions, GcReport};
 use crate::store::{FinishedJob, PACK_HEADER_BYTES, PackId, PackRow};
 use crate::vfs::VfsFile;
@@ -22,7 +22,7 @@ pub(super) struct Run<'r> {
     repo: &'r Handle,
     options: &'r GcOptions,
     right: &'r RightToFree,
-    marking: Marking<'r>,
+    marking: MarkRun<'r>,
     /// Packs that are locked already.
     held: HashMap<PackId, Arc<dyn VfsFile>>,
     job: &'r Job,
@@ -33,7 +33,7 @@ pub(super) struct Run<'r> {
 }
 
 /// What a pass leaves to the next one.
-pub(super) struct Freed {
+pub(super) struct Carry {
     pub grown: Vec<PackRow>,
     pub stopped: bool,
 }
@@ -63,7 +63,7 @@ impl<'r> Run<'r> {
     pub fn new(
         repo: &'r Handle,
         (options, right): (&'r GcOptions, &'r RightToFree),
-        marking: Marking<'r>,
+        marking: MarkRun<'r>,
         held: Vec<LockedPack>,
         job: &'r Job,
     ) -> Run<'r> {
@@ -81,7 +81,7 @@ impl<'r> Run<'r> {
     }
 
     /// Ends the pass and adds what it did to the report.
-    pub fn end(self, report: &mut GcReport) -> Freed {
+    pub fn end(self, report: &mut GcReport) -> Carry {
         let done = self.done;
         report.freed_bytes =
             (report.freed_bytes + done.freed_bytes).saturating_sub(done.copied_bytes);
@@ -90,7 +90,7 @@ impl<'r> Run<'r> {
         report.packs_rewritten += done.packs_rewritten;
         report.copied_bytes += done.copied_bytes;
         report.why_not.extend(done.why_not);
-        Freed {
+        Carry {
             grown: self.grown,
             stopped: self.stopped,
         }

@@ -6,7 +6,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::level::open_log;
 use crate::repo::upkeep::gc::GcOptions;
 use crate::store::{PackId, StoreError};
-use crate::vfs::Open;
+use crate::vfs::OpenMode;
 use std::time::UNIX_EPOCH;
 
 /// Removes packs whose jobs ended without publishing them. Returns their bytes.
@@ -23,7 +23,7 @@ pub(in crate::repo::upkeep) fn remove_unlisted(
         return Ok(0);
     }
     let _lock = repo.refs.lock_database()?;
-    let log = open_log(&repo.store, Open::Read)?;
+    let log = open_log(&repo.store, OpenMode::Read)?;
     match repo.refs.log_position()?.log_end {
         Some(end) if end == log.len()? => {}
         // A command was killed just now. The next gc finds the database level with the log.
@@ -32,7 +32,7 @@ pub(in crate::repo::upkeep) fn remove_unlisted(
     let mut bytes = 0;
     for id in unlisted {
         let path = repo.store.pack_path(id);
-        let Ok(file) = repo.vfs.open(&path, Open::Append) else {
+        let Ok(file) = repo.vfs.open(&path, OpenMode::Append) else {
             continue;
         };
         if !file

@@ -3,7 +3,7 @@
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::ObjectType;
-use crate::refs::{Census, Seen};
+use crate::refs::{Census, SeenOperation};
 use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice::RepoSlice;
@@ -12,15 +12,15 @@ use crate::repo::upkeep::ages::ages;
 use crate::repo::upkeep::gc::{GcOptions, GcReport};
 use crate::repo::upkeep::roots::{self, Root};
 use crate::repo::upkeep::verify::history::Walk;
-use crate::store::{Lack, Marker, PackId, SegmentRow, Settled, StoreError};
+use crate::store::{Lack, MarkEnd, Marker, PackId, SegmentRow, StoreError};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 /// Marks on everything that must stay.
-pub(super) struct Marking<'r> {
+pub(super) struct MarkRun<'r> {
     pub marker: Marker<'r>,
     /// The newest operation that the marks include.
-    pub seen: Seen,
+    pub seen: SeenOperation,
     slice: RepoSlice,
     /// When each mapped segment was stored, in seconds since 1970.
     pub stored_at: HashMap<(PackId, u64), i64>,
@@ -48,7 +48,7 @@ pub(super) fn mark<'r>(
     options: &GcOptions,
     report: &mut GcReport,
     job: &Job,
-) -> Result<Option<Marking<'r>>, RepoError> {
+) -> Result<Option<MarkRun<'r>>, RepoError> {
     let ends = || !goes_on(options, job).unwrap_or(false);
     let stopped = || goes_on(options, job).map(|_| None);
     let census = load_census(repo)?;
@@ -75,7 +75,7 @@ pub(super) fn mark<'r>(
     let Some(map) = map else { return stopped() };
     report.why_not = map.unmapped().iter().map(|(_, why)| why.clone()).collect();
     job.reached(Moment::Mapped);
-    let mut marking = Marking {
+    let mut marking = MarkRun {
         marker: Marker::new(&repo.store, map)?,
         seen: census.seen,
         slice,
@@ -126,7 +126,7 @@ fn load_census(repo: &Handle) -> Result<Census, RepoError> {
     }
 }
 
-impl Marking<'_> {
+impl MarkRun<'_> {
     /// Marks what other commands have named meanwhile. Returns `false` if `goes_on` ended the work, or
     /// if it is too much.
     pub fn follow_log(
@@ -170,7 +170,7 @@ impl Marking<'_> {
         });
         match (lost, settled) {
             (Some(lack), _) => Err(nothing_freed(&lack)),
-            (None, settled) => Ok(settled? == Settled::All),
+            (None, settled) => Ok(settled? == MarkEnd::All),
         }
     }
 
@@ -191,7 +191,7 @@ impl Marking<'_> {
             }
             Ok(())
         })?;
-        Ok((settled == Settled::All).then_some(lacks.len() as u64))
+        Ok((settled == MarkEnd::All).then_some(lacks.len() as u64))
     }
 
     fn begin(

@@ -9,8 +9,8 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
-use crate::repo::base::layout::{DMV_DIR, MAIN, Place};
-use crate::repo::base::publish::{Asked, Proof, change, set};
+use crate::repo::base::layout::{DMV_DIR, MAIN, RepositoryLocation};
+use crate::repo::base::publish::{OperationRequest, Proof, change, set};
 use crate::repo::base::{publish, slice, worktree};
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// unknown, and returns them. Changes no file.
 pub(in crate::repo) fn mend_heads(
     repo: &Handle,
-    place: &Place,
+    place: &RepositoryLocation,
 ) -> Result<Vec<(String, Head)>, RepoError> {
     let own = repo.dmv_dir().file_name().is_some_and(|n| n == DMV_DIR);
     let root = repo.dmv_dir().parent().filter(|_| own);
@@ -38,7 +38,7 @@ pub(in crate::repo) fn mend_heads(
     }
     if !changes.is_empty() {
         let last = repo.refs.operations(1)?.pop();
-        let asked = Asked {
+        let asked = OperationRequest {
             time: now(),
             who: last.map(|op| op.who).unwrap_or_default(),
             command: "dmv recover".to_owned(),

@@ -10,7 +10,7 @@ use crate::object::commit::{Commit, Person};
 use crate::object::{ObjectRead, ObjectType};
 use crate::refs::{Change, Effect, NewOperation, Operation, Origin, view_of};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::publish::set;
 use crate::repo::upkeep::recover::heads::now;
 use crate::store::{Mark, Marks, PackId, Store, StoreError};
@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashSet};
 
 /// How complete the found operations are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum Told {
+pub(in crate::repo) enum LogCompleteness {
     /// The database and the log confirm each other.
     Everything,
     /// No loss shows, but nothing proves that the last operation found was the last one.
@@ -31,7 +31,7 @@ pub(in crate::repo) enum Told {
 /// everything that they need.
 pub(in crate::repo) struct Search<'s> {
     pub store: &'s Store,
-    pub told: Told,
+    pub told: LogCompleteness,
     /// Whether objects may be absent by choice.
     pub is_partial: bool,
     /// Packs that another repository has written. What lies only in them may be what that one has
@@ -84,7 +84,7 @@ impl Search<'_> {
         })?;
         tips.sort_by_key(|tip| tip.id);
         tips.dedup_by_key(|tip| tip.id);
-        if self.told == Told::Perhaps {
+        if self.told == LogCompleteness::Perhaps {
             let mut whole = Vec::new();
             for tip in tips {
                 if self.is_whole(tip.id, &reached)? {
@@ -171,7 +171,7 @@ fn ids_in(operation: &Operation) -> impl Iterator<Item = ObjectId> + use<'_> {
     let named = |change: &Change| {
         let values = change.old.iter().chain(&change.new);
         let named = values.flat_map(|value| named_by(&change.key, value));
-        named.map(Named::id).collect::<Vec<_>>()
+        named.map(NamedObject::id).collect::<Vec<_>>()
     };
     operation.changes.iter().flat_map(named)
 }

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// What was found out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ChangeTable {
     /// The number of commits whose changes are known now and were not before.
     pub commits: u64,
     /// Whether no commit is left, but for those that cannot be compared.
@@ -29,13 +29,17 @@ pub(super) struct Found {
 
 /// Compares each commit of the repository's history with its first parent, unless that is done, and
 /// writes the table. Stops at `until`, and keeps what it has.
-pub(super) fn find(repo: &Handle, until: Option<Instant>, job: &Job) -> Result<Found, RepoError> {
+pub(super) fn find(
+    repo: &Handle,
+    until: Option<Instant>,
+    job: &Job,
+) -> Result<ChangeTable, RepoError> {
     let known = match look::changed::load(repo) {
         Ok(known) => known,
         Err(Unusable::Damaged) => Default::default(),
         // A later version of the program knows more.
         Err(Unusable::Later) => {
-            return Ok(Found {
+            return Ok(ChangeTable {
                 commits: 0,
                 finished: true,
             });
@@ -51,7 +55,7 @@ pub(super) fn find(repo: &Handle, until: Option<Instant>, job: &Job) -> Result<F
         let written = write_durably_by(&OsVfs, &path, &temp, &builder.encode());
         written.context("write", &path).map_err(RepoError::Io)?;
     }
-    Ok(Found { commits, finished })
+    Ok(ChangeTable { commits, finished })
 }
 
 /// Adds the commits that the table lacks. Returns false if the time was over.

@@ -8,7 +8,7 @@ use crate::repo::base::keys::head_key;
 use crate::repo::base::layout::MAIN;
 use crate::repo::base::level::{catch_up, decoded, open_log};
 use crate::store::{IndexId, PackId, PackKind, PackRow, SegmentRow};
-use crate::vfs::Open;
+use crate::vfs::OpenMode;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Checks that the log pack exists and is at least as long as the database says.
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// command would do.
 pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
     let known = repo.refs.log_position()?.log_end;
-    let log = match open_log(&repo.store, Open::Read) {
+    let log = match open_log(&repo.store, OpenMode::Read) {
         Err(RepoError::Refs(e @ RefsError::LogBehind(_))) => {
             found.push(said(&e));
             return Ok(());
@@ -128,7 +128,7 @@ fn check_operations(
             _ => found.push(format!("refs.db: operation {seq} is invalid")),
         }
     }
-    let Ok(log) = open_log(&repo.store, Open::Read) else {
+    let Ok(log) = open_log(&repo.store, OpenMode::Read) else {
         // The report says so already.
         return Ok(operations);
     };

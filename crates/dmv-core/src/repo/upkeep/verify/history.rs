@@ -14,7 +14,7 @@ use crate::reach::Filter;
 use crate::reach::filter::Scope;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::slice;
 use crate::store::MAX_LOOK_UPS;
 use crate::subset::Union;
@@ -91,14 +91,14 @@ impl Walk {
         for (key, value) in repo.refs.with_prefix("")? {
             for named in named_by(&key, &value) {
                 stack.extend(match named {
-                    Named::Commit(id) => Some(Item::new(ObjectType::Commit, id)),
-                    Named::Tree(id) => filter.root().map(|scope| Item {
+                    NamedObject::Commit(id) => Some(Item::new(ObjectType::Commit, id)),
+                    NamedObject::Tree(id) => filter.root().map(|scope| Item {
                         ty: ObjectType::Tree,
                         id,
                         scope,
                     }),
                     // Nobody knows what it needs.
-                    Named::Perhaps(_) => None,
+                    NamedObject::Perhaps(_) => None,
                 });
             }
         }

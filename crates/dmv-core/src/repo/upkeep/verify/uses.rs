@@ -8,9 +8,9 @@ use crate::object::tree::Node;
 use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Named, named_by};
+use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::look::entries;
-use crate::repo::upkeep::verify::Damaged;
+use crate::repo::upkeep::verify::DamagedObject;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// The most paths, commits and refs reported for one object.
@@ -19,7 +19,7 @@ const MAX_USES: usize = 8;
 /// Adds to each damaged object what needs it. Does nothing if nothing is damaged.
 pub(in crate::repo) fn name_uses(
     repo: &Handle,
-    lists: &mut [&mut Vec<Damaged>],
+    lists: &mut [&mut Vec<DamagedObject>],
     job: &Job,
 ) -> Result<(), RepoError> {
     let all = lists.iter().flat_map(|list| list.iter());
@@ -43,7 +43,7 @@ pub(in crate::repo) fn name_uses(
 
 struct Search<'r> {
     repo: &'r Handle,
-    wanted: HashMap<ObjectId, Damaged>,
+    wanted: HashMap<ObjectId, DamagedObject>,
     /// Trees and lists that have been searched, with their paths.
     seen: HashSet<(RepoPath, ObjectId)>,
 }
@@ -54,14 +54,14 @@ impl Search<'_> {
         for (key, value) in self.repo.refs.with_prefix("")? {
             for named in named_by(&key, &value) {
                 match named {
-                    Named::Commit(id) => {
+                    NamedObject::Commit(id) => {
                         if let Some(damaged) = self.wanted.get_mut(&id) {
                             note(&mut damaged.refs, key.clone());
                         }
                         commits.push(id);
                     }
-                    Named::Tree(id) => self.look_through(id, None),
-                    Named::Perhaps(_) => {}
+                    NamedObject::Tree(id) => self.look_through(id, None),
+                    NamedObject::Perhaps(_) => {}
                 }
             }
         }
@@ -148,8 +148,8 @@ pub(in crate::repo) fn uses_of(
             named_by(&key, &value)
                 .into_iter()
                 .filter_map(|named| match named {
-                    Named::Commit(id) => Some(id),
-                    Named::Tree(_) | Named::Perhaps(_) => None,
+                    NamedObject::Commit(id) => Some(id),
+                    NamedObject::Tree(_) | NamedObject::Perhaps(_) => None,
                 }),
         );
     }

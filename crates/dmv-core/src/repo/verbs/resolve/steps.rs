@@ -15,7 +15,7 @@ use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
 use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone};
 use crate::repo::files::untouched;
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// A path that changes.
-struct Planned {
+struct PlannedPath {
     there: Option<FileStat>,
     before: Option<TreeEntry>,
     after: Option<TreeEntry>,
@@ -34,11 +34,11 @@ struct Planned {
 /// The changes for some conflicts.
 pub(in crate::repo) struct Steps<'a> {
     repo: &'a Handle,
-    tree: &'a Tree,
+    tree: &'a OpenWorktree,
     form: &'a Form,
     /// The paths that differ from the form.
     dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
-    planned: BTreeMap<Vec<u8>, Planned>,
+    planned: BTreeMap<Vec<u8>, PlannedPath>,
     /// Work of the user that is in the way.
     pub lost: BTreeSet<Vec<u8>>,
     /// Files beside conflicts that stay.
@@ -48,7 +48,7 @@ pub(in crate::repo) struct Steps<'a> {
 impl<'a> Steps<'a> {
     pub fn new(
         repo: &'a Handle,
-        tree: &'a Tree,
+        tree: &'a OpenWorktree,
         form: &'a Form,
         dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
     ) -> Steps<'a> {
@@ -110,7 +110,7 @@ impl<'a> Steps<'a> {
     pub fn finish(self) -> (Return, Overwrites) {
         let (mut moves, mut overwrites) = (Return::default(), Overwrites::new());
         for (path, planned) in self.planned {
-            let Planned {
+            let PlannedPath {
                 there,
                 before,
                 after,
@@ -167,7 +167,7 @@ impl<'a> Steps<'a> {
     }
 
     fn goes(&mut self, path: &[u8], stat: FileStat, entry: TreeEntry) {
-        let planned = Planned {
+        let planned = PlannedPath {
             there: Some(stat),
             before: Some(entry),
             after: None,
@@ -214,7 +214,7 @@ impl<'a> Steps<'a> {
                 }
                 continue;
             }
-            let planned = Planned {
+            let planned = PlannedPath {
                 there: None,
                 before: None,
                 after: Some(entry),

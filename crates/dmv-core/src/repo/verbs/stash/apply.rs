@@ -6,20 +6,20 @@ use super::{
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
-use crate::merge::{Merged, Moved, Trees, merge_trees};
+use crate::merge::{MergeResult, MovedEntry, Trees, merge_trees};
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, RepoError, VerbError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::publish::Asked;
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::target::SwitchTo;
-use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{saved_changes, saving_change};
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, marked, open_worktree, snapshot_of};
@@ -40,12 +40,12 @@ pub struct StashOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: Asked,
+    pub asked: OperationRequest,
 }
 
 /// What bringing back a stash did.
 #[derive(Debug)]
-pub struct StashApplied {
+pub struct StashApplyReport {
     /// The stash.
     pub stash: StashInfo,
     /// Whether the stash is gone, because all of it was applied.
@@ -55,7 +55,7 @@ pub struct StashApplied {
     /// Changes of the stash outside the worktree's subset. They were not applied.
     pub outside: Vec<RepoPath>,
     /// Files that were moved since, and got the changes at their new path.
-    pub moves: Vec<Moved>,
+    pub moves: Vec<MovedEntry>,
     /// The number of files and symlinks written.
     pub files: u64,
     /// The bytes written.
@@ -83,7 +83,7 @@ pub(in crate::repo) fn apply(
     drops: bool,
     options: &StashOptions,
     job: &Job,
-) -> Result<StashApplied, RepoError> {
+) -> Result<StashApplyReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
     let stash = match at {
         StashAt::Number(n) => stash_at(repo, n)?,
@@ -97,7 +97,7 @@ pub(in crate::repo) fn apply(
     refuse_unfinished(repo, &tree)?;
     let stored = load_commit(repo.objects(), &stash.commit)?;
     let from = stashed_from(repo, &tree, &stored)?;
-    let Changed { inside, outside } = changed_paths(repo, &tree, (from, stored.tree))?;
+    let StashChanges { inside, outside } = changed_paths(repo, &tree, (from, stored.tree))?;
     let meeting = meet(
         repo,
         &tree,
@@ -106,7 +106,7 @@ pub(in crate::repo) fn apply(
         options,
         job,
     )?;
-    let mut report = StashApplied {
+    let mut report = StashApplyReport {
         stash,
         dropped: false,
         conflicts: meeting
@@ -130,7 +130,7 @@ pub(in crate::repo) fn apply(
 pub(in crate::repo) fn drop_stash(
     repo: &Handle,
     n: usize,
-    asked: Asked,
+    asked: OperationRequest,
 ) -> Result<StashInfo, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
     let stash = stash_at(repo, n)?;
@@ -157,7 +157,7 @@ fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
 
 /// Returns the tree that the changes of a stash start from: its parent's, with files in place of
 /// conflicts.
-fn stashed_from(repo: &Handle, tree: &Tree, stash: &Commit) -> Result<ObjectId, RepoError> {
+fn stashed_from(repo: &Handle, tree: &OpenWorktree, stash: &Commit) -> Result<ObjectId, RepoError> {
     let [parent] = stash.parents[..] else {
         let text = "this commit is no stash: it does not have exactly one parent";
         return Err(RepoError::Text(text.to_owned()));
@@ -169,7 +169,7 @@ fn stashed_from(repo: &Handle, tree: &Tree, stash: &Commit) -> Result<ObjectId, 
 }
 
 /// The paths that a stash changes.
-struct Changed {
+struct StashChanges {
     /// Those in the worktree's subset.
     inside: BTreeSet<Vec<u8>>,
     /// The others.
@@ -179,9 +179,9 @@ struct Changed {
 /// Returns the paths that a stash changes.
 fn changed_paths(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     (from, to): (ObjectId, ObjectId),
-) -> Result<Changed, RepoError> {
+) -> Result<StashChanges, RepoError> {
     let (mut inside, mut outside) = (BTreeSet::new(), Vec::new());
     each_difference(repo, from, to, &mut |path, old, new| {
         let is_dir = !old.is_some_and(is_file) && !new.is_some_and(is_file);
@@ -190,14 +190,14 @@ fn changed_paths(
             false => outside.push(path.clone()),
         }
     })?;
-    Ok(Changed { inside, outside })
+    Ok(StashChanges { inside, outside })
 }
 
 /// A stash merged with the files as they are.
-struct Meeting {
+struct StashMerge {
     /// The tree of the files, as far as the merge meets them.
     now: ObjectId,
-    merged: Merged,
+    merged: MergeResult,
     /// The merged tree as files show it.
     form: Form,
     /// What was stored of the files.
@@ -208,12 +208,12 @@ struct Meeting {
 /// touches, too.
 fn meet(
     repo: &Handle,
-    tree: &Tree,
+    tree: &OpenWorktree,
     (base, from, to): (ObjectId, ObjectId, ObjectId),
     mut paths: BTreeSet<Vec<u8>>,
     options: &StashOptions,
     job: &Job,
-) -> Result<Meeting, RepoError> {
+) -> Result<StashMerge, RepoError> {
     let mut sealed: Option<FinishedJob> = None;
     for round in 1.. {
         let writer = match &sealed {
@@ -253,7 +253,7 @@ fn meet(
             }
         })?;
         if paths.len() == before || round >= MAX_ROUNDS {
-            return Ok(Meeting {
+            return Ok(StashMerge {
                 now,
                 merged,
                 form,
@@ -265,7 +265,7 @@ fn meet(
 }
 
 /// Returns how files show a merged tree that is in no commit.
-fn form_of(repo: &Handle, merged: &Merged, options: &StashOptions) -> Result<Form, RepoError> {
+fn form_of(repo: &Handle, merged: &MergeResult, options: &StashOptions) -> Result<Form, RepoError> {
     let open: Vec<RepoPath> = merged.conflicts.iter().map(|c| c.path.clone()).collect();
     let mut extras = Vec::new();
     list_conflicts(&mut extras, &open);
@@ -288,9 +288,9 @@ fn form_of(repo: &Handle, merged: &Merged, options: &StashOptions) -> Result<For
 /// Makes the files equal to the merged ones, and publishes what was overwritten.
 fn carry_out(
     repo: &Handle,
-    meeting: Meeting,
+    meeting: StashMerge,
     drops: bool,
-    report: &mut StashApplied,
+    report: &mut StashApplyReport,
     options: &StashOptions,
     job: &Job,
 ) -> Result<(), RepoError> {

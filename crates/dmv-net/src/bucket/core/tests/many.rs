@@ -101,7 +101,7 @@ impl Bucket {
                     };
                     push.prepared(Some(vec![row]), &mut fresh)
                 }
-                Step::Done(Pushed::Landed { .. }) => break,
+                Step::Done(PushEnd::Landed { .. }) => break,
                 Step::Done(other) => panic!("{other:?}"),
             };
         }

@@ -74,7 +74,7 @@ enum Doing {
     Prepare(Box<Prepare>),
     Upload(Row, BTreeSet<Object>),
     Mark(Box<Mark>),
-    Join(Box<Made>, BTreeSet<Object>, Marked),
+    Join(Box<Made>, BTreeSet<Object>, MarkResult),
     Read(Box<Read>),
     Nothing,
 }
@@ -551,9 +551,9 @@ impl World {
             _ => mark.kept_from,
         };
         let needed = self.tips(&mark.root, from).map(|tips| self.closure(tips));
-        let mut marked = Marked {
+        let mut marked = MarkResult {
             listed: self.files.keys().copied().collect(),
-            ..Marked::default()
+            ..MarkResult::default()
         };
         let mut all_read = needed.is_some();
         for row in &mark.rows {
@@ -572,7 +572,7 @@ impl World {
         }
     }
 
-    fn marked(&mut self, actor: usize, marked: Option<Marked>) -> Result<(), Hole> {
+    fn marked(&mut self, actor: usize, marked: Option<MarkResult>) -> Result<(), Hole> {
         let salt = self.salt;
         let Some(Machine::Collect(mut collect)) = self.actors[actor].machine.take() else {
             return Err("nobody marks but gc".to_owned());
@@ -621,7 +621,7 @@ impl World {
         actor: usize,
         push: Push,
         id: [u8; 16],
-        step: Step<Box<Prepare>, Pushed>,
+        step: Step<Box<Prepare>, PushEnd>,
     ) -> Result<(), Hole> {
         let landed = self.landed.contains_key(&id);
         let device = &mut self.actors[actor];
@@ -643,31 +643,31 @@ impl World {
         actor: usize,
         id: [u8; 16],
         landed: bool,
-        end: Pushed,
+        end: PushEnd,
     ) -> Result<(), Hole> {
         match end {
-            Pushed::Landed { .. } if !landed => Err("a push claims that it landed".to_owned()),
-            Pushed::Landed { root, .. } => {
+            PushEnd::Landed { .. } if !landed => Err("a push claims that it landed".to_owned()),
+            PushEnd::Landed { root, .. } => {
                 self.actors[actor].known = Some(*root);
                 self.published += 1;
                 Ok(())
             }
-            Pushed::Moved if landed => Err("a push has landed and reports a conflict".to_owned()),
-            Pushed::Moved => {
+            PushEnd::Moved if landed => Err("a push has landed and reports a conflict".to_owned()),
+            PushEnd::Moved => {
                 self.refused.insert(id);
                 // It would fetch now.
                 self.actors[actor].known = Some((self.root(), tag(&self.root)));
                 Ok(())
             }
-            Pushed::Failed(Fault::Unknown) => {
+            PushEnd::Failed(Fault::Unknown) => {
                 self.unknown += 1;
                 Ok(())
             }
-            Pushed::Failed(Fault::Unreachable) if !landed => {
+            PushEnd::Failed(Fault::Unreachable) if !landed => {
                 self.refused.insert(id);
                 Ok(())
             }
-            Pushed::Failed(fault) => Err(format!("a push failed: {fault:?}")),
+            PushEnd::Failed(fault) => Err(format!("a push failed: {fault:?}")),
         }
     }
 
@@ -675,24 +675,24 @@ impl World {
         &mut self,
         actor: usize,
         collect: Collect,
-        step: Step<Box<Mark>, Collected>,
+        step: Step<Box<Mark>, CollectEnd>,
     ) -> Result<(), Hole> {
         let device = &mut self.actors[actor];
         match step {
             Step::Ask(request) => device.doing = Doing::Ask(request),
             Step::Work(mark) => device.doing = Doing::Mark(mark),
-            Step::Done(Collected::Freed { left, .. }) => {
+            Step::Done(CollectEnd::Freed { left, .. }) => {
                 self.freed += left.len() as u32;
                 self.joined += u32::from(device.made.is_some());
                 return Ok(());
             }
-            Step::Done(Collected::Nothing) => return Ok(()),
-            Step::Done(Collected::Failed(Fault::Unreachable)) => return Ok(()),
-            Step::Done(Collected::Failed(Fault::Unknown)) => {
+            Step::Done(CollectEnd::Nothing) => return Ok(()),
+            Step::Done(CollectEnd::Failed(Fault::Unreachable)) => return Ok(()),
+            Step::Done(CollectEnd::Failed(Fault::Unknown)) => {
                 self.unknown += 1;
                 return Ok(());
             }
-            Step::Done(Collected::Failed(fault)) => return Err(format!("gc failed: {fault:?}")),
+            Step::Done(CollectEnd::Failed(fault)) => return Err(format!("gc failed: {fault:?}")),
         }
         device.machine = Some(Machine::Collect(collect));
         Ok(())
@@ -702,21 +702,23 @@ impl World {
         &mut self,
         actor: usize,
         fetch: Fetch,
-        step: Step<Box<Read>, Fetched>,
+        step: Step<Box<Read>, FetchEnd>,
     ) -> Result<(), Hole> {
         let device = &mut self.actors[actor];
         match step {
             Step::Ask(request) => device.doing = Doing::Ask(request),
             Step::Work(read) => device.doing = Doing::Read(read),
-            Step::Done(Fetched::Nothing) => return Ok(()),
-            Step::Done(Fetched::Complete(known)) => {
+            Step::Done(FetchEnd::Nothing) => return Ok(()),
+            Step::Done(FetchEnd::Complete(known)) => {
                 device.known = Some(*known);
                 return Ok(());
             }
-            Step::Done(Fetched::Lost(name)) => {
+            Step::Done(FetchEnd::Lost(name)) => {
                 return Err(format!("a reader reports that {name:?} is lost"));
             }
-            Step::Done(Fetched::Failed(fault)) => return Err(format!("a fetch failed: {fault:?}")),
+            Step::Done(FetchEnd::Failed(fault)) => {
+                return Err(format!("a fetch failed: {fault:?}"));
+            }
         }
         device.machine = Some(Machine::Fetch(fetch));
         Ok(())

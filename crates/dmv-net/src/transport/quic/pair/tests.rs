@@ -21,7 +21,7 @@ fn options(code: &str, name: &str, gives: Option<Access>) -> PairOptions {
     PairOptions {
         code: code.parse().expect("a code"),
         told: false,
-        listen: Some(Listen::loopback()),
+        listen: Some(ListenAddress::loopback()),
         relays: Vec::new(),
         lan: false,
         peer: None,
@@ -35,7 +35,7 @@ fn says(yes: bool) -> Confirm {
     Arc::new(move |_| yes)
 }
 
-type Ending = Result<Paired, PairError>;
+type Ending = Result<PairedDevice, PairError>;
 
 /// Starts the end that shows a code. Returns its address and its task. `left` receives the tries
 /// that are left.
@@ -152,7 +152,7 @@ fn somebody_in_the_middle_makes_no_pair() {
         let (a, b) = (DeviceKey::generate(), DeviceKey::generate());
         let (at, task) = shows(&a, options("111111", "a", None), true, Arc::default()).await;
         let listen = NodeOptions {
-            listen: Some(Listen::loopback()),
+            listen: Some(ListenAddress::loopback()),
             ..Default::default()
         };
         let middle = Node::bind(&DeviceKey::generate(), &[PROTOCOL], &listen)

@@ -9,7 +9,7 @@ impl World {
         actor: usize,
         mark: &Mark,
         needed: &BTreeSet<Object>,
-        marked: Marked,
+        marked: MarkResult,
     ) -> Result<(), Hole> {
         let (freed, broken) = (mark.root.freed, self.broken);
         if let Some(made) = self.actors[actor].made.clone()
@@ -54,7 +54,7 @@ impl World {
         actor: usize,
         made: Made,
         objects: BTreeSet<Object>,
-        marked: Marked,
+        marked: MarkResult,
         trouble: Option<Trouble>,
     ) -> Result<(), Hole> {
         let files = vec![(made.row.name, File::Pack(objects.clone()))];
@@ -68,7 +68,7 @@ impl World {
         self.joined(actor, &made, marked)
     }
 
-    fn joined(&mut self, actor: usize, made: &Made, mut marked: Marked) -> Result<(), Hole> {
+    fn joined(&mut self, actor: usize, made: &Made, mut marked: MarkResult) -> Result<(), Hole> {
         marked.dead.extend(&made.sources);
         marked.joined.push(made.row);
         self.actors[actor].made = Some(made.clone());
