@@ -12,6 +12,8 @@ mod code;
 mod crates;
 #[path = "tidy/floors.rs"]
 mod floors;
+#[path = "tidy/names.rs"]
+mod names;
 #[path = "tidy/pages.rs"]
 mod pages;
 #[path = "tidy/snippets.rs"]
@@ -20,6 +22,7 @@ mod snippets;
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
 use crates::CRATES;
 use floors::{Room, drawing, rooms, unused};
+use names::participles;
 use pages::{anchors, links, named_files, named_tests, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -485,6 +488,18 @@ fn nothing_is_left_half_done() {
     let words = ["dbg!", "todo!", "unimplemented!"];
     let check = |(file, code): &(&str, String)| check_words(file, code, &words, "is left");
     pass(rust(&files, true).iter().flat_map(check).collect());
+}
+
+#[test]
+fn types_are_named_by_nouns() {
+    let files = tree();
+    let mut complaints = Vec::new();
+    for (file, code) in rust(&files, false) {
+        for (line, name) in participles(&code) {
+            complaints.push(format!("{file}:{line}: the type {name} needs a noun"));
+        }
+    }
+    pass(complaints);
 }
 
 #[test]

@@ -130,3 +130,16 @@ fn links_and_headings_are_read_as_a_web_site_reads_them() {
         2
     );
 }
+
+#[test]
+fn a_type_that_a_participle_names_is_a_complaint() {
+    let code = "pub struct Freed {\n}\nenum Found<'a> { X }\ntype Kept = u8;\npub(in crate::x) trait Named: Send {}";
+    let names: Vec<String> = participles(code)
+        .into_iter()
+        .map(|(_, name)| name)
+        .collect();
+    assert_eq!(names, ["Freed", "Found", "Kept", "Named"]);
+    let nouns =
+        "struct FreedSpace;\nstruct Listing;\nstruct Speedometer;\nfn freed(made: Vec<u8>) {}";
+    assert_eq!(participles(nouns), []);
+}
