@@ -11,7 +11,7 @@ use clap::Parser;
 use dmv_benches::corpus::{self, Content, SEED, TreeShape};
 use dmv_benches::files;
 use dmv_benches::measure::Conditions;
-use dmv_benches::peers::{self, Found, PEERS, Peer};
+use dmv_benches::peers::{self, Installation, PEERS, Peer};
 use dmv_benches::runner;
 use dmv_benches::session::{Bench, DataSet, Event, Kind, Op};
 use dmv_benches::size;
@@ -224,8 +224,8 @@ fn find_tools(names: &[String], dmv: &Path) -> Result<Vec<(&'static Peer, String
     let mut found = Vec::new();
     for peer in wanted {
         match peers::find(peer, dmv) {
-            Found::Version(version) => found.push((peer, version)),
-            Found::Missing(why) => eprintln!("skipped: {}: {why}", peer.name),
+            Installation::Version(version) => found.push((peer, version)),
+            Installation::Missing(why) => eprintln!("skipped: {}: {why}", peer.name),
         }
     }
     if found.is_empty() {

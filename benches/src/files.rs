@@ -23,7 +23,7 @@ pub fn is_repository(name: &OsStr) -> bool {
 
 /// What a copy took and what it left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyReport {
     /// Regular files.
     pub files: u64,
     /// Bytes in them.
@@ -46,13 +46,13 @@ pub fn walk(top: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<()>) -
 }
 
 /// Copies a tree, with modification times and permissions, to `to`, which may exist as a directory.
-pub fn copy_tree(from: &Path, to: &Path) -> Result<Copied> {
-    let mut copied = Copied::default();
+pub fn copy_tree(from: &Path, to: &Path) -> Result<CopyReport> {
+    let mut copied = CopyReport::default();
     copy_directory(from, to, &mut copied)?;
     Ok(copied)
 }
 
-fn copy_directory(from: &Path, to: &Path, copied: &mut Copied) -> Result<()> {
+fn copy_directory(from: &Path, to: &Path, copied: &mut CopyReport) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
     for (name, kind) in names(from)? {
         if is_repository(&name) {
@@ -64,7 +64,7 @@ fn copy_directory(from: &Path, to: &Path, copied: &mut Copied) -> Result<()> {
     Ok(())
 }
 
-fn copy_entry(from: &Path, to: &Path, kind: FileType, copied: &mut Copied) -> Result<()> {
+fn copy_entry(from: &Path, to: &Path, kind: FileType, copied: &mut CopyReport) -> Result<()> {
     let context = || format!("copy {} to {}", from.display(), to.display());
     if kind.is_dir() {
         copy_directory(from, to, copied)?;
@@ -95,8 +95,8 @@ pub fn mirror(
     from: &Path,
     to: &Path,
     discard: &mut dyn FnMut(&Path) -> Result<()>,
-) -> Result<Copied> {
-    let mut copied = Copied::default();
+) -> Result<CopyReport> {
+    let mut copied = CopyReport::default();
     mirror_directory(from, to, discard, &mut copied)?;
     Ok(copied)
 }
@@ -105,7 +105,7 @@ fn mirror_directory(
     from: &Path,
     to: &Path,
     discard: &mut dyn FnMut(&Path) -> Result<()>,
-    copied: &mut Copied,
+    copied: &mut CopyReport,
 ) -> Result<()> {
     let wanted = names(from)?;
     let mut there = names(to)?;

@@ -25,7 +25,7 @@ pub struct Conditions {
 }
 
 /// A step's outcome with what surrounds it.
-pub struct Measured {
+pub struct Measurement {
     /// What the runner saw.
     pub outcome: Outcome,
     /// Seconds that flushing the file system took right after the step.
@@ -38,7 +38,7 @@ pub struct Measured {
 
 impl Conditions {
     /// Measures `step`, with everything below `inputs` in the page cache.
-    pub fn measure(&self, step: &Step, inputs: &[&Path]) -> Result<Measured> {
+    pub fn measure(&self, step: &Step, inputs: &[&Path]) -> Result<Measurement> {
         let base = File::open(&self.base).context("scratch directory")?;
         let sync = || rustix::fs::syncfs(&base).context("flush the file system");
         prime(self.prime_bytes);
@@ -50,7 +50,7 @@ impl Conditions {
         let outcome = run_apart(step)?;
         let start = Instant::now();
         sync()?;
-        Ok(Measured {
+        Ok(Measurement {
             outcome,
             sync_s: start.elapsed().as_secs_f64(),
             load,

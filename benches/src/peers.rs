@@ -49,7 +49,7 @@ pub struct Peer {
     /// Whether that directory has to be there and be the current one.
     pub checkout_inside: bool,
     /// How it branches, for tools that do.
-    pub branching: Option<Branching>,
+    pub branching: Option<BranchCommands>,
     /// Run untimed after a checkout; its failure does not matter.
     pub after_checkout: Option<Words>,
     /// Whether its commits are on disk when the command ends: they call fsync on their data, so
@@ -64,7 +64,7 @@ pub struct Peer {
 }
 
 /// The commands of a tool's branches.
-pub struct Branching {
+pub struct BranchCommands {
     /// Makes `{B}` where the worktree is, and goes on it.
     pub start: &'static [Words],
     /// Makes the worktree as `{B}` has it.
@@ -119,7 +119,7 @@ const GIT: Peer = Peer {
     ],
     status: Some(&["git", "status", "--porcelain"]),
     checkout: &[&["git", "worktree", "add", "-q", "--detach", "{D}", "HEAD"]],
-    branching: Some(Branching {
+    branching: Some(BranchCommands {
         start: &[&["git", "checkout", "-q", "-b", "{B}"]],
         switch: &[&["git", "checkout", "-q", "{B}"]],
         merge: &[&["git", "merge", "-q", "--no-edit", "{B}"]],
@@ -136,7 +136,7 @@ const DMV: Peer = Peer {
     version: &["{DMV}", "--version"],
     repository: "{W}/.dmv",
     init: &[&["{DMV}", "init", "{W}"]],
-    branching: Some(Branching {
+    branching: Some(BranchCommands {
         start: &[
             &["{DMV}", "-C", "{W}", "branch", "-q", "{B}"],
             &["{DMV}", "-C", "{W}", "checkout", "-q", "{B}"],
@@ -191,7 +191,7 @@ pub const PEERS: &[Peer] = &[
             &["hg", "commit", "-q", "-m", "c{N}"],
         ],
         commit_also_ok: Some(1),
-        branching: Some(Branching {
+        branching: Some(BranchCommands {
             start: &[&["hg", "branch", "-q", "{B}"]],
             switch: &[&["hg", "update", "-q", "{B}"]],
             merge: &[
@@ -365,7 +365,7 @@ impl Places {
 }
 
 /// What is installed of a tool.
-pub enum Found {
+pub enum Installation {
     /// Usable; the first line that it says of its version.
     Version(String),
     /// Not usable, and why.
@@ -373,9 +373,9 @@ pub enum Found {
 }
 
 /// Looks for `peer` and asks for its version; `dmv` is where our own program should be.
-pub fn find(peer: &Peer, dmv: &Path) -> Found {
+pub fn find(peer: &Peer, dmv: &Path) -> Installation {
     let Some((program, arguments)) = peer.version.split_first() else {
-        return Found::Missing("no command in the table".into());
+        return Installation::Missing("no command in the table".into());
     };
     let program = if *program == "{DMV}" {
         dmv
@@ -388,10 +388,10 @@ pub fn find(peer: &Peer, dmv: &Path) -> Found {
         .stdin(Stdio::null())
         .output()
     else {
-        return Found::Missing(format!("{shown} not installed"));
+        return Installation::Missing(format!("{shown} not installed"));
     };
     if !output.status.success() {
-        return Found::Missing(format!("{shown}: {}", output.status));
+        return Installation::Missing(format!("{shown}: {}", output.status));
     }
     if let Some(needs) = peer.needs {
         let able = Command::new(program)
@@ -399,13 +399,13 @@ pub fn find(peer: &Peer, dmv: &Path) -> Found {
             .stdin(Stdio::null())
             .output();
         if !able.is_ok_and(|o| o.status.success()) {
-            return Found::Missing(format!("{shown} has no `{}`", needs[1]));
+            return Installation::Missing(format!("{shown} has no `{}`", needs[1]));
         }
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.lines().map(str::trim).find(|line| !line.is_empty()) {
-        Some(first) => Found::Version(first.to_owned()),
-        None => Found::Missing(format!("{shown} does not tell its version")),
+        Some(first) => Installation::Version(first.to_owned()),
+        None => Installation::Missing(format!("{shown} does not tell its version")),
     }
 }
 
@@ -472,6 +472,6 @@ mod tests {
     #[test]
     fn missing_program_is_told() {
         let found = find(&DMV, Path::new("/nonexistent/dmv"));
-        assert!(matches!(found, Found::Missing(why) if why.contains("not installed")));
+        assert!(matches!(found, Installation::Missing(why) if why.contains("not installed")));
     }
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
-use crate::measure::{Conditions, Measured};
-use crate::peers::{Branching, Peer, Places, Words};
+use crate::measure::{Conditions, Measurement};
+use crate::peers::{BranchCommands, Peer, Places, Words};
 use crate::runner::{CommandLine, Step, run_apart};
 use crate::scaling::Point;
 use crate::tables::Record;
@@ -315,7 +315,7 @@ impl Session<'_, '_> {
     /// `first` on.
     fn edited_branch(
         &mut self,
-        branching: &Branching,
+        branching: &BranchCommands,
         name: &'static str,
         all: &[(PathBuf, u64)],
         (count, first): (usize, usize),
@@ -473,7 +473,7 @@ impl Session<'_, '_> {
         (self.bench.emit)(Event::Measured(Box::new(record)))
     }
 
-    fn record(&self, op: &str, m: Measured, commits: bool, before: Option<Usage>) -> Record {
+    fn record(&self, op: &str, m: Measurement, commits: bool, before: Option<Usage>) -> Record {
         let flushed = commits && self.peer.durable_commits;
         let after = self.size.filter(|_| commits);
         let growth = |of: fn(Usage) -> u64| {

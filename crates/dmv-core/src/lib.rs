@@ -22,14 +22,14 @@
 //! and can cancel it. More programs: `crates/dmv-core/examples`.
 //!
 //! ```
-//! use dmv_core::{Asked, CommitOptions, Job, Repo, RepoPath, Who};
+//! use dmv_core::{CommitOptions, Job, OperationRequest, Repo, RepoPath, Who};
 //! use std::time::SystemTime;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let scratch = tempfile::tempdir()?;
 //! # let dir = scratch.path();
 //! // Who runs which command, and when. The operation log shows it.
-//! let asked = |command: &str| Asked::new("ada", command, SystemTime::now());
+//! let asked = |command: &str| OperationRequest::new("ada", command, SystemTime::now());
 //!
 //! let repo = Repo::init(dir, "main", false, asked("init"))?;
 //! std::fs::write(dir.join("take.txt"), "a first take")?;

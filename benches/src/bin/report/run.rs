@@ -10,7 +10,7 @@ use clap::Parser;
 use dmv_benches::machine;
 use dmv_benches::measure::Conditions;
 use dmv_benches::page;
-use dmv_benches::peers::{self, Found, PEERS, Peer};
+use dmv_benches::peers::{self, Installation, PEERS, Peer};
 use dmv_benches::results::{Header, Results, Row, Status, Tool};
 use dmv_benches::runner;
 use dmv_benches::scaling::{Experiment, Point};
@@ -206,7 +206,7 @@ fn find_tools(cli: &Cli, dmv: &Path) -> Result<(Tools, Header)> {
         let peer = peers::peer(name)
             .with_context(|| format!("no tool {name}; the tools are: {}", known()))?;
         let tool = match peers::find(peer, dmv) {
-            Found::Version(mut version) => {
+            Installation::Version(mut version) => {
                 let source =
                     machine::source_commit().filter(|_| is_own && peer.name.starts_with("dmv"));
                 if let Some(commit) = source {
@@ -215,7 +215,7 @@ fn find_tools(cli: &Cli, dmv: &Path) -> Result<(Tools, Header)> {
                 tools.push((peer, version.clone()));
                 Tool::Version(version)
             }
-            Found::Missing(why) => {
+            Installation::Missing(why) => {
                 eprintln!("not measured: {name}: {why}");
                 Tool::Missing(why)
             }

@@ -106,7 +106,7 @@ fn list(listing: &Listing<'_>, repo: &Repo, args: &Args) -> Result<(), Failure> 
     if args.limit.is_given() && !args.recursive {
         return Err(Failure::usage("--subset needs -r").hint("dmv ls -r --subset PATTERN"));
     }
-    // Asked for all, what is not here is not brought.
+    // A listing of everything fetches nothing that is missing.
     let is_all = place.path.is_root() && args.recursive && !args.limit.is_given();
     let held = if is_all {
         held_paths(context, repo, &place.commit, LackOf::Names)?

@@ -8,14 +8,14 @@
 //! another program needs.
 //!
 //! ```no_run
-//! use dmv_core::{Asked, Job, Repo};
+//! use dmv_core::{Job, OperationRequest, Repo};
 //! use dmv_net::ops::{FetchOptions, Network, Remote, fetch};
 //! use dmv_net::transport::Url;
 //! use std::time::SystemTime;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let repo = Repo::open("film".as_ref())?;
-//! let asked = Asked::new("Ada <ada@example.org>", "my-program", SystemTime::now());
+//! let asked = OperationRequest::new("Ada <ada@example.org>", "my-program", SystemTime::now());
 //! let remote = Remote::new("origin", Url::parse("ssh://nas/srv/film".as_ref())?);
 //! let options = FetchOptions::new(remote, asked.clone());
 //! let report = fetch(&repo, &options, &Network::new(asked), &Job::default())?;

@@ -78,6 +78,8 @@ fn frame(title: &str, body: Markup) -> Markup {
                 link rel="icon" href=(assets::icon());
                 link rel="stylesheet" href=(assets::style());
                 script src=(assets::script()) defer {}
+                // Without this, a busy browser shows half of a page, and its parts move as the rest comes.
+                link rel="expect" href="#main" blocking="render";
             }
             body {
                 a.skip href="#main" { "Skip to content" }

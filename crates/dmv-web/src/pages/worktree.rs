@@ -41,16 +41,16 @@ pub struct Files {
 }
 
 /// A look at the files that has begun.
-pub struct Begun(Option<Look>);
+pub struct OpenLook(Option<Look>);
 
 impl Files {
     /// Begins to look at the files, unless the address names a look that has begun before.
-    pub fn begin(ask: &Ask<'_>) -> Result<Begun, Stop> {
+    pub fn begin(ask: &Ask<'_>) -> Result<OpenLook, Stop> {
         if ask.repo.worktree_root().is_none() {
-            return Ok(Begun(None));
+            return Ok(OpenLook(None));
         }
         let asked = ask.target.text("look").and_then(|n| n.parse().ok());
-        Ok(Begun(Some(
+        Ok(OpenLook(Some(
             match asked.and_then(|number| ask.site.looking.find(number)) {
                 Some(known) => known,
                 None => ask.site.looking.begin(&ask.repo, &*ask.site.program)?,
@@ -59,7 +59,7 @@ impl Files {
     }
 }
 
-impl Begun {
+impl OpenLook {
     /// Waits a moment for the overview, longer for a page of its own, and for programs until the end.
     pub fn finish(self, ask: &Ask<'_>) -> Result<Files, Stop> {
         let mut files = Files {

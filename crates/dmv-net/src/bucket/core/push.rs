@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 /// A pack that this push has uploaded, and that no root lists yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Sent {
+pub struct UploadedPack {
     /// Its row. The generation does not count yet.
     pub row: Row,
     /// The count of freed files in the root that was read before its upload began.
@@ -34,7 +34,7 @@ pub struct Prepare {
     pub changes: Vec<Change>,
     /// Packs that are uploaded already. Their objects need not be sent again, but the walk goes on
     /// below them: what they relied on may have been freed since.
-    pub sent: Vec<Sent>,
+    pub sent: Vec<UploadedPack>,
 }
 
 /// How a push ended.
@@ -58,7 +58,7 @@ pub enum PushEnd {
 pub struct Push {
     commit: Commit,
     changes: Vec<Change>,
-    sent: Vec<Sent>,
+    sent: Vec<UploadedPack>,
     /// The count of freed files in the root for which everything is prepared.
     prepared: Option<u64>,
     /// Whether it makes all changes or none.
@@ -74,7 +74,7 @@ impl Push {
         stamp: Stamp,
         changes: Vec<Change>,
         known: Option<(Root, Tag)>,
-        sent: Vec<Sent>,
+        sent: Vec<UploadedPack>,
         limits: Limits,
     ) -> Push {
         Push {
@@ -95,7 +95,7 @@ impl Push {
 
     /// Returns the packs that it has uploaded, for a note on the disk: after a kill, the next run
     /// need not upload them again.
-    pub fn sent(&self) -> &[Sent] {
+    pub fn sent(&self) -> &[UploadedPack] {
         &self.sent
     }
 
@@ -124,7 +124,7 @@ impl Push {
         let freed = root.freed;
         self.prepared = Some(freed);
         self.sent
-            .extend(rows.into_iter().map(|row| Sent { row, freed }));
+            .extend(rows.into_iter().map(|row| UploadedPack { row, freed }));
         self.turn(Turn::Ready, fresh)
     }
 

@@ -12,7 +12,7 @@ pub(super) use super::ask::{Desk, stays};
 use super::foresee::{PushForecast, measure};
 use super::known::{self, FrameOf, HintFiles};
 use crate::bucket::core::{
-    Fault, Limits, Prepare, Push, PushEnd, Request, Sent, Stamp, Step, Tag, intended,
+    Fault, Limits, Prepare, Push, PushEnd, Request, Stamp, Step, Tag, UploadedPack, intended,
 };
 use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Name, Root, Row, View};
@@ -246,10 +246,15 @@ fn stop_if_hopeless(with: &Pusher<'_>, desk: &Desk<'_>, attempts: u32) -> Result
 }
 
 /// Notes where the uploaded objects lie, for the places of later pushes.
-fn keep_hints(known: &mut HintFiles, note: &Note, hints: Vec<(ObjectId, FrameOf)>, sent: &[Sent]) {
+fn keep_hints(
+    known: &mut HintFiles,
+    note: &Note,
+    hints: Vec<(ObjectId, FrameOf)>,
+    sent: &[UploadedPack],
+) {
     // What cannot be noted is looked for by the readers.
     let _ = known.add(hints);
-    for Sent { row, .. } in sent {
+    for UploadedPack { row, .. } in sent {
         if let Some(tail) = note.tail(row) {
             let frames = frames_of(&tail, row.tail).map(|(id, at)| {
                 let frame = FrameOf {

@@ -7,7 +7,7 @@
 //!
 //! One push at a time uses the note. Another one at the same time works without.
 
-use crate::bucket::core::Sent;
+use crate::bucket::core::UploadedPack;
 use crate::bucket::format::{Name, Row, RowKind};
 use dmv_core::hash::{ObjectId, decode_hex, encode_hex};
 use dmv_core::store::{RepositoryId, SegmentTail};
@@ -37,7 +37,7 @@ pub struct ResumedUpload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnendedPack {
     /// The pack.
-    pub sent: Sent,
+    pub sent: UploadedPack,
     /// Its upload.
     pub upload: ResumedUpload,
     /// The number of its parts.
@@ -59,7 +59,7 @@ struct State {
     begun: usize,
     /// Uploads to go on with, in the order in which they began, and the counts of freed files then.
     uploads: Vec<(ResumedUpload, u64)>,
-    sent: Vec<Sent>,
+    sent: Vec<UploadedPack>,
     unended: Vec<UnendedPack>,
 }
 
@@ -113,7 +113,7 @@ impl Note {
     }
 
     /// Returns the packs that are uploaded completely.
-    pub fn sent(&self) -> Vec<Sent> {
+    pub fn sent(&self) -> Vec<UploadedPack> {
         self.state().sent.clone()
     }
 
@@ -293,7 +293,7 @@ impl State {
                 let parts = parts.parse().ok()?;
                 self.reopen(&name);
                 let at = self.uploads.iter().position(|(u, _)| u.name == name)?;
-                let sent = Sent { row, freed };
+                let sent = UploadedPack { row, freed };
                 let (upload, _) = self.uploads.remove(at);
                 self.unended.push(UnendedPack {
                     sent,

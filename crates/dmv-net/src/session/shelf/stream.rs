@@ -25,7 +25,7 @@ const READ_BYTES: u64 = 16 << 20;
 
 /// Which objects are sent unasked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
+enum UnaskedPart {
     Commits,
     Metadata,
     Everything,
@@ -48,9 +48,9 @@ impl Stock {
         }
         let is_all = filter.subsets.is_empty();
         let sent = match want.unasked {
-            UnaskedObjects::All if is_all && !filter.metadata_only => Sent::Everything,
-            UnaskedObjects::All | UnaskedObjects::Metadata if is_all => Sent::Metadata,
-            _ => Sent::Commits,
+            UnaskedObjects::All if is_all && !filter.metadata_only => UnaskedPart::Everything,
+            UnaskedObjects::All | UnaskedObjects::Metadata if is_all => UnaskedPart::Metadata,
+            _ => UnaskedPart::Commits,
         };
         let since = match want.unasked {
             UnaskedObjects::All => 0,
@@ -59,7 +59,7 @@ impl Stock {
             UnaskedObjects::Metadata | UnaskedObjects::Commits => self.cache.fetched(),
         };
         let parts = self.parts(sent, since)?;
-        if sent == Sent::Everything && link.says_totals {
+        if sent == UnaskedPart::Everything && link.says_totals {
             let bytes = parts.iter().map(|part| part.to - part.from).sum();
             link.say(&Message::Total(bytes))?;
         }
@@ -67,10 +67,10 @@ impl Stock {
     }
 
     /// Returns what is to be read of the packs that roots after the generation `since` listed.
-    fn parts(&mut self, sent: Sent, since: u64) -> Result<Vec<Part>, NetError> {
+    fn parts(&mut self, sent: UnaskedPart, since: u64) -> Result<Vec<Part>, NetError> {
         let rows = self.meta.iter().filter(|row| row.generation > since);
         let mut parts: Vec<Part> = rows.map(|row| part(row, sent)).collect();
-        if sent == Sent::Everything {
+        if sent == UnaskedPart::Everything {
             let data = self.data()?.into_iter().map(|row| Part {
                 row,
                 from: PACK_HEADER_BYTES,
@@ -84,7 +84,7 @@ impl Stock {
     fn send_parts(
         &mut self,
         parts: Vec<Part>,
-        sent: Sent,
+        sent: UnaskedPart,
         link: &mut Link,
     ) -> Result<(), NetError> {
         let parts: Vec<Part> = parts
@@ -169,8 +169,8 @@ pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast,
         return Err(NetError::Bucket { place, trouble });
     };
     let sent = match metadata_only {
-        true => Sent::Metadata,
-        false => Sent::Everything,
+        true => UnaskedPart::Metadata,
+        false => UnaskedPart::Everything,
     };
     let mut parts = stock.parts(sent, 0)?;
     parts.retain(|part| part.from < part.to);
@@ -235,7 +235,7 @@ impl OpenPart {
         &mut self,
         offset: u64,
         bytes: &[u8],
-        sent: Sent,
+        sent: UnaskedPart,
         stock: &mut Stock,
         link: &mut Link,
     ) -> Result<(), NetError> {
@@ -256,7 +256,7 @@ impl OpenPart {
             return Ok(());
         }
         let hints = &mut stock.hints;
-        if sent == Sent::Everything && from > PACK_HEADER_BYTES {
+        if sent == UnaskedPart::Everything && from > PACK_HEADER_BYTES {
             let before = &bytes[within(PACK_HEADER_BYTES)..within(from)];
             if let Some(chunks) = &mut self.chunks
                 && send_records(chunks, before, sent, link, &mut |at, record| {
@@ -284,7 +284,7 @@ impl OpenPart {
 fn send_records(
     cuts: &mut Cuts,
     bytes: &[u8],
-    sent: Sent,
+    sent: UnaskedPart,
     link: &mut Link,
     note: &mut dyn FnMut(u64, &CheckedRecord),
 ) -> Result<Result<(), &'static str>, NetError> {
@@ -308,21 +308,21 @@ fn send_records(
 }
 
 /// Returns whether a receiver takes all objects of a record.
-fn fits(record: &CheckedRecord, sent: Sent) -> bool {
+fn fits(record: &CheckedRecord, sent: UnaskedPart) -> bool {
     record.objects().iter().all(|object| match sent {
-        Sent::Everything => true,
-        Sent::Metadata => object.ty != ObjectType::Chunk,
-        Sent::Commits => object.ty == ObjectType::Commit,
+        UnaskedPart::Everything => true,
+        UnaskedPart::Metadata => object.ty != ObjectType::Chunk,
+        UnaskedPart::Commits => object.ty == ObjectType::Commit,
     })
 }
 
 /// Returns what to read of a pack with metadata. A small one is read as a whole: what is requested
 /// next of it is there then.
-fn part(row: &Row, sent: Sent) -> Part {
+fn part(row: &Row, sent: UnaskedPart) -> Part {
     let (mut from, mut to) = match sent {
-        Sent::Commits => (row.metadata, row.commits_end),
-        Sent::Metadata => (row.metadata, row.len),
-        Sent::Everything => (PACK_HEADER_BYTES, row.len),
+        UnaskedPart::Commits => (row.metadata, row.commits_end),
+        UnaskedPart::Metadata => (row.metadata, row.len),
+        UnaskedPart::Everything => (PACK_HEADER_BYTES, row.len),
     };
     if row.len <= SMALL_BYTES {
         (from, to) = (0, row.len);

@@ -95,7 +95,7 @@ pub struct Actor {
     ids: u64,
     known: Option<(Root, Tag)>,
     /// Packs that a push has uploaded, as it would note them on its disk.
-    sent: Vec<Sent>,
+    sent: Vec<UploadedPack>,
     /// Whether its gc joins packs, and what it has made of them.
     joins: bool,
     made: Option<Made>,
