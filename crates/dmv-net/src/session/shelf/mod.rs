@@ -59,6 +59,22 @@ pub struct Shelf {
     pub may_be_empty: bool,
 }
 
+impl Shelf {
+    /// Reads the root and what it consists of. Fails if there is no root.
+    fn open(self) -> Result<Stock, NetError> {
+        let Shelf {
+            place,
+            files,
+            copies,
+            ..
+        } = self;
+        let cache = Cache::open(copies.as_deref(), &place);
+        let stock = Stock::open(&place, files, cache)?;
+        let trouble = Trouble::NoRoot;
+        stock.ok_or(NetError::Bucket { place, trouble })
+    }
+}
+
 /// Answers a client until it ends the session. The client gets the failure of the store if there is
 /// one.
 pub fn serve_shelf(shelf: Shelf, mut link: Link) {

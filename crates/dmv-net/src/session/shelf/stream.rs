@@ -10,8 +10,6 @@ use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Cuts;
-use crate::bucket::trouble::Trouble;
-use crate::depot::cache::Cache;
 use crate::session::NetError;
 use crate::session::link::Link;
 use crate::sync::Clue;
@@ -163,11 +161,12 @@ pub struct CloneForecast {
 /// Returns what a complete clone of a bucket would read, or one of its metadata alone. Reads the root and
 /// its pages.
 pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast, NetError> {
-    let Shelf { place, files, .. } = shelf;
-    let Some(mut stock) = Stock::open(&place, files, Cache::default())? else {
-        let trouble = Trouble::NoRoot;
-        return Err(NetError::Bucket { place, trouble });
+    // It keeps nothing of what it reads.
+    let shelf = Shelf {
+        copies: None,
+        ..shelf
     };
+    let mut stock = shelf.open()?;
     let sent = match metadata_only {
         true => UnaskedPart::Metadata,
         false => UnaskedPart::Everything,
@@ -184,17 +183,7 @@ pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast,
 
 /// Returns what would be read for the content of files, of which the metadata is known.
 pub fn foresee_content(shelf: Shelf, clues: Vec<Clue>) -> Result<CloneForecast, NetError> {
-    let Shelf {
-        place,
-        files,
-        copies,
-        ..
-    } = shelf;
-    let cache = Cache::open(copies.as_deref(), &place);
-    let Some(mut stock) = Stock::open(&place, files, cache)? else {
-        let trouble = Trouble::NoRoot;
-        return Err(NetError::Bucket { place, trouble });
-    };
+    let mut stock = shelf.open()?;
     let wanted = clues.iter().map(|clue| (clue.chunk, ObjectType::Chunk));
     let wanted = wanted.collect();
     let clues = clues.into_iter().map(|clue| (clue.chunk, clue)).collect();

@@ -11,8 +11,6 @@ use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::{Cut, Cuts, Tables};
-use crate::bucket::trouble::Trouble;
-use crate::depot::cache::Cache;
 use crate::session::NetError;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
@@ -104,17 +102,7 @@ pub fn verify_shelf(
     only_plan: bool,
     job: &Job,
 ) -> Result<BucketReport, NetError> {
-    let Shelf {
-        place,
-        files,
-        copies,
-        ..
-    } = shelf;
-    let cache = Cache::open(copies.as_deref(), &place);
-    let Some(mut stock) = Stock::open(&place, files, cache)? else {
-        let trouble = Trouble::NoRoot;
-        return Err(NetError::Bucket { place, trouble });
-    };
+    let mut stock = shelf.open()?;
     let data = stock.data()?;
     let log = stock.root.log_pages.clone();
     stock.pages(&log)?;
