@@ -36,7 +36,7 @@ fn main() -> Outcome {
         .and_then(|n| n.into_string().ok())
         .ok_or("COMMITS is missing")?
         .parse()?;
-    let repo = Repo::init(&dir, "main", false, asked("init"))?;
+    let repo = Repo::init(&dir, "main", false, request("init"))?;
     let how = args.next().unwrap_or_default();
     if how == "single" {
         drop(repo);
@@ -77,7 +77,7 @@ fn main() -> Outcome {
         new: new.clone(),
     };
     let changes = vec![change("branch/main"), change("worktree/main/base")];
-    repo.publish(asked("history"), Some(sealed), changes, Effect::Kept)?;
+    repo.publish(request("history"), Some(sealed), changes, Effect::Kept)?;
     Ok(())
 }
 
@@ -125,14 +125,14 @@ fn one_by_one(dir: &Path, commits: u64) -> Outcome {
             new: Some(made.as_bytes().to_vec()),
         };
         let changes = vec![change("branch/main"), change("worktree/main/base")];
-        repo.publish(asked("commit"), Some(sealed), changes, Effect::Kept)?;
+        repo.publish(request("commit"), Some(sealed), changes, Effect::Kept)?;
         parent = Some(made);
         tell(n, d, f);
     }
     Ok(())
 }
 
-fn asked(command: &str) -> OperationRequest {
+fn request(command: &str) -> OperationRequest {
     OperationRequest {
         time: Timestamp {
             seconds: 0,

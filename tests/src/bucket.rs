@@ -30,7 +30,7 @@ pub type Asked = (String, Option<Range<u64>>);
 struct State {
     files: BTreeMap<String, (Vec<u8>, u64)>,
     writes: u64,
-    asked: Vec<Asked>,
+    requests: Vec<Asked>,
     cut_after: Option<usize>,
 }
 
@@ -63,8 +63,8 @@ impl Memory {
     }
 
     /// Returns the reads since the last call.
-    pub fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.state().asked)
+    pub fn requests(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.state().requests)
     }
 
     /// Answers only so many requests from now on; `None`: all.
@@ -74,7 +74,7 @@ impl Memory {
 
     fn ask(&self, name: &str, range: Option<Range<u64>>) -> Result<(Vec<u8>, u64), FileFailure> {
         let mut state = self.state();
-        state.asked.push((name.to_owned(), range));
+        state.requests.push((name.to_owned(), range));
         if let Some(left) = &mut state.cut_after {
             *left = left
                 .checked_sub(1)

@@ -4,7 +4,7 @@
 //! that SQLite is durable. The next start finds the file as it is at the crash.
 
 use crate::rng::Rng;
-use crate::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use crate::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use crate::simfs::{Lie, SimVfs, Survival};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -73,7 +73,7 @@ impl Lab {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
         std::fs::create_dir(&root)?;
-        let repo = Repo::init(&root, "main", false, asked("init"))?;
+        let repo = Repo::init(&root, "main", false, request("init"))?;
         let sim = SimVfs::new(repo.dmv_dir());
         sim.import(&repo.dmv_dir().join("packs"))?;
         std::fs::write(root.join("fixed"), Rng::new(1).text(5000))?;
@@ -199,7 +199,7 @@ impl Lab {
         let (old, new) = (repo.refs().get(&key)?, Some(side.as_bytes().to_vec()));
         let sealed = writer.finish()?;
         repo.publish(
-            asked("side"),
+            request("side"),
             Some(sealed),
             vec![Change { key, old, new }],
             Effect::Kept,
@@ -214,7 +214,7 @@ impl Lab {
         let tip = repo.head_commit()?.ok_or("nothing to tag")?;
         let message = self.world.refs[MAIN].clone();
         self.world.pending = Some((format!("tag/{name}"), message));
-        repo.create_ref(RefKind::Tag, name, tip, asked("tag"))?;
+        repo.create_ref(RefKind::Tag, name, tip, request("tag"))?;
         self.world.done();
         Ok(())
     }

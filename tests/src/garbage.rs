@@ -1,7 +1,7 @@
 //! Garbage for tests: objects that nothing names, and what must never become garbage.
 
 use crate::peers::Done;
-use crate::scratch::asked;
+use crate::scratch::request;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::{Change, Effect, NewOperation, Origin};
@@ -24,11 +24,11 @@ pub fn set_keys(repo: &Repo, keys: &[(&str, Option<Vec<u8>>)]) -> Done<u64> {
             new: new.clone(),
         });
     }
-    let asked = asked("set");
+    let request = request("set");
     let operation = NewOperation {
-        time: asked.time,
-        who: asked.who,
-        command: asked.command,
+        time: request.time,
+        who: request.who,
+        command: request.command,
         undoes: 0,
         origin: Origin {
             worktree: String::new(),

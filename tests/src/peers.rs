@@ -1,7 +1,7 @@
 //! Repositories that exchange objects within a test, and the connections between them.
 
 use crate::rng::Rng;
-use crate::scratch::{asked, commit, fast_dir};
+use crate::scratch::{commit, fast_dir, request};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{OfferedRefs, RefUpdate, Repo, VerifyDepth};
@@ -29,7 +29,7 @@ impl Place {
     /// Makes a repository without a commit.
     pub fn new() -> Done<Place> {
         let dir = fast_dir()?;
-        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let repo = Repo::init(dir.path(), "main", false, request("init"))?;
         Ok(Place { dir, repo })
     }
 
@@ -89,8 +89,8 @@ pub fn serving(
 ) -> Done<JoinHandle<Result<(), NetError>>> {
     let repo = place.again()?;
     Ok(std::thread::spawn(move || {
-        let asked = asked("push from a peer");
-        serve(&repo, link, access, &asked, &Job::default()).map(|_| ())
+        let request = request("push from a peer");
+        serve(&repo, link, access, &request, &Job::default()).map(|_| ())
     }))
 }
 
@@ -112,11 +112,11 @@ pub fn fetch(client: &Place, server: &Place) -> Done<u64> {
     let mut session = connect(&client.repo, server, &job)?;
     session.fetch(&tips(&session.offered))?;
     let offered = session.offered.clone();
-    let asked = asked("fetch");
+    let request = request("fetch");
     let give = || {
         client
             .repo
-            .note_remote("origin", &offered, &Default::default(), &asked)
+            .note_remote("origin", &offered, &Default::default(), &request)
     };
     session.name(give)?;
     Ok(session.finish(Vec::new()).traffic.round_trips)
@@ -124,7 +124,7 @@ pub fn fetch(client: &Place, server: &Place) -> Done<u64> {
 
 /// Records what the remote `origin` offers.
 pub fn note(repo: &Repo, offered: &OfferedRefs) -> Done {
-    repo.note_remote("origin", offered, &Default::default(), &asked("fetch"))?;
+    repo.note_remote("origin", offered, &Default::default(), &request("fetch"))?;
     Ok(())
 }
 

@@ -38,7 +38,7 @@ pub fn fast_dir() -> io::Result<TempDir> {
 }
 
 /// Returns the author of a test's operations.
-pub fn asked(command: &str) -> OperationRequest {
+pub fn request(command: &str) -> OperationRequest {
     OperationRequest {
         time: Timestamp {
             seconds: 1_700_000_000,
@@ -65,7 +65,7 @@ pub fn commit(repo: &Repo, message: &str) -> Result<CommitReport, RepoError> {
         allow_empty: true,
         allow_markers: false,
         settings: Default::default(),
-        asked: asked("commit"),
+        request: request("commit"),
     };
     repo.commit(options, &Job::default())
 }

@@ -128,7 +128,7 @@ impl Context {
             && !repo.refs().is_read_only()
         {
             // Only messages and other worktrees need to know: it is noted now or some other time.
-            match repo.note_place(self.asked()?) {
+            match repo.note_place(self.request()?) {
                 Ok(false) => {}
                 Ok(true) => self.ui.note(format_args!(
                     "note: this worktree has moved; it was at {} before",
@@ -200,7 +200,7 @@ impl Context {
     }
 
     /// For the operation log: now, the user, and the command as typed.
-    pub fn asked(&self) -> Result<OperationRequest, Failure> {
+    pub fn request(&self) -> Result<OperationRequest, Failure> {
         let who = self.who()?;
         Ok(OperationRequest {
             time: now(),

@@ -43,43 +43,45 @@ pub fn ask<'f>(
     let files = files.map(|(_, blob)| (blob.id, blob.ty()));
     let earlier = earlier.iter().map(|(ty, id)| (*id, *ty));
     let all: BTreeMap<ObjectId, ObjectType> = files.chain(earlier).collect();
-    let mut asked = PeerAnswers {
+    let mut answers = PeerAnswers {
         keepers: Vec::new(),
         unkept: all.into_iter().map(|(id, ty)| (ty, id)).collect(),
         said: Vec::new(),
         silent: Vec::new(),
     };
     for peer in peers {
-        if asked.unkept.is_empty() {
+        if answers.unkept.is_empty() {
             break;
         }
         let name = peer.remote.name.clone();
         if is_itself(repo, &peer.remote.url) {
-            asked.said.push(format!("{name} is this repository itself"));
+            answers
+                .said
+                .push(format!("{name} is this repository itself"));
             continue;
         }
-        let answer = peer.ask(|client| client.unkept(&asked.unkept));
+        let answer = peer.ask(|client| client.unkept(&answers.unkept));
         if context.job.is_cancelled() {
             return Err(NetError::Cancelled.into());
         }
         match answer {
             None => {
                 let why = peer.no_answer().map(why_silent).unwrap_or_default();
-                asked.said.push(format!("{name} did not answer ({why})"));
-                asked.silent.push(name);
+                answers.said.push(format!("{name} did not answer ({why})"));
+                answers.silent.push(name);
             }
             Some(unkept) => {
                 if !unkept.is_empty() {
-                    asked.said.push(format!("{name} does not keep a copy"));
+                    answers.said.push(format!("{name} does not keep a copy"));
                 }
-                if unkept.len() < asked.unkept.len() {
-                    asked.keepers.push(name);
+                if unkept.len() < answers.unkept.len() {
+                    answers.keepers.push(name);
                 }
-                asked.unkept = unkept;
+                answers.unkept = unkept;
             }
         }
     }
-    Ok(asked)
+    Ok(answers)
 }
 
 /// Whether an address leads to the very files of this repository.

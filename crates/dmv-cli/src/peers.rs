@@ -104,7 +104,7 @@ pub fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Fa
     let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
     let config = context.config()?;
     Ok(Reach {
-        asked: context.asked()?,
+        request: context.request()?,
         purpose,
         ssh: config.value("ssh.command")?.map(words).unwrap_or_default(),
         remote_program: config.value("ssh.remote")?.unwrap_or_default(),

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args_os().nth(1).ok_or("usage: take_in DIR")?;
     let repo = open_or_init(Path::new(&dir))?;
-    let options = CommitOptions::new("Taken in", Who::new("Example", ""), asked("take_in"));
+    let options = CommitOptions::new("Taken in", Who::new("Example", ""), request("take_in"));
     let report = repo.commit(options, &Job::default())?;
     match report.commit {
         Some(id) => println!("commit {id}"),
@@ -33,12 +33,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn open_or_init(dir: &Path) -> Result<Repo, RepoError> {
     match Repo::open(dir) {
         Err(RepoError::Place(PlaceError::NotFound(_))) => {
-            Repo::init(dir, "main", false, asked("init"))
+            Repo::init(dir, "main", false, request("init"))
         }
         other => other,
     }
 }
 
-fn asked(command: &str) -> OperationRequest {
+fn request(command: &str) -> OperationRequest {
     OperationRequest::new("example", command, SystemTime::now())
 }

@@ -20,10 +20,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: clone_subset SOURCE DIR PATTERN...".into());
     };
     let source = Url::parse(source)?.absolute(&std::env::current_dir()?);
-    let asked = OperationRequest::new("example", "clone_subset", SystemTime::now());
-    let mut options = CloneOptions::new(source, dir, asked.clone());
+    let request = OperationRequest::new("example", "clone_subset", SystemTime::now());
+    let mut options = CloneOptions::new(source, dir, request.clone());
     options.subset = Subset::new(patterns.iter().map(|pattern| pattern.as_bytes()))?;
-    let done = with_progress(&options, &Network::new(asked))?;
+    let done = with_progress(&options, &Network::new(request))?;
 
     let traffic = done.summary.traffic;
     let (objects, bytes) = (traffic.objects_received, traffic.bytes_received);

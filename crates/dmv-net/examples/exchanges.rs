@@ -39,11 +39,11 @@ const HEAD_BYTES: usize = 5;
 
 fn main() -> Outcome {
     let (server, client) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let served = Repo::init(server.path(), "main", false, asked("init"))?;
+    let served = Repo::init(server.path(), "main", false, request("init"))?;
     let content = b"a small file";
     std::fs::write(server.path().join("small"), content)?;
     commit(&served)?;
-    let ours = Repo::init(client.path(), "main", false, asked("init"))?;
+    let ours = Repo::init(client.path(), "main", false, request("init"))?;
     let file = (ObjectType::Chunk, ObjectType::Chunk.id_of(content));
 
     let ask = |what: &str, link: Link, count: usize| -> Outcome {
@@ -96,7 +96,7 @@ fn answer(at: &Path, link: Link) {
     std::thread::spawn(move || {
         let repo = Repo::open(&at).expect("it was made above");
         // The client tells how a session that fails ended.
-        let _ = serve(&repo, link, Access::Read, &asked("push"), &Job::default());
+        let _ = serve(&repo, link, Access::Read, &request("push"), &Job::default());
     });
 }
 
@@ -130,7 +130,7 @@ fn over_quic(served: &Repo, at: &Path, client: impl FnOnce(Link) -> Outcome) -> 
         name: "client".into(),
         access: Right::Read,
     };
-    served.trust(&peer, asked("trust"))?;
+    served.trust(&peer, request("trust"))?;
     let (say, ready) = channel();
     let options = ServeOptions {
         listen: ListenAddress::loopback(),
@@ -139,7 +139,7 @@ fn over_quic(served: &Repo, at: &Path, client: impl FnOnce(Link) -> Outcome) -> 
         relays: Vec::new(),
         read_only: true,
         limits: Limits::default(),
-        asked: Box::new(|_| asked("push")),
+        request: Box::new(|_| request("push")),
         event: Box::new(move |event| {
             if let ServeEvent::Ready(at) = event {
                 let _ = say.send(at[0].clone());
@@ -158,7 +158,7 @@ fn over_quic(served: &Repo, at: &Path, client: impl FnOnce(Link) -> Outcome) -> 
             key,
             relays: Vec::new(),
         }),
-        ..Reach::new(asked("ask"))
+        ..Reach::new(request("ask"))
     };
     let mut connection = connect(&Url::Quic(ready.recv()?), &reach)?;
     let done = client(connection.take_link()?);
@@ -182,13 +182,13 @@ fn commit(repo: &Repo) -> Outcome {
         allow_empty: false,
         allow_markers: false,
         settings: Default::default(),
-        asked: asked("commit"),
+        request: request("commit"),
     };
     repo.commit(options, &Job::default())?;
     Ok(())
 }
 
-fn asked(command: &str) -> OperationRequest {
+fn request(command: &str) -> OperationRequest {
     OperationRequest {
         time: Timestamp {
             seconds: 1_700_000_000,

@@ -205,7 +205,7 @@ fn commit(it: &ChangeJob) -> Result<Note, Stop> {
         ..CommitOptions::new(
             message,
             it.program().who().map_err(told)?,
-            it.program().asked("commit").map_err(told)?,
+            it.program().request("commit").map_err(told)?,
         )
     };
     let report = it.repo().commit(options, &it.job)?;
@@ -309,7 +309,7 @@ fn take_back(it: &ChangeJob, what: UndoWhat, command: &str) -> Result<Note, Stop
     let options = UndoOptions {
         what,
         settings: it.program().settings().map_err(Stop::Told)?,
-        asked: it.program().asked(command).map_err(Stop::Told)?,
+        request: it.program().request(command).map_err(Stop::Told)?,
     };
     let report = it.supplied(|| it.repo().undo(&options, &it.job))?;
     let text = match &report.again {
@@ -342,11 +342,11 @@ fn resolve(it: &ChangeJob) -> Result<Note, Stop> {
     let report = match it.repo().worktree_root() {
         Some(_) => {
             let settings = it.program().settings().map_err(Stop::Told)?;
-            let asked = it.program().asked("resolve").map_err(Stop::Told)?;
+            let request = it.program().request("resolve").map_err(Stop::Told)?;
             it.supplied(|| {
-                let asked = asked.clone();
+                let request = request.clone();
                 it.repo()
-                    .resolve_conflicts(&paths, &choice, &settings, asked, &it.job)
+                    .resolve_conflicts(&paths, &choice, &settings, request, &it.job)
             })?
         }
         None => {
@@ -383,12 +383,12 @@ fn restore(it: &ChangeJob) -> Result<Note, Stop> {
     let from = it.repo().resolve(revision)?;
     let path = it.path()?;
     let settings = it.program().settings().map_err(Stop::Told)?;
-    let asked = it.program().asked("restore").map_err(Stop::Told)?;
+    let request = it.program().request("restore").map_err(Stop::Told)?;
     let paths = [path.clone()];
     let report = it.supplied(|| {
-        let asked = asked.clone();
+        let request = request.clone();
         it.repo()
-            .restore(Some(from), &paths, &settings, asked, &it.job)
+            .restore(Some(from), &paths, &settings, request, &it.job)
     })?;
     let mut more = lines("Not restored", &report.refused);
     if report.overwritten.files > 0 {

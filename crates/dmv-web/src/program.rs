@@ -28,7 +28,7 @@ pub trait Program: Send + Sync + 'static {
     fn who(&self) -> Result<Who, ShownFailure>;
 
     /// Returns what the operation log records about a change that `command` would make.
-    fn asked(&self, command: &str) -> Result<OperationRequest, ShownFailure>;
+    fn request(&self, command: &str) -> Result<OperationRequest, ShownFailure>;
 
     /// Returns a caller that reaches the user's remotes.
     fn caller(&self) -> Box<dyn Caller>;
@@ -101,6 +101,6 @@ pub fn merge_options(program: &dyn Program, message: String) -> Result<MergeOpti
         message,
         committer: program.who()?,
         settings: program.settings()?,
-        asked: program.asked("commit")?,
+        request: program.request("commit")?,
     })
 }

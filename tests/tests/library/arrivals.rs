@@ -13,7 +13,7 @@ use dmv_net::wire::Access;
 use dmv_tests::countvfs::{CountVfs, OneRead};
 use dmv_tests::peers::{Cut, Done, Place, connect, fetch, note, serving, tips};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, files_in};
+use dmv_tests::scratch::{files_in, request};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ fn options() -> CheckoutOptions {
         subset: None,
         force: false,
         settings: Default::default(),
-        asked: asked("clone"),
+        request: request("clone"),
     }
 }
 
@@ -54,7 +54,7 @@ fn clone_part(
             head: Some(head.clone()),
             ..OwnBranches::default()
         };
-        ours.note_remote("origin", &offered, &own, &asked("clone"))?;
+        ours.note_remote("origin", &offered, &own, &request("clone"))?;
         Ok::<_, NetError>(())
     };
     let options = CheckoutOptions {
@@ -330,8 +330,15 @@ fn a_pull_after_an_insert_reads_no_more_than_it_sends() -> Done {
     let opened = vfs.take();
     let (ours_end, theirs_end) = Link::pair();
     let serving = std::thread::spawn(move || {
-        let asked = asked("push");
-        serve(&counted, theirs_end, Access::Read, &asked, &Job::default()).map(|_| ())
+        let request = request("push");
+        serve(
+            &counted,
+            theirs_end,
+            Access::Read,
+            &request,
+            &Job::default(),
+        )
+        .map(|_| ())
     });
     let job = Job::default();
     let mut client = Client::connect(&ours.repo, ours_end, &job)?;

@@ -9,7 +9,7 @@ use dmv_core::repo::{BisectNext, CheckoutOptions, RefKind, Verdict};
 use dmv_tests::graph::{Graph, Texts, git, git_init};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, fast_dir};
+use dmv_tests::scratch::{fast_dir, request};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -84,9 +84,9 @@ impl Faulty {
             RefKind::Branch,
             "main",
             id(self.graph.commits.len() - 1),
-            asked("branch"),
+            request("branch"),
         )?;
-        let options = CheckoutOptions::new(asked("bisect"));
+        let options = CheckoutOptions::new(request("bisect"));
         let job = Job::default();
         let (repo, bad) = (&place.repo, id(self.graph.commits.len() - 1));
         let mut report = repo.bisect_start(Some(bad), &[id(0)], &options, &job)?;

@@ -12,7 +12,7 @@ use dmv_net::session::{Client, History, Link, NetError, Shelf, serve_shelf};
 use dmv_tests::bucket::{BucketWriter, Memory, Packs};
 use dmv_tests::peers::{Done, Place, tips};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::asked;
+use dmv_tests::scratch::request;
 use std::sync::Arc;
 
 const ADDRESS: &str = "s3://studio/film";
@@ -39,7 +39,7 @@ fn fetch_history(place: &Place, files: &Memory, history: History) -> Result<(), 
     client.fetch_history(&tips(&client.offered), history)?;
     let offered = client.offered.clone();
     let ours = OwnBranches::default();
-    client.name(|| repo.note_remote("origin", &offered, &ours, &asked("fetch")))?;
+    client.name(|| repo.note_remote("origin", &offered, &ours, &request("fetch")))?;
     client.finish(Vec::new());
     Ok(())
 }
@@ -96,12 +96,16 @@ fn a_clone_and_later_fetches_are_complete_with_few_requests() -> Done {
         let ours = Place::new()?;
         fetch(&ours, &bucket.files)?;
         is_complete(&ours, theirs.tip()?, &theirs)?;
-        let asked = bucket.files.asked();
-        assert!(asked.len() <= 4, "{packs:?}: {asked:?}");
+        let requests = bucket.files.requests();
+        assert!(requests.len() <= 4, "{packs:?}: {requests:?}");
 
         // Nothing new: one request.
         fetch(&ours, &bucket.files)?;
-        assert_eq!(bucket.files.asked(), [(ROOT.to_owned(), None)], "{packs:?}");
+        assert_eq!(
+            bucket.files.requests(),
+            [(ROOT.to_owned(), None)],
+            "{packs:?}"
+        );
 
         // One small commit: the root and what was pushed.
         theirs.write("d1/f1", b"changed")?;
@@ -109,13 +113,13 @@ fn a_clone_and_later_fetches_are_complete_with_few_requests() -> Done {
         bucket.push(&theirs, "main", packs)?;
         fetch(&ours, &bucket.files)?;
         is_complete(&ours, theirs.tip()?, &theirs)?;
-        let asked = bucket.files.asked();
+        let requests = bucket.files.requests();
         let most = match packs {
             Packs::Joint => 2,
             Packs::Apart => 3,
             Packs::WithoutPlaces => 5,
         };
-        assert!(asked.len() <= most, "{packs:?}: {asked:?}");
+        assert!(requests.len() <= most, "{packs:?}: {requests:?}");
 
         // A change within the large file: not the whole file again.
         let mut content = std::fs::read(theirs.dir.path().join("big"))?;
@@ -125,7 +129,7 @@ fn a_clone_and_later_fetches_are_complete_with_few_requests() -> Done {
         bucket.push(&theirs, "main", packs)?;
         fetch(&ours, &bucket.files)?;
         is_complete(&ours, theirs.tip()?, &theirs)?;
-        let read = bucket.files.asked().into_iter();
+        let read = bucket.files.requests().into_iter();
         let read: u64 = read
             .filter_map(|(_, range)| range)
             .map(|r| r.end - r.start)
@@ -142,7 +146,7 @@ fn many_small_pushes_are_fetched_in_one_request_each() -> Done {
     bucket.push(&theirs, "main", Packs::Joint)?;
     let ours = Place::new()?;
     fetch(&ours, &bucket.files)?;
-    bucket.files.asked();
+    bucket.files.requests();
     for n in 0..30 {
         theirs.write(
             &format!("d{}/new{n}", n % 3),
@@ -153,12 +157,12 @@ fn many_small_pushes_are_fetched_in_one_request_each() -> Done {
     }
     fetch(&ours, &bucket.files)?;
     is_complete(&ours, theirs.tip()?, &theirs)?;
-    assert_eq!(bucket.files.asked().len(), 31);
+    assert_eq!(bucket.files.requests().len(), 31);
     // A clone without any note reads the same packs.
     let clone = Place::new()?;
     fetch(&clone, &bucket.files)?;
     is_complete(&clone, theirs.tip()?, &theirs)?;
-    assert_eq!(bucket.files.asked().len(), 32);
+    assert_eq!(bucket.files.requests().len(), 32);
     Ok(())
 }
 
@@ -200,14 +204,14 @@ fn a_shallow_fetch_and_one_of_a_part_bring_no_more_than_that() -> Done {
         &parent
     )?);
 
-    bucket.files.asked();
+    bucket.files.requests();
     let part = Place::new()?;
     part.repo.change_slice(|slice| {
         slice.subset = Subset::new([&b"d3"[..]]).expect("a pattern");
     })?;
     fetch(&part, &bucket.files)?;
     part.is_sound()?;
-    let read = bucket.files.asked().into_iter();
+    let read = bucket.files.requests().into_iter();
     let read: u64 = read
         .filter_map(|(_, range)| range)
         .map(|r| r.end - r.start)

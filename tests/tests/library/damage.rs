@@ -18,7 +18,7 @@ use dmv_core::worktree::select::Paths;
 use dmv_tests::countvfs::CountVfs;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Subject {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
         std::fs::create_dir_all(root.join("dir"))?;
-        drop(Repo::init(&root, "main", false, asked("init"))?);
+        drop(Repo::init(&root, "main", false, request("init"))?);
         let mut subject = Subject {
             _dir: dir,
             root,
@@ -56,7 +56,7 @@ impl Subject {
         }
         let (first, _) = subject.commits[0];
         let repo = subject.open()?;
-        repo.create_ref(RefKind::Tag, "first", first, asked("tag"))?;
+        repo.create_ref(RefKind::Tag, "first", first, request("tag"))?;
         Ok(subject)
     }
 
@@ -257,7 +257,7 @@ fn files_that_the_damage_does_not_touch_can_be_read() -> Outcome {
 #[test]
 fn the_bytes_of_another_object_are_noticed() -> Outcome {
     let (dir, mut rng) = (fast_dir()?, Rng::new(12));
-    drop(Repo::init(dir.path(), "main", false, asked("init"))?);
+    drop(Repo::init(dir.path(), "main", false, request("init"))?);
     let (one, two) = (rng.bytes(5000), rng.bytes(5000));
     for (name, content) in [("one", &one), ("two", &two)] {
         std::fs::write(dir.path().join(name), content)?;
@@ -559,7 +559,7 @@ fn an_object_of_a_later_version_is_not_taken_for_damage() -> Outcome {
         old: None,
         new: Some(id.as_bytes().to_vec()),
     };
-    repo.publish(asked("later"), Some(sealed), vec![change], Effect::Kept)?;
+    repo.publish(request("later"), Some(sealed), vec![change], Effect::Kept)?;
     let is_newer = |e: RepoError| matches!(e, RepoError::Object(ObjectError::TooNew { .. }));
     assert!(repo.read_commit(&id).is_err_and(is_newer));
     let checked = subject.open()?.verify(VerifyDepth::Full, &Job::default());
@@ -593,11 +593,11 @@ fn every_ref_comes_back_from_the_packs_alone() -> Outcome {
 fn a_repository_can_be_made_where_making_it_was_cut_off_again_and_again() -> Outcome {
     let dir = tempfile::tempdir()?;
     for _ in 0..3 {
-        Repo::init(dir.path(), "main", false, asked("init"))?;
+        Repo::init(dir.path(), "main", false, request("init"))?;
         // `init` writes this file last.
         std::fs::remove_file(dir.path().join(".dmv/format"))?;
     }
-    let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+    let repo = Repo::init(dir.path(), "main", false, request("init"))?;
     commit(&repo, "first")?;
     Ok(())
 }
@@ -613,7 +613,7 @@ fn a_lost_or_damaged_format_file_is_written_anew() -> Outcome {
             std::fs::write(&file, bad)?;
         }
         assert!(subject.open().is_err(), "{bad:?}");
-        let again = Repo::init(&subject.root, "main", false, asked("init"));
+        let again = Repo::init(&subject.root, "main", false, request("init"));
         assert!(again.is_err(), "{bad:?}");
         let report = recover(&discover_lost(&subject.root)?, &Job::default())?;
         assert!(report.format, "{bad:?}");

@@ -15,7 +15,7 @@ use dmv_tests::lab::Lab;
 use dmv_tests::packs::{damage_copy, data_packs, merge, store_again};
 use dmv_tests::peers::{Done, Place, connect, fetch, update};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit};
+use dmv_tests::scratch::{commit, request};
 use dmv_tests::simfs::Survival;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const LEN: usize = 400_000;
 
 fn repack(repo: &Repo) -> Done<RepackReport> {
     let options = RepackOptions {
-        now: asked("repack").time,
+        now: request("repack").time,
         until: None,
         dry_run: false,
     };
@@ -35,7 +35,7 @@ fn repack(repo: &Repo) -> Done<RepackReport> {
 fn gc(repo: &Repo) -> Done<GcReport> {
     let options = GcOptions {
         grace: Duration::ZERO,
-        now: asked("gc").time,
+        now: request("gc").time,
         until: None,
         thorough: true,
         dry_run: false,
@@ -452,7 +452,7 @@ fn forget_all_but(place: &Place, name: &str) -> Done {
     drop(repo);
     let repo = place.again()?;
     let (settings, job) = (Default::default(), Job::default());
-    repo.reset(id, ResetFiles::Match, &asked("reset"), &settings, &job)?;
+    repo.reset(id, ResetFiles::Match, &request("reset"), &settings, &job)?;
     forget_operations(&repo)?;
     assert_eq!(repo.read_commit(&repo.resolve("main")?)?.tree, tree);
     Ok(())
@@ -720,7 +720,7 @@ fn story(seed: u64) -> Done {
                 let (settings, job) = (Default::default(), Job::default());
                 let repo = place.again()?;
                 if repo.store().has(&to)? {
-                    repo.reset(to, ResetFiles::Match, &asked("reset"), &settings, &job)?;
+                    repo.reset(to, ResetFiles::Match, &request("reset"), &settings, &job)?;
                     forget_operations(&repo)?;
                 }
             }

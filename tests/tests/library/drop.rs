@@ -360,14 +360,14 @@ fn what_only_the_log_has_yet_stops_a_drop_until_the_database_has_it() -> Done {
     let known = repo.refs().operations(1)?.remove(0);
     log.append(&known.encode())?;
     let freeing = repo.begin_to_free()?;
-    let mut asked = 0;
+    let mut request = 0;
     let mut still = || {
-        asked += 1;
+        request += 1;
         true
     };
     let freed = freeing.drop_files(&blobs, &[], &mut still, &Job::default())?;
     assert!(freed.freed_bytes > 0, "{freed:?}");
-    assert_eq!(asked, 2, "it planned once without that operation");
+    assert_eq!(request, 2, "it planned once without that operation");
     Ok(())
 }
 

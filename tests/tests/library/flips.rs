@@ -12,7 +12,7 @@ use dmv_core::repo::{RefKind, Repo, StatusOptions, VerifyDepth};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Files, asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{Files, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -43,7 +43,7 @@ impl Subject {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
         std::fs::create_dir_all(root.join("dir"))?;
-        let repo = Repo::init(&root, "main", false, asked("init"))?;
+        let repo = Repo::init(&root, "main", false, request("init"))?;
         let (mut rng, mut commits) = (Rng::new(17), Vec::new());
         std::fs::write(root.join("bytes"), rng.bytes(400))?;
         std::os::unix::fs::symlink("dir/text", root.join("link"))?;
@@ -53,7 +53,7 @@ impl Subject {
             let done = commit(&repo, &format!("number {n}"))?;
             commits.push((done.commit.ok_or("nothing committed")?, files_in(&root)?));
         }
-        repo.create_ref(RefKind::Tag, "first", commits[0].0, asked("tag"))?;
+        repo.create_ref(RefKind::Tag, "first", commits[0].0, request("tag"))?;
         std::fs::write(root.join("dir/0"), rng.bytes(60))?;
         let changes = status(&repo)?;
         let view = repo.refs().with_prefix("")?;

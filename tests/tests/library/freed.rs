@@ -19,7 +19,7 @@ use dmv_tests::garbage::{forget_operations, set_keys};
 use dmv_tests::hookvfs::HookVfs;
 use dmv_tests::peers::{Done, Place, serving, tips, update};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{commit, fast_dir, files_in, files_of, request};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -43,12 +43,12 @@ fn contents() -> [Vec<u8>; 2] {
 }
 
 fn check_out(repo: &Repo, target: CheckoutTarget) -> Result<(), RepoError> {
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     repo.checkout(target, &options, &Job::default()).map(drop)
 }
 
 fn merging() -> MergeOptions {
-    MergeOptions::new("made", Who::new("Test", ""), asked("merge"))
+    MergeOptions::new("made", Who::new("Test", ""), request("merge"))
 }
 
 impl Stage {
@@ -71,7 +71,7 @@ impl Stage {
         ours.write("a/three", b"three")?;
         ours.commit("second")?;
         ours.repo
-            .delete_ref(RefKind::Branch, "dead", asked("branch"))?;
+            .delete_ref(RefKind::Branch, "dead", request("branch"))?;
         set_keys(&ours.repo, &[("worktree/main/saved", None)])?;
         forget_operations(&ours.repo)?;
         let theirs = Place::new()?;
@@ -116,7 +116,7 @@ fn stash(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
     let options = StashOptions {
         committer: Who::new("Test", ""),
         settings: Default::default(),
-        asked: asked("stash"),
+        request: request("stash"),
     };
     let all = Paths::default();
     repo.stash_push(&all, None, &options, &Job::default())
@@ -125,9 +125,9 @@ fn stash(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
 
 fn reset(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
     written(stage, "a/one", &contents()[0]);
-    let (asked, job) = (asked("reset"), Job::default());
+    let (request, job) = (request("reset"), Job::default());
     let (to, how) = (stage.other, ResetFiles::Match);
-    repo.reset(to, how, &asked, &Default::default(), &job)
+    repo.reset(to, how, &request, &Default::default(), &job)
         .map(drop)
 }
 
@@ -135,9 +135,9 @@ fn undo(_: &Stage, repo: &Repo) -> Result<(), RepoError> {
     let options = UndoOptions {
         what: UndoWhat::Last,
         settings: Default::default(),
-        asked: asked("undo"),
+        request: request("undo"),
     };
-    repo.delete_ref(RefKind::Branch, "other", asked("branch"))?;
+    repo.delete_ref(RefKind::Branch, "other", request("branch"))?;
     repo.undo(&options, &Job::default()).map(drop)
 }
 
@@ -148,7 +148,7 @@ fn add_worktree(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
         head: Head::Commit(stage.other),
         commit: stage.other,
         settings: Default::default(),
-        asked: asked("worktree add"),
+        request: request("worktree add"),
     };
     repo.add_worktree(&options, &Job::default()).map(drop)
 }
@@ -173,8 +173,8 @@ fn fetch(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
     let mut session = of_net(Client::connect(repo, ours, &job))?;
     let offered = session.offered.clone();
     of_net(session.fetch(&tips(&offered)))?;
-    let asked = asked("fetch");
-    let note = || repo.note_remote("origin", &offered, &Default::default(), &asked);
+    let request = request("fetch");
+    let note = || repo.note_remote("origin", &offered, &Default::default(), &request);
     of_net(session.name(note))?;
     session.finish(Vec::new());
     Ok(())
@@ -196,7 +196,7 @@ fn push(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
             session.finish(Vec::new());
             Ok(())
         });
-        let served = serve(repo, ours, Access::Write, &asked("push"), &Job::default());
+        let served = serve(repo, ours, Access::Write, &request("push"), &Job::default());
         of_net(served)?;
         pushing.join().expect("it does not panic")
     })
@@ -234,7 +234,7 @@ const COMMANDS: [(&str, May, Command); 15] = [
         pick(repo, stage.dead)
     }),
     ("branch of garbage", May::Fail, |stage, repo| {
-        repo.create_ref(RefKind::Branch, "new", stage.dead, asked("branch"))
+        repo.create_ref(RefKind::Branch, "new", stage.dead, request("branch"))
     }),
     ("checkout of garbage", May::Fail, |stage, repo| {
         check_out(repo, CheckoutTarget::Commit(stage.dead))

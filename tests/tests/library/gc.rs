@@ -14,7 +14,7 @@ use dmv_tests::hookvfs::HookVfs;
 use dmv_tests::packs::{damage_copy, data_packs};
 use dmv_tests::peers::{Done, Place, fetch};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit};
+use dmv_tests::scratch::{commit, request};
 use dmv_tests::simfs::{Fault, Op, SimVfs, Survival};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ fn garbage(seed: u64) -> Done<Garbage> {
     repo.reset(
         first,
         ResetFiles::Match,
-        &asked("reset"),
+        &request("reset"),
         &Default::default(),
         &Job::default(),
     )?;
@@ -158,7 +158,7 @@ fn a_dry_run_foretells_what_gc_frees_and_changes_nothing() -> Done {
 fn what_arrived_lately_stays_for_the_time_of_grace() -> Done {
     let Garbage { place, .. } = garbage(2)?;
     let before = raw_objects(&place.again()?)?;
-    // The commits were made at the time that `asked` tells.
+    // The commits were made at the time that `request` tells.
     let gc_later = |seconds: i64, grace: u64| -> Done<GcReport> {
         let mut options = GcOptions {
             grace: Duration::from_secs(grace),
@@ -249,7 +249,7 @@ fn a_process_that_knows_old_tables_loses_nothing() -> Done {
 fn a_name_for_a_commit_that_goes_is_refused_or_keeps_it() -> Done {
     beside("branch", |garbage| {
         let repo = garbage.place.again()?;
-        let _ = repo.create_ref(RefKind::Branch, "back", garbage.dead, asked("branch"));
+        let _ = repo.create_ref(RefKind::Branch, "back", garbage.dead, request("branch"));
         Ok(())
     })?;
     beside("reset", |garbage| {
@@ -258,7 +258,7 @@ fn a_name_for_a_commit_that_goes_is_refused_or_keeps_it() -> Done {
         let _ = repo.reset(
             garbage.dead,
             ResetFiles::Match,
-            &asked("reset"),
+            &request("reset"),
             &settings,
             &job,
         );
@@ -272,7 +272,7 @@ fn undo_fetch_drop_and_another_gc_beside_gc_lose_nothing() -> Done {
         let options = UndoOptions {
             what: UndoWhat::Last,
             settings: Default::default(),
-            asked: asked("undo"),
+            request: request("undo"),
         };
         let repo = garbage.place.again()?;
         garbage.place.write("one more", b"one more")?;
@@ -291,7 +291,7 @@ fn undo_fetch_drop_and_another_gc_beside_gc_lose_nothing() -> Done {
         let repo = garbage.place.again()?;
         garbage.place.write("again", &garbage.dead_content)?;
         commit(&repo, "again")?;
-        repo.expire_operations(i64::MAX, asked("op expire"))?;
+        repo.expire_operations(i64::MAX, request("op expire"))?;
         Ok(())
     })?;
     beside("drop", |garbage| {

@@ -17,7 +17,7 @@ use dmv_tests::garbage::{forget_operations, named, raw_objects, set_keys, walk};
 use dmv_tests::packs::merge_some;
 use dmv_tests::peers::{Cut, Done, Place, fetch, serving, tips};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit};
+use dmv_tests::scratch::{commit, request};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -38,7 +38,7 @@ struct Story {
 fn options(thorough: bool) -> GcOptions {
     GcOptions {
         grace: Duration::ZERO,
-        now: asked("gc").time,
+        now: request("gc").time,
         until: None,
         thorough,
         dry_run: false,
@@ -100,11 +100,11 @@ impl Story {
                 format!("commit {:?}", made.commit)
             }
             4 => {
-                let made = repo.create_ref(RefKind::Branch, branch, of, asked("branch"));
+                let made = repo.create_ref(RefKind::Branch, branch, of, request("branch"));
                 format!("branch {branch} {of}: {made:?}")
             }
             5 => {
-                let gone = repo.delete_ref(RefKind::Branch, branch, asked("branch"));
+                let gone = repo.delete_ref(RefKind::Branch, branch, request("branch"));
                 format!("branch -d {branch}: {gone:?}")
             }
             6 => {
@@ -116,13 +116,13 @@ impl Story {
                 let options = UndoOptions {
                     what,
                     settings,
-                    asked: asked("undo"),
+                    request: request("undo"),
                 };
                 format!("undo: {:?}", repo.undo(&options, &job).is_ok())
             }
             7 => {
                 let settings = Default::default();
-                let done = repo.reset(of, ResetFiles::Match, &asked("reset"), &settings, &job);
+                let done = repo.reset(of, ResetFiles::Match, &request("reset"), &settings, &job);
                 format!("reset --hard {of}: {:?}", done.is_ok())
             }
             8 => {
@@ -153,7 +153,7 @@ impl Story {
             }
             15 => {
                 let options = RepackOptions {
-                    now: asked("repack").time,
+                    now: request("repack").time,
                     until: None,
                     dry_run: false,
                 };

@@ -13,7 +13,7 @@ use dmv_tests::evil::{
     one_object, pushed, pushes_to, served, served_at, server, server_hello, want, with,
 };
 use dmv_tests::peers::{Done, Place, connect, fetch, update};
-use dmv_tests::scratch::asked;
+use dmv_tests::scratch::request;
 use std::io::{self, Write};
 
 #[test]
@@ -459,7 +459,7 @@ fn a_repository_takes_no_more_refs_than_can_be_fetched() -> Done {
     // One branch exists, and there is room for one more.
     place
         .repo
-        .accept_push(&updates(0, MAX_REFS - 2), &asked("push"))?;
+        .accept_push(&updates(0, MAX_REFS - 2), &request("push"))?;
     let mut session = connect(&place.repo, &place, &job)?;
     let moved = session.push(&updates(MAX_REFS, 2))?;
     assert_eq!(

@@ -435,16 +435,16 @@ fn a_history_without_end_is_cut_and_leaves_no_ref() -> Done {
             .try_for_each(|f| evil.send(f))?;
         evil.say(&Message::End)?;
         let job = Job::default();
-        let mut asked = 0;
+        let mut request = 0;
         // The server sends 300 commits and leaves.
-        while asked < 300 {
+        while request < 300 {
             let Message::Need(need) = evil.hear(&job)? else {
                 continue;
             };
             for (_, id) in need {
                 let is_it = |c: &&Vec<u8>| ObjectType::Commit.id_of(c).as_bytes() == &id;
                 if let Some(commit) = commits.iter().find(is_it) {
-                    asked += 1;
+                    request += 1;
                     evil.send(one_object(ObjectType::Commit, commit))?;
                 } else {
                     let tree = [3, 1, 0, 0];
@@ -453,7 +453,7 @@ fn a_history_without_end_is_cut_and_leaves_no_ref() -> Done {
             }
             evil.say(&Message::NeedEnd)?;
         }
-        Ok(asked)
+        Ok(request)
     });
     let job = Job::default();
     let mut session = Client::connect(&ours.repo, link, &job)?;

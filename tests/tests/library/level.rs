@@ -11,7 +11,7 @@ use dmv_core::repo::{
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Item, asked, commit, fast_dir, files_of};
+use dmv_tests::scratch::{Item, commit, fast_dir, files_of, request};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Subject {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
         std::fs::create_dir(&root)?;
-        Repo::init(&root, "main", false, asked("init"))?;
+        Repo::init(&root, "main", false, request("init"))?;
         Ok(Subject { _dir: dir, root })
     }
 
@@ -395,7 +395,7 @@ fn what_a_whole_log_says_was_deleted_stays_so() -> Outcome {
     let undo = UndoOptions {
         what: UndoWhat::Last,
         settings: Default::default(),
-        asked: asked("undo"),
+        request: request("undo"),
     };
     repo.undo(&undo, &Job::default())?;
     for value in [Some(kept.as_bytes().to_vec()), None] {
@@ -406,7 +406,7 @@ fn what_a_whole_log_says_was_deleted_stays_so() -> Outcome {
             old,
             new: value,
         };
-        repo.publish(asked("branch"), None, vec![change], Effect::Kept)?;
+        repo.publish(request("branch"), None, vec![change], Effect::Kept)?;
     }
     drop(repo);
     for lost in [false, true] {
@@ -434,7 +434,7 @@ fn without_a_head_verify_says_so_and_recovery_writes_one() -> Outcome {
         old: repo.refs().get(key)?,
         new: None,
     };
-    repo.publish(asked("lose it"), None, vec![change], Effect::Kept)?;
+    repo.publish(request("lose it"), None, vec![change], Effect::Kept)?;
     drop(repo);
     for depth in [VerifyDepth::Quick, VerifyDepth::Full] {
         let found = subject.check(depth)?;
@@ -532,7 +532,7 @@ fn change_and_die(subject: &Subject, n: Option<u64>) -> Outcome<Option<ObjectId>
     let id = n.map(|n| subject.commit(&repo, n)).transpose()?;
     if id.is_none() {
         let last = repo.head_commit()?.ok_or("no commit")?;
-        repo.create_ref(RefKind::Tag, "last", last, asked("tag"))?;
+        repo.create_ref(RefKind::Tag, "last", last, request("tag"))?;
     }
     let lock = DatabaseLock::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
     drop(repo);

@@ -12,7 +12,7 @@ use dmv_net::wire::{Access, FRAME_HEAD_BYTES, Frame, LINE};
 use dmv_tests::evil::{record, zeros};
 use dmv_tests::peers::{Done, Place, connect, fetch, serving, update};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, files_of};
+use dmv_tests::scratch::{files_of, request};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -141,10 +141,10 @@ fn a_server_sends_compressed_frames_as_they_are() -> Done {
 
     fetch(&between, &theirs)?;
     let tip = between.repo.resolve("origin/main")?;
-    let asked = asked("branch");
+    let request = request("branch");
     between
         .repo
-        .create_ref(RefKind::Branch, "copy", tip, asked)?;
+        .create_ref(RefKind::Branch, "copy", tip, request)?;
     fetch(&ours, &between)?;
     for place in [&theirs, &between, &ours] {
         assert_eq!(stored(place, &bytes)?, 1);
@@ -196,7 +196,7 @@ fn files_that_are_deleted_before_the_push_are_not_sent() -> Done {
         allow_empty: true,
         allow_markers: false,
         settings: Default::default(),
-        asked: asked("commit --amend"),
+        request: request("commit --amend"),
     };
     let second = ours.repo.commit(options, &job)?.commit.ok_or("no commit")?;
     let mut session = connect(&ours.repo, &server, &job)?;

@@ -11,7 +11,7 @@ use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{File, FileTimes, Permissions};
@@ -254,7 +254,7 @@ fn story(seed: u64, commits: u64) -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
     std::fs::create_dir(&root)?;
-    drop(Repo::init(&root, "main", false, asked("init"))?);
+    drop(Repo::init(&root, "main", false, request("init"))?);
     let mut subject = Subject {
         root: root.clone(),
         model: Model {
@@ -294,7 +294,7 @@ fn story(seed: u64, commits: u64) -> Outcome {
             assert!(report.refused.is_empty());
             compare(&files_in(&out)?, &want)?;
             // The same files committed at once in another repository give the same tree.
-            drop(Repo::init(&out, "main", false, asked("init"))?);
+            drop(Repo::init(&out, "main", false, request("init"))?);
             let fresh = Repo::open(&out)?;
             let other = commit(&fresh, "all at once")?
                 .commit
@@ -351,7 +351,7 @@ fn a_change_that_leaves_size_and_mtime_as_they_were_is_noticed() -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
     std::fs::create_dir(&root)?;
-    drop(Repo::init(&root, "main", false, asked("init"))?);
+    drop(Repo::init(&root, "main", false, request("init"))?);
     let file = root.join("file");
     for n in 0..60u8 {
         std::fs::write(&file, [n; 100])?;
@@ -386,7 +386,7 @@ fn tables_merged_many_times_answer_like_a_map() -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
     std::fs::create_dir(&root)?;
-    drop(Repo::init(&root, "main", false, asked("init"))?);
+    drop(Repo::init(&root, "main", false, request("init"))?);
     let mut map = BTreeMap::new();
     let mut rng = Rng::new(4);
     for n in 0..24 {

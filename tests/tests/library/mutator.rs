@@ -17,7 +17,7 @@ use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
 use dmv_tests::mutator::{CHANGES, Change, Mutator, tokens_in};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Item, asked, commit, fast_dir, files_in};
+use dmv_tests::scratch::{Item, commit, fast_dir, files_in, request};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -58,14 +58,14 @@ fn options(force: bool) -> CheckoutOptions {
         subset: None,
         force,
         settings: settings(),
-        asked: asked("checkout"),
+        request: request("checkout"),
     }
 }
 
 /// Makes the commits `a` and `b` with a common parent, and leaves the worktree on `a`. Each file of
 /// `a` differs in `b` or is absent there. Returns the paths.
 fn prepare(root: &Path, dirs: usize, files: usize) -> Outcome<Vec<String>> {
-    let repo = Repo::init(root, "main", false, asked("init"))?;
+    let repo = Repo::init(root, "main", false, request("init"))?;
     let mut paths = Vec::new();
     let write = |path: &str, version: &str| -> std::io::Result<()> {
         let at = root.join(path);
@@ -106,7 +106,7 @@ fn prepare(root: &Path, dirs: usize, files: usize) -> Outcome<Vec<String>> {
     }
     let b = commit(&repo, "b")?.commit.ok_or("a commit")?;
     for (name, id) in [("a", a), ("b", b)] {
-        repo.create_ref(RefKind::Branch, name, id, asked("branch"))?;
+        repo.create_ref(RefKind::Branch, name, id, request("branch"))?;
     }
     let target = CheckoutTarget::Branch("a".into());
     repo.checkout(target, &options(false), &Job::default())?;
@@ -141,7 +141,7 @@ fn run(repo: &Repo, command: Command, job: &Job) -> Result<Vec<Vec<u8>>, RepoErr
         Command::Restore => {
             let paths = ["d0", "d1", "new", "zz_new", "link"]
                 .map(|path| Repo::parse_path(path.as_bytes()).expect("a path"));
-            repo.restore(Some(b), &paths, &settings(), asked("restore"), job)?
+            repo.restore(Some(b), &paths, &settings(), request("restore"), job)?
                 .refused
         }
         Command::Merge => {
@@ -152,20 +152,20 @@ fn run(repo: &Repo, command: Command, job: &Job) -> Result<Vec<Vec<u8>>, RepoErr
                     email: String::new(),
                 },
                 settings: settings(),
-                asked: asked("merge"),
+                request: request("merge"),
             };
             repo.merge(b, FastForward::Never, &options, job)?.refused
         }
         Command::Subset => {
             let subset = Subset::new([&b"d0"[..], b"same"]).expect("sound patterns");
-            repo.set_subset(subset, &settings(), asked("subset"), job)?
+            repo.set_subset(subset, &settings(), request("subset"), job)?
                 .refused
         }
         Command::Undo => {
             let options = UndoOptions {
                 what: UndoWhat::Last,
                 settings: settings(),
-                asked: asked("undo"),
+                request: request("undo"),
             };
             repo.undo(&options, job)?.refused
         }

@@ -12,7 +12,7 @@ use dmv_net::wire::Access;
 use dmv_tests::garbage::{forget_operations, set_keys};
 use dmv_tests::peers::{Cut, Done, Place, connect, fetch, serving, tips};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit, fast_dir, files_of};
+use dmv_tests::scratch::{commit, fast_dir, files_of, request};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -71,17 +71,17 @@ impl Unfinished {
 type Naming = fn(&Repo, ObjectId) -> Result<(), RepoError>;
 
 fn merging() -> MergeOptions {
-    MergeOptions::new("made", Who::new("Test", ""), asked("merge"))
+    MergeOptions::new("made", Who::new("Test", ""), request("merge"))
 }
 
 fn check_out(repo: &Repo, target: CheckoutTarget) -> Result<(), RepoError> {
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     repo.checkout(target, &options, &Job::default()).map(drop)
 }
 
 fn reset(repo: &Repo, id: ObjectId, files: ResetFiles) -> Result<(), RepoError> {
-    let (asked, job) = (asked("reset"), Job::default());
-    repo.reset(id, files, &asked, &Default::default(), &job)
+    let (request, job) = (request("reset"), Job::default());
+    repo.reset(id, files, &request, &Default::default(), &job)
         .map(drop)
 }
 
@@ -97,10 +97,10 @@ fn pick(repo: &Repo, from: PickFrom) -> Result<(), RepoError> {
 
 const NAMINGS: [(&str, Naming); 16] = [
     ("branch", |repo, id| {
-        repo.create_ref(RefKind::Branch, "new", id, asked("branch"))
+        repo.create_ref(RefKind::Branch, "new", id, request("branch"))
     }),
     ("tag", |repo, id| {
-        repo.create_ref(RefKind::Tag, "new", id, asked("tag"))
+        repo.create_ref(RefKind::Tag, "new", id, request("tag"))
     }),
     ("checkout", |repo, id| {
         check_out(repo, CheckoutTarget::Commit(id))
@@ -129,12 +129,12 @@ const NAMINGS: [(&str, Naming); 16] = [
         repo.rebase(id, id, &merging(), &Job::default()).map(drop)
     }),
     ("bisect", |repo, id| {
-        let options = CheckoutOptions::new(asked("bisect"));
+        let options = CheckoutOptions::new(request("bisect"));
         repo.bisect_start(Some(id), &[], &options, &Job::default())
             .map(drop)
     }),
     ("bisect good", |repo, id| {
-        let options = CheckoutOptions::new(asked("bisect"));
+        let options = CheckoutOptions::new(request("bisect"));
         repo.bisect_start(None, &[id], &options, &Job::default())
             .map(drop)
     }),
@@ -145,7 +145,7 @@ const NAMINGS: [(&str, Naming); 16] = [
             head: Head::Commit(id),
             commit: id,
             settings: Default::default(),
-            asked: asked("worktree add"),
+            request: request("worktree add"),
         };
         repo.add_worktree(&options, &Job::default()).map(drop)
     }),
@@ -180,7 +180,7 @@ fn no_command_names_a_commit_that_came_without_its_content_and_a_fetch_completes
     }
     for id in &found.commits {
         let name = id.short(12).to_string();
-        ours.create_ref(RefKind::Branch, &name, *id, asked("branch"))?;
+        ours.create_ref(RefKind::Branch, &name, *id, request("branch"))?;
     }
     found.ours.is_sound()
 }
@@ -253,7 +253,7 @@ fn a_commit_may_be_named_though_content_is_absent_by_choice() -> Done {
     set_keys(&repo, &[("remote/origin/main", None)])?;
     forget_operations(&repo)?;
     for (n, id) in commits.iter().enumerate() {
-        repo.create_ref(RefKind::Branch, &format!("b{n}"), *id, asked("branch"))?;
+        repo.create_ref(RefKind::Branch, &format!("b{n}"), *id, request("branch"))?;
     }
     ours.is_sound()
 }

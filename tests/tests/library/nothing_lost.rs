@@ -17,7 +17,7 @@ use dmv_core::worktree::select::{Paths, is_under};
 use dmv_core::worktree::snapshot::Problem;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -130,7 +130,7 @@ impl Subject {
             subset,
             force,
             settings: Default::default(),
-            asked: asked("checkout"),
+            request: request("checkout"),
         }
     }
 
@@ -142,7 +142,7 @@ impl Subject {
                 email: String::new(),
             },
             settings: Default::default(),
-            asked: asked("merge"),
+            request: request("merge"),
         }
     }
 
@@ -150,7 +150,7 @@ impl Subject {
         let options = UndoOptions {
             what,
             settings: Default::default(),
-            asked: asked("undo"),
+            request: request("undo"),
         };
         let report = repo.undo(&options, &Job::default())?;
         let told = self.told.join("\n");
@@ -187,7 +187,7 @@ impl Subject {
                 let from = self.rng.one_in(2).then_some(of);
                 let name = format!("restore {from:?} {}", String::from_utf8_lossy(&path));
                 let paths = [Repo::parse_path(&path).expect("a path")];
-                let done = repo.restore(from, &paths, &settings, asked("restore"), &job);
+                let done = repo.restore(from, &paths, &settings, request("restore"), &job);
                 (name, done.map(drop))
             }
             7 => {
@@ -200,7 +200,7 @@ impl Subject {
                     .map_err(|e| RepoError::Text(e.to_string()));
                 let name = format!("subset {patterns:?}");
                 let done = done
-                    .and_then(|subset| repo.set_subset(subset, &settings, asked("subset"), &job));
+                    .and_then(|subset| repo.set_subset(subset, &settings, request("subset"), &job));
                 (name, done.map(drop))
             }
             8 => {
@@ -241,7 +241,7 @@ impl Subject {
                     true => ResetFiles::Match,
                     false => ResetFiles::Keep,
                 };
-                let done = repo.reset(of, files, &asked("reset"), &settings, &job);
+                let done = repo.reset(of, files, &request("reset"), &settings, &job);
                 (format!("reset {files:?} {of}"), done.map(drop))
             }
             1 => {
@@ -268,7 +268,7 @@ impl Subject {
         StashOptions {
             committer: self.merging().committer,
             settings: Default::default(),
-            asked: asked("stash"),
+            request: request("stash"),
         }
     }
 
@@ -415,7 +415,7 @@ impl Subject {
 fn story(seed: u64) -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
-    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let repo = Repo::init(&root, "main", false, request("init"))?;
     fs::write(root.join(".dmvignore"), "*.tmp\n")?;
     let mut subject = Subject {
         root,
@@ -432,7 +432,7 @@ fn story(seed: u64) -> Outcome {
         subject.commits.extend(commit(&repo, "c")?.commit);
         if n == 1 {
             let id = subject.commits[1];
-            repo.create_ref(RefKind::Branch, "side", id, asked("branch"))?;
+            repo.create_ref(RefKind::Branch, "side", id, request("branch"))?;
         }
     }
     assert!(matches!(repo.head()?, Head::Branch(_)));
@@ -478,7 +478,7 @@ fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
     const FILES: usize = 400;
     let dir = fast_dir()?;
     let root = dir.path().join("w");
-    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let repo = Repo::init(&root, "main", false, request("init"))?;
     let write = |text: &str| -> Outcome {
         for n in 0..FILES {
             fs::create_dir_all(root.join(format!("d{}", n % 20)))?;
@@ -488,21 +488,21 @@ fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
     };
     write("one")?;
     let one = commit(&repo, "one")?.commit.ok_or("no commit")?;
-    repo.create_ref(RefKind::Branch, "side", one, asked("branch"))?;
+    repo.create_ref(RefKind::Branch, "side", one, request("branch"))?;
     write("two")?;
     commit(&repo, "two")?;
     let options = CheckoutOptions {
         subset: None,
         force: true,
         settings: Default::default(),
-        asked: asked("checkout --force side"),
+        request: request("checkout --force side"),
     };
     let target = || CheckoutTarget::Branch("side".into());
     let undo = || {
         let options = UndoOptions {
             what: UndoWhat::Last,
             settings: Default::default(),
-            asked: asked("undo"),
+            request: request("undo"),
         };
         repo.undo(&options, &Job::default())
     };
@@ -551,7 +551,7 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
     for (moment, force) in moments.iter().flat_map(|m| [(*m, true), (*m, false)]) {
         let dir = fast_dir()?;
         let (root, side) = (dir.path().join("w"), dir.path().join("side"));
-        let repo = Repo::init(&root, "main", false, asked("init"))?;
+        let repo = Repo::init(&root, "main", false, request("init"))?;
         fs::create_dir(root.join("d"))?;
         fs::write(root.join("d/f"), "one")?;
         fs::write(root.join("g"), "one")?;
@@ -561,7 +561,7 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
             head: Head::Commit(commit),
             commit,
             settings: Default::default(),
-            asked: asked("worktree add"),
+            request: request("worktree add"),
         };
         repo.add_worktree(&options, &Job::default())?;
         if force {
@@ -579,8 +579,8 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
         });
         let settings = Default::default();
         let remove = |force, job: &Job| {
-            let asked = asked("worktree remove");
-            repo.remove_worktree(&side, force, &settings, asked, job)
+            let request = request("worktree remove");
+            repo.remove_worktree(&side, force, &settings, request, job)
         };
         let done = remove(force, &job);
         let lost = matches!(
@@ -596,7 +596,7 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
         let options = UndoOptions {
             what: UndoWhat::Last,
             settings: Default::default(),
-            asked: asked("undo"),
+            request: request("undo"),
         };
         repo.undo(&options, &Job::default())?;
         assert_eq!(fs::read_to_string(side.join("d/f"))?, "edited meanwhile");

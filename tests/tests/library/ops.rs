@@ -15,7 +15,7 @@ use dmv_net::session::{History, NetError};
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{commit, fast_dir, files_in, files_of, request};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
@@ -28,15 +28,15 @@ fn origin(place: &Place) -> Remote {
 }
 
 fn network() -> Network {
-    Network::new(asked("library"))
+    Network::new(request("library"))
 }
 
 fn merging() -> MergeOptions {
-    MergeOptions::new("merged", Who::new("Test", ""), asked("pull"))
+    MergeOptions::new("merged", Who::new("Test", ""), request("pull"))
 }
 
 fn options(place: &Place, dir: &Path) -> CloneOptions {
-    CloneOptions::new(url(place.dir.path()), dir, asked("clone"))
+    CloneOptions::new(url(place.dir.path()), dir, request("clone"))
 }
 
 fn cloned(place: &Place, dir: &Path) -> Done<CloneReport> {
@@ -81,12 +81,12 @@ fn a_clone_of_a_path_is_complete_and_pulls_and_syncs() -> Done {
     theirs.commit("theirs")?;
     std::fs::write(dir.join("ours"), b"2")?;
     let ours = commit(&made.repo, "ours")?.commit.ok_or("no commit")?;
-    let syncing = SyncOptions::new(origin(&theirs), asked("sync"));
+    let syncing = SyncOptions::new(origin(&theirs), request("sync"));
     let report = sync(&made.repo, &syncing, &network(), &Job::default())?;
     assert_eq!(report.diverged, ["main"]);
     assert!(report.pushed.is_empty() && report.is_left());
     let tip = RefTip::branch("main", ours);
-    let pushing = PushOptions::new(origin(&theirs), vec![tip], asked("push"));
+    let pushing = PushOptions::new(origin(&theirs), vec![tip], request("push"));
     let report = push(&made.repo, &pushing, &network(), &Job::default())?;
     assert!(report.moved[0].refused.is_some());
     let report = pull(&made.repo, &pulling, &network(), &Job::default())?;
@@ -133,7 +133,7 @@ fn a_branch_that_was_deleted_there_is_forgotten_on_request() -> Done {
     let tip = theirs.tip()?;
     let ours = cloned(&theirs, &temp.path().join("clone"))?.repo;
     let side = RefTip::branch("side", tip);
-    let mut pushing = PushOptions::new(origin(&theirs), vec![side], asked("push"));
+    let mut pushing = PushOptions::new(origin(&theirs), vec![side], request("push"));
     let report = push(&ours, &pushing, &network(), &Job::default())?;
     assert!(report.may_push && report.moved.iter().all(|moved| moved.refused.is_none()));
     assert_eq!(theirs.again()?.resolve("side")?, tip);
@@ -151,7 +151,7 @@ fn a_branch_that_was_deleted_there_is_forgotten_on_request() -> Done {
     pushing.delete.pop();
     let report = push(&other, &pushing, &network(), &Job::default())?;
     assert_eq!(report.deleted(), ["side"]);
-    let mut fetching = FetchOptions::new(origin(&theirs), asked("fetch"));
+    let mut fetching = FetchOptions::new(origin(&theirs), request("fetch"));
     let report = fetch(&ours, &fetching, &network(), &Job::default())?;
     assert_eq!(report.gone, ["side"]);
     assert_eq!(ours.resolve("origin/side")?, tip);
@@ -339,7 +339,7 @@ fn a_rewritten_branch_is_not_merged_and_a_reset_follows_it() -> Done {
     let mut rewriting = PushOptions::new(
         origin(&theirs),
         vec![RefTip::branch("main", base)],
-        asked("push"),
+        request("push"),
     );
     rewriting.force = true;
     push(&other, &rewriting, &network(), &Job::default())?;

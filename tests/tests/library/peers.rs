@@ -7,7 +7,7 @@ use dmv_net::session::{Client, Link, NetError, serve};
 use dmv_net::wire::Access;
 use dmv_tests::peers::{Cut, Done, Place, connect, fetch, serving, tips, update};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, files_of};
+use dmv_tests::scratch::{files_of, request};
 use std::error::Error;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn a_fetch_brings_all_and_the_next_only_what_is_new() -> Done {
             refs: vec![("branch/main".into(), second)],
         },
         &Default::default(),
-        &asked("fetch"),
+        &request("fetch"),
     )?;
     assert_eq!(
         files_of(&ours.repo, &second)?,
@@ -81,7 +81,7 @@ fn a_push_moves_a_branch_forward_and_no_other_way() -> Done {
         dmv_core::repo::RefKind::Branch,
         "work",
         base,
-        asked("branch"),
+        request("branch"),
     )?;
     one.write("one", b"1")?;
     let first = one.commit("one")?;
@@ -122,16 +122,19 @@ fn many_push_at_once_and_each_is_told_the_truth() -> Done {
             let run = || -> Result<usize, Box<dyn Error>> {
                 let job = Job::default();
                 let (ours, theirs) = Link::pair();
-                let asked_there = asked("push from a peer");
+                let asked_there = request("push from a peer");
                 let serving = std::thread::spawn(move || {
                     serve(&again, theirs, Access::Write, &asked_there, &Job::default())
                 });
                 let mut session = Client::connect(&place.repo, ours, &job)?;
                 // Another client may have moved the branch before.
                 session.fetch(&tips(&session.offered))?;
-                place
-                    .repo
-                    .note_remote("o", &session.offered, &Default::default(), &asked("x"))?;
+                place.repo.note_remote(
+                    "o",
+                    &session.offered,
+                    &Default::default(),
+                    &request("x"),
+                )?;
                 place.write(&format!("f{n}"), &Rng::new(n).bytes(100_000))?;
                 let tip = place.commit("mine")?;
                 let own = RefUpdate {
@@ -232,7 +235,7 @@ fn cut_again_and_again(large: usize, after: std::ops::Range<u64>, at_least: u64)
         refs: vec![("branch/main".into(), tip)],
     };
     ours.repo
-        .note_remote("origin", &offered, &Default::default(), &asked("fetch"))?;
+        .note_remote("origin", &offered, &Default::default(), &request("fetch"))?;
     assert_eq!(files_of(&ours.repo, &tip)?, files_of(&theirs.repo, &tip)?);
     ours.is_sound()?;
     // After a cut, one frame, the Hello messages and the commits come again.

@@ -20,7 +20,7 @@ use dmv_tests::lab::Lab;
 use dmv_tests::packs::{data_packs, merge, store_again};
 use dmv_tests::peers::{Done, Place, serving};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit};
+use dmv_tests::scratch::{commit, request};
 use dmv_tests::simfs::{Fault, Op, Survival};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -61,7 +61,7 @@ fn purge(repo: &Repo, path: &str) -> Result<PurgeReport, RepoError> {
             roots_of(found.files.values().map(|(_, blob)| blob)),
         )]
         .into(),
-        asked: asked("purge"),
+        request: request("purge"),
     };
     repo.begin_to_free()?.purge(Some(new), &Job::default())
 }
@@ -178,7 +178,7 @@ fn what_was_purged_is_not_committed_again_until_it_is_allowed() -> Done {
     assert!(report.commit.is_some());
     assert!(!packs_have(place.dir.path(), &only_secret())?);
     let ids = repo.slice()?.purged.into_keys().collect();
-    assert_eq!(repo.lift_purge(&ids, asked("purge"))?, 2);
+    assert_eq!(repo.lift_purge(&ids, request("purge"))?, 2);
     assert_eq!(repo.slice()?.dropped, ids);
     assert_eq!(repo.purges()?, []);
     let report = commit(&place.again()?, "again")?;
@@ -432,7 +432,7 @@ fn a_reason_that_no_line_can_hold_changes_nothing() -> Done {
                 [(blob_at(&place.repo, "main", "secret")?, ObjectType::List)].into(),
             )]
             .into(),
-            asked: asked("purge"),
+            request: request("purge"),
         };
         let done = place
             .repo
@@ -460,7 +460,7 @@ fn another_reason_for_the_same_file_removes_what_the_first_had_to_leave() -> Don
     let under = |reason: &str| -> Done<PurgeReport> {
         let new = ToPurge {
             files: [(why(reason), [(id, ObjectType::List)].into())].into(),
-            asked: asked("purge"),
+            request: request("purge"),
         };
         let repo = place.again()?;
         Ok(repo.begin_to_free()?.purge(Some(new), &Job::default())?)
@@ -473,7 +473,7 @@ fn another_reason_for_the_same_file_removes_what_the_first_had_to_leave() -> Don
             [(id, ObjectType::List), (joined, ObjectType::List)].into(),
         )]
         .into(),
-        asked: asked("purge"),
+        request: request("purge"),
     };
     let done = place
         .again()?
@@ -587,7 +587,11 @@ fn a_server_that_tells_nonsense_about_purges_is_left() -> Done {
     meets(&frames(&says), is_protocol)
 }
 
-fn request(server: &Place, access: Access, purges: &[KnownPurge]) -> Done<Option<PurgeAnswer>> {
+fn request_purges(
+    server: &Place,
+    access: Access,
+    purges: &[KnownPurge],
+) -> Done<Option<PurgeAnswer>> {
     let client = Place::new()?;
     let (ours, theirs) = Link::pair();
     let serving = serving(server, theirs, access)?;
@@ -612,7 +616,7 @@ fn a_server_purges_for_clients_that_may_write_and_for_no_others() -> Done {
         pieces: 0,
         stored: 0,
     }];
-    let answer = request(&place, Access::Read, &wanted)?.ok_or("it knows purges")?;
+    let answer = request_purges(&place, Access::Read, &wanted)?.ok_or("it knows purges")?;
     assert_eq!(
         (answer.outcome, answer.sums.files),
         (PurgeOutcome::Refused, 0)
@@ -622,12 +626,12 @@ fn a_server_purges_for_clients_that_may_write_and_for_no_others() -> Done {
 
     // Somebody relies on the server's objects.
     let kept = place.repo.keep_all()?;
-    let answer = request(&place, Access::Write, &wanted)?.ok_or("it knows purges")?;
+    let answer = request_purges(&place, Access::Write, &wanted)?.ok_or("it knows purges")?;
     assert_eq!(answer.outcome, PurgeOutcome::Busy);
     assert!(place.repo.slice()?.is_everything());
     drop(kept);
 
-    let answer = request(&place, Access::Write, &wanted)?.ok_or("it knows purges")?;
+    let answer = request_purges(&place, Access::Write, &wanted)?.ok_or("it knows purges")?;
     assert_eq!((answer.outcome, answer.sums.files), (PurgeOutcome::Done, 2));
     assert!(answer.sums.shared_bytes > 0, "`joined` has a part");
     assert!(!packs_have(place.dir.path(), &only_secret())?);

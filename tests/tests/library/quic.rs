@@ -14,7 +14,7 @@ use dmv_net::transport::quic::{
 use dmv_net::transport::{Connection, Purpose, Reach, Url, connect};
 use dmv_net::wire::Code;
 use dmv_tests::peers::{Done, Place, tips, update};
-use dmv_tests::scratch::{asked, commit, files_of};
+use dmv_tests::scratch::{commit, files_of, request};
 use std::io::{Write, stdout};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
@@ -43,7 +43,7 @@ impl Server {
             relays: Vec::new(),
             read_only,
             limits: Limits::default(),
-            asked: Box::new(|peer| asked(&format!("push from {}", peer.name))),
+            request: Box::new(|peer| request(&format!("push from {}", peer.name))),
             event: Box::new(move |event| {
                 if let ServeEvent::Ready(at) = &event {
                     let _ = say.send(at[0].clone());
@@ -76,7 +76,7 @@ impl Server {
             name: "lap".into(),
             access,
         };
-        self.place.repo.trust(&peer, asked("trust"))?;
+        self.place.repo.trust(&peer, request("trust"))?;
         Ok(())
     }
 }
@@ -97,7 +97,7 @@ fn dial(address: &PeerAddress, key: &DeviceKey) -> Result<Connection, NetError> 
             key: key.clone(),
             relays: Vec::new(),
         }),
-        ..Reach::new(asked("fetch"))
+        ..Reach::new(request("fetch"))
     };
     connect(&Url::Quic(address.clone()), &reach)
 }
@@ -110,8 +110,8 @@ fn fetch(repo: &Repo, address: &PeerAddress, key: &DeviceKey) -> Result<ObjectId
         let mut client = Client::connect(repo, link, &job)?;
         let tips = tips(&client.offered);
         client.fetch(&tips)?;
-        let asked = asked("fetch");
-        repo.note_remote("origin", &client.offered, &Default::default(), &asked)?;
+        let request = request("fetch");
+        repo.note_remote("origin", &client.offered, &Default::default(), &request)?;
         client.finish(Vec::new());
         Ok(tips[0])
     });
@@ -151,12 +151,12 @@ fn a_trusted_peer_fetches_and_pushes() -> Done {
     ours.is_sound()?;
 
     ours.repo
-        .create_ref(RefKind::Branch, "other", first, asked("branch"))?;
+        .create_ref(RefKind::Branch, "other", first, request("branch"))?;
     let options = CheckoutOptions {
         subset: None,
         force: false,
         settings: Default::default(),
-        asked: asked("checkout"),
+        request: request("checkout"),
     };
     let other = CheckoutTarget::Branch("other".into());
     ours.repo.checkout(other, &options, &Job::default())?;
@@ -213,7 +213,7 @@ fn who_may_read_cannot_push_and_who_is_unknown_can_do_nothing() -> Done {
     server
         .place
         .repo
-        .untrust(&reader.public(), asked("untrust"))?;
+        .untrust(&reader.public(), request("untrust"))?;
     let refused = fetch(&ours.repo, &server.address, &reader);
     assert!(
         matches!(refused, Err(NetError::NotLetIn { .. })),

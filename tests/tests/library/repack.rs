@@ -13,7 +13,7 @@ use dmv_tests::lab::Lab;
 use dmv_tests::packs::{damage_copy, data_packs, merge_some, store_again};
 use dmv_tests::peers::{Done, Place, fetch};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit};
+use dmv_tests::scratch::{commit, request};
 use dmv_tests::simfs::{Fault, Op, Survival};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ const DAY: i64 = 24 * 60 * 60;
 
 fn options() -> RepackOptions {
     RepackOptions {
-        now: asked("repack").time,
+        now: request("repack").time,
         until: None,
         dry_run: false,
     }
@@ -70,7 +70,7 @@ fn small_commits(seed: u64) -> Done<(Place, ObjectId)> {
     commit(&place.again()?, "dead")?;
     let (settings, job) = (Default::default(), Job::default());
     let repo = place.again()?;
-    repo.reset(first, ResetFiles::Match, &asked("reset"), &settings, &job)?;
+    repo.reset(first, ResetFiles::Match, &request("reset"), &settings, &job)?;
     merge_some(&repo, &mut rng)?;
     Ok((place, twice))
 }
@@ -255,7 +255,7 @@ fn commits_fetches_and_gc_beside_repack_lose_nothing() -> Done {
         );
         let all = GcOptions {
             grace: Duration::ZERO,
-            now: asked("gc").time,
+            now: request("gc").time,
             until: None,
             thorough: true,
             dry_run: false,
@@ -412,7 +412,7 @@ fn gc_frees_the_same_with_and_without_repack() -> Done {
     for is_repacked in [false, true] {
         let (place, _) = small_commits(8)?;
         forget_operations(&place.again()?)?;
-        let mut now = asked("gc").time;
+        let mut now = request("gc").time;
         let gc = |place: &Place, now, days: u64| -> Done<u64> {
             let options = GcOptions {
                 grace: Duration::from_secs(days * DAY as u64),
@@ -485,7 +485,7 @@ fn a_crash_in_any_file_operation_of_repack_loses_nothing() -> Done {
 fn ends_joined(lab: &Lab, before: &BTreeSet<ObjectId>) -> Done {
     let all = GcOptions {
         grace: Duration::ZERO,
-        now: asked("gc").time,
+        now: request("gc").time,
         until: None,
         thorough: false,
         dry_run: false,

@@ -11,7 +11,7 @@ use dmv_core::repo::{
     CheckoutOptions, CheckoutTarget, MergeOptions, PickFrom, PickOptions, PickReport, Repo,
     UndoOptions, UndoWhat, Who,
 };
-use dmv_tests::scratch::{Item, asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{Item, commit, fast_dir, files_in, files_of, request};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -41,7 +41,7 @@ fn lines(output: &Output) -> Vec<String> {
 
 fn options(command: &str) -> MergeOptions {
     let who = Who::new("Test", "");
-    MergeOptions::new("", who, asked(command))
+    MergeOptions::new("", who, request(command))
 }
 
 /// Replaces everything in a worktree.
@@ -95,7 +95,7 @@ fn history(seed: u64, root: &Path) -> Any<Twice> {
         let files = h.commits[topic[0]].files.clone();
         upstream = vec![h.commit(files, vec![first])?];
     }
-    let repo = Repo::init(root, "main", false, asked("init"))?;
+    let repo = Repo::init(root, "main", false, request("init"))?;
     let mut ids = vec![None; h.commits.len()];
     let mut add = |n: usize| -> Any<()> {
         put(root, &h.commits[n].files)?;
@@ -107,7 +107,7 @@ fn history(seed: u64, root: &Path) -> Any<Twice> {
         dmv_core::repo::RefKind::Branch,
         "topic",
         repo.resolve("main")?,
-        asked("branch"),
+        request("branch"),
     )?;
     upstream.iter().try_for_each(|n| add(*n))?;
     checkout(&repo, "topic")?;
@@ -124,7 +124,7 @@ fn history(seed: u64, root: &Path) -> Any<Twice> {
 }
 
 fn checkout(repo: &Repo, branch: &str) -> Any<()> {
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     let to = CheckoutTarget::Branch(branch.to_owned());
     let done = repo.checkout(to, &options, &Job::default())?;
     assert!(done.refused.is_empty());
@@ -341,7 +341,7 @@ fn an_undo_takes_back_a_rebase_with_its_files_and_a_redo_repeats_it() -> Any<()>
             let undo = UndoOptions {
                 what,
                 settings: Default::default(),
-                asked: asked("undo"),
+                request: request("undo"),
             };
             repo.undo(&undo, &job)?;
             assert_eq!(&files_in(dir.path())?, files, "seed {seed}");

@@ -5,7 +5,7 @@ use dmv_core::job::Job;
 use dmv_core::repo::{PathChange, Repo, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{commit, fast_dir, files_in, files_of, request};
 use std::fs;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn a_directory_that_goes_and_comes_back_is_unchanged() -> Outcome {
     let temp = fast_dir()?;
     let (root, away) = (temp.path().join("w"), temp.path().join("away"));
     fs::create_dir_all(root.join("b/deep"))?;
-    Repo::init(&root, "main", false, asked("init"))?;
+    Repo::init(&root, "main", false, request("init"))?;
     for path in ["a", "b/f", "b/deep/g"] {
         fs::write(root.join(path), path)?;
     }
@@ -56,7 +56,7 @@ fn directories_that_leave_return_and_change_their_kind_do_not_confuse_the_cache(
     let (root, away) = (temp.path().join("w"), temp.path().join("away"));
     fs::create_dir_all(&root)?;
     fs::create_dir_all(&away)?;
-    Repo::init(&root, "main", false, asked("init"))?;
+    Repo::init(&root, "main", false, request("init"))?;
     let mut rng = Rng::new(5);
     let paths = ["a", "b", "a/c", "b/d", "a/c/e"];
     for step in 0..150 {
@@ -88,7 +88,7 @@ fn a_cache_with_any_byte_changed_gives_the_same_answer() -> Outcome {
     let temp = fast_dir()?;
     let root = temp.path();
     fs::create_dir_all(root.join("d/e"))?;
-    Repo::init(root, "main", false, asked("init"))?;
+    Repo::init(root, "main", false, request("init"))?;
     for path in ["a", "d/f", "d/e/g"] {
         fs::write(root.join(path), path)?;
     }
@@ -114,7 +114,7 @@ fn a_status_counts_what_it_reads() -> Outcome {
     let temp = fast_dir()?;
     let root = temp.path().join("w");
     fs::create_dir_all(&root)?;
-    Repo::init(&root, "main", false, asked("init"))?;
+    Repo::init(&root, "main", false, request("init"))?;
     let content = vec![7; 3 << 20];
     fs::write(root.join("f"), &content)?;
     commit(&Repo::open(&root)?, "all")?;

@@ -17,7 +17,7 @@ use dmv_core::worktree::select::Paths;
 use dmv_tests::countvfs::CountVfs;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
@@ -29,8 +29,8 @@ fn subset(patterns: &[&str]) -> Subset {
 }
 
 fn set(repo: &Repo, subset: Subset) -> Result<u64, RepoError> {
-    let (settings, asked) = (Default::default(), asked("subset"));
-    let done = repo.set_subset(subset, &settings, asked, &Job::default())?;
+    let (settings, request) = (Default::default(), request("subset"));
+    let done = repo.set_subset(subset, &settings, request, &Job::default())?;
     assert!(done.refused.is_empty(), "{:?}", done.refused);
     Ok(done.files)
 }
@@ -40,7 +40,7 @@ fn switch(repo: &Repo, to: ObjectId) -> Result<u64, RepoError> {
         subset: None,
         force: false,
         settings: Default::default(),
-        asked: asked("checkout"),
+        request: request("checkout"),
     };
     let done = repo.checkout(CheckoutTarget::Commit(to), &options, &Job::default())?;
     assert!(done.refused.is_empty(), "{:?}", done.refused);
@@ -223,7 +223,7 @@ impl Twins {
                 email: String::new(),
             },
             settings: Default::default(),
-            asked: asked("merge"),
+            request: request("merge"),
         }
     }
 
@@ -260,8 +260,8 @@ impl Twins {
             let choice = &choices[self.some(choices.len())];
             let path = [conflict.path.clone()];
             for repo in [&self.whole.1, &self.part.1] {
-                let (settings, asked) = (Default::default(), asked("resolve"));
-                let done = repo.resolve_conflicts(&path, choice, &settings, asked, &job)?;
+                let (settings, request) = (Default::default(), request("resolve"));
+                let done = repo.resolve_conflicts(&path, choice, &settings, request, &job)?;
                 let left = whole.conflicts.len() - n - 1;
                 assert_eq!(
                     done.open.len(),
@@ -284,7 +284,7 @@ fn the_same_work_in_a_subset_and_in_the_whole_gives_the_same_commits() -> Outcom
     let (mut joined, mut settled) = ([0, 0, 0], 0);
     for seed in seed.map_or(0..40, |seed| seed..seed + 1) {
         let (a, b) = (fast_dir()?, fast_dir()?);
-        let make = |dir: &Path| Repo::init(dir, "main", false, asked("init"));
+        let make = |dir: &Path| Repo::init(dir, "main", false, request("init"));
         let mut twins = Twins {
             seed,
             rng: Rng::new(seed),
@@ -341,7 +341,7 @@ const FILES_IN_DIR: usize = 10;
 /// Makes a repository of `dirs` directories. Its worktree has none of them.
 fn of_many(dir: &Path, dirs: usize) -> Outcome {
     let mut rng = Rng::new(7);
-    let repo = Repo::init(dir, "main", false, asked("init"))?;
+    let repo = Repo::init(dir, "main", false, request("init"))?;
     for n in 0..dirs {
         let at = dir.join(format!("d{n:05}"));
         fs::create_dir(&at)?;

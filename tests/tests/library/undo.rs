@@ -10,7 +10,7 @@ use dmv_core::repo::{
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -152,7 +152,7 @@ impl Subject {
             subset: None,
             force: false,
             settings: Default::default(),
-            asked: asked("checkout"),
+            request: request("checkout"),
         };
         let target = CheckoutTarget::Branch(name.to_owned());
         self.agrees(
@@ -180,12 +180,12 @@ impl Subject {
         let name = self.pick(&BRANCHES);
         let other = self.pick(&BRANCHES);
         let done = match (self.rng.below(5), repo.head_commit()?) {
-            (0 | 1, Some(id)) => repo.create_ref(RefKind::Branch, name, id, asked("branch")),
-            (2, Some(id)) => repo.create_ref(RefKind::Tag, name, id, asked("tag")),
+            (0 | 1, Some(id)) => repo.create_ref(RefKind::Branch, name, id, request("branch")),
+            (2, Some(id)) => repo.create_ref(RefKind::Tag, name, id, request("tag")),
             (3, _) => repo
-                .delete_ref(RefKind::Branch, name, asked("branch -d"))
+                .delete_ref(RefKind::Branch, name, request("branch -d"))
                 .map(|_| ()),
-            _ => repo.rename_branch(name, other, asked("branch -m")),
+            _ => repo.rename_branch(name, other, request("branch -m")),
         };
         match done {
             Ok(())
@@ -233,7 +233,7 @@ impl Subject {
         let options = UndoOptions {
             what: UndoWhat::Operation(id),
             settings: Default::default(),
-            asked: asked("undo"),
+            request: request("undo"),
         };
         let done = repo.undo(&options, &Job::default());
         if !fits {
@@ -271,7 +271,7 @@ impl Subject {
 fn story(seed: u64) -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
-    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let repo = Repo::init(&root, "main", false, request("init"))?;
     let view = Subject::read_view(&repo)?;
     let mut subject = Subject {
         root,
@@ -309,13 +309,13 @@ fn undo_in_any_order_does_what_the_model_says() -> Outcome {
 fn what_an_undo_reaches_stays_within_reach_until_it_has_ended() -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
-    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let repo = Repo::init(&root, "main", false, request("init"))?;
     let mut ids = Vec::new();
     for text in ["one", "two"] {
         std::fs::write(root.join("f"), text)?;
         ids.extend(commit(&repo, text)?.commit);
     }
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     repo.checkout(CheckoutTarget::Commit(ids[0]), &options, &Job::default())?;
     let (begin, begun) = channel();
     let (end, ended) = channel();
@@ -334,14 +334,14 @@ fn what_an_undo_reaches_stays_within_reach_until_it_has_ended() -> Outcome {
     let options = UndoOptions {
         what: UndoWhat::Last,
         settings: Default::default(),
-        asked: asked("undo"),
+        request: request("undo"),
     };
     std::thread::scope(|scope| -> Outcome {
         let root = &root;
         let expiry = scope.spawn(move || {
             let repo = Repo::open(root)?;
             begun.recv().map_err(|_| RepoError::Cancelled)?;
-            let reach = repo.expire_operations(i64::MAX, asked("op expire"));
+            let reach = repo.expire_operations(i64::MAX, request("op expire"));
             // The undo may have ended by now.
             let _ = end.send(());
             reach
@@ -354,7 +354,7 @@ fn what_an_undo_reaches_stays_within_reach_until_it_has_ended() -> Outcome {
     assert_eq!(std::fs::read(root.join("f"))?, b"two");
     assert!(matches!(repo.head()?, Head::Branch(name) if name == "main"));
     // Nothing is left to give up: the numbers stay the same.
-    let again = repo.expire_operations(i64::MAX, asked("op expire"))?;
+    let again = repo.expire_operations(i64::MAX, request("op expire"))?;
     assert!(again.operation.is_none());
     let last = repo.refs().last_operation()?;
     assert_eq!((again.expired + again.left, again.left), (last, 1));
@@ -366,7 +366,7 @@ fn what_an_undo_reaches_stays_within_reach_until_it_has_ended() -> Outcome {
 fn an_undo_that_a_page_began_goes_on_as_a_command() -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
-    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let repo = Repo::init(&root, "main", false, request("init"))?;
     let mut ids = Vec::new();
     for text in ["one", "two"] {
         for name in ["a", "b", "c"] {
@@ -374,7 +374,7 @@ fn an_undo_that_a_page_began_goes_on_as_a_command() -> Outcome {
         }
         ids.extend(commit(&repo, text)?.commit);
     }
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     repo.checkout(CheckoutTarget::Commit(ids[0]), &options, &Job::default())?;
     // Somebody presses Stop when the files begin to change.
     let cancel: Arc<OnceLock<Arc<AtomicBool>>> = Arc::default();
@@ -395,7 +395,7 @@ fn an_undo_that_a_page_began_goes_on_as_a_command() -> Outcome {
         let options = UndoOptions {
             what: UndoWhat::Last,
             settings: Default::default(),
-            asked: asked(command),
+            request: request(command),
         };
         repo.undo(&options, job).map(|_| ())
     };

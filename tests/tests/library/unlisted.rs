@@ -13,10 +13,10 @@ use dmv_core::repo::{
 use dmv_core::store::MetaWriter;
 use dmv_core::worktree::select::Paths;
 use dmv_tests::peers::{Done, Place};
-use dmv_tests::scratch::{asked, commit};
+use dmv_tests::scratch::{commit, request};
 
 fn check_out(repo: &Repo, target: CheckoutTarget) -> Done<Vec<Vec<u8>>> {
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     let report = repo.checkout(target, &options, &Job::default())?;
     let paths = report.refused.into_iter().map(|one| one.path.into_bytes());
     Ok(paths.collect())
@@ -35,7 +35,7 @@ fn with_unlisted() -> Done<Place> {
     place.write("f", b"theirs")?;
     let theirs = place.commit("theirs")?;
     check_out(&repo, CheckoutTarget::Branch("main".into()))?;
-    let merging = MergeOptions::new("merged", Who::new("Test", ""), asked("merge"));
+    let merging = MergeOptions::new("merged", Who::new("Test", ""), request("merge"));
     let merged = repo.merge(theirs, FastForward::Never, &merging, &Job::default())?;
     assert_eq!(merged.conflicts.len(), 1);
     let mut odd = repo.read_commit(&merged.commit)?;
@@ -51,7 +51,7 @@ fn with_unlisted() -> Done<Place> {
         new: Some(id.as_bytes().to_vec()),
     };
     let sealed = writer.finish()?;
-    repo.publish(asked("odd"), Some(sealed), vec![change], Effect::Kept)?;
+    repo.publish(request("odd"), Some(sealed), vec![change], Effect::Kept)?;
     check_out(&repo, CheckoutTarget::Commit(base))?;
     Ok(place)
 }

@@ -159,7 +159,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn options(context: &Context) -> Result<CheckoutOptions, Failure> {
     Ok(CheckoutOptions {
         settings: context.settings()?,
-        ..CheckoutOptions::new(context.asked()?)
+        ..CheckoutOptions::new(context.request()?)
     })
 }
 

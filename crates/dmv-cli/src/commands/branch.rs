@@ -48,7 +48,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let kind = RefKind::Branch;
     if let Some([old, new]) = args.rename.as_deref() {
-        repo.rename_branch(old, new, context.asked()?)?;
+        repo.rename_branch(old, new, context.request()?)?;
         let all = repo.list_refs(kind)?;
         let info = all.iter().find(|info| info.name == *new);
         if let (true, Some(info)) = (context.globals.json, info) {
@@ -107,7 +107,7 @@ pub fn create(
     revision: Option<&str>,
 ) -> Result<(), Failure> {
     let target = repo.resolve(revision.unwrap_or("@"))?;
-    repo.create_ref(kind, name, target, context.asked()?)?;
+    repo.create_ref(kind, name, target, context.request()?)?;
     done(context, name, target)?;
     let (word, id) = (kind.word(), target.short(SHORT_ID));
     say(context, &format!("created {word} {name} at {id}"))
@@ -115,7 +115,7 @@ pub fn create(
 
 /// Deletes a branch or tag.
 pub fn delete(context: &Context, repo: &Repo, kind: RefKind, name: &str) -> Result<(), Failure> {
-    let target = repo.delete_ref(kind, name, context.asked()?)?;
+    let target = repo.delete_ref(kind, name, context.request()?)?;
     done(context, name, target)?;
     let (word, id) = (kind.word(), target.short(SHORT_ID));
     say(

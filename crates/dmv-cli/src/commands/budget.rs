@@ -54,7 +54,7 @@ struct Way {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     if let Some(Limit(size)) = args.size {
-        repo.set_budget(size, context.asked()?)?;
+        repo.set_budget(size, context.request()?)?;
     }
     let (limit, used) = (repo.budget()?, used_bytes(&repo)?);
     let over = limit.is_some_and(|limit| used >= limit);

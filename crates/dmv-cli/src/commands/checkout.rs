@@ -95,7 +95,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         subset,
         force: args.force,
         settings: context.settings()?,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let made = match &target {
         CheckoutTarget::NewBranch(name, _) => Some(clean(name)),
@@ -116,7 +116,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 
 /// Makes a branch the default one of a bare repository.
 fn set_default(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> {
-    let commit = repo.set_default_branch(name, context.asked()?)?;
+    let commit = repo.set_default_branch(name, context.request()?)?;
     if context.globals.json {
         context.ui.json(&DefaultBranch {
             branch: name,

@@ -103,7 +103,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
             Failure::usage(message).hint("dmv clone SRC DIR")
         })?,
     };
-    let mut options = CloneOptions::new(url, dir, context.asked()?);
+    let mut options = CloneOptions::new(url, dir, context.request()?);
     args.slice.apply(&mut options)?;
     options.branch.clone_from(&args.branch);
     options.bare = args.bare;

@@ -125,7 +125,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             }
         }
     }
-    let asked = context.asked()?;
+    let request = context.request()?;
     let options = CommitOptions {
         message,
         author: args.author,
@@ -136,7 +136,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         allow_empty: args.allow_empty,
         allow_markers: args.allow_markers,
         settings: context.settings()?,
-        asked,
+        request,
     };
     let watch = context.watch("committing");
     let report = repo.commit(options, &context.job);

@@ -68,7 +68,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let call = Call::new(context);
     let mut peers = Peer::all(remotes(context)?, &repo, &call, &context.job);
     let files = droppable.files.iter().map(|(path, blob)| (path, *blob));
-    let asked = ask(
+    let answers = ask(
         context,
         &repo,
         &mut peers,
@@ -76,18 +76,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         &droppable.earlier,
     )?;
     drop(watch);
-    if let Some(failure) = asked.refusal("dropped", files) {
+    if let Some(failure) = answers.refusal("dropped", files) {
         end(peers);
         return Err(failure);
     }
-    let earlier = asked.kept_of(&droppable.earlier);
+    let earlier = answers.kept_of(&droppable.earlier);
     let blobs: Vec<Blob> = droppable.files.iter().map(|(_, blob)| *blob).collect();
-    let mut still = || asked.still(&mut peers);
+    let mut still = || answers.still(&mut peers);
     let watch = context.watch("freeing space");
     let freed = freeing.drop_files(&blobs, &earlier, &mut still, &context.job)?;
     drop(watch);
     end(peers);
-    finish(context, &repo, &droppable, freed, asked.keepers)
+    finish(context, &repo, &droppable, freed, answers.keepers)
 }
 
 fn finish(

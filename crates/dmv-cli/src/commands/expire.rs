@@ -183,10 +183,10 @@ impl ExpireRun<'_> {
                 operation: None,
             });
         }
-        let asked = self.context.asked()?;
+        let request = self.context.request()?;
         let watch = self.context.watch("freeing space");
         let job = &self.context.job;
-        let done = freeing.expire(self.found, earlier, self.rules, asked, still, job)?;
+        let done = freeing.expire(self.found, earlier, self.rules, request, still, job)?;
         drop(watch);
         Ok(done)
     }
@@ -212,16 +212,16 @@ fn give_up(
     let call = Call::new(context);
     let mut peers = Peer::all(remotes(context)?, repo, &call, &context.job);
     let files = found.files.iter().map(|file| (&file.path, file.blob));
-    let asked: PeerAnswers = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
+    let answers: PeerAnswers = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
     drop(watch);
-    if let Some(failure) = asked.refusal("given up", files) {
+    if let Some(failure) = answers.refusal("given up", files) {
         end(peers);
         return Err(failure);
     }
-    let earlier = asked.kept_of(&found.earlier);
-    let done = given.up(freeing, &earlier, &mut || asked.still(&mut peers));
+    let earlier = answers.kept_of(&found.earlier);
+    let done = given.up(freeing, &earlier, &mut || answers.still(&mut peers));
     end(peers);
-    Ok((done?, asked.keepers))
+    Ok((done?, answers.keepers))
 }
 
 fn finish(

@@ -50,7 +50,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         args.history.read()
     };
-    let mut options = FetchOptions::new(remote.clone(), context.asked()?);
+    let mut options = FetchOptions::new(remote.clone(), context.request()?);
     (options.history, options.prune) = (history, args.prune);
     let call = Call::new(context);
     let done = ops::fetch(&repo, &options, &call, &context.job);

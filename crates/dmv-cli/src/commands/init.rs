@@ -31,7 +31,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             .value("init.branch")?
             .unwrap_or_else(|| "main".to_owned()),
     };
-    let repo = Repo::init(&args.dir, &branch, args.bare, context.asked()?)?;
+    let repo = Repo::init(&args.dir, &branch, args.bare, context.request()?)?;
     // Of a clone that was cut off before it had made anything.
     repo.end_clone();
     let path = repo.dmv_dir();

@@ -140,7 +140,7 @@ fn print(context: &Context, line: &RuleLine, used: bool) -> Result<(), Failure> 
 }
 
 fn set(context: &Context, repo: &Repo, pattern: &str, rule: KeepRule) -> Result<(), Failure> {
-    let old = repo.set_keep_rule(pattern, rule, context.asked()?)?;
+    let old = repo.set_keep_rule(pattern, rule, context.request()?)?;
     tell(context, pattern, old, Some(rule))?;
     // What is wrong with the files is no news here: 'dmv keep' says it.
     let rules = supplied(context, repo, "reading rules", || repo.keep_rules())?;
@@ -156,7 +156,7 @@ fn set(context: &Context, repo: &Repo, pattern: &str, rule: KeepRule) -> Result<
 }
 
 fn remove(context: &Context, repo: &Repo, pattern: &str) -> Result<(), Failure> {
-    let old = repo.remove_keep_rule(pattern, context.asked()?)?;
+    let old = repo.remove_keep_rule(pattern, context.request()?)?;
     if old.is_none() {
         let message = format!("there is no local rule for '{}'", clean(pattern));
         return Err(Failure::new("no-such-rule", EXIT_OTHER, message).hint("dmv keep"));

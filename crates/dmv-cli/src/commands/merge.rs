@@ -100,7 +100,7 @@ pub fn options(context: &Context, message: String) -> Result<MergeOptions, Failu
         message,
         committer: context.who()?,
         settings: context.settings()?,
-        asked: context.asked()?,
+        request: context.request()?,
     })
 }
 

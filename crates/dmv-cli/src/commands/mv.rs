@@ -48,7 +48,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         into: to.as_encoded_bytes().ends_with(b"/"),
         force: args.force,
         settings: context.settings()?,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let report = keeping(context, &repo, "moving", |settings| {
         options.settings = settings.clone();

@@ -88,12 +88,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 
 fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let asked = context.asked()?;
+    let request = context.request()?;
     let age = i64::try_from(args.older.as_secs()).unwrap_or(i64::MAX);
     // What is done in this second is as old as 0 seconds.
-    let since = asked.time.seconds.saturating_sub(age);
+    let since = request.time.seconds.saturating_sub(age);
     let since = since.saturating_add(i64::from(age == 0));
-    let reach = patiently(context, || repo.expire_operations(since, asked.clone()))?;
+    let reach = patiently(context, || repo.expire_operations(since, request.clone()))?;
     if context.globals.json {
         context.ui.json(&ExpireSummary {
             expired: reach.expired,

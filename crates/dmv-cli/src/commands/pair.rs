@@ -148,7 +148,7 @@ fn let_in(
     let known = repo.peer(&peer.key)?;
     let access = known.map_or(peer.access, |known| known.access.max(peer.access));
     let peer = Peer { access, ..peer };
-    let mut log = context.asked()?;
+    let mut log = context.request()?;
     // Without the code.
     log.command = format!("dmv pair with {}", called(&peer));
     repo.trust(&peer, log)?;

@@ -138,10 +138,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         );
         return Err(Failure::usage(message.to_owned()).hint(hint));
     };
-    let asked = context.asked()?;
+    let request = context.request()?;
     let why = Purge {
         at: now().seconds,
-        by: asked.who.clone(),
+        by: request.who.clone(),
         reason: reason.trim().to_owned(),
     };
     if !why.is_storable() {
@@ -158,7 +158,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let files = roots_of(found.files.values().map(|(_, blob)| blob));
     let new = ToPurge {
         files: [(why, files)].into(),
-        asked,
+        request,
     };
     let watch = context.watch("removing content");
     let done = freeing.purge(Some(new), &context.job)?;
@@ -306,7 +306,7 @@ fn lift(context: &Context, repo: &Repo, target: &OsStr) -> Result<u8, Failure> {
         let failure = Failure::new("not-purged", EXIT_OTHER, message);
         return Err(failure.hint("dmv purge --status"));
     }
-    let lifted = repo.lift_purge(&files, context.asked()?)?;
+    let lifted = repo.lift_purge(&files, context.request()?)?;
     if context.globals.json {
         context.ui.json(&serde_json::json!({ "lifted": lifted }))?;
     } else if !context.ui.quiet() {

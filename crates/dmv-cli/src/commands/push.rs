@@ -58,7 +58,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if !args.dry_run {
         crate::bucket::test_before_push(context, &repo, &remote)?;
     }
-    let mut options = PushOptions::new(remote.clone(), refs, context.asked()?);
+    let mut options = PushOptions::new(remote.clone(), refs, context.request()?);
     options.delete.clone_from(&args.delete);
     options.force = args.force;
     options.dry_run = args.dry_run;

@@ -153,7 +153,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 let message = format!("there is no remote '{name}'");
                 return Err(Failure::new("no-remote", EXIT_OTHER, message).hint("dmv remote"));
             };
-            repo.forget_remote(name, &context.asked()?)?;
+            repo.forget_remote(name, &context.request()?)?;
             edit(
                 &repo.dmv_dir().join(CONFIG_FILE),
                 Scope::Repository,

@@ -43,9 +43,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         true => ResetFiles::Match,
         false => ResetFiles::Keep,
     };
-    let asked = context.asked()?;
+    let request = context.request()?;
     let report = keeping(context, &repo, "resetting", |settings| {
-        repo.reset(to, files, &asked, settings, &context.job)
+        repo.reset(to, files, &request, settings, &context.job)
     })?;
     if context.globals.json {
         let mut document = value(&report.merge)?;

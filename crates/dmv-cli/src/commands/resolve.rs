@@ -87,7 +87,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let Choice::With(file) = &choice {
         check_file(file)?;
     }
-    let asked = context.asked()?;
+    let request = context.request()?;
     let (report, commit) = match (has_files, &args.message) {
         (true, Some(_)) => {
             let failure = Failure::usage(
@@ -98,7 +98,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         (true, None) => {
             let settings = context.settings()?;
             let report = supplied(context, &repo, "resolving", || {
-                repo.resolve_conflicts(&paths, &choice, &settings, asked.clone(), &context.job)
+                repo.resolve_conflicts(&paths, &choice, &settings, request.clone(), &context.job)
             })?;
             (report, None)
         }

@@ -29,9 +29,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         None => None,
     };
     let paths = context.repo_paths(&repo, &args.paths)?;
-    let asked = context.asked()?;
+    let request = context.request()?;
     let report = keeping(context, &repo, "restoring", |settings| {
-        repo.restore(from, &paths, settings, asked.clone(), &context.job)
+        repo.restore(from, &paths, settings, request.clone(), &context.job)
     })?;
     finish(context, &report, false)
 }

@@ -70,7 +70,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         recursive: args.recursive,
         force: args.force,
         settings: context.settings()?,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let report = keeping(context, &repo, "removing", |settings| {
         options.settings = settings.clone();
@@ -156,7 +156,7 @@ fn untrack(
         recursive: args.recursive,
         ignore: if adds { lines.clone() } else { Vec::new() },
         settings,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let report = keeping(context, repo, "removing", |settings| {
         options.settings = settings.clone();

@@ -78,7 +78,7 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
     let output = raw(std::io::stdout().as_fd())?;
     let mut link = Link::over(input, output).map_err(NetError::from)?;
     link.be_patient(context.config()?.seconds("net.patience")?);
-    let asked = context.asked()?;
+    let request = context.request()?;
     let purpose = if read_only {
         Purpose::Read
     } else {
@@ -92,6 +92,6 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
         }
     };
     let grant = Grant::of(&repo, read_only.then_some(ReadOnly::Server));
-    serve(&repo, link, grant, &asked, &context.job)?;
+    serve(&repo, link, grant, &request, &context.job)?;
     Ok(EXIT_OK)
 }

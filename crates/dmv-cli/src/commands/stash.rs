@@ -158,7 +158,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(Command::Pop(args)) => apply(context, &repo, &StashName::Number(args.stash), true),
         Some(Command::Apply(args)) => apply(context, &repo, &args.stash, false),
         Some(Command::Drop(args)) => {
-            let stash = repo.stash_drop(args.stash, context.asked()?)?;
+            let stash = repo.stash_drop(args.stash, context.request()?)?;
             if context.globals.json {
                 context.ui.json(&value(&stash, None))?;
             } else if !context.ui.quiet() {
@@ -181,7 +181,7 @@ fn options(context: &Context) -> Result<StashOptions, Failure> {
     Ok(StashOptions {
         committer: context.who()?,
         settings: context.settings()?,
-        asked: context.asked()?,
+        request: context.request()?,
     })
 }
 

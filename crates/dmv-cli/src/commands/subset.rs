@@ -112,9 +112,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         Action::Clear => subset = Subset::everything(),
     }
-    let (settings, asked) = (context.settings()?, context.asked()?);
+    let (settings, request) = (context.settings()?, context.request()?);
     let report = supplied(context, &repo, "checking out", || {
-        repo.set_subset(subset.clone(), &settings, asked.clone(), &context.job)
+        repo.set_subset(subset.clone(), &settings, request.clone(), &context.job)
     })?;
     finish(context, &report, false)
 }

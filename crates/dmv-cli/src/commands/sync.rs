@@ -163,7 +163,7 @@ fn sync(
     remote: &Remote,
     alone: bool,
 ) -> Result<SyncReport, Failure> {
-    let options = SyncOptions::new(remote.clone(), context.asked()?);
+    let options = SyncOptions::new(remote.clone(), context.request()?);
     let call = Call::new(context);
     let done = ops::sync(repo, &options, &call, &context.job);
     drop(call);

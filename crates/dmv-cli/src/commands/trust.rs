@@ -67,7 +67,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             Access::Read
         },
     };
-    let changed = repo.trust(&peer, context.asked()?)?;
+    let changed = repo.trust(&peer, context.request()?)?;
     if context.globals.json {
         context.ui.json(&PeerValue::new(&peer, None))?;
     } else if changed {

@@ -96,7 +96,7 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
     let options = UndoOptions {
         what,
         settings: context.settings()?,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let doing = if is_redo { "redoing" } else { "undoing" };
     let report = supplied(context, &repo, doing, || repo.undo(&options, &context.job))?;

@@ -24,7 +24,7 @@ const MIN_DIGITS: usize = 8;
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let peer = find(&repo, &args.key)?;
-    repo.untrust(&peer.key, context.asked()?)?;
+    repo.untrust(&peer.key, context.request()?)?;
     if context.globals.json {
         context.ui.json(&PeerValue::new(&peer, None))?;
     } else {

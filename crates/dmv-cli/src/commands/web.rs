@@ -197,8 +197,8 @@ impl Program for Desk {
         self.with("", Context::who)
     }
 
-    fn asked(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
-        self.with(command, Context::asked)
+    fn request(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
+        self.with(command, Context::request)
     }
 
     fn caller(&self) -> Box<dyn Caller> {

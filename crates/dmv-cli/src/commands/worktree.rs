@@ -119,17 +119,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Command::Add(args) => add(context, &repo, args),
         Command::List => list(context, &repo),
         Command::Remove(args) => {
-            let asked = context.asked()?;
+            let request = context.request()?;
             let done = keeping(context, &repo, "scanning", |settings| {
-                let (dir, asked) = (&args.dir, asked.clone());
-                repo.remove_worktree(dir, args.force, settings, asked, &context.job)
+                let (dir, request) = (&args.dir, request.clone());
+                repo.remove_worktree(dir, args.force, settings, request, &context.job)
             });
             let (info, told) = done.map_err(|failure| unforced(failure, &args.dir))?;
             tell_overwritten(context, &told);
             tell(context, &info, "removed")
         }
         Command::Repair(args) => {
-            let info = repo.repair_worktree(&args.dir, context.asked()?)?;
+            let info = repo.repair_worktree(&args.dir, context.request()?)?;
             tell(context, &info, "reconnected")
         }
     }
@@ -167,7 +167,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         head,
         commit,
         settings: context.settings()?,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let report = supplied(context, repo, "checking out", || {
         repo.add_worktree(&options, &context.job)

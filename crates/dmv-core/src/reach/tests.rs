@@ -378,20 +378,20 @@ fn chunks_are_looked_up_together_and_none_of_them_alone() -> Outcome {
     let tree = put_tree(&mem, &files.collect())?;
     let tip = put_commit(&mem, &[], &tree, 1)?;
     let chunks = |mut reach: Reach| -> Result<(u64, usize, usize), ObjectError> {
-        let asked = Asked {
+        let request = Asked {
             objects: &mem,
             single: 0.into(),
             together: 0.into(),
         };
         let mut count = 0;
-        while let Some(found) = reach.next(&asked)? {
+        while let Some(found) = reach.next(&request)? {
             assert!(found.here);
             count += u64::from(found.ty == ObjectType::Chunk);
         }
         Ok((
             count,
-            asked.single.into_inner(),
-            asked.together.into_inner(),
+            request.single.into_inner(),
+            request.together.into_inner(),
         ))
     };
     let (count, single, together) = chunks(Reach::new([tip], [], Detail::All))?;

@@ -112,9 +112,9 @@ impl Repo {
         dir: &Path,
         branch: &str,
         bare: bool,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<Repo, RepoError> {
-        Repo::init_sharing(dir, branch, bare, &[], asked)
+        Repo::init_sharing(dir, branch, bare, &[], request)
     }
 
     /// Does the same for a repository that may [share](Repo::share_packs) packs of the repositories
@@ -124,9 +124,9 @@ impl Repo {
         branch: &str,
         bare: bool,
         shared: &[RepositoryId],
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<Repo, RepoError> {
-        let handle = base::init::init(dir, branch, bare, shared, asked)?;
+        let handle = base::init::init(dir, branch, bare, shared, request)?;
         Ok(Repo { handle })
     }
 

@@ -292,8 +292,8 @@ mod tests {
             tz_minutes: 0,
         };
         let (who, command) = ("test".to_owned(), "test".to_owned());
-        let asked = OperationRequest { time, who, command };
-        Repo::init(dir, "main", true, asked).expect("a repository")
+        let request = OperationRequest { time, who, command };
+        Repo::init(dir, "main", true, request).expect("a repository")
     }
 
     /// Returns what is sent for `ids`: the numbers of records and of single objects.

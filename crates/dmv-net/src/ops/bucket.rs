@@ -95,9 +95,9 @@ impl<'a> Bucket<'a> {
     pub fn push(
         &mut self,
         updates: &[RefUpdate],
-        asked: &OperationRequest,
+        request: &OperationRequest,
     ) -> Result<Vec<RefChange>, Box<SessionError>> {
-        self.push_all(updates, asked).map_err(|source| {
+        self.push_all(updates, request).map_err(|source| {
             Box::new(SessionError {
                 url: Url::Bucket(self.address.clone()),
                 answered: true,
@@ -170,14 +170,14 @@ impl<'a> Bucket<'a> {
     fn push_all(
         &mut self,
         updates: &[RefUpdate],
-        asked: &OperationRequest,
+        request: &OperationRequest,
     ) -> Result<Vec<RefChange>, NetError> {
         let (mut moved, mut changes) = self.judge_all(updates)?;
         if changes.is_empty() {
             return Ok(moved);
         }
         changes.sort_by(|a, b| a.key.cmp(&b.key));
-        let stamp = stamp(asked);
+        let stamp = stamp(request);
         let pusher = self.pusher();
         // Nothing that is uploaded may be freed here meanwhile.
         let kept = self.repo.keep_all()?;
@@ -252,12 +252,12 @@ pub(super) fn at_bucket<'u, T>(
 }
 
 /// Returns the stamp of a new operation.
-pub(super) fn stamp(asked: &OperationRequest) -> Stamp {
+pub(super) fn stamp(request: &OperationRequest) -> Stamp {
     Stamp {
         id: random_bytes(),
-        time: asked.time,
-        who: asked.who.clone(),
-        command: asked.command.clone(),
+        time: request.time,
+        who: request.who.clone(),
+        command: request.command.clone(),
         undoes: 0,
     }
 }

@@ -95,11 +95,11 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns a caller with the default settings and no remotes. `asked` goes into the
+    /// Returns a caller with the default settings and no remotes. `request` goes into the
     /// operation log of each repository that a push changes.
-    pub fn new(asked: OperationRequest) -> Network {
+    pub fn new(request: OperationRequest) -> Network {
         Network {
-            reach: Reach::new(asked),
+            reach: Reach::new(request),
             remotes: Remotes::default(),
         }
     }

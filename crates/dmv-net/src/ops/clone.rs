@@ -55,12 +55,12 @@ pub struct CloneOptions {
     /// the worktree.
     pub go_on: fn(&Head) -> String,
     /// For the operation log.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 impl CloneOptions {
     /// Returns the options of a complete clone with a worktree.
-    pub fn new(source: Url, dir: impl Into<PathBuf>, asked: OperationRequest) -> CloneOptions {
+    pub fn new(source: Url, dir: impl Into<PathBuf>, request: OperationRequest) -> CloneOptions {
         CloneOptions {
             source,
             dir: dir.into(),
@@ -72,7 +72,7 @@ impl CloneOptions {
             copy: false,
             settings: WorktreeSettings::default(),
             go_on: checkout_command,
-            asked,
+            request,
         }
     }
 
@@ -118,7 +118,7 @@ impl CloneOptions {
                 (!self.subset.is_everything()).then(|| self.subset.clone())
             },
             settings: self.settings.clone(),
-            ..CheckoutOptions::new(self.asked.clone())
+            ..CheckoutOptions::new(self.request.clone())
         }
     }
 }
@@ -261,10 +261,10 @@ pub enum KnownSource {
 /// Makes the repository of a clone. First records what the clone is asked for.
 fn init(dmv: &Path, options: &CloneOptions, from: Option<&Repo>) -> Result<Repo, RepoError> {
     options.half().begin(dmv)?;
-    let (dir, asked) = (&options.dir, options.asked.clone());
+    let (dir, request) = (&options.dir, options.request.clone());
     let owners = from.map(|from| from.owners_to_share(dir)).transpose()?;
     let owners = owners.flatten().unwrap_or_default();
-    Repo::init_sharing(dir, FIRST_BRANCH, options.bare, &owners, asked)
+    Repo::init_sharing(dir, FIRST_BRANCH, options.bare, &owners, request)
 }
 
 /// Fails unless `repo` is an unfinished clone of the same source and slice, or a bare one. Fails as well
@@ -395,7 +395,7 @@ fn receive(
 ) -> Result<Outcome, NetError> {
     let start = Start::of(&client.offered, options.branch.as_deref())?;
     let head = start.as_ref().map(|start| start.head.clone());
-    let shared = from.map(|from| repo.share_packs(from, options.asked.time));
+    let shared = from.map(|from| repo.share_packs(from, options.request.time));
     // An interrupted clone may have done so already.
     let shared = shared
         .transpose()?
@@ -436,7 +436,7 @@ fn receive_history(
     }
     let ours = own_branches(&client.offered, start, options.bare);
     let offered = client.offered.clone();
-    let refs = client.name(|| repo.note_remote(ORIGIN, &offered, &ours, &options.asked))?;
+    let refs = client.name(|| repo.note_remote(ORIGIN, &offered, &ours, &options.request))?;
     repo.end_clone();
     Ok(client.finish(refs))
 }

@@ -19,17 +19,17 @@ pub struct FetchOptions {
     /// Whether to forget branches that the remote has deleted.
     pub prune: bool,
     /// For the operation log.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 impl FetchOptions {
     /// Returns the options of a fetch of all new commits, which forgets nothing.
-    pub fn new(remote: Remote, asked: OperationRequest) -> FetchOptions {
+    pub fn new(remote: Remote, request: OperationRequest) -> FetchOptions {
         FetchOptions {
             remote,
             history: History::New,
             prune: false,
-            asked,
+            request,
         }
     }
 }
@@ -72,7 +72,7 @@ pub fn fetch(
                 gone.clear();
             }
             let recorded = remote.recorded();
-            let note = || repo.note_remote(recorded, &offered, &ours, &options.asked);
+            let note = || repo.note_remote(recorded, &offered, &ours, &options.request);
             let refs = client.name(note)?;
             Ok(FetchReport {
                 summary: client.finish(refs),

@@ -27,7 +27,7 @@ pub struct FreeAtOptions {
     /// Whether to report only.
     pub dry_run: bool,
     /// For the operation log of the bucket.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be
@@ -42,7 +42,7 @@ pub fn free_at(
     let freed = at_bucket(url, Purpose::Write, "dmv gc", caller, |address, reach| {
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
-        let time = options.asked.time;
+        let time = options.request.time;
         let ago = |age: Duration| time.seconds.saturating_sub_unsigned(age.as_secs());
         let what = FreeOptions {
             forget_before: options.forget.map(ago),
@@ -50,7 +50,7 @@ pub fn free_at(
             joins: options.joins,
             dry_run: options.dry_run,
             limits: Limits::default(),
-            stamp: stamp(&options.asked),
+            stamp: stamp(&options.request),
         };
         let with = Collector {
             files: &files,

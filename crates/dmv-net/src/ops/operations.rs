@@ -79,7 +79,7 @@ pub struct UndoAtOptions {
     /// The operation to take back.
     pub which: Which,
     /// For the operation log of the bucket.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// What an undo at a remote has done.
@@ -106,7 +106,7 @@ pub fn undo_at(
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let known = cache.root();
-        match undo(&files, job, known, &options.which, stamp(&options.asked)) {
+        match undo(&files, job, known, &options.which, stamp(&options.request)) {
             Ok(done) => {
                 let (root, tag) = &*done.root;
                 cache.keep_root(root, tag);

@@ -86,10 +86,10 @@ pub fn pull(
     caller: &dyn Caller,
     job: &Job,
 ) -> Result<PullReport, OpsError> {
-    let asked = options.merge.asked.clone();
+    let request = options.merge.request.clone();
     let fetched = fetch(
         repo,
-        &FetchOptions::new(options.remote.clone(), asked),
+        &FetchOptions::new(options.remote.clone(), request),
         caller,
         job,
     )?;

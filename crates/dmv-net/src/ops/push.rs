@@ -33,19 +33,19 @@ pub struct PushOptions {
     /// Whether to report only what would be sent.
     pub dry_run: bool,
     /// For the operation log.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 impl PushOptions {
     /// Returns the options of a push of `refs` that deletes nothing and loses no commit.
-    pub fn new(remote: Remote, refs: Vec<RefTip>, asked: OperationRequest) -> PushOptions {
+    pub fn new(remote: Remote, refs: Vec<RefTip>, request: OperationRequest) -> PushOptions {
         PushOptions {
             remote,
             refs,
             delete: Vec::new(),
             force: false,
             dry_run: false,
-            asked,
+            request,
         }
     }
 }
@@ -141,7 +141,7 @@ fn push_to_bucket(
             writes: forecast.writes,
         });
     }
-    moved.extend(bucket.push(&updates, &options.asked)?);
+    moved.extend(bucket.push(&updates, &options.request)?);
     note(repo, options, &moved, there_already)?;
     Ok(PushReport {
         may_push: true,
@@ -169,7 +169,7 @@ fn note(
         forget: deleted(moved),
         ..OwnBranches::default()
     };
-    repo.note_remote(&options.remote.name, &there, &gone, &options.asked)?;
+    repo.note_remote(&options.remote.name, &there, &gone, &options.request)?;
     Ok(())
 }
 

@@ -24,13 +24,13 @@ pub struct SyncOptions {
     /// The remote.
     pub remote: Remote,
     /// For the operation log.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 impl SyncOptions {
     /// Returns the options of a sync with `remote`.
-    pub fn new(remote: Remote, asked: OperationRequest) -> SyncOptions {
-        SyncOptions { remote, asked }
+    pub fn new(remote: Remote, request: OperationRequest) -> SyncOptions {
+        SyncOptions { remote, request }
     }
 }
 
@@ -95,7 +95,7 @@ fn sync_bucket(
         sync_with(repo, options, client, &mut |_, updates| {
             let opened = Bucket::open(repo, address, false, caller, job);
             let mut bucket = opened.map_err(|e| e.source)?;
-            let moved = bucket.push(updates, &options.asked);
+            let moved = bucket.push(updates, &options.request);
             let moved = moved.map_err(|e| e.source)?;
             sent = bucket.finish().traffic;
             Ok(moved)
@@ -146,7 +146,7 @@ fn sync_with(
         // They were perhaps those of another address.
         ours.forget = std::mem::take(&mut gone);
     }
-    let refs = client.name(|| repo.note_remote(remote, &there, &ours, &options.asked))?;
+    let refs = client.name(|| repo.note_remote(remote, &there, &ours, &options.request))?;
     Ok(SyncReport {
         pushed: pushed?,
         summary: client.finish(refs),

@@ -233,7 +233,7 @@ impl PartialPurgeRequest {
         &mut self,
         found: PurgedFiles,
         last: bool,
-        (repo, access, asked): (&Repo, Access, &OperationRequest),
+        (repo, access, request): (&Repo, Access, &OperationRequest),
         purged: &mut u64,
         job: &Job,
     ) -> Result<Option<Message>, NetError> {
@@ -250,7 +250,7 @@ impl PartialPurgeRequest {
             let why = "this client may only read";
             return Ok(answer(PurgeOutcome::Refused, PurgeSums::default(), why));
         }
-        match carry_out(repo, told.purges.into_values(), asked, job) {
+        match carry_out(repo, told.purges.into_values(), request, job) {
             Err(RepoError::Busy(BusyError::Freeing(_))) => {
                 let why = "another command uses the repository; try again later";
                 Ok(answer(PurgeOutcome::Busy, PurgeSums::default(), why))
@@ -277,32 +277,32 @@ impl PartialPurgeRequest {
 fn carry_out(
     repo: &Repo,
     purges: impl IntoIterator<Item = KnownPurge>,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     job: &Job,
 ) -> Result<PurgeReport, RepoError> {
     let mut files: BTreeMap<Purge, BTreeMap<ObjectId, ObjectType>> = BTreeMap::new();
     for purge in purges {
-        let why = named(purge.why, asked);
+        let why = named(purge.why, request);
         let types = repo.content_types(&purge.files)?;
         files.entry(why).or_default().extend(types);
     }
-    let asked = OperationRequest {
-        command: format!("purge from {}", asked.who),
-        ..asked.clone()
+    let request = OperationRequest {
+        command: format!("purge from {}", request.who),
+        ..request.clone()
     };
     repo.begin_to_free()?
-        .purge(Some(ToPurge { files, asked }), job)
+        .purge(Some(ToPurge { files, request }), job)
 }
 
 /// Returns what the server notes for what a client claims.
-fn named(why: Purge, asked: &OperationRequest) -> Purge {
-    let mut by = match why.by == asked.who {
+fn named(why: Purge, request: &OperationRequest) -> Purge {
+    let mut by = match why.by == request.who {
         true => why.by,
-        false => format!("{}, through {}", why.by, asked.who),
+        false => format!("{}, through {}", why.by, request.who),
     };
     by.retain(|c| !c.is_control());
     let mut out = Purge {
-        at: asked.time.seconds,
+        at: request.time.seconds,
         by,
         reason: why.reason,
     };

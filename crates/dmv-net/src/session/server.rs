@@ -64,17 +64,17 @@ pub struct SessionReport {
 
 /// Answers one client until it ends the session.
 ///
-/// `asked` goes into the operation log. If the client breaks the protocol, the server sends it
+/// `request` goes into the operation log. If the client breaks the protocol, the server sends it
 /// Failed and closes the connection.
 pub fn serve(
     repo: &Repo,
     mut link: Link,
     grant: impl Into<Grant>,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     job: &Job,
 ) -> Result<SessionReport, NetError> {
     let mut served = SessionReport::default();
-    let done = answer(repo, &mut link, grant.into(), asked, job, &mut served);
+    let done = answer(repo, &mut link, grant.into(), request, job, &mut served);
     if let Err(e) = &done
         && let Some(code) = e.code()
     {
@@ -122,7 +122,7 @@ fn answer(
     repo: &Repo,
     link: &mut Link,
     grant: Grant,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     job: &Job,
     served: &mut SessionReport,
 ) -> Result<(), NetError> {
@@ -171,12 +171,17 @@ fn answer(
                 if keeper.is_some() {
                     return Err(NetError::Protocol("a purge after a question about copies"));
                 }
-                let answer =
-                    requested.add(found, last, (repo, access, asked), &mut served.purged, job)?;
+                let answer = requested.add(
+                    found,
+                    last,
+                    (repo, access, request),
+                    &mut served.purged,
+                    job,
+                )?;
                 answer.map_or(Ok(()), |answer| link.say(&answer))?;
             }
             Ok(Message::Push(updates)) => {
-                let outcomes = push(repo, link, access, &updates, asked, job, served)?;
+                let outcomes = push(repo, link, access, &updates, request, job, served)?;
                 link.say(&Message::Pushed(outcomes))?;
             }
             Ok(Message::Bye) | Err(NetError::Closed) => return Ok(()),
@@ -250,7 +255,7 @@ fn push(
     link: &mut Link,
     access: Access,
     updates: &[Update],
-    asked: &OperationRequest,
+    request: &OperationRequest,
     job: &Job,
     served: &mut SessionReport,
 ) -> Result<Vec<Outcome>, NetError> {
@@ -263,7 +268,7 @@ fn push(
     let mut tries = 1;
     let moved = loop {
         receive_for(repo, link, &tried, job)?;
-        match repo.accept_push(&tried, asked) {
+        match repo.accept_push(&tried, request) {
             // Another process has freed objects that were here. What is found from now on counts.
             Err(e) if e.may_be_gone() && tries < TRIES => kept = repo.keep_all()?,
             moved => break moved?,

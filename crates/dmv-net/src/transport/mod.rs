@@ -34,7 +34,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Reach {
     /// The author of a push, for the operation log of the other repository. Only paths use it.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
     /// Whether the command writes to the other repository.
     pub purpose: Purpose,
     /// The program that makes ssh connections, and its first arguments.
@@ -56,9 +56,9 @@ pub struct Reach {
 
 impl Reach {
     /// Returns the default settings of a connection for reading, without a device key.
-    pub fn new(asked: OperationRequest) -> Reach {
+    pub fn new(request: OperationRequest) -> Reach {
         Reach {
-            asked,
+            request,
             purpose: Purpose::Read,
             ssh: vec!["ssh".to_owned()],
             remote_program: "dmv".to_owned(),
@@ -106,7 +106,7 @@ impl Connection {
 pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     match url {
         Url::Path(path) => Ok(Connection {
-            link: Some(path::connect(path, reach.asked.clone(), reach.purpose)?),
+            link: Some(path::connect(path, reach.request.clone(), reach.purpose)?),
             helper: None,
         }),
         Url::Ssh(target) => {

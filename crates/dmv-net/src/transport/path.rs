@@ -45,15 +45,15 @@ pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {
     Repo::open_as(place, whose)
 }
 
-/// Connects to the repository in `path`. A thread of this process serves it. `asked` goes into its
+/// Connects to the repository in `path`. A thread of this process serves it. `request` goes into its
 /// operation log.
-pub fn connect(path: &Path, asked: OperationRequest, purpose: Purpose) -> Result<Link, NetError> {
+pub fn connect(path: &Path, request: OperationRequest, purpose: Purpose) -> Result<Link, NetError> {
     let repo = open_at(path, purpose)?;
     let grant = Grant::of(&repo, None);
     let (ours, theirs) = Link::pair();
     threads::start(move || {
         // The link reports its failures. The thread ends when the other end is dropped.
-        let _ = serve(&repo, theirs, grant, &asked, &Job::default());
+        let _ = serve(&repo, theirs, grant, &request, &Job::default());
     })?;
     Ok(ours)
 }

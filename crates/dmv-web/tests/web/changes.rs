@@ -1,6 +1,6 @@
 //! What forms change, and that they are the operations of the commands.
 
-use crate::served::{Client, Film, ada, asked};
+use crate::served::{Client, Film, ada, request};
 use dmv_core::Job;
 use dmv_core::hash::encode_hex;
 use dmv_core::repo::{
@@ -116,7 +116,7 @@ pub fn clash() -> Film {
     let base = film.commit("base");
     film.write("s4.png", b"\x89PNG ours");
     film.commit("ours");
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     let side = CheckoutTarget::NewBranch("side".to_owned(), base);
     film.repo
         .checkout(side, &options, &Job::default())
@@ -131,7 +131,7 @@ pub fn clash() -> Film {
         message: "joined".to_owned(),
         committer: ada(),
         settings: Default::default(),
-        asked: asked("merge"),
+        request: request("merge"),
     };
     film.repo
         .merge(side, Default::default(), &merge, &Job::default())
@@ -278,7 +278,7 @@ fn the_undo_button_takes_back_what_the_command_would() {
         head: Head::Branch("side".to_owned()),
         commit: first,
         settings: Default::default(),
-        asked: asked("worktree add"),
+        request: request("worktree add"),
     };
     film.repo
         .add_worktree(&options, &Job::default())
@@ -287,7 +287,7 @@ fn the_undo_button_takes_back_what_the_command_would() {
     std::fs::write(beside.join("other.txt"), "x").expect("a file");
     other
         .commit(
-            CommitOptions::new("elsewhere", ada(), asked("commit")),
+            CommitOptions::new("elsewhere", ada(), request("commit")),
             &Job::default(),
         )
         .expect("a commit");
@@ -305,7 +305,7 @@ fn the_undo_button_takes_back_what_the_command_would() {
             let options = UndoOptions {
                 what: UndoWhat::Last,
                 settings: Default::default(),
-                asked: asked("undo"),
+                request: request("undo"),
             };
             match film.repo.undo(&options, &Job::default()) {
                 Ok(report) => assert_eq!(encode_hex(&report.undone.id), shown, "step {step}"),

@@ -1,6 +1,6 @@
 //! A repository that goes away under its pages, and what is found in its place.
 
-use crate::served::{Film, ada, asked};
+use crate::served::{Film, ada, request};
 use dmv_core::Job;
 use dmv_core::repo::{CommitOptions, Repo};
 
@@ -23,7 +23,7 @@ fn a_form_never_changes_a_repository_around_its_own() {
     film.write("a.txt", "1");
     film.commit("first");
     film.write("a.txt", "2");
-    let outer = Repo::init(film.dir.path(), "main", false, asked("init")).expect("a repository");
+    let outer = Repo::init(film.dir.path(), "main", false, request("init")).expect("a repository");
     let served = film.serve();
     let client = served.enter();
     let token = client.token();
@@ -47,9 +47,9 @@ fn another_repository_in_the_same_place_is_not_shown() {
     let token = client.token();
     let away = film.dir.path().join("away");
     std::fs::rename(film.root(), &away).expect("renamed");
-    let other = Repo::init(&film.root(), "main", false, asked("init")).expect("a repository");
+    let other = Repo::init(&film.root(), "main", false, request("init")).expect("a repository");
     std::fs::write(film.root().join("secret.txt"), "x").expect("a file");
-    let options = CommitOptions::new("secret", ada(), asked("commit"));
+    let options = CommitOptions::new("secret", ada(), request("commit"));
     let secret = other.commit(options, &Job::default()).expect("a commit");
     says(&client, &token, "another one is in its place");
     assert!(!client.get("/log").text().contains("secret"));

@@ -1,6 +1,6 @@
 //! What each page shows, as HTML and as JSON.
 
-use crate::served::{Film, Served, ada, asked};
+use crate::served::{Film, Served, ada, request};
 use dmv_core::Job;
 use dmv_core::repo::{CheckoutOptions, CheckoutTarget, CommitOptions, Repo};
 use dmv_web::Options;
@@ -134,7 +134,7 @@ fn a_merge_is_drawn_and_both_sides_are_listed() {
     film.write("b.txt", "1");
     film.commit("ours");
     let target = CheckoutTarget::NewBranch("side".to_owned(), base);
-    let options = CheckoutOptions::new(asked("checkout"));
+    let options = CheckoutOptions::new(request("checkout"));
     film.repo
         .checkout(target, &options, &Job::default())
         .expect("a checkout");
@@ -151,7 +151,7 @@ fn a_merge_is_drawn_and_both_sides_are_listed() {
         message: "joined".to_owned(),
         committer: crate::served::ada(),
         settings: Default::default(),
-        asked: asked("merge"),
+        request: request("merge"),
     };
     film.repo
         .merge(side, Default::default(), &merge, &Job::default())
@@ -565,7 +565,7 @@ fn copies_tell_what_a_remote_had_and_what_is_not_known() {
     let part = Repo::open(&clone).expect("it opens");
     std::fs::write(clone.join("new.txt"), "only here").expect("a file");
     part.commit(
-        CommitOptions::new("here", ada(), asked("commit")),
+        CommitOptions::new("here", ada(), request("commit")),
         &Job::default(),
     )
     .expect("a commit");

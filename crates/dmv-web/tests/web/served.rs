@@ -34,19 +34,19 @@ pub fn ada() -> Who {
     Who::new("Ada", "ada@example.org")
 }
 
-pub fn asked(command: &str) -> OperationRequest {
+pub fn request(command: &str) -> OperationRequest {
     let time = Timestamp {
         seconds: 1_790_000_000,
         nanos: 0,
         tz_minutes: 60,
     };
-    let mut asked = OperationRequest::new(
+    let mut request = OperationRequest::new(
         "Ada <ada@example.org>",
         command,
         std::time::SystemTime::now(),
     );
-    asked.time = time;
-    asked
+    request.time = time;
+    request
 }
 
 impl Program for Desk {
@@ -69,12 +69,12 @@ impl Program for Desk {
         Ok(ada())
     }
 
-    fn asked(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
-        Ok(asked(&format!("dmv web: {command}")))
+    fn request(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
+        Ok(request(&format!("dmv web: {command}")))
     }
 
     fn caller(&self) -> Box<dyn Caller> {
-        let mut network = Network::new(asked("get"));
+        let mut network = Network::new(request("get"));
         for (name, url) in &self.remotes {
             let url = Url::parse(OsStr::new(url)).expect("an address");
             network = network.with(Remote::new(name.clone(), url));
@@ -130,7 +130,7 @@ pub struct Film {
 impl Film {
     pub fn new() -> Film {
         let dir = tempfile::tempdir().expect("a directory");
-        let repo = Repo::init(&dir.path().join("film"), "main", false, asked("init"));
+        let repo = Repo::init(&dir.path().join("film"), "main", false, request("init"));
         Film {
             dir,
             repo: repo.expect("a repository"),
@@ -148,7 +148,7 @@ impl Film {
     }
 
     pub fn commit(&self, message: &str) -> ObjectId {
-        let options = CommitOptions::new(message, ada(), asked("commit"));
+        let options = CommitOptions::new(message, ada(), request("commit"));
         let report = self
             .repo
             .commit(options, &Job::default())
@@ -171,9 +171,9 @@ pub fn clone_as(from: &Path, to: &Path, metadata_only: bool) {
     let source = Url::parse(from.as_os_str()).expect("an address");
     let options = CloneOptions {
         metadata_only,
-        ..CloneOptions::new(source, to, asked("clone"))
+        ..CloneOptions::new(source, to, request("clone"))
     };
-    let network = Network::new(asked("clone"));
+    let network = Network::new(request("clone"));
     clone(&options, &network, &Job::default()).expect("a clone");
 }
 

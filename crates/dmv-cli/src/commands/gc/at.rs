@@ -21,7 +21,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
         forget: args.forget,
         joins: false,
         dry_run: args.dry_run,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let call = Call::new(context);
     let done = ops::free_at(&repo, &options, &call, &context.job);

@@ -60,7 +60,7 @@ pub(super) fn run(
     let files: Result<BTreeMap<_, _>, Failure> = there.into_iter().map(files).collect();
     let new = ToPurge {
         files: files?,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let freeing = free(context, repo)?;
     let watch = context.watch("removing content");

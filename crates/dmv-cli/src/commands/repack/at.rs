@@ -24,7 +24,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
         forget: None,
         joins: true,
         dry_run: args.dry_run,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let watch = context.watch("repacking");
     let call = Call::new(context);

@@ -90,7 +90,7 @@ fn options(
             idle_time: context.config()?.seconds("net.patience")?,
             ..Limits::default()
         },
-        asked: Box::new(|peer| OperationRequest {
+        request: Box::new(|peer| OperationRequest {
             time: now(),
             who: format!("{} <{}>", peer.name, peer.key),
             command: format!("push from {}", called(peer)),

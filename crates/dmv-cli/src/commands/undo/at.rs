@@ -18,7 +18,7 @@ pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failur
     let options = UndoAtOptions {
         remote: remote.clone(),
         which,
-        asked: context.asked()?,
+        request: context.request()?,
     };
     let call = Call::new(context);
     let done = undo_at(&repo, &options, &call, &context.job);

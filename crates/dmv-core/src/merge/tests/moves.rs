@@ -144,11 +144,11 @@ fn what_was_moved_by_itself_is_no_place_for_what_was_deleted() -> Outcome {
     let theirs = files([("d/a", lines("0"))]);
     let merged = lab.merge(&base, &ours, &theirs)?;
     assert_eq!(merged.moves, []);
-    let asked: Vec<_> = merged
+    let request: Vec<_> = merged
         .conflicts
         .iter()
         .map(|c| c.path.to_string())
         .collect();
-    assert_eq!(asked, ["b"]);
+    assert_eq!(request, ["b"]);
     Ok(())
 }

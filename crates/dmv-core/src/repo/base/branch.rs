@@ -78,10 +78,10 @@ pub(in crate::repo) fn create_ref(
     kind: RefKind,
     name: &str,
     target: ObjectId,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<(), RepoError> {
     let new = new_ref(repo, kind, name, target)?;
-    publish::publish(repo, asked, None, vec![new], Effect::Kept)?;
+    publish::publish(repo, request, None, vec![new], Effect::Kept)?;
     Ok(())
 }
 
@@ -126,7 +126,7 @@ pub(in crate::repo) fn delete_ref(
     repo: &Handle,
     kind: RefKind,
     name: &str,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<ObjectId, RepoError> {
     let key = kind.key(name);
     let missing = || {
@@ -141,7 +141,7 @@ pub(in crate::repo) fn delete_ref(
     }
     publish::publish(
         repo,
-        asked,
+        request,
         None,
         vec![change(&repo.refs, key, None)?],
         Effect::Kept,
@@ -154,7 +154,7 @@ pub(in crate::repo) fn rename_branch(
     repo: &Handle,
     old: &str,
     new: &str,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<(), RepoError> {
     check_new_name(new)?;
     let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
@@ -201,7 +201,7 @@ pub(in crate::repo) fn rename_branch(
             changes.push(change(&repo.refs, key, Some(value))?);
         }
     }
-    publish::publish(repo, asked, None, changes, Effect::Kept)?;
+    publish::publish(repo, request, None, changes, Effect::Kept)?;
     Ok(())
 }
 
@@ -210,7 +210,7 @@ pub(in crate::repo) fn rename_branch(
 pub(in crate::repo) fn set_default_branch(
     repo: &Handle,
     name: &str,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<ObjectId, RepoError> {
     if repo.worktree.is_some() {
         let what = "a repository with a worktree; its default branch is the one checked out";
@@ -227,7 +227,7 @@ pub(in crate::repo) fn set_default_branch(
     let head = Head::Branch(name.to_owned()).value();
     let new = change(&repo.refs, head_key(layout::MAIN), Some(head))?;
     if new.old != new.new {
-        publish::publish(repo, asked, None, vec![new], Effect::Kept)?;
+        publish::publish(repo, request, None, vec![new], Effect::Kept)?;
     }
     Ok(target)
 }

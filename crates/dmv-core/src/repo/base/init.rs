@@ -20,7 +20,7 @@ pub(in crate::repo) fn init(
     branch: &str,
     bare: bool,
     shared: &[RepositoryId],
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<Handle, RepoError> {
     branches::check_new_name(branch)?;
     let dir = std::path::absolute(dir)
@@ -75,7 +75,7 @@ pub(in crate::repo) fn init(
         let path = bytes_of(&dir).to_vec();
         changes.push(set(keys::path_key(layout::MAIN), path));
     }
-    publish::publish(&repo, asked, None, changes, Effect::Kept)?;
+    publish::publish(&repo, request, None, changes, Effect::Kept)?;
     Format { owners }.write(&repo.dmv)?;
     repo.vfs.sync_dir(&dir).map_err(io("sync", &dir))?;
     Ok(repo)

@@ -123,25 +123,25 @@ impl OperationRequest {
 /// neither of them. Fails with `AbsentError::Incomplete` rather than name an incomplete commit.
 pub(in crate::repo) fn publish(
     repo: &Handle,
-    asked: OperationRequest,
+    request: OperationRequest,
     sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
 ) -> Result<Operation, RepoError> {
-    publish_undo(repo, asked, sealed, changes, effect, 0)
+    publish_undo(repo, request, sealed, changes, effect, 0)
 }
 
 /// Publishes like [`publish`] an operation that undoes the operation number `undoes`.
 pub(in crate::repo) fn publish_undo(
     repo: &Handle,
-    asked: OperationRequest,
+    request: OperationRequest,
     sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
     undoes: u64,
 ) -> Result<Operation, RepoError> {
     let proof = Proof::Missing;
-    publish_proved(repo, asked, sealed, changes, effect, undoes, proof)
+    publish_proved(repo, request, sealed, changes, effect, undoes, proof)
 }
 
 /// What shows that everything is complete that a publication names.
@@ -161,7 +161,7 @@ const ROUNDS: usize = 5;
 /// Publishes like [`publish_undo`] changes with or without a proof that they name complete commits.
 pub(in crate::repo) fn publish_proved(
     repo: &Handle,
-    asked: OperationRequest,
+    request: OperationRequest,
     sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
@@ -179,9 +179,9 @@ pub(in crate::repo) fn publish_proved(
     }
     let worktree = repo.worktree.as_ref().map(|(_, name)| name.clone());
     let mut operation = NewOperation {
-        time: asked.time,
-        who: asked.who,
-        command: asked.command,
+        time: request.time,
+        who: request.who,
+        command: request.command,
         undoes,
         origin: Origin {
             worktree: worktree.unwrap_or_default(),

@@ -99,8 +99,8 @@ mod tests {
             assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);
             HalfClone::default().begin(&dmv_dir_in(&dir, bare))?;
             assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);
-            let asked = OperationRequest::new("a", "b", std::time::SystemTime::now());
-            let repo = Repo::init(&dir, "main", bare, asked)?;
+            let request = OperationRequest::new("a", "b", std::time::SystemTime::now());
+            let repo = Repo::init(&dir, "main", bare, request)?;
             repo.change_slice(|slice| slice.metadata_only = true)?;
             drop(repo);
             assert_eq!(Vacancy::of(&dir, bare), Vacancy::Repository);

@@ -24,9 +24,9 @@ impl Repo {
         kind: RefKind,
         name: &str,
         target: ObjectId,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<(), RepoError> {
-        base::branch::create_ref(&self.handle, kind, name, target, asked)
+        base::branch::create_ref(&self.handle, kind, name, target, request)
     }
 
     /// Deletes a branch or tag and returns the commit that it named.
@@ -37,9 +37,9 @@ impl Repo {
         &self,
         kind: RefKind,
         name: &str,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<ObjectId, RepoError> {
-        base::branch::delete_ref(&self.handle, kind, name, asked)
+        base::branch::delete_ref(&self.handle, kind, name, request)
     }
 
     /// Makes `name` the default branch of a bare repository, and returns its commit. A clone starts
@@ -49,9 +49,9 @@ impl Repo {
     pub fn set_default_branch(
         &self,
         name: &str,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<ObjectId, RepoError> {
-        base::branch::set_default_branch(&self.handle, name, asked)
+        base::branch::set_default_branch(&self.handle, name, request)
     }
 
     /// Renames a branch. Worktrees that are on it stay on it.
@@ -62,9 +62,9 @@ impl Repo {
         &self,
         old: &str,
         new: &str,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<(), RepoError> {
-        base::branch::rename_branch(&self.handle, old, new, asked)
+        base::branch::rename_branch(&self.handle, old, new, request)
     }
 
     /// Returns the number of the first operation that undo can reach.
@@ -97,12 +97,12 @@ impl Repo {
     /// records what was done to files, so that an undo can reverse it.
     pub fn publish(
         &self,
-        asked: OperationRequest,
+        request: OperationRequest,
         sealed: Option<FinishedJob>,
         changes: Vec<Change>,
         effect: Effect,
     ) -> Result<Operation, RepoError> {
-        base::publish::publish(&self.handle, asked, sealed, changes, effect)
+        base::publish::publish(&self.handle, request, sealed, changes, effect)
     }
 
     /// Returns the slice: what this repository stores on purpose.

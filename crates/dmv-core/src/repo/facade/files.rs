@@ -48,10 +48,10 @@ impl Repo {
         &self,
         subset: Subset,
         settings: &WorktreeSettings,
-        asked: OperationRequest,
+        request: OperationRequest,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
-        files::checkout::set_subset(&self.handle, subset, settings, asked, job)
+        files::checkout::set_subset(&self.handle, subset, settings, request, job)
     }
 
     /// Returns the patterns that only `new` has and that match nothing in the tree `root`.
@@ -113,10 +113,10 @@ impl Repo {
         from: Option<ObjectId>,
         paths: &[RepoPath],
         settings: &WorktreeSettings,
-        asked: OperationRequest,
+        request: OperationRequest,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
-        files::checkout::restore::restore(&self.handle, from, paths, settings, asked, job)
+        files::checkout::restore::restore(&self.handle, from, paths, settings, request, job)
     }
 
     /// Commits the worktree's changes.
@@ -332,10 +332,10 @@ impl Repo {
         dir: &Path,
         force: bool,
         settings: &WorktreeSettings,
-        asked: OperationRequest,
+        request: OperationRequest,
         job: &Job,
     ) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
-        files::worktrees::remove_worktree(&self.handle, dir, force, settings, asked, job)
+        files::worktrees::remove_worktree(&self.handle, dir, force, settings, request, job)
     }
 
     /// Returns the former path of this worktree if a user has moved it, or `None` if it is where
@@ -349,16 +349,16 @@ impl Repo {
     ///
     /// Returns `false` and records nothing if another command is changing the database, because
     /// this note is not worth waiting for.
-    pub fn note_place(&self, asked: OperationRequest) -> Result<bool, RepoError> {
-        files::worktrees::note_place(&self.handle, asked)
+    pub fn note_place(&self, request: OperationRequest) -> Result<bool, RepoError> {
+        files::worktrees::note_place(&self.handle, request)
     }
 
     /// Reconnects the worktree in `dir` to this repository after one of the two was moved.
     pub fn repair_worktree(
         &self,
         dir: &Path,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<WorktreeInfo, RepoError> {
-        files::worktrees::repair_worktree(&self.handle, dir, asked)
+        files::worktrees::repair_worktree(&self.handle, dir, request)
     }
 }

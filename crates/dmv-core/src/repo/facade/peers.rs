@@ -72,9 +72,9 @@ impl Repo {
         remote: &str,
         offered: &OfferedRefs,
         ours: &OwnBranches,
-        asked: &OperationRequest,
+        request: &OperationRequest,
     ) -> Result<Vec<RefChange>, RepoError> {
-        peers::exchange::note_remote(&self.handle, remote, offered, ours, asked)
+        peers::exchange::note_remote(&self.handle, remote, offered, ours, request)
     }
 
     /// Returns the branches that are recorded for a remote and that the remote no longer has.
@@ -83,8 +83,8 @@ impl Repo {
     }
 
     /// Forgets the recorded branches of a remote.
-    pub fn forget_remote(&self, remote: &str, asked: &OperationRequest) -> Result<(), RepoError> {
-        peers::exchange::forget_remote(&self.handle, remote, asked)
+    pub fn forget_remote(&self, remote: &str, request: &OperationRequest) -> Result<(), RepoError> {
+        peers::exchange::forget_remote(&self.handle, remote, request)
     }
 
     /// Returns the commit that a branch, tag or remote branch names. `key` is its key in the view.
@@ -98,9 +98,9 @@ impl Repo {
     pub fn accept_push(
         &self,
         updates: &[RefUpdate],
-        asked: &OperationRequest,
+        request: &OperationRequest,
     ) -> Result<Vec<RefChange>, RepoError> {
-        peers::exchange::accept_push(&self.handle, updates, asked)
+        peers::exchange::accept_push(&self.handle, updates, request)
     }
 
     /// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable.
@@ -136,8 +136,8 @@ impl Repo {
 
     /// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
     /// anything.
-    pub fn trust(&self, peer: &Peer, asked: OperationRequest) -> Result<bool, RepoError> {
-        peers::allow::trust(&self.handle, peer, asked)
+    pub fn trust(&self, peer: &Peer, request: OperationRequest) -> Result<bool, RepoError> {
+        peers::allow::trust(&self.handle, peer, request)
     }
 
     /// Removes a peer from the allow-list and returns its entry, or `None` if it was not on the
@@ -145,9 +145,9 @@ impl Repo {
     pub fn untrust(
         &self,
         key: &PeerKey,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<Option<Peer>, RepoError> {
-        peers::allow::untrust(&self.handle, key, asked)
+        peers::allow::untrust(&self.handle, key, request)
     }
 
     /// Returns the filter for transfers into this repository: the objects that its slice calls for,

@@ -26,9 +26,9 @@ impl Repo {
     pub fn expire_operations(
         &self,
         since: i64,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<UndoReach, RepoError> {
-        upkeep::expire_log::expire_operations(&self.handle, since, asked)
+        upkeep::expire_log::expire_operations(&self.handle, since, request)
     }
 
     /// Returns the most bytes that the repository is to take on disk, if there is a limit.
@@ -40,9 +40,9 @@ impl Repo {
     pub fn set_budget(
         &self,
         bytes: Option<u64>,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<Option<u64>, RepoError> {
-        upkeep::budget::set_budget(&self.handle, bytes, asked)
+        upkeep::budget::set_budget(&self.handle, bytes, request)
     }
 
     /// Returns the keep rules: the local ones, and those in the `.dmvattributes` files of the commit
@@ -65,18 +65,18 @@ impl Repo {
         &self,
         pattern: &str,
         rule: KeepRule,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<Option<KeepRule>, RepoError> {
-        upkeep::rules::set_rule(&self.handle, pattern, rule, asked)
+        upkeep::rules::set_rule(&self.handle, pattern, rule, request)
     }
 
     /// Removes the local keep rule of a pattern. Returns it, or `None` if there is none.
     pub fn remove_keep_rule(
         &self,
         pattern: &str,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<Option<KeepRule>, RepoError> {
-        upkeep::rules::remove_rule(&self.handle, pattern, asked)
+        upkeep::rules::remove_rule(&self.handle, pattern, request)
     }
 
     /// Returns the versions of files that the keep rules give up. Changes nothing.
@@ -137,9 +137,9 @@ impl Repo {
     pub fn lift_purge(
         &self,
         files: &BTreeSet<ObjectId>,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> Result<u64, RepoError> {
-        upkeep::purge::lift(&self.handle, files, asked)
+        upkeep::purge::lift(&self.handle, files, request)
     }
 
     /// Frees what no ref, no worktree and no operation that undo can reach needs.

@@ -170,11 +170,11 @@ impl Repo {
         &self,
         to: ObjectId,
         files: ResetFiles,
-        asked: &OperationRequest,
+        request: &OperationRequest,
         settings: &WorktreeSettings,
         job: &Job,
     ) -> Result<ResetToReport, RepoError> {
-        verbs::reset::reset(&self.handle, to, files, (asked, settings), job)
+        verbs::reset::reset(&self.handle, to, files, (request, settings), job)
     }
 
     /// Returns all stashes, newest first.
@@ -209,8 +209,8 @@ impl Repo {
     }
 
     /// Removes the `n`-th newest stash. An undo brings it back.
-    pub fn stash_drop(&self, n: usize, asked: OperationRequest) -> Result<StashInfo, RepoError> {
-        verbs::stash::drop_stash(&self.handle, n, asked)
+    pub fn stash_drop(&self, n: usize, request: OperationRequest) -> Result<StashInfo, RepoError> {
+        verbs::stash::drop_stash(&self.handle, n, request)
     }
 
     /// Resolves the conflicts at or under `paths` in the worktree.
@@ -229,10 +229,10 @@ impl Repo {
         paths: &[RepoPath],
         choice: &Choice,
         settings: &WorktreeSettings,
-        asked: OperationRequest,
+        request: OperationRequest,
         job: &Job,
     ) -> Result<ResolveReport, RepoError> {
-        verbs::resolve::resolve_conflicts(&self.handle, paths, choice, settings, asked, job)
+        verbs::resolve::resolve_conflicts(&self.handle, paths, choice, settings, request, job)
     }
 
     /// Resolves the conflicts at or under `paths` without a worktree: commits the choice at once.

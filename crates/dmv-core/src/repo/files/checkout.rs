@@ -76,17 +76,17 @@ pub struct CheckoutOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 impl CheckoutOptions {
     /// Returns options that keep the subset and refuse to overwrite uncommitted changes.
-    pub fn new(asked: OperationRequest) -> CheckoutOptions {
+    pub fn new(request: OperationRequest) -> CheckoutOptions {
         CheckoutOptions {
             subset: None,
             force: false,
             settings: WorktreeSettings::default(),
-            asked,
+            request,
         }
     }
 }
@@ -153,7 +153,7 @@ pub(in crate::repo) fn checkout(
     if head != now {
         more.push(left(repo, &now)?);
     }
-    let command = ("this checkout", &options.asked.command[..]);
+    let command = ("this checkout", &options.request.command[..]);
     checkout_locked(repo, &lock, (head, commit), command, options, job, || {
         Ok(more)
     })
@@ -183,11 +183,11 @@ pub(in crate::repo) fn checkout_locked(
     let root = form.tree;
     let go_on = OperationRequest {
         command: command.to_owned(),
-        ..options.asked.clone()
+        ..options.request.clone()
     };
     let to = SwitchTo {
         what,
-        asked: &go_on,
+        request: &go_on,
         leaves: leaves(repo, &tree, &commit)?,
         form,
         subset,
@@ -208,7 +208,13 @@ pub(in crate::repo) fn checkout_locked(
         let changes = changes.filter(|c| c.old != c.new).chain(saved);
         let changes: Vec<_> = changes.collect();
         if !changes.is_empty() {
-            publish::publish(repo, options.asked.clone(), None, changes, Effect::Written)?;
+            publish::publish(
+                repo,
+                options.request.clone(),
+                None,
+                changes,
+                Effect::Written,
+            )?;
         }
         Ok(())
     })?;
@@ -257,7 +263,7 @@ pub(in crate::repo) fn set_subset(
     repo: &Handle,
     subset: Subset,
     settings: &WorktreeSettings,
-    asked: OperationRequest,
+    request: OperationRequest,
     job: &Job,
 ) -> Result<CheckoutReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
@@ -270,13 +276,13 @@ pub(in crate::repo) fn set_subset(
         let changes = std::iter::once(new).filter(|c| c.old != c.new);
         let changes: Vec<_> = changes.chain(saved).collect();
         if !changes.is_empty() {
-            publish::publish(repo, asked.clone(), None, changes, Effect::Written)?;
+            publish::publish(repo, request.clone(), None, changes, Effect::Written)?;
         }
         Ok(())
     };
     let to = SwitchTo {
         what: "this change of the subset",
-        asked: &asked,
+        request: &request,
         form: form::form_at(repo, &commit)?,
         subset: &subset,
         adopts: true,
@@ -339,7 +345,12 @@ pub(in crate::repo) fn switch_files(
     let (saved, overwritten) = keep_overwritten(repo, tree, &mut switch, to, job)?;
     // If the target is the base, the notes of other switches stay until everything is done.
     if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
-        unfinished::begin_switch(repo, switch.unfinished.as_ref(), target, &to.asked.command)?;
+        unfinished::begin_switch(
+            repo,
+            switch.unfinished.as_ref(),
+            target,
+            &to.request.command,
+        )?;
     }
     carry_out(&mut switch, to.force)?;
     switch.sync()?;
@@ -354,7 +365,12 @@ pub(in crate::repo) fn switch_files(
     if to.force && !tree.untracked.is_empty() {
         changes.push(change(&repo.refs, untracked_key(&tree.name), None)?);
     }
-    changes.extend(stays::note(repo, &tree.name, &switch.left_alone, to.asked)?);
+    changes.extend(stays::note(
+        repo,
+        &tree.name,
+        &switch.left_alone,
+        to.request,
+    )?);
     publish(changes)?;
     unfinished::end_switch(repo);
     // The stat cache is an optimization for the next scan. Without it, files are compared by
@@ -483,7 +499,7 @@ fn keep_overwritten(
     if paths.is_empty() && earlier.is_none() {
         return Ok(Default::default());
     }
-    let how = (to.what, to.settings.keep, to.asked);
+    let how = (to.what, to.settings.keep, to.request);
     let taken = take(repo, tree, (&paths, earlier), how, job)?;
     for (path, overwrite) in paths {
         if overwrite.committed.is_some() {
@@ -498,7 +514,7 @@ fn keep_overwritten(
     let intent = vec![saving_change(repo, &tree.name, id)?];
     publish::publish(
         repo,
-        to.asked.clone(),
+        to.request.clone(),
         Some(sealed),
         intent,
         Effect::Written,

@@ -71,14 +71,14 @@ pub struct CommitOptions<'a> {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 static ALL: Paths = Paths::all();
 
 impl CommitOptions<'static> {
     /// Returns options that commit all changes with the default settings.
-    pub fn new(message: impl Into<String>, committer: Who, asked: OperationRequest) -> Self {
+    pub fn new(message: impl Into<String>, committer: Who, request: OperationRequest) -> Self {
         CommitOptions {
             message: Some(message.into()),
             author: None,
@@ -89,7 +89,7 @@ impl CommitOptions<'static> {
             allow_empty: false,
             allow_markers: false,
             settings: WorktreeSettings::default(),
-            asked,
+            request,
         }
     }
 }
@@ -263,7 +263,7 @@ fn commit_once(
     }
     publish::publish(
         repo,
-        options.asked.clone(),
+        options.request.clone(),
         Some(sealed),
         changes,
         Effect::Kept,
@@ -417,8 +417,8 @@ fn store_commit(
     report.note_totals(Some(&summary));
     let record = record_after(repo, tree, report, &mut meta)?;
     let noted = (&tree.name[..], &tree.untracked);
-    let noted = untracked::after_commit(repo, noted, still_noted, &options.asked, &mut meta)?;
-    let ended = held.after_commit(repo, tree, &options.asked, &mut meta)?;
+    let noted = untracked::after_commit(repo, noted, still_noted, &options.request, &mut meta)?;
+    let ended = held.after_commit(repo, tree, &options.request, &mut meta)?;
     let open = still_open(repo, tree, report)?;
     let commit = new_commit(repo, options, tree.base, &summary, &open)?;
     let bytes = commit
@@ -698,7 +698,7 @@ fn new_commit(
     tree: &TreeSummary,
     open: &[RepoPath],
 ) -> Result<Commit, RepoError> {
-    let time = options.asked.time;
+    let time = options.request.time;
     let committer = options.committer.at(time);
     let who = options.author.as_ref().unwrap_or(&options.committer);
     let mut author = who.at(options.date.unwrap_or(time));

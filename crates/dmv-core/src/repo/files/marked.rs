@@ -116,7 +116,7 @@ pub(in crate::repo) fn note(
     tree: &OpenWorktree,
     form: &Form,
     stored: Option<FinishedJob>,
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<(Option<Change>, Option<FinishedJob>), RepoError> {
     let shown = form
         .shown
@@ -139,7 +139,7 @@ pub(in crate::repo) fn note(
     }
     let earlier = read(repo, &tree.name)?.into_iter();
     all.extend(earlier.filter(|old| old.files().all(|(path, _)| !paths.contains(path))));
-    let change = put(repo, &tree.name, &all, asked, &mut meta)?;
+    let change = put(repo, &tree.name, &all, request, &mut meta)?;
     meta.flush()?;
     drop(meta);
     let sealed = publish::seal(repo, writer)?;
@@ -155,7 +155,7 @@ fn put(
     repo: &Handle,
     name: &str,
     all: &[NotedConflict],
-    asked: &OperationRequest,
+    request: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<Change, RepoError> {
     let mut edits = Edits::new();
@@ -171,8 +171,8 @@ fn put(
     }
     let mut value = None;
     if !edits.is_empty() {
-        let message = format!("Conflicts in files: {}", asked.command);
-        let id = put_record(repo, &edits, message, asked, meta)?;
+        let message = format!("Conflicts in files: {}", request.command);
+        let id = put_record(repo, &edits, message, request, meta)?;
         value = Some(id.as_bytes().to_vec());
     }
     Ok(change(&repo.refs, marked_key(name), value)?)
@@ -197,11 +197,11 @@ impl NotedConflicts {
         &self,
         repo: &Handle,
         tree: &OpenWorktree,
-        asked: &OperationRequest,
+        request: &OperationRequest,
         meta: &mut MetaWriter<'_>,
     ) -> Result<Option<Change>, RepoError> {
         let stay = self.stay.as_ref();
-        let change = stay.map(|stay| put(repo, &tree.name, stay, asked, meta));
+        let change = stay.map(|stay| put(repo, &tree.name, stay, request, meta));
         change.transpose()
     }
 }

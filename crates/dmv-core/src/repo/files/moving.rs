@@ -53,7 +53,7 @@ pub struct MoveOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// What a move did.
@@ -102,19 +102,19 @@ pub(in crate::repo) fn move_files(
         };
         overwrites.insert(path.clone(), overwrite);
     }
-    let how = (WHAT, options.settings.keep, &options.asked);
+    let how = (WHAT, options.settings.keep, &options.request);
     let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
     let (mut changes, mut stored) = (Vec::new(), None);
     if let Some((id, sealed)) = kept {
         changes.extend(saved_changes(repo, &tree.name, id)?);
         stored = Some(sealed);
     }
-    let (id, stored) = put_pairs(repo, &moves, stored, &options.asked)?;
+    let (id, stored) = put_pairs(repo, &moves, stored, &options.request)?;
     let value = Some(id.as_bytes().to_vec());
     changes.push(change(&repo.refs, moved_key(&tree.name), value)?);
     publish::publish(
         repo,
-        options.asked.clone(),
+        options.request.clone(),
         Some(stored),
         changes,
         Effect::Written,
@@ -335,7 +335,7 @@ fn put_pairs(
     repo: &Handle,
     moves: &[EntryMove],
     stored: Option<FinishedJob>,
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<(ObjectId, FinishedJob), RepoError> {
     let writer = match &stored {
         Some(before) => repo.store.writer_after(before)?,
@@ -356,8 +356,8 @@ fn put_pairs(
         };
         edits.insert(from.clone(), Some(link));
     }
-    let message = format!("Moved by: {}", asked.command);
-    let id = put_record(repo, &edits, message, asked, &mut meta)?;
+    let message = format!("Moved by: {}", request.command);
+    let id = put_record(repo, &edits, message, request, &mut meta)?;
     meta.flush()?;
     drop(meta);
     let sealed = publish::seal(repo, writer)?;

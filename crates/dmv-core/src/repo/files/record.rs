@@ -19,13 +19,13 @@ pub(in crate::repo) fn put_record(
     repo: &Handle,
     entries: &Edits,
     message: String,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<ObjectId, RepoError> {
     // The edits start from the empty tree, so it has to be readable.
     let empty = put_empty_tree(&mut &repo.made)?;
     let tree = edit_tree(repo.objects(), meta, empty, entries)?;
-    put_commit(commit_of(tree, None, message, asked), meta)
+    put_commit(commit_of(tree, None, message, request), meta)
 }
 
 /// Stores a commit and returns its id.
@@ -44,20 +44,20 @@ pub(in crate::repo) fn commit_of(
     tree: TreeSummary,
     parent: Option<ObjectId>,
     message: String,
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Commit {
     let Timestamp {
         seconds,
         nanos,
         tz_minutes,
-    } = asked.time;
-    let (name, email) = match asked
+    } = request.time;
+    let (name, email) = match request
         .who
         .strip_suffix('>')
         .and_then(|who| who.split_once(" <"))
     {
         Some((name, email)) => (name.to_owned(), email.to_owned()),
-        None => (asked.who.clone(), String::new()),
+        None => (request.who.clone(), String::new()),
     };
     let person = Person {
         name,

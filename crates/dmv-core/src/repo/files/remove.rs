@@ -39,7 +39,7 @@ pub struct RemoveOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// What a removal did.
@@ -102,7 +102,7 @@ pub(in crate::repo) fn remove(
     }
     job.reached(Moment::Checked);
     let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
-    let how = (WHAT, options.settings.keep, &options.asked);
+    let how = (WHAT, options.settings.keep, &options.request);
     let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
     let (mut changes, mut stored) = (Vec::new(), None);
     if let Some((id, sealed)) = kept {
@@ -111,12 +111,12 @@ pub(in crate::repo) fn remove(
     }
     let notes = untracked::Edit::Add(&outside);
     let noted = (&tree.name[..], &tree.untracked);
-    let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.asked)?;
+    let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.request)?;
     changes.extend(noted);
     if !changes.is_empty() {
         publish::publish(
             repo,
-            options.asked.clone(),
+            options.request.clone(),
             stored,
             changes,
             Effect::Written,
@@ -144,11 +144,11 @@ pub(in crate::repo) fn remove(
 fn forget_absent(
     repo: &Handle,
     tree: &OpenWorktree,
-    asked: &BTreeMap<Vec<u8>, TreeEntry>,
+    request: &BTreeMap<Vec<u8>, TreeEntry>,
 ) -> Result<Vec<RepoPath>, RepoError> {
     let mut left = unwritten::unwritten(repo, tree)?;
     let is_under = |path: &[u8]| {
-        let above = |end: usize| asked.contains_key(&path[..end]);
+        let above = |end: usize| request.contains_key(&path[..end]);
         let slashes = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         above(path.len()) || slashes.map(|(at, _)| at).any(above)
     };

@@ -77,7 +77,7 @@ pub(in crate::repo) fn take(
     repo: &Handle,
     tree: &OpenWorktree,
     (paths, earlier): (&Overwrites, Option<ObjectId>),
-    (what, keep, asked): (&'static str, Keep, &OperationRequest),
+    (what, keep, request): (&'static str, Keep, &OperationRequest),
     job: &Job,
 ) -> Result<SavedFiles, RepoError> {
     let (mut before, mut after) = match earlier {
@@ -117,7 +117,7 @@ pub(in crate::repo) fn take(
             after.insert(path::parse_path(path)?, Some(entry.clone()));
         }
     }
-    let id = put_commits(repo, &before, &after, asked, &mut meta)?;
+    let id = put_commits(repo, &before, &after, request, &mut meta)?;
     meta.flush()?;
     drop(meta);
     taken.kept = Some((id, publish::seal(repo, writer)?));
@@ -314,7 +314,7 @@ pub(in crate::repo) fn put_commits(
     repo: &Handle,
     before: &Edits,
     after: &Edits,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<ObjectId, RepoError> {
     // The edits below start from the empty tree, so it has to be readable.
@@ -326,10 +326,10 @@ pub(in crate::repo) fn put_commits(
         }
         let tree = edit_tree(repo.objects(), meta, empty, edits)?;
         let message = match parent {
-            Some(_) => format!("Overwritten by: {}", asked.command),
-            None => format!("Written by: {}", asked.command),
+            Some(_) => format!("Overwritten by: {}", request.command),
+            None => format!("Written by: {}", request.command),
         };
-        parent = Some(put_commit(commit_of(tree, parent, message, asked), meta)?);
+        parent = Some(put_commit(commit_of(tree, parent, message, request), meta)?);
     }
     Ok(parent.expect("two commits were made"))
 }

@@ -37,7 +37,7 @@ pub struct UntrackOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// What was done.
@@ -106,7 +106,7 @@ pub(in crate::repo) fn untrack(
             after: Some(entry.clone()),
         };
         let overwrites = Overwrites::from([(path.clone(), overwrite)]);
-        let how = (WHAT, options.settings.keep, &options.asked);
+        let how = (WHAT, options.settings.keep, &options.request);
         let (kept, _) = keep_for(repo, &mut switch, overwrites, how, job)?;
         if let Some((id, sealed)) = kept {
             changes.extend(saved_changes(repo, &tree.name, id)?);
@@ -116,14 +116,14 @@ pub(in crate::repo) fn untrack(
     }
     let notes = untracked::Edit::Add(&files);
     let noted = (&tree.name[..], &tree.untracked);
-    let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.asked)?;
+    let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.request)?;
     changes.extend(noted);
     let effect = match writes.is_empty() {
         true => Effect::Kept,
         false => Effect::Written,
     };
     if !changes.is_empty() {
-        publish::publish(repo, options.asked.clone(), stored, changes, effect)?;
+        publish::publish(repo, options.request.clone(), stored, changes, effect)?;
     }
     switch.put_back(writes)?;
     switch.sync()?;

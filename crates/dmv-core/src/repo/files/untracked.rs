@@ -112,7 +112,7 @@ fn same_name(
 fn put(
     repo: &Handle,
     entries: &BTreeMap<Vec<u8>, TreeEntry>,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<Option<Vec<u8>>, RepoError> {
     if entries.is_empty() {
@@ -122,8 +122,8 @@ fn put(
     for (path, entry) in entries {
         edits.insert(parsed(path)?, Some(entry.clone()));
     }
-    let message = format!("No longer tracked: {}", asked.command);
-    let id = put_record(repo, &edits, message, asked, meta)?;
+    let message = format!("No longer tracked: {}", request.command);
+    let id = put_record(repo, &edits, message, request, meta)?;
     Ok(Some(id.as_bytes().to_vec()))
 }
 
@@ -133,7 +133,7 @@ pub(in crate::repo) fn after_commit(
     repo: &Handle,
     (name, noted): (&str, &UntrackNotes),
     stay: &[Vec<u8>],
-    asked: &OperationRequest,
+    request: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<Option<Change>, RepoError> {
     if noted.entries.len() == stay.len() {
@@ -142,7 +142,7 @@ pub(in crate::repo) fn after_commit(
     let mut entries = noted.entries.clone();
     let stay: BTreeSet<&Vec<u8>> = stay.iter().collect();
     entries.retain(|path, _| stay.contains(path));
-    let value = put(repo, &entries, asked, meta)?;
+    let value = put(repo, &entries, request, meta)?;
     Ok(Some(change(&repo.refs, untracked_key(name), value)?))
 }
 
@@ -161,7 +161,7 @@ pub(in crate::repo) fn edit(
     (name, noted): (&str, &UntrackNotes),
     edit: &Edit<'_>,
     stored: Option<FinishedJob>,
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<(Option<Change>, Option<FinishedJob>), RepoError> {
     let mut entries = noted.entries.clone();
     match edit {
@@ -176,7 +176,7 @@ pub(in crate::repo) fn edit(
         None => repo.store.writer()?,
     };
     let mut meta = MetaWriter::new(&writer);
-    let value = put(repo, &entries, asked, &mut meta)?;
+    let value = put(repo, &entries, request, &mut meta)?;
     meta.flush()?;
     drop(meta);
     let sealed = publish::seal(repo, writer)?;

@@ -74,7 +74,7 @@ pub struct AddOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// A worktree that was added.
@@ -192,7 +192,7 @@ pub(in crate::repo) fn add_worktree(
         set(path_key(&name), bytes_of(&dir).to_vec()),
         set(base_key(&name), options.commit.as_bytes().to_vec()),
     ]);
-    let (asked, settings) = (&options.asked, &options.settings);
+    let (request, settings) = (&options.request, &options.settings);
     let what = (options.commit, &Subset::everything(), None);
     let made = set_up(
         repo,
@@ -200,10 +200,10 @@ pub(in crate::repo) fn add_worktree(
         &dir,
         what,
         None,
-        (asked, settings),
+        (request, settings),
         job,
         || {
-            publish::publish(repo, asked.clone(), None, changes, Effect::Worktree)?;
+            publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
             Ok(())
         },
     )?;
@@ -265,7 +265,7 @@ pub(in crate::repo) fn set_up(
     dir: &Path,
     (commit, subset, record): (ObjectId, &Subset, Option<Record>),
     brings: Option<(ObjectId, bool)>,
-    (asked, settings): (&OperationRequest, &WorktreeSettings),
+    (request, settings): (&OperationRequest, &WorktreeSettings),
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
@@ -285,7 +285,7 @@ pub(in crate::repo) fn set_up(
     let brings = brings.transpose()?;
     let to = SwitchTo {
         what: "adding this worktree",
-        asked,
+        request,
         form: form::form_with(&there, &entries::read_commit(repo, &commit)?, record)?,
         subset,
         force: false,
@@ -321,11 +321,11 @@ pub(in crate::repo) fn remove_worktree(
     dir: &Path,
     force: bool,
     settings: &WorktreeSettings,
-    asked: OperationRequest,
+    request: OperationRequest,
     job: &Job,
 ) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
     let info = worktree_at(repo, dir)?;
-    let told = take_down(repo, &info, (force, &asked), settings, job, |kept| {
+    let told = take_down(repo, &info, (force, &request), settings, job, |kept| {
         let saved = saved_key(&info.name);
         let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
         let gone = |(key, value): (String, Vec<u8>)| Change {
@@ -340,7 +340,7 @@ pub(in crate::repo) fn remove_worktree(
             let value = Some(id.as_bytes().to_vec());
             changes.push(change(&repo.refs, saved.clone(), value)?);
         }
-        publish::publish(repo, asked.clone(), None, changes, Effect::Worktree)?;
+        publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
         Ok(())
     })?;
     Ok((info, told))
@@ -349,7 +349,7 @@ pub(in crate::repo) fn remove_worktree(
 /// Stores everything that is in no commit, and publishes a record of it.
 fn keep_uncommitted(
     repo: &Handle,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     settings: &WorktreeSettings,
     job: &Job,
 ) -> Result<KeptFiles, RepoError> {
@@ -360,7 +360,7 @@ fn keep_uncommitted(
     if paths.is_empty() && earlier.is_none() {
         return Ok(Default::default());
     }
-    let how = (REMOVING, settings.keep, asked);
+    let how = (REMOVING, settings.keep, request);
     let taken = take(repo, &tree, (&paths, earlier), how, job)?;
     let mut out = KeptFiles {
         told: taken.told,
@@ -378,7 +378,7 @@ fn keep_uncommitted(
         return Ok(out);
     };
     let intent = vec![saving_change(repo, &tree.name, id)?];
-    publish::publish(repo, asked.clone(), Some(sealed), intent, Effect::Written)?;
+    publish::publish(repo, request.clone(), Some(sealed), intent, Effect::Written)?;
     out.commit = Some(id);
     Ok(out)
 }
@@ -388,7 +388,7 @@ fn keep_uncommitted(
 pub(in crate::repo) fn take_down(
     repo: &Handle,
     info: &WorktreeInfo,
-    (force, asked): (bool, &OperationRequest),
+    (force, request): (bool, &OperationRequest),
     settings: &WorktreeSettings,
     job: &Job,
     publish: impl FnOnce(Option<ObjectId>) -> Result<(), RepoError>,
@@ -419,7 +419,7 @@ pub(in crate::repo) fn take_down(
             .into());
         }
         let kept = match force {
-            true => keep_uncommitted(&there, asked, settings, job)?,
+            true => keep_uncommitted(&there, request, settings, job)?,
             false => Default::default(),
         };
         told = kept.told;
@@ -530,7 +530,7 @@ fn continue_adding(
         subset: None,
         force: false,
         settings: options.settings.clone(),
-        asked: options.asked.clone(),
+        request: options.request.clone(),
     };
     let done = checkout::checkout(&there, target, &how, job)?;
     Ok(Some(AddReport {
@@ -545,7 +545,7 @@ fn continue_adding(
 /// it also corrects the `.dmv` files of linked worktrees that still name its former path.
 pub(in crate::repo) fn note_place(
     repo: &Handle,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<bool, RepoError> {
     let Some((root, name)) = &repo.worktree else {
         return Ok(false);
@@ -555,7 +555,7 @@ pub(in crate::repo) fn note_place(
     }
     let path = bytes_of(&root).to_vec();
     let changes = vec![change(&repo.refs, path_key(name), Some(path))?];
-    publish::publish(repo, asked, None, changes, Effect::Worktree)?;
+    publish::publish(repo, request, None, changes, Effect::Worktree)?;
     if name == MAIN {
         for info in worktrees(repo)? {
             let file = info.path.join(DMV_DIR);
@@ -576,7 +576,7 @@ pub(in crate::repo) fn note_place(
 pub(in crate::repo) fn repair_worktree(
     repo: &Handle,
     dir: &Path,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<WorktreeInfo, RepoError> {
     let dir = absolute(dir)?;
     let pointer = Pointer::read(&dir.join(DMV_DIR))?;
@@ -593,7 +593,7 @@ pub(in crate::repo) fn repair_worktree(
     let path = bytes_of(&dir).to_vec();
     let changes = vec![change(&repo.refs, key, Some(path))?];
     if changes.iter().any(|c| c.old != c.new) {
-        publish::publish(repo, asked, None, changes, Effect::Worktree)?;
+        publish::publish(repo, request, None, changes, Effect::Worktree)?;
     }
     worktree_info(repo, &name, dir)
 }

@@ -112,14 +112,14 @@ pub(in crate::repo) fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>
 pub(in crate::repo) fn trust(
     repo: &Handle,
     peer: &Peer,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<bool, RepoError> {
     check_name(&peer.name)?;
     let change = change(&repo.refs, view_key(&peer.key), Some(encode(peer)))?;
     if change.old == change.new {
         return Ok(false);
     }
-    publish::publish(repo, asked, None, vec![change], Effect::Kept)?;
+    publish::publish(repo, request, None, vec![change], Effect::Kept)?;
     Ok(true)
 }
 
@@ -127,13 +127,13 @@ pub(in crate::repo) fn trust(
 pub(in crate::repo) fn untrust(
     repo: &Handle,
     key: &PeerKey,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<Option<Peer>, RepoError> {
     let Some(peer) = peer(repo, key)? else {
         return Ok(None);
     };
     let change = change(&repo.refs, view_key(key), None)?;
-    publish::publish(repo, asked, None, vec![change], Effect::Kept)?;
+    publish::publish(repo, request, None, vec![change], Effect::Kept)?;
     Ok(Some(peer))
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use crate::repo::Repo;
     use crate::repo::VerifyDepth;
 
-    fn asked(command: &str) -> OperationRequest {
+    fn request(command: &str) -> OperationRequest {
         OperationRequest {
             time: Timestamp {
                 seconds: 1_700_000_000,
@@ -223,22 +223,22 @@ mod tests {
     #[test]
     fn the_allow_list_says_what_was_said_last() -> Result<(), RepoError> {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let repo = Repo::init(dir.path(), "main", false, request("init"))?;
         let (a, b) = (
             peer(1, "NAS under the desk", Access::Read),
             peer(2, "", Access::Write),
         );
         assert!(repo.peers()?.is_empty());
-        assert!(repo.trust(&a, asked("trust"))?);
-        assert!(repo.trust(&b, asked("trust"))?);
-        assert!(!repo.trust(&b, asked("trust"))?, "nothing to change");
+        assert!(repo.trust(&a, request("trust"))?);
+        assert!(repo.trust(&b, request("trust"))?);
+        assert!(!repo.trust(&b, request("trust"))?, "nothing to change");
         assert_eq!(repo.peers()?, [a.clone(), b.clone()]);
 
         let more = peer(1, "nas", Access::Write);
-        assert!(repo.trust(&more, asked("trust"))?);
+        assert!(repo.trust(&more, request("trust"))?);
         assert_eq!(repo.peer(&a.key)?, Some(more.clone()));
-        assert_eq!(repo.untrust(&a.key, asked("untrust"))?, Some(more));
-        assert_eq!(repo.untrust(&a.key, asked("untrust"))?, None);
+        assert_eq!(repo.untrust(&a.key, request("untrust"))?, Some(more));
+        assert_eq!(repo.untrust(&a.key, request("untrust"))?, None);
         assert_eq!(repo.peer(&a.key)?, None);
         assert_eq!(repo.peers()?, [b]);
         Ok(())
@@ -247,12 +247,12 @@ mod tests {
     #[test]
     fn names_that_disturb_a_terminal_are_refused() -> Result<(), RepoError> {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let repo = Repo::init(dir.path(), "main", false, request("init"))?;
         for bad in ["\u{1b}[2J", "a\nb", &"x".repeat(65)] {
-            let refused = repo.trust(&peer(1, bad, Access::Read), asked("trust"));
+            let refused = repo.trust(&peer(1, bad, Access::Read), request("trust"));
             assert!(matches!(refused, Err(RepoError::Text(_))), "{bad:?}");
         }
-        assert!(repo.trust(&peer(1, &"x".repeat(64), Access::Read), asked("trust"))?);
+        assert!(repo.trust(&peer(1, &"x".repeat(64), Access::Read), request("trust"))?);
         Ok(())
     }
 
@@ -279,10 +279,10 @@ mod tests {
     #[test]
     fn verify_looks_for_no_commit_behind_a_peer() -> Result<(), RepoError> {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let repo = Repo::init(dir.path(), "main", false, request("init"))?;
         let peer = peer(1, &"x".repeat(27), Access::Read);
         assert_eq!(encode(&peer).len(), 32);
-        repo.trust(&peer, asked("trust"))?;
+        repo.trust(&peer, request("trust"))?;
         let report = repo.verify(VerifyDepth::Full, &Job::default())?;
         assert!(report.missing.is_empty(), "{:?}", report.missing);
         Ok(())
@@ -292,11 +292,11 @@ mod tests {
     #[test]
     fn the_allow_list_survives_the_loss_of_the_database() -> Result<(), RepoError> {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let repo = Repo::init(dir.path(), "main", false, request("init"))?;
         let (a, b) = (peer(1, "a", Access::Write), peer(2, "b", Access::Read));
-        repo.trust(&a, asked("trust"))?;
-        repo.trust(&b, asked("trust"))?;
-        repo.untrust(&a.key, asked("untrust"))?;
+        repo.trust(&a, request("trust"))?;
+        repo.trust(&b, request("trust"))?;
+        repo.untrust(&a.key, request("untrust"))?;
         drop(repo);
         crate::repo::recover(
             &crate::repo::discover(dir.path())?,

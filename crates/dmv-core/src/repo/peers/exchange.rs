@@ -120,7 +120,7 @@ pub(in crate::repo) fn note_remote(
     remote: &str,
     offered: &OfferedRefs,
     ours: &OwnBranches,
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<Vec<RefChange>, RepoError> {
     check_ref_name(remote)?;
     retrying(repo, || {
@@ -162,7 +162,7 @@ pub(in crate::repo) fn note_remote(
             let head = change(&repo.refs, key, Some(head.value()))?;
             changes.extend((head.old != head.new).then_some(head));
         }
-        publish_if_any(repo, asked, changes)?;
+        publish_if_any(repo, request, changes)?;
         Ok(moved)
     })
 }
@@ -192,14 +192,14 @@ pub(in crate::repo) fn gone_from(
 pub(in crate::repo) fn forget_remote(
     repo: &Handle,
     remote: &str,
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<(), RepoError> {
     retrying(repo, || {
         let mut changes = Vec::new();
         for (key, _) in repo.refs.with_prefix(&format!("remote/{remote}/"))? {
             changes.push(change(&repo.refs, key, None)?);
         }
-        publish_if_any(repo, asked, changes)
+        publish_if_any(repo, request, changes)
     })
 }
 
@@ -212,7 +212,7 @@ pub(in crate::repo) fn ref_at(repo: &Handle, key: &str) -> Result<Option<ObjectI
 pub(in crate::repo) fn accept_push(
     repo: &Handle,
     updates: &[RefUpdate],
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<Vec<RefChange>, RepoError> {
     retrying(repo, || {
         let (mut changes, mut moved) = (Vec::new(), Vec::new());
@@ -233,7 +233,7 @@ pub(in crate::repo) fn accept_push(
                 refused,
             });
         }
-        publish_if_any(repo, asked, changes)?;
+        publish_if_any(repo, request, changes)?;
         Ok(moved)
     })
 }
@@ -290,12 +290,12 @@ fn is_named_besides(
 /// Publishes changes whose new commits are complete: a transfer has brought what they need.
 fn publish_if_any(
     repo: &Handle,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     changes: Vec<Change>,
 ) -> Result<(), RepoError> {
     if !changes.is_empty() {
-        let (asked, proof) = (asked.clone(), Proof::Transfer);
-        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0, proof)?;
+        let (request, proof) = (request.clone(), Proof::Transfer);
+        publish::publish_proved(repo, request, None, changes, Effect::Kept, 0, proof)?;
     }
     Ok(())
 }

@@ -27,13 +27,13 @@ pub(in crate::repo) fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
 pub(in crate::repo) fn set_budget(
     repo: &Handle,
     bytes: Option<u64>,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<Option<u64>, RepoError> {
     let old = budget(repo)?;
     if old != bytes {
         let value = bytes.map(|bytes| bytes.to_string().into_bytes());
         let changes = vec![change(&repo.refs, BUDGET.to_owned(), value)?];
-        publish(repo, asked, None, changes, Effect::Kept)?;
+        publish(repo, request, None, changes, Effect::Kept)?;
     }
     Ok(old)
 }

@@ -230,7 +230,7 @@ impl FreeingLock<'_> {
         found: &Expirable,
         earlier: &[(ObjectType, ObjectId)],
         (rules, options): (&KeepRules, &ExpireOptions),
-        asked: OperationRequest,
+        request: OperationRequest,
         still: &mut dyn FnMut() -> bool,
         job: &Job,
     ) -> Result<ExpireReport, RepoError> {
@@ -249,7 +249,7 @@ impl FreeingLock<'_> {
         // does the same.
         let operation = match found.files.is_empty() {
             true => None,
-            false => Some(self.record(found, asked)?),
+            false => Some(self.record(found, request)?),
         };
         self.note(found)?;
         // The last operation that the choice of files considers.
@@ -307,13 +307,13 @@ impl FreeingLock<'_> {
         Ok(())
     }
 
-    fn record(&self, found: &Expirable, asked: OperationRequest) -> Result<Operation, RepoError> {
+    fn record(&self, found: &Expirable, request: OperationRequest) -> Result<Operation, RepoError> {
         let versions: u64 = found.paths.iter().map(|path| path.versions).sum();
         let bytes: u64 = found.files.iter().map(|file| file.blob.size).sum();
         let value = format!("{versions} {bytes}").into_bytes();
         let refs = self.repo.refs();
         let changes = vec![change(refs, LOG_EXPIRED.to_owned(), Some(value))?];
-        publish(self.repo, asked, None, changes, Effect::Kept)
+        publish(self.repo, request, None, changes, Effect::Kept)
     }
 }
 

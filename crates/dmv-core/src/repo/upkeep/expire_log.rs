@@ -31,7 +31,7 @@ pub struct UndoReach {
 pub(in crate::repo) fn expire_operations(
     repo: &Handle,
     since: i64,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<UndoReach, RepoError> {
     let _nobody_relies = keeping::keep_exclusively(repo)?;
     let _nobody_undoes = keeping::reach_alone(repo)?;
@@ -50,7 +50,7 @@ pub(in crate::repo) fn expire_operations(
     if from > before && lets_go {
         let value = from.to_string().into_bytes();
         let changes = vec![change(&repo.refs, LOG_FROM.to_owned(), Some(value))?];
-        operation = Some(publish(repo, asked, None, changes, Effect::Kept)?);
+        operation = Some(publish(repo, request, None, changes, Effect::Kept)?);
     }
     let from = match &operation {
         Some(_) => from,

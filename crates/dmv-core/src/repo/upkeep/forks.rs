@@ -57,7 +57,7 @@ pub(in crate::repo) fn keep_lost(
     let (Some(last), false) = (lost.last(), kept.is_empty()) else {
         return Ok(Vec::new());
     };
-    let asked = OperationRequest {
+    let request = OperationRequest {
         time: last.time,
         who: last.who.clone(),
         command: "dmv recover".to_owned(),
@@ -72,7 +72,15 @@ pub(in crate::repo) fn keep_lost(
         }
     }
     if !changes.is_empty() {
-        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0, Proof::Needless)?;
+        publish::publish_proved(
+            repo,
+            request,
+            None,
+            changes,
+            Effect::Kept,
+            0,
+            Proof::Needless,
+        )?;
     }
     Ok(names)
 }

@@ -44,7 +44,7 @@ pub struct ToPurge {
     /// was purged before keeps its reason.
     pub files: BTreeMap<Purge, BTreeMap<ObjectId, ObjectType>>,
     /// For the operation log.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// What a purge did.
@@ -166,7 +166,7 @@ pub(in crate::repo) fn keep_told(
 pub(in crate::repo) fn lift(
     repo: &Handle,
     files: &BTreeSet<ObjectId>,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<u64, RepoError> {
     let known = slice::slice(repo)?;
     let (lifted, stay): (BTreeSet<ObjectId>, BTreeSet<ObjectId>) =
@@ -197,7 +197,7 @@ pub(in crate::repo) fn lift(
     let count = lifted.len() as u64;
     let value = Some(format!("{LIFTED} {count}").into_bytes());
     let changes = vec![change(&repo.refs, LOG_PURGED.to_owned(), value)?];
-    publish(repo, asked, None, changes, Effect::Kept)?;
+    publish(repo, request, None, changes, Effect::Kept)?;
     Ok(count)
 }
 
@@ -312,8 +312,8 @@ impl FreeingLock<'_> {
         }
         let repo = self.repo;
         let before = slice::slice(repo)?;
-        let (mut after, mut asked) = (before.clone(), new.by_reason(&before));
-        for (why, files) in &asked {
+        let (mut after, mut request) = (before.clone(), new.by_reason(&before));
+        for (why, files) in &request {
             let known = files.keys().map(|id| (*id, why.clone()));
             after.purged.extend(known);
         }
@@ -322,7 +322,7 @@ impl FreeingLock<'_> {
         repo.store().check_tables()?;
         let chunks = chunks_of(
             repo,
-            &asked.values().flatten().map(|(k, v)| (*k, *v)).collect(),
+            &request.values().flatten().map(|(k, v)| (*k, *v)).collect(),
         )?;
         let more = chunks.iter().filter(|id| !before.pieces.contains_key(id));
         if more.count() + before.pieces.len() > MAX_SLICE_PURGED {
@@ -333,7 +333,7 @@ impl FreeingLock<'_> {
         let only = self.only_purged(&after, chunks, job)?;
         let mut gone: BTreeMap<ObjectId, Arc<Purge>> = BTreeMap::new();
         let mut counted = BTreeSet::new();
-        for (why, files) in std::mem::take(&mut asked) {
+        for (why, files) in std::mem::take(&mut request) {
             each_chunk(repo, &files, &mut |id, len| {
                 if !counted.insert(*id) {
                     return Ok(());
@@ -360,8 +360,8 @@ impl FreeingLock<'_> {
         if done.files > 0 {
             let value = Some(format!("{} {}", done.files, done.bytes).into_bytes());
             let changes = vec![change(repo.refs(), LOG_PURGED.to_owned(), value)?];
-            let asked = new.asked.clone();
-            done.operation = Some(publish(repo, asked, None, changes, Effect::Kept)?);
+            let request = new.request.clone();
+            done.operation = Some(publish(repo, request, None, changes, Effect::Kept)?);
         }
         Ok(())
     }

@@ -436,7 +436,7 @@ pub(in crate::repo) fn set_rule(
     repo: &Handle,
     pattern: &str,
     rule: KeepRule,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<Option<KeepRule>, RepoError> {
     let refuse = |why: String| {
         let pattern = escape(pattern.as_bytes());
@@ -447,7 +447,7 @@ pub(in crate::repo) fn set_rule(
     let at = rules.iter().position(|(known, _)| known == pattern);
     let old = at.map(|at| rules.remove(at).1);
     rules.push((pattern.to_owned(), rule));
-    store_local(repo, &rules, asked)?;
+    store_local(repo, &rules, request)?;
     Ok(old)
 }
 
@@ -455,21 +455,21 @@ pub(in crate::repo) fn set_rule(
 pub(in crate::repo) fn remove_rule(
     repo: &Handle,
     pattern: &str,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<Option<KeepRule>, RepoError> {
     let mut rules = local_rules(repo)?;
     let Some(at) = rules.iter().position(|(known, _)| known == pattern) else {
         return Ok(None);
     };
     let (_, rule) = rules.remove(at);
-    store_local(repo, &rules, asked)?;
+    store_local(repo, &rules, request)?;
     Ok(Some(rule))
 }
 
 fn store_local(
     repo: &Handle,
     rules: &[(String, KeepRule)],
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<(), RepoError> {
     let lines: Vec<String> = rules
         .iter()
@@ -483,7 +483,7 @@ fn store_local(
     let value = (!value.is_empty()).then_some(value);
     let changed = change(&repo.refs, KEEP_RULES.to_owned(), value)?;
     if changed.old != changed.new {
-        publish(repo, asked, None, vec![changed], Effect::Kept)?;
+        publish(repo, request, None, vec![changed], Effect::Kept)?;
     }
     Ok(())
 }

@@ -241,7 +241,7 @@ pub(in crate::repo) fn end(
         }
     };
     let change = recorded(repo, None)?;
-    let command = ("the end of this bisection", &options.asked.command[..]);
+    let command = ("the end of this bisection", &options.request.command[..]);
     checkout_locked(repo, &lock, (head, commit), command, options, job, || {
         Ok(vec![change])
     })
@@ -266,7 +266,7 @@ fn go_on(
     let checkout = match &next {
         BisectNext::Test { commit, .. } => {
             let at = (Head::Commit(*commit), *commit);
-            let command = ("this step of the bisection", &options.asked.command[..]);
+            let command = ("this step of the bisection", &options.request.command[..]);
             let more = || Ok(vec![change]);
             Some(checkout_locked(
                 repo, lock, at, command, options, job, more,
@@ -274,8 +274,8 @@ fn go_on(
         }
         _ if change.old == change.new => None,
         _ => {
-            let asked = options.asked.clone();
-            publish::publish(repo, asked, None, vec![change], Effect::Kept)?;
+            let request = options.request.clone();
+            publish::publish(repo, request, None, vec![change], Effect::Kept)?;
             None
         }
     };

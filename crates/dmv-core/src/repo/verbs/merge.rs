@@ -53,7 +53,7 @@ pub struct MergeOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 impl MergeOptions {
@@ -61,13 +61,13 @@ impl MergeOptions {
     pub fn new(
         message: impl Into<String>,
         committer: Who,
-        asked: OperationRequest,
+        request: OperationRequest,
     ) -> MergeOptions {
         MergeOptions {
             message: message.into(),
             committer,
             settings: WorktreeSettings::default(),
-            asked,
+            request,
         }
     }
 }
@@ -403,7 +403,7 @@ fn put_commit(
     options: &MergeOptions,
     writer: &mut dyn ObjectWrite,
 ) -> Result<(ObjectId, Commit), RepoError> {
-    let person = options.committer.at(options.asked.time);
+    let person = options.committer.at(options.request.time);
     let mut extras = Vec::new();
     let paths: Vec<RepoPath> = conflicts.iter().cloned().collect();
     list_conflicts(&mut extras, &paths);
@@ -467,7 +467,7 @@ pub(in crate::repo) fn go_to(
     options: &MergeOptions,
     job: &Job,
 ) -> Result<SwitchResult, RepoError> {
-    let asked = options.asked.clone();
+    let request = options.request.clone();
     if job.is_cancelled() {
         return Err(RepoError::Cancelled);
     }
@@ -480,13 +480,13 @@ pub(in crate::repo) fn go_to(
             old: site.tip.map(|id| id.as_bytes().to_vec()),
             new: Some(commit.as_bytes().to_vec()),
         };
-        publish::publish(repo, asked, sealed, vec![change], Effect::Kept)?;
+        publish::publish(repo, request, sealed, vec![change], Effect::Kept)?;
         return Ok(SwitchResult::default());
     };
     let mut changes = advance(tree, &site.head, site.tip, commit);
     let to = SwitchTo {
         what,
-        asked: &options.asked,
+        request: &options.request,
         form,
         subset: &tree.subset,
         force: false,
@@ -497,7 +497,7 @@ pub(in crate::repo) fn go_to(
     };
     checkout::switch_files(repo, tree, &to, job, |saved| {
         changes.extend(saved);
-        publish::publish(repo, asked, sealed, changes, Effect::Written)?;
+        publish::publish(repo, request, sealed, changes, Effect::Written)?;
         Ok(())
     })
 }

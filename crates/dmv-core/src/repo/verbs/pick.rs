@@ -72,7 +72,7 @@ pub(in crate::repo) fn cherry_pick(
     let picked: Vec<ObjectId> = picks.iter().map(|pick| pick.commit).collect();
     whole::check_complete(repo, &picked)?;
     let how = How {
-        committer: options.committer.at(options.asked.time),
+        committer: options.committer.at(options.request.time),
         keeps: false,
         notes_origin: pick.notes_origin,
     };
@@ -113,7 +113,7 @@ pub(in crate::repo) fn rebase(
 
 fn how_to_rebase(options: &MergeOptions) -> How {
     How {
-        committer: options.committer.at(options.asked.time),
+        committer: options.committer.at(options.request.time),
         keeps: true,
         notes_origin: false,
     }

@@ -55,7 +55,7 @@ pub(in crate::repo) fn reset(
     repo: &Handle,
     to: ObjectId,
     files: ResetFiles,
-    (asked, settings): (&OperationRequest, &WorktreeSettings),
+    (request, settings): (&OperationRequest, &WorktreeSettings),
     job: &Job,
 ) -> Result<ResetToReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
@@ -70,7 +70,7 @@ pub(in crate::repo) fn reset(
     };
     if worktree::worktree_root(repo).is_none() {
         report.left = left_by(repo, [tip, None], to)?;
-        reset_bare(repo, (&head, tip, to), files, asked, &mut report)?;
+        reset_bare(repo, (&head, tip, to), files, request, &mut report)?;
         return Ok(report);
     }
     let tree = open_worktree::open(repo, settings)?;
@@ -80,10 +80,10 @@ pub(in crate::repo) fn reset(
     match files {
         ResetFiles::Keep => {
             report.outside = changes_outside(repo, &tree, stored)?;
-            keep_files(repo, &tree, to, changes, asked, &mut report)?;
+            keep_files(repo, &tree, to, changes, request, &mut report)?;
         }
         ResetFiles::Match => {
-            let done = match_files(repo, &tree, to, changes, (asked, settings), job)?;
+            let done = match_files(repo, &tree, to, changes, (request, settings), job)?;
             let (done, is_same) = done;
             report.merge.up_to_date = is_same;
             report.overwritten = done.overwritten;
@@ -112,7 +112,7 @@ fn reset_bare(
     repo: &Handle,
     (head, tip, to): (&Head, Option<ObjectId>, ObjectId),
     files: ResetFiles,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     report: &mut ResetToReport,
 ) -> Result<(), RepoError> {
     let (Head::Branch(name), ResetFiles::Keep) = (head, files) else {
@@ -125,7 +125,7 @@ fn reset_bare(
             old: tip.map(|id| id.as_bytes().to_vec()),
             new: Some(to.as_bytes().to_vec()),
         };
-        publish::publish(repo, asked.clone(), None, vec![change], Effect::Kept)?;
+        publish::publish(repo, request.clone(), None, vec![change], Effect::Kept)?;
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ fn keep_files(
     tree: &OpenWorktree,
     to: ObjectId,
     mut changes: Vec<Change>,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     report: &mut ResetToReport,
 ) -> Result<(), RepoError> {
     report.merge.up_to_date = changes.is_empty();
@@ -154,11 +154,11 @@ fn keep_files(
     form.check_known(|path| tree.subset.includes(path, false))?;
     // The files of conflicts that the former base has stay, too.
     let (noted, sealed) = match &tree.form {
-        Some(former) => marked::note(repo, tree, former, None, asked)?,
+        Some(former) => marked::note(repo, tree, former, None, request)?,
         None => (None, None),
     };
     changes.extend(noted);
-    publish::publish(repo, asked.clone(), sealed, changes, Effect::Kept)?;
+    publish::publish(repo, request.clone(), sealed, changes, Effect::Kept)?;
     // The stat cache is an optimization for the next scan.
     let _ = remember_base(repo, tree, form.tree);
     Ok(())
@@ -170,7 +170,7 @@ fn match_files(
     tree: &OpenWorktree,
     to: ObjectId,
     mut changes: Vec<Change>,
-    (asked, settings): (&OperationRequest, &WorktreeSettings),
+    (request, settings): (&OperationRequest, &WorktreeSettings),
     job: &Job,
 ) -> Result<(SwitchResult, bool), RepoError> {
     // Choices for conflicts are uncommitted changes, too.
@@ -179,7 +179,7 @@ fn match_files(
     let form = form_without_choices(repo, &to)?;
     let what = SwitchTo {
         what: "this reset",
-        asked,
+        request,
         form,
         subset: &tree.subset,
         force: true,
@@ -193,7 +193,7 @@ fn match_files(
         changes.extend(saved);
         is_same = changes.is_empty();
         if !is_same {
-            publish::publish(repo, asked.clone(), None, changes, Effect::Written)?;
+            publish::publish(repo, request.clone(), None, changes, Effect::Written)?;
         }
         Ok(())
     })?;

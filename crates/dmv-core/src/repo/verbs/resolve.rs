@@ -67,7 +67,7 @@ pub(in crate::repo) fn resolve_conflicts(
     paths: &[RepoPath],
     choice: &Choice,
     settings: &WorktreeSettings,
-    asked: OperationRequest,
+    request: OperationRequest,
     job: &Job,
 ) -> Result<ResolveReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
@@ -94,7 +94,7 @@ pub(in crate::repo) fn resolve_conflicts(
     let mut steps = Steps::new(repo, &tree, &form, &switch.dirty);
     settle_files(&mut steps, &with_file, &open, (choice, file), &mut report)?;
     let (moves, overwrites) = steps.finish();
-    let how = (WHAT, settings.keep, &asked);
+    let how = (WHAT, settings.keep, &request);
     let (kept, _) = restore::keep_for(repo, &mut switch, overwrites, how, job)?;
     let kept = kept.map(|(id, sealed)| match stored {
         Some(stored) => (id, stored.join(sealed)),
@@ -108,13 +108,19 @@ pub(in crate::repo) fn resolve_conflicts(
             &without,
             (choice, kept),
             settings,
-            &asked,
+            &request,
             &mut report,
             job,
         )?;
     } else if let Some((id, sealed)) = kept {
         let changes = saved_changes(repo, &tree.name, id)?;
-        publish::publish(repo, asked.clone(), Some(sealed), changes, Effect::Written)?;
+        publish::publish(
+            repo,
+            request.clone(),
+            Some(sealed),
+            changes,
+            Effect::Written,
+        )?;
     }
     switch.bring_all(&moves)?;
     report.refused.append(&mut switch.refused);
@@ -255,7 +261,7 @@ fn keep_choice(
     these: &[ConflictAt],
     (choice, kept): (&Choice, Option<(ObjectId, FinishedJob)>),
     settings: &WorktreeSettings,
-    asked: &OperationRequest,
+    request: &OperationRequest,
     report: &mut ResolveReport,
     job: &Job,
 ) -> Result<(), RepoError> {
@@ -265,7 +271,7 @@ fn keep_choice(
     repo.store.preview(&sealed);
     let switch_to = SwitchTo {
         what: WHAT,
-        asked,
+        request,
         form: form::form_with(repo, commit, Some(record))?,
         subset: &tree.subset,
         force: false,
@@ -285,7 +291,13 @@ fn keep_choice(
             }
             None => sealed,
         };
-        publish::publish(repo, asked.clone(), Some(sealed), changes, Effect::Written)?;
+        publish::publish(
+            repo,
+            request.clone(),
+            Some(sealed),
+            changes,
+            Effect::Written,
+        )?;
         Ok(())
     })?;
     report.refused.extend(done.refused);

@@ -128,13 +128,13 @@ pub(in crate::repo) fn push(
     drop(meta);
     let sealed = publish::seal(repo, writer)?;
     repo.store.preview(&sealed);
-    let (sides, sealed) = keep(repo, &tree, sealed, (before, summary.id), &options.asked)?;
+    let (sides, sealed) = keep(repo, &tree, sealed, (before, summary.id), &options.request)?;
     let key = next_key(repo)?;
     let mut changes = vec![set(key.clone(), id.as_bytes().to_vec())];
     changes.extend(saved_changes(repo, &tree.name, sides)?);
     let done = put_back(repo, (form, &summary), options, job, || {
-        let asked = options.asked.clone();
-        publish::publish(repo, asked, Some(sealed), changes, Effect::Written)?;
+        let request = options.request.clone();
+        publish::publish(repo, request, Some(sealed), changes, Effect::Written)?;
         Ok(())
     })?;
     report.files = done.files;
@@ -161,7 +161,7 @@ fn put_back(
     let tree = as_if_on(repo, from.id, &options.settings)?;
     let to = SwitchTo {
         what: "this stash",
-        asked: &options.asked,
+        request: &options.request,
         form: form.clone(),
         subset: &tree.subset,
         force: false,
@@ -228,7 +228,7 @@ fn stash_commit(
             format!("{} {subject}", base.short(12))
         }
     };
-    let person = options.committer.at(options.asked.time);
+    let person = options.committer.at(options.request.time);
     Ok(Commit {
         tree: tree.id,
         tree_bytes: tree.bytes,
@@ -256,7 +256,7 @@ fn keep(
     worktree: &OpenWorktree,
     sealed: FinishedJob,
     (after, now): (ObjectId, ObjectId),
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<(ObjectId, FinishedJob), RepoError> {
     let (mut old, mut new, mut come) = (Edits::new(), Edits::new(), Vec::new());
     let mut failed = None;
@@ -294,7 +294,7 @@ fn keep(
     }
     let writer = repo.store.writer_after(&sealed)?;
     let mut meta = MetaWriter::new(&writer);
-    let id = put_commits(repo, &old, &new, asked, &mut meta)?;
+    let id = put_commits(repo, &old, &new, request, &mut meta)?;
     meta.flush()?;
     drop(meta);
     let sealed = sealed.join(publish::seal(repo, writer)?);

@@ -62,7 +62,7 @@ pub struct UndoOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 impl UndoOptions {
@@ -157,7 +157,7 @@ pub(in crate::repo) fn undo(
         }
         _ => publish::publish_undo(
             repo,
-            options.asked.clone(),
+            options.request.clone(),
             None,
             changes,
             effect,
@@ -288,7 +288,7 @@ fn undo_files(
     };
     let to = SwitchTo {
         what: options.named(),
-        asked: &options.asked,
+        request: &options.request,
         form: target,
         subset: &subset,
         force: false,
@@ -299,9 +299,9 @@ fn undo_files(
     };
     let mut operation = None;
     let switched = checkout::switch_files(repo, &tree, &to, job, |_| {
-        let asked = options.asked.clone();
+        let request = options.request.clone();
         let effect = Effect::Written;
-        let done = publish::publish_undo(repo, asked, sealed, changes, effect, undone.seq)?;
+        let done = publish::publish_undo(repo, request, sealed, changes, effect, undone.seq)?;
         operation = Some(done);
         Ok(())
     })?;
@@ -371,8 +371,9 @@ fn undo_worktree(
     let settings = &options.settings;
     let mut operation = None;
     let mut publish = || {
-        let (asked, changes) = (options.asked.clone(), changes.clone());
-        let done = publish::publish_undo(repo, asked, None, changes, Effect::Worktree, undone.seq)?;
+        let (request, changes) = (options.request.clone(), changes.clone());
+        let done =
+            publish::publish_undo(repo, request, None, changes, Effect::Worktree, undone.seq)?;
         operation = Some(done);
         Ok(())
     };
@@ -382,13 +383,13 @@ fn undo_worktree(
             let all = worktrees::worktrees(repo)?;
             let info = all.iter().find(|info| info.name == name);
             let gone = || refused(undone, format!("worktree '{name}' no longer exists"));
-            let (info, how) = (info.ok_or_else(gone)?, (false, &options.asked));
+            let (info, how) = (info.ok_or_else(gone)?, (false, &options.request));
             worktrees::take_down(repo, info, how, settings, job, |_| publish())?;
         }
         WholeWorktree::Went(name, path, Some(base)) => {
             let commit = worktree::id_value(repo, &base_key(&name), &base)?;
             refuse_unless_free(&path)?;
-            let how = (&options.asked, settings);
+            let how = (&options.request, settings);
             let former = |key: String| {
                 let found = undone.changes.iter().find(|change| change.key == key);
                 found.and_then(|change| change.old.as_deref())

@@ -7,7 +7,7 @@ use crate::store::{FinishedJob, MetaWriter};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-fn asked() -> OperationRequest {
+fn request() -> OperationRequest {
     let time = Timestamp {
         seconds: 0,
         nanos: 0,
@@ -19,7 +19,7 @@ fn asked() -> OperationRequest {
 
 fn repository() -> Outcome<(tempfile::TempDir, Repo)> {
     let dir = tempfile::tempdir()?;
-    let repo = Repo::init(dir.path(), "main", false, asked())?;
+    let repo = Repo::init(dir.path(), "main", false, request())?;
     Ok((dir, repo))
 }
 
@@ -60,7 +60,7 @@ fn a_preview_is_read_until_its_job_ends_and_stored_again_by_the_next_job() -> Ou
 
     let again = store(&repo, bytes)?;
     assert_eq!(again.segments.len(), 1, "stored again");
-    repo.publish(asked(), Some(again), vec![branch(bytes)], Effect::Kept)?;
+    repo.publish(request(), Some(again), vec![branch(bytes)], Effect::Kept)?;
     assert!(repo.store().has(&id)?);
     assert!(afresh(&dir)?.store().has(&id)?, "and others find it");
     Ok(())
@@ -75,7 +75,7 @@ fn a_job_in_two_parts_stores_nothing_twice() -> Outcome {
     assert!(!writer.claim(&ObjectType::List.id_of(b"list"))?);
     let both = first.join(writer.finish()?);
     assert_eq!(both.segments.len(), 1);
-    repo.publish(asked(), Some(both), vec![branch(b"list")], Effect::Kept)?;
+    repo.publish(request(), Some(both), vec![branch(b"list")], Effect::Kept)?;
     Ok(())
 }
 
@@ -84,15 +84,15 @@ fn nothing_is_named_that_no_listed_segment_has() -> Outcome {
     let (dir, repo) = repository()?;
     let is_refused = |done: Result<_, RepoError>| matches!(done, Err(RepoError::Refs(RefsError::NotStored { key, .. })) if key == "branch/main");
     // Stored nowhere; and then stored only by a job that is not published together with the name.
-    let nowhere = repo.publish(asked(), None, vec![branch(b"none")], Effect::Kept);
+    let nowhere = repo.publish(request(), None, vec![branch(b"none")], Effect::Kept);
     assert!(is_refused(nowhere.map(drop)));
     let other = store(&repo, b"list")?;
     repo.store().preview(&other);
-    let unpublished = repo.publish(asked(), None, vec![branch(b"list")], Effect::Kept);
+    let unpublished = repo.publish(request(), None, vec![branch(b"list")], Effect::Kept);
     assert!(is_refused(unpublished.map(drop)));
     // The store treats it as published by mistake. The database itself does not list the segment.
     repo.store().adopt(&other);
-    let mistaken = repo.publish(asked(), None, vec![branch(b"list")], Effect::Kept);
+    let mistaken = repo.publish(request(), None, vec![branch(b"list")], Effect::Kept);
     assert!(is_refused(mistaken.map(drop)));
     assert_eq!(repo.refs().get("branch/main")?, None);
     assert_eq!(afresh(&dir)?.refs().last_operation()?, 1);

@@ -28,12 +28,12 @@ fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error:
         nanos: 0,
         tz_minutes: 0,
     };
-    let asked = OperationRequest {
+    let request = OperationRequest {
         time,
         who: String::new(),
         command: String::new(),
     };
-    let repo = Repo::init(&dir.path().join("r"), "main", false, asked)?;
+    let repo = Repo::init(&dir.path().join("r"), "main", false, request)?;
     let edges = [
         0,
         1,

@@ -22,7 +22,7 @@ pub struct Place {
     pub job: Job,
 }
 
-fn asked() -> OperationRequest {
+fn request() -> OperationRequest {
     let time = Timestamp {
         seconds: 1_700_000_000,
         nanos: 0,
@@ -38,7 +38,7 @@ fn asked() -> OperationRequest {
 impl Place {
     pub fn new() -> Outcome<Place> {
         let dir = tempfile::tempdir()?;
-        let repo = Repo::init(dir.path(), "main", false, asked())?;
+        let repo = Repo::init(dir.path(), "main", false, request())?;
         Ok(Place {
             dir,
             repo,
@@ -66,7 +66,7 @@ impl Place {
             allow_empty: true,
             allow_markers: false,
             settings: Default::default(),
-            asked: asked(),
+            request: request(),
         };
         let done = self.repo.commit(options, &Job::default())?;
         Ok(done.commit.ok_or("no commit")?)
@@ -96,7 +96,7 @@ impl Place {
 }
 
 pub fn stamp() -> Stamp {
-    let OperationRequest { time, who, command } = asked();
+    let OperationRequest { time, who, command } = request();
     Stamp {
         id: random_bytes(),
         time,

@@ -30,7 +30,7 @@ pub struct ServeOptions {
     /// The limits on connections.
     pub limits: Limits,
     /// Makes the entry for the operation log from the peer that pushes.
-    pub asked: Box<dyn Fn(&Peer) -> OperationRequest + Send + Sync>,
+    pub request: Box<dyn Fn(&Peer) -> OperationRequest + Send + Sync>,
     /// Receives the events.
     pub event: Box<dyn Fn(ServeEvent) + Send + Sync>,
 }
@@ -92,8 +92,8 @@ impl Answers {
             Access::Read => Some(ReadOnly::Client),
             Access::Write => None,
         };
-        let asked = (self.options.asked)(peer);
-        session::serve(&repo, link, Grant::of(&repo, limit), &asked, job)
+        let request = (self.options.request)(peer);
+        session::serve(&repo, link, Grant::of(&repo, limit), &request, job)
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
     use dmv_core::refs::Timestamp;
     use dmv_core::repo::discover;
 
-    fn asked() -> OperationRequest {
+    fn request() -> OperationRequest {
         OperationRequest {
             time: Timestamp {
                 seconds: 0,
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn readers_share_a_repository_until_somebody_changes_it() {
         let dir = tempfile::tempdir().expect("a directory");
-        Repo::init(dir.path(), "main", true, asked()).expect("a repository");
+        Repo::init(dir.path(), "main", true, request()).expect("a repository");
         let place = discover(dir.path()).expect("it is there");
         let readers = Readers::default();
         let open = || readers.open(&place).expect("it opens");
@@ -215,7 +215,7 @@ mod tests {
             name: String::new(),
             access: Access::Read,
         };
-        assert!(other.trust(&peer, asked()).expect("a change"));
+        assert!(other.trust(&peer, request()).expect("a change"));
         let second = open();
         assert!(!Arc::ptr_eq(&first, &second));
         assert!(Arc::ptr_eq(&second, &open()));

@@ -3,7 +3,7 @@ use crate::refs::Timestamp;
 use crate::repo::{OperationRequest, PlaceError, Repo};
 use proptest::prelude::*;
 
-fn asked() -> OperationRequest {
+fn request() -> OperationRequest {
     OperationRequest {
         time: Timestamp {
             seconds: 0,
@@ -25,7 +25,7 @@ fn subset(patterns: &[&str]) -> Subset {
 
 fn repo() -> (tempfile::TempDir, Repo) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let repo = Repo::init(dir.path(), "main", false, asked()).expect("a new repository");
+    let repo = Repo::init(dir.path(), "main", false, request()).expect("a new repository");
     (dir, repo)
 }
 

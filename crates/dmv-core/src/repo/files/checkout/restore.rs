@@ -45,7 +45,7 @@ pub(in crate::repo) fn restore(
     from: Option<ObjectId>,
     paths: &[RepoPath],
     settings: &WorktreeSettings,
-    asked: OperationRequest,
+    request: OperationRequest,
     job: &Job,
 ) -> Result<CheckoutReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
@@ -81,7 +81,7 @@ pub(in crate::repo) fn restore(
         &mut switch,
         overwrites,
         (settled, &untracked::Edit::Remove(&is_over)),
-        (WHAT, settings.keep, &asked),
+        (WHAT, settings.keep, &request),
         job,
     )?;
     for path in &wanted.removed {
@@ -289,11 +289,11 @@ pub(in crate::repo) fn keep_and_publish(
     switch: &mut Switch<'_>,
     overwrites: Overwrites,
     (settled, notes): (Option<&Form>, &untracked::Edit<'_>),
-    (what, keep, asked): (&'static str, Keep, &OperationRequest),
+    (what, keep, request): (&'static str, Keep, &OperationRequest),
     job: &Job,
 ) -> Result<OverwrittenFiles, RepoError> {
     let name = switch.tree.name.clone();
-    let (kept, told) = keep_for(repo, switch, overwrites, (what, keep, asked), job)?;
+    let (kept, told) = keep_for(repo, switch, overwrites, (what, keep, request), job)?;
     let (mut changes, mut stored) = (Vec::new(), None);
     if let Some((id, sealed)) = kept {
         changes.extend(saved_changes(repo, &name, id)?);
@@ -317,10 +317,10 @@ pub(in crate::repo) fn keep_and_publish(
         changes.push(change(&repo.refs, settled_key(&name), value)?);
     }
     let noted = (&name[..], &switch.tree.untracked);
-    let (noted, stored) = untracked::edit(repo, noted, notes, stored, asked)?;
+    let (noted, stored) = untracked::edit(repo, noted, notes, stored, request)?;
     changes.extend(noted);
     if !changes.is_empty() {
-        publish::publish(repo, asked.clone(), stored, changes, Effect::Written)?;
+        publish::publish(repo, request.clone(), stored, changes, Effect::Written)?;
     }
     Ok(told)
 }

@@ -188,7 +188,7 @@ pub(in crate::repo) fn note(
     repo: &Handle,
     name: &str,
     paths: &LeftAlone,
-    asked: &OperationRequest,
+    request: &OperationRequest,
 ) -> Result<Option<Change>, RepoError> {
     let writer = repo.store.writer()?;
     let mut meta = MetaWriter::new(&writer);
@@ -220,8 +220,8 @@ pub(in crate::repo) fn note(
     if edits.is_empty() {
         return Ok(None);
     }
-    let message = format!("Left alone by: {}", asked.command);
-    let id = put_record(repo, &edits, message, asked, &mut meta)?;
+    let message = format!("Left alone by: {}", request.command);
+    let id = put_record(repo, &edits, message, request, &mut meta)?;
     meta.flush()?;
     drop(meta);
     // The operation that names the commit may come with objects of its own.

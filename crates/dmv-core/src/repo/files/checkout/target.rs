@@ -14,7 +14,7 @@ pub(in crate::repo) struct SwitchTo<'a> {
     /// The name of the action in messages that refuse it.
     pub what: &'static str,
     /// Who asks for the switch. If it is cut off, this command continues it.
-    pub asked: &'a OperationRequest,
+    pub request: &'a OperationRequest,
     /// The tree, in the form that files have.
     pub form: Form,
     /// The subset of the tree that the worktree will have.

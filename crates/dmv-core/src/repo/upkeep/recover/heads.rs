@@ -38,12 +38,20 @@ pub(in crate::repo) fn mend_heads(
     }
     if !changes.is_empty() {
         let last = repo.refs.operations(1)?.pop();
-        let asked = OperationRequest {
+        let request = OperationRequest {
             time: now(),
             who: last.map(|op| op.who).unwrap_or_default(),
             command: "dmv recover".to_owned(),
         };
-        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0, Proof::Needless)?;
+        publish::publish_proved(
+            repo,
+            request,
+            None,
+            changes,
+            Effect::Kept,
+            0,
+            Proof::Needless,
+        )?;
     }
     Ok(mended)
 }

@@ -40,7 +40,7 @@ pub struct StashOptions {
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
-    pub asked: OperationRequest,
+    pub request: OperationRequest,
 }
 
 /// What bringing back a stash did.
@@ -130,11 +130,11 @@ pub(in crate::repo) fn apply(
 pub(in crate::repo) fn drop_stash(
     repo: &Handle,
     n: usize,
-    asked: OperationRequest,
+    request: OperationRequest,
 ) -> Result<StashInfo, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
     let stash = stash_at(repo, n)?;
-    publish::publish(repo, asked, None, vec![removal(&stash)], Effect::Kept)?;
+    publish::publish(repo, request, None, vec![removal(&stash)], Effect::Kept)?;
     Ok(stash)
 }
 
@@ -269,7 +269,7 @@ fn form_of(repo: &Handle, merged: &MergeResult, options: &StashOptions) -> Resul
     let open: Vec<RepoPath> = merged.conflicts.iter().map(|c| c.path.clone()).collect();
     let mut extras = Vec::new();
     list_conflicts(&mut extras, &open);
-    let person = options.committer.at(options.asked.time);
+    let person = options.committer.at(options.request.time);
     let commit = Commit {
         tree: merged.tree.id,
         tree_bytes: merged.tree.bytes,
@@ -300,11 +300,11 @@ fn carry_out(
         Some(sealed) => sealed,
         None => publish::seal(repo, repo.store.writer()?)?,
     };
-    let (kept, sealed) = keep(repo, &tree, sealed, (after, now), &options.asked)?;
-    let (noted, sealed) = marked::note(repo, &tree, &meeting.form, Some(sealed), &options.asked)?;
+    let (kept, sealed) = keep(repo, &tree, sealed, (after, now), &options.request)?;
+    let (noted, sealed) = marked::note(repo, &tree, &meeting.form, Some(sealed), &options.request)?;
     let to = SwitchTo {
         what: "this stash",
-        asked: &options.asked,
+        request: &options.request,
         form: meeting.form,
         subset: &tree.subset,
         force: false,
@@ -315,11 +315,11 @@ fn carry_out(
     };
     // The files that are overwritten are named before the first one goes. If the command is cut off
     // after that, the stash is still there, and the same command merges it again.
-    let asked = || options.asked.clone();
+    let request = || options.request.clone();
     let name = tree.name.clone();
     let first = || {
         let intent = vec![saving_change(repo, &name, kept)?];
-        publish::publish(repo, asked(), sealed, intent, Effect::Written)?;
+        publish::publish(repo, request(), sealed, intent, Effect::Written)?;
         Ok(())
     };
     let is_complete = drops && report.conflicts.is_empty() && report.outside.is_empty();
@@ -330,7 +330,7 @@ fn carry_out(
         dropped = is_complete && refused.is_empty();
         changes.extend(dropped.then_some(gone));
         changes.extend(noted);
-        publish::publish(repo, asked(), None, changes, Effect::Written)?;
+        publish::publish(repo, request(), None, changes, Effect::Written)?;
         Ok(())
     })?;
     report.dropped = dropped;
