@@ -463,11 +463,12 @@ fn whatever_a_command_overwrites_comes_back() -> Outcome {
     Ok(())
 }
 
-/// Stories in which earlier builds lost an empty directory: a command put something into it while
-/// there was no commit, or while it was outside the subset.
+/// Stories in which earlier builds lost an empty directory, or left one more: a command put something
+/// into it while there was no commit, or while it was outside the subset, or made it where the user had
+/// removed one.
 #[test]
 fn an_empty_directory_comes_back_that_no_scan_has_listed() -> Outcome {
-    for seed in [3003, 20094, 30107, 40049, 40219] {
+    for seed in [3003, 20094, 30107, 40049, 40219, 50106] {
         story(seed)?;
     }
     Ok(())

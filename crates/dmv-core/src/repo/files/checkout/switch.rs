@@ -490,6 +490,10 @@ impl<'a> Switch<'a> {
         for path in &brings.stays {
             self.dirty.insert(path.clone(), ChangeKind::Modified);
         }
+        // The undone command may have made a directory above what the user had removed.
+        for path in &brings.gone {
+            self.note_emptied(path, &mut gone_dirs)?;
+        }
         for step in &brings.steps {
             expect_seen(&mut self.seen, step);
             if step.to.is_none() && brings.empties {
