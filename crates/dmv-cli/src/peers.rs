@@ -182,7 +182,7 @@ pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> 
 }
 
 /// Whether a text that is no remote's name is to be taken for an address.
-fn is_address(text: &str) -> bool {
+pub fn is_address(text: &str) -> bool {
     let path = Path::new(text);
     let is_repository = || path.join(DMV_DIR).exists() || path.join(CONFIG_FILE).exists();
     text.contains(['/', ':']) || text == "." || text == ".." || is_repository()

@@ -1,23 +1,22 @@
 //! `dmv log`
 
-use super::show::{CommitAt, Detail, Document, changes};
-use crate::compare::FileDiff;
+#[cfg(feature = "store")]
+mod at;
+mod print;
+
+use super::show::Detail;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
-use crate::format::json::CommitValue;
 use crate::format::text::{quoted, raw_person};
-use crate::graph::Graph;
-use crate::headline::{header, line, names};
+use crate::headline::names;
 use dmv_core::hash::ObjectId;
-use dmv_core::history::paths::{FindFormerPath, PathLog, VisitedCommit};
+use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{PathState, Repo, RepoError};
-use dmv_core::worktree::select::Paths;
+use print::Printer;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::Write;
 
 /// List commits, newest first
 ///
@@ -26,10 +25,13 @@ use std::io::Write;
 ///
 /// Dates compare with the time of the commit. Examples: 2026-11-21, '2026-11-21 15:04',
 /// 2026-11-21T15:04:05+01:00, today, yesterday, '2 weeks ago'.
+///
+/// --at REMOTE lists the history of a bucket without fetching it. Then REV is a branch, tag or commit
+/// there. REMOTE may be an address such as s3://studio/film; then no repository is needed here.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv log -5\n  dmv log --graph --oneline\n  \
                   dmv log main --stat -- media/scene4\n  dmv log main..regrade\n  \
-                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov")]
+                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov\n  dmv log --at studio main -20")]
 pub struct Args {
     /// Start at this commit (default: @)
     #[arg(value_name = "REV|A..B", allow_negative_numbers = true)]
@@ -67,6 +69,10 @@ pub struct Args {
     /// Show the changes of each commit as a diff, except for merges
     #[arg(short, long, conflicts_with = "graph")]
     patch: bool,
+    /// List the history of the bucket of this remote; dmv reads only its commits
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE")]
+    at: Option<String>,
     /// List only commits that changed these files or directories
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<OsString>,
@@ -100,6 +106,14 @@ impl Args {
         self.max_count.or(last)
     }
 
+    /// The most commits to list of a walk that begins at `start`.
+    fn left(&self, start: ObjectId, hidden: &[ObjectId]) -> u64 {
+        match hidden.contains(&start) {
+            true => 0,
+            false => self.limit().unwrap_or(u64::MAX),
+        }
+    }
+
     fn wants(&self, commit: &Commit) -> bool {
         let made = commit.committer.seconds;
         let contains = |text: &Option<String>, whole: &str| {
@@ -129,6 +143,10 @@ fn limit_of(word: &str) -> Option<u64> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        return at::log(context, args, remote);
+    }
     let repo = context.repo()?;
     let Some((start, hidden)) = start(context, &repo, args)? else {
         context.ui.note("no commits yet");
@@ -140,45 +158,23 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     // A file that is followed has several names.
     let followed = RefCell::new(paths.clone());
-    let mut printer = Printer {
-        context,
-        repo: &repo,
-        names: if context.globals.json {
-            HashMap::new()
-        } else {
-            names(&repo)?
-        },
-        graph: (args.graph && !context.globals.json).then(Graph::default),
-        oneline: args.oneline,
-        detail: args.detail(),
-        printed: 0,
-    };
-    let mut left = if hidden.contains(&start) {
-        0
-    } else {
-        args.limit().unwrap_or(u64::MAX)
-    };
+    let mut printer = Printer::new(context, args, || names(&repo))?;
+    printer = printer.with_changes(&repo, args.detail());
     let changed = repo.changed_paths(&paths);
     let mut log = PathLog::new(repo.objects(), &changed, &[start], &paths)?;
-    log.hide(hidden);
     let mut moved = |parent: &ObjectId, child: &ObjectId, path: &RepoPath| {
         let before = repo.path_before(parent, child, path, &context.job)?;
         followed.borrow_mut().extend(before.clone());
         Ok(before)
     };
-    while left > 0 {
-        let moved: Option<&mut FindFormerPath<'_, RepoError>> =
-            if args.follow { Some(&mut moved) } else { None };
-        let Some(visited) = log.advance(moved)? else {
-            break;
-        };
-        if visited.shown && args.wants(&visited.commit) {
-            left -= 1;
-            printer.print(&visited, &followed.borrow())?;
-        } else {
-            printer.pass(&visited)?;
-        }
-    }
+    let walk = Walk {
+        log: &mut log,
+        left: args.left(start, &hidden),
+        hidden,
+        followed: &followed,
+        moved: if args.follow { Some(&mut moved) } else { None },
+    };
+    let left = list(args, walk, &mut printer, &|e| e.into())?;
     if !log.boundary().is_empty() && left > 0 {
         let text = "note: older commits are absent from this repository; to fetch them: dmv fetch --all-history";
         context.ui.note(text);
@@ -187,6 +183,46 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         context.ui.note("no matching commits");
     }
     Ok(EXIT_OK)
+}
+
+/// The commits to list.
+struct Walk<'w, 'r> {
+    log: &'w mut PathLog<'r>,
+    /// Commits at which to stop.
+    hidden: Vec<ObjectId>,
+    /// The most commits to print.
+    left: u64,
+    /// The paths that are followed, under all names that they have had so far.
+    followed: &'w RefCell<Vec<RepoPath>>,
+    /// Finds the former path of a file.
+    moved: Option<&'w mut FindFormerPath<'w, RepoError>>,
+}
+
+/// Prints the commits that are wanted. Returns how many more might have been printed.
+fn list(
+    args: &Args,
+    walk: Walk<'_, '_>,
+    printer: &mut Printer<'_>,
+    failed: &dyn Fn(RepoError) -> Failure,
+) -> Result<u64, Failure> {
+    let (log, mut left, mut moved) = (walk.log, walk.left, walk.moved);
+    log.hide(walk.hidden);
+    while left > 0 {
+        let moved: Option<&mut FindFormerPath<'_, RepoError>> = match &mut moved {
+            Some(moved) => Some(&mut **moved),
+            None => None,
+        };
+        let Some(visited) = log.advance(moved).map_err(failed)? else {
+            break;
+        };
+        if visited.shown && args.wants(&visited.commit) {
+            left -= 1;
+            printer.print(&visited, &walk.followed.borrow())?;
+        } else {
+            printer.pass(&visited)?;
+        }
+    }
+    Ok(left)
 }
 
 /// Says which of these paths no commit has. Called where no commit was listed.
@@ -235,107 +271,4 @@ fn start(
     };
     let hidden = repo.end_of_range(old, new)?;
     Ok(Some((new, hidden)))
-}
-
-/// Prints commits one after the other.
-struct Printer<'a> {
-    context: &'a Context,
-    repo: &'a Repo,
-    names: HashMap<ObjectId, Vec<String>>,
-    graph: Option<Graph>,
-    oneline: bool,
-    detail: Option<Detail>,
-    printed: u64,
-}
-
-impl Printer<'_> {
-    fn print(&mut self, visited: &VisitedCommit, paths: &[RepoPath]) -> Result<(), Failure> {
-        let (id, commit) = (&visited.id, &visited.commit);
-        let ui = &self.context.ui;
-        self.printed += 1;
-        if self.context.globals.json {
-            let value = CommitValue::new(id, commit);
-            return match self.detail {
-                None => ui.json(&value),
-                Some(detail) => ui.json(&Document {
-                    commit: value,
-                    changes: self.changes(visited, paths, detail)?,
-                }),
-            };
-        }
-        let text = if self.oneline {
-            line(ui, id, commit, self.names.get(id))
-        } else {
-            header(ui, id, commit, self.names.get(id))
-        };
-        if self.graph.is_some() {
-            return self.draw(visited, &text);
-        }
-        if self.printed > 1 && !self.oneline {
-            writeln!(ui.out())?;
-        }
-        ui.out().write_all(text.as_bytes())?;
-        if let Some(detail) = self.detail
-            && commit.parents.len() < 2
-        {
-            writeln!(ui.out())?;
-            self.changes(visited, paths, detail)?;
-        }
-        Ok(())
-    }
-
-    fn changes(
-        &self,
-        visited: &VisitedCommit,
-        paths: &[RepoPath],
-        detail: Detail,
-    ) -> Result<Vec<FileDiff>, Failure> {
-        if visited.commit.parents.len() > 1 {
-            return Ok(Vec::new());
-        }
-        let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
-        let shown = CommitAt {
-            id: &visited.id,
-            commit: &visited.commit,
-        };
-        changes(self.context, self.repo, shown, &Paths::new(paths), detail)
-    }
-
-    /// Prints a commit beside its place in the graph.
-    fn draw(&mut self, visited: &VisitedCommit, text: &str) -> Result<(), Failure> {
-        let (ui, Some(graph)) = (&self.context.ui, &mut self.graph) else {
-            return Ok(());
-        };
-        let rows = graph.add(&visited.id, &visited.followed);
-        let mut sides = vec![rows.node];
-        sides.extend(rows.links);
-        let width = |side: &String| side.chars().count();
-        let widest = sides.iter().chain([&rows.rest]).map(width).max();
-        let widest = widest.unwrap_or(0) + 1;
-        let mut lines = text.lines();
-        let mut sides = sides.into_iter();
-        // A line of its own between commits of several lines.
-        let mut more = true;
-        while more {
-            let (side, line) = (sides.next(), lines.next());
-            more = side.is_some() || line.is_some();
-            if !more && self.oneline {
-                break;
-            }
-            let (side, line) = (side.unwrap_or(rows.rest.clone()), line.unwrap_or_default());
-            let row = format!("{side:<widest$}{line}");
-            writeln!(ui.out(), "{}", row.trim_end())?;
-        }
-        Ok(())
-    }
-
-    /// Goes on to the parents of a commit that is not printed.
-    fn pass(&mut self, visited: &VisitedCommit) -> Result<(), Failure> {
-        if let Some(graph) = &mut self.graph {
-            for row in graph.pass(&visited.id, &visited.followed) {
-                writeln!(self.context.ui.out(), "{row}")?;
-            }
-        }
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 
 mod fetch;
 mod gateway;
+mod log;
 mod misbehaving;
 mod moto;
 mod push;

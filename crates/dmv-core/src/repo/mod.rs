@@ -23,7 +23,7 @@ pub use base::error::{
     AbsentError, BranchError, BusyError, ConflictError, FilesError, LookError, PathRefusal,
     PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError, WorktreeError,
 };
-pub use base::head::Head;
+pub use base::head::{HEAD, Head};
 pub use base::keeping::KeepingLock;
 pub use base::keys::FETCH_HEAD;
 pub use base::layout::{
@@ -57,9 +57,10 @@ pub use files::untrack::{UntrackOptions, UntrackReport};
 pub use files::who::Who;
 pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 pub use look::entries::{ListingLine, Location, Selection, blob_of};
+pub use look::history::end_of_range;
 pub use look::history_use::{CompressedFile, HistoryUse, PathUse, compressed_as};
 pub use look::lack::LackOf;
-pub use look::revision::{is_previous, split_path};
+pub use look::revision::{MIN_PREFIX, is_previous, split_path, split_steps, walk_steps};
 pub use look::stats::{DiskUse, StoreStats, disk_size};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use peers::exchange::{OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};

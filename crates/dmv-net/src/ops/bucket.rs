@@ -262,7 +262,7 @@ pub(super) fn stamp(request: &OperationRequest) -> Stamp {
     }
 }
 
-fn unanswered(url: &Url, source: NetError) -> Box<SessionError> {
+pub(super) fn unanswered(url: &Url, source: NetError) -> Box<SessionError> {
     Box::new(SessionError {
         url: url.clone(),
         answered: false,

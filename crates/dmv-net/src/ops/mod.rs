@@ -37,6 +37,8 @@ mod foresee;
 #[cfg(feature = "store")]
 mod free;
 #[cfg(feature = "store")]
+mod history;
+#[cfg(feature = "store")]
 mod operations;
 mod peer;
 mod pull;
@@ -59,6 +61,8 @@ pub use fetch::{FetchOptions, FetchReport, fetch};
 pub use foresee::{CloneForecast, foreseen_clone};
 #[cfg(feature = "store")]
 pub use free::{FreeAtOptions, FreeReport, JoinReport, free_at};
+#[cfg(feature = "store")]
+pub use history::{HistoryAt, history_at};
 #[cfg(feature = "store")]
 pub use operations::{
     EachOperation, NotUndone, OperationAt, UndoAtOptions, UndoAtReport, Which, operations_at,

@@ -3,7 +3,7 @@
 use crate::hash::ObjectId;
 
 /// The name that Git has for the head, as a revision.
-pub(in crate::repo) const HEAD: &str = "HEAD";
+pub const HEAD: &str = "HEAD";
 
 /// The head of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]

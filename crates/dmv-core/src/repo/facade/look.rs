@@ -38,7 +38,7 @@ impl Repo {
 
     /// Returns the commits in `old` at which a walk over the commits that only `new` has ends.
     pub fn end_of_range(&self, old: ObjectId, new: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
-        look::history::end_of_range(&self.handle, old, new)
+        look::history::end_of_range(self.handle.objects(), old, new)
     }
 
     /// Returns whether a branch, tag or remote branch leads to a commit.

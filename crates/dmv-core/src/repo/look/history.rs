@@ -2,11 +2,12 @@
 //! has.
 
 use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::object::ObjectRead;
 use crate::reach::{Detail, Reach};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
-use crate::repo::look::entries;
 use std::collections::{BTreeSet, HashSet};
 
 /// Returns the commits that refs and worktrees name. Each of them is complete in this repository.
@@ -42,9 +43,17 @@ pub(in crate::repo) fn only_in(
     tip: ObjectId,
     hidden: ObjectId,
 ) -> Result<Vec<ObjectId>, RepoError> {
+    difference(repo.objects(), tip, hidden)
+}
+
+fn difference(
+    objects: &dyn ObjectRead,
+    tip: ObjectId,
+    hidden: ObjectId,
+) -> Result<Vec<ObjectId>, RepoError> {
     let mut reach = Reach::new([tip], [hidden], Detail::Commits);
     let mut only = Vec::new();
-    while let Some(found) = reach.next(repo.objects())? {
+    while let Some(found) = reach.next(objects)? {
         if found.here {
             only.push(found.id);
         }
@@ -53,15 +62,15 @@ pub(in crate::repo) fn only_in(
 }
 
 /// Returns the commits in `old` at which a walk over the commits that only `new` has ends.
-pub(in crate::repo) fn end_of_range(
-    repo: &Handle,
+pub fn end_of_range(
+    objects: &dyn ObjectRead,
     old: ObjectId,
     new: ObjectId,
 ) -> Result<Vec<ObjectId>, RepoError> {
-    let only: HashSet<ObjectId> = only_in(repo, new, old)?.into_iter().collect();
+    let only: HashSet<ObjectId> = difference(objects, new, old)?.into_iter().collect();
     let mut end = HashSet::new();
     for id in &only {
-        end.extend(entries::read_commit(repo, id)?.parents);
+        end.extend(load_commit(objects, id)?.parents);
     }
     if only.is_empty() {
         end.insert(new);

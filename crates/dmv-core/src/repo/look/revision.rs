@@ -2,7 +2,7 @@
 
 use crate::hash::ObjectId;
 use crate::history::load_commit;
-use crate::object::ObjectType;
+use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::{LookError, RepoError, RevisionError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::{HEAD, Head};
@@ -10,7 +10,7 @@ use crate::repo::base::keys::FETCH_HEAD;
 use crate::repo::base::worktree;
 
 /// The fewest hex digits that can name an object.
-const MIN_PREFIX: usize = 4;
+pub const MIN_PREFIX: usize = 4;
 
 /// Splits `REV:PATH`. An empty revision means `@`. Without a colon, there is no path.
 pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
@@ -28,15 +28,21 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
     }
 }
 
-/// Returns the commit that the revision `text` names.
-///
-/// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
-/// worktree's head), `-` or `@{-1}` (the head before the last checkout), `FETCH_HEAD` (what was last
-/// fetched from an address). Any number of `~n` and `^n` can follow.
-pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
-    let end = text.find(['~', '^']).unwrap_or(text.len());
-    let (name, steps) = text.split_at(end);
-    let mut id = resolve_name(repo, name)?;
+/// Splits a revision into the name that it begins with and the steps that follow: `main~2` into `main`
+/// and `~2`.
+pub fn split_steps(text: &str) -> (&str, &str) {
+    text.split_at(text.find(['~', '^']).unwrap_or(text.len()))
+}
+
+/// Returns the commit to which the steps of a revision lead from `start`: any number of `~n` and `^n`.
+/// `text` is the whole revision, for errors.
+pub fn walk_steps(
+    objects: &dyn ObjectRead,
+    start: ObjectId,
+    steps: &str,
+    text: &str,
+) -> Result<ObjectId, RepoError> {
+    let mut id = start;
     let mut steps = steps.chars().peekable();
     while let Some(kind) = steps.next() {
         let mut digits = String::new();
@@ -55,17 +61,28 @@ pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<Obj
         let beyond = || RevisionError::Beyond(text.to_owned());
         if kind == '~' {
             for _ in 0..n {
-                id = *load_commit(repo.objects(), &id)?
+                id = *load_commit(objects, &id)?
                     .parents
                     .first()
                     .ok_or_else(beyond)?;
             }
         } else if n > 0 {
-            let parents = load_commit(repo.objects(), &id)?.parents;
+            let parents = load_commit(objects, &id)?.parents;
             id = *parents.get(n as usize - 1).ok_or_else(beyond)?;
         }
     }
     Ok(id)
+}
+
+/// Returns the commit that the revision `text` names.
+///
+/// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
+/// worktree's head), `-` or `@{-1}` (the head before the last checkout), `FETCH_HEAD` (what was last
+/// fetched from an address). Any number of `~n` and `^n` can follow.
+pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
+    let (name, steps) = split_steps(text);
+    let start = resolve_name(repo, name)?;
+    walk_steps(repo.objects(), start, steps, text)
 }
 
 /// Returns whether `name` names the head before the last checkout.

@@ -451,4 +451,4 @@ impl Walk {
 }
 
 #[cfg(test)]
-pub(in crate::depot) mod tests;
+pub(crate) mod tests;

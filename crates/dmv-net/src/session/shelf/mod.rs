@@ -8,6 +8,7 @@
 //! - `give`: answers to requests by id.
 //! - `stream`: what is sent without a request.
 //! - `verify`: whether everything is there and intact.
+//! - `history`: its commits, for whoever wants nothing else.
 //! - `keep`: whether the bucket has the content of files.
 //! - `hands`, `held`: reads, and what of them is kept in memory.
 //!
@@ -16,6 +17,7 @@
 mod give;
 mod hands;
 mod held;
+mod history;
 mod keep;
 mod stock;
 mod stream;
@@ -38,6 +40,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::repo::RepoSlice;
 use dmv_core::store::CheckedRecord;
 use give::{Clues, WantedObjects};
+pub use history::BucketHistory;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stock::Stock;

@@ -1,0 +1,148 @@
+//! How `dmv log` shows commits, whoever has them.
+
+use super::Args;
+use crate::commands::show::{CommitAt, Detail, Document, changes};
+use crate::compare::FileDiff;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::format::json::CommitValue;
+use crate::graph::Graph;
+use crate::headline::{header, line};
+use dmv_core::hash::ObjectId;
+use dmv_core::history::paths::VisitedCommit;
+use dmv_core::object::name::RepoPath;
+use dmv_core::repo::Repo;
+use dmv_core::worktree::select::Paths;
+use std::collections::HashMap;
+use std::io::Write;
+
+/// Prints commits one after the other.
+pub(super) struct Printer<'a> {
+    context: &'a Context,
+    /// The names that commits have.
+    names: HashMap<ObjectId, Vec<String>>,
+    graph: Option<Graph>,
+    oneline: bool,
+    /// What to show of each commit's changes, and who has the directories for it.
+    detail: Option<(&'a Repo, Detail)>,
+    /// How many commits were printed.
+    pub printed: u64,
+}
+
+impl<'a> Printer<'a> {
+    /// Returns a printer for the options of a command. `names` are the names of commits, which records do
+    /// not show.
+    pub fn new(
+        context: &'a Context,
+        args: &Args,
+        names: impl FnOnce() -> Result<HashMap<ObjectId, Vec<String>>, Failure>,
+    ) -> Result<Printer<'a>, Failure> {
+        let json = context.globals.json;
+        Ok(Printer {
+            context,
+            names: if json { HashMap::new() } else { names()? },
+            graph: (args.graph && !json).then(Graph::default),
+            oneline: args.oneline,
+            detail: None,
+            printed: 0,
+        })
+    }
+
+    /// Shows the changes of commits of `repo`, too.
+    pub fn with_changes(mut self, repo: &'a Repo, detail: Option<Detail>) -> Printer<'a> {
+        self.detail = detail.map(|detail| (repo, detail));
+        self
+    }
+
+    /// Prints a commit.
+    pub fn print(&mut self, visited: &VisitedCommit, paths: &[RepoPath]) -> Result<(), Failure> {
+        let (id, commit) = (&visited.id, &visited.commit);
+        let ui = &self.context.ui;
+        self.printed += 1;
+        if self.context.globals.json {
+            let value = CommitValue::new(id, commit);
+            return match self.detail {
+                None => ui.json(&value),
+                Some((repo, detail)) => ui.json(&Document {
+                    commit: value,
+                    changes: self.changes(repo, visited, paths, detail)?,
+                }),
+            };
+        }
+        let text = if self.oneline {
+            line(ui, id, commit, self.names.get(id))
+        } else {
+            header(ui, id, commit, self.names.get(id))
+        };
+        if self.graph.is_some() {
+            return self.draw(visited, &text);
+        }
+        if self.printed > 1 && !self.oneline {
+            writeln!(ui.out())?;
+        }
+        ui.out().write_all(text.as_bytes())?;
+        if let Some((repo, detail)) = self.detail
+            && commit.parents.len() < 2
+        {
+            writeln!(ui.out())?;
+            self.changes(repo, visited, paths, detail)?;
+        }
+        Ok(())
+    }
+
+    fn changes(
+        &self,
+        repo: &Repo,
+        visited: &VisitedCommit,
+        paths: &[RepoPath],
+        detail: Detail,
+    ) -> Result<Vec<FileDiff>, Failure> {
+        if visited.commit.parents.len() > 1 {
+            return Ok(Vec::new());
+        }
+        let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let shown = CommitAt {
+            id: &visited.id,
+            commit: &visited.commit,
+        };
+        changes(self.context, repo, shown, &Paths::new(paths), detail)
+    }
+
+    /// Prints a commit beside its place in the graph.
+    fn draw(&mut self, visited: &VisitedCommit, text: &str) -> Result<(), Failure> {
+        let (ui, Some(graph)) = (&self.context.ui, &mut self.graph) else {
+            return Ok(());
+        };
+        let rows = graph.add(&visited.id, &visited.followed);
+        let mut sides = vec![rows.node];
+        sides.extend(rows.links);
+        let width = |side: &String| side.chars().count();
+        let widest = sides.iter().chain([&rows.rest]).map(width).max();
+        let widest = widest.unwrap_or(0) + 1;
+        let mut lines = text.lines();
+        let mut sides = sides.into_iter();
+        // A line of its own between commits of several lines.
+        let mut more = true;
+        while more {
+            let (side, line) = (sides.next(), lines.next());
+            more = side.is_some() || line.is_some();
+            if !more && self.oneline {
+                break;
+            }
+            let (side, line) = (side.unwrap_or(rows.rest.clone()), line.unwrap_or_default());
+            let row = format!("{side:<widest$}{line}");
+            writeln!(ui.out(), "{}", row.trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// Goes on to the parents of a commit that is not printed.
+    pub fn pass(&mut self, visited: &VisitedCommit) -> Result<(), Failure> {
+        if let Some(graph) = &mut self.graph {
+            for row in graph.pass(&visited.id, &visited.followed) {
+                writeln!(self.context.ui.out(), "{row}")?;
+            }
+        }
+        Ok(())
+    }
+}
