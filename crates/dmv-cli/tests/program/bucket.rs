@@ -6,6 +6,7 @@ mod log;
 mod misbehaving;
 mod moto;
 mod push;
+mod refusals;
 
 use crate::place::{Outcome, Place};
 use gateway::Gateway;

@@ -38,6 +38,8 @@ struct State {
     faults: Vec<Fault>,
     /// How many more requests are answered; `None`: all.
     left: Option<usize>,
+    /// What is wrong with the others; `None`: a cut.
+    trouble: Option<Trouble>,
 }
 
 /// Files in memory.
@@ -53,10 +55,10 @@ impl MemFiles {
     fn ask(&self, count: impl Fn(&mut Counts)) -> Result<MutexGuard<'_, State>, FileFailure> {
         let mut state = self.state();
         count(&mut state.counts);
-        if let Some(left) = &mut state.left {
-            *left = left
-                .checked_sub(1)
-                .ok_or_else(|| FileFailure::Trouble(Trouble::Cut("by the test".to_owned())))?;
+        if let Some(left) = state.left {
+            let cut = || Trouble::Cut("by the test".to_owned());
+            let trouble = || FileFailure::Trouble(state.trouble.clone().unwrap_or_else(cut));
+            state.left = Some(left.checked_sub(1).ok_or_else(trouble)?);
         }
         Ok(state)
     }
@@ -73,7 +75,14 @@ impl MemFiles {
 
     /// Answers only so many requests from now on.
     pub fn cut_after(&self, requests: Option<usize>) {
-        self.state().left = requests;
+        let mut state = self.state();
+        (state.left, state.trouble) = (requests, None);
+    }
+
+    /// Answers only so many requests from now on, and the others with this trouble.
+    pub fn refuse_after(&self, requests: usize, trouble: Trouble) {
+        let mut state = self.state();
+        (state.left, state.trouble) = (Some(requests), Some(trouble));
     }
 
     /// Returns the names of all files.

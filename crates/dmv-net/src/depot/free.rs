@@ -4,7 +4,7 @@
 //! metadata of this device: all commits of the view and of the kept part of the log must be here,
 //! with their trees and lists. If anything cannot be read, nothing is freed.
 
-use super::ask::Desk;
+use super::ask::{Desk, stays};
 use super::log::newest;
 use super::write::{PushError, frames_of, wait};
 use crate::bucket::core::{
@@ -103,16 +103,21 @@ pub fn free(
     let mut step = Step::Ask(machine.start());
     let mut report = FreeReport::default();
     let mut made: Option<NewPacks> = None;
+    let mut may_land = false;
     loop {
         step = match step {
             Step::Ask(request) => {
-                if let (Request::PutRoot { .. }, true) = (&request, desk.is_denied()) {
+                let replaces = matches!(request, Request::PutRoot { .. });
+                if replaces && desk.is_denied() {
                     return Err(desk.failure().into());
                 }
                 if with.job.is_cancelled() {
                     return Err(PushError::Cancelled);
                 }
-                machine.answer(desk.answer(&request), fresh)
+                let answer = desk.answer(&request);
+                let unclear = desk.trouble().is_some_and(|trouble| !stays(trouble));
+                may_land |= replaces && unclear;
+                machine.answer(answer, fresh)
             }
             Step::Work(mark) => {
                 let marked = marked(with, &mut desk, &mark, options, &mut made)?;
@@ -138,6 +143,9 @@ pub fn free(
             Step::Done(CollectEnd::Failed(fault)) => {
                 return Err(match (fault, desk.trouble()) {
                     (Fault::Unreachable, Some(trouble)) => trouble.clone().into(),
+                    (Fault::Unknown, Some(trouble)) if desk.is_denied() && !may_land => {
+                        trouble.clone().into()
+                    }
                     (fault, _) => PushError::Fault(fault),
                 });
             }

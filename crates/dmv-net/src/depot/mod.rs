@@ -18,3 +18,6 @@ pub mod free;
 pub mod known;
 pub mod log;
 pub mod write;
+
+#[cfg(test)]
+mod troubles;

@@ -1,0 +1,103 @@
+//! What every command says of a store that refuses.
+
+use super::misbehaving::{Reply, Web};
+use super::place;
+use crate::place::{Outcome, Place};
+use std::fs;
+
+const BUCKET: &str = "s3://film/x";
+const COMMANDS: [&[&str]; 11] = [
+    &["fetch", "studio"],
+    &["push", "studio"],
+    &["push", "studio", "--dry-run"],
+    &["pull", "studio"],
+    &["sync", "studio"],
+    &["log", "--at", "studio"],
+    &["op", "log", "--at", "studio"],
+    &["undo", "--at", "studio"],
+    &["verify", "--at", "studio"],
+    &["gc", "--at", "studio"],
+    &["repack", "--at", "studio"],
+];
+
+/// A repository with a commit, and a remote whose store was good when it was tested.
+fn with_remote(web: &Web) -> Outcome<Place> {
+    let place = place()?;
+    place.write("file", "text")?;
+    place.commit("first")?;
+    let endpoint = web.endpoint();
+    let file = place.work().join(".dmv/config.toml");
+    let mut config = fs::read_to_string(&file).unwrap_or_default();
+    config += &format!(
+        "\n[remote.studio]\nurl = \"{BUCKET}\"\nendpoint = \"{endpoint}\"\n\
+         tested = \"{BUCKET} {endpoint} 2026-11-01\"\n"
+    );
+    fs::write(file, config)?;
+    Ok(place)
+}
+
+fn error(status: &'static str, code: &str) -> Reply {
+    let body = format!("<Error><Code>{code}</Code><Message>so it is</Message></Error>");
+    Reply::new(status, &body)
+}
+
+#[test]
+fn every_command_says_why_a_store_refuses_and_changes_nothing() -> Outcome {
+    let region = error("301 Moved", "PermanentRedirect").with("x-amz-bucket-region: eu-west-1");
+    let clock =
+        error("403 Forbidden", "RequestTimeTooSkewed").with("date: Mon, 23 Nov 2020 06:00:00 GMT");
+    for (reply, exit, says) in [
+        (error("404 Not Found", "NoSuchBucket"), 10, "no such bucket"),
+        (
+            error("403 Forbidden", "AccessDenied"),
+            12,
+            "the store denies access",
+        ),
+        (
+            error("403 Forbidden", "InvalidAccessKeyId"),
+            12,
+            "does not accept",
+        ),
+        (error("400 Bad Request", "ExpiredToken"), 12, "have expired"),
+        (clock, 12, "ahead of the store's\nhint: set"),
+        (region, 20, "in region eu-west-1\nhint: "),
+        (
+            error("403 Forbidden", "InvalidObjectState"),
+            6,
+            "cold storage",
+        ),
+        (error("403 Forbidden", "QuotaExceeded"), 20, "is full"),
+    ] {
+        let web = Web::start(move |_| reply.clone())?;
+        let place = with_remote(&web)?;
+        let before = place.ok(&["op", "log"])?;
+        let endpoint = web.endpoint();
+        let clone = ["clone", BUCKET, "copy", "--endpoint", &endpoint];
+        for command in COMMANDS.into_iter().chain([&clone[..]]) {
+            let asked = web.requests();
+            let said = place.fails(exit, command)?;
+            assert!(said.contains(says), "{command:?}: {said}");
+            assert!(said.contains("hint: "), "{command:?}: {said}");
+            assert!(said.contains(BUCKET), "{command:?}: {said}");
+            let asked = web.requests() - asked;
+            // A store may deny what does not exist, so a first push tries to make a repository.
+            assert!(asked <= 3, "{command:?} asks {asked} times for {says}");
+        }
+        assert_eq!(place.ok(&["op", "log"])?, before, "{says}");
+        assert!(!place.work().join("copy/.dmv").exists(), "{says}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_page_in_place_of_a_file_is_called_a_page() -> Outcome {
+    let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
+    let web = Web::start(move |_| page.clone())?;
+    let place = with_remote(&web)?;
+    for command in [COMMANDS[0], COMMANDS[1], COMMANDS[5]] {
+        let said = place.fails(13, command)?;
+        assert!(said.contains("a web page came"), "{command:?}: {said}");
+        assert!(said.contains("hint: log in to the network"), "{said}");
+    }
+    Ok(())
+}
