@@ -1,5 +1,6 @@
 //! Buckets: with a real object store where one is installed, and with one that answers badly.
 
+mod bad_stores;
 mod fetch;
 mod gateway;
 mod log;

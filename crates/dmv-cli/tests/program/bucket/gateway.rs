@@ -43,9 +43,19 @@ impl Logged {
 impl Gateway {
     /// Starts a server; `None`, and a line that says so, where it is not installed.
     pub fn start(key: &str, secret: &str) -> Outcome<Option<Gateway>> {
-        let Some(program) = program() else {
+        Gateway::start_program("versitygw", ".ci/run installs it with go", key, secret)
+    }
+
+    /// The same with another version of the program. `install` says how to get it.
+    pub fn start_program(
+        name: &str,
+        install: &str,
+        key: &str,
+        secret: &str,
+    ) -> Outcome<Option<Gateway>> {
+        let Some(program) = go_program(name, &|_| true) else {
             // Past the capture of test output, so that it is seen.
-            let why = "skipped: versitygw is not installed; .ci/run installs it with go";
+            let why = format!("skipped: {name} is not installed; {install}");
             writeln!(std::io::stderr(), "{why}")?;
             return Ok(None);
         };
@@ -152,10 +162,11 @@ fn count(dir: &Path) -> Outcome<usize> {
     Ok(files)
 }
 
-fn program() -> Option<PathBuf> {
+/// A program in PATH, or where `go install` puts it, that fits.
+pub fn go_program(name: &str, fits: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(GO_BIN));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(home);
-    dirs.map(|dir| dir.join("versitygw"))
-        .find(|file| file.is_file())
+    dirs.map(|dir| dir.join(name))
+        .find(|file| file.is_file() && fits(file))
 }
