@@ -2,7 +2,7 @@
 """Measures buckets as remotes: benches/bucket.py DMV DIR [--rows NAMES] [--delays 0,10,30,50] [--size GIB] [--runs N].
 
 Starts versitygw over a directory in DIR and, for delays, proxy.py in front of it. Counts requests in the access log of
-the server and compares them with what DMV says itself. Beside DMV it runs restic, rclone and git-remote-s3 where they are
+the server and compares them with what DMV says itself. Beside DMV it runs restic, kopia, rclone and git-remote-s3 where they are
 installed. Prints a table in Markdown, and the load of the machine at the begin and end of each row.
 """
 
@@ -40,7 +40,7 @@ ap.add_argument("--cut-pushes", type=int, default=1000)
 ap.add_argument("--pushes", type=int, default=10_000)
 ap.add_argument("--kills", type=int, default=20)
 ap.add_argument("--history", help="the example program long_history, for the row log")
-ap.add_argument("--peers", default="restic,rclone,git-remote-s3")
+ap.add_argument("--peers", default="restic,kopia,rclone,git-remote-s3")
 args = ap.parse_args()
 TOP, DMV = os.path.abspath(args.dir), os.path.abspath(args.dmv)
 TRASH = TOP + "/trash"
@@ -131,12 +131,12 @@ def until(ready, what):
 
 
 class Gateway:
-    """versitygw with the buckets dmv, restic, rclone and git."""
+    """versitygw with the buckets dmv, restic, kopia, rclone and git."""
 
     def __init__(self):
         self.top, self.port = TOP + "/gateway", free_port()
         shutil.rmtree(self.top, ignore_errors=True)
-        for name in ("data/dmv", "data/restic", "data/rclone", "data/git"):
+        for name in ("data/dmv", "data/restic", "data/kopia", "data/rclone", "data/git"):
             os.makedirs(f"{self.top}/{name}")
         go = os.path.expanduser("~/go/bin/versitygw")
         program = shutil.which("versitygw") or (go if os.path.exists(go) else sys.exit("versitygw is not installed"))
@@ -280,6 +280,21 @@ def restic(*words, port=None, place="a"):
     return Run(run, {"AWS_DEFAULT_REGION": "us-east-1"})
 
 
+def kopia(*words, config="kopia"):
+    """With its settings and its cache in directories of that name."""
+    run = ["kopia", "--config-file", f"{TOP}/{config}/config", "--no-progress", *words]
+    return Run(run, {"KOPIA_PASSWORD": "bench", "KOPIA_CHECK_FOR_UPDATES": "false"})
+
+
+def kopia_at(action, place, port=None, config="kopia"):
+    """Makes a repository, or connects to it. Nothing is cached then."""
+    cache = fresh(config) + "/cache"
+    at = ["--bucket", "kopia", "--prefix", place + "/", "--endpoint", f"127.0.0.1:{port or gateway.port}"]
+    keys = ["--access-key", ENV["AWS_ACCESS_KEY_ID"], "--secret-access-key", ENV["AWS_SECRET_ACCESS_KEY"]]
+    at += ["--disable-tls", "--region", "us-east-1", "--cache-directory", cache]
+    kopia("repository", action, "s3", *at, *keys, config=config)
+
+
 def rclone(*words):
     where = f"s3,provider=Other,env_auth=true,region=us-east-1,force_path_style=true,endpoint='http://127.0.0.1:{gateway.port}'"
     return Run(["rclone", "--s3-no-check-bucket", *[word.replace("BUCKET", f":{where}:rclone") for word in words]])
@@ -316,13 +331,18 @@ def measure_small():
     if "restic" in PEERS:
         restic("init")
         restic("backup", root + "/small")
+    if "kopia" in PEERS:
+        kopia_at("create", "small")
+        kopia("snapshot", "create", root + "/small")
     if "git-remote-s3" in PEERS:
         git_at["cwd"] = fresh("small-git")
         Run(["git", "init", "-q", "-b", "main", git_at["cwd"]])
         Run(["git", "remote", "add", "s", "s3://git/small"], **git_at)
     for delay in (int(word) for word in args.delays.split(",")):
         with Proxy(delay) as port:
-            push, fetch, nothing, backup, git = [], [], [], [], []
+            push, fetch, nothing, backup, snapshot, git = [], [], [], [], [], []
+            if "kopia" in PEERS:
+                kopia_at("connect", "small", port)
             for n in range(max(args.runs, 5)):
                 ten_files(root, f"{delay} {n}")
                 Dmv("commit", "-m", "ten", at=root)
@@ -331,6 +351,8 @@ def measure_small():
                 nothing.append(counted("fetch", at=reader, endpoint=port))
                 if "restic" in PEERS:
                     backup.append(restic("backup", root + "/small", port=port))
+                if "kopia" in PEERS:
+                    snapshot.append(kopia("snapshot", "create", root + "/small"))
                 if git_at:
                     ten_files(git_at["cwd"], f"{delay} {n}")
                     Run(["git", "add", "."], **git_at)
@@ -340,7 +362,7 @@ def measure_small():
         most = {name: max(run.count for run in runs) for name, runs in (("push", push), ("fetch", fetch), ("nothing", nothing))}
         goal = "<= 4 requests" + (", <= 0.45 s" if delay == 50 else "")
         note(f"push of 10 small files, {delay} ms", f"{most['push']} requests, {both(push)}", goal)
-        for name, runs in (("restic backup", backup), ("git-remote-s3", git)):
+        for name, runs in (("restic backup", backup), ("kopia snapshot", snapshot), ("git-remote-s3", git)):
             if runs:
                 note(f"... {name}", f"{both(runs)}: {beside(push, runs)}", ">= 4x")
         note(f"fetch of it, {delay} ms", f"{most['fetch']} requests, {both(fetch)}", "<= 3 requests")
@@ -432,7 +454,14 @@ def measure_large():
             restic("init", place="film")
             take("backup", restic, "backup", "--compression", "off", *files, place="film")
             copy("restore", restic, "restore", "latest", "--target", target, place="film")
-    for bucket in ("rclone", "restic"):
+        if "kopia" in PEERS:
+            gateway.clear("kopia")
+            kopia_at("create", "film")
+            kopia("policy", "set", root, "--add-ignore", ".dmv")
+            take("snapshot", kopia, "snapshot", "create", root)
+            kopia_at("connect", "film")
+            copy("kopia restore", kopia, "restore", root, target)
+    for bucket in ("rclone", "restic", "kopia"):
         gateway.clear(bucket)
     check = counted("verify", "--at", "s", "--full", at=root, endpoint=gateway.port)
 
@@ -459,9 +488,11 @@ def measure_large():
     line("push", "push")
     peer("rclone copy, beside the push", "rclone up", "push", ">= 0.8x")
     peer("restic backup, beside commit and push", "backup", "push", ">= 1.5x", commit, commit_cpu)
+    peer("kopia snapshot, beside commit and push", "snapshot", "push", ">= 1.5x", commit, commit_cpu)
     line("clone", "clone")
     peer("rclone copy, beside the clone", "rclone down", "clone", ">= 0.8x")
     peer("restic restore, beside the clone", "restore", "clone", ">= 1.5x")
+    peer("kopia restore, beside the clone", "kopia restore", "clone", ">= 1.5x")
     peer("writing the same files and packs, beside the clone", "floor", "clone", "")
     line("clone --bare", "bare")
     peer("rclone copy, beside clone --bare", "rclone down", "bare", ">= 0.8x")

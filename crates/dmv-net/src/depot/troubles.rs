@@ -31,12 +31,15 @@ fn reasons() -> [Trouble; 8] {
     ]
 }
 
+/// A command at a bucket, and the root that it knows.
+type Work<'w> = &'w dyn Fn(&MemFiles, (Root, Tag)) -> Result<(), PushError>;
+
 /// Runs `work` on a new bucket for each number of requests that are answered, until it succeeds. After
 /// each failure it must succeed without trouble.
 fn refuse_each(
     trouble: &Trouble,
     set_up: &dyn Fn() -> Outcome<(MemFiles, ObjectId)>,
-    work: &dyn Fn(&MemFiles, (Root, Tag)) -> Result<(), PushError>,
+    work: Work<'_>,
 ) -> Outcome {
     for requests in 0..MOST {
         let (files, tip) = set_up()?;

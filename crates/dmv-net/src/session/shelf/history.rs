@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many reads are made at first. Then twice as many each time.
 const FIRST_READS: usize = 4;
-/// How many bytes are read at first. Then four times as many each time.
-const FIRST_BYTES: u64 = 256 << 10;
+/// How many bytes are read at first: most frames of commits are shorter. Then four times as many each time.
+const FIRST_BYTES: u64 = 1 << 20;
 /// The most bytes that are read before somebody asks again.
 const MOST_BYTES: u64 = 64 << 20;
 /// The most bytes of one read.
