@@ -320,7 +320,7 @@ fn a_root_that_is_lost_older_or_unreadable_is_told() -> Done {
     bucket.files.put(ROOT, first);
     assert_eq!(trouble(fetch(&ours, &bucket.files)), Trouble::Forked);
     let mut newer = root.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     bucket.files.put(ROOT, newer);
     assert_eq!(trouble(fetch(&ours, &bucket.files)), Trouble::TooNew);
     let mut damaged = root.clone();

@@ -8,11 +8,12 @@ use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{clean, count, quoted};
 use crate::patience::free;
-use crate::peers::{Call, remotes, session_failure};
+use crate::peers::{Call, remote, remotes, session_failure};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{KnownPurge, Purge, PurgeWhat, Purgeable, Repo, ToPurge, roots_of};
 use dmv_net::ops::request_purge;
+use dmv_net::transport::Url;
 use dmv_net::wire::{PurgeOutcome, PurgeSums};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -26,12 +27,13 @@ use std::ffi::{OsStr, OsString};
 /// ids stay. Content that other files share stays, too, and dmv says how much.
 ///
 /// This cannot be undone. Other repositories keep their copies until somebody purges there: see
-/// --everywhere and --from. dmv cannot reach clones that never come back, backups, snapshots of file
+/// --everywhere, --at and --from. dmv cannot reach clones that never come back, backups, snapshots of file
 /// systems, exported files, and freed blocks of the disk.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv purge keys/id_rsa --reason 'leaked key' --dry-run\n  \
-                  dmv purge keys/id_rsa --reason 'leaked key' --everywhere\n  dmv purge --status\n\n\
+                  dmv purge keys/id_rsa --reason 'leaked key' --everywhere\n  \
+                  dmv purge --at studio\n  dmv purge --status\n\n\
                   Exit code 3: bytes may still be in a pack here, or at a remote; the same command \
                   continues."
 )]
@@ -46,17 +48,20 @@ pub struct Args {
     /// Also ask all remotes to purge it
     #[arg(long)]
     everywhere: bool,
+    /// Also ask this remote to purge it
+    #[arg(long, value_name = "REMOTE", conflicts_with = "everywhere")]
+    at: Option<String>,
     /// Only show what would be purged
-    #[arg(long, conflicts_with_all = ["everywhere", "status", "lift"])]
+    #[arg(long, conflicts_with_all = ["everywhere", "at", "status", "lift"])]
     dry_run: bool,
     /// Show what was purged, and ask the remotes whether they have purged it
-    #[arg(long, conflicts_with_all = ["target", "reason", "everywhere", "lift", "from"])]
+    #[arg(long, conflicts_with_all = ["target", "reason", "everywhere", "at", "lift", "from"])]
     status: bool,
     /// Allow the content to be stored again. It does not come back by itself
-    #[arg(long, requires = "target", conflicts_with_all = ["reason", "everywhere", "from"])]
+    #[arg(long, requires = "target", conflicts_with_all = ["reason", "everywhere", "at", "from"])]
     lift: bool,
     /// Purge here what REMOTE has purged and this repository still stores. Lists it first: see --dry-run
-    #[arg(long, value_name = "REMOTE", conflicts_with_all = ["target", "reason", "everywhere"])]
+    #[arg(long, value_name = "REMOTE", conflicts_with_all = ["target", "reason", "everywhere", "at"])]
     from: Option<String>,
 }
 
@@ -97,11 +102,17 @@ struct PeerValue {
     /// How many packs another repository on the remote's file system still has.
     linked_packs: u64,
     why: String,
+    #[serde(skip)]
+    is_bucket: bool,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    if let Some(name) = &args.at {
+        // An unknown name is told before anything is purged.
+        remote(context, Some(name))?;
+    }
     if args.status {
         return tell::status(context, &repo);
     }
@@ -165,11 +176,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     drop(watch);
     drop(freeing);
     let mut purges = Vec::new();
-    if args.everywhere {
+    if args.asks() {
         let ids: BTreeSet<ObjectId> = found.files.keys().copied().collect();
         purges = only(repo.purges()?, &ids);
     }
-    let peers = ask_all(context, &repo, &purges)?;
+    let peers = ask_all(context, &repo, &purges, args.at.as_deref())?;
     tell::done(context, &repo, Some(&found), done, peers)
 }
 
@@ -231,27 +242,40 @@ fn go_on(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
     let done = freeing.purge(None, &context.job)?;
     drop(watch);
     drop(freeing);
-    let purges = match args.everywhere {
+    let purges = match args.asks() {
         true => repo.purges()?,
         false => Vec::new(),
     };
-    let peers = ask_all(context, repo, &purges)?;
+    let peers = ask_all(context, repo, &purges, args.at.as_deref())?;
     tell::done(context, repo, None, done, peers)
 }
 
-/// Asks all remotes to purge, too.
+impl Args {
+    /// Returns whether remotes are asked to purge, too.
+    fn asks(&self) -> bool {
+        self.everywhere || self.at.is_some()
+    }
+}
+
+/// Asks all remotes to purge, too, or the one that is named.
 fn ask_all(
     context: &Context,
     repo: &Repo,
     purges: &[KnownPurge],
+    at: Option<&str>,
 ) -> Result<Vec<PeerValue>, Failure> {
     let mut out = Vec::new();
     if purges.is_empty() {
         return Ok(out);
     }
     let call = Call::to(context, "asking remotes to purge");
-    for remote in remotes(context)? {
-        let answer = request_purge(repo, &remote, purges, &call, &context.job);
+    let request = context.request()?;
+    let list = match at {
+        Some(name) => vec![remote(context, Some(name))?],
+        None => remotes(context)?,
+    };
+    for remote in list {
+        let answer = request_purge(repo, &remote, purges, &request, &call, &context.job);
         if context.job.is_cancelled() {
             return Err(dmv_net::session::NetError::Cancelled.into());
         }
@@ -268,6 +292,7 @@ fn ask_all(
             }
         };
         out.push(PeerValue {
+            is_bucket: matches!(remote.url, Url::Bucket(_)),
             name: remote.name,
             outcome,
             files: sums.files,

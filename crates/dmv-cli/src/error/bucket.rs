@@ -26,6 +26,7 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
         Trouble::Full(_) => ("full", EXIT_OTHER),
         Trouble::Unsupported(_) => ("unsafe-store", EXIT_REFUSED),
         Trouble::Busy => ("busy", EXIT_BUSY),
+        Trouble::Purged => ("purged-meanwhile", EXIT_BUSY),
         Trouble::Settings(_) => ("bad-setting", EXIT_OTHER),
         Trouble::Other(_) => ("store", EXIT_OTHER),
     }
@@ -75,7 +76,9 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
             "free space in the store, or raise the quota; then run the same command again"
         }
         Trouble::Unsupported(_) => "dmv remote check NAME",
-        Trouble::Busy | Trouble::Cut(_) => "run the same command again to continue",
+        Trouble::Busy | Trouble::Cut(_) | Trouble::Purged => {
+            "run the same command again to continue"
+        }
         Trouble::Unreachable(_) => "check the network, and the endpoint of the store",
         Trouble::Settings(_) | Trouble::Other(_) => return None,
     };

@@ -6,6 +6,7 @@ mod gateway;
 mod log;
 mod misbehaving;
 mod moto;
+mod purge;
 mod push;
 mod refusals;
 

@@ -20,6 +20,9 @@ pub enum Trouble {
     /// A file does not decode, or has other bytes than it should.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// Content was purged while it was read.
+    #[error("content was purged there in this moment; run the command again")]
+    Purged,
     /// A file is from a newer version of dmv.
     #[error("the repository is from a newer version of dmv")]
     TooNew,

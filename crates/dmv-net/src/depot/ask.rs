@@ -4,9 +4,10 @@
 //! [`Files`], which knows no roots. It repeats what may be repeated, because a machine takes an
 //! unclear answer for the end, and it remembers why the store refused.
 
+use super::cache::Cache;
 use crate::bucket::core::{Answer, Request};
 use crate::bucket::files::{FileFailure, Files};
-use crate::bucket::format::{Entry, Name, Page, PageRef, ROOT, Root, View};
+use crate::bucket::format::{Entry, Name, Page, PageRef, Purges, ROOT, Root, View};
 use crate::bucket::trouble::Trouble;
 use dmv_core::store::{RepositoryId, random_bytes};
 use dmv_core::threads;
@@ -59,6 +60,15 @@ impl<'f> Desk<'f> {
     pub fn failure(&self) -> Trouble {
         let unclear = || Trouble::Cut("no answer that helps".to_owned());
         self.trouble.clone().unwrap_or_else(unclear)
+    }
+
+    /// After a failed reading: succeeds if a file is lost that the root named, which a newer root may not
+    /// name. Otherwise fails.
+    pub fn lost_or_failed(&self) -> Result<(), Trouble> {
+        match self.failure() {
+            Trouble::Lost(_) => Ok(()),
+            trouble => Err(trouble),
+        }
     }
 
     /// Returns whether the store has refused to replace the root for a reason that stays. A machine
@@ -172,6 +182,37 @@ impl<'f> Desk<'f> {
             }
         }
         Some(log)
+    }
+
+    /// Returns what was purged by a root, from copies where there are any. `None`: one of its pages cannot be
+    /// read.
+    pub fn purges(&mut self, root: &Root, cache: &Cache) -> Option<Purges> {
+        let mut all = Purges::new();
+        for page in &root.purge_pages {
+            let name = page.name.to_string();
+            let copy = cache.file(&name);
+            let copy = copy.filter(|bytes| bytes.len() == page.len as usize);
+            let found = match copy.and_then(|bytes| Page::decode(&bytes).ok()) {
+                Some(found) => found,
+                None => {
+                    let found = self.pages(vec![*page])?.pop()?;
+                    if let Ok((_, bytes)) = found.encode(page.name) {
+                        cache.keep_file(&name, &bytes);
+                    }
+                    found
+                }
+            };
+            let Page::Purges(found) = found else {
+                self.trouble = Some(unreadable("a page of the root", "it is another page"));
+                return None;
+            };
+            for (why, buried) in found {
+                let known = all.entry(why).or_default();
+                known.files.extend(buried.files);
+                known.pieces.extend(buried.pieces);
+            }
+        }
+        Some(all)
     }
 
     fn pages(&mut self, pages: Vec<PageRef>) -> Option<Vec<Page>> {

@@ -38,6 +38,13 @@ impl Cache {
         }
     }
 
+    /// Returns the copies in a directory; `None` keeps nothing.
+    pub fn at(dir: Option<&Path>) -> Cache {
+        Cache {
+            dir: dir.map(Path::to_owned),
+        }
+    }
+
     /// Returns where the files are; `None` if nothing is kept.
     pub fn dir(&self) -> Option<&Path> {
         self.dir.as_deref()

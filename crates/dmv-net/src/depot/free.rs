@@ -3,20 +3,24 @@
 //! [`free`] drives the state machine of [`core`](crate::bucket::core) over [`Files`]. It marks with the
 //! metadata of this device: all commits of the view and of the kept part of the log must be here,
 //! with their trees and lists. If anything cannot be read, nothing is freed.
+//!
+//! A purge is gc that also says what was purged, and makes packs anew that have any of it.
 
 use super::ask::{Desk, stays};
+use super::cache::Cache;
 use super::log::newest;
-use super::write::{PushError, frames_of, wait};
+use super::write::{PushError, frames_of, stop_if_hopeless, wait};
 use crate::bucket::core::{
     Collect, CollectEnd, Fault, Limits, Mark, MarkResult, Request, Stamp, Step, Tag,
 };
 use crate::bucket::files::{FileFailure, Files};
-use crate::bucket::format::{Name, Root, Row, RowKind};
+use crate::bucket::format::{Name, Purges, Root, Row, RowKind};
 use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::reach::{Detail, Reach};
+use dmv_core::reach::{Detail, Filter, Reach};
+use dmv_core::repo::Purge;
 use dmv_core::store::{SegmentTail, Store, random_bytes};
 use dmv_core::threads;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +36,10 @@ const NEAR_BYTES: u64 = 64 << 10;
 const TRAILER_BYTES: u64 = 32;
 /// Absent objects that are reported.
 const MAX_LACKING: usize = 64;
+
+/// In so many seconds after a purge, gc does not spare young files: they may be uploads of purged content
+/// that had begun before.
+const AFTER_PURGE: i64 = 7 * 86_400;
 
 /// What gc works with.
 pub struct Collector<'a> {
@@ -56,6 +64,9 @@ pub struct FreeOptions {
     pub young_from: i64,
     /// Whether to join packs, too: small ones, and those of which little is needed.
     pub joins: bool,
+    /// Files to purge, each named by its root, and why; with none, what earlier purges had to leave.
+    /// `None`: gc only.
+    pub purge: Option<BTreeMap<ObjectId, Purge>>,
     /// Whether to report only.
     pub dry_run: bool,
     /// How much of the log stays in any case.
@@ -77,6 +88,8 @@ pub struct FreeReport {
     pub kept_bytes: u64,
     /// What was joined.
     pub joined: JoinReport,
+    /// What was purged.
+    pub buried: Tally,
     /// Whether all of the files are deleted. The next gc finds the others.
     pub all_deleted: bool,
 }
@@ -84,9 +97,19 @@ pub struct FreeReport {
 /// Frees what nothing in a bucket leads to. `known` is the root as this device has seen it last.
 pub fn free(
     with: &Collector<'_>,
-    mut known: Option<(Root, Tag)>,
+    known: Option<(Root, Tag)>,
     options: &FreeOptions,
 ) -> Result<FreeReport, PushError> {
+    Ok(run(with, known, options)?.0)
+}
+
+/// Does the same, and returns how often something had been purged at the root that it has published;
+/// `None` if it has published none.
+fn run(
+    with: &Collector<'_>,
+    mut known: Option<(Root, Tag)>,
+    options: &FreeOptions,
+) -> Result<(FreeReport, Option<u64>), PushError> {
     let waits = |time| wait(with.job, time);
     let mut desk = Desk::new(with.files, &waits);
     if let Some((root, _)) = &known {
@@ -102,14 +125,15 @@ pub fn free(
     let fresh = &mut random_bytes;
     let mut step = Step::Ask(machine.start());
     let mut report = FreeReport::default();
-    let mut made: Option<NewPacks> = None;
+    let (mut made, mut attempts): (Option<NewPacks>, u32) = (None, 0);
     let mut may_land = false;
     loop {
         step = match step {
             Step::Ask(request) => {
                 let replaces = matches!(request, Request::PutRoot { .. });
-                if replaces && desk.is_denied() {
-                    return Err(desk.failure().into());
+                if replaces {
+                    attempts += 1;
+                    stop_if_hopeless(with.job, &desk, attempts)?;
                 }
                 if with.job.is_cancelled() {
                     return Err(PushError::Cancelled);
@@ -125,20 +149,20 @@ pub fn free(
                     report = *found;
                 }
                 match marked {
-                    Some(_) if options.dry_run => return Ok(report),
+                    Some(_) if options.dry_run => return Ok((report, None)),
                     marked => machine.marked(marked.map(|(_, marked)| marked), fresh),
                 }
             }
             Step::Done(CollectEnd::Nothing) => {
                 report.all_deleted = true;
-                return Ok(report);
+                return Ok((report, None));
             }
             Step::Done(CollectEnd::Freed { all_deleted, .. }) => {
                 report.all_deleted = all_deleted;
                 if let Some(made) = made {
                     made.keep_hints(with);
                 }
-                return Ok(report);
+                return Ok((report, machine.purged()));
             }
             Step::Done(CollectEnd::Failed(fault)) => {
                 return Err(match (fault, desk.trouble()) {
@@ -182,11 +206,26 @@ fn marked(
     for change in kept.flat_map(|operation| &operation.changes) {
         tips.extend(change.old.iter().chain(&change.new).filter_map(id));
     }
-    let needed = needed(with, tips)?;
+    let there = match root.purged {
+        0 => Purges::new(),
+        _ => match desk.purges(root, &Cache::at(with.dir)) {
+            Some(there) => there,
+            None => {
+                return desk
+                    .lost_or_failed()
+                    .map(|()| None)
+                    .map_err(PushError::from);
+            }
+        },
+    };
+    let wish = options.purge.as_ref();
+    let mut needed = needed(with, tips, purged_files(&there, wish))?;
+    let plan = plan(with, &there, wish, &needed)?;
+    needed.pieces = plan.pieces;
     let Some(uses) = uses(with, root, &mark.rows, &needed)? else {
         return Ok(None);
     };
-    let unused = uses.iter().filter(|(_, used)| **used == 0);
+    let unused = uses.iter().filter(|(_, used)| used.bytes == 0);
     let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
     let mut report = FreeReport {
         packs: dead.len() as u64,
@@ -199,13 +238,25 @@ fn marked(
             false => report.kept_bytes += row.len,
         }
     }
+    if made
+        .as_ref()
+        .is_some_and(|made| !made.counts(mark, &needed))
+    {
+        // It is a stray file now, and may have what was purged meanwhile.
+        *made = None;
+    }
+    let newest_purge = there.keys().map(|why| why.at).max();
+    let now = options.stamp.time.seconds;
+    let is_after_purge = newest_purge.is_some_and(|at| now < at.saturating_add(AFTER_PURGE));
+    let spares = wish.is_none() && !is_after_purge;
     let named: BTreeSet<Name> = mark.rows.iter().map(|row| row.name).collect();
     let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
     let mut listed = BTreeSet::new();
     let folder = root.repository.to_string();
     for file in desk.repeat(|files| files.list_all(&folder))? {
         let name = file.name.rsplit('/').next().and_then(Name::from_hex);
-        let Some(name) = name.filter(|_| file.written < options.young_from) else {
+        let is_young = file.written >= options.young_from;
+        let Some(name) = name.filter(|_| !(spares && is_young)) else {
             continue;
         };
         let is_made = made.as_ref().is_some_and(|made| made.has(&name));
@@ -216,11 +267,15 @@ fn marked(
         }
     }
     let mut joined = Vec::new();
-    if options.joins {
-        let sources = sources(&mark.rows, &uses);
+    let held = held(&mark.rows, &uses);
+    if options.joins || !held.is_empty() {
+        let sources = match held.is_empty() {
+            true => sources(&mark.rows, &uses),
+            false => held,
+        };
         if options.dry_run {
             report.joined = foresee(&sources, &uses);
-        } else if !made.as_ref().is_some_and(|made| made.counts(mark, &needed)) {
+        } else if made.is_none() {
             *made = join(with, desk, mark, (&sources, &dead), &needed, &options.stamp)?;
         }
         if let Some(made) = made {
@@ -229,7 +284,14 @@ fn marked(
             dead.extend(made.sources.iter());
         }
     }
+    let still = |(name, used): (&Name, &Use)| if dead.contains(name) { 0 } else { used.pieces };
+    report.buried = plan.tally;
+    report.buried.left = uses.iter().map(still).sum();
+    let in_all: u64 = uses.values().map(|used| used.pieces).sum();
     let marked = MarkResult {
+        // Until the files are deleted, they have it.
+        unpurged: wish.map(|_| in_all + listed.len() as u64),
+        purges: plan.new,
         dead,
         listed,
         joined,
@@ -238,18 +300,32 @@ fn marked(
 }
 
 /// The first bytes of ids, sorted. Another object with the same ones only keeps a pack.
-pub(super) struct NeededIds(Vec<u64>);
+pub(super) struct NeededIds {
+    starts: Vec<u64>,
+    /// Chunks that must not be stored.
+    pub pieces: BTreeSet<ObjectId>,
+}
 
 impl NeededIds {
     /// Returns whether an object is needed.
     pub fn has(&self, id: &ObjectId) -> bool {
-        self.has_start(start_of(id))
+        self.has_start(start_of(id)) && !self.pieces.contains(id)
     }
 
     /// Returns whether an object whose id begins so is needed.
     pub fn has_start(&self, start: u64) -> bool {
-        self.0.binary_search(&start).is_ok()
+        self.starts.binary_search(&start).is_ok()
     }
+}
+
+/// What of a pack is needed, and what was purged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    /// The bytes of the frames of its last segment in which something is needed; at least 1 if anything in
+    /// the pack is.
+    bytes: u64,
+    /// The purged chunks.
+    pieces: u64,
 }
 
 /// Returns the first bytes of an id.
@@ -257,11 +333,19 @@ pub(super) fn start_of(id: &ObjectId) -> u64 {
     u64::from_le_bytes(id.as_bytes()[..8].try_into().expect("eight bytes"))
 }
 
-/// Walks over everything that commits lead to.
-fn needed(with: &Collector<'_>, mut tips: Vec<ObjectId>) -> Result<NeededIds, PushError> {
+/// Walks over everything that commits lead to, without purged files.
+fn needed(
+    with: &Collector<'_>,
+    mut tips: Vec<ObjectId>,
+    purged: BTreeSet<ObjectId>,
+) -> Result<NeededIds, PushError> {
     tips.sort_unstable();
     tips.dedup();
-    let mut reach = Reach::new(tips, [], Detail::All).skipping_chunks();
+    let filter = Filter {
+        dropped: purged,
+        ..Filter::default()
+    };
+    let mut reach = Reach::filtered(tips, [], Detail::All, filter).skipping_chunks();
     let (mut needed, mut lacking) = (Vec::new(), Vec::new());
     while let Some(found) = reach.next(with.store)? {
         if with.job.is_cancelled() {
@@ -281,17 +365,19 @@ fn needed(with: &Collector<'_>, mut tips: Vec<ObjectId>) -> Result<NeededIds, Pu
     }
     needed.sort_unstable();
     needed.dedup();
-    Ok(NeededIds(needed))
+    Ok(NeededIds {
+        starts: needed,
+        pieces: BTreeSet::new(),
+    })
 }
 
-/// Returns for each pack the bytes of the frames of its last segment in which something is needed, at
-/// least 1 if anything in the pack is. `None`: one of the packs is missing.
+/// Returns for each pack what of it is needed. `None`: one of the packs is missing.
 fn uses(
     with: &Collector<'_>,
     root: &Root,
     rows: &[Row],
     needed: &NeededIds,
-) -> Result<Option<BTreeMap<Name, u64>>, PushError> {
+) -> Result<Option<BTreeMap<Name, Use>>, PushError> {
     let (next, uses) = (Mutex::new(rows.iter()), Mutex::new(BTreeMap::new()));
     let failed: Mutex<Option<FileFailure>> = Mutex::new(None);
     let work = || {
@@ -327,27 +413,32 @@ fn uses(
     }
 }
 
-/// Returns the bytes of the frames of a pack's last segment in which something is needed. If this is none,
-/// returns 1 if anything in its other segment is.
-fn used(files: &dyn Files, root: &Root, row: &Row, needed: &NeededIds) -> Result<u64, FileFailure> {
+/// Returns what of a pack is needed.
+fn used(files: &dyn Files, root: &Root, row: &Row, needed: &NeededIds) -> Result<Use, FileFailure> {
     let path = row.name.path(root.repository);
     let tail = files.read_range(&path, row.tail..row.len)?;
     let tail = SegmentTail::decode(&tail, row.tail).map_err(|why| damaged(row, why))?;
-    let mut frames: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut frames, mut pieces): (BTreeMap<u64, u64>, u64) = (BTreeMap::new(), 0);
     for (id, at) in frames_of(&tail, row.tail) {
         if needed.has(&id) {
             frames.insert(at.offset, u64::from(at.len));
         }
+        pieces += u64::from(needed.pieces.contains(&id));
     }
-    let used: u64 = frames.values().sum();
-    if used > 0 || row.kind != RowKind::Joint {
-        return Ok(used);
+    let bytes: u64 = frames.values().sum();
+    let is_known = bytes > 0 && needed.pieces.is_empty();
+    if is_known || row.kind != RowKind::Joint {
+        return Ok(Use { bytes, pieces });
     }
-    let has_needed = |bytes: &[u8], at: u64| match SegmentTail::decode(bytes, at) {
-        Ok(tail) => Ok(u64::from(
-            tail.entries.iter().any(|entry| needed.has(&entry.id)),
-        )),
-        Err(why) => Err(damaged(row, why)),
+    let has_needed = |index: &[u8], at: u64| {
+        let tail = SegmentTail::decode(index, at).map_err(|why| damaged(row, why))?;
+        let any = tail.entries.iter().any(|entry| needed.has(&entry.id));
+        let purged = tail.entries.iter();
+        let purged = purged.filter(|entry| needed.pieces.contains(&entry.id));
+        Ok(Use {
+            bytes: bytes.max(u64::from(any)),
+            pieces: purged.count() as u64,
+        })
     };
     let (near, bytes) = before(files, &path, row, NEAR_BYTES)?;
     let at = index_at(&bytes).filter(|at| *at < row.metadata);
@@ -382,9 +473,12 @@ pub(super) fn damaged(row: &Row, why: &str) -> FileFailure {
 }
 
 mod join;
+mod purge;
 
 pub use join::JoinReport;
-use join::{NewPacks, foresee, join, sources};
+use join::{NewPacks, foresee, held, join, sources};
+pub use purge::{Tally, purge};
+use purge::{plan, purged_files};
 
 #[cfg(test)]
 mod tests;

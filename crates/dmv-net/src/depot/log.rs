@@ -6,7 +6,9 @@
 
 use super::ask::Desk;
 use super::write::{PushError, wait};
-use crate::bucket::core::{Answer, Fault, Limits, Push, PushEnd, Request, Stamp, Step, Tag};
+use crate::bucket::core::{
+    Answer, Fault, Limits, Preparation, Push, PushEnd, Request, Stamp, Step, Tag,
+};
 use crate::bucket::files::Files;
 use crate::bucket::format::{Entry, Root};
 use crate::bucket::trouble::Trouble;
@@ -213,7 +215,7 @@ pub fn undo(
                 if find(&mut desk, &prepare.root, chosen.seq)?.as_ref() != Some(&chosen) {
                     return Err(NotUndone::Forgotten(short(&chosen.id)).into());
                 }
-                machine.prepared(Some(Vec::new()), fresh)
+                machine.prepared(Some(Preparation::default()), fresh)
             }
             Step::Done(PushEnd::Landed { root, changes }) => {
                 return Ok(Undone {

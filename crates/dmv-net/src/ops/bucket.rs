@@ -21,10 +21,10 @@ use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Reach};
 use dmv_core::refs::{Change, check_ref_name};
 use dmv_core::repo::{
-    OfferedRefs, OperationRequest, RefChange, RefUpdate, Refusal, Repo, RepoError,
+    OfferedRefs, OperationRequest, Purge, RefChange, RefUpdate, Refusal, Repo, RepoError,
 };
 use dmv_core::store::{RepositoryId, random_bytes};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A bucket that is open for a push.
@@ -41,6 +41,8 @@ pub(super) struct Bucket<'a> {
     view: View,
     /// Whether there is no root yet, and a push would make the first one.
     is_new: bool,
+    /// What was purged in the repository.
+    purged: BTreeMap<ObjectId, Arc<Purge>>,
     /// What the bucket has.
     pub offered: OfferedRefs,
     summary: Summary,
@@ -70,6 +72,10 @@ impl<'a> Bucket<'a> {
         });
         let (files, counters) = opened.map_err(|e| unanswered(&url, e))?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
+        let purged = match repo.slice() {
+            Ok(slice) => slice.purged,
+            Err(e) => return Err(unanswered(&url, e.into())),
+        };
         let counted = counters.now();
         caller.began(Step::Dial(&url));
         let found = read_root(&files, &cache, foreseen, job);
@@ -87,6 +93,7 @@ impl<'a> Bucket<'a> {
             root,
             view,
             is_new,
+            purged,
             summary: Summary::default(),
         })
     }
@@ -139,6 +146,7 @@ impl<'a> Bucket<'a> {
             store: self.repo.store(),
             job: self.job,
             dir: self.cache.dir(),
+            purged: self.purged.clone(),
         }
     }
 
@@ -286,6 +294,7 @@ pub(super) fn net_error(address: &BucketAddress, e: PushError) -> NetError {
             ),
         },
         PushError::Lacking(objects) => return NetError::Lacking(objects),
+        PushError::Purged { files, why } => return NetError::Purged { files, purge: why },
         PushError::Object(e) => return NetError::Repo(e.into()),
         PushError::Store(e) => return NetError::Repo(e.into()),
         PushError::Repo(e) => return NetError::Repo(e),

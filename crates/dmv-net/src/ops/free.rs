@@ -1,16 +1,22 @@
-//! gc at a bucket.
+//! gc and purges at a bucket.
 
 use super::bucket::{at_bucket, net_error, stamp};
 use super::caller::{Caller, Remote};
+use super::dial::{SessionError, session};
 use super::error::OpsError;
 use crate::bucket::core::Limits;
+use crate::bucket::trouble::Trouble;
 use crate::depot::cache::Cache;
-use crate::depot::free::{Collector, FreeOptions, free};
+use crate::depot::free::{Collector, FreeOptions, free, purge};
 pub use crate::depot::free::{FreeReport, JoinReport};
-use crate::transport::Purpose;
-use crate::transport::store::Store;
+use crate::session::{NetError, PurgeAnswer};
+use crate::transport::store::{BucketAddress, Store};
+use crate::transport::{Purpose, Reach, Url};
+use crate::wire::{PurgeOutcome, PurgeSums};
+use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::repo::{OperationRequest, Repo};
+use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
 use std::time::Duration;
 
 /// What to free at a remote.
@@ -39,7 +45,7 @@ pub fn free_at(
     job: &Job,
 ) -> Result<FreeReport, OpsError> {
     let url = &options.remote.url;
-    let freed = at_bucket(url, Purpose::Write, "dmv gc", caller, |address, reach| {
+    let work = |address: &BucketAddress, reach: Reach| {
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let time = options.request.time;
@@ -48,6 +54,7 @@ pub fn free_at(
             forget_before: options.forget.map(ago),
             young_from: ago(options.grace),
             joins: options.joins,
+            purge: None,
             dry_run: options.dry_run,
             limits: Limits::default(),
             stamp: stamp(&options.request),
@@ -62,6 +69,150 @@ pub fn free_at(
         let freed = free(&with, cache.root(), &what);
         drop(kept);
         freed.map_err(|e| net_error(address, e))
+    };
+    let freed = with_metadata(repo, url, caller, job, || {
+        at_bucket(url, Purpose::Write, "dmv gc", caller, work)
     });
     Ok(freed?)
+}
+
+/// Does `work`. If that lacks commits that only the log of the bucket leads to, fetches their metadata and
+/// does it again: a fetch does not bring them, and gc here frees them.
+fn with_metadata<T>(
+    repo: &Repo,
+    url: &Url,
+    caller: &dyn Caller,
+    job: &Job,
+    work: impl Fn() -> Result<T, Box<SessionError>>,
+) -> Result<T, Box<SessionError>> {
+    let mut before = Vec::new();
+    loop {
+        let failed = match work() {
+            Err(e) => e,
+            done => return done,
+        };
+        let NetError::Lacking(objects) = &failed.source else {
+            return Err(failed);
+        };
+        let is_commit = |(ty, _): &(ObjectType, ObjectId)| *ty == ObjectType::Commit;
+        let is_partial = repo.slice().is_ok_and(|slice| !slice.boundary.is_empty());
+        if *objects == before || is_partial || !objects.iter().all(is_commit) {
+            return Err(failed);
+        }
+        before.clone_from(objects);
+        let commits: Vec<ObjectId> = objects.iter().map(|(_, id)| *id).collect();
+        let is_fetched = session(repo, url, Purpose::Read, caller, job, |mut client| {
+            let mut refs = client.offered.refs.iter();
+            let has = |id| repo.store().holds(ObjectType::Commit, id);
+            // What refs lead to comes with a fetch, once somebody asks for it.
+            let done = match refs.all(|(_, id)| has(id).unwrap_or(false)) {
+                true => client.fetch_metadata(&commits).map(|()| true)?,
+                false => false,
+            };
+            client.finish(Vec::new());
+            Ok(done)
+        })?;
+        if !is_fetched {
+            return Err(failed);
+        }
+    }
+}
+
+/// Purges at a bucket what was purged here. All metadata of its branches and of its log has to be here,
+/// apart from purged files.
+pub(super) fn purge_at(
+    repo: &Repo,
+    remote: &Remote,
+    purges: &[KnownPurge],
+    request: &OperationRequest,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<PurgeAnswer, Box<SessionError>> {
+    let url = &remote.url;
+    let work = |address: &BucketAddress, reach: Reach| {
+        if address.scheme.is_web() {
+            let trouble = Trouble::Denied("a web server takes no files".to_owned());
+            let place = address.to_string();
+            return Err(NetError::Bucket { place, trouble });
+        }
+        let files = Store::open(address, &reach.store)?;
+        let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
+        let of_purge = |purge: &KnownPurge| {
+            let ids: Vec<_> = purge.files.iter().copied().collect();
+            ids.into_iter().zip(std::iter::repeat(purge.why.clone()))
+        };
+        let what = FreeOptions {
+            forget_before: None,
+            // Purged content does not wait.
+            young_from: i64::MAX,
+            joins: false,
+            purge: Some(purges.iter().flat_map(of_purge).collect()),
+            dry_run: false,
+            limits: Limits::default(),
+            stamp: stamp(request),
+        };
+        let with = Collector {
+            files: &files,
+            store: repo.store(),
+            job,
+            dir: cache.dir(),
+        };
+        let kept = repo.keep_all()?;
+        let done = purge(&with, cache.root(), &what);
+        drop(kept);
+        done.map_err(|e| net_error(address, e))
+    };
+    let done = with_metadata(repo, url, caller, job, || {
+        at_bucket(url, Purpose::Write, "dmv purge", caller, work)
+    });
+    match done {
+        Ok(done) => Ok(answer(&done)),
+        Err(e) => match e.source {
+            NetError::Bucket {
+                trouble: Trouble::Denied(why),
+                ..
+            } => Ok(refusal(why)),
+            NetError::Lacking(_) => Ok(refusal(
+                "this needs the history and the directories of all its branches, and some are absent \
+                 here: fetch first, in a repository that stores all history"
+                    .to_owned(),
+            )),
+            _ => Err(e),
+        },
+    }
+}
+
+fn refusal(why: String) -> PurgeAnswer {
+    PurgeAnswer {
+        outcome: PurgeOutcome::Refused,
+        sums: PurgeSums::default(),
+        why,
+    }
+}
+
+/// Returns what to answer after a purge.
+fn answer(done: &FreeReport) -> PurgeAnswer {
+    let mut why = Vec::new();
+    if !done.all_deleted {
+        why.push("not all files are deleted yet; the same command continues".to_owned());
+    }
+    if done.buried.unknown > 0 {
+        why.push(format!(
+            "the chunks of {} of the contents are not known here",
+            done.buried.unknown
+        ));
+    }
+    let outcome = match why.is_empty() {
+        true => PurgeOutcome::Done,
+        false => PurgeOutcome::Incomplete,
+    };
+    PurgeAnswer {
+        outcome,
+        sums: PurgeSums {
+            files: done.buried.files,
+            shared_bytes: done.buried.shared_bytes,
+            linked_packs: 0,
+        },
+        why: why.join("; "),
+    }
 }

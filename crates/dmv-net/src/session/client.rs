@@ -215,6 +215,26 @@ impl<'r> Client<'r> {
         Ok(())
     }
 
+    /// Fetches commits and what is below them, without chunks, wherever no ref of the server leads to
+    /// them. No ref will name them here.
+    pub fn fetch_metadata(&mut self, tips: &[ObjectId]) -> Result<(), NetError> {
+        self.purges_there()?;
+        let purged = self.purged_there.iter().flat_map(|purge| &purge.files);
+        let mut filter = self.repo.wanted()?;
+        filter.metadata_only = true;
+        filter.dropped.extend(purged);
+        for tips in tips.chunks(MAX_IDS) {
+            let goal = Goal {
+                tips: tips.to_vec(),
+                complete: self.repo.complete_commits()?,
+                empty: false,
+                filter: filter.clone(),
+            };
+            transfer::receive(self.repo, &mut self.link, goal, self.job)?;
+        }
+        Ok(())
+    }
+
     /// Says what the server is called in notes about content that it has purged.
     pub fn name_place(&mut self, place: &str) {
         let mut place: String = place.chars().filter(|c| !c.is_control()).collect();

@@ -69,7 +69,7 @@ impl ReceivedPurges {
 }
 
 /// Sends purges in messages that `message` makes.
-fn say_all(
+pub(super) fn say_all(
     link: &mut Link,
     purges: &[KnownPurge],
     message: fn(PurgedFiles, bool) -> Message,

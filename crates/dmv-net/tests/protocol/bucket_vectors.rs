@@ -3,12 +3,14 @@
 //! If `DMV_WRITE_VECTORS` is set, the test writes the file instead of comparing it. A difference
 //! without a new version is a mistake in the code.
 
-use dmv_core::hash::{check, decode_hex, encode_hex};
+use dmv_core::hash::{ObjectId, check, decode_hex, encode_hex};
 use dmv_core::object::codec::DecodeError;
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
+use dmv_core::repo::Purge;
 use dmv_core::store::RepositoryId;
 use dmv_net::bucket::format::{
-    Entry, FramePlace, Name, Node, Page, PageRef, Places, Root, Row, RowKind, View,
+    Entry, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root, Row,
+    RowKind, View,
 };
 use std::error::Error;
 use std::fmt::Write;
@@ -105,6 +107,41 @@ fn full_root() -> Root {
     }
 }
 
+/// The full root after a purge, which has made two pages.
+fn purged_root() -> Root {
+    Root {
+        purged: 3,
+        unpurged: 200,
+        purge_pages: vec![page_ref(0x25, 1), page_ref(0x26, 2)],
+        ..full_root()
+    }
+}
+
+fn purges() -> Purges {
+    let why = |at, reason: &str| Purge {
+        at,
+        by: "Ada <ada@example.org>".to_owned(),
+        reason: reason.to_owned(),
+    };
+    let ids = |bytes: &[u8]| {
+        let ids = bytes.iter().map(|byte| ObjectId::from_bytes([*byte; 32]));
+        ids.collect()
+    };
+    let buried = |files: &[u8], pieces: &[u8]| PurgedContent {
+        files: ids(files),
+        pieces: ids(pieces),
+    };
+    [
+        (why(-1, "an old photo"), buried(&[0x51], &[])),
+        (
+            why(1_795_000_000, "leaked key"),
+            buried(&[0x52, 0x53], &[0x53, 0x61, 0x62]),
+        ),
+        (why(1_795_000_000, "leaked password"), buried(&[], &[0x63])),
+    ]
+    .into()
+}
+
 fn places() -> Places {
     let frame = |pack, offset, len| FramePlace { pack, offset, len };
     Places {
@@ -154,11 +191,13 @@ fn vectors() -> Result<Vectors, Box<dyn Error>> {
         ("page-data-rows", Page::DataRows(data)),
         ("page-log", Page::Log(log, view())),
         ("page-view", Page::View(view())),
+        ("page-purges", Page::Purges(purges())),
     ];
     let first = Root::first(RepositoryId::from_bytes([1; 16]), [2; 16]);
     let mut all = vec![
         ("root-first", first.encode()?, root),
         ("root-full", full_root().encode()?, root),
+        ("root-purged", purged_root().encode()?, root),
     ];
     for (label, value) in pages {
         let (named, bytes) = value.encode(name(0x40))?;
@@ -174,6 +213,7 @@ fn vectors() -> Result<Vectors, Box<dyn Error>> {
 #[test]
 fn the_files_of_a_bucket_have_these_bytes() -> Result<(), Box<dyn Error>> {
     assert_eq!(Root::decode(&full_root().encode()?)?, full_root());
+    assert_eq!(Root::decode(&purged_root().encode()?)?, purged_root());
     assert_eq!(Places::decode(&places().encode()?)?, places());
     let mut text = "# name, file\n".to_owned();
     for (name, bytes, decode) in vectors()? {
@@ -225,7 +265,7 @@ fn every_cut_and_every_flipped_bit_is_refused_or_another_value() -> Result<(), B
 fn later_versions_are_too_new_and_no_damage() -> Result<(), Box<dyn Error>> {
     for (name, mut bytes, decode) in vectors()? {
         let at = if name.starts_with("places") { 0 } else { 8 };
-        bytes[at] = 2;
+        bytes[at] = 3;
         assert!(decode(&bytes).is_err_and(|e| e.is_too_new()), "{name}");
         bytes[at] = 0;
         assert!(decode(&bytes).is_err_and(|e| !e.is_too_new()), "{name}");
@@ -238,7 +278,7 @@ type BadRoot = (&'static str, fn(&mut Root));
 
 #[test]
 fn roots_that_nobody_could_read_are_not_written() {
-    let bad: [BadRoot; 9] = [
+    let bad: [BadRoot; 12] = [
         ("generation is zero", |root| root.generation = 0),
         ("wrong predecessor", |root| root.previous = [0; 16]),
         ("the log ends elsewhere", |root| root.last.0 += 1),
@@ -252,6 +292,11 @@ fn roots_that_nobody_could_read_are_not_written() {
         ("parts of a pack are out of order", |root| {
             root.rows[2].metadata = 65
         }),
+        ("purged content of no operation", |root| root.unpurged = 1),
+        ("purged content of no operation", |root| {
+            root.purge_pages = vec![page_ref(0x25, 1)]
+        }),
+        ("nothing is purged", |root| root.purged = 1),
     ];
     for (what, spoil) in bad {
         let mut root = full_root();
@@ -266,12 +311,60 @@ fn roots_that_nobody_could_read_are_not_written() {
     long.view
         .insert("tag/v2".into(), Some(vec![0; (128 << 10) + 1]));
     assert_eq!(long.encode().map_err(|e| e.what), Err("value is too long"));
+    let too_many = Root {
+        purge_pages: vec![page_ref(0x25, 1); 17],
+        ..purged_root()
+    };
+    assert!(too_many.encode().is_err());
     let keys = (0..65_537).map(|n| (format!("{n:06}"), Vec::new()));
     let many = Page::View(keys.collect());
     assert_eq!(
         many.encode(name(1)).map_err(|e| e.what),
         Err("too many keys")
     );
+}
+
+#[test]
+fn a_root_without_purges_has_the_first_version_and_one_with_purges_the_second()
+-> Result<(), Box<dyn Error>> {
+    assert_eq!(full_root().encode()?[8], 1);
+    assert_eq!(purged_root().encode()?[8], 2);
+    // A root of version 1 has no room for what version 2 says.
+    let mut bytes = purged_root().encode()?;
+    bytes[8] = 1;
+    let end = bytes.len() - 8;
+    let valid = check(&[&bytes[..end]]);
+    bytes[end..].copy_from_slice(&valid);
+    assert!(Root::decode(&bytes).is_err_and(|e| !e.is_too_new()));
+    Ok(())
+}
+
+#[test]
+fn purges_that_nobody_could_read_are_not_written() {
+    let add = |purges: &mut Purges, reason: &str, buried: PurgedContent| {
+        let why = Purge {
+            at: 0,
+            by: "ada".to_owned(),
+            reason: reason.to_owned(),
+        };
+        purges.insert(why, buried);
+    };
+    let one = || PurgedContent {
+        files: [ObjectId::from_bytes([1; 32])].into(),
+        pieces: [].into(),
+    };
+    let mut nothing = purges();
+    add(&mut nothing, "nothing", PurgedContent::default());
+    let nothing = Page::Purges(nothing).encode(name(1));
+    assert_eq!(nothing.err().map(|e| e.what), Some("a purge of nothing"));
+    let mut lines = purges();
+    add(&mut lines, "two\nlines", one());
+    let lines = Page::Purges(lines).encode(name(1));
+    assert_eq!(lines.err().map(|e| e.what), Some("a purge for no reason"));
+    let mut long = purges();
+    add(&mut long, &"x".repeat(5000), one());
+    let long = Page::Purges(long).encode(name(1));
+    assert_eq!(long.err().map(|e| e.what), Some("text is too long"));
 }
 
 #[test]

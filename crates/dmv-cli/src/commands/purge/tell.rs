@@ -13,6 +13,7 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{KnownPurge, Purge, PurgeReport, Purgeable, Repo};
 use dmv_net::ops::purges_at;
+use dmv_net::transport::Url;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -20,6 +21,10 @@ use std::io::Write;
 /// What a purge never reaches.
 const OUT_OF_REACH: &str = "dmv cannot purge backups, snapshots of file systems, exported files, \
                             clones that never come back, or freed blocks of the disk";
+
+/// What a purge never reaches at a bucket.
+const OUT_OF_REACH_AT_BUCKETS: &str = "at a bucket, dmv cannot purge older versions that the store keeps, or \
+                                       uploads that have not ended; the store's own tools can";
 
 /// Says what a purge would remove, and what was purged before.
 pub fn foretell(context: &Context, repo: &Repo, found: &Purgeable) -> Result<(), Failure> {
@@ -149,6 +154,11 @@ pub(super) fn done(
     }
     if !document.peers.is_empty() {
         tell_cut(context, repo)?;
+    }
+    if document.peers.iter().any(|peer| peer.is_bucket) {
+        context
+            .ui
+            .note(format_args!("note: {OUT_OF_REACH_AT_BUCKETS}"));
     }
     for why in &document.left {
         context
@@ -380,7 +390,12 @@ fn ask(context: &Context, repo: &Repo, purges: &[KnownPurge]) -> Result<Vec<Peer
             Ok(Some(there)) => {
                 let here: BTreeSet<_> = purges.iter().flat_map(|purge| &purge.files).collect();
                 let ours = |purge: &&KnownPurge| purge.files.iter().any(|id| here.contains(id));
-                let stored = there.iter().filter(ours).map(|purge| purge.stored).sum();
+                let stored = there.iter().filter(ours).map(|purge| purge.stored);
+                // A bucket has one count for all its purges.
+                let stored = match remote.url {
+                    Url::Bucket(_) => stored.max().unwrap_or_default(),
+                    _ => stored.sum(),
+                };
                 let there: BTreeSet<_> = there.iter().flat_map(|purge| &purge.files).collect();
                 let missing = here.iter().filter(|id| !there.contains(*id)).count() as u64;
                 let outcome = match (missing, stored) {

@@ -5,7 +5,8 @@ use crate::bucket;
 use crate::context::Context;
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
 use crate::format::json::base64_unless_text;
-use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
+use crate::partial::purge_words;
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
 use dmv_core::object::name::escape;
@@ -59,6 +60,11 @@ fn print_json(context: &Context, report: &VerifyAtReport) -> Result<(), Failure>
         .told
         .iter()
         .map(|problem| serde_json::json!({ "file": problem.file, "why": problem.why }));
+    let purged = report.purged.iter().map(|(why, files)| {
+        serde_json::json!({
+            "time": rfc3339(why.at, 0, 0), "by": why.by, "reason": why.reason, "files": files,
+        })
+    });
     let mut document = serde_json::json!({
         "ok": report.is_ok(),
         "packs": report.packs,
@@ -68,6 +74,8 @@ fn print_json(context: &Context, report: &VerifyAtReport) -> Result<(), Failure>
         "damaged_files": report.problems,
         "problems": problems.collect::<Vec<_>>(),
         "missing": report.missing,
+        "purged": purged.collect::<Vec<_>>(),
+        "purged_chunks_stored": report.unpurged,
         "files": files.collect::<Vec<_>>(),
     });
     if let Some(cost) = bucket::cost(context)? {
@@ -107,6 +115,17 @@ fn print(
     for (path, commit) in files {
         let (path, commit) = (escape(path), commit.short(SHORT_ID));
         writeln!(out, "affected: {path} (in commit {commit})")?;
+    }
+    for (why, files) in &report.purged {
+        let files = count(*files, "content", "contents");
+        writeln!(out, "{files} absent: {}", purge_words(why))?;
+    }
+    if report.unpurged > 0 {
+        let chunks = count(report.unpurged, "purged chunk", "purged chunks");
+        writeln!(
+            out,
+            "up to {chunks} not removed yet (dmv purge --at {name})"
+        )?;
     }
     let objects = count(report.objects, "object", "objects");
     if report.is_ok() {

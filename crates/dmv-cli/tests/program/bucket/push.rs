@@ -232,7 +232,7 @@ fn what_a_store_refuses_in_a_push_is_said() -> Outcome {
         (8, 14, "newer version of dmv"),
     ] {
         let mut bad = good.clone();
-        bad[at] ^= 3;
+        bad[at] ^= 7;
         fs::write(&root, &bad)?;
         let said = place.fails(exit, &["push", "studio"])?;
         assert!(said.contains(what), "{said}");
@@ -433,7 +433,7 @@ fn small_packs_of_a_bucket_are_joined() -> Outcome {
 }
 
 /// Clones a bucket into a place of its own.
-fn clone(gateway: &Gateway, bucket: &str) -> Outcome<Place> {
+pub fn clone(gateway: &Gateway, bucket: &str) -> Outcome<Place> {
     let place = with_keys(Place::new()?);
     place.ok(&["clone", bucket, ".", "--endpoint", &gateway.endpoint])?;
     Ok(place)

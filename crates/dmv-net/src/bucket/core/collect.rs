@@ -4,7 +4,7 @@ use super::commit::{Commit, Fault, Turn};
 use super::draft::{Draft, Limits, Stamp, all_rows, kept_from};
 use super::rules::{Rule, holds};
 use super::{Answer, Fresh, Request, Step, Tag};
-use crate::bucket::format::{MAX_LEFT, Name, Root, Row};
+use crate::bucket::format::{MAX_LEFT, Name, Purges, Root, Row};
 use std::collections::BTreeSet;
 
 /// How often a deletion is asked for.
@@ -33,9 +33,14 @@ pub struct MarkResult {
     /// New packs, which the caller has uploaded: they have what is needed of other dead packs. The
     /// generation of each is the newest of those that it replaces.
     ///
-    /// A pack that was uploaded for an earlier root counts if that has the same count of freed files, and if
-    /// the pack also has what this root needs.
+    /// A pack that was uploaded for an earlier root counts if that has the same age, and if the pack also
+    /// has what this root needs and nothing that is purged.
     pub joined: Vec<Row>,
+    /// What is purged besides what the root says. Its pieces are chunks that nothing else of this root
+    /// needs.
+    pub purges: Purges,
+    /// How many purged chunks the files of the bucket will have, if that is known.
+    pub unpurged: Option<u64>,
 }
 
 /// How gc ended.
@@ -64,6 +69,8 @@ pub struct Collect {
     marked: Option<([u8; 16], MarkResult)>,
     /// Files that are being deleted, and how often this was asked for.
     left: Option<(Vec<Name>, u32)>,
+    /// How often something was purged at the root that it has tried to publish last.
+    purged: Option<u64>,
 }
 
 type Next = Step<Box<Mark>, CollectEnd>;
@@ -78,7 +85,14 @@ impl Collect {
             limits,
             marked: None,
             left: None,
+            purged: None,
         }
+    }
+
+    /// Returns how often something had been purged at the root that it has published. An attempt over an
+    /// older root cannot have landed: the one after it would have failed.
+    pub fn purged(&self) -> Option<u64> {
+        self.purged
     }
 
     /// Returns the first request.
@@ -146,12 +160,15 @@ impl Collect {
             }
         };
         let draft = draft(root, &rows, marked, forget);
-        if draft.left.is_empty() && kept_from == self::kept_from(root, 0) {
+        let forgets = kept_from != self::kept_from(root, 0);
+        let purges = !draft.purges.is_empty() || draft.unpurged.is_some_and(|n| n != root.unpurged);
+        if draft.left.is_empty() && !forgets && !purges {
             return Step::Done(CollectEnd::Nothing);
         }
         if !holds(Rule::RootFirst) && !draft.left.is_empty() {
             return self.delete(draft.left, 0);
         }
+        self.purged = Some(root.purged + u64::from(!draft.purges.is_empty()));
         let turn = self.commit.publish(draft, fresh);
         self.turn(turn, fresh)
     }
@@ -189,6 +206,8 @@ fn draft(root: &Root, rows: &[Row], marked: &MarkResult, forget: u64) -> Draft {
         joined,
         left,
         forget,
+        purges: marked.purges.clone(),
+        unpurged: marked.unpurged,
         ..Draft::default()
     }
 }

@@ -2,11 +2,17 @@
 
 use super::Fresh;
 use crate::bucket::format::{
-    Entry, MAX_ENTRIES, MAX_ROWS, Name, Page, PageRef, Root, Row, RowKind, View,
+    Entry, MAX_ENTRIES, MAX_PURGE_PAGES, MAX_ROWS, Name, Page, PageRef, PurgedContent, Purges,
+    Root, Row, RowKind, View,
 };
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+
+/// A page of purged content below this length is written anew when more is purged.
+const SMALL_PURGES: u32 = 256 << 10;
+/// The most ids on such a page.
+const MAX_PURGES_ON_PAGE: usize = 400_000;
 
 /// The pages that a machine has read, by name. Pages never change.
 pub(super) type Pages = BTreeMap<Name, Page>;
@@ -75,6 +81,10 @@ pub(super) struct Draft {
     pub left: Vec<Name>,
     /// The log may begin at this sequence number.
     pub forget: u64,
+    /// What is purged besides.
+    pub purges: Purges,
+    /// How many purged chunks the files still have, if that is known anew.
+    pub unpurged: Option<u64>,
 }
 
 /// Pages to store, with their names and bytes.
@@ -107,6 +117,10 @@ pub(super) fn next_root(
     add_entry(&mut next, &entry, view, limits, &mut new)?;
     change_view(&mut next, &draft.changes, view, limits, &mut new)?;
     change_rows(&mut next, pages, &draft, limits, &mut new)?;
+    add_purges(&mut next, pages, draft.purges, &mut new)?;
+    if let Some(unpurged) = draft.unpurged.filter(|_| next.purged > 0) {
+        next.unpurged = unpurged;
+    }
     Ok(Next {
         root: next,
         entry,
@@ -295,6 +309,49 @@ fn change_rows(
     next.rows.sort_unstable();
     (next.meta_pages, next.data_pages) = (meta, data);
     Ok(())
+}
+
+/// Adds what is purged. A small last page is written anew.
+fn add_purges(
+    next: &mut Root,
+    pages: &Pages,
+    mut new: Purges,
+    out: &mut Writer,
+) -> Result<(), Lack> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    next.purged += 1;
+    if let Some(last) = next.purge_pages.pop_if(|last| last.len < SMALL_PURGES) {
+        let Page::Purges(old) = page(&last, pages)? else {
+            return Err(Lack::Bad("a page has another kind than the root says"));
+        };
+        for (why, buried) in old {
+            let all = new.entry(why.clone()).or_default();
+            all.files.extend(&buried.files);
+            all.pieces.extend(&buried.pieces);
+        }
+    }
+    let (mut part, mut count) = (Purges::new(), 0);
+    for (why, buried) in new {
+        let files = buried.files.into_iter().map(|id| (id, true));
+        let pieces = buried.pieces.into_iter().map(|id| (id, false));
+        for (id, is_file) in files.chain(pieces) {
+            if count == MAX_PURGES_ON_PAGE {
+                let full = Page::Purges(std::mem::take(&mut part));
+                next.purge_pages.push(out.put(&full)?);
+                count = 0;
+            }
+            let PurgedContent { files, pieces } = part.entry(why.clone()).or_default();
+            if is_file { files } else { pieces }.insert(id);
+            count += 1;
+        }
+    }
+    next.purge_pages.push(out.put(&Page::Purges(part))?);
+    match next.purge_pages.len() > MAX_PURGE_PAGES {
+        true => Err(Lack::Bad("more content was purged than a bucket can note")),
+        false => Ok(()),
+    }
 }
 
 /// Returns the pages of rows without some packs: pages that have one of them are written anew.

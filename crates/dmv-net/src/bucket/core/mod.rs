@@ -21,7 +21,7 @@ pub use collect::{Collect, CollectEnd, Mark, MarkResult};
 pub use commit::Fault;
 pub use draft::{Limits, Stamp, intended};
 pub use fetch::{Fetch, FetchEnd, Read};
-pub use push::{Prepare, Push, PushEnd, UploadedPack};
+pub use push::{Preparation, Prepare, Push, PushEnd, UploadedPack};
 
 use super::format::{Name, Page, PageRef, Root};
 

@@ -4,7 +4,7 @@ use super::commit::{Commit, Fault, Turn};
 use super::draft::{Draft, Lack, Limits, Stamp, full_view, value, visit_log};
 use super::rules::{Rule, holds};
 use super::{Answer, Fresh, Step, Tag};
-use crate::bucket::format::{Name, Root, Row, View};
+use crate::bucket::format::{Age, Name, Purges, Root, Row, View};
 use dmv_core::refs::Change;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -14,8 +14,8 @@ use std::ops::ControlFlow;
 pub struct UploadedPack {
     /// Its row. The generation does not count yet.
     pub row: Row,
-    /// The count of freed files in the root that was read before its upload began.
-    pub freed: u64,
+    /// The age of the root that was read before its upload began.
+    pub age: Age,
 }
 
 /// What the caller has to do for a push: find out what the new commits need that this root's
@@ -35,6 +35,16 @@ pub struct Prepare {
     /// Packs that are uploaded already. Their objects need not be sent again, but the walk goes on
     /// below them: what they relied on may have been freed since.
     pub sent: Vec<UploadedPack>,
+}
+
+/// What the caller has done for a [`Prepare`].
+#[derive(Clone, Debug, Default)]
+pub struct Preparation {
+    /// The packs that it has uploaded.
+    pub rows: Vec<Row>,
+    /// Content that the new commits need, that was purged on this device, and that is not uploaded.
+    /// The bucket notes why it is absent.
+    pub purges: Purges,
 }
 
 /// How a push ended.
@@ -59,8 +69,12 @@ pub struct Push {
     commit: Commit,
     changes: Vec<Change>,
     sent: Vec<UploadedPack>,
-    /// The count of freed files in the root for which everything is prepared.
-    prepared: Option<u64>,
+    /// The age of the root for which everything is prepared.
+    prepared: Option<Age>,
+    /// What the bucket is told of content that was left out.
+    purges: Purges,
+    /// Uploaded packs that do not count any more because something was purged since.
+    tainted: BTreeSet<Name>,
     /// Whether it makes all changes or none.
     is_whole: bool,
 }
@@ -82,6 +96,8 @@ impl Push {
             changes,
             sent,
             prepared: None,
+            purges: Purges::new(),
+            tainted: BTreeSet::new(),
             is_whole: false,
         }
     }
@@ -99,6 +115,12 @@ impl Push {
         &self.sent
     }
 
+    /// Returns uploaded packs that no root will list because something was purged since: they may have
+    /// such content. The caller lets them go when the push has ended.
+    pub fn tainted(&self) -> &BTreeSet<Name> {
+        &self.tainted
+    }
+
     /// Returns the first step. With a known root, this is no request: if that root is the newest
     /// one, nobody has to read it.
     pub fn start(&mut self, fresh: Fresh) -> Next {
@@ -114,17 +136,17 @@ impl Push {
         self.turn(turn, fresh)
     }
 
-    /// Takes the packs that were uploaded for [`Prepare`]; `None` if a file was missing that the
-    /// root names.
-    pub fn prepared(&mut self, rows: Option<Vec<Row>>, fresh: Fresh) -> Next {
-        let Some((rows, root)) = rows.zip(self.commit.root()) else {
+    /// Takes what was done for [`Prepare`]; `None` if a file was missing that the root names.
+    pub fn prepared(&mut self, done: Option<Preparation>, fresh: Fresh) -> Next {
+        let Some((done, root)) = done.zip(self.commit.root()) else {
             let turn = self.commit.missed();
             return self.turn(turn, fresh);
         };
-        let freed = root.freed;
-        self.prepared = Some(freed);
-        self.sent
-            .extend(rows.into_iter().map(|row| UploadedPack { row, freed }));
+        let age = root.age();
+        self.prepared = Some(age);
+        self.purges = done.purges;
+        let new = done.rows.into_iter().map(|row| UploadedPack { row, age });
+        self.sent.extend(new);
         self.turn(Turn::Ready, fresh)
     }
 
@@ -174,17 +196,25 @@ impl Push {
         if changes.is_empty() || self.is_whole && changes.len() < self.changes.len() {
             return Ok(Decision::Moved);
         }
-        let stays = !holds(Rule::SameFreed) && self.prepared.is_some();
-        if self.prepared == Some(root.freed) || stays {
+        let counts = |prepared: Age| {
+            (prepared.freed == root.freed || !holds(Rule::SameFreed))
+                && (prepared.purged == root.purged || !holds(Rule::SamePurged))
+        };
+        if self.prepared.is_some_and(counts) {
             return Ok(Decision::Publish(Draft {
                 changes,
                 rows: self.sent.iter().map(|sent| sent.row).collect(),
+                purges: self.purges.clone(),
                 ..Draft::default()
             }));
         }
         let view = full_view(root, pages)?;
         let (root, burnt) = (root.clone(), self.burnt(root)?);
         self.sent.retain(|sent| !burnt.contains(&sent.row.name));
+        let now = root.age();
+        let is_old = |sent: &UploadedPack| sent.age.purged != now.purged && holds(Rule::SamePurged);
+        let old = self.sent.extract_if(.., |sent| is_old(sent));
+        self.tainted.extend(old.map(|sent| sent.row.name));
         Ok(Decision::Prepare(Box::new(Prepare {
             root,
             view,
@@ -196,11 +226,11 @@ impl Push {
     /// Returns the names of uploaded packs that were let go since their upload began.
     fn burnt(&self, root: &Root) -> Result<BTreeSet<Name>, Lack> {
         let mut own = self.sent.iter();
-        let Some(since) = own.clone().map(|sent| sent.freed).min() else {
+        let Some(since) = own.clone().map(|sent| sent.age.freed).min() else {
             return Ok(BTreeSet::new());
         };
         let names: BTreeSet<Name> = own.clone().map(|sent| sent.row.name).collect();
-        if own.any(|sent| sent.freed > root.freed) {
+        if own.any(|sent| sent.age.freed > root.freed) {
             return Ok(names);
         }
         let mut burnt = BTreeSet::new();

@@ -18,6 +18,8 @@ pub(super) enum Rule {
     MarkAgain,
     /// Packs are let go in the same root that lists the pack with what is needed of them.
     JoinedAtOnce,
+    /// What a push has prepared before something was purged does not count after it.
+    SamePurged,
     /// A reader that misses a file reads the root again before it reports a loss.
     ReadAgain,
 }

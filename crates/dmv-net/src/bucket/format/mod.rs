@@ -5,13 +5,15 @@
 
 mod page;
 mod places;
+mod purges;
 mod root;
 mod rows;
 mod view;
 
 pub use page::{Page, PageKind, PageRef};
 pub use places::{FramePlace, MAX_PLACES, Node, Places};
-pub use root::{MAX_ENTRIES, MAX_ROWS, Root};
+pub use purges::{MAX_PURGE_PAGES, PurgedContent, Purges};
+pub use root::{Age, MAX_ENTRIES, MAX_ROWS, Root};
 pub use rows::{Entry, MAX_LEFT, Row, RowKind};
 pub use view::{View, ViewChanges};
 
@@ -30,7 +32,6 @@ pub const MAX_PAGE_BYTES: usize = 16 << 20;
 pub const MAX_PAGES: usize = 4096;
 const MAX_KEY_BYTES: usize = 1024;
 const MAX_VALUE_BYTES: usize = 128 << 10;
-const VERSION: u8 = 1;
 const CHECK_BYTES: usize = 8;
 
 /// The name of a file in a bucket that never changes: a pack or a page. It is random, and names one
@@ -74,8 +75,8 @@ fn sixteen(input: &mut Decoder) -> Result<[u8; 16], DecodeError> {
 }
 
 /// Begins a file: its magic and the version.
-fn begin(magic: &[u8; 8]) -> Vec<u8> {
-    [&magic[..], &[VERSION]].concat()
+fn begin(magic: &[u8; 8], version: u8) -> Vec<u8> {
+    [&magic[..], &[version]].concat()
 }
 
 /// Ends a file with the check of everything before.
@@ -85,8 +86,14 @@ fn end(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Returns a decoder of what stands between the version and the check of a file.
-fn open<'a>(bytes: &'a [u8], magic: &[u8; 8], max: usize) -> Result<Decoder<'a>, DecodeError> {
+/// Returns the version of a file, up to the `newest`, and a decoder of what stands between the version
+/// and the check.
+fn open<'a>(
+    bytes: &'a [u8],
+    magic: &[u8; 8],
+    newest: u8,
+    max: usize,
+) -> Result<(u8, Decoder<'a>), DecodeError> {
     let mut input = Decoder::new(bytes);
     if bytes.len() > max {
         return Err(input.error("file is too large"));
@@ -95,7 +102,7 @@ fn open<'a>(bytes: &'a [u8], magic: &[u8; 8], max: usize) -> Result<Decoder<'a>,
         return Err(input.error("wrong magic"));
     }
     // A later version may have another check.
-    input.version(VERSION..=VERSION)?;
+    let version = input.version(1..=newest)?;
     let body = input.remaining().checked_sub(CHECK_BYTES);
     let body = input.position() + body.ok_or_else(|| input.error("input ends too soon"))?;
     let (checked, found) = bytes.split_at(body);
@@ -104,5 +111,5 @@ fn open<'a>(bytes: &'a [u8], magic: &[u8; 8], max: usize) -> Result<Decoder<'a>,
     }
     let mut input = Decoder::new(checked);
     input.take(8 + 1)?;
-    Ok(input)
+    Ok((version, input))
 }

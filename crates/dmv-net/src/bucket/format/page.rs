@@ -1,11 +1,13 @@
 //! Pages: parts of the root that have grown out of it. docs/format/bucket.md, "Page".
 
+use super::purges::{Purges, purges, put_purges};
 use super::rows::{Entry, Row, entries, put_entries, put_rows, rows};
 use super::view::{View, put_view, view};
 use super::{MAX_PAGE_BYTES, Name, begin, end, open};
 use dmv_core::object::codec::{DecodeError, Decoder, EncodeError, put_varint};
 
 const MAGIC: &[u8; 8] = b"DMVPAGE\n";
+const VERSION: u8 = 1;
 /// The greatest number of items of a page; the limit on its bytes is the tighter one.
 const MAX_ITEMS: u64 = MAX_PAGE_BYTES as u64;
 
@@ -20,6 +22,8 @@ pub enum PageKind {
     Log = 3,
     /// The complete view.
     View = 4,
+    /// What was purged.
+    Purges = 5,
 }
 
 /// A page as a root names it.
@@ -29,7 +33,7 @@ pub struct PageRef {
     pub name: Name,
     /// The length of the file in bytes.
     pub len: u32,
-    /// The number of its rows, entries or keys.
+    /// The number of its rows, entries, keys or reasons.
     pub items: u32,
 }
 
@@ -45,6 +49,8 @@ pub enum Page {
     Log(Vec<Entry>, View),
     /// The complete view at some time.
     View(View),
+    /// What was purged, by reason; at least one.
+    Purges(Purges),
 }
 
 impl Page {
@@ -55,22 +61,24 @@ impl Page {
             Page::DataRows(_) => PageKind::DataRows,
             Page::Log(..) => PageKind::Log,
             Page::View(_) => PageKind::View,
+            Page::Purges(_) => PageKind::Purges,
         }
     }
 
-    /// Returns the number of its rows, entries or keys.
+    /// Returns the number of its rows, entries, keys or reasons.
     pub fn items(&self) -> usize {
         match self {
             Page::MetaRows(rows) | Page::DataRows(rows) => rows.len(),
             Page::Log(entries, _) => entries.len(),
             Page::View(view) => view.len(),
+            Page::Purges(purges) => purges.len(),
         }
     }
 
     /// Returns its bytes, and how a root names them. Fails if [`decode`](Self::decode) would refuse
     /// them.
     pub fn encode(&self, name: Name) -> Result<(PageRef, Vec<u8>), EncodeError> {
-        let mut out = begin(MAGIC);
+        let mut out = begin(MAGIC, VERSION);
         out.push(self.kind() as u8);
         match self {
             Page::MetaRows(rows) | Page::DataRows(rows) => put_rows(&mut out, rows),
@@ -79,6 +87,7 @@ impl Page {
                 put_view(&mut out, view);
             }
             Page::View(view) => put_view(&mut out, view),
+            Page::Purges(purges) => put_purges(&mut out, purges),
         }
         let out = end(out);
         Page::decode(&out).map_err(|e| EncodeError { what: e.what })?;
@@ -92,13 +101,14 @@ impl Page {
 
     /// Decodes a page. Fails for bytes that [`encode`](Self::encode) does not make.
     pub fn decode(bytes: &[u8]) -> Result<Page, DecodeError> {
-        let mut input = open(bytes, MAGIC, MAX_PAGE_BYTES)?;
+        let (_, mut input) = open(bytes, MAGIC, VERSION, MAX_PAGE_BYTES)?;
         let kind = input.u8()?;
         let page = match kind {
             1 => Page::MetaRows(rows(&mut input, MAX_ITEMS)?),
             2 => Page::DataRows(rows(&mut input, MAX_ITEMS)?),
             3 => Page::Log(entries(&mut input, MAX_ITEMS)?, view(&mut input)?),
             4 => Page::View(view(&mut input)?),
+            5 => Page::Purges(purges(&mut input)?),
             _ => return Err(input.error("page of an unknown kind")),
         };
         input.finish()?;

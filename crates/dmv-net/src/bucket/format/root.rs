@@ -1,6 +1,7 @@
 //! The root, the one file of a bucket that changes: docs/format/bucket.md, "Root".
 
 use super::page::PageRef;
+use super::purges::MAX_PURGE_PAGES;
 use super::rows::{Entry, MAX_NUMBER, Row, entries, put_entries, put_rows, rows};
 use super::view::{ViewChanges, changes, put_changes};
 use super::{MAX_PAGES, MAX_ROOT_BYTES, begin, end, open, sixteen};
@@ -9,6 +10,10 @@ use dmv_core::object::codec::{DecodeError, Decoder, EncodeError, put_bytes, put_
 use dmv_core::store::RepositoryId;
 
 const MAGIC: &[u8; 8] = b"DMVROOT\n";
+/// The version of a root without purged content: programs that do not know purges read it, too.
+const VERSION: u8 = 1;
+/// The version of a root with purged content.
+const VERSION_PURGED: u8 = 2;
 /// The maximum number of rows in a root.
 pub const MAX_ROWS: usize = 256;
 /// The maximum number of log entries in a root.
@@ -48,6 +53,22 @@ pub struct Root {
     pub data_pages: Vec<PageRef>,
     /// The newest rows, sorted.
     pub rows: Vec<Row>,
+    /// How many operations have said what was purged.
+    pub purged: u64,
+    /// How many purged chunks files of the bucket may still have.
+    pub unpurged: u64,
+    /// What was purged; none unless something was.
+    pub purge_pages: Vec<PageRef>,
+}
+
+/// What had left a bucket when a root was written. Who has read one root knows by this whether what it
+/// found there counts for another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Age {
+    /// How many operations have let files go.
+    pub freed: u64,
+    /// How many operations have said what was purged.
+    pub purged: u64,
 }
 
 impl Root {
@@ -68,12 +89,28 @@ impl Root {
             meta_pages: Vec::new(),
             data_pages: Vec::new(),
             rows: Vec::new(),
+            purged: 0,
+            unpurged: 0,
+            purge_pages: Vec::new(),
+        }
+    }
+
+    /// Returns what had left the bucket.
+    pub fn age(&self) -> Age {
+        Age {
+            freed: self.freed,
+            purged: self.purged,
         }
     }
 
     /// Returns all pages that it names.
     pub fn pages(&self) -> impl Iterator<Item = &PageRef> {
-        let lists = [&self.log_pages, &self.meta_pages, &self.data_pages];
+        let lists = [
+            &self.log_pages,
+            &self.meta_pages,
+            &self.data_pages,
+            &self.purge_pages,
+        ];
         self.view_page.iter().chain(lists.into_iter().flatten())
     }
 
@@ -91,7 +128,13 @@ impl Root {
 
     /// Returns its bytes. Fails if [`decode`](Self::decode) would refuse them.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        let mut out = begin(MAGIC);
+        let is_purged = self.purged > 0;
+        if !is_purged && (self.unpurged > 0 || !self.purge_pages.is_empty()) {
+            let what = "purged content of no operation";
+            return Err(EncodeError { what });
+        }
+        let version = if is_purged { VERSION_PURGED } else { VERSION };
+        let mut out = begin(MAGIC, version);
         out.extend_from_slice(self.repository.as_bytes());
         put_bytes(&mut out, CHUNKER.as_bytes());
         put_varint(&mut out, self.generation);
@@ -108,6 +151,11 @@ impl Root {
         put_pages(&mut out, &self.meta_pages);
         put_pages(&mut out, &self.data_pages);
         put_rows(&mut out, &self.rows);
+        if is_purged {
+            put_varint(&mut out, self.purged);
+            put_varint(&mut out, self.unpurged);
+            put_pages(&mut out, &self.purge_pages);
+        }
         let out = end(out);
         // A root that nobody can read would be the end of the bucket.
         match Root::decode(&out) {
@@ -118,12 +166,12 @@ impl Root {
 
     /// Decodes a root. Fails for bytes that [`encode`](Self::encode) does not make.
     pub fn decode(bytes: &[u8]) -> Result<Root, DecodeError> {
-        let mut input = open(bytes, MAGIC, MAX_ROOT_BYTES)?;
+        let (version, mut input) = open(bytes, MAGIC, VERSION_PURGED, MAX_ROOT_BYTES)?;
         let repository = RepositoryId::from_bytes(sixteen(&mut input)?);
         if input.bytes(MAX_LINE_BYTES, "chunker is too long")? != CHUNKER.as_bytes() {
             return Err(input.error("format too new"));
         }
-        let root = Root {
+        let mut root = Root {
             repository,
             generation: input.varint_up_to(MAX_NUMBER, "generation is too large")?,
             write: sixteen(&mut input)?,
@@ -141,7 +189,18 @@ impl Root {
             meta_pages: pages(&mut input, MAX_PAGES)?,
             data_pages: pages(&mut input, MAX_PAGES)?,
             rows: rows(&mut input, MAX_ROWS as u64)?,
+            purged: 0,
+            unpurged: 0,
+            purge_pages: Vec::new(),
         };
+        if version == VERSION_PURGED {
+            root.purged = input.varint_up_to(MAX_NUMBER, "count is too large")?;
+            root.unpurged = input.varint_up_to(MAX_NUMBER, "count is too large")?;
+            root.purge_pages = pages(&mut input, MAX_PURGE_PAGES)?;
+            if root.purged == 0 || root.purge_pages.is_empty() {
+                return Err(input.error("nothing is purged"));
+            }
+        }
         input.finish()?;
         match root.fault() {
             Some(what) => Err(input.error(what)),

@@ -4,10 +4,10 @@
 //! (docs/format/bucket.md, "gc"). Frames of chunks are copied as they are if all of them is needed.
 //! What is in memory is bounded by [`MAX_NODE_BYTES`] and the packs that are read at once.
 
-use super::{Collector, NeededIds, damaged, index_at, start_of};
+use super::{Collector, NeededIds, Use, damaged, index_at, start_of};
 use crate::bucket::core::{Mark, Stamp, intended};
 use crate::bucket::files::FileFailure;
-use crate::bucket::format::{Name, Row, RowKind};
+use crate::bucket::format::{Age, Name, Row, RowKind};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::depot::ask::Desk;
 use crate::depot::known::{self, FrameOf, HintFiles};
@@ -55,8 +55,10 @@ pub struct NewPacks {
     pub sources: BTreeSet<Name>,
     /// What to report.
     pub report: JoinReport,
-    /// The count of freed files in the root that was read before the upload began.
-    freed: u64,
+    /// The age of the root that was read before the upload began.
+    age: Age,
+    /// The purged chunks, of which none is in the new packs.
+    without: BTreeSet<ObjectId>,
     /// The objects of the sources that were not needed, by the first bytes of their ids.
     left_out: Vec<u64>,
     hints: Vec<(ObjectId, FrameOf)>,
@@ -69,11 +71,13 @@ impl NewPacks {
     }
 
     /// Returns whether the new packs have all that another root needs of the sources. Nothing may have
-    /// been freed since the upload began: neither the sources nor the new packs, which are stray
+    /// been freed or purged since the upload began: neither the sources nor the new packs, which are stray
     /// files for others.
     pub fn counts(&self, mark: &Mark, needed: &NeededIds) -> bool {
         let mut left_out = self.left_out.iter();
-        mark.root.freed == self.freed && !left_out.any(|start| needed.has_start(*start))
+        mark.root.age() == self.age
+            && needed.pieces.is_subset(&self.without)
+            && !left_out.any(|start| needed.has_start(*start))
     }
 
     /// Notes where the objects lie now, for the places of later pushes.
@@ -86,8 +90,8 @@ impl NewPacks {
 }
 
 /// Returns the packs that are worth joining, the oldest first.
-pub fn sources(rows: &[Row], uses: &BTreeMap<Name, u64>) -> Vec<Row> {
-    let used = |row: &&Row| uses.get(&row.name).copied().unwrap_or(0);
+pub fn sources(rows: &[Row], uses: &BTreeMap<Name, Use>) -> Vec<Row> {
+    let used = |row: &&Row| uses.get(&row.name).map_or(0, |used| used.bytes);
     let mut alive: Vec<Row> = rows.iter().filter(|row| used(row) > 0).copied().collect();
     alive.sort_unstable();
     let is_small = |row: &&Row| row.len <= SMALL_BYTES;
@@ -114,15 +118,35 @@ pub fn sources(rows: &[Row], uses: &BTreeMap<Name, u64>) -> Vec<Row> {
     chosen
 }
 
+/// Returns packs that have purged chunks beside what is needed, as many as one run makes anew.
+pub fn held(rows: &[Row], uses: &BTreeMap<Name, Use>) -> Vec<Row> {
+    let (mut chosen, mut bytes, mut node_bytes): (Vec<Row>, u64, u64) = (Vec::new(), 0, 0);
+    for row in rows {
+        let used = uses.get(&row.name).copied().unwrap_or_default();
+        if used.pieces == 0 || used.bytes == 0 {
+            continue;
+        }
+        bytes += row.len;
+        node_bytes += row.len - row.metadata;
+        let is_full = bytes > MAX_BYTES || node_bytes > MAX_NODE_BYTES;
+        if !chosen.is_empty() && (is_full || chosen.len() >= MAX_PACKS) {
+            break;
+        }
+        chosen.push(*row);
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
 /// Returns what joining these packs would do.
-pub fn foresee(sources: &[Row], uses: &BTreeMap<Name, u64>) -> JoinReport {
+pub fn foresee(sources: &[Row], uses: &BTreeMap<Name, Use>) -> JoinReport {
     let mut joined = JoinReport::default();
     for row in sources {
         joined.packs += 1;
         joined.bytes += row.len;
         let used = match row.len <= SMALL_BYTES {
             true => row.len,
-            false => uses.get(&row.name).copied().unwrap_or(0),
+            false => uses.get(&row.name).map_or(0, |used| used.bytes),
         };
         joined.new_bytes += used;
         joined.read_bytes += used;
@@ -172,7 +196,7 @@ pub fn join(
     };
     let operation = intended(root, stamp, &[]).encode();
     let note = Note::none();
-    let packed = with_uploads(with.files, root.repository, root.freed, &note, |uploads| {
+    let packed = with_uploads(with.files, root.repository, root.age(), &note, |uploads| {
         let mut reading = SourceReader {
             with,
             desk,
@@ -206,7 +230,8 @@ pub fn join(
         rows,
         sources: names,
         report,
-        freed: root.freed,
+        age: root.age(),
+        without: needed.pieces.clone(),
         left_out,
         hints: packed.hints,
     }))

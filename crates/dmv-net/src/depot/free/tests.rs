@@ -14,6 +14,7 @@ fn options() -> FreeOptions {
         forget_before: None,
         young_from: i64::MAX,
         joins: false,
+        purge: None,
         dry_run: false,
         limits: Limits {
             kept: 1,
@@ -44,6 +45,7 @@ fn delete(files: &MemFiles, place: &Place, branch: &str) -> Outcome {
         store: place.repo.store(),
         job: &place.job,
         dir: Some(place.notes.path()),
+        purged: Default::default(),
     };
     let key = format!("branch/{branch}");
     let old = root.0.view.get(&key).cloned().flatten();

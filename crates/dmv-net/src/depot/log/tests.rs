@@ -145,6 +145,7 @@ fn what_gc_has_forgotten_cannot_be_undone() -> Outcome {
         forget_before: Some(i64::MAX),
         young_from: 0,
         joins: false,
+        purge: None,
         dry_run: false,
         limits: Limits {
             kept: 1,

@@ -6,31 +6,37 @@
 
 mod note;
 mod packs;
+mod purged;
 mod upload;
 
 pub(super) use super::ask::{Desk, stays};
+use super::cache::Cache;
 use super::foresee::{PushForecast, measure};
 use super::known::{self, FrameOf, HintFiles};
 use crate::bucket::core::{
-    Fault, Limits, Prepare, Push, PushEnd, Request, Stamp, Step, Tag, UploadedPack, intended,
+    Fault, Limits, Preparation, Prepare, Push, PushEnd, Request, Stamp, Step, Tag, UploadedPack,
+    intended,
 };
 use crate::bucket::files::{FileFailure, Files};
-use crate::bucket::format::{Name, Root, Row, View};
+use crate::bucket::format::{Name, Purges, Root, Row, View};
 use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
-use dmv_core::reach::{Detail, Reach};
+use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::Change;
-use dmv_core::repo::RepoError;
+use dmv_core::repo::{Purge, RepoError};
 use dmv_core::store::{
     CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, Store, StoreError, random_bytes,
 };
 pub(super) use note::Note;
 use packs::UploadedPacks;
 pub use packs::{JOINT_BYTES, Packer, UploadedPacks as Packed, frames_of, writes_of};
-use std::collections::HashSet;
+pub(super) use purged::each_chunk;
+use purged::{Omissions, let_go};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 pub(super) use upload::with_uploads;
 
@@ -51,6 +57,8 @@ pub struct Pusher<'a> {
     pub job: &'a Job,
     /// A directory of this device for notes about the bucket.
     pub dir: Option<&'a Path>,
+    /// The files that were purged on this device, each named by its root, and why.
+    pub purged: BTreeMap<ObjectId, Arc<Purge>>,
 }
 
 /// What a push did.
@@ -76,6 +84,14 @@ pub enum PushError {
     /// Objects that the push needs are neither here nor in the bucket.
     #[error("objects are absent")]
     Lacking(Vec<(ObjectType, ObjectId)>),
+    /// The bucket has purged content that the push brings, and that is stored here.
+    #[error("content was purged there")]
+    Purged {
+        /// The number of files.
+        files: u64,
+        /// Why one of them was purged.
+        why: Box<Purge>,
+    },
     /// The repository cannot be read.
     #[error(transparent)]
     Object(#[from] ObjectError),
@@ -140,23 +156,45 @@ pub fn push(
         Some(dir) => Note::open(&dir.join("push"), repository),
         None => Note::none(),
     };
-    let mut known = match with.dir {
+    let known = match with.dir {
         Some(dir) => HintFiles::open(&dir.join(known::DIR)),
         None => HintFiles::none(),
     };
+    let sent = resume(with, &root.0, &note);
+    let mut errand = Errand {
+        with,
+        stamp,
+        desk,
+        note: &note,
+        known,
+        made: UploadedPacks::default(),
+    };
+    let mut machine = Push::new(stamp.clone(), changes, Some(root), sent, Limits::default());
+    let done = errand.run(&mut machine);
+    if !machine.tainted().is_empty() && let_go(with, machine.tainted(), stamp) {
+        note.clear();
+    }
+    done
+}
+
+/// Ends the uploads of an earlier push that were complete. Returns the packs that it has uploaded.
+fn resume(with: &Pusher<'_>, root: &Root, note: &Note) -> Vec<UploadedPack> {
     let mut sent = note.sent();
     for unended in note.unended() {
         let row = unended.sent.row;
+        let (path, upload) = (row.name.path(root.repository), &unended.upload.upload);
+        if unended.sent.age.purged != root.purged {
+            // It may have content that was purged since, and may have ended: it will be let go.
+            let _ = with.files.drop_upload(&path, upload);
+            sent.push(unended.sent);
+            continue;
+        }
         let Some(ids) = unended.all_parts() else {
             // The store would make a shorter file of those that it has.
             note.go_on_with(&row.name);
             continue;
         };
-        let path = row.name.path(repository);
-        match with
-            .files
-            .end_upload(&path, &unended.upload.upload, &ids, row.len)
-        {
+        match with.files.end_upload(&path, upload, &ids, row.len) {
             Ok(()) => {
                 note.done(&row.name);
                 sent.push(unended.sent);
@@ -166,51 +204,88 @@ pub fn push(
         }
     }
     sent.retain(|sent| note.tail(&sent.row).is_some());
-    let mut made = UploadedPacks::default();
-    let fresh = &mut random_bytes;
-    let mut machine = Push::new(stamp.clone(), changes, Some(root), sent, Limits::default());
-    let (mut step, mut attempts, mut may_land) = (machine.start(fresh), 0, false);
-    loop {
-        step = match step {
-            Step::Ask(request) => {
-                let replaces = matches!(request, Request::PutRoot { .. });
-                if replaces {
-                    attempts += 1;
-                    stop_if_hopeless(with, &desk, attempts)?;
-                }
-                let answer = desk.answer(&request);
-                let unclear = desk.trouble().is_some_and(|trouble| !stays(trouble));
-                may_land |= replaces && unclear;
-                machine.answer(answer, fresh)
-            }
-            Step::Work(prepare) => {
-                let new = upload_all(with, &prepare, stamp, &note, &mut known)?;
-                made.hints.extend(new.hints);
-                made.objects += new.objects;
-                machine.prepared(Some(new.rows), fresh)
-            }
-            Step::Done(PushEnd::Landed { root, changes }) => {
-                keep_hints(&mut known, &note, made.hints, machine.sent());
-                note.clear();
-                let objects = made.objects;
-                return Ok(Some(PushResult {
-                    root,
-                    changes,
-                    objects,
-                }));
-            }
-            Step::Done(PushEnd::Moved) => return Ok(None),
-            Step::Done(PushEnd::Failed(fault)) => {
-                let trouble = desk.trouble().cloned();
-                return Err(match (fault, trouble) {
-                    (Fault::Unreachable, Some(trouble)) => trouble.into(),
-                    (Fault::Unknown, Some(trouble)) if desk.is_denied() && !may_land => {
-                        trouble.into()
+    sent
+}
+
+/// What a push works with between its steps.
+struct Errand<'a> {
+    with: &'a Pusher<'a>,
+    stamp: &'a Stamp,
+    desk: Desk<'a>,
+    note: &'a Note,
+    known: HintFiles,
+    /// What it has uploaded.
+    made: UploadedPacks,
+}
+
+impl Errand<'_> {
+    /// Makes the requests and the packs that the machine asks for, to its end.
+    fn run(&mut self, machine: &mut Push) -> Result<Option<PushResult>, PushError> {
+        let fresh = &mut random_bytes;
+        let (mut step, mut attempts, mut may_land) = (machine.start(fresh), 0, false);
+        loop {
+            step = match step {
+                Step::Ask(request) => {
+                    let replaces = matches!(request, Request::PutRoot { .. });
+                    if replaces {
+                        attempts += 1;
+                        stop_if_hopeless(self.with.job, &self.desk, attempts)?;
                     }
-                    (fault, _) => PushError::Fault(fault),
-                });
-            }
+                    let answer = self.desk.answer(&request);
+                    let unclear = self.desk.trouble().is_some_and(|trouble| !stays(trouble));
+                    may_land |= replaces && unclear;
+                    machine.answer(answer, fresh)
+                }
+                Step::Work(prepare) => machine.prepared(self.prepare(&prepare)?, fresh),
+                Step::Done(PushEnd::Landed { root, changes }) => {
+                    let hints = std::mem::take(&mut self.made.hints);
+                    keep_hints(&mut self.known, self.note, hints, machine.sent());
+                    self.note.clear();
+                    let objects = self.made.objects;
+                    return Ok(Some(PushResult {
+                        root,
+                        changes,
+                        objects,
+                    }));
+                }
+                Step::Done(PushEnd::Moved) => return Ok(None),
+                Step::Done(PushEnd::Failed(fault)) => {
+                    let trouble = self.desk.trouble().cloned();
+                    return Err(match (fault, trouble) {
+                        (Fault::Unreachable, Some(trouble)) => trouble.into(),
+                        (Fault::Unknown, Some(trouble)) if self.desk.is_denied() && !may_land => {
+                            trouble.into()
+                        }
+                        (fault, _) => PushError::Fault(fault),
+                    });
+                }
+            };
+        }
+    }
+
+    /// Uploads what the root lacks. `None`: a file is missing that the root names.
+    fn prepare(&mut self, prepare: &Prepare) -> Result<Option<Preparation>, PushError> {
+        let root = &prepare.root;
+        let Some(purges) = self.desk.purges(root, &Cache::at(self.with.dir)) else {
+            return self
+                .desk
+                .lost_or_failed()
+                .map(|()| None)
+                .map_err(PushError::from);
         };
+        let left = Omissions::new(self.with, purges);
+        let (new, purges) = upload_all(
+            self.with,
+            prepare,
+            left,
+            self.stamp,
+            self.note,
+            &mut self.known,
+        )?;
+        self.made.hints.extend(new.hints);
+        self.made.objects += new.objects;
+        let rows = new.rows;
+        Ok(Some(Preparation { rows, purges }))
     }
 }
 
@@ -222,12 +297,19 @@ pub fn foresee(
     view: View,
     changes: Vec<Change>,
 ) -> Result<PushForecast, PushError> {
-    let walk = Walk::new(&Prepare {
+    let waits = |time| wait(with.job, time);
+    let mut desk = Desk::new(with.files, &waits);
+    desk.know(root.repository);
+    let purges = desk.purges(root, &Cache::at(with.dir));
+    let purges = purges.ok_or_else(|| desk.failure())?;
+    let prepare = Prepare {
         root: root.clone(),
         view,
         changes,
         sent: Vec::new(),
-    });
+    };
+    let walk = Walk::new(&prepare, Omissions::new(with, purges));
+    walk.nodes(with)?;
     let (foreseen, lacking) = measure(with.store, walk.reach(Detail::All), with.job)?;
     match lacking.is_empty() {
         true => Ok(foreseen),
@@ -236,10 +318,10 @@ pub fn foresee(
 }
 
 /// Fails before another attempt to replace the root if that cannot go well.
-fn stop_if_hopeless(with: &Pusher<'_>, desk: &Desk<'_>, attempts: u32) -> Result<(), PushError> {
+pub(super) fn stop_if_hopeless(job: &Job, desk: &Desk<'_>, attempts: u32) -> Result<(), PushError> {
     match desk.trouble() {
         Some(trouble) if desk.is_denied() => Err(trouble.clone().into()),
-        _ if with.job.is_cancelled() => Err(PushError::Cancelled),
+        _ if job.is_cancelled() => Err(PushError::Cancelled),
         _ if attempts > ATTEMPTS => Err(Trouble::Busy.into()),
         _ => Ok(()),
     }
@@ -273,10 +355,11 @@ fn keep_hints(
 fn upload_all(
     with: &Pusher<'_>,
     prepare: &Prepare,
+    left: Omissions,
     stamp: &Stamp,
     note: &Note,
     known: &mut HintFiles,
-) -> Result<UploadedPacks, PushError> {
+) -> Result<(UploadedPacks, Purges), PushError> {
     let root = &prepare.root;
     if root.meta_pages.is_empty() && root.data_pages.is_empty() {
         // Packs may have been joined since. With pages, this is not known.
@@ -284,10 +367,10 @@ fn upload_all(
         names.extend(prepare.sent.iter().map(|sent| sent.row.name));
         known.only_in(names);
     }
-    let walk = Walk::new(prepare);
-    let nodes = walk.nodes(with)?;
+    let walk = Walk::new(prepare, left);
+    let (nodes, purges) = walk.nodes(with)?;
     if nodes.is_empty() {
-        return Ok(UploadedPacks::default());
+        return Ok((UploadedPacks::default(), purges));
     }
     let tails: Vec<(Row, SegmentTail)> = prepare
         .sent
@@ -295,7 +378,7 @@ fn upload_all(
         .filter_map(|sent| Some((sent.row, note.tail(&sent.row)?)))
         .collect();
     let operation = intended(root, stamp, &prepare.changes).encode();
-    with_uploads(with.files, root.repository, root.freed, note, |uploads| {
+    let made = with_uploads(with.files, root.repository, root.age(), note, |uploads| {
         let mut packer = Packer::new(uploads, root.repository);
         let mut there: HashSet<[u8; KEY_BYTES]> = HashSet::new();
         for (row, tail) in &tails {
@@ -311,8 +394,9 @@ fn upload_all(
             Job::add(&with.job.progress.objects, 1);
             Job::add(&with.job.progress.bytes, bytes.len() as u64);
         }
-        Ok(packer.finish(&operation)?)
-    })?
+        Ok::<UploadedPacks, PushError>(packer.finish(&operation)?)
+    })??;
+    Ok((made, purges))
 }
 
 fn key(id: &ObjectId) -> [u8; KEY_BYTES] {
@@ -325,10 +409,11 @@ fn key(id: &ObjectId) -> [u8; KEY_BYTES] {
 struct Walk {
     tips: Vec<ObjectId>,
     hidden: Vec<ObjectId>,
+    left: Omissions,
 }
 
 impl Walk {
-    fn new(prepare: &Prepare) -> Walk {
+    fn new(prepare: &Prepare, left: Omissions) -> Walk {
         let id = |value: &Option<Vec<u8>>| {
             let bytes: [u8; 32] = value.as_deref()?.try_into().ok()?;
             Some(ObjectId::from_bytes(bytes))
@@ -345,19 +430,22 @@ impl Walk {
         Walk {
             tips: tips.collect(),
             hidden,
+            left,
         }
     }
 
     fn reach(&self, detail: Detail) -> Reach {
-        Reach::new(
-            self.tips.iter().copied(),
-            self.hidden.iter().copied(),
-            detail,
-        )
+        let filter = Filter {
+            dropped: self.left.files(),
+            ..Filter::default()
+        };
+        let (tips, hidden) = (self.tips.iter().copied(), self.hidden.iter().copied());
+        Reach::filtered(tips, hidden, detail, filter)
     }
 
-    /// Returns the commits, then trees and conflicts from the root down, then lists.
-    fn nodes(&self, with: &Pusher<'_>) -> Result<Vec<(ObjectType, ObjectId)>, PushError> {
+    /// Returns the commits, then trees and conflicts from the root down, then lists; and what the bucket
+    /// is told of files that are left out.
+    fn nodes(&self, with: &Pusher<'_>) -> Result<(Vec<(ObjectType, ObjectId)>, Purges), PushError> {
         let mut reach = self.reach(Detail::Metadata).counting();
         let (mut seen, mut lacking) = (HashSet::new(), Vec::new());
         let mut parts: [Vec<(ObjectType, ObjectId)>; 3] = Default::default();
@@ -385,7 +473,8 @@ impl Walk {
             return Err(PushError::Lacking(lacking));
         }
         with.job.progress.foresee(reach.content(), Bound::AtMost);
-        Ok(parts.concat())
+        let purges = self.left.judge(with, reach.left_out(), &self.hidden)?;
+        Ok((parts.concat(), purges))
     }
 
     /// Uploads the chunks, except those that are `there` already and those that were purged.
@@ -427,7 +516,11 @@ impl Walk {
             Ok(())
         };
         while let Some(found) = reach.next(with.store)? {
-            if found.ty != ObjectType::Chunk || refused.contains(&found.id) {
+            if found.ty != ObjectType::Chunk {
+                continue;
+            }
+            self.left.check(&found.id)?;
+            if refused.contains(&found.id) {
                 continue;
             }
             if there.contains(&key(&found.id)) {

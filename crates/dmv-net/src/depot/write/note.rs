@@ -8,7 +8,7 @@
 //! One push at a time uses the note. Another one at the same time works without.
 
 use crate::bucket::core::UploadedPack;
-use crate::bucket::format::{Name, Row, RowKind};
+use crate::bucket::format::{Age, Name, Row, RowKind};
 use dmv_core::hash::{ObjectId, decode_hex, encode_hex};
 use dmv_core::store::{RepositoryId, SegmentTail};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ struct State {
     /// How many uploads have begun.
     begun: usize,
     /// Uploads to go on with, in the order in which they began, and the counts of freed files then.
-    uploads: Vec<(ResumedUpload, u64)>,
+    uploads: Vec<(ResumedUpload, Age)>,
     sent: Vec<UploadedPack>,
     unended: Vec<UnendedPack>,
 }
@@ -133,8 +133,8 @@ impl Note {
         Some(self.dir.as_ref()?.join(name.to_string()))
     }
 
-    /// Returns the next upload to go on with, each once, and the count of freed files when it began.
-    pub fn take_upload(&self) -> Option<(ResumedUpload, u64)> {
+    /// Returns the next upload to go on with, each once, and the age of the root when it began.
+    pub fn take_upload(&self) -> Option<(ResumedUpload, Age)> {
         let uploads = &mut self.state().uploads;
         (!uploads.is_empty()).then(|| uploads.remove(0))
     }
@@ -147,9 +147,10 @@ impl Note {
     }
 
     /// Notes that an upload has begun.
-    pub fn upload(&self, name: &Name, freed: u64, upload: &str) {
+    pub fn upload(&self, name: &Name, age: Age, upload: &str) {
         let upload = encode_hex(upload.as_bytes());
-        self.line(&format!("upload {name} {freed} {upload}"));
+        let age = word_of(age);
+        self.line(&format!("upload {name} {age} {upload}"));
     }
 
     /// Notes a part of the upload of a pack.
@@ -169,7 +170,7 @@ impl Note {
     }
 
     /// Notes that all bytes of a pack are known, and its number of parts. They may still be on their way.
-    pub fn ended(&self, row: &Row, parts: usize, freed: u64, tail: &[u8]) {
+    pub fn ended(&self, row: &Row, parts: usize, age: Age, tail: &[u8]) {
         let Some(path) = self.tail_path(&row.name) else {
             return;
         };
@@ -183,8 +184,9 @@ impl Note {
                 len,
                 ..
             } = row;
+            let age = word_of(age);
             self.line(&format!(
-                "ended {name} {freed} {metadata} {commits_end} {tail} {len} {parts}"
+                "ended {name} {age} {metadata} {commits_end} {tail} {len} {parts}"
             ));
         }
     }
@@ -240,7 +242,7 @@ impl State {
 
     fn take(&mut self, words: &[&str]) -> Option<()> {
         match *words {
-            ["upload", name, freed, upload] => {
+            ["upload", name, age, upload] => {
                 let resumed = ResumedUpload {
                     name: Name::from_hex(name)?,
                     upload: text_of(upload)?,
@@ -248,7 +250,7 @@ impl State {
                     before: self.begun,
                 };
                 self.begun += 1;
-                self.uploads.push((resumed, freed.parse().ok()?));
+                self.uploads.push((resumed, age_of(age)?));
             }
             ["part", name, number, print, id] => {
                 let part = (ObjectId::from_hex(print)?, text_of(id)?);
@@ -269,16 +271,7 @@ impl State {
                 self.unended.retain(|ended| ended.sent.row.name != name);
             }
             ["reopen", name] => self.reopen(&Name::from_hex(name)?),
-            [
-                "ended",
-                name,
-                freed,
-                metadata,
-                commits_end,
-                tail,
-                len,
-                parts,
-            ] => {
+            ["ended", name, age, metadata, commits_end, tail, len, parts] => {
                 let name = Name::from_hex(name)?;
                 let row = Row {
                     generation: 1,
@@ -289,11 +282,11 @@ impl State {
                     tail: tail.parse().ok()?,
                     len: len.parse().ok()?,
                 };
-                let freed = freed.parse().ok()?;
+                let age = age_of(age)?;
                 let parts = parts.parse().ok()?;
                 self.reopen(&name);
                 let at = self.uploads.iter().position(|(u, _)| u.name == name)?;
-                let sent = UploadedPack { row, freed };
+                let sent = UploadedPack { row, age };
                 let (upload, _) = self.uploads.remove(at);
                 self.unended.push(UnendedPack {
                     sent,
@@ -322,11 +315,27 @@ impl State {
     fn reopen(&mut self, name: &Name) {
         let found = self.unended.iter().position(|u| u.sent.row.name == *name);
         if let Some(UnendedPack { sent, upload, .. }) = found.map(|at| self.unended.remove(at)) {
-            let before = |(other, _): &(ResumedUpload, u64)| other.before < upload.before;
+            let before = |(other, _): &(ResumedUpload, Age)| other.before < upload.before;
             let at = self.uploads.partition_point(before);
-            self.uploads.insert(at, (upload, sent.freed));
+            self.uploads.insert(at, (upload, sent.age));
         }
     }
+}
+
+/// Returns the word for an age: how often files were let go; and, if anything was purged, how often.
+fn word_of(age: Age) -> String {
+    match age.purged {
+        0 => age.freed.to_string(),
+        purged => format!("{}+{purged}", age.freed),
+    }
+}
+
+fn age_of(word: &str) -> Option<Age> {
+    let (freed, purged) = word.split_once('+').unwrap_or((word, "0"));
+    Some(Age {
+        freed: freed.parse().ok()?,
+        purged: purged.parse().ok()?,
+    })
 }
 
 fn text_of(hex: &str) -> Option<String> {

@@ -84,6 +84,7 @@ impl Place {
             store: self.repo.store(),
             job: &self.job,
             dir: Some(self.notes.path()),
+            purged: self.repo.slice()?.purged,
         };
         let key = format!("branch/{branch}");
         let change = Change {
@@ -137,6 +138,13 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
 pub struct Content {
     objects: HashMap<ObjectId, (ObjectType, Vec<u8>)>,
     below: HashMap<ObjectId, HashSet<ObjectId>>,
+}
+
+impl Content {
+    /// Returns whether an object is stored.
+    pub fn has(&self, id: &ObjectId) -> bool {
+        self.objects.contains_key(id)
+    }
 }
 
 fn read_frame(bytes: &[u8], at: u64, len: u32) -> Outcome<Vec<(ObjectType, ObjectId, Vec<u8>)>> {
@@ -446,6 +454,7 @@ fn a_push_that_is_cut_twice_anywhere_loses_no_part() -> Outcome {
                     store: place.repo.store(),
                     job: &place.job,
                     dir: Some(notes.path()),
+                    purged: Default::default(),
                 };
                 let change = Change {
                     key: "branch/main".to_owned(),
@@ -550,6 +559,7 @@ fn what_a_push_uploads_is_foreseen() -> Outcome {
             store: place.repo.store(),
             job: &place.job,
             dir: None,
+            purged: Default::default(),
         };
         let change = Change {
             key: "branch/main".to_owned(),

@@ -5,7 +5,7 @@
 
 use super::note::{Note, ResumedUpload};
 use crate::bucket::files::{FileFailure, Files};
-use crate::bucket::format::{Name, Row};
+use crate::bucket::format::{Age, Name, Row};
 use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
@@ -50,8 +50,8 @@ enum Task {
 pub struct Uploads<'u> {
     files: &'u dyn Files,
     repository: RepositoryId,
-    /// The count of freed files in the root for which the push prepares.
-    freed: u64,
+    /// The age of the root for which the push prepares.
+    age: Age,
     note: &'u Note,
     give: SyncSender<Task>,
     failed: &'u Mutex<Option<FileFailure>>,
@@ -64,7 +64,7 @@ pub struct Uploads<'u> {
 pub fn with_uploads<T>(
     files: &dyn Files,
     repository: RepositoryId,
-    freed: u64,
+    age: Age,
     note: &Note,
     work: impl FnOnce(&Uploads<'_>) -> T,
 ) -> Result<T, FileFailure> {
@@ -85,7 +85,7 @@ pub fn with_uploads<T>(
         let uploads = Uploads {
             files,
             repository,
-            freed,
+            age,
             note,
             give,
             failed: &failed,
@@ -186,11 +186,11 @@ impl<'u> Uploads<'u> {
             true => self.note.take_upload(),
             false => None,
         };
-        let resumed = resumed.and_then(|(resumed, freed)| {
-            if freed == self.freed {
+        let resumed = resumed.and_then(|(resumed, age)| {
+            if age == self.age {
                 return Some(resumed);
             }
-            // Its name may be burnt.
+            // Its name may be burnt, or some of its content purged.
             let path = resumed.name.path(self.repository);
             let _ = self.files.drop_upload(&path, &resumed.upload);
             self.note.forget(&resumed.name);
@@ -275,7 +275,7 @@ impl PartSink<'_, '_> {
         };
         let (files, note) = (self.uploads.files, self.uploads.note);
         if self.is_noted {
-            note.ended(&row, self.parts, self.uploads.freed, tail);
+            note.ended(&row, self.parts, self.uploads.age, tail);
         }
         let mut state = lock(&open.state);
         state.ended = Some((self.parts, row));
@@ -314,8 +314,8 @@ impl PartSink<'_, '_> {
                 let begun = self.uploads.files.begin_upload(&self.path);
                 let upload = begun.map_err(|e| self.uploads.fail(e))?;
                 if self.is_noted {
-                    let freed = self.uploads.freed;
-                    self.uploads.note.upload(&self.name, freed, &upload);
+                    let age = self.uploads.age;
+                    self.uploads.note.upload(&self.name, age, &upload);
                 }
                 upload
             }

@@ -33,7 +33,7 @@ impl Stock {
     ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
         let mut lacking = HashSet::new();
         for _ in 0..TRIES {
-            let freed = self.root.freed;
+            let age = self.root.age();
             lacking = self.incomplete(&files)?;
             self.look_again()?;
             if told
@@ -42,7 +42,7 @@ impl Stock {
             {
                 return Ok(files);
             }
-            if self.root.freed == freed {
+            if self.root.age() == age {
                 let lacking = lacking.into_iter().map(|n| files[n]);
                 return Ok(lacking.collect());
             }
@@ -54,9 +54,18 @@ impl Stock {
 
     fn incomplete(&mut self, files: &[(ObjectType, ObjectId)]) -> Result<HashSet<usize>, NetError> {
         let mut lacking = HashSet::new();
+        // What is purged goes, even if a pack still has it.
+        let mut purged = HashSet::new();
+        for buried in self.purges()?.into_values() {
+            purged.extend(buried.files);
+            purged.extend(buried.pieces);
+        }
         let (mut lists, mut chunks): (Vec<Part>, Vec<Part>) = (Vec::new(), Vec::new());
         for (n, (ty, id)) in files.iter().enumerate() {
             match ty {
+                _ if purged.contains(id) => {
+                    lacking.insert(n);
+                }
                 ObjectType::List => lists.push((*id, n)),
                 ObjectType::Chunk => chunks.push((*id, n)),
                 // Only files can be dropped.
@@ -65,11 +74,11 @@ impl Stock {
                 }
             }
         }
-        self.look_for(&chunks, &Clues::new(), &mut lacking)?;
+        self.look_for(&chunks, &Clues::new(), &purged, &mut lacking)?;
         while !lists.is_empty() {
             let from = lists.len().saturating_sub(NODES);
             let round = lists.split_off(from);
-            self.read_lists(&round, &mut lists, &mut lacking)?;
+            self.read_lists(&round, &mut lists, &purged, &mut lacking)?;
         }
         Ok(lacking)
     }
@@ -79,6 +88,7 @@ impl Stock {
         &mut self,
         round: &[Part],
         lists: &mut Vec<Part>,
+        purged: &HashSet<ObjectId>,
         lacking: &mut HashSet<usize>,
     ) -> Result<(), NetError> {
         let mut wanted: WantedObjects = round
@@ -120,14 +130,15 @@ impl Stock {
                 );
             }
         }
-        self.look_for(&chunks, &clues, lacking)
+        self.look_for(&chunks, &clues, purged, lacking)
     }
 
-    /// Looks for chunks: first in tables of the packs that places name, then by reading.
+    /// Looks for chunks that are not purged: first in tables of the packs that places name, then by reading.
     fn look_for(
         &mut self,
         chunks: &[Part],
         clues: &Clues,
+        purged: &HashSet<ObjectId>,
         lacking: &mut HashSet<usize>,
     ) -> Result<(), NetError> {
         let mut wanted: WantedObjects = chunks
@@ -162,7 +173,9 @@ impl Stock {
             }
             Ok(())
         })?;
-        let lacks = chunks.iter().filter(|(id, _)| wanted.contains_key(id));
+        let lacks = chunks
+            .iter()
+            .filter(|(id, _)| wanted.contains_key(id) || purged.contains(id));
         lacking.extend(lacks.map(|(_, n)| *n));
         Ok(())
     }

@@ -24,6 +24,7 @@ mod stream;
 mod verify;
 
 use super::link::Link;
+use super::purges::say_all;
 use super::{AGENT, NetError};
 use crate::bucket::files::Files;
 use crate::bucket::trouble::Trouble;
@@ -37,7 +38,7 @@ use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::RepoSlice;
+use dmv_core::repo::{KnownPurge, RepoSlice};
 use dmv_core::store::CheckedRecord;
 use give::{Clues, WantedObjects};
 pub use history::BucketHistory;
@@ -101,7 +102,7 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
         let trouble = Trouble::NoRoot;
         return Err(NetError::Bucket { place, trouble });
     }
-    greet(stock.as_ref(), is_read_only, link)?;
+    greet(stock.as_mut(), is_read_only, link)?;
     let job = Job::default();
     let Message::Hello(client) = link.hear(&job)? else {
         return Err(NetError::Protocol("a greeting was expected"));
@@ -135,6 +136,10 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
                     super::server::say_unkept(link, &unkept)?;
                 }
             }
+            (Ok(Message::AskPurged), Some(stock)) => {
+                let purges = known_purges(stock)?;
+                say_all(link, &purges, Message::Purged)?;
+            }
             (Ok(Message::Bye) | Err(NetError::Closed), _) => return Ok(()),
             (Ok(_), _) => return Err(NetError::Protocol("a message that does not belong here")),
             (Err(e), _) => return Err(e),
@@ -142,7 +147,11 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
     }
 }
 
-fn greet(stock: Option<&Stock>, is_read_only: bool, link: &mut Link) -> Result<(), NetError> {
+fn greet(
+    mut stock: Option<&mut Stock>,
+    is_read_only: bool,
+    link: &mut Link,
+) -> Result<(), NetError> {
     let mut extensions = vec![
         Extension::keeps(),
         Extension::hears_totals(),
@@ -151,7 +160,10 @@ fn greet(stock: Option<&Stock>, is_read_only: bool, link: &mut Link) -> Result<(
     if is_read_only {
         extensions.push(Extension::read_only(ReadOnly::Repository));
     }
-    let slice = stock.map(held_in).transpose()?;
+    let has_purged = stock.as_ref().is_some_and(|stock| stock.root.purged > 0);
+    extensions.push(Extension::purges(has_purged));
+    let slice = stock.as_deref_mut().map(held_in).transpose()?;
+    let stock = stock.as_deref();
     extensions.extend(slice.as_ref().map(Extension::holds));
     let access = match is_read_only {
         true => Access::Read,
@@ -187,11 +199,28 @@ fn greet(stock: Option<&Stock>, is_read_only: bool, link: &mut Link) -> Result<(
     }
 }
 
-/// Returns what the bucket stores, by the slice in its root.
-fn held_in(stock: &Stock) -> Result<SliceSummary, NetError> {
+/// Returns what was purged from the bucket, by reason.
+fn known_purges(stock: &mut Stock) -> Result<Vec<KnownPurge>, NetError> {
+    let unpurged = stock.root.unpurged;
+    let known = stock.purges()?.into_iter().map(|(why, buried)| KnownPurge {
+        why,
+        pieces: buried.pieces.len() as u64,
+        files: buried.files,
+        stored: unpurged,
+    });
+    Ok(known.filter(|purge| !purge.files.is_empty()).collect())
+}
+
+/// Returns what the bucket stores, by the slice and the purges in its root.
+fn held_in(stock: &mut Stock) -> Result<SliceSummary, NetError> {
+    let purges = stock.purges()?;
+    let purged: usize = purges.values().map(|buried| buried.files.len()).sum();
     let slice = &stock.root.slice;
     if slice.is_empty() {
-        return Ok(SliceSummary::default());
+        return Ok(SliceSummary {
+            dropped: u32::try_from(purged).unwrap_or(u32::MAX),
+            ..SliceSummary::default()
+        });
     }
     let slice = RepoSlice::decode(slice).map_err(|_| {
         stock.failed(Trouble::Damaged(
@@ -203,7 +232,7 @@ fn held_in(stock: &Stock) -> Result<SliceSummary, NetError> {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(slice.boundary.len()),
-        dropped: count(slice.given_up().len()),
+        dropped: count(slice.given_up().len() + purged),
     })
 }
 
@@ -273,6 +302,9 @@ fn give(
     })?;
     if !body.is_empty() {
         link.send(Frame::Objects(body))?;
+    }
+    if !wanted.is_empty() && stock.has_purged_since {
+        return Err(stock.failed(Trouble::Purged));
     }
     if let (false, Some(damage)) = (wanted.is_empty(), &stock.damage) {
         return Err(stock.failed(damage.clone()));

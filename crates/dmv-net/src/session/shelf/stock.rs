@@ -5,7 +5,7 @@
 use super::hands::{Hands, NotRead, Stop};
 use super::held::HeldRanges;
 use crate::bucket::files::{FileFailure, Files};
-use crate::bucket::format::{MAX_PAGE_BYTES, Name, Page, PageRef, ROOT, Root, Row, View};
+use crate::bucket::format::{MAX_PAGE_BYTES, Name, Page, PageRef, Purges, ROOT, Root, Row, View};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Tables;
 use crate::bucket::trouble::Trouble;
@@ -60,6 +60,8 @@ pub struct Stock {
     pub damage: Option<Trouble>,
     /// Packs that the root names and that do not exist.
     pub gone: BTreeSet<Name>,
+    /// Whether something was purged since the first root was read.
+    pub has_purged_since: bool,
 }
 
 impl Stock {
@@ -87,6 +89,7 @@ impl Stock {
             held: HeldRanges::default(),
             damage: None,
             gone: BTreeSet::new(),
+            has_purged_since: false,
             root,
         };
         stock.spread()?;
@@ -188,6 +191,23 @@ impl Stock {
             .collect())
     }
 
+    /// Returns what was purged.
+    pub fn purges(&mut self) -> Result<Purges, NetError> {
+        let pages = self.root.purge_pages.clone();
+        let mut all = Purges::new();
+        for (page, found) in pages.iter().zip(self.pages(&pages)?) {
+            let Page::Purges(found) = found else {
+                return Err(self.damaged(Some(page.name), "another kind of page"));
+            };
+            for (why, buried) in found {
+                let known = all.entry(why).or_default();
+                known.files.extend(buried.files);
+                known.pieces.extend(buried.pieces);
+            }
+        }
+        Ok(all)
+    }
+
     /// Reads the root again. Returns whether it has changed.
     pub fn look_again(&mut self) -> Result<bool, NetError> {
         let write = self.root.write;
@@ -197,6 +217,7 @@ impl Stock {
         if root.write == write {
             return Ok(false);
         }
+        self.has_purged_since |= root.purged != self.root.purged;
         self.root = root;
         self.gone.clear();
         self.damage = None;

@@ -8,7 +8,7 @@ use super::hands::{NotRead, Stop};
 use super::stock::{SHORT, Stock};
 use super::{Shelf, refs_of};
 use crate::bucket::files::FileFailure;
-use crate::bucket::format::{Name, Row};
+use crate::bucket::format::{Name, Purges, Row};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::{Cut, Cuts, Tables};
 use crate::session::NetError;
@@ -19,6 +19,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::tree::{Kind, Node};
+use dmv_core::repo::Purge;
 use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES, SegmentTail, random_bytes};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -69,6 +70,10 @@ pub struct BucketReport {
     pub missing: u64,
     /// Which.
     pub missing_ids: MissingIds,
+    /// How many contents of the newest and older commits were purged, by reason.
+    pub purged: Vec<(Purge, u64)>,
+    /// How many purged chunks files of the bucket may still have.
+    pub unpurged: u64,
 }
 
 /// Some of the objects that a bucket lacks.
@@ -140,8 +145,10 @@ pub fn verify_shelf(
     let picked = check.read_tables(&mut stock, &tails, &tables, depth)?;
     check.read_forward(&mut stock, &forward)?;
     check.read_picked(&mut stock, picked)?;
+    let purges = stock.purges()?;
+    check.report.unpurged = stock.root.unpurged;
     if stock.root.slice.is_empty() {
-        check.find_missing(&stock)?;
+        check.find_missing(&stock, purges)?;
     }
     check.report.problems = check.bad.len() as u64;
     let repository = stock.repository();
@@ -358,7 +365,17 @@ impl Check<'_> {
     }
 
     /// Counts what refs lead to and no pack has.
-    fn find_missing(&mut self, stock: &Stock) -> Result<(), NetError> {
+    fn find_missing(&mut self, stock: &Stock, purges: Purges) -> Result<(), NetError> {
+        let (mut purged, mut pieces) = (HashSet::new(), HashSet::new());
+        for buried in purges.values() {
+            for id in &buried.files {
+                purged.insert(key(ObjectType::List, id));
+                pieces.insert(key(ObjectType::Chunk, id));
+            }
+            let chunks = buried.pieces.iter();
+            pieces.extend(chunks.map(|id| key(ObjectType::Chunk, id)));
+        }
+        let mut met = HashSet::new();
         self.chunks.sort_unstable();
         let tips = refs_of(stock)?.into_iter();
         let mut stack: Vec<Key> = tips
@@ -368,10 +385,17 @@ impl Check<'_> {
         while let Some(next) = stack.pop() {
             if next & 1 == 1 {
                 let is_here = self.chunks.binary_search(&next).is_ok();
-                if !is_here && seen.insert(next) {
+                if !is_here && pieces.contains(&next) {
+                    met.insert(next);
+                } else if !is_here && seen.insert(next) {
                     self.report.missing += 1;
                     self.report.missing_ids.note(next);
                 }
+                continue;
+            }
+            // What is below a purged file may be absent.
+            if purged.contains(&next) {
+                met.insert(next);
                 continue;
             }
             if !seen.insert(next) {
@@ -383,6 +407,15 @@ impl Check<'_> {
                     self.report.missing += 1;
                     self.report.missing_ids.note(next);
                 }
+            }
+        }
+        for (why, buried) in purges {
+            let ids = buried.files.iter();
+            let keys =
+                ids.flat_map(|id| [ObjectType::List, ObjectType::Chunk].map(|ty| key(ty, id)));
+            let files = keys.filter(|key| met.contains(key)).count() as u64;
+            if files > 0 {
+                self.report.purged.push((why, files));
             }
         }
         Ok(())

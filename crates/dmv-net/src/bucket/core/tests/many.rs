@@ -99,7 +99,11 @@ impl Bucket {
                         tail: 5_000,
                         len: 6_000,
                     };
-                    push.prepared(Some(vec![row]), &mut fresh)
+                    let done = Preparation {
+                        rows: vec![row],
+                        ..Preparation::default()
+                    };
+                    push.prepared(Some(done), &mut fresh)
                 }
                 Step::Done(PushEnd::Landed { .. }) => break,
                 Step::Done(other) => panic!("{other:?}"),

@@ -76,11 +76,12 @@ fn finish(world: &mut World, actor: usize) -> Result<(), Hole> {
 }
 
 /// Devices that are about to begin: pushers `p` and `q`, collectors `c` and `d`,
-/// one that joins, `j`, and a reader `r`. Commit 2 is reached by the log
+/// one that joins, `j`, one that purges, `x`, a pusher `o` who needs a chunk of
+/// what is purged, and a reader `r`. Commit 2 is reached by the log
 /// alone, and a pusher relies on its tree 20.
 fn small_world(cast: &str, limits: Limits) -> Result<World, Hole> {
     let mut world = World::new(5, limits, 0, None);
-    let children: [(Object, &[Object]); 8] = [
+    let children: [(Object, &[Object]); 10] = [
         (1, &[10]),
         (10, &[]),
         (2, &[20]),
@@ -89,6 +90,8 @@ fn small_world(cast: &str, limits: Limits) -> Result<World, Hole> {
         (3, &[20, 10]),
         (4, &[40, 20]),
         (40, &[]),
+        (5, &[50]),
+        (50, &[21]),
     ];
     for (object, children) in children {
         world.children.insert(object, children.to_vec());
@@ -114,6 +117,8 @@ fn small_world(cast: &str, limits: Limits) -> Result<World, Hole> {
             'c' => world.collect(2, u64::MAX, false),
             'd' => world.collect(3, u64::MAX, false),
             'j' => world.collect(3, u64::MAX, true),
+            'x' => world.purge(2, [20].into()),
+            'o' => world.push(1, vec![change("branch/c", None, Some(5))], false)?,
             _ => world.fetch(4),
         }
     }
@@ -198,8 +203,13 @@ fn begin(world: &mut World, actor: usize, dice: &mut Dice) -> Result<(), Hole> {
         3 | 4 => {
             let last = world.root().last.0;
             let kept = [0, 4, 100][dice.below(3) as usize];
-            let joins = dice.below(2) == 0;
-            world.collect(actor, last.saturating_sub(kept), joins);
+            match dice.below(3) {
+                0 => {
+                    let files = purgeable(world, dice);
+                    world.purge(actor, files);
+                }
+                joins => world.collect(actor, last.saturating_sub(kept), joins == 1),
+            }
         }
         _ => world.fetch(actor),
     }
@@ -227,7 +237,17 @@ fn commit(world: &mut World, dice: &mut Dice) -> Object {
     } else {
         tree
     };
-    add(vec![tree])
+    let commit = add(vec![tree]);
+    world.commits.insert(commit);
+    commit
+}
+
+/// Picks an object that is no commit, or none.
+fn purgeable(world: &World, dice: &mut Dice) -> std::collections::BTreeSet<Object> {
+    let all = world.children.len() as u64;
+    let object = dice.below(all.max(1)) as Object;
+    let fits = all > 0 && !world.commits.contains(&object) && dice.below(3) > 0;
+    fits.then_some(object).into_iter().collect()
 }
 
 /// Runs one random schedule.
@@ -268,6 +288,13 @@ fn schedule(seed: u64, broken: Option<Broken>) -> Result<World, Hole> {
     while !world.late.is_empty() {
         world.arrive(0)?;
     }
+    if world.root().purged > 0 {
+        // What came after the listing of a purge, or was left by a kill, goes with the next one.
+        world.kill(3);
+        world.purge(3, Default::default());
+        finish(&mut world, 3)?;
+        world.check_is_purged()?;
+    }
     Ok(world)
 }
 
@@ -284,6 +311,8 @@ fn all_schedules_of_pushers_and_collectors_keep_everything() -> Result<(), Hole>
         ("pcd", 0),
         ("pjr", 0),
         ("pcj", 0),
+        ("pxr", 0),
+        ("oxr", 0),
     ];
     let many = [
         ("pqr", 2),
@@ -292,6 +321,14 @@ fn all_schedules_of_pushers_and_collectors_keep_everything() -> Result<(), Hole>
         ("pqc", 1),
         ("pjr", 2),
         ("pcj", 1),
+        ("pxr", 2),
+        ("oxd", 0),
+        ("oxj", 0),
+        ("pox", 0),
+        ("oxd", 1),
+        ("oxj", 1),
+        ("pox", 1),
+        ("poxd", 0),
         ("pqcd", 0),
         ("pqcd", 1),
     ];
@@ -325,13 +362,15 @@ fn random_schedules_keep_everything() {
     let first = number("DMV_BUCKET_SEED").unwrap_or(1);
     let count = number("DMV_BUCKET_SCHEDULES").unwrap_or(2000);
     let (mut published, mut freed, mut unknown, mut unknown_soon) = (0u64, 0u64, 0u64, 0u64);
-    let mut joined = 0u64;
+    let (mut joined, mut purged, mut unpushed) = (0u64, 0u64, 0u64);
     for seed in first..first + count {
         match schedule(seed, None) {
             Ok(world) => {
                 published += u64::from(world.published);
                 freed += u64::from(world.freed);
                 joined += u64::from(world.joined);
+                purged += u64::from(world.purged);
+                unpushed += u64::from(world.unpushed);
                 unknown += u64::from(world.unknown);
                 if world.limits.kept > 0 {
                     unknown_soon += u64::from(world.unknown);
@@ -342,12 +381,12 @@ fn random_schedules_keep_everything() {
     }
     println!(
         "{count} schedules from seed {first}: {published} pushes, {freed} files freed, {joined} times \
-         packs joined, {unknown} \
+         packs joined, {purged} purges ended, {unpushed} pushes refused for them, {unknown} \
          outcomes unknown ({unknown_soon} where gc keeps 8 operations), no hole"
     );
     if count > 100 {
         assert!(
-            published > count && freed > count && joined > count / 10,
+            published > count && freed > count && joined > count / 10 && purged > count / 10,
             "the schedules do little"
         );
         assert!(4 * unknown_soon < unknown, "kept operations do not help");
@@ -365,6 +404,7 @@ fn without_any_one_rule_there_is_a_hole() {
         Rule::MarkAgain,
         Rule::JoinedAtOnce,
         Rule::ReadAgain,
+        Rule::SamePurged,
     ];
     let broken = [
         Broken::Condition,
@@ -374,6 +414,10 @@ fn without_any_one_rule_there_is_a_hole() {
         Broken::MarkLog,
         Broken::JoinStale,
         Broken::JoinOld,
+        Broken::RelyOnPurged,
+        Broken::CopyPurged,
+        Broken::PurgeShared,
+        Broken::SpareStrays,
     ];
     let rules = rules.map(|rule| Off {
         rule: Some(rule),

@@ -2,12 +2,14 @@
 //! list of choices replays every run.
 
 mod join;
+mod purge;
 
 use super::super::*;
-use crate::bucket::format::{Entry, Page, Row, RowKind};
+use crate::bucket::format::{Age, Entry, Page, Row, RowKind};
 use dmv_core::hash::{check, encode_hex};
 use dmv_core::refs::{Change, Timestamp};
 use dmv_core::store::RepositoryId;
+use join::Made;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An object: a number. What it needs stands in [`World::children`].
@@ -56,16 +58,14 @@ pub enum Broken {
     JoinStale,
     /// gc lists joined packs that another gc may have freed meanwhile.
     JoinOld,
-}
-
-/// A pack that gc has made of others.
-#[derive(Clone, Debug)]
-struct Made {
-    row: Row,
-    sources: BTreeSet<Name>,
-    /// What the sources have and was not needed.
-    left_out: BTreeSet<Object>,
-    freed: u64,
+    /// A push relies on purged chunks that are still in listed packs.
+    RelyOnPurged,
+    /// A purge copies whatever is in a pack.
+    CopyPurged,
+    /// A purge counts chunks as purged that other files need.
+    PurgeShared,
+    /// A purge leaves files alone that no root names.
+    SpareStrays,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +99,11 @@ pub struct Actor {
     /// Whether its gc joins packs, and what it has made of them.
     joins: bool,
     made: Option<Made>,
+    /// What its gc purges besides, and whether it only notes that a purge has ended.
+    wish: Option<BTreeSet<Object>>,
+    settles: Option<u64>,
+    /// Packs with purged chunks that stay until the next round of its purge.
+    held: BTreeSet<Name>,
     /// The commit that it pushed last.
     pub last: Option<Object>,
 }
@@ -111,6 +116,8 @@ pub struct World {
     pub late: Vec<Write>,
     pub actors: Vec<Actor>,
     pub children: BTreeMap<Object, Vec<Object>>,
+    /// Objects that are commits.
+    pub commits: BTreeSet<Object>,
     /// Changes the order of ids.
     salt: u64,
     broken: Option<Broken>,
@@ -122,6 +129,8 @@ pub struct World {
     pub published: u32,
     pub freed: u32,
     pub joined: u32,
+    pub purged: u32,
+    pub unpushed: u32,
     pub unknown: u32,
 }
 
@@ -204,6 +213,9 @@ impl World {
             sent: Vec::new(),
             joins: false,
             made: None,
+            wish: None,
+            settles: None,
+            held: BTreeSet::new(),
             last: None,
         };
         World {
@@ -212,6 +224,7 @@ impl World {
             late: Vec::new(),
             actors: (0..actors).map(actor).collect(),
             children: BTreeMap::new(),
+            commits: BTreeSet::new(),
             salt,
             broken,
             limits,
@@ -220,6 +233,8 @@ impl World {
             published: 0,
             freed: 0,
             joined: 0,
+            purged: 0,
+            unpushed: 0,
             unknown: 0,
         }
     }
@@ -243,6 +258,7 @@ impl World {
         let (salt, limits) = (self.salt, self.limits);
         let actor = &mut self.actors[actor];
         (actor.joins, actor.made) = (joins, None);
+        (actor.wish, actor.settles) = (None, None);
         let id = actor.fresh(salt);
         let mut collect = Collect::new(stamp(id), forget, actor.known.clone(), limits);
         actor.doing = Doing::Ask(collect.start());
@@ -351,6 +367,7 @@ impl World {
         if next.previous != root.write || next.generation != root.generation + 1 {
             return Err("a root was overwritten that its successor does not know".to_owned());
         }
+        self.check_purged(&root, &next)?;
         let tag = tag(&bytes);
         self.root = bytes;
         let times = self.landed.entry(next.last.1).or_default();
@@ -422,10 +439,6 @@ impl World {
         Some(tips)
     }
 
-    fn closure(&self, tips: impl IntoIterator<Item = Object>) -> BTreeSet<Object> {
-        self.walk(tips, &BTreeSet::new())
-    }
-
     /// Returns what the tips lead to, up to what is known.
     fn walk(
         &self,
@@ -462,7 +475,8 @@ impl World {
             there.extend(objects.ok_or(format!("a listed pack is missing: {:?}", row.name))?);
         }
         let tips = self.tips(&root, 0).ok_or("the log cannot be read")?;
-        match self.closure(tips).difference(&there).next() {
+        let (purged, _) = self.buried(&root).ok_or("a page of purges is missing")?;
+        match self.walk(tips, &purged).difference(&there).next() {
             Some(object) => Err(format!("object {object} is needed and in no pack")),
             None => Ok(()),
         }
@@ -470,10 +484,19 @@ impl World {
 
     fn prepare(&mut self, actor: usize, prepare: Prepare) -> Result<(), Hole> {
         let root = &prepare.root;
-        let Some((mut have, rows)) = self.tips(root, 0).zip(self.rows(root)) else {
+        let read = self.tips(root, 0).zip(self.rows(root));
+        let Some(((tips, rows), (purged, pieces))) = read.zip(self.buried(root)) else {
             return self.prepared(actor, None);
         };
-        have = self.closure(have);
+        let mut have = self.walk(tips, &purged);
+        // They are left out.
+        have.extend(&purged);
+        let new = prepare.changes.iter();
+        let new = new.filter_map(|change| change.new.as_ref());
+        let brought = self.walk(new.map(|value| tip(value)), &have);
+        if !brought.is_disjoint(&pieces) && self.broken != Some(Broken::RelyOnPurged) {
+            return self.unpushed(actor);
+        }
         for row in &rows {
             let Some(objects) = self.objects(row.name) else {
                 return self.prepared(actor, None);
@@ -497,7 +520,7 @@ impl World {
         let mut need = self.walk(tips.map(|value| tip(value)), &have);
         need.retain(|object| !sent.contains(object));
         if need.is_empty() {
-            return self.prepared(actor, Some(Vec::new()));
+            return self.prepared(actor, Some(Preparation::default()));
         }
         let salt = self.salt;
         let name = match self.broken {
@@ -533,15 +556,19 @@ impl World {
             self.actors[actor].doing = Doing::Upload(row, objects);
             return Ok(());
         }
-        self.prepared(actor, Some(vec![row]))
+        let prepared = Preparation {
+            rows: vec![row],
+            ..Preparation::default()
+        };
+        self.prepared(actor, Some(prepared))
     }
 
-    fn prepared(&mut self, actor: usize, rows: Option<Vec<Row>>) -> Result<(), Hole> {
+    fn prepared(&mut self, actor: usize, done: Option<Preparation>) -> Result<(), Hole> {
         let salt = self.salt;
         let Some(Machine::Push(mut push, id)) = self.actors[actor].machine.take() else {
             return Err("nobody prepares but a push".to_owned());
         };
-        let step = push.prepared(rows, &mut || self.actors[actor].fresh(salt));
+        let step = push.prepared(done, &mut || self.actors[actor].fresh(salt));
         self.pushing(actor, push, id, step)
     }
 
@@ -550,25 +577,53 @@ impl World {
             Some(Broken::MarkLog) => u64::MAX,
             _ => mark.kept_from,
         };
-        let needed = self.tips(&mark.root, from).map(|tips| self.closure(tips));
+        if let Some(purged) = self.actors[actor].settles {
+            return self.settle(actor, &mark, purged);
+        }
+        let wish = self.actors[actor].wish.clone();
+        let read = self.tips(&mark.root, from).zip(self.buried(&mark.root));
+        let Some((tips, (mut purged, known))) = read else {
+            return self.marked(actor, None);
+        };
+        purged.extend(wish.iter().flatten());
+        let needed = self.walk(tips, &purged);
+        let mut pieces = known.clone();
+        if wish.is_some() {
+            pieces.extend(self.pieces(&purged, &needed));
+        }
         let mut marked = MarkResult {
             listed: self.files.keys().copied().collect(),
             ..MarkResult::default()
         };
-        let mut all_read = needed.is_some();
+        let mut held = BTreeSet::new();
         for row in &mark.rows {
-            match (self.objects(row.name), &needed) {
-                (Some(objects), Some(needed)) => {
-                    if objects.is_disjoint(needed) {
-                        marked.dead.insert(row.name);
-                    }
-                }
-                _ => all_read = false,
+            let Some(objects) = self.objects(row.name) else {
+                return self.marked(actor, None);
+            };
+            if objects.is_disjoint(&needed) {
+                marked.dead.insert(row.name);
+            } else if !objects.is_disjoint(&pieces) {
+                held.insert(row.name);
             }
         }
-        match needed.filter(|_| all_read && self.actors[actor].joins) {
-            Some(needed) => self.begin_to_join(actor, &mark, &needed, marked),
-            None => self.marked(actor, all_read.then_some(marked)),
+        if wish.is_some() {
+            self.note_purge(&mark, &purged, &pieces, &held, &mut marked);
+        }
+        self.actors[actor].held.clone_from(&held);
+        let joins = self.actors[actor].joins;
+        let is_source = |row: &&Row| joins && !marked.dead.contains(&row.name);
+        let sources: Vec<Row> = match held.is_empty() {
+            true => mark.rows.iter().filter(is_source).copied().collect(),
+            false => mark
+                .rows
+                .iter()
+                .filter(|row| held.contains(&row.name))
+                .copied()
+                .collect(),
+        };
+        match sources.len() >= if held.is_empty() { 2 } else { 1 } {
+            true => self.begin_to_join(actor, &mark, sources, &needed, &pieces, marked),
+            false => self.marked(actor, Some(marked)),
         }
     }
 
@@ -684,6 +739,7 @@ impl World {
             Step::Done(CollectEnd::Freed { left, .. }) => {
                 self.freed += left.len() as u32;
                 self.joined += u32::from(device.made.is_some());
+                self.purge_goes_on(actor, collect.purged());
                 return Ok(());
             }
             Step::Done(CollectEnd::Nothing) => return Ok(()),
