@@ -125,6 +125,7 @@ fn gc_and_joins_that_are_refused_at_any_request_say_why_and_go_on() -> Outcome {
                 young_from: i64::MAX,
                 joins,
                 dry_run: false,
+                purge: None,
                 limits: Limits {
                     kept: 1,
                     ..Limits::default()

@@ -9,7 +9,7 @@
 
 use super::hands::{NotRead, Stop};
 use super::stock::{SHORT, Stock};
-use super::{Shelf, held_in, refs_of};
+use super::{Shelf, refs_of, slice_of};
 use crate::bucket::files::FileFailure;
 use crate::bucket::format::Name;
 use crate::bucket::ranges::Range;
@@ -63,7 +63,7 @@ impl<'r> BucketHistory<'r> {
             refs: refs
                 .map(|(key, id)| (key, ObjectId::from_bytes(id)))
                 .collect(),
-            is_partial: held_in(&stock)?.boundary > 0,
+            is_partial: slice_of(&stock)?.is_some_and(|slice| !slice.boundary.is_empty()),
             reader: Mutex::new(CommitReader::new(stock)),
         })
     }

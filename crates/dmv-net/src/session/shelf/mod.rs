@@ -211,23 +211,31 @@ fn known_purges(stock: &mut Stock) -> Result<Vec<KnownPurge>, NetError> {
     Ok(known.filter(|purge| !purge.files.is_empty()).collect())
 }
 
-/// Returns what the bucket stores, by the slice and the purges in its root.
-fn held_in(stock: &mut Stock) -> Result<SliceSummary, NetError> {
-    let purges = stock.purges()?;
-    let purged: usize = purges.values().map(|buried| buried.files.len()).sum();
+/// Returns the slice in the root of a bucket, if the bucket does not store everything.
+fn slice_of(stock: &Stock) -> Result<Option<RepoSlice>, NetError> {
     let slice = &stock.root.slice;
     if slice.is_empty() {
-        return Ok(SliceSummary {
-            dropped: u32::try_from(purged).unwrap_or(u32::MAX),
-            ..SliceSummary::default()
-        });
+        return Ok(None);
     }
-    let slice = RepoSlice::decode(slice).map_err(|_| {
+    let decoded = RepoSlice::decode(slice).map_err(|_| {
         stock.failed(Trouble::Damaged(
             "root: its slice does not decode".to_owned(),
         ))
     })?;
+    Ok(Some(decoded))
+}
+
+/// Returns what the bucket stores, by the slice and the purges in its root.
+fn held_in(stock: &mut Stock) -> Result<SliceSummary, NetError> {
+    let purges = stock.purges()?;
+    let purged: usize = purges.values().map(|buried| buried.files.len()).sum();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let Some(slice) = slice_of(stock)? else {
+        return Ok(SliceSummary {
+            dropped: count(purged),
+            ..SliceSummary::default()
+        });
+    };
     Ok(SliceSummary {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
