@@ -429,7 +429,12 @@ fn without_any_one_rule_there_is_a_hole() {
     });
     for off in rules.into_iter().chain(broken) {
         let run = |seed| with_off(off.rule, || schedule(seed, off.broken)).err();
-        let found = (1..20_000).find_map(|seed| Some((seed, run(seed)?)));
+        // Thousands of seeds before this one do not show what a short log does.
+        let first = match off.rule {
+            Some(Rule::ShortLog) => 6_500,
+            _ => 1,
+        };
+        let found = (first..first + 20_000).find_map(|seed| Some((seed, run(seed)?)));
         match found {
             Some((seed, hole)) => println!("{off:?}: seed {seed}: {hole}"),
             None => panic!("{off:?} is not noticed"),
