@@ -10,14 +10,17 @@
   benches/space.py DMV DIR beside FILES         commit, status and log while gc and repack run in turn
   benches/space.py DMV DIR commits LONG_HISTORY N   repack of N single commits, made by the example `long_history`
 
-For gc, names of tools after the number limit the run to these: dmv, restic, git.
+For gc, names of tools after the number limit the run to these: dmv, restic, git. It needs three times the
+content in free space. A step of another tool that takes longer than 25 minutes is stopped, and its row says so.
 
 Prints Markdown rows: seconds by the clock, seconds of CPU time, peak memory, bytes. Leaves out tools that are not
 installed.
 """
+import json
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -30,17 +33,37 @@ env = dict(os.environ, HOME=top, XDG_CONFIG_HOME=top, XDG_CACHE_HOME=top + '/cac
 MIB = 1 << 20
 # The length of each file for measuring gc.
 BYTES = {'small': 200, 'medium': 20 << 10, 'large': 4 << 20}
+# The longest time of a step of another tool, in seconds by the clock.
+LIMIT = 25 * 60
 
 
-def run(command, cwd=None, out=os.devnull):
+class TooLong(Exception):
+    """A step was stopped. It has the figures until then."""
+
+
+def run(command, cwd=None, out=os.devnull, limit=None):
     """Returns seconds by the clock, seconds of CPU time, and peak memory in MiB."""
     start = time.time()
     with open(out, 'w') as output:
-        child = subprocess.Popen(command, cwd=cwd, env=env, stdout=output)
+        child = subprocess.Popen(command, cwd=cwd, env=env, stdout=output, start_new_session=limit is not None)
+    stopped = False
+    try:
+        while limit is not None and not os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            stopped = time.time() - start > limit
+            if stopped:
+                os.killpg(child.pid, signal.SIGKILL)
+                break
+            time.sleep(0.02)
+    except KeyboardInterrupt:
+        os.killpg(child.pid, signal.SIGKILL)
+        raise
     _, status, used = os.wait4(child.pid, 0)
+    figures = time.time() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    if stopped:
+        raise TooLong(figures)
     if code := os.waitstatus_to_exitcode(status):
         sys.exit(f'{command}: exit code {code}')
-    return time.time() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return figures
 
 
 def row(tool, work, figures, note=''):
@@ -173,8 +196,12 @@ def gc(kind, number, tools):
             source = top + '/source'
             os.makedirs(source)
             fill(source, kind, count)
-            steps[tool](source, count, kind)
-            shutil.rmtree(source)
+            try:
+                steps[tool](source, count, kind)
+            except TooLong as stopped:
+                row(tool, 'stopped: it did not end', stopped.args[0], f'limit {LIMIT} s')
+            for name in os.listdir(top):
+                shutil.rmtree(f'{top}/{name}') if os.path.isdir(f'{top}/{name}') else os.remove(f'{top}/{name}')
 
 
 def gc_of_dmv(source, count, kind):
@@ -186,8 +213,11 @@ def gc_of_dmv(source, count, kind):
     row('dmv', 'gc --grace 0 --dry-run', run([dmv, '-C', source, 'gc', '--grace', '0', '--dry-run']))
     before = size(source + '/.dmv')
     figures = run([dmv, '-C', source, 'gc', '--grace', '0', '--json'], out=top + '/report')
-    freed_row('dmv', 'gc --grace 0', figures, before, size(source + '/.dmv'), count, kind)
-    print(open(top + '/report').read(), end='')
+    after = size(source + '/.dmv')
+    freed_row('dmv', 'gc --grace 0', figures, before, after, count, kind)
+    with open(top + '/report') as report:
+        copied = json.load(report)['copied_bytes']
+    print(f'dmv copied {mb(copied)}, {copied / (before - after):.2f} bytes for each byte freed', flush=True)
     figures = run([dmv, '-C', source, 'gc', '--grace', '0'])
     row('dmv', 'gc again', figures, mb(size(source + '/.dmv')))
     row('dmv', 'verify', run([dmv, '-C', source, 'verify']))
@@ -197,13 +227,13 @@ def gc_of_restic(source, count, kind):
     repo = top + '/restic'
     restic = ['restic', '-q', '-r', repo]
     run(restic + ['init'])
-    row('restic', 'first backup', run(restic + ['backup', '.'], cwd=source))
+    row('restic', 'first backup', run(restic + ['backup', '.'], cwd=source, limit=LIMIT))
     halve(source)
     run(restic + ['backup', '.'], cwd=source)
     run(restic + ['forget', '--keep-last', '1'])
     before = size(repo)
     for unused in ((), ('--max-unused', '0')):
-        figures = run(restic + ['prune', *unused])
+        figures = run(restic + ['prune', *unused], limit=LIMIT)
         freed_row('restic', ' '.join(('prune',) + unused), figures, before, size(repo), count, kind)
     shutil.rmtree(repo)
 
@@ -211,7 +241,7 @@ def gc_of_restic(source, count, kind):
 def gc_of_git(source, count, kind):
     git = ['git', '-C', source, '-c', 'core.compression=0', '-c', 'gc.auto=0']
     run(['git', 'init', '-q', source])
-    first = run(git + ['add', '-A'])
+    first = run(git + ['add', '-A'], limit=LIMIT)
     run(git + ['commit', '-q', '-m', 'all'])
     row('git', 'first add', first)
     halve(source)
@@ -219,7 +249,7 @@ def gc_of_git(source, count, kind):
     run(git + ['commit', '-q', '--amend', '-m', 'half'])
     run(git + ['reflog', 'expire', '--expire=now', '--all'])
     before = size(source + '/.git')
-    figures = run(git + ['gc', '-q', '--prune=now'])
+    figures = run(git + ['gc', '-q', '--prune=now'], limit=LIMIT)
     freed_row('git', 'gc --prune=now', figures, before, size(source + '/.git'), count, kind)
 
 
