@@ -73,12 +73,16 @@ def row(tool, work, figures, note=''):
 
 def size(path):
     """Returns the bytes of all files below a directory. Files with several names count once."""
-    seen = set()
+    # The memory of this program counts as that of the programs that it starts, so it keeps no list of all files.
+    seen, total = set(), 0
     for root, _, names in os.walk(path):
         for name in names:
             stat = os.lstat(os.path.join(root, name))
-            seen.add((stat.st_ino, stat.st_size))
-    return sum(bytes for _, bytes in seen)
+            if stat.st_nlink == 1 or stat.st_ino not in seen:
+                total += stat.st_size
+            if stat.st_nlink > 1:
+                seen.add(stat.st_ino)
+    return total
 
 
 def mb(bytes):
