@@ -6,8 +6,12 @@ use super::{Refs, RefsError, check_packs, schema};
 use crate::store::{
     Catalogue, IndexId, IndexRow, PackId, PackKind, PackRow, SegmentRow, UnregisteredIndex,
 };
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params, params_from_iter};
 use std::sync::atomic::Ordering;
+
+/// The segments whose own tables are in use: few, however many there are. SQLite takes its index of them
+/// only if the condition is literally that of the index, not `IS ?1`.
+const UNMERGED: &str = "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NULL";
 
 impl Refs {
     /// Returns the packs and tables in use.
@@ -23,15 +27,18 @@ impl Refs {
         let _read = conn.unchecked_transaction()?;
         let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
         let packs = query.query_map([], pack_row)?.collect::<Result<_, _>>()?;
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS ?1",
-        )?;
+        let mut query = conn.prepare_cached(UNMERGED)?;
         let mut segments: Vec<SegmentRow> = query
-            .query_map([None::<IndexId>], segment_row)?
+            .query_map([], segment_row)?
             .collect::<Result<_, _>>()?;
-        for id in indexes {
-            for row in query.query_map([id], segment_row)? {
-                segments.push(row?);
+        if !indexes.is_empty() {
+            let mut query = conn.prepare_cached(
+                "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
+            )?;
+            for id in indexes {
+                for row in query.query_map([id], segment_row)? {
+                    segments.push(row?);
+                }
             }
         }
         let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
@@ -153,11 +160,15 @@ fn put_merged(tx: &Transaction, merged: &UnregisteredIndex) -> Result<Option<()>
             return Ok(None);
         }
     }
-    for index in &merged.indexes {
+    if !merged.indexes.is_empty() {
+        // This reads the rows of all segments, so it is done once.
+        let marks = vec!["?"; merged.indexes.len()].join(", ");
         tx.execute(
-            "UPDATE segments SET merged = ?2 WHERE merged = ?1",
-            params![index, merged.id],
+            &format!("UPDATE segments SET merged = ? WHERE merged IN ({marks})"),
+            params_from_iter([&merged.id].into_iter().chain(&merged.indexes)),
         )?;
+    }
+    for index in &merged.indexes {
         if tx.execute("DELETE FROM indexes WHERE id = ?1", [index])? != 1 {
             return Ok(None);
         }
@@ -256,4 +267,26 @@ pub(super) fn segment_row(row: &Row) -> rusqlite::Result<SegmentRow> {
         end: offset(row, 3)?,
         entries: row.get(4)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_that_merged_indexes_replace_are_not_read() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let temp = tempfile::tempdir()?;
+        let refs = Refs::create(&temp.path().join("refs.db"))?;
+        let conn = refs.conn();
+        let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {UNMERGED}"))?;
+        let plan: Vec<String> = query
+            .query_map([], |row| row.get("detail"))?
+            .collect::<Result<_, _>>()?;
+        assert!(
+            plan.iter().all(|step| step.contains("INDEX unmerged")),
+            "{plan:?}"
+        );
+        Ok(())
+    }
 }

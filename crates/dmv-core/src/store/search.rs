@@ -49,7 +49,7 @@ pub(super) fn position<'i>(
 }
 
 /// Returns the first eight bytes of an id as a number. The numbers have the same order as the ids.
-fn head_of(id: &[u8]) -> u64 {
+pub(super) fn head_of(id: &[u8]) -> u64 {
     u64::from_le_bytes(super::layout::array(&id[..8])).swap_bytes()
 }
 

@@ -16,13 +16,16 @@ use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
-use crate::path::{PathContext, PathError};
+use crate::path::PathContext;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub(super) mod join;
+mod merged;
+
+pub use merged::write_merged;
 
 const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
 const INDEX_VERSION: u16 = 1;
@@ -609,131 +612,6 @@ impl<'t> TableWalk<'t> {
         self.at += stride;
         self.next += 1;
         Ok(Some(found))
-    }
-}
-
-/// Writes one merged index file over `tables`. Returns the number of entries and the file.
-///
-/// The file is locked, and the caller keeps it until it is registered. It is synced, so that the
-/// tables it replaces may go out of use afterwards. For an id in several tables, the first place
-/// that is not in `bad` counts.
-pub fn write_merged(
-    vfs: &dyn Vfs,
-    path: &Path,
-    tables: &[&Table],
-    bad: &BadPlaces,
-) -> Result<(u32, Arc<dyn VfsFile>), StoreError> {
-    let mut packs: Vec<PackId> = tables
-        .iter()
-        .flat_map(|table| table.packs_in_use())
-        .collect();
-    packs.sort();
-    packs.dedup();
-    let mut ids = 0usize;
-    let mut counts: Vec<u32> = Vec::new();
-    // First pass: the number of entries and their distribution.
-    let most: usize = tables.iter().map(|t| t.n as usize).sum();
-    let bits = fanout_bits(most);
-    counts.resize(1 << bits, 0);
-    merge(tables, bad, &mut |entry, _| {
-        counts[slot(entry.id.as_bytes(), bits)] += 1;
-        ids += 1;
-        Ok(())
-    })?;
-    let n = u32::try_from(ids).expect("merged tables stay far below 4 Gi entries");
-    let mut out = merged_head(&packs, n, bits, &counts);
-    let file = create_locked(vfs, path)?;
-    let mut hasher = crate::hash::Check::default();
-    let mut at = 0u64;
-    let mut flush = |out: &mut Vec<u8>| -> Result<(), StoreError> {
-        hasher.update(out);
-        file.write_at(out, at).context("write", path)?;
-        at += out.len() as u64;
-        out.clear();
-        Ok(())
-    };
-    merge(tables, bad, &mut |entry, pack| {
-        let number = packs
-            .binary_search(&pack)
-            .expect("every pack was collected above") as u16;
-        entry.encode(Some(number), &mut out);
-        if out.len() >= WALK_BYTES {
-            flush(&mut out)
-        } else {
-            Ok(())
-        }
-    })?;
-    flush(&mut out)?;
-    file.write_at(&hasher.finish(), at).context("write", path)?;
-    file.sync().context("sync", path)?;
-    Ok((n, file))
-}
-
-/// Returns everything before the entries of a merged index file. `counts` are the numbers of entries
-/// in each slot of the fan-out.
-fn merged_head(packs: &[PackId], entries: u32, bits: u8, counts: &[u32]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(WALK_BYTES * 2);
-    out.extend_from_slice(INDEX_MAGIC);
-    out.extend_from_slice(&INDEX_VERSION.to_le_bytes());
-    let p = u16::try_from(packs.len()).expect("a merge covers few packs");
-    out.extend_from_slice(&p.to_le_bytes());
-    out.extend_from_slice(&entries.to_le_bytes());
-    out.push(bits);
-    out.extend_from_slice(&[0; 7]);
-    packs
-        .iter()
-        .for_each(|id| out.extend_from_slice(id.as_bytes()));
-    let mut sum = 0;
-    for count in counts {
-        sum += count;
-        out.extend_from_slice(&sum.to_le_bytes());
-    }
-    out
-}
-
-/// Creates an index file and locks it. A process that gets the lock later knows that this one no
-/// longer intends to register the file.
-fn create_locked(vfs: &dyn Vfs, path: &Path) -> Result<Arc<dyn VfsFile>, StoreError> {
-    let file = vfs
-        .open(path, OpenMode::CreateNew)
-        .context("create", path)?;
-    let is_ours =
-        file.try_lock().context("lock", path)? && file.is_at(path).context("find", path)?;
-    if !is_ours {
-        // Before this process got the lock, another one treated the file as unregistered.
-        return Err(PathError::new("lock", path, std::io::ErrorKind::WouldBlock).into());
-    }
-    Ok(file)
-}
-
-/// Visits the union of `tables` in order of id, with intact copies rather than `bad` ones.
-fn merge(
-    tables: &[&Table],
-    bad: &BadPlaces,
-    visit: &mut dyn FnMut(Entry, PackId) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut walks: Vec<TableWalk> = tables.iter().map(|t| TableWalk::new(t)).collect();
-    let mut heads = Vec::new();
-    for walk in &mut walks {
-        heads.push(walk.next()?);
-    }
-    loop {
-        let ids = heads
-            .iter()
-            .filter_map(|head| head.map(|(entry, _)| entry.id));
-        let Some(id) = ids.min() else { return Ok(()) };
-        let mut copies = heads.iter().flatten().filter(|(entry, _)| entry.id == id);
-        let sound = copies
-            .clone()
-            .find(|(e, pack)| !bad.has(*pack, e.place.offset));
-        if let Some((entry, pack)) = sound.or(copies.next()) {
-            visit(*entry, *pack)?;
-        }
-        for (head, walk) in heads.iter_mut().zip(&mut walks) {
-            if head.is_some_and(|(e, _)| e.id == id) {
-                *head = walk.next()?;
-            }
-        }
     }
 }
 

@@ -44,8 +44,17 @@ pub(in crate::store) fn ids(n: u32) -> Vec<ObjectId> {
 }
 
 pub(in crate::store) fn table_of(ids: &[ObjectId]) -> Result<(Table, Arc<Counted>), StoreError> {
+    table_in(PackId::from_bytes([0; 16]), 64, ids)
+}
+
+/// Returns the table of a segment of `pack` with all `ids` in the frame at `offset`.
+pub(in crate::store) fn table_in(
+    pack: PackId,
+    offset: u64,
+    ids: &[ObjectId],
+) -> Result<(Table, Arc<Counted>), StoreError> {
     let place = Place {
-        offset: 64,
+        offset,
         ordinal: 0,
         ty: ObjectType::Chunk,
     };
@@ -61,12 +70,7 @@ pub(in crate::store) fn table_of(ids: &[ObjectId]) -> Result<(Table, Arc<Counted
     let parts: [&[u8]; 4] = [&header.encode(), &payload, &check, &trailer.encode()];
     let file = Arc::new(Counted(parts.concat(), AtomicUsize::new(0)));
     let end = file.0.len() as u64;
-    let table = Table::open_segment(
-        Path::new("test"),
-        file.clone(),
-        PackId::from_bytes([0; 16]),
-        end,
-    )?;
+    let table = Table::open_segment(Path::new("test"), file.clone(), pack, end)?;
     file.1.store(0, Ordering::Relaxed);
     Ok((table, file))
 }
