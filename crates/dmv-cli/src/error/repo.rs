@@ -395,8 +395,7 @@ fn damaged(hint: &str) -> ErrorClass {
 
 fn sort_store(e: &StoreError) -> ErrorClass {
     match e {
-        StoreError::Io(e) => sort_io(&e.source, true),
-        StoreError::SyncFailed { source, .. } => sort_io(source, true),
+        StoreError::Io(e) | StoreError::SyncFailed { source: e, .. } => sort_io(&e.source, true),
         StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
         StoreError::DamagedTable { .. } => damaged("dmv recover"),
         StoreError::Catalogue { .. } => ("refs", EXIT_OTHER, None),

@@ -3,7 +3,7 @@
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectType};
 use crate::path::PathError;
-use std::io;
+use crate::store::PackId;
 use std::path::PathBuf;
 
 /// A failure of the store.
@@ -63,12 +63,12 @@ pub enum StoreError {
         why: String,
     },
     /// A pack could not be made durable. The objects of this job in it may be lost.
-    #[error("cannot sync {}: {source}", path.display())]
+    #[error("{source}")]
     SyncFailed {
         /// The pack.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
+        pack: PackId,
+        /// The failed operation on its file.
+        source: PathError,
     },
     /// The user asked to stop.
     #[error("interrupted")]

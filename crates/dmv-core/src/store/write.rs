@@ -137,6 +137,7 @@ struct Lane {
 }
 
 struct TouchedPack {
+    id: PackId,
     path: PathBuf,
     file: Arc<dyn VfsFile>,
     /// Whether the catalogue does not list it.
@@ -159,6 +160,7 @@ impl LaneState {
         // name was durable.
         self.created |= pack.is_unlisted;
         self.touched.push(TouchedPack {
+            id: pack.id,
             path: pack.path.clone(),
             file: pack.file.clone(),
             is_unlisted: pack.is_unlisted,
@@ -742,12 +744,15 @@ impl<'s> StoreWriter<'s> {
                 let (path, file) = (touched.path.clone(), touched.file.clone());
                 // A failed sync does not show which bytes were lost. It is never tried again, and
                 // nothing more is written to the pack.
-                if let Err(source) = file.sync() {
+                if let Err(source) = file.sync().context("sync", &path) {
                     if touched.is_unlisted {
                         // No catalogue lists it, and the next job must not take it over.
                         let _ = self.store.vfs().remove(&path);
                     }
-                    return Err(StoreError::SyncFailed { path, source });
+                    return Err(StoreError::SyncFailed {
+                        pack: touched.id,
+                        source,
+                    });
                 }
                 locks.push(file);
             }

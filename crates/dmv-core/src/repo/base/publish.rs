@@ -283,13 +283,9 @@ pub(in crate::repo) fn noting_failed_sync(
     sealed: Result<FinishedJob, StoreError>,
 ) -> Result<FinishedJob, RepoError> {
     sealed.map_err(|e| {
-        if let StoreError::SyncFailed { path, .. } = &e {
-            let id = path
-                .file_stem()
-                .and_then(|s| s.to_str())
-                .and_then(PackId::from_hex);
+        if let StoreError::SyncFailed { pack, .. } = &e {
             // The failed sync is the important error. Ignore a failure to record the poisoned pack.
-            let _ = id.map(|id| repo.refs.poison(id));
+            let _ = repo.refs.poison(*pack);
         }
         e.into()
     })

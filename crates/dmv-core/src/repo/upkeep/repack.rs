@@ -357,12 +357,14 @@ impl Run<'_> {
 /// Returns whether there was no room for a file.
 fn is_full(e: &StoreError) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    let source = match e {
-        StoreError::Io(e) => &e.source,
-        StoreError::SyncFailed { source, .. } => source,
-        _ => return false,
+    let (StoreError::Io(failure)
+    | StoreError::SyncFailed {
+        source: failure, ..
+    }) = e
+    else {
+        return false;
     };
-    matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    matches!(failure.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Merges tables, also of merged indexes that name mostly packs that are gone.
