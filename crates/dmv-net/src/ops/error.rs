@@ -3,9 +3,9 @@
 use super::absent::Absent;
 use super::dial::SessionError;
 #[cfg(feature = "store")]
-use super::recover::NotRestored;
-#[cfg(feature = "store")]
 use crate::depot::log::NotUndone;
+#[cfg(feature = "store")]
+use crate::depot::recover::NotRestored;
 use crate::session::NetError;
 use dmv_core::repo::RepoError;
 use std::path::PathBuf;

@@ -4,6 +4,9 @@
 //! writes a new root. Which one is the choice of a person; [`core`](crate::bucket::core) makes the states.
 
 mod packs;
+mod refusal;
+
+pub use refusal::{Flaw, NotRestored, words_of};
 
 use super::ask::Desk;
 use super::cache::Cache;
