@@ -591,23 +591,22 @@ fn a_note_that_is_much_older_than_the_log_is_refused() -> Outcome {
     let mut entries = known.0.log.clone();
     let mut entry = entries.pop().ok_or("an operation")?;
     entry.operation.seq = 400;
-    let view = world_view(&known.0);
+    let mut view = world_view(&known.0);
+    let tip = world.tip()?.as_bytes().to_vec();
+    view.insert("branch/side".to_owned(), tip);
     let (_, bytes) = Page::Log(vec![entry], view).encode(Name([8; 16]))?;
     world
         .files
         .set(&Name([8; 16]).path(known.0.repository), bytes);
     world.files.remove(ROOT);
     let report = world.look(Some(&known))?;
-    let old = report
-        .states
-        .iter()
-        .find(|state| state.flaw == Some(Flaw::Old));
-    let fresh = report.states.iter().find(|state| state.flaw.is_none());
-    assert!(
-        old.is_none() && fresh.is_some(),
-        "the view is the same: the page counts"
-    );
+    let old = report.states.iter().find(|s| s.flaw == Some(Flaw::Old));
+    let fresh = report.states.iter().find(|s| s.flaw.is_none());
     assert_eq!(fresh.map(|state| state.operations), Some(400));
+    let old = old.ok_or("the note")?;
+    assert!(matches!(old.origin, Origin::Known(_)));
+    let refused = world.recover(Some(&known), Some(&old.id))?;
+    assert!(matches!(refused, Err(NotRestored::Flawed { .. })));
     Ok(())
 }
 
