@@ -44,6 +44,8 @@ pub fn ops_failure(context: &Context, e: OpsError) -> Failure {
         OpsError::NoSuchRef { remote, name } => no_such_ref(&remote, &name),
         #[cfg(feature = "store")]
         OpsError::NotUndone(why) => Failure::new("not-undone", EXIT_REFUSED, why.to_string()),
+        #[cfg(feature = "store")]
+        OpsError::NotRestored(why) => Failure::new("not-restored", EXIT_REFUSED, why.to_string()),
     }
 }
 

@@ -1,5 +1,8 @@
 //! `dmv recover`
 
+#[cfg(feature = "store")]
+mod at;
+
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
@@ -12,9 +15,22 @@ use std::path::{Path, PathBuf};
 /// Rebuild damaged or lost databases from the packs
 ///
 /// A copy of the former database is kept. Packs stay as they are. Other commands may run meanwhile.
+///
+/// --at REMOTE is for a bucket whose file 'root' is lost or damaged. It lists the files that are left there, and
+/// shows which states of the branches and tags it finds in them. It changes nothing. With --use STATE, it writes
+/// a new root with this state, if everything is there that this state needs.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv recover && dmv verify")]
-pub struct Args {}
+#[command(after_help = "Example:\n  dmv recover && dmv verify\n  dmv recover --at studio")]
+pub struct Args {
+    /// Show what is left of the bucket of this remote, whose root is lost
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE")]
+    at: Option<String>,
+    /// Restore this state of the bucket
+    #[cfg(feature = "store")]
+    #[arg(long = "use", value_name = "STATE", requires = "at")]
+    chosen: Option<String>,
+}
 
 #[derive(Serialize)]
 struct Document {
@@ -53,7 +69,13 @@ struct Garbage {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(at) = &args.at {
+        return at::run(context, at, args.chosen.as_deref());
+    }
+    #[cfg(not(feature = "store"))]
+    let _ = args;
     let place = discover_lost_trusting(Path::new("."), &trust(false))?;
     let watch = context.watch("reading packs");
     let report = recover(&place, &context.job)?;

@@ -11,6 +11,7 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
     match trouble {
         Trouble::NoBucket => ("no-bucket", EXIT_NO_REPOSITORY),
         Trouble::NoRoot => ("no-repository", EXIT_NO_REPOSITORY),
+        Trouble::LostRoot(_) => ("root-lost", EXIT_DAMAGE),
         Trouble::Forked | Trouble::Lost(_) | Trouble::Damaged(_) => ("damaged", EXIT_DAMAGE),
         Trouble::TooNew => ("too-new", EXIT_TOO_NEW),
         Trouble::NoKeys(_) => ("no-credentials", EXIT_PERMISSION),
@@ -38,7 +39,22 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         Trouble::NoBucket => {
             "check the name of the bucket; dmv makes no bucket, only the repository in it"
         }
-        Trouble::NoRoot => "check the path after the bucket; a first push makes a repository there",
+        Trouble::NoRoot if place.starts_with("http") => "check the path of the address",
+        Trouble::NoRoot => {
+            return Some(format!(
+                "check the path after the bucket; a first push makes a repository there. If there was one: \
+                 dmv recover --at {place}"
+            ));
+        }
+        Trouble::LostRoot(_) if place.starts_with("http") => {
+            "tell the people who publish these files; they can restore it"
+        }
+        Trouble::LostRoot(_) => {
+            return Some(format!(
+                "if the bucket keeps versions, restore the last good version of 'root' with the tools of the \
+                 store; otherwise: dmv recover --at {place}"
+            ));
+        }
         Trouble::Forked => {
             "do not push; look for an older version of the file 'root' in the bucket, if it keeps versions"
         }
@@ -56,7 +72,7 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         Trouble::Expired => "get new ones, for example: aws sso login",
         Trouble::Denied(_) => {
             "this key needs the right to read, and to push also the right to write; there may also \
-             be no repository here"
+             be no repository here, and the first push needs the right to list"
         }
         Trouble::Clock(_) => "set this device's clock: timedatectl set-ntp true",
         Trouble::Region(Some(region)) => {
@@ -88,11 +104,13 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dmv_net::bucket::trouble::RootLoss;
 
     #[test]
     fn trouble_with_a_store_has_the_exit_codes_of_the_guide() {
         for (trouble, exit) in [
             (Trouble::NoBucket, 10),
+            (Trouble::LostRoot(RootLoss::Gone), 7),
             (Trouble::NoKeys(String::new()), 12),
             (Trouble::Denied(String::new()), 12),
             (Trouble::Expired, 12),

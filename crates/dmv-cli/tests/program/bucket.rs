@@ -4,6 +4,7 @@ mod bad_stores;
 mod fetch;
 mod gateway;
 mod log;
+mod lost;
 mod misbehaving;
 mod moto;
 mod purge;

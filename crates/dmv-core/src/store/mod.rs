@@ -65,7 +65,7 @@ pub use owners::{MAX_SHARED_OWNERS, Owners};
 pub use receive::IncomingObjects;
 pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
 pub use repack::{RepackRefusal, RepackResult};
-pub use sealed::{FrameAt, SealedHeader, SealedKind, SealedWriter};
+pub use sealed::{FrameAt, SealedHeader, SealedKind, SealedWriter, operation_at_end};
 pub use segment::SegmentTail;
 pub use send::{FrameCollector, OutgoingItem};
 pub use table::{Entry, Place};

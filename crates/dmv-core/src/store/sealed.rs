@@ -8,8 +8,8 @@ use super::checked::CheckedRecord;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
 use super::ids::{PackId, RepositoryId};
 use super::layout::{
-    Encoding, LayoutError, PACK_HEADER_BYTES, RecordHeader, RecordType, decode_header,
-    encode_header,
+    Encoding, LayoutError, PACK_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
+    decode_header, encode_header,
 };
 use super::segment::{SegmentEnd, sort_entries};
 use super::table::{Entry, Place};
@@ -206,6 +206,23 @@ impl<W: Write> SealedWriter<W> {
     }
 }
 
+/// Returns the operation whose record ends these bytes of a joint pack, encoded, and where the record
+/// begins. `None`: no such record ends there, or it begins before these bytes.
+pub fn operation_at_end(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let last = bytes.len().checked_sub(RECORD_HEADER_BYTES)?;
+    (0..=last).rev().find_map(|at| {
+        let header = RecordHeader::decode(&bytes[at..]).ok()?;
+        let is_it = header.ty == RecordType::Operation
+            && header.record_len() == (bytes.len() - at) as u64
+            && header.check_table(&[]);
+        let rest = bytes
+            .get(at + header.payload_at() as usize..)
+            .filter(|_| is_it)?;
+        let (payload, sum) = rest.split_at_checked(header.stored_len as usize)?;
+        (header.payload_check(payload) == sum).then_some((at, payload))
+    })
+}
+
 /// Appends a record without a table to `out`.
 fn put_plain(out: &mut Vec<u8>, ty: RecordType, payload: &[u8]) -> io::Result<()> {
     let len = u32::try_from(payload.len()).map_err(io::Error::other)?;
@@ -308,6 +325,20 @@ mod tests {
         assert_eq!(meta.entries[0].place.offset, frames[2].offset);
         let operation = RecordHeader::decode(&bytes[meta.end as usize..]).expect("a record");
         assert_eq!(operation.ty, RecordType::Operation);
+        for skip in [0, meta.end as usize] {
+            let (at, payload) = operation_at_end(&bytes[skip..]).expect("an operation");
+            assert_eq!(at + skip, meta.end as usize);
+            assert_eq!(payload.len(), operation.stored_len as usize);
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        for other in [
+            &longer[..],
+            &bytes[..bytes.len() - 1],
+            &bytes[meta.end as usize + 1..],
+            b"",
+        ] {
+            assert_eq!(operation_at_end(other), None);
+        }
     }
 
     /// If `DMV_WRITE_VECTORS` is set, the test writes the file instead of comparing it.

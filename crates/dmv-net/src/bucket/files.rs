@@ -95,6 +95,10 @@ pub trait Files: Send + Sync {
     /// Deletes files. Those that are not there count as deleted.
     fn delete_all(&self, names: &[String]) -> Result<(), FileFailure>;
 
+    /// Returns the names of the folders at the place of the repository: that of each repository whose
+    /// files are there. Asked for before the first root is made, and in recovery.
+    fn list_folders(&self) -> Result<Vec<String>, FileFailure>;
+
     /// Returns the files below `folder`. Only gc and recovery ask for that.
     fn list_all(&self, folder: &str) -> Result<Vec<BucketFile>, FileFailure>;
 }

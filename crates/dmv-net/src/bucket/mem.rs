@@ -255,6 +255,14 @@ impl Files for MemFiles {
         Ok(())
     }
 
+    fn list_folders(&self) -> Result<Vec<String>, FileFailure> {
+        let state = self.ask(|n| n.list += 1)?;
+        let names = state.files.keys();
+        let folders = names.filter_map(|name| name.split_once('/').map(|(folder, _)| folder));
+        let folders: std::collections::BTreeSet<&str> = folders.collect();
+        Ok(folders.into_iter().map(str::to_owned).collect())
+    }
+
     fn list_all(&self, folder: &str) -> Result<Vec<BucketFile>, FileFailure> {
         let state = self.ask(|n| n.list += 1)?;
         let below = format!("{folder}/");

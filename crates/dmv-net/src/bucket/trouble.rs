@@ -9,6 +9,9 @@ pub enum Trouble {
     /// The bucket has no root at this place.
     #[error("there is no repository in the bucket at this place")]
     NoRoot,
+    /// The root is lost: the file that says what the repository consists of.
+    #[error("{0}")]
+    LostRoot(RootLoss),
     /// The store has lost a root that it had acknowledged, or shows an older one.
     #[error(
         "the store shows an older state of the repository than before: it has lost a write, or somebody has replaced the root"
@@ -73,6 +76,24 @@ pub enum Trouble {
     /// Anything else.
     #[error("the store reports: {0}")]
     Other(String),
+}
+
+/// How the root of a bucket was lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RootLoss {
+    /// It is gone, and this device has seen it.
+    #[error(
+        "the file 'root' is gone, which says what the repository consists of; it was there when this device last looked"
+    )]
+    Gone,
+    /// It does not decode.
+    #[error("the file 'root' is damaged, which says what the repository consists of: {0}")]
+    Damaged(String),
+    /// It is absent, and the files of a repository are there.
+    #[error(
+        "files of a repository are at this place, but no file 'root' that names them; dmv makes no new repository beside them"
+    )]
+    Orphans,
 }
 
 fn clocks(ahead: Option<i64>) -> String {

@@ -8,7 +8,7 @@ use super::cache::Cache;
 use crate::bucket::core::{Answer, Request};
 use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Entry, Name, Page, PageRef, Purges, ROOT, Root, View};
-use crate::bucket::trouble::Trouble;
+use crate::bucket::trouble::{RootLoss, Trouble};
 use dmv_core::store::{RepositoryId, random_bytes};
 use dmv_core::threads;
 use std::time::Duration;
@@ -91,7 +91,10 @@ impl<'f> Desk<'f> {
                             Answer::Root(Box::new(root), tag)
                         }
                         Err(e) if e.is_too_new() => self.unclear(Trouble::TooNew),
-                        Err(e) => self.unclear(unreadable("the root", e.what)),
+                        Err(e) => {
+                            let why = RootLoss::Damaged(e.what.to_owned());
+                            self.unclear(Trouble::LostRoot(why))
+                        }
                     },
                     Err(FileFailure::Unchanged) => Answer::Unchanged,
                     Err(FileFailure::Missing) => Answer::NoRoot,

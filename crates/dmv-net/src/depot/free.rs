@@ -450,7 +450,7 @@ fn used(files: &dyn Files, root: &Root, row: &Row, needed: &NeededIds) -> Result
 }
 
 /// Returns where the index of a segment is that ends with these bytes.
-pub(super) fn index_at(bytes: &[u8]) -> Option<u64> {
+pub(in crate::depot) fn index_at(bytes: &[u8]) -> Option<u64> {
     let trailer = bytes.len().checked_sub(TRAILER_BYTES as usize)?;
     let at = bytes.get(trailer + 8..trailer + 16)?;
     Some(u64::from_le_bytes(at.try_into().ok()?))

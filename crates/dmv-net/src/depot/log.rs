@@ -11,7 +11,7 @@ use crate::bucket::core::{
 };
 use crate::bucket::files::Files;
 use crate::bucket::format::{Entry, Root};
-use crate::bucket::trouble::Trouble;
+use crate::bucket::trouble::{RootLoss, Trouble};
 use dmv_core::hash::encode_hex;
 use dmv_core::job::Job;
 use dmv_core::refs::{Change, Operation};
@@ -171,7 +171,7 @@ pub fn newest(desk: &mut Desk<'_>, known: Option<(Root, Tag)>) -> Result<(Root, 
             }
         }
         (Answer::Unchanged, Some(known)) => Ok(known),
-        (Answer::NoRoot, Some(_)) => Err(Trouble::Forked.into()),
+        (Answer::NoRoot, Some(_)) => Err(Trouble::LostRoot(RootLoss::Gone).into()),
         (Answer::NoRoot, None) => Err(Trouble::NoRoot.into()),
         _ => Err(desk.failure().into()),
     }

@@ -5,6 +5,7 @@
 //! - [`foresee`]: what a push would send.
 //! - [`free`]: gc: what nothing needs any more.
 //! - [`log`]: the operations at a bucket, and taking one back.
+//! - [`recover`]: what is left when the root is lost, and a new root.
 //! - [`cache`]: copies of what a device has read of a bucket.
 //! - [`known`]: hints about where the objects of a bucket lie.
 //!
@@ -17,6 +18,7 @@ pub mod foresee;
 pub mod free;
 pub mod known;
 pub mod log;
+pub mod recover;
 pub mod write;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::dial::SessionError;
 use crate::bucket::core::{Answer, Fault, Request, Stamp, Tag};
 use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{ROOT, Root, View};
-use crate::bucket::trouble::Trouble;
+use crate::bucket::trouble::{RootLoss, Trouble};
 use crate::depot::ask::Desk;
 use crate::depot::cache::Cache;
 use crate::depot::foresee::PushForecast;
@@ -26,6 +26,10 @@ use dmv_core::repo::{
 use dmv_core::store::{RepositoryId, random_bytes};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+/// Why the first push to a place needs more rights than others.
+const MAY_LIST: &str =
+    "the first push to a place has to list it, to see whether a repository was lost there";
 
 /// A bucket that is open for a push.
 pub(super) struct Bucket<'a> {
@@ -280,11 +284,12 @@ pub(super) fn unanswered(url: &Url, source: NetError) -> Box<SessionError> {
 }
 
 /// Returns the failure of work at a bucket.
-pub(super) fn net_error(address: &BucketAddress, e: PushError) -> NetError {
+pub(super) fn net_error(address: &dyn std::fmt::Display, e: PushError) -> NetError {
     let trouble = match e {
         PushError::Trouble(trouble) => trouble,
         PushError::Fault(fault) => match fault {
             Fault::NoRoot => Trouble::NoRoot,
+            Fault::RootGone => Trouble::LostRoot(RootLoss::Gone),
             Fault::Forked => Trouble::Forked,
             Fault::Lost => Trouble::Lost("a page of the root".to_owned()),
             Fault::Bad(why) => Trouble::Damaged(why.to_owned()),
@@ -346,28 +351,50 @@ fn read_root(
             desk.know(known.0.repository);
             known
         }
-        (Answer::NoRoot, Some(_)) => return Err(Trouble::Forked.into()),
-        (Answer::NoRoot, None) if foreseen => {
-            let (etag, version) = (None, None);
-            let root = Root::first(RepositoryId::random(), random_bytes());
-            return Ok(((root, Tag { etag, version }), View::new(), true));
-        }
-        (Answer::NoRoot, None) => first_root(files, &mut desk)?,
-        _ => match desk.trouble() {
-            // Stores say so of a file that is not there, to those who may not list.
-            Some(Trouble::Denied(why)) if !foreseen => {
-                let denied = Trouble::Denied(why.clone());
-                match first_root(files, &mut desk) {
-                    Err(PushError::Trouble(_)) => return Err(denied.into()),
-                    done => done?,
-                }
+        (Answer::NoRoot, Some(_)) => return Err(Trouble::LostRoot(RootLoss::Gone).into()),
+        (Answer::NoRoot, None) => match (found_now(&mut desk)?, foreseen) {
+            (Some(root), _) => root,
+            (None, false) => first_root(files, &mut desk)?,
+            (None, true) => {
+                let (etag, version) = (None, None);
+                let root = Root::first(RepositoryId::random(), random_bytes());
+                return Ok(((root, Tag { etag, version }), View::new(), true));
             }
-            _ => return Err(desk.failure().into()),
         },
+        // Some stores deny access to a file that is not there, to those who may not list. They cannot find
+        // out either whether a root was lost, so they do not make the first one.
+        _ => return Err(desk.failure().into()),
     };
     let view = desk.view(&root.0).ok_or_else(|| desk.failure())?;
     cache.keep_root(&root.0, &root.1);
     Ok((root, view, false))
+}
+
+/// Fails if a place without a root has files of a repository, whose root is lost then: a new root beside
+/// them would hide them. Returns the root if somebody has made it in this moment.
+fn found_now(desk: &mut Desk<'_>) -> Result<Option<(Root, Tag)>, PushError> {
+    let folders = desk.repeat(|files| files.list_folders());
+    let folders = folders.map_err(|e| match e {
+        FileFailure::Trouble(Trouble::Denied(why)) => {
+            Trouble::Denied(format!("{MAY_LIST} ({why})")).into()
+        }
+        e => PushError::from(e),
+    })?;
+    if !folders
+        .iter()
+        .any(|folder| RepositoryId::from_hex(folder).is_some())
+    {
+        return Ok(None);
+    }
+    let request = Request::GetRoot {
+        unless: None,
+        lost: 0,
+    };
+    match desk.answer(&request) {
+        Answer::Root(root, tag) => Ok(Some((*root, tag))),
+        Answer::NoRoot => Err(Trouble::LostRoot(RootLoss::Orphans).into()),
+        _ => Err(desk.failure().into()),
+    }
 }
 
 /// Makes the first root of an empty place, unless somebody else does.

@@ -4,6 +4,8 @@ use super::absent::Absent;
 use super::dial::SessionError;
 #[cfg(feature = "store")]
 use crate::depot::log::NotUndone;
+#[cfg(feature = "store")]
+use crate::depot::recover::NotRestored;
 use crate::session::NetError;
 use dmv_core::repo::RepoError;
 use std::path::PathBuf;
@@ -32,6 +34,10 @@ pub enum OpsError {
     #[cfg(feature = "store")]
     #[error(transparent)]
     NotUndone(#[from] NotUndone),
+    /// Nothing was restored at a bucket.
+    #[cfg(feature = "store")]
+    #[error(transparent)]
+    NotRestored(#[from] NotRestored),
     /// The settings of the program are unusable, or the job was cancelled.
     #[error(transparent)]
     Net(#[from] NetError),

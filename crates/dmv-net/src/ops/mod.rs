@@ -44,6 +44,8 @@ mod peer;
 mod pull;
 mod purge;
 mod push;
+#[cfg(feature = "store")]
+mod recover;
 mod refs;
 mod supply;
 mod sync;
@@ -72,6 +74,11 @@ pub use peer::{NoAnswer, Peer, SilentPeer};
 pub use pull::{Integrate, PullOptions, PullOutcome, PullReport, pull};
 pub use purge::{purges_at, request_purge};
 pub use push::{PushOptions, PushReport, push};
+#[cfg(feature = "store")]
+pub use recover::{
+    Flaw, LostKind, LostState, NotRestored, Origin, RecoverAtOptions, RecoverAtReport, recover_at,
+    words_of,
+};
 pub use refs::RefTip;
 pub use supply::{Suppliers, SupplyReport, supplied};
 pub use sync::{SyncOptions, SyncReport, sync};

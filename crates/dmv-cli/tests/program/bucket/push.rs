@@ -42,9 +42,9 @@ fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
     place.commit("first")?;
     let before = gateway.logged()?;
     let done = place.json(&["push", "studio", "--json"])?;
-    // The root is not there, the first root, the pack, and the root.
+    // The root is not there, nor any folder, the first root, the pack, and the root.
     let logged = gateway.logged()?.since(&before);
-    assert_eq!((logged.get, logged.put, logged.list), (1, 3, 0));
+    assert_eq!((logged.get, logged.put, logged.list), (1, 3, 1));
     assert_eq!(counted(&done), logged);
     assert_eq!(done["refs"][0]["name"], "main");
     assert_eq!(done["refs"][0]["refused"], Value::Null);
@@ -222,13 +222,13 @@ fn what_a_store_refuses_in_a_push_is_said() -> Outcome {
     let away = gateway.path("film").join("away");
     fs::rename(&root, &away)?;
     let said = place.fails(7, &["push", "studio"])?;
-    assert!(said.contains("an older state"), "{said}");
+    assert!(said.contains("the file 'root' is gone"), "{said}");
     fs::rename(&away, &root)?;
     // Somebody has damaged it. The store says that it is as before, so no copy may be left here.
     fs::remove_dir_all(place.work().join(".dmv/buckets"))?;
     let good = fs::read(&root)?;
     for (at, exit, what) in [
-        (20, 7, "the root cannot be read"),
+        (20, 7, "the file 'root' is damaged"),
         (8, 14, "newer version of dmv"),
     ] {
         let mut bad = good.clone();

@@ -18,6 +18,8 @@ pub enum Fault {
     Unreachable,
     /// The operation may have been published, and may still be. Its id tells.
     Unknown,
+    /// There is no root where one was seen before.
+    RootGone,
     /// The store has lost a root that it had acknowledged, or has returned an older one.
     Forked,
     /// The root names a page that does not exist.
@@ -126,7 +128,7 @@ impl Commit {
             (CommitStep::Root, Answer::Root(root, tag)) => self.read(*root, tag),
             (CommitStep::Root, Answer::Unchanged) if self.known.is_some() => self.look(),
             (CommitStep::Root, Answer::NoRoot) => Turn::Fault(match self.known {
-                Some(_) => Fault::Forked,
+                Some(_) => Fault::RootGone,
                 None => Fault::NoRoot,
             }),
             (CommitStep::Pages(wanted), Answer::Pages(pages)) if wanted.len() == pages.len() => {

@@ -139,13 +139,14 @@ pub(super) struct Next {
 }
 
 /// Gives names to new pages.
-struct Writer<'a> {
-    pages: NewPages,
-    fresh: Fresh<'a>,
+pub(super) struct Writer<'a> {
+    pub pages: NewPages,
+    pub fresh: Fresh<'a>,
 }
 
 impl Writer<'_> {
-    fn put(&mut self, page: &Page) -> Result<PageRef, Lack> {
+    /// Encodes a page under a new name.
+    pub fn put(&mut self, page: &Page) -> Result<PageRef, Lack> {
         let name = Name((self.fresh)());
         let (page, bytes) = page.encode(name).map_err(|e| Lack::Bad(e.what))?;
         self.pages.push((name, bytes));
@@ -238,7 +239,7 @@ fn add_entry(
     Ok(())
 }
 
-fn change(view: &mut View, changes: &[Change]) {
+pub(super) fn change(view: &mut View, changes: &[Change]) {
     for Change { key, new, .. } in changes {
         match new {
             Some(value) => drop(view.insert(key.clone(), value.clone())),
@@ -312,7 +313,7 @@ fn change_rows(
 }
 
 /// Adds what is purged. A small last page is written anew.
-fn add_purges(
+pub(super) fn add_purges(
     next: &mut Root,
     pages: &Pages,
     mut new: Purges,

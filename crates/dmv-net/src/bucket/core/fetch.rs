@@ -65,7 +65,7 @@ impl Fetch {
             }
             (Answer::Unchanged, Some(_)) => false,
             (Answer::NoRoot, None) => return Step::Done(FetchEnd::Failed(Fault::NoRoot)),
-            (Answer::NoRoot, Some(_)) => return Step::Done(FetchEnd::Failed(Fault::Forked)),
+            (Answer::NoRoot, Some(_)) => return Step::Done(FetchEnd::Failed(Fault::RootGone)),
             _ => return Step::Done(FetchEnd::Failed(Fault::Unreachable)),
         };
         match (&self.known, self.missing.take()) {

@@ -5,6 +5,8 @@
 //! requests may be killed or frozen between any two of them: what is safe follows from the order
 //! of the requests, from conditions of the store, and from the `rules`, but never from a time.
 //!
+//! [`Remains`] are no machine: they tell which states a lost root may have had, as pure functions.
+//!
 //! The simulation in `tests` runs several machines against a store that loses, delays and repeats
 //! requests and answers. It also runs them with each rule switched off, and must then find a hole.
 
@@ -13,6 +15,7 @@ mod commit;
 mod draft;
 mod fetch;
 mod push;
+mod rebuild;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -22,6 +25,7 @@ pub use commit::Fault;
 pub use draft::{Limits, Stamp, intended};
 pub use fetch::{Fetch, FetchEnd, Read};
 pub use push::{Preparation, Prepare, Push, PushEnd, UploadedPack};
+pub use rebuild::{Candidate, LogPage, Origin, RebuiltRoot, Remains};
 
 use super::format::{Name, Page, PageRef, Root};
 

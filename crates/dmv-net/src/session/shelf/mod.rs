@@ -46,7 +46,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use stock::Stock;
 pub use stream::{CloneForecast, foresee_clone, foresee_content};
-pub use verify::{BucketDepth, BucketProblem, BucketReport, MissingIds, verify_shelf};
+pub use verify::{
+    BucketDepth, BucketProblem, BucketReport, MissingIds, RowsReport, verify_rows, verify_shelf,
+};
 
 /// A bucket to be opened.
 pub struct Shelf {

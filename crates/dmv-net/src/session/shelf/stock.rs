@@ -8,7 +8,7 @@ use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{MAX_PAGE_BYTES, Name, Page, PageRef, Purges, ROOT, Root, Row, View};
 use crate::bucket::ranges::{Range, Terms, plan};
 use crate::bucket::read::Tables;
-use crate::bucket::trouble::Trouble;
+use crate::bucket::trouble::{RootLoss, Trouble};
 use crate::depot::cache::Cache;
 use crate::depot::known::GatheredHints;
 use crate::session::NetError;
@@ -74,7 +74,28 @@ impl Stock {
         let Some(root) = read_root(place, &*files, &cache)? else {
             return Ok(None);
         };
-        let mut stock = Stock {
+        let mut stock = Stock::of_root(place, files, cache, root);
+        stock.spread()?;
+        Ok(Some(stock))
+    }
+
+    /// Returns some packs of a repository as if a root listed them. There are no copies, and no view.
+    pub fn of_rows(
+        place: &str,
+        files: Arc<dyn Files>,
+        repository: RepositoryId,
+        rows: &[Row],
+    ) -> Stock {
+        let root = Root::first(repository, [0; 16]);
+        let mut stock = Stock::of_root(place, files, Cache::default(), root);
+        let (meta, data) = rows.iter().partition(|row| row.kind.has_metadata());
+        (stock.meta, stock.data) = (meta, Some(data));
+        stock.rows_by_name = rows.iter().map(|row| (row.name, *row)).collect();
+        stock
+    }
+
+    fn of_root(place: &str, files: Arc<dyn Files>, cache: Cache, root: Root) -> Stock {
+        Stock {
             place: place.to_owned(),
             hands: Hands::new(files.clone()),
             hints: GatheredHints::new(cache.dir()),
@@ -91,9 +112,7 @@ impl Stock {
             gone: BTreeSet::new(),
             has_purged_since: false,
             root,
-        };
-        stock.spread()?;
-        Ok(Some(stock))
+        }
     }
 
     /// Returns the id of the repository.
@@ -212,7 +231,7 @@ impl Stock {
     pub fn look_again(&mut self) -> Result<bool, NetError> {
         let write = self.root.write;
         let Some(root) = read_root(&self.place, &*self.files, &self.cache)? else {
-            return Err(self.failed(Trouble::Forked));
+            return Err(self.failed(Trouble::LostRoot(RootLoss::Gone)));
         };
         if root.write == write {
             return Ok(false);
@@ -470,6 +489,7 @@ fn trouble_of(why: FileFailure) -> Trouble {
 fn undecodable(place: &str, file: &str, e: &DecodeError) -> NetError {
     let trouble = match e.is_too_new() {
         true => Trouble::TooNew,
+        false if file == ROOT => Trouble::LostRoot(RootLoss::Damaged(e.to_string())),
         false => Trouble::Damaged(format!("{file}: {e}")),
     };
     failed(place, trouble)
@@ -491,7 +511,9 @@ fn read_root(place: &str, files: &dyn Files, cache: &Cache) -> Result<Option<Roo
             Some((root, _)) => Ok(Some(root)),
             None => Err(failed(place, trouble_of(FileFailure::Unchanged))),
         },
-        Err(FileFailure::Missing) if known.is_some() => Err(failed(place, Trouble::Forked)),
+        Err(FileFailure::Missing) if known.is_some() => {
+            Err(failed(place, Trouble::LostRoot(RootLoss::Gone)))
+        }
         Err(FileFailure::Missing) => Ok(None),
         Err(why) => Err(failed(place, trouble_of(why))),
     }

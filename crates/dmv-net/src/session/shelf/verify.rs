@@ -20,7 +20,7 @@ use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::tree::{Kind, Node};
 use dmv_core::repo::Purge;
-use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES, SegmentTail, random_bytes};
+use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES, RepositoryId, SegmentTail, random_bytes};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The most bytes of one read.
@@ -70,6 +70,8 @@ pub struct BucketReport {
     pub missing: u64,
     /// Which.
     pub missing_ids: MissingIds,
+    /// The number of purged chunks that files need which were not purged.
+    pub contested: u64,
     /// How many contents of the newest and older commits were purged, by reason.
     pub purged: Vec<(Purge, u64)>,
     /// How many purged chunks files of the bucket may still have.
@@ -121,17 +123,7 @@ pub fn verify_shelf(
             _ => tails.push(*row),
         }
     }
-    let mut check = Check {
-        report: BucketReport {
-            packs: (stock.meta.len() + data.len()) as u64,
-            ..BucketReport::default()
-        },
-        bad: BTreeMap::new(),
-        edges: HashMap::new(),
-        children: Vec::new(),
-        chunks: Vec::new(),
-        job,
-    };
+    let mut check = Check::new(stock.meta.len() + data.len(), job);
     let tables: Vec<Range> = tails
         .iter()
         .map(|row| range(row, row.tail, row.len))
@@ -148,7 +140,9 @@ pub fn verify_shelf(
     let purges = stock.purges()?;
     check.report.unpurged = stock.root.unpurged;
     if stock.root.slice.is_empty() {
-        check.find_missing(&stock, purges)?;
+        let tips = refs_of(&stock)?.into_iter();
+        let tips = tips.map(|(_, id)| ObjectId::from_bytes(id)).collect();
+        check.find_missing(tips, purges);
     }
     check.report.problems = check.bad.len() as u64;
     let repository = stock.repository();
@@ -159,6 +153,52 @@ pub fn verify_shelf(
     });
     check.report.told = told.collect();
     Ok(check.report)
+}
+
+/// What packs have that no root lists.
+#[derive(Clone, Debug, Default)]
+pub struct RowsReport {
+    /// Packs that are damaged or missing, and why.
+    pub bad: BTreeMap<Name, &'static str>,
+    /// For each of the sets of commits, the number of objects that the other packs lack.
+    pub missing: Vec<u64>,
+    /// For each of them, the number of purged chunks that files need which were not purged.
+    pub contested: Vec<u64>,
+}
+
+/// Checks the packs of `rows` as [`verify_shelf`] does without reading content, and whether they have all that
+/// sets of commits lead to. What damaged packs have does not count.
+pub fn verify_rows(
+    shelf: &Shelf,
+    repository: RepositoryId,
+    rows: &[Row],
+    tips: &[Vec<ObjectId>],
+    purges: &Purges,
+    job: &Job,
+) -> Result<RowsReport, NetError> {
+    let mut report = RowsReport::default();
+    let mut rows = rows.to_vec();
+    loop {
+        let mut stock = Stock::of_rows(&shelf.place, shelf.files.clone(), repository, &rows);
+        let data = stock.data()?;
+        let forward: Vec<(Row, u64)> = stock.meta.iter().map(|r| (*r, PACK_HEADER_BYTES)).collect();
+        let tables: Vec<Range> = data.iter().map(|r| range(r, r.tail, r.len)).collect();
+        let mut check = Check::new(rows.len(), job);
+        check.read_tables(&mut stock, &data, &tables, BucketDepth::Quick)?;
+        check.read_forward(&mut stock, &forward)?;
+        if check.bad.is_empty() {
+            for tips in tips {
+                (check.report.missing, check.report.contested) = (0, 0);
+                check.find_missing(tips.clone(), purges.clone());
+                report.missing.push(check.report.missing);
+                report.contested.push(check.report.contested);
+            }
+            return Ok(report);
+        }
+        // Each time there are fewer.
+        rows.retain(|row| !check.bad.contains_key(&row.name));
+        report.bad.append(&mut check.bad);
+    }
 }
 
 fn range(row: &Row, from: u64, to: u64) -> Range {
@@ -187,6 +227,22 @@ struct Check<'j> {
     /// The chunks that are there.
     chunks: Vec<Key>,
     job: &'j Job,
+}
+
+impl<'j> Check<'j> {
+    fn new(packs: usize, job: &'j Job) -> Check<'j> {
+        Check {
+            report: BucketReport {
+                packs: packs as u64,
+                ..BucketReport::default()
+            },
+            bad: BTreeMap::new(),
+            edges: HashMap::new(),
+            children: Vec::new(),
+            chunks: Vec::new(),
+            job,
+        }
+    }
 }
 
 impl Check<'_> {
@@ -364,28 +420,31 @@ impl Check<'_> {
         }
     }
 
-    /// Counts what refs lead to and no pack has.
-    fn find_missing(&mut self, stock: &Stock, purges: Purges) -> Result<(), NetError> {
+    /// Counts what some commits lead to and no pack has.
+    fn find_missing(&mut self, tips: Vec<ObjectId>, purges: Purges) {
         let (mut purged, mut pieces) = (HashSet::new(), HashSet::new());
+        let mut singles = HashSet::new();
         for buried in purges.values() {
             for id in &buried.files {
                 purged.insert(key(ObjectType::List, id));
-                pieces.insert(key(ObjectType::Chunk, id));
+                singles.insert(key(ObjectType::Chunk, id));
             }
             let chunks = buried.pieces.iter();
             pieces.extend(chunks.map(|id| key(ObjectType::Chunk, id)));
         }
         let mut met = HashSet::new();
         self.chunks.sort_unstable();
-        let tips = refs_of(stock)?.into_iter();
-        let mut stack: Vec<Key> = tips
-            .map(|(_, id)| key(ObjectType::Commit, &ObjectId::from_bytes(id)))
-            .collect();
+        let tips = tips.iter().map(|id| key(ObjectType::Commit, id));
+        let mut stack: Vec<Key> = tips.collect();
         let mut seen: HashSet<Key> = HashSet::new();
         while let Some(next) = stack.pop() {
             if next & 1 == 1 {
                 let is_here = self.chunks.binary_search(&next).is_ok();
-                if !is_here && pieces.contains(&next) {
+                let is_single = singles.contains(&next);
+                if pieces.contains(&next) && !is_single && seen.insert(next) {
+                    self.report.contested += 1;
+                }
+                if !is_here && (is_single || pieces.contains(&next)) {
                     met.insert(next);
                 } else if !is_here && seen.insert(next) {
                     self.report.missing += 1;
@@ -418,7 +477,6 @@ impl Check<'_> {
                 self.report.purged.push((why, files));
             }
         }
-        Ok(())
     }
 }
 

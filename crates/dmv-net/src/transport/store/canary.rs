@@ -469,6 +469,10 @@ mod tests {
             unreachable!("no file of the test is large")
         }
 
+        fn list_folders(&self) -> Result<Vec<String>, FileFailure> {
+            Ok(Vec::new())
+        }
+
         fn list_all(&self, _: &str) -> Result<Vec<BucketFile>, FileFailure> {
             unreachable!("nothing lists")
         }

@@ -341,6 +341,15 @@ impl Files for Store {
         Ok(())
     }
 
+    fn list_folders(&self) -> Outcome<Vec<String>> {
+        let prefix = Some(&self.prefix).filter(|prefix| !prefix.as_ref().is_empty());
+        let found = self.run(self.clients.bulk.list_with_delimiter(prefix))?;
+        let folders = found.common_prefixes.iter();
+        Ok(folders
+            .filter_map(|folder| folder.filename().map(str::to_owned))
+            .collect())
+    }
+
     fn list_all(&self, folder: &str) -> Outcome<Vec<BucketFile>> {
         let path = self.path(folder)?;
         let start = self.prefix.as_ref().len() + usize::from(!self.prefix.as_ref().is_empty());
