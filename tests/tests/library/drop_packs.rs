@@ -4,6 +4,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
+use dmv_core::refs::testing::StoreBypass;
 use dmv_core::repo::{Repo, RepositoryLocation as RepoPlace};
 use dmv_core::store::PackId;
 use dmv_core::vfs::{OpenMode, Vfs};

@@ -7,6 +7,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
+use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::{
     GcOptions, GcReport, RefKind, RepackOptions, ResetFiles, UndoOptions, UndoWhat,
 };

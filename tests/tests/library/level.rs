@@ -3,6 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
+use dmv_core::refs::testing::{RefsBypass, StoreBypass, WriterBypass};
 use dmv_core::refs::{Change, DatabaseLock, Effect, RefsError};
 use dmv_core::repo::{
     BusyError, Head, RecoverReport, RefKind, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat,

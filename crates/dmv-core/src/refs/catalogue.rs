@@ -96,7 +96,7 @@ impl Refs {
     }
 
     /// Stops using merged indexes: their segments' own tables are in use again.
-    pub fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
+    pub(crate) fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
         let lock = self.lock_database()?;
         self.write(&lock, |tx| {
             for id in indexes {
@@ -116,7 +116,7 @@ impl Refs {
     }
 
     /// Records that a pack must not be written to again.
-    pub fn poison(&self, pack: PackId) -> Result<(), RefsError> {
+    pub(crate) fn poison(&self, pack: PackId) -> Result<(), RefsError> {
         let lock = self.lock_database()?;
         self.write(&lock, |tx| {
             tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack])?;
@@ -129,7 +129,7 @@ impl Refs {
     ///
     /// Returns `false` and changes nothing if another process has merged some of them meanwhile, or
     /// has taken a pack out of use.
-    pub fn register_merged(&self, merged: &UnregisteredIndex) -> Result<bool, RefsError> {
+    pub(crate) fn register_merged(&self, merged: &UnregisteredIndex) -> Result<bool, RefsError> {
         let lock = self.lock_database()?;
         let done = self.write(&lock, |tx| put_merged(tx, merged))?;
         Ok(done.is_some())

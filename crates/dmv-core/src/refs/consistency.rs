@@ -38,7 +38,7 @@ impl Refs {
     }
 
     /// Notes that the database and its write-ahead log belong together as they are now.
-    pub fn note_fit(&self) {
+    pub(crate) fn note_fit(&self) {
         // Without the note the next command checks.
         let _ = note(&self.path);
     }

@@ -18,6 +18,8 @@ mod operation;
 mod schema;
 mod shared;
 mod source;
+#[doc(hidden)]
+pub mod testing;
 
 pub use census::Census;
 pub use database_lock::DatabaseLock;
@@ -76,7 +78,7 @@ pub struct Refs {
 
 impl Refs {
     /// Creates the database of a new repository.
-    pub fn create(path: &Path) -> Result<Refs, RefsError> {
+    pub(crate) fn create(path: &Path) -> Result<Refs, RefsError> {
         let conn = schema::create(path)?;
         Refs::over(
             path,
@@ -216,7 +218,7 @@ impl Refs {
     }
 
     /// Writes the write-ahead log back, as far as no process reads from it.
-    pub fn write_back(&self, _: &DatabaseLock) {
+    pub(crate) fn write_back(&self, _: &DatabaseLock) {
         schema::write_back(&self.conn());
         // The file has changed, and somebody who reads may keep the log from being emptied.
         self.note_fit();
@@ -224,7 +226,7 @@ impl Refs {
 
     /// Closes a database that no other process uses, after everything is in its one file. After an
     /// error the file alone is not complete: SQLite's write-ahead log holds the rest.
-    pub fn close_complete(self) -> Result<(), RefsError> {
+    pub(crate) fn close_complete(self) -> Result<(), RefsError> {
         self.naming_holder(self.naming_disk(schema::write_back_all(&self.conn())))?;
         self.wrote.store(false, Ordering::Relaxed);
         Ok(())
@@ -290,7 +292,7 @@ impl Refs {
     /// Fails with [`RefsError::Moved`] for the first key without the expected value. Fails with
     /// [`RefsError::OtherLog`] or [`RefsError::LogBehind`] if the log does not end where the
     /// database left it.
-    pub fn publish(
+    pub(crate) fn publish(
         &self,
         operation: NewOperation,
         segments: &[SegmentRow],
@@ -345,7 +347,7 @@ impl Refs {
     /// Makes `segments` visible without an operation. Nothing names their objects.
     ///
     /// `at` is the present time in seconds since 1970, or `None` if it is unknown.
-    pub fn add_segments(
+    pub(crate) fn add_segments(
         &self,
         segments: &[SegmentRow],
         relied: &[PackId],
@@ -362,7 +364,7 @@ impl Refs {
 
     /// Adds the segments of new packs to which nothing will be appended, each with the time in seconds
     /// since 1970 at which its objects were stored. Fails if a pack of `relied` is gone.
-    pub fn add_moved(
+    pub(crate) fn add_moved(
         &self,
         segments: &[(SegmentRow, i64)],
         relied: &[PackId],

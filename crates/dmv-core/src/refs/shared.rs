@@ -37,7 +37,7 @@ impl Refs {
 
     /// Adds the catalogue of another repository, which has written its packs. This repository reads
     /// them and never writes to them. `at` is the time in seconds since 1970.
-    pub fn share_catalogue(&self, rows: &CatalogueRows, at: i64) -> Result<(), RefsError> {
+    pub(crate) fn share_catalogue(&self, rows: &CatalogueRows, at: i64) -> Result<(), RefsError> {
         let lock = self.lock_database()?;
         self.write(&lock, |tx| {
             for pack in &rows.packs {

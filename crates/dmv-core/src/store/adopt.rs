@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl Store {
     /// Lets this process read what a job has stored, until `job` is dropped. No writer relies on
     /// it.
-    pub fn preview(&self, job: &FinishedJob) {
+    pub(crate) fn preview(&self, job: &FinishedJob) {
         let mut previews = write(&self.previews);
         previews.retain(|table| table.strong_count() > 0);
         for table in job.tables.iter().map(Arc::downgrade) {
@@ -22,7 +22,7 @@ impl Store {
     }
 
     /// Takes the published objects of a job into use in this process.
-    pub fn adopt(&self, job: &FinishedJob) {
+    pub(crate) fn adopt(&self, job: &FinishedJob) {
         let mut tables = write(&self.tables);
         for table in &job.tables {
             if !tables.iter().any(|known| Arc::ptr_eq(known, table)) {

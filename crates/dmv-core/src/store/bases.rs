@@ -232,7 +232,7 @@ impl Store {
 
     /// Stores bases of the frames that have `chunks` without bases of their own, if no such copy is intact
     /// and the store can read them in another way. Returns the result to publish.
-    pub fn mend_bases(&self, chunks: &[ObjectId]) -> Result<FinishedJob, StoreError> {
+    pub(crate) fn mend_bases(&self, chunks: &[ObjectId]) -> Result<FinishedJob, StoreError> {
         let tables = read(&self.tables).clone();
         let mut bases = HashSet::new();
         for id in chunks {

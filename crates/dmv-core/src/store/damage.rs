@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// Replaces the damaged places by those that a check has found, also in the file.
-    pub fn remember_bad(&self, found: BadPlaces) -> Result<(), StoreError> {
+    pub(crate) fn remember_bad(&self, found: BadPlaces) -> Result<(), StoreError> {
         if *read(&self.bad) == found {
             return Ok(());
         }

@@ -26,7 +26,7 @@ impl LogPack {
     }
 
     /// Creates the log pack of a new repository, durably.
-    pub fn create(
+    pub(crate) fn create(
         vfs: &dyn Vfs,
         packs_dir: &Path,
         repo: RepositoryId,
@@ -77,7 +77,7 @@ impl LogPack {
     }
 
     /// Makes the complete content of the file durable, whoever wrote it.
-    pub fn sync(&self) -> Result<(), StoreError> {
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
         Ok(self.file.sync().context("sync", &self.path)?)
     }
 
@@ -87,7 +87,7 @@ impl LogPack {
     }
 
     /// Writes the header again, durably, if it is damaged. `repo` is the repository of this log.
-    pub fn mend_header(&self, repo: RepositoryId) -> Result<(), StoreError> {
+    pub(crate) fn mend_header(&self, repo: RepositoryId) -> Result<(), StoreError> {
         if self.is_header_intact()? {
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl LogPack {
     ///
     /// The operation goes to the present end of the file. Bytes that an earlier crash left there
     /// stay.
-    pub fn append(&self, payload: &[u8]) -> Result<u64, StoreError> {
+    pub(crate) fn append(&self, payload: &[u8]) -> Result<u64, StoreError> {
         let len = u32::try_from(payload.len()).expect("operations are bounded by MAX_OP_BYTES");
         let header = RecordHeader::new(RecordType::Operation, Encoding::Raw, 0, len, len, &[]);
         let mut record = header.encode().to_vec();
@@ -144,7 +144,7 @@ impl LogPack {
     ///
     /// Only the process that appended it may do so, in the same turn, before another process can
     /// have read it.
-    pub fn take_back(&self, len: u64) -> Result<(), StoreError> {
+    pub(crate) fn take_back(&self, len: u64) -> Result<(), StoreError> {
         self.file.cut(len).context("shorten", &self.path)?;
         self.sync()
     }

@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// Replaces the catalogue with a newer one.
-    pub fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
+    pub(crate) fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
         let mut unusable = Vec::new();
         let listed = packs_of(&catalogue.packs);
         let merged = catalogue.indexes.iter().map(|row| {
@@ -260,7 +260,7 @@ impl Store {
     /// written and not published.
     ///
     /// A read of an object that neither store has then waits, until the value returned is dropped.
-    pub fn follow(&mut self, other: &Store) -> OpenArrivals {
+    pub(crate) fn follow(&mut self, other: &Store) -> OpenArrivals {
         let (following, open) = other.arrivals.begin();
         self.following = Some(following);
         open
@@ -408,23 +408,23 @@ impl Store {
     }
 
     /// Begins a job that adds objects.
-    pub fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
+    pub(crate) fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, None, HashSet::new())
     }
 
     /// Begins a second writer of the job of `first`. Both are published together, so objects of
     /// `first` need not be written again.
-    pub fn writer_after(&self, first: &FinishedJob) -> Result<StoreWriter<'_>, StoreError> {
+    pub(crate) fn writer_after(&self, first: &FinishedJob) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::after(self, first)
     }
 
     /// Begins a job that stores only the objects in `wanted` and ignores all others.
-    pub fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
+    pub(crate) fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, Some(wanted), HashSet::new())
     }
 
     /// Begins a job that copies objects out of the packs `leaving`, which will be removed.
-    pub fn mover(&self, leaving: HashSet<PackId>) -> Result<StoreWriter<'_>, StoreError> {
+    pub(crate) fn mover(&self, leaving: HashSet<PackId>) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, None, leaving)
     }
 
@@ -660,7 +660,7 @@ impl Store {
     /// number of tables stays logarithmic.
     ///
     /// Returns the new index file and what it replaces. The caller registers it.
-    pub fn merge_tables(
+    pub(crate) fn merge_tables(
         &self,
         catalogue: &Catalogue,
     ) -> Result<Option<UnregisteredIndex>, StoreError> {
@@ -720,7 +720,7 @@ impl Store {
     }
 
     /// Removes index files that are no longer registered.
-    pub fn remove_indexes(&self, ids: &[IndexId]) {
+    pub(crate) fn remove_indexes(&self, ids: &[IndexId]) {
         for id in ids {
             // They are derived files: one that is left over only wastes a little space.
             let _ = self.vfs.remove(&self.index_path(*id));
@@ -732,7 +732,7 @@ impl Store {
     ///
     /// `registered` returns the registered ones. It is called once the files are locked, so that no
     /// other process can register one of them any more.
-    pub fn remove_strays(&self, registered: impl FnOnce() -> Option<Vec<IndexRow>>) {
+    pub(crate) fn remove_strays(&self, registered: impl FnOnce() -> Option<Vec<IndexRow>>) {
         let names = self.vfs.list(&self.index_dir).unwrap_or_default();
         let ids = names.iter().filter_map(|name| name.strip_suffix(".idx"));
         let mut locked = Vec::new();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 impl Store {
     /// Replaces the chunks that must not be stored. Jobs that have begun are not affected.
-    pub fn refuse(&self, chunks: BTreeSet<ObjectId>) {
+    pub(crate) fn refuse(&self, chunks: BTreeSet<ObjectId>) {
         *write(&self.refused) = Arc::new(chunks);
     }
 

@@ -54,7 +54,7 @@ impl Store {
     ///
     /// Objects of different groups get different segments. `moved` receives the stored bytes of each
     /// frame that was read, and returns whether to continue.
-    pub fn repack(
+    pub(crate) fn repack(
         &self,
         kind: PackKind,
         groups: &[Vec<SegmentRow>],

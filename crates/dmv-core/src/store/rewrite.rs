@@ -29,7 +29,7 @@ impl Store {
     ///
     /// Returns the result to publish; `None` if `moved` ended the work. Fails if it meets damage:
     /// then the pack must stay.
-    pub fn move_out(
+    pub(crate) fn move_out(
         &self,
         pack: PackId,
         leaving: &HashSet<PackId>,
@@ -104,7 +104,7 @@ impl Store {
     /// `moved` receives the bytes of each finished frame and returns whether to continue. Returns the
     /// result to publish; `None` if `moved` ended the work. Fails if it meets damage: then the pack
     /// must stay. Whatever is not returned leaves no file behind.
-    pub fn carry(
+    pub(crate) fn carry(
         &self,
         pack: PackId,
         marker: &Marker<'_>,
@@ -212,7 +212,7 @@ impl Store {
     }
 
     /// Removes the files of new packs that nothing lists.
-    pub fn discard(&self, job: FinishedJob) {
+    pub(crate) fn discard(&self, job: FinishedJob) {
         for segment in &job.segments {
             let _ = self.vfs().remove(&self.pack_path(segment.pack));
         }
@@ -222,7 +222,10 @@ impl Store {
     ///
     /// Their index was lost, and nothing can be appended to their packs. Damaged frames are
     /// skipped. Returns the result to publish.
-    pub fn store_unlisted(&self, frames: &[(PackId, u64)]) -> Result<FinishedJob, StoreError> {
+    pub(crate) fn store_unlisted(
+        &self,
+        frames: &[(PackId, u64)],
+    ) -> Result<FinishedJob, StoreError> {
         let mut incoming = IncomingObjects::new(self.writer()?);
         for (pack, offset) in frames {
             if let Ok((record, _)) = self.checked_at(*pack, *offset) {

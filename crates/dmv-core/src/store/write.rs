@@ -291,7 +291,7 @@ impl<'s> StoreWriter<'s> {
     ///
     /// This is true for exactly one caller, and only if the store does not have the object, or has
     /// it only at a place known to be damaged, and if the store does not [refuse](Self::refuses) it.
-    pub fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
+    pub(crate) fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
         if self.refuses(id) || self.only.as_ref().is_some_and(|only| !only.contains(id)) {
             return Ok(false);
         }
@@ -337,18 +337,13 @@ impl<'s> StoreWriter<'s> {
         Ok(None)
     }
 
-    /// Records that the job relies on objects of `pack` that it did not claim one by one.
-    pub fn rely_on(&self, pack: PackId) {
-        lock(&self.relied).insert(pack);
-    }
-
     /// Returns the bytes appended to packs so far.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes.load(Ordering::Relaxed)
     }
 
     /// Encodes `objects`, whose bytes in order are `raw`, and appends them as one frame.
-    pub fn append(
+    pub(crate) fn append(
         &self,
         kind: PackKind,
         encoder: &mut FrameEncoder,
@@ -713,7 +708,7 @@ impl<'s> StoreWriter<'s> {
     }
 
     /// Ends the segments and makes everything durable. Nothing names the new objects yet.
-    pub fn finish(self) -> Result<FinishedJob, StoreError> {
+    pub(crate) fn finish(self) -> Result<FinishedJob, StoreError> {
         self.finished().inspect_err(|_| self.discard())
     }
 
