@@ -336,6 +336,44 @@ mod tests {
 
     type Outcome = Result<(), ObjectError>;
 
+    /// Returns the generation of a commit with these parents.
+    pub fn generation_after(mem: &MemObjects, parents: &[ObjectId]) -> Result<u64, ObjectError> {
+        let mut generation = 1;
+        for parent in parents {
+            generation = generation.max(1 + load_commit(mem, parent)?.generation);
+        }
+        Ok(generation)
+    }
+
+    /// Stores a commit of an empty tree. Its message is the number `n`.
+    pub fn put_commit(
+        mem: &MemObjects,
+        n: i64,
+        parents: &[ObjectId],
+        generation: u64,
+    ) -> Result<ObjectId, ObjectError> {
+        let person = Person {
+            name: "Ada".into(),
+            email: "ada@example.org".into(),
+            seconds: n,
+            nanos: 0,
+            tz_minutes: 0,
+        };
+        let commit = Commit {
+            tree: empty_tree_id(),
+            tree_bytes: 0,
+            tree_files: 0,
+            parents: parents.to_vec(),
+            generation,
+            author: person.clone(),
+            committer: person,
+            message: n.to_string(),
+            extras: Vec::new(),
+            signature: None,
+        };
+        Ok(mem.insert(ObjectType::Commit, &commit.encode()?))
+    }
+
     /// Commits in memory. Their messages tell them apart.
     #[derive(Default)]
     struct History {
@@ -345,10 +383,7 @@ mod tests {
 
     impl History {
         fn commit(&mut self, parents: &[ObjectId]) -> Result<ObjectId, ObjectError> {
-            let mut generation = 1;
-            for parent in parents {
-                generation = generation.max(1 + load_commit(&self.mem, parent)?.generation);
-            }
+            let generation = generation_after(&self.mem, parents)?;
             self.commit_as(parents, generation)
         }
 
@@ -358,26 +393,7 @@ mod tests {
             generation: u64,
         ) -> Result<ObjectId, ObjectError> {
             self.made += 1;
-            let person = Person {
-                name: "Ada".into(),
-                email: "ada@example.org".into(),
-                seconds: self.made,
-                nanos: 0,
-                tz_minutes: 0,
-            };
-            let commit = Commit {
-                tree: empty_tree_id(),
-                tree_bytes: 0,
-                tree_files: 0,
-                parents: parents.to_vec(),
-                generation,
-                author: person.clone(),
-                committer: person,
-                message: self.made.to_string(),
-                extras: Vec::new(),
-                signature: None,
-            };
-            Ok(self.mem.insert(ObjectType::Commit, &commit.encode()?))
+            put_commit(&self.mem, self.made, parents, generation)
         }
 
         fn line(&mut self, from: &[ObjectId], n: usize) -> Result<Vec<ObjectId>, ObjectError> {

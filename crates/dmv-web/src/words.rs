@@ -3,7 +3,6 @@
 
 use dmv_core::object::commit::Person;
 use dmv_core::object::name::escape;
-use dmv_core::object::tree::Kind;
 use jiff::Zoned;
 use jiff::tz::Offset;
 
@@ -103,17 +102,6 @@ pub fn rfc3339(person: &Person) -> String {
     match zoned(person.seconds, person.nanos, person.tz_minutes) {
         Some(time) => time.strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string(),
         None => format!("@{}", person.seconds),
-    }
-}
-
-/// The word for a kind of entry, as the commands have it.
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Executable => "executable",
-        Kind::Symlink => "symlink",
-        Kind::Directory => "directory",
-        Kind::Conflict => "conflict",
     }
 }
 

@@ -2,7 +2,6 @@
 
 use dmv_core::object::commit::Person;
 use dmv_core::object::name::escape;
-use dmv_core::object::tree::Kind;
 use dmv_core::subset::Subset;
 use jiff::Zoned;
 use jiff::tz::Offset;
@@ -120,17 +119,6 @@ pub fn shown(pattern: &[u8]) -> String {
     match std::str::from_utf8(pattern) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
         _ => escape(pattern).to_string(),
-    }
-}
-
-/// The word for a kind.
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Executable => "executable",
-        Kind::Symlink => "symlink",
-        Kind::Directory => "directory",
-        Kind::Conflict => "conflict",
     }
 }
 

@@ -9,7 +9,7 @@ use crate::answer::Answer;
 use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, count, kind_word};
+use crate::words::{bytes, count};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::merge::entry_of;
@@ -169,7 +169,7 @@ impl Conflicts {
                     Some(entry) => {
                         (shown_side(ask, path, entry, &raw, title))
                         p.quiet {
-                            (kind_word(entry.kind)) ", " (bytes(entry.size)) " \u{00b7} "
+                            (entry.kind.word()) ", " (bytes(entry.size)) " \u{00b7} "
                             a href={ (raw) "&download" } download { "Download" }
                         }
                     }
@@ -182,7 +182,7 @@ impl Conflicts {
 /// One version, as far as a page can show it.
 fn shown_side(ask: &Ask<'_>, path: &[u8], entry: &TreeEntry, raw: &str, title: &str) -> Markup {
     if !entry.kind.is_blob() {
-        return html! { p.quiet { (kind_word(entry.kind)) } };
+        return html! { p.quiet { (entry.kind.word()) } };
     }
     match sort_of(path).0 {
         Sort::Picture => {

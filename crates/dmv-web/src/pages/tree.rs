@@ -9,7 +9,7 @@ use crate::answer::{Answer, redirect};
 use crate::program::Stop;
 use crate::sequence::{Row, Sequence, rows};
 use crate::site::Ask;
-use crate::words::{bytes, count, kind_word, number, shown};
+use crate::words::{bytes, count, number, shown};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
 use dmv_core::repo::{Location, RepoError};
@@ -132,7 +132,7 @@ impl Listing {
         let value = |row: &Row| match row {
             Row::Entry(entry) => {
                 let mut out = path_value(&self.child(entry));
-                out.insert("kind".to_owned(), json!(kind_word(entry.kind)));
+                out.insert("kind".to_owned(), json!(entry.kind.word()));
                 out.insert("size".to_owned(), json!(entry.size));
                 out.insert("id".to_owned(), json!(entry.id.to_string()));
                 Value::Object(out)
@@ -343,7 +343,7 @@ fn about(entry: &TreeEntry) -> String {
             let (sort, _) = crate::kinds::sort_of(entry.name.as_bytes());
             sort.word().to_owned()
         }
-        kind => kind_word(kind).to_owned(),
+        kind => kind.word().to_owned(),
     }
 }
 

@@ -158,6 +158,23 @@ pub(in crate::repo) enum Proof {
 /// How often a publication looks again because others free objects meanwhile.
 const ROUNDS: usize = 5;
 
+/// Publishes what is left of a damaged history, as an operation of `dmv recover`. What the changes name
+/// need not be complete.
+pub(in crate::repo) fn publish_recovered(
+    repo: &Handle,
+    time: Timestamp,
+    who: String,
+    changes: Vec<Change>,
+) -> Result<(), RepoError> {
+    let request = OperationRequest {
+        time,
+        who,
+        command: "dmv recover".to_owned(),
+    };
+    let proof = Proof::Needless;
+    publish_proved(repo, request, None, changes, Effect::Kept, 0, proof).map(drop)
+}
+
 /// Publishes like [`publish_undo`] changes with or without a proof that they name complete commits.
 pub(in crate::repo) fn publish_proved(
     repo: &Handle,

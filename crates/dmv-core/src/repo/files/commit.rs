@@ -37,7 +37,7 @@ use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::scan::{BaseEntries, ScanOptions, Select};
+use crate::worktree::scan::{BaseEntries, Select};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{NotKept, Problem, Snapshot, SnapshotInput, snapshot};
 use std::collections::{BTreeSet, HashMap};
@@ -356,16 +356,7 @@ fn read_files(
         root: &tree.root,
         reader: repo.objects(),
         base: tree.base_tree,
-        scan: ScanOptions {
-            known,
-            ignore: &tree.ignore,
-            select: options.select,
-            subset: &tree.subset,
-            list_ignored: false,
-            one_file_system: false,
-            threads: 0,
-            cancel: job.cancel_flag(),
-        },
+        scan: tree.scan_options(known, options.select, job),
         started: fs_now(&tree.own),
         portable: options.settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,

@@ -29,7 +29,7 @@ use crate::repo::look::moved::moved;
 use crate::subset::Subset;
 use crate::worktree::base::{each_base_dir, entry_at};
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::scan::{BaseEntries, DirScan, ScanOptions, Select, State, scan};
+use crate::worktree::scan::{BaseEntries, DirScan, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{Skip, join, split_path};
@@ -235,16 +235,7 @@ fn survey<'a>(
             .warnings
             .push(Problem::new(DiskPath::default(), why.clone()));
     }
-    let scan_options = ScanOptions {
-        known,
-        ignore: &tree.ignore,
-        select: options.select,
-        subset: &tree.subset,
-        list_ignored: false,
-        one_file_system: false,
-        threads: 0,
-        cancel: job.cancel_flag(),
-    };
+    let scan_options = tree.scan_options(known, options.select, job);
     scan(&tree.root, &scan_options, |dir| {
         status.dir(dir, options.select)
     })?;

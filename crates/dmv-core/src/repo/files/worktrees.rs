@@ -456,14 +456,8 @@ fn uncommitted(
     let mut lost: Vec<Vec<u8>> = changes.map(|change| change.path.into_bytes()).collect();
     let known = tree.known(repo);
     let options = ScanOptions {
-        known: &*known,
-        ignore: &tree.ignore,
-        select: &select,
-        subset: &tree.subset,
         list_ignored: true,
-        one_file_system: false,
-        threads: 0,
-        cancel: job.cancel_flag(),
+        ..tree.scan_options(&*known, &select, job)
     };
     scan(&tree.root, &options, |dir: DirScan| {
         for (name, state) in dir.entries() {
