@@ -212,9 +212,12 @@ impl SafeDir {
     /// than `limit`.
     pub fn list(&self, limit: u64) -> Result<Listing, PathError> {
         let mut listing = Listing::default();
-        let push = |name: &[u8], kind| match listing.len() as u64 >= limit {
-            true => Err(SystemError::TOO_BIG),
-            false => listing.push(name, kind),
+        let push = |name: &[u8], kind| {
+            if listing.len() as u64 >= limit {
+                Err(SystemError::TOO_BIG)
+            } else {
+                listing.push(name, kind)
+            }
         };
         self.handle
             .each_name(push)

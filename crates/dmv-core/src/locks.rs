@@ -24,12 +24,13 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pid = self.pid;
-        match self.is_stopped {
-            true => write!(
+        if self.is_stopped {
+            write!(
                 f,
                 "process {pid} is stopped ('kill -CONT {pid}' continues it)"
-            ),
-            false => write!(f, "process {pid} is running"),
+            )
+        } else {
+            write!(f, "process {pid} is running")
         }
     }
 }

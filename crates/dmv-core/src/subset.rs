@@ -240,9 +240,10 @@ impl Subset {
         let begins_full = self.decides(None);
         if let Some(path) = last.path().filter(|_| !last.dir_only) {
             let rest = Subset::begun(patterns.clone(), begins_full)?;
-            let needless = match last.excludes {
-                true => rest.extent(&path) == Extent::None && !rest.includes(&path, false),
-                false => rest.extent(&path) == Extent::All && rest.includes(&path, false),
+            let needless = if last.excludes {
+                rest.extent(&path) == Extent::None && !rest.includes(&path, false)
+            } else {
+                rest.extent(&path) == Extent::All && rest.includes(&path, false)
             };
             if needless {
                 return Ok(rest);
@@ -290,14 +291,16 @@ impl Subset {
                 continue;
             };
             let slot = subset.literal.entry(path).or_default();
-            match pattern.dir_only {
-                true => slot.dir_only = Some(number),
-                false => slot.any = Some(number),
+            if pattern.dir_only {
+                slot.dir_only = Some(number)
+            } else {
+                slot.any = Some(number)
             }
         }
-        match subset.globs.len() > MAX_SUBSET_GLOBS {
-            true => Err(SubsetError::TooManyGlobs),
-            false => Ok(subset),
+        if subset.globs.len() > MAX_SUBSET_GLOBS {
+            Err(SubsetError::TooManyGlobs)
+        } else {
+            Ok(subset)
         }
     }
 

@@ -61,9 +61,10 @@ pub fn clean(text: &str) -> String {
 /// A text as one word of a shell, for commands that a page shows.
 pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 

@@ -92,9 +92,10 @@ impl Subject {
             return Ok(Effect::Noticed);
         };
         let view = repo.refs().with_prefix("");
-        let mut wrong = match view.is_ok_and(|view| view == self.view) {
-            true => None,
-            false => Some("the view differs".to_owned()),
+        let mut wrong = if view.is_ok_and(|view| view == self.view) {
+            None
+        } else {
+            Some("the view differs".to_owned())
         };
         for (id, files) in &self.commits {
             match files_of(&repo, id) {
@@ -105,9 +106,10 @@ impl Subject {
         }
         if path.ends_with("stat") {
             let changes = status(&repo)?;
-            return match changes == self.changes {
-                true => Ok(Effect::Harmless),
-                false => Err(format!("status says {changes}").into()),
+            return if changes == self.changes {
+                Ok(Effect::Harmless)
+            } else {
+                Err(format!("status says {changes}").into())
             };
         }
         let report = repo.verify(VerifyDepth::Full, &Job::default());
@@ -214,9 +216,10 @@ fn is_database(path: &Path) -> bool {
 
 /// Returns a word for a file: its name, or its directory if the name is random.
 fn kind(path: &Path) -> String {
-    let part = match is_in(path, "packs") || is_in(path, "index") {
-        true => path.parent().and_then(Path::file_name),
-        false => path.file_name(),
+    let part = if is_in(path, "packs") || is_in(path, "index") {
+        path.parent().and_then(Path::file_name)
+    } else {
+        path.file_name()
     };
     part.unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -84,9 +84,10 @@ impl Subject {
         let name = self.pick(&PATHS);
         let path = self.root.join(name);
         if let Ok(stat) = fs::symlink_metadata(&path) {
-            match stat.is_dir() {
-                true => fs::remove_dir_all(&path)?,
-                false => fs::remove_file(&path)?,
+            if stat.is_dir() {
+                fs::remove_dir_all(&path)?
+            } else {
+                fs::remove_file(&path)?
             }
         }
         if self.rng.one_in(4) {
@@ -175,9 +176,10 @@ impl Subject {
         match self.rng.below(18) {
             12..=16 => self.newer_verb(repo, of, force),
             0..=2 => {
-                let target = match self.rng.one_in(3) {
-                    true => CheckoutTarget::Commit(of),
-                    false => CheckoutTarget::Branch(branch.clone()),
+                let target = if self.rng.one_in(3) {
+                    CheckoutTarget::Commit(of)
+                } else {
+                    CheckoutTarget::Branch(branch.clone())
                 };
                 let name = format!("checkout {target:?}, force {force}");
                 let options = self.options(force, None);
@@ -237,9 +239,10 @@ impl Subject {
         let (job, settings) = (Job::default(), Default::default());
         match self.rng.below(5) {
             0 => {
-                let files = match force {
-                    true => ResetFiles::Match,
-                    false => ResetFiles::Keep,
+                let files = if force {
+                    ResetFiles::Match
+                } else {
+                    ResetFiles::Keep
                 };
                 let done = repo.reset(of, files, &request("reset"), &settings, &job);
                 (format!("reset {files:?} {of}"), done.map(drop))

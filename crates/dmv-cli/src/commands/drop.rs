@@ -127,9 +127,10 @@ fn finish(
     let files = count(document.files, "file", "files");
     let keepers = clean(&document.peers.join(", "));
     let (total, stored) = (bytes(document.bytes), bytes(document.stored_bytes));
-    let stored = match stored == total {
-        true => String::new(),
-        false => format!(", which took {stored} here"),
+    let stored = if stored == total {
+        String::new()
+    } else {
+        format!(", which took {stored} here")
     };
     writeln!(out, "{files} dropped ({total}{stored}), kept by {keepers}")?;
     writeln!(out, "freed now: {}", bytes(freed.freed_bytes))?;

@@ -93,9 +93,10 @@ pub fn rfc3339(seconds: i64, nanos: u32, tz_minutes: i16) -> String {
 /// A name or path as one word of a shell. One that begins with a dash gets `./` before it, so that no
 /// command takes it for an option.
 pub fn quoted(text: &str) -> String {
-    match text.starts_with('-') {
-        true => word(&format!("./{text}")),
-        false => word(text),
+    if text.starts_with('-') {
+        word(&format!("./{text}"))
+    } else {
+        word(text)
     }
 }
 

@@ -443,9 +443,10 @@ fn size_of(dir: &Path) -> Result<u64, Box<dyn Error>> {
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
             let meta = entry.metadata()?;
-            match meta.is_dir() {
-                true => dirs.push(entry.path()),
-                false => sum += meta.len(),
+            if meta.is_dir() {
+                dirs.push(entry.path())
+            } else {
+                sum += meta.len()
             }
         }
     }

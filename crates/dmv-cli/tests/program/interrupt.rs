@@ -139,9 +139,12 @@ fn fill(place: &Place, dir: &str, side: &str, amount: Amount) -> Outcome {
     let mut big = noise(1, amount.big / 2);
     big.extend(noise(side.len() as u64 + 2, amount.big / 2));
     place.write(format!("{dir}/big"), big)?;
-    let line = |n: usize| match n % 10 == side.len() {
-        true => format!("{side} {n}\n"),
-        false => format!("{n}\n"),
+    let line = |n: usize| {
+        if n % 10 == side.len() {
+            format!("{side} {n}\n")
+        } else {
+            format!("{n}\n")
+        }
     };
     place.write(
         format!("{dir}/long"),

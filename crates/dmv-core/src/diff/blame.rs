@@ -41,12 +41,11 @@ pub fn split(spans: &mut Vec<Span>, edits: &[Edit]) -> Vec<Span> {
             };
             let len = rest.len.min(end - rest.at);
             let part = Span { len, ..rest };
-            match is_new {
-                true => push(&mut new, part),
-                false => {
-                    let at = rest.at.saturating_add_signed(shift);
-                    push(&mut old, Span { at, ..part });
-                }
+            if is_new {
+                push(&mut new, part);
+            } else {
+                let at = rest.at.saturating_add_signed(shift);
+                push(&mut old, Span { at, ..part });
             }
             rest.line += len;
             rest.at += len;

@@ -159,10 +159,7 @@ fn steps(all: usize) -> u32 {
         return 0;
     };
     let whole = 1usize << n;
-    match whole < 3 * (all - whole) {
-        true => n,
-        false => n - 1,
-    }
+    if whole < 3 * (all - whole) { n } else { n - 1 }
 }
 
 #[cfg(test)]

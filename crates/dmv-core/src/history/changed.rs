@@ -129,9 +129,10 @@ impl ChangedPaths {
         let keys_rise = (1..commits).all(|n| table.key(n - 1) < table.key(n));
         let ends_rise = (1..commits).all(|n| table.end(n - 1) <= table.end(n));
         let last = commits.checked_sub(1).map_or(0, |last| table.end(last));
-        match keys_rise && ends_rise && last == filters {
-            true => Ok(table),
-            false => Err(Unusable::Damaged),
+        if keys_rise && ends_rise && last == filters {
+            Ok(table)
+        } else {
+            Err(Unusable::Damaged)
         }
     }
 

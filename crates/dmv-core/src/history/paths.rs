@@ -396,9 +396,10 @@ impl Trail {
     }
 
     fn end(&self) -> Option<&TreeEntry> {
-        match self.is_there() {
-            true => self.entries.last(),
-            false => None,
+        if self.is_there() {
+            self.entries.last()
+        } else {
+            None
         }
     }
 

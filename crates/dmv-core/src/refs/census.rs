@@ -27,9 +27,10 @@ impl Refs {
         let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
         let indexes = query.query_map([], index_row)?.collect::<Result<_, _>>()?;
         // A database of version 1 does not know when a segment was stored.
-        let at = match schema::is_present(&conn)? {
-            true => "at",
-            false => "NULL",
+        let at = if schema::is_present(&conn)? {
+            "at"
+        } else {
+            "NULL"
         };
         let text =
             format!("SELECT pack, kind, start, end, entries, {at}, merged IS NULL FROM segments");

@@ -73,20 +73,22 @@ impl Store {
             if let Ok(Some((at, place))) = table.lookup(id, &Budget::none()) {
                 is_read = self.read_plain(id, at, place, out).is_ok();
             }
-            match is_read {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if is_read {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
-        match is_read {
-            true => Ok(()),
-            false => Err(StoreError::DamagedObject {
+        if is_read {
+            Ok(())
+        } else {
+            Err(StoreError::DamagedObject {
                 id: *id,
                 ty: ObjectType::Chunk,
                 pack: self.pack_path(pack),
                 offset,
                 why: format!("a base object of the frame {why}"),
-            }),
+            })
         }
     }
 

@@ -425,9 +425,10 @@ impl<'s> Marker<'s> {
         let mut todo: Vec<usize> = Vec::new();
         let mut is_damaged = false;
         for number in frame.places.clone().filter(|n| self.open.has(*n)) {
-            match !read.has_no_check() || self.is_listed(&ids[number - first], number)? {
-                true => todo.push(number),
-                false => is_damaged = true,
+            if !read.has_no_check() || self.is_listed(&ids[number - first], number)? {
+                todo.push(number)
+            } else {
+                is_damaged = true
             }
         }
         while let Some(number) = todo.pop() {
@@ -458,9 +459,10 @@ impl<'s> Marker<'s> {
             // Other copies need marks, too.
             self.add_links(&id, links);
         }
-        match is_damaged {
-            true => self.follow_copies(frame, lacking),
-            false => Ok(()),
+        if is_damaged {
+            self.follow_copies(frame, lacking)
+        } else {
+            Ok(())
         }
     }
 

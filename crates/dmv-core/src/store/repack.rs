@@ -142,13 +142,14 @@ impl Store {
             })?;
         }
         ids.clear();
-        match is_outside.iter().all(|is_outside| *is_outside) {
-            true => Ok(()),
-            false => Err(StoreError::DamagedFile {
+        if is_outside.iter().all(|is_outside| *is_outside) {
+            Ok(())
+        } else {
+            Err(StoreError::DamagedFile {
                 path: self.pack_path(pack),
                 offset: 0,
                 why: "an object could not be copied",
-            }),
+            })
         }
     }
 }
@@ -232,10 +233,11 @@ impl Pass<'_> {
             let found = record.objects().get(usize::from(listed.ordinal));
             found.is_some_and(|found| found.id == listed.id && found.ty == listed.ty)
         };
-        match frame.iter().all(is_there) && record.kind() == self.kind {
-            true => Ok(record),
+        if frame.iter().all(is_there) && record.kind() == self.kind {
+            Ok(record)
+        } else {
             // In a frame without a check of its own, damage shows as another id.
-            false => Err(damaged("an object's bytes are wrong")),
+            Err(damaged("an object's bytes are wrong"))
         }
     }
 

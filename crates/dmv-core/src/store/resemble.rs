@@ -365,9 +365,10 @@ impl Plan<'_> {
         let lens = &self.pieces.frame_lens;
         let len = lens.get(frame as usize).copied().unwrap_or(0);
         let far = len.div_ceil(BYTES_PER_SAMPLE).max(1) as usize;
-        match self.near.iter().any(|near| near.contains(&frame)) {
-            true => far.min(NEAR_SAMPLES),
-            false => far,
+        if self.near.iter().any(|near| near.contains(&frame)) {
+            far.min(NEAR_SAMPLES)
+        } else {
+            far
         }
     }
 

@@ -38,9 +38,10 @@ impl Store {
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<FinishedJob>, StoreError> {
         // A pack that others write to has no room for frames with bases: these follow their bases.
-        let writer = match pack.may_have_bases() {
-            true => StoreWriter::fresh(self, leaving.clone()).with_bases(true),
-            false => self.mover(leaving.clone())?,
+        let writer = if pack.may_have_bases() {
+            StoreWriter::fresh(self, leaving.clone()).with_bases(true)
+        } else {
+            self.mover(leaving.clone())?
         };
         let writer = writer.keeping_plain(self.bases_of_others(leaving)?);
         let mut incoming = IncomingObjects::new(writer);
@@ -176,14 +177,15 @@ impl Store {
                     Ok(())
                 })?;
             }
-            match is_outside.iter().all(|is_outside| *is_outside) {
-                true => Ok(()),
+            if is_outside.iter().all(|is_outside| *is_outside) {
+                Ok(())
+            } else {
                 // In a frame without a check of its own, damage shows as another id.
-                false => Err(StoreError::DamagedFile {
+                Err(StoreError::DamagedFile {
                     path: self.pack_path(pack),
                     offset: 0,
                     why: "an object could not be copied",
-                }),
+                })
             }
         })
     }

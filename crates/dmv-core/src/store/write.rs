@@ -209,9 +209,10 @@ impl<'s> StoreWriter<'s> {
             only,
             is_fresh: false,
             // What moves is stored already.
-            refused: match leaving.is_empty() {
-                true => store.refused(),
-                false => Arc::default(),
+            refused: if leaving.is_empty() {
+                store.refused()
+            } else {
+                Arc::default()
             },
             ..StoreWriter::fresh(store, leaving)
         };
@@ -460,9 +461,10 @@ impl<'s> StoreWriter<'s> {
         state: &'l mut LaneState,
     ) -> Result<&'l mut OpenPack, StoreError> {
         if state.pack.is_none() {
-            let pack = match self.is_fresh {
-                true => None,
-                false => self.resume_pack(lane.kind, state)?,
+            let pack = if self.is_fresh {
+                None
+            } else {
+                self.resume_pack(lane.kind, state)?
             };
             let pack = pack.map_or_else(|| self.create_pack(lane.kind), Ok)?;
             state.take(pack);
@@ -472,9 +474,10 @@ impl<'s> StoreWriter<'s> {
 
     fn create_pack(&self, kind: PackKind) -> Result<OpenPack, StoreError> {
         let (id, path, file) = loop {
-            let id = match self.has_bases && kind == PackKind::Data {
-                true => PackId::random_with_bases(),
-                false => PackId::random(),
+            let id = if self.has_bases && kind == PackKind::Data {
+                PackId::random_with_bases()
+            } else {
+                PackId::random()
             };
             let path = self.store.pack_path(id);
             let vfs = self.store.vfs();

@@ -78,9 +78,10 @@ fn split_pattern(line: &str) -> Result<(String, &str), String> {
         match c {
             '"' if quoted.is_some() => {
                 let rest = &text[at + 1..];
-                return match rest.is_empty() || rest.starts_with([' ', '\t']) {
-                    true => Ok((pattern, rest)),
-                    false => Err("a blank must follow the closing quote".to_owned()),
+                return if rest.is_empty() || rest.starts_with([' ', '\t']) {
+                    Ok((pattern, rest))
+                } else {
+                    Err("a blank must follow the closing quote".to_owned())
                 };
             }
             ' ' | '\t' if quoted.is_none() => return Ok((pattern, &text[at..])),
@@ -171,9 +172,10 @@ impl Patterns {
 
 /// Returns a pattern without the blanks at its end that ignore files leave out.
 fn stripped(pattern: &str) -> &str {
-    match pattern.ends_with("\\ ") {
-        true => pattern,
-        false => pattern.trim_end(),
+    if pattern.ends_with("\\ ") {
+        pattern
+    } else {
+        pattern.trim_end()
     }
 }
 

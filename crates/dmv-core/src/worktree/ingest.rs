@@ -311,9 +311,10 @@ impl Ingest<'_> {
                     size: u64::from(*len),
                 };
                 let end = part.end.expect("matched just above");
-                let content = match self.refused.contains(id) {
-                    true => Err(Failure::Purged(*id)),
-                    false => Ok((blob, stat)),
+                let content = if self.refused.contains(id) {
+                    Err(Failure::Purged(*id))
+                } else {
+                    Ok((blob, stat))
                 };
                 self.report(end.dir, end.name, content, meta, on_done)?;
                 continue;
@@ -335,9 +336,10 @@ impl Ingest<'_> {
                 let content = match end.outcome {
                     Ok(stat) => {
                         let blob = std::mem::take(&mut file.builder).finish(meta)?;
-                        match file.is_refused {
-                            true => Err(Failure::Purged(blob.id)),
-                            false => Ok((blob, stat)),
+                        if file.is_refused {
+                            Err(Failure::Purged(blob.id))
+                        } else {
+                            Ok((blob, stat))
                         }
                     }
                     Err(failure) => Err(failure),

@@ -50,9 +50,10 @@ impl Conflicts {
     /// As `dmv conflicts` lists them.
     fn read(ask: &Ask<'_>) -> Result<Conflicts, Stop> {
         let has_files = ask.repo.worktree_root().is_some();
-        let commit = match has_files {
-            true => ask.repo.base_commit()?,
-            false => ask.repo.head_commit()?,
+        let commit = if has_files {
+            ask.repo.base_commit()?
+        } else {
+            ask.repo.head_commit()?
         };
         let mut open = match &commit {
             Some(id) => ask.repo.conflicts(&ask.repo.read_commit(id)?)?,

@@ -181,9 +181,10 @@ impl Listing {
             query.push(format!("page={page}"));
         }
         let to = link("tree", &self.place.link(), self.path());
-        match query.is_empty() {
-            true => to,
-            false => format!("{to}?{}", query.join("&")),
+        if query.is_empty() {
+            to
+        } else {
+            format!("{to}?{}", query.join("&"))
         }
     }
 
@@ -358,9 +359,12 @@ fn frames(s: &Sequence) -> String {
     if missing == 0 {
         return text;
     }
-    let gap = |(a, b): (u64, u64)| match a == b {
-        true => a.to_string(),
-        false => format!("{a}\u{2013}{b}"),
+    let gap = |(a, b): (u64, u64)| {
+        if a == b {
+            a.to_string()
+        } else {
+            format!("{a}\u{2013}{b}")
+        }
     };
     let all = s.gaps(MAX_GAPS + 1);
     let mut gaps: Vec<String> = all.iter().copied().take(MAX_GAPS).map(gap).collect();

@@ -20,9 +20,10 @@ fn kill_everything(count: u64, seed: u64) -> Outcome {
     for n in 0..count {
         let mut rng = Rng(seed.wrapping_add(n));
         let one = book.get(&world, rng.below(book.len()))?;
-        let cut = match by_calls && rng.below(2) == 0 {
-            true => Cut::Call(1 + rng.below(calls_of(one))),
-            false => Cut::Moment(rng.below(1200)),
+        let cut = if by_calls && rng.below(2) == 0 {
+            Cut::Call(1 + rng.below(calls_of(one)))
+        } else {
+            Cut::Moment(rng.below(1200))
         };
         let done = kill(&world, one, &cut, &mut rng);
         let what = || {

@@ -107,12 +107,13 @@ impl Drop for Disk {
 fn say(program: &str, args: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|e| format!("{program}: {e}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!(
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!(
             "{program}: {}",
             String::from_utf8_lossy(&output.stderr)
-        )),
+        ))
     }
 }
 

@@ -138,9 +138,10 @@ impl World {
 
     fn ends(&self, exit: i32, args: &[&str]) -> Outcome {
         let (code, _, said) = self.run(args)?;
-        match code == Some(exit) {
-            true => Ok(()),
-            false => Err(format!("dmv {args:?} ended with {code:?}: {said}").into()),
+        if code == Some(exit) {
+            Ok(())
+        } else {
+            Err(format!("dmv {args:?} ended with {code:?}: {said}").into())
         }
     }
 

@@ -356,9 +356,10 @@ impl RepoSlice {
         slice.subset =
             Subset::parse(&patterns.join(&b'\n')).map_err(|_| Damaged("its subset is invalid"))?;
         slice.check_limits()?;
-        match slice.encode() == bytes {
-            true => Ok(slice),
-            false => Err(Damaged("its check or its form is wrong")),
+        if slice.encode() == bytes {
+            Ok(slice)
+        } else {
+            Err(Damaged("its check or its form is wrong"))
         }
     }
 

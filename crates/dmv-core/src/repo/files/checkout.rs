@@ -455,9 +455,10 @@ fn checked<'a>(
                 subset: to.subset,
             };
             let lacks = lack::lacking(repo, wanted, LackOf::Trees)?;
-            return Err(match lacks.is_empty() {
-                true => e,
-                false => RepoError::Absent(AbsentError::Lacking(lacks)),
+            return Err(if lacks.is_empty() {
+                e
+            } else {
+                RepoError::Absent(AbsentError::Lacking(lacks))
             });
         }
         found => found?,

@@ -441,9 +441,10 @@ fn changed_files(
         return Ok(report.files);
     };
     // The scan also counted files beside conflicts, and not those that are left out.
-    let files = match form.has_conflicts() || !report.untracked.is_empty() {
-        true => diff::changes(repo.objects(), Some(form.stored), Some(root))?.len() as u64,
-        false => report.files,
+    let files = if form.has_conflicts() || !report.untracked.is_empty() {
+        diff::changes(repo.objects(), Some(form.stored), Some(root))?.len() as u64
+    } else {
+        report.files
     };
     Ok(files - moved_files(repo, form.stored, root)?.min(files))
 }
@@ -461,9 +462,10 @@ fn note_private(
     let mut private = private::private(repo)?;
     private.note_all(tree, found.iter())?;
     private::save_private(repo, &mut private)?;
-    Ok(match tree.own.makes_private() {
-        true => (0, Vec::new()),
-        false => (found.len() as u64, first.clone()),
+    Ok(if tree.own.makes_private() {
+        (0, Vec::new())
+    } else {
+        (found.len() as u64, first.clone())
     })
 }
 
@@ -482,9 +484,10 @@ fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoE
             *list.entry(entry.id).or_default() += 1;
         }
         // Pairing more files is not worth the memory. They count as removed and added.
-        Ok::<_, ObjectError>(match gone.len().max(come.len()) < MAX_PAIRED {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+        Ok::<_, ObjectError>(if gone.len().max(come.len()) < MAX_PAIRED {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
         })
     };
     let ended = diff::diff_trees(repo.objects(), Some(old), Some(new), &mut note)?;

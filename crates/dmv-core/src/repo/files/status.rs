@@ -94,9 +94,10 @@ pub(in crate::repo) fn status(
     job: &Job,
 ) -> Result<StatusReport, RepoError> {
     // A reader that cannot take the lock works without updating the stat cache.
-    let lock = match repo.refs.is_read_only() {
-        true => None,
-        false => worktree::try_lock_worktree(repo).unwrap_or(None),
+    let lock = if repo.refs.is_read_only() {
+        None
+    } else {
+        worktree::try_lock_worktree(repo).unwrap_or(None)
     };
     let tree = open_worktree::open(repo, &options.settings)?;
     let known = tree.known(repo);
@@ -304,9 +305,10 @@ impl Status<'_> {
             }
         }
         if scan.is_new_and_empty() {
-            match self.out.subset.includes(&scan.path, true) {
-                true => self.change(scan.path.clone(), ChangeKind::Added),
-                false => self.out.outside.push(scan.path.clone()),
+            if self.out.subset.includes(&scan.path, true) {
+                self.change(scan.path.clone(), ChangeKind::Added)
+            } else {
+                self.out.outside.push(scan.path.clone())
             }
         }
         self.remember(&scan, &equal);

@@ -50,9 +50,10 @@ fn was_at(repo: &Handle, branch: &str, commit: &ObjectId) -> Result<bool, RepoEr
             let values = change.old.iter().chain(&change.new);
             values.into_iter().any(|value| value == commit.as_bytes())
         });
-        Ok(match found {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        Ok(if found {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         })
     })?;
     Ok(found)

@@ -241,9 +241,10 @@ impl Sound<'_> {
 
 impl ObjectRead for Sound<'_> {
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
-        match self.has(id)? {
-            true => self.0.store.read(ty, id),
-            false => Ok(None),
+        if self.has(id)? {
+            self.0.store.read(ty, id)
+        } else {
+            Ok(None)
         }
     }
 

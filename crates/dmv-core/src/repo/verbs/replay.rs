@@ -108,9 +108,10 @@ pub(in crate::repo) fn replay(
         rest = replay.portion(rest)?;
     }
     let Replay { lacks, line, .. } = replay;
-    match lacks.is_empty() {
-        true => Ok(line),
-        false => Err(AbsentError::Lacking(without_repeats(lacks)).into()),
+    if lacks.is_empty() {
+        Ok(line)
+    } else {
+        Err(AbsentError::Lacking(without_repeats(lacks)).into())
     }
 }
 
@@ -302,9 +303,10 @@ impl Replay<'_> {
 fn with_origin(message: &str, from: &ObjectId) -> String {
     let text = message.trim_end();
     let last = text.lines().next_back().unwrap_or_default();
-    let gap = match last.starts_with("(cherry picked from commit ") {
-        true => "\n",
-        false => "\n\n",
+    let gap = if last.starts_with("(cherry picked from commit ") {
+        "\n"
+    } else {
+        "\n\n"
     };
     format!("{text}{gap}(cherry picked from commit {from})")
 }

@@ -541,9 +541,10 @@ fn each_own_operation(
     each_operation(repo, &mut |operation, is_undone| {
         let is_note = operation.effect() == Effect::Worktree
             && matches!(whole_worktree(&operation.changes), WholeWorktree::Moved);
-        match operation.worktree() != here || is_note {
-            true => Ok(ControlFlow::Continue(())),
-            false => visit(operation, is_undone),
+        if operation.worktree() != here || is_note {
+            Ok(ControlFlow::Continue(()))
+        } else {
+            visit(operation, is_undone)
         }
     })
 }

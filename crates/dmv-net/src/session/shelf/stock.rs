@@ -468,9 +468,10 @@ fn trouble_of(why: FileFailure) -> Trouble {
 }
 
 fn undecodable(place: &str, file: &str, e: &DecodeError) -> NetError {
-    let trouble = match e.is_too_new() {
-        true => Trouble::TooNew,
-        false => Trouble::Damaged(format!("{file}: {e}")),
+    let trouble = if e.is_too_new() {
+        Trouble::TooNew
+    } else {
+        Trouble::Damaged(format!("{file}: {e}"))
     };
     failed(place, trouble)
 }

@@ -261,9 +261,10 @@ impl<'a> Switch<'a> {
         // Content that a running transfer will store counts as stored: the transfer was started to
         // fetch everything that its worktree needs. A check for each object would wait until the
         // last one.
-        match slice::is_partial(self.repo) && !self.repo.store.is_being_filled() {
-            true => self.check_content_here(to.force),
-            false => Ok(()),
+        if slice::is_partial(self.repo) && !self.repo.store.is_being_filled() {
+            self.check_content_here(to.force)
+        } else {
+            Ok(())
         }
     }
 
@@ -606,9 +607,10 @@ impl<'a> Switch<'a> {
                 self.refused.push(Problem::new(path, why));
             }
         }
-        match plan.files.len() + plan.symlinks.len() >= portion {
-            true => self.flush(pending),
-            false => Ok(()),
+        if plan.files.len() + plan.symlinks.len() >= portion {
+            self.flush(pending)
+        } else {
+            Ok(())
         }
     }
 

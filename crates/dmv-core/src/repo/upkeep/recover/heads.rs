@@ -120,9 +120,10 @@ fn head_for(repo: &Handle, base: Option<ObjectId>) -> Result<Head, RepoError> {
     if let (Some(base), true) = (base, at_base.is_empty()) {
         return Ok(Head::Commit(base));
     }
-    let candidates = match at_base.is_empty() {
-        true => all.iter().collect(),
-        false => at_base,
+    let candidates = if at_base.is_empty() {
+        all.iter().collect()
+    } else {
+        at_base
     };
     let by_age = |(name, id): &&(String, ObjectId)| {
         let commit = load_commit(repo.objects(), id);
