@@ -17,6 +17,7 @@ use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
+use dmv_core::refs::testing::{StoreBypass, WriterBypass};
 use dmv_core::refs::{Change, Effect, Timestamp};
 use dmv_core::repo::{OperationRequest, Repo};
 use dmv_core::store::MetaWriter;

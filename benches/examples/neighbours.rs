@@ -102,16 +102,18 @@ fn main() -> Outcome {
     for path in &new_paths {
         let bytes = fs::read(new.join(path))?;
         let after = pieces(&cutter, &bytes);
-        let before = match old_paths.contains(path) {
-            true => pieces(&cutter, &fs::read(old.join(path))?),
-            false => Vec::new(),
+        let before = if old_paths.contains(path) {
+            pieces(&cutter, &fs::read(old.join(path))?)
+        } else {
+            Vec::new()
         };
         let is_changed = after.iter().any(|piece| !bench.known.contains(&piece.id));
         bench.files += usize::from(is_changed);
         for gap in bench.gaps(&bytes, &before, &after) {
-            match gap.bases.is_empty() {
-                true => plain.push(gap),
-                false => frame.push(gap),
+            if gap.bases.is_empty() {
+                plain.push(gap);
+            } else {
+                frame.push(gap);
             }
             bench.write(&mut plain, false)?;
             bench.write(&mut frame, false)?;

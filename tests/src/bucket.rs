@@ -106,9 +106,10 @@ impl Files for Memory {
 
     fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), FileFailure> {
         let (bytes, version) = self.ask(name, None)?;
-        match known == Some(&tag(version)) {
-            true => Err(FileFailure::Unchanged),
-            false => Ok((bytes, tag(version))),
+        if known == Some(&tag(version)) {
+            Err(FileFailure::Unchanged)
+        } else {
+            Ok((bytes, tag(version)))
         }
     }
 
@@ -315,9 +316,10 @@ impl BucketWriter {
         let commits_end = pack.position();
         self.add(name, &mut pack, others, objects)?;
         let table: Vec<(ObjectId, ObjectType)> = pack.table().map(|(id, ty, _)| (id, ty)).collect();
-        let places = match with_places {
-            true => Some(self.places_of(&table, objects)?.encode()?),
-            false => None,
+        let places = if with_places {
+            Some(self.places_of(&table, objects)?.encode()?)
+        } else {
+            None
         };
         let tail = pack.end_segment(places.as_deref())?;
         let (bytes, len) = pack.finish()?;

@@ -12,6 +12,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
+use dmv_core::refs::testing::{StoreBypass, WriterBypass};
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{RefKind, Repo, RepositoryLocation, VerifyDepth, recover_on};
 use dmv_core::store::{FrameBuilder, FrameEncoder, MetaWriter, PackKind};

@@ -184,9 +184,10 @@ pub fn served_at(place: &Place, says: &[Frame]) -> Done<Vec<Message>> {
     let mut says = says.iter();
     let mut open_needs = 0;
     let ended = loop {
-        let frame = match open_needs < MAX_OPEN_NEEDS {
-            true => says.next(),
-            false => None,
+        let frame = if open_needs < MAX_OPEN_NEEDS {
+            says.next()
+        } else {
+            None
         };
         let next = match frame.map(|frame| evil.send(frame.clone())) {
             Some(Ok(())) => evil.try_receive(),

@@ -7,6 +7,7 @@ use crate::peers::Done;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::CondemnResult;
+use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::Repo;
 use dmv_core::store::{LogPack, PackId, PackRow};
 use dmv_core::vfs::{OpenMode, OsVfs, Vfs, VfsFile};

@@ -4,6 +4,7 @@ use crate::peers::Done;
 use crate::scratch::request;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::refs::testing::RefsBypass;
 use dmv_core::refs::{Change, Effect, NewOperation, Origin};
 use dmv_core::repo::Repo;
 use dmv_core::store::fuzzing::objects_of_pack;

@@ -8,6 +8,7 @@ use dmv_core::object::mem::MemObjects;
 use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::tree::{Kind, TreeEntry, put_empty_tree};
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::Repo;
 use dmv_core::store::{CheckedObject, IncomingObjects};
 use std::collections::{BTreeMap, HashSet};

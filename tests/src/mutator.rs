@@ -100,10 +100,13 @@ impl Mutator {
             }
             Change::Remove => return is_without_token(&at) && fs::remove_file(&at).is_ok(),
             Change::Create => create(&at, &token),
-            Change::Directory => match is_without_token(&at) {
-                true => directory(&at, &token),
-                false => Err(io::ErrorKind::AlreadyExists.into()),
-            },
+            Change::Directory => {
+                if is_without_token(&at) {
+                    directory(&at, &token)
+                } else {
+                    Err(io::ErrorKind::AlreadyExists.into())
+                }
+            }
             Change::MoveDirectory => {
                 let to = self
                     .root
@@ -131,10 +134,13 @@ impl Mutator {
             15 => Change::Move,
             16..=17 => Change::Remove,
             18 => Change::Create,
-            _ => match rng.one_in(20) {
-                true => Change::MoveDirectory,
-                false => Change::Directory,
-            },
+            _ => {
+                if rng.one_in(20) {
+                    Change::MoveDirectory
+                } else {
+                    Change::Directory
+                }
+            }
         };
         self.change(path, change)
     }
@@ -190,9 +196,10 @@ fn is_without_token(path: &Path) -> bool {
 }
 
 fn is_file(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path)?.is_file() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::InvalidInput.into()),
+    if fs::symlink_metadata(path)?.is_file() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
     }
 }
 

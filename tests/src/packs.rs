@@ -7,6 +7,7 @@ use crate::scratch::commit;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::refs::CondemnResult;
+use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::Repo;
 use dmv_core::store::{Catalogue, CheckedObject, IncomingObjects, LogPack, PackId, PackKind};
 use dmv_core::vfs::{OpenMode, OsVfs};

@@ -31,9 +31,10 @@ pub type Files = BTreeMap<Vec<u8>, Item>;
 /// Makes a temporary directory, in memory if possible. Nothing in it outlives the test.
 pub fn fast_dir() -> io::Result<TempDir> {
     let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory),
-        false => tempfile::tempdir(),
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
     }
 }
 

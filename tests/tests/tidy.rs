@@ -23,7 +23,7 @@ use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, 
 use crates::CRATES;
 use floors::{Room, drawing, rooms, unused};
 use names::participles;
-use pages::{anchors, links, named_files, named_tests, resolve};
+use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -91,6 +91,9 @@ const UNSAFE: [(&str, &str); 0] = [];
 /// Files longer than [`MAX_LINES`], with the reason.
 const LONG: [(&str, &str); 0] = [];
 const MAX_LINES: usize = 800;
+
+/// How many characters a line of a page may have, outside of tables and code.
+const MAX_WIDTH: usize = 120;
 
 /// The file name endings of our text files.
 const TEXT: [&str; 8] = ["rs", "md", "toml", "txt", "tsv", "yml", "sh", "run"];
@@ -666,6 +669,20 @@ fn links_between_pages_lead_somewhere() {
             .flat_map(|(file, page)| check_links(file, page, &files))
             .collect(),
     );
+}
+
+#[test]
+fn pages_are_wrapped() {
+    let files = tree();
+    let mut complaints = Vec::new();
+    for (file, page) in files.iter().filter(|(file, _)| file.ends_with(".md")) {
+        for (line, len) in long_lines(page, MAX_WIDTH) {
+            complaints.push(format!(
+                "{file}:{line}: {len} characters, {MAX_WIDTH} are enough"
+            ));
+        }
+    }
+    pass(complaints);
 }
 
 #[test]

@@ -225,7 +225,7 @@ impl<'a> Comparer<'a> {
         let old = renamed.map_or(old, |rename| Side::Entry(&rename.entry));
         let (old_kind, new_kind) = (old.kind(), new.kind());
         let change = change_word(renamed, &old, &new);
-        let word = |kind: Option<Kind>| kind.map(crate::format::text::kind_word);
+        let word = |kind: Option<Kind>| kind.map(Kind::word);
         Ok(FileDiff {
             path_value: PathValue::new(path.as_bytes()),
             path: path.clone(),

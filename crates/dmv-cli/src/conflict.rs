@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::{SHORT_ID, bytes, kind_word};
+use crate::format::text::{SHORT_ID, bytes};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeEntry;
@@ -45,7 +45,7 @@ impl ConflictTold {
             };
             versions.push(Version {
                 name,
-                kind: term.map(|term| kind_word(term.kind)),
+                kind: term.map(|term| term.kind.word()),
                 size: term.map(|term| term.size),
                 id: term.map(|term| term.id.to_string()),
                 commit: commit.map(|id| id.to_string()),

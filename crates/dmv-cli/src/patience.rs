@@ -30,9 +30,10 @@ pub fn patiently<T>(
             done => return done,
         };
         let is_stopped = holder.as_ref().is_some_and(|holder| holder.is_stopped);
-        let patience = match is_stopped {
-            true => STOPPED_PATIENCE,
-            false => PATIENCE,
+        let patience = if is_stopped {
+            STOPPED_PATIENCE
+        } else {
+            PATIENCE
         };
         if context.job.is_cancelled() {
             return Err(RepoError::Cancelled);

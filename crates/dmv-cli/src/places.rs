@@ -159,9 +159,10 @@ fn at(
 
 /// The path in `REV:PATH`: from the root, or with `./` or `../` from where the user stands.
 fn path_in(context: &Context, repo: &Repo, path: &[u8]) -> Result<RepoPath, Failure> {
-    let path = match looks_like_path(path) && !path.starts_with(b"/") {
-        true => context.path(repo, OsStr::from_bytes(path))?,
-        false => path.to_vec(),
+    let path = if looks_like_path(path) && !path.starts_with(b"/") {
+        context.path(repo, OsStr::from_bytes(path))?
+    } else {
+        path.to_vec()
     };
     Ok(Repo::parse_path(&path)?)
 }

@@ -77,9 +77,12 @@ const ANY: &str = "PATH";
 /// What to run in place of a command with an argument that it does not have, if a table has this
 /// argument of the other tool's command.
 pub fn in_place_of(command: &[&str], argument: &str) -> Option<String> {
-    let is_it = |word: &&str| match argument.starts_with('-') {
-        true => *word == argument,
-        false => *word == ANY,
+    let is_it = |word: &&str| {
+        if argument.starts_with('-') {
+            *word == argument
+        } else {
+            *word == ANY
+        }
     };
     let has = |words: &Vec<&str>| {
         let rest = words[1..].strip_prefix(command);

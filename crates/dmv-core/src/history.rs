@@ -56,7 +56,7 @@ pub fn is_ancestor(
 /// There is none if the histories do not meet, and more than one after criss-cross merges. If
 /// history ends early and a base may lie beyond its end, the result is [`ObjectError::Missing`]
 /// with the first absent commit.
-pub fn merge_bases(
+pub(crate) fn merge_bases(
     reader: &dyn ObjectRead,
     a: &ObjectId,
     b: &ObjectId,
@@ -98,7 +98,10 @@ pub fn merge_bases(
 /// here.
 ///
 /// It makes one walk through the history between them, whatever their number.
-pub fn best_of(reader: &dyn ObjectRead, ids: &[ObjectId]) -> Result<Vec<ObjectId>, ObjectError> {
+pub(crate) fn best_of(
+    reader: &dyn ObjectRead,
+    ids: &[ObjectId],
+) -> Result<Vec<ObjectId>, ObjectError> {
     let mut open: BTreeSet<ObjectId> = ids.iter().copied().collect();
     let mut walk = Walk::new(reader);
     for id in &open {
@@ -159,7 +162,7 @@ impl Marks {
 /// committer's time, then id, greatest first.
 ///
 /// Ends after the first error.
-pub struct Ancestors<'r> {
+pub(crate) struct Ancestors<'r> {
     walk: Walk<'r>,
     tips: Vec<ObjectId>,
 }
@@ -177,6 +180,7 @@ impl<'r> Ancestors<'r> {
     }
 
     /// Returns the absent tips and parents met so far.
+    #[cfg(test)]
     pub fn boundary(&self) -> &BTreeSet<ObjectId> {
         &self.walk.absent
     }
@@ -336,6 +340,44 @@ mod tests {
 
     type Outcome = Result<(), ObjectError>;
 
+    /// Returns the generation of a commit with these parents.
+    pub fn generation_after(mem: &MemObjects, parents: &[ObjectId]) -> Result<u64, ObjectError> {
+        let mut generation = 1;
+        for parent in parents {
+            generation = generation.max(1 + load_commit(mem, parent)?.generation);
+        }
+        Ok(generation)
+    }
+
+    /// Stores a commit of an empty tree. Its message is the number `n`.
+    pub fn put_commit(
+        mem: &MemObjects,
+        n: i64,
+        parents: &[ObjectId],
+        generation: u64,
+    ) -> Result<ObjectId, ObjectError> {
+        let person = Person {
+            name: "Ada".into(),
+            email: "ada@example.org".into(),
+            seconds: n,
+            nanos: 0,
+            tz_minutes: 0,
+        };
+        let commit = Commit {
+            tree: empty_tree_id(),
+            tree_bytes: 0,
+            tree_files: 0,
+            parents: parents.to_vec(),
+            generation,
+            author: person.clone(),
+            committer: person,
+            message: n.to_string(),
+            extras: Vec::new(),
+            signature: None,
+        };
+        Ok(mem.insert(ObjectType::Commit, &commit.encode()?))
+    }
+
     /// Commits in memory. Their messages tell them apart.
     #[derive(Default)]
     struct History {
@@ -345,10 +387,7 @@ mod tests {
 
     impl History {
         fn commit(&mut self, parents: &[ObjectId]) -> Result<ObjectId, ObjectError> {
-            let mut generation = 1;
-            for parent in parents {
-                generation = generation.max(1 + load_commit(&self.mem, parent)?.generation);
-            }
+            let generation = generation_after(&self.mem, parents)?;
             self.commit_as(parents, generation)
         }
 
@@ -358,26 +397,7 @@ mod tests {
             generation: u64,
         ) -> Result<ObjectId, ObjectError> {
             self.made += 1;
-            let person = Person {
-                name: "Ada".into(),
-                email: "ada@example.org".into(),
-                seconds: self.made,
-                nanos: 0,
-                tz_minutes: 0,
-            };
-            let commit = Commit {
-                tree: empty_tree_id(),
-                tree_bytes: 0,
-                tree_files: 0,
-                parents: parents.to_vec(),
-                generation,
-                author: person.clone(),
-                committer: person,
-                message: self.made.to_string(),
-                extras: Vec::new(),
-                signature: None,
-            };
-            Ok(self.mem.insert(ObjectType::Commit, &commit.encode()?))
+            put_commit(&self.mem, self.made, parents, generation)
         }
 
         fn line(&mut self, from: &[ObjectId], n: usize) -> Result<Vec<ObjectId>, ObjectError> {

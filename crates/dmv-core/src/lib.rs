@@ -29,14 +29,14 @@
 //! # let scratch = tempfile::tempdir()?;
 //! # let dir = scratch.path();
 //! // Who runs which command, and when. The operation log shows it.
-//! let asked = |command: &str| OperationRequest::new("ada", command, SystemTime::now());
+//! let request = |command: &str| OperationRequest::new("ada", command, SystemTime::now());
 //!
-//! let repo = Repo::init(dir, "main", false, asked("init"))?;
+//! let repo = Repo::init(dir, "main", false, request("init"))?;
 //! std::fs::write(dir.join("take.txt"), "a first take")?;
 //!
 //! let ada = Who::new("Ada", "ada@example.org");
 //! let report =
-//!     repo.commit(CommitOptions::new("First take", ada, asked("commit")), &Job::default())?;
+//!     repo.commit(CommitOptions::new("First take", ada, request("commit")), &Job::default())?;
 //! assert_eq!(report.files, 1);
 //!
 //! let mut bytes = Vec::new();

@@ -102,7 +102,7 @@ pub enum SubsetError {
     /// All patterns together are longer than [`MAX_SUBSET_BYTES`].
     #[error("a subset's patterns take at most {MAX_SUBSET_BYTES} bytes; these take {0}")]
     TooLong(usize),
-    /// There are more than [`MAX_SUBSET_GLOBS`] patterns with wildcards.
+    /// There are more than `MAX_SUBSET_GLOBS` patterns with wildcards.
     #[error("a subset has at most {MAX_SUBSET_GLOBS} patterns with wildcards")]
     TooManyGlobs,
 }
@@ -240,9 +240,10 @@ impl Subset {
         let begins_full = self.decides(None);
         if let Some(path) = last.path().filter(|_| !last.dir_only) {
             let rest = Subset::begun(patterns.clone(), begins_full)?;
-            let needless = match last.excludes {
-                true => rest.extent(&path) == Extent::None && !rest.includes(&path, false),
-                false => rest.extent(&path) == Extent::All && rest.includes(&path, false),
+            let needless = if last.excludes {
+                rest.extent(&path) == Extent::None && !rest.includes(&path, false)
+            } else {
+                rest.extent(&path) == Extent::All && rest.includes(&path, false)
             };
             if needless {
                 return Ok(rest);
@@ -290,14 +291,16 @@ impl Subset {
                 continue;
             };
             let slot = subset.literal.entry(path).or_default();
-            match pattern.dir_only {
-                true => slot.dir_only = Some(number),
-                false => slot.any = Some(number),
+            if pattern.dir_only {
+                slot.dir_only = Some(number)
+            } else {
+                slot.any = Some(number)
             }
         }
-        match subset.globs.len() > MAX_SUBSET_GLOBS {
-            true => Err(SubsetError::TooManyGlobs),
-            false => Ok(subset),
+        if subset.globs.len() > MAX_SUBSET_GLOBS {
+            Err(SubsetError::TooManyGlobs)
+        } else {
+            Ok(subset)
         }
     }
 

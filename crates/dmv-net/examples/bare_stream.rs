@@ -84,9 +84,10 @@ async fn take(address: &PeerAddress, bytes: u64) -> Outcome {
     }
     connection.finish();
     node.close().await;
-    match came == bytes {
-        true => Ok(()),
-        false => Err(format!("{came} of {bytes} bytes came").into()),
+    if came == bytes {
+        Ok(())
+    } else {
+        Err(format!("{came} of {bytes} bytes came").into())
     }
 }
 

@@ -87,9 +87,10 @@ pub fn end_of(status: ExitStatus) -> End {
 /// Returns how a process ended.
 #[cfg(not(unix))]
 pub fn end_of(status: ExitStatus) -> End {
-    match status.code() == Some(i32::from(REFUSED)) {
-        true => End::Refused,
-        false => End::Crash,
+    if status.code() == Some(i32::from(REFUSED)) {
+        End::Refused
+    } else {
+        End::Crash
     }
 }
 

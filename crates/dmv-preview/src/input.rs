@@ -114,9 +114,10 @@ impl BufRead for Input<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.ahead().is_empty() && self.at < self.len {
             let reads_on = self.at == self.window_at + self.window.len() as u64;
-            self.window_len = match reads_on && !self.window.is_empty() {
-                true => (self.window_len * 4).min(WINDOW.1),
-                false => WINDOW.0,
+            self.window_len = if reads_on && !self.window.is_empty() {
+                (self.window_len * 4).min(WINDOW.1)
+            } else {
+                WINDOW.0
             };
             let len = self.window_len.min(self.len - self.at);
             self.window.resize(len as usize, 0);

@@ -422,9 +422,10 @@ fn check(wanted: PreviewKind) -> Result<(), Reason> {
         }
         PreviewKind::Thumbnail | PreviewKind::Large | PreviewKind::Metadata => true,
     };
-    match fits {
-        true => Ok(()),
-        false => Err(Reason::new(Kind::Absent, "the wanted range is empty")),
+    if fits {
+        Ok(())
+    } else {
+        Err(Reason::new(Kind::Absent, "the wanted range is empty"))
     }
 }
 

@@ -149,9 +149,10 @@ impl Canvas {
                 (at + new).min(to) - at.max(from)
             };
             let inner = &pixels[(first + 1).min(last)..(last - 1).max((first + 1).min(last))];
-            *sum = match opaque {
-                true => sum_opaque(inner),
-                false => sum_all(inner),
+            *sum = if opaque {
+                sum_opaque(inner)
+            } else {
+                sum_all(inner)
             };
             for value in sum.iter_mut() {
                 *value *= new;

@@ -57,9 +57,10 @@ pub fn head(from: &mut impl Read) -> io::Result<Option<(u8, u32)>> {
 pub fn payload(from: &mut impl Read, len: u32) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     from.take(u64::from(len)).read_to_end(&mut out)?;
-    match out.len() as u64 == u64::from(len) {
-        true => Ok(out),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    if out.len() as u64 == u64::from(len) {
+        Ok(out)
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }
 

@@ -77,8 +77,9 @@ pub fn in_process(
 pub fn ending(name: &str) -> String {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let fits = ending.len() <= 8 && ending.bytes().all(|b| b.is_ascii_alphanumeric());
-    match fits {
-        true => ending.to_ascii_lowercase(),
-        false => String::new(),
+    if fits {
+        ending.to_ascii_lowercase()
+    } else {
+        String::new()
     }
 }

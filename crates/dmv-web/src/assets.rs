@@ -75,13 +75,12 @@ pub fn find(target: &Target, headers: &HeaderMap) -> Option<Answer> {
         return None;
     };
     let asset = ALL.iter().find(|asset| asset.name.as_bytes() == name)?;
-    let mut found = match unpacks(headers) {
-        true => {
-            let mut found = answer(StatusCode::OK, asset.kind, whole(&asset.packed[..]));
-            set(&mut found, CONTENT_ENCODING, "gzip");
-            found
-        }
-        false => answer(StatusCode::OK, asset.kind, whole(asset.text)),
+    let mut found = if unpacks(headers) {
+        let mut found = answer(StatusCode::OK, asset.kind, whole(&asset.packed[..]));
+        set(&mut found, CONTENT_ENCODING, "gzip");
+        found
+    } else {
+        answer(StatusCode::OK, asset.kind, whole(asset.text))
     };
     set(&mut found, VARY, "accept-encoding");
     set(

@@ -42,9 +42,10 @@ impl From {
             From::Commit(repo, blob) => {
                 let mut out = Vec::with_capacity((range.end - range.start) as usize);
                 let read = repo.cat(*blob, Some(range.clone()), &mut out);
-                match read.map_err(io::Error::other)? == range.end - range.start {
-                    true => Ok(out),
-                    false => Err(io::Error::other("the file is shorter than its entry says")),
+                if read.map_err(io::Error::other)? == range.end - range.start {
+                    Ok(out)
+                } else {
+                    Err(io::Error::other("the file is shorter than its entry says"))
                 }
             }
             From::Disk(file) => file.range(range),

@@ -392,9 +392,10 @@ fn restore(it: &ChangeJob) -> Result<Note, Stop> {
     })?;
     let mut more = lines("Not restored", &report.refused);
     if report.overwritten.files > 0 {
-        more.push(match report.overwritten.kept {
-            true => "It overwrote uncommitted changes; undo brings them back.".to_owned(),
-            false => "It overwrote uncommitted changes that were too large to keep.".to_owned(),
+        more.push(if report.overwritten.kept {
+            "It overwrote uncommitted changes; undo brings them back.".to_owned()
+        } else {
+            "It overwrote uncommitted changes that were too large to keep.".to_owned()
         });
     }
     let id = from.short(SHORT_ID);

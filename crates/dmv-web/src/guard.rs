@@ -109,9 +109,10 @@ impl Secrets {
         if !same(token, &self.entry) {
             return Entry::Wrong;
         }
-        match self.used.swap(true, Ordering::SeqCst) {
-            false => Entry::Welcome,
-            true => Entry::Used,
+        if self.used.swap(true, Ordering::SeqCst) {
+            Entry::Used
+        } else {
+            Entry::Welcome
         }
     }
 

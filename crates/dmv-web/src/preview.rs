@@ -52,9 +52,10 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
         Ok(preview) => {
             let mut sent = picture(preview);
             set(&mut sent, ETAG, &tag);
-            let cache = match place.is_fixed {
-                true => "private, max-age=31536000, immutable",
-                false => "private, no-cache",
+            let cache = if place.is_fixed {
+                "private, max-age=31536000, immutable"
+            } else {
+                "private, no-cache"
             };
             set(&mut sent, CACHE_CONTROL, cache);
             sent
@@ -83,9 +84,10 @@ fn picture(preview: Preview) -> Answer {
 fn on_disk(ask: &Ask<'_>) -> Result<Answer, Stop> {
     let file = OnDisk::open(&ask.repo, &ask.target.path_from(2))?;
     let name = String::from_utf8_lossy(file.path.file_name().unwrap_or_default()).into_owned();
-    let wanted = match ask.target.json() {
-        true => PreviewKind::Metadata,
-        false => wanted(ask).0,
+    let wanted = if ask.target.json() {
+        PreviewKind::Metadata
+    } else {
+        wanted(ask).0
     };
     let made = match &ask.site.previews {
         Some(maker) => maker.make_once(
@@ -164,9 +166,10 @@ impl ReadAt for Content<'_> {
         let (len, mut rest) = (buf.len() as u64, &mut *buf);
         let range = offset..offset.saturating_add(len);
         let read = self.repo.cat(self.blob, Some(range), &mut rest);
-        match read.map_err(io::Error::other)? == len {
-            true => Ok(()),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        if read.map_err(io::Error::other)? == len {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
         }
     }
 }
@@ -174,9 +177,10 @@ impl ReadAt for Content<'_> {
 /// A picture in place of a preview: the ending of the name, in colours that fit light and dark.
 fn stand_in(path: &[u8]) -> Answer {
     let text = label(path);
-    let edge = match sort_of(path).0.is_image() {
-        true => "#0b8a76",
-        false => "#8a7d1a",
+    let edge = if sort_of(path).0.is_image() {
+        "#0b8a76"
+    } else {
+        "#8a7d1a"
     };
     let picture = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 112 80" width="112" height="80" {

@@ -115,9 +115,10 @@ const BYTES: &str = "application/octet-stream";
 fn describe_version(sent: &mut Answer, place: &CommitPath, tag: &str) {
     set(sent, ETAG, tag);
     // The bytes behind the id of a commit never change.
-    let cache = match place.is_fixed {
-        true => "private, max-age=31536000, immutable",
-        false => "private, no-cache",
+    let cache = if place.is_fixed {
+        "private, max-age=31536000, immutable"
+    } else {
+        "private, no-cache"
     };
     set(sent, CACHE_CONTROL, cache);
 }
@@ -127,9 +128,10 @@ fn describe(sent: &mut Answer, path: &[u8], ask: &Ask<'_>) {
     set(sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
     set(sent, ACCEPT_RANGES, "bytes");
     let shown = sort_of(path).1.is_some();
-    let way = match shown && ask.target.value("download").is_none() {
-        true => "inline",
-        false => "attachment",
+    let way = if shown && ask.target.value("download").is_none() {
+        "inline"
+    } else {
+        "attachment"
     };
     set(
         sent,

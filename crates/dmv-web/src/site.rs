@@ -162,9 +162,10 @@ impl Site {
             }
             Stop::NoFile(path) => {
                 let path = shown(&path);
-                let message = match path.is_empty() {
-                    true => "this names no file of your worktree".to_owned(),
-                    false => format!("your worktree has no file '{path}'"),
+                let message = if path.is_empty() {
+                    "this names no file of your worktree".to_owned()
+                } else {
+                    format!("your worktree has no file '{path}'")
                 };
                 let mut told = own("no-such-path", OTHER, &message);
                 told.hint = Some("dmv status".to_owned());

@@ -3,7 +3,6 @@
 
 use dmv_core::object::commit::Person;
 use dmv_core::object::name::escape;
-use dmv_core::object::tree::Kind;
 use jiff::Zoned;
 use jiff::tz::Offset;
 
@@ -62,9 +61,10 @@ pub fn clean(text: &str) -> String {
 /// A text as one word of a shell, for commands that a page shows.
 pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 
@@ -103,17 +103,6 @@ pub fn rfc3339(person: &Person) -> String {
     match zoned(person.seconds, person.nanos, person.tz_minutes) {
         Some(time) => time.strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string(),
         None => format!("@{}", person.seconds),
-    }
-}
-
-/// The word for a kind of entry, as the commands have it.
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Executable => "executable",
-        Kind::Symlink => "symlink",
-        Kind::Directory => "directory",
-        Kind::Conflict => "conflict",
     }
 }
 

@@ -250,9 +250,10 @@ fn a_bucket_says_which_content_it_has() -> Done {
             tree,
             &Subset::everything(),
             &mut |entry| {
-                let ty = match entry.entry.is_list {
-                    true => ObjectType::List,
-                    false => ObjectType::Chunk,
+                let ty = if entry.entry.is_list {
+                    ObjectType::List
+                } else {
+                    ObjectType::Chunk
                 };
                 files.push((ty, entry.entry.id));
                 Ok(std::ops::ControlFlow::Continue(()))

@@ -38,9 +38,10 @@ impl Twice {
         take_away(&repo, first)?;
         assert!(merge(&repo)?);
         let named = repo.store().pack_of(&ids[0])?.ok_or("it is here")?;
-        let (hides, beside) = match named == a {
-            true => (b, &ids[4..7]),
-            false => (a, &ids[1..4]),
+        let (hides, beside) = if named == a {
+            (b, &ids[4..7])
+        } else {
+            (a, &ids[1..4])
         };
         Ok(Twice {
             place,

@@ -8,6 +8,7 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType, ObjectWrite};
+use dmv_core::refs::testing::{StoreBypass, WriterBypass};
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{
     HealedFrom, PlaceError, RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport,

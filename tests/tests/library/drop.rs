@@ -6,6 +6,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::Root;
+use dmv_core::refs::testing::{LogBypass, RefsBypass, StoreBypass};
 use dmv_core::repo::{
     BusyError, LackOf, Repo, RepoError, Selection, UpkeepError, VerifyDepth, discover,
 };

@@ -4,6 +4,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
+use dmv_core::refs::testing::StoreBypass;
 use dmv_core::repo::{Repo, RepositoryLocation as RepoPlace};
 use dmv_core::store::PackId;
 use dmv_core::vfs::{OpenMode, Vfs};
@@ -43,9 +44,10 @@ fn what_two_packs_hold_outlives_that_both_are_rewritten() -> Done {
     assert!(merge(&repo)?);
     let named = repo.store().pack_of(&ids[0])?.ok_or("it is here")?;
     // The pack that the index names has more content to free, so it is rewritten first.
-    let numbers = match named == a {
-        true => [1, 2, 3, 4, 5, 7, 8],
-        false => [4, 5, 6, 1, 2, 7, 8],
+    let numbers = if named == a {
+        [1, 2, 3, 4, 5, 7, 8]
+    } else {
+        [4, 5, 6, 1, 2, 7, 8]
     };
     assert!(named == a || named == b);
     drop(repo);

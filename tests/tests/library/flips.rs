@@ -11,7 +11,7 @@ use dmv_core::job::Job;
 use dmv_core::repo::{RefKind, Repo, StatusOptions, VerifyDepth};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
-use dmv_tests::rng::Rng;
+use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{Files, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -92,9 +92,10 @@ impl Subject {
             return Ok(Effect::Noticed);
         };
         let view = repo.refs().with_prefix("");
-        let mut wrong = match view.is_ok_and(|view| view == self.view) {
-            true => None,
-            false => Some("the view differs".to_owned()),
+        let mut wrong = if view.is_ok_and(|view| view == self.view) {
+            None
+        } else {
+            Some("the view differs".to_owned())
         };
         for (id, files) in &self.commits {
             match files_of(&repo, id) {
@@ -105,9 +106,10 @@ impl Subject {
         }
         if path.ends_with("stat") {
             let changes = status(&repo)?;
-            return match changes == self.changes {
-                true => Ok(Effect::Harmless),
-                false => Err(format!("status says {changes}").into()),
+            return if changes == self.changes {
+                Ok(Effect::Harmless)
+            } else {
+                Err(format!("status says {changes}").into())
             };
         }
         let report = repo.verify(VerifyDepth::Full, &Job::default());
@@ -214,22 +216,18 @@ fn is_database(path: &Path) -> bool {
 
 /// Returns a word for a file: its name, or its directory if the name is random.
 fn kind(path: &Path) -> String {
-    let part = match is_in(path, "packs") || is_in(path, "index") {
-        true => path.parent().and_then(Path::file_name),
-        false => path.file_name(),
+    let part = if is_in(path, "packs") || is_in(path, "index") {
+        path.parent().and_then(Path::file_name)
+    } else {
+        path.file_name()
     };
     part.unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    let value = std::env::var(name).ok().and_then(|v| v.parse().ok());
-    value.unwrap_or(otherwise)
 }
 
 /// Some bits, in the ordinary run.
 #[test]
 fn a_flipped_bit_of_any_file_is_noticed_or_does_no_harm() -> Outcome {
-    let seed = number("DMV_SEED", 1);
+    let seed = seed(1);
     flip_bits(|path| !is_database(path), 0, 400, seed)?;
     // Its bits are mostly free space.
     flip_bits(is_database, 0, 400, seed)
@@ -243,5 +241,5 @@ fn every_flipped_bit_of_every_file_is_noticed_or_does_no_harm() -> Outcome {
     let from = number("DMV_FROM", 0) as usize;
     // With `DMV_ONLY`, only files of this kind. The last lines of a run show the kinds.
     let which = |path: &Path| std::env::var("DMV_ONLY").map_or(true, |only| kind(path) == only);
-    flip_bits(which, from, count, number("DMV_SEED", 1))
+    flip_bits(which, from, count, seed(1))
 }

@@ -3,6 +3,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::ObjectType;
+use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::{
     BusyError, GcOptions, GcReport, RefKind, Repo, RepoError, RepositoryLocation as RepoPlace,
     ResetFiles, UndoOptions, UndoWhat, discover,

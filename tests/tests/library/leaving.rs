@@ -4,6 +4,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
+use dmv_core::refs::testing::{LogBypass, RefsBypass, StoreBypass};
 use dmv_core::refs::{CondemnResult, SeenOperation};
 use dmv_core::repo::{Repo, VerifyDepth, discover, recover};
 use dmv_core::store::{IndexId, LogPack, PackId, PackRow, SegmentRow};

@@ -3,6 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
+use dmv_core::refs::testing::{RefsBypass, StoreBypass, WriterBypass};
 use dmv_core::refs::{Change, DatabaseLock, Effect, RefsError};
 use dmv_core::repo::{
     BusyError, Head, RecoverReport, RefKind, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat,
@@ -125,9 +126,10 @@ fn who_has_a_database_open_that_was_replaced_publishes_nothing_into_it() -> Outc
         let first = subject.commit(&subject.open()?, 1)?;
         let stopped = subject.open()?;
         let db = subject.dmv().join("refs.db");
-        match damaged {
-            true => std::fs::write(&db, "nonsense")?,
-            false => std::fs::remove_file(&db)?,
+        if damaged {
+            std::fs::write(&db, "nonsense")?;
+        } else {
+            std::fs::remove_file(&db)?;
         }
         if !damaged {
             let refused = subject.commit(&stopped, 2);
@@ -280,9 +282,10 @@ fn a_log_that_is_lost_or_older_is_reported_and_written_anew() -> Outcome {
         let first = subject.commit(&subject.open()?, 0)?;
         let short = std::fs::read(&log)?;
         let second = subject.commit(&subject.open()?, 1)?;
-        match lost {
-            true => std::fs::remove_file(&log)?,
-            false => std::fs::write(&log, short)?,
+        if lost {
+            std::fs::remove_file(&log)?;
+        } else {
+            std::fs::write(&log, short)?;
         }
         for depth in [VerifyDepth::Quick, VerifyDepth::Normal, VerifyDepth::Full] {
             let found = subject.check(depth)?;

@@ -3,6 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::refs::testing::StoreBypass;
 use dmv_core::repo::Repo;
 use dmv_core::store::{Lack, Mark, MarkEnd, Marker, PackId, SegmentRow};
 use dmv_tests::packs::{merge_some, store_objects_again, take_away};

@@ -100,9 +100,10 @@ impl Subject {
     fn content(&mut self) -> Vec<u8> {
         // Empty, small, around the smallest chunk, several chunks.
         let size = [0, 1, 300, 16_383, 16_384, 16_385, 150_000][self.rng.below(7) as usize];
-        match self.rng.one_in(2) {
-            true => self.rng.text(size),
-            false => self.rng.bytes(size),
+        if self.rng.one_in(2) {
+            self.rng.text(size)
+        } else {
+            self.rng.bytes(size)
         }
     }
 

@@ -462,9 +462,10 @@ fn rounds(root: &Path, work: &AtWork, mutator: &Mutex<Mutator>, edits: u64) -> O
         }
         pause(work);
         drop(repo);
-        match commits {
-            true => drop(changed(root)?),
-            false => check_tokens_count(root, &format!("round {round}, {command:?}"))?,
+        if commits {
+            changed(root)?;
+        } else {
+            check_tokens_count(root, &format!("round {round}, {command:?}"))?;
         }
         let repo = Repo::open(root)?;
         let saved = saved_by(&repo, command)?;

@@ -7,6 +7,7 @@ use dmv_core::limits::MAX_SLICE_TOLD;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::lookup_path;
 use dmv_core::object::{ObjectType, ObjectWrite};
+use dmv_core::refs::testing::StoreBypass;
 use dmv_core::repo::{
     BusyError, KnownPurge, Purge, PurgeReport, PurgeWhat, Repo, RepoError, ToPurge, VerifyDepth,
     roots_of,

@@ -51,9 +51,10 @@ fn put(root: &Path, files: &Files) -> Any<()> {
         if path.ends_with(".dmv") {
             continue;
         }
-        match path.is_dir() {
-            true => fs::remove_dir_all(&path)?,
-            false => fs::remove_file(&path)?,
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?
+        } else {
+            fs::remove_file(&path)?
         }
     }
     for (name, (text, exec)) in files {

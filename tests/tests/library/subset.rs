@@ -234,10 +234,7 @@ impl Twins {
         let other = self.commits[n];
         let (job, options) = (Job::default(), Twins::options());
         let is_plain = self.whole.1.read_commit(&other)?.parents.len() < 2;
-        let how = match is_plain {
-            true => self.some(5).min(2),
-            false => 0,
-        };
+        let how = if is_plain { self.some(5).min(2) } else { 0 };
         let (from, pick) = ([PickFrom::One(other)], PickOptions::default());
         let join = |repo: &Repo| match how {
             0 => repo.merge(other, FastForward::Auto, &options, &job),

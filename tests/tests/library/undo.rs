@@ -115,9 +115,10 @@ impl Subject {
     fn edit(&mut self) -> Outcome {
         let name = self.pick(&NAMES);
         let path = self.root.join(name);
-        match self.rng.one_in(4) && path.exists() {
-            true => std::fs::remove_file(path)?,
-            false => std::fs::write(path, format!("{}", self.rng.below(3)))?,
+        if self.rng.one_in(4) && path.exists() {
+            std::fs::remove_file(path)?;
+        } else {
+            std::fs::write(path, format!("{}", self.rng.below(3)))?;
         }
         Ok(())
     }
@@ -206,9 +207,10 @@ impl Subject {
         if count == 0 {
             return Ok(());
         }
-        let back = match self.rng.one_in(2) {
-            true => 0,
-            false => self.rng.below(count.min(6)),
+        let back = if self.rng.one_in(2) {
+            0
+        } else {
+            self.rng.below(count.min(6))
         };
         let last = &self.done[(count - 1 - back) as usize];
         let mut operations = repo.refs().operations(back as usize + 1)?;
@@ -252,9 +254,10 @@ impl Subject {
             );
             return Ok(());
         }
-        let want = match written && Self::base(&goal) != Self::base(&self.view) {
-            true => self.switched(&self.view, &goal)?,
-            false => Some(before.clone()),
+        let want = if written && Self::base(&goal) != Self::base(&self.view) {
+            self.switched(&self.view, &goal)?
+        } else {
+            Some(before.clone())
         };
         if want.is_some() {
             assert_eq!(Self::read_view(&repo)?, goal);

@@ -6,6 +6,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::ObjectWrite;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, lookup_path};
+use dmv_core::refs::testing::{StoreBypass, WriterBypass};
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{
     CheckoutOptions, CheckoutTarget, FastForward, MergeOptions, Repo, StatusOptions, Who,

@@ -200,9 +200,10 @@ fn path_at(
         if tokens.get(at).map(|t| t.1) == Some("{") {
             at += 1;
             while at < tokens.len() && tokens[at].1 != "}" {
-                match is_name(tokens[at].1) {
-                    true => at = path_at(tokens, at, &parts, out),
-                    false => at += 1,
+                if is_name(tokens[at].1) {
+                    at = path_at(tokens, at, &parts, out)
+                } else {
+                    at += 1
                 }
             }
             return at + 1;

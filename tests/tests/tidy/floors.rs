@@ -43,9 +43,10 @@ pub fn rooms(page: &str, krate: &str) -> Result<Vec<Room>, Vec<String>> {
             Err(why) => complaints.push(format!("{line}: {why}")),
         }
     }
-    match complaints.is_empty() {
-        true => Ok(out),
-        false => Err(complaints),
+    if complaints.is_empty() {
+        Ok(out)
+    } else {
+        Err(complaints)
     }
 }
 

@@ -64,6 +64,24 @@ pub fn links(page: &str) -> Vec<(usize, String)> {
     out
 }
 
+/// Returns the lines of a page's text that are longer than `most` characters, with their lengths. The
+/// text leaves out tables and code.
+pub fn long_lines(page: &str, most: usize) -> Vec<(usize, usize)> {
+    let mut out = Vec::new();
+    let mut fenced = false;
+    for (n, line) in page.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let is_text = !fenced && !line.trim_start().starts_with('|');
+        let len = line.chars().count();
+        if is_text && len > most {
+            out.push((n + 1, len));
+        }
+    }
+    out
+}
+
 /// Returns the anchors of a page's headings, as web sites make them.
 pub fn anchors(page: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();

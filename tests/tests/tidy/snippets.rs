@@ -132,6 +132,12 @@ fn links_and_headings_are_read_as_a_web_site_reads_them() {
 }
 
 #[test]
+fn a_long_line_of_text_is_a_complaint() {
+    let page = "12345\n123456\n| 123456 |\n```\n123456\n```\n- 3456\n\u{e9}\u{e9}345\n";
+    assert_eq!(long_lines(page, 5), [(2, 6), (7, 6)]);
+}
+
+#[test]
 fn a_type_that_a_participle_names_is_a_complaint() {
     let code = "pub struct Freed {\n}\nenum Found<'a> { X }\ntype Kept = u8;\npub(in crate::x) trait Named: Send {}";
     let names: Vec<String> = participles(code)

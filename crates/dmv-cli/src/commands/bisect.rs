@@ -277,9 +277,10 @@ fn tell(context: &Context, repo: &Repo, report: &BisectReport) -> Result<u8, Fai
         let text = "note: older commits are absent from this repository, and one of them may be the first bad one; to fetch them: dmv fetch --all-history";
         context.ui.note(text);
     }
-    Ok(match refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 
@@ -431,9 +432,10 @@ fn end(context: &Context, repo: &Repo) -> Result<u8, Failure> {
             problems: problems(&done.refused),
         })?;
         tell_refused(context, None, &done.refused);
-        return Ok(match done.refused.is_empty() {
-            true => EXIT_OK,
-            false => EXIT_INCOMPLETE,
+        return Ok(if done.refused.is_empty() {
+            EXIT_OK
+        } else {
+            EXIT_INCOMPLETE
         });
     }
     super::checkout::finish(context, &done, true)

@@ -194,9 +194,10 @@ impl<'a> Printer<'a> {
             yellow(),
             format_args!("{mark}{}", part.commit.short(digits)),
         );
-        let path = match self.with_path {
-            true => format!(" {}", escape(part.path.as_bytes())),
-            false => String::new(),
+        let path = if self.with_path {
+            format!(" {}", escape(part.path.as_bytes()))
+        } else {
+            String::new()
         };
         let (name, when) = (name(commit), time(author.seconds, author.tz_minutes));
         let (name_width, line_width) = (self.name_width, self.line_width);
@@ -206,9 +207,10 @@ impl<'a> Printer<'a> {
             "{id}{path} ({name:<name_width$} {when} {line:>line_width$}) "
         )?;
         // Nothing in a file may command a terminal.
-        match ui.is_terminal() {
-            true => out.write_all(lines(&String::from_utf8_lossy(text)).as_bytes())?,
-            false => out.write_all(text)?,
+        if ui.is_terminal() {
+            out.write_all(lines(&String::from_utf8_lossy(text)).as_bytes())?;
+        } else {
+            out.write_all(text)?;
         }
         Ok(out.write_all(b"\n")?)
     }

@@ -292,12 +292,13 @@ fn tell(
     if !context.globals.json && !context.ui.quiet() {
         let (files, size) = (count(files, "file", "files"), bytes(size));
         let dir = clean(&dir.to_string_lossy());
-        match has_files {
-            true => writeln!(
+        if has_files {
+            writeln!(
                 context.ui.out(),
                 "cloned into {dir}: {files} written ({size})"
-            )?,
-            false => writeln!(context.ui.out(), "cloned into {dir}")?,
+            )?;
+        } else {
+            writeln!(context.ui.out(), "cloned into {dir}")?;
         }
         if let Some(shared) = shared {
             let (packs, size) = (count(shared.packs, "pack", "packs"), bytes(shared.bytes));

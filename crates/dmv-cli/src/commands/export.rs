@@ -139,9 +139,10 @@ fn in_the_way(e: RepoError) -> Failure {
     let is_taken = matches!(&e, RepoError::Io(e)
         if e.kind() == io::ErrorKind::DirectoryNotEmpty);
     let failure = Failure::from(e);
-    match is_taken {
-        true => failure.hint("dmv export REV --to DIR, with a new or an empty directory"),
-        false => failure,
+    if is_taken {
+        failure.hint("dmv export REV --to DIR, with a new or an empty directory")
+    } else {
+        failure
     }
 }
 

@@ -108,9 +108,10 @@ impl Args {
 
     /// The most commits to list of a walk that begins at `start`.
     fn left(&self, start: ObjectId, hidden: &[ObjectId]) -> u64 {
-        match hidden.contains(&start) {
-            true => 0,
-            false => self.limit().unwrap_or(u64::MAX),
+        if hidden.contains(&start) {
+            0
+        } else {
+            self.limit().unwrap_or(u64::MAX)
         }
     }
 
@@ -248,9 +249,10 @@ fn tell_unknown(
         told = true;
         let shown = escape(path.as_bytes());
         let here = repo.worktree_root().is_some() && repo.path_state(path)? == PathState::Known;
-        context.ui.note(match here {
-            true => format!("no commit has '{shown}': it is only in the worktree"),
-            false => format!("no commit has '{shown}'"),
+        context.ui.note(if here {
+            format!("no commit has '{shown}': it is only in the worktree")
+        } else {
+            format!("no commit has '{shown}'")
         });
     }
     Ok(told)

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
-use crate::format::text::{SHORT_ID, bytes, count, kind_word};
+use crate::format::text::{SHORT_ID, bytes, count};
 use crate::limit::LimitArgs;
 use crate::partial::{ExpiryValue, PurgeValue, expiry_words, held_paths, purge_words, told_words};
 use crate::places::place_or_path;
@@ -149,7 +149,7 @@ impl Listing<'_> {
         if self.context.globals.json {
             return ui.json(&Record {
                 path: PathValue::new(path.as_bytes()),
-                kind: kind_word(entry.kind),
+                kind: entry.kind.word(),
                 size: entry.size,
                 id: entry.id.to_string(),
                 expired: expiry.map(ExpiryValue::from),
@@ -170,7 +170,7 @@ impl Listing<'_> {
             writeln!(out, "{name}")?;
             return Ok(());
         }
-        let (kind, id) = (kind_word(entry.kind), entry.id.short(SHORT_ID));
+        let (kind, id) = (entry.kind.word(), entry.id.short(SHORT_ID));
         let why = expiry
             .map(expiry_words)
             .or(told.map(|told| told_words(told)));

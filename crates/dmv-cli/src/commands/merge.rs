@@ -105,9 +105,10 @@ pub fn options(context: &Context, message: String) -> Result<MergeOptions, Failu
 }
 
 fn default_message(repo: &Repo, revision: &str, id: &ObjectId) -> Result<String, RepoError> {
-    let previous = match is_previous(revision) {
-        true => repo.previous_head(revision)?.branch().map(str::to_owned),
-        false => None,
+    let previous = if is_previous(revision) {
+        repo.previous_head(revision)?.branch().map(str::to_owned)
+    } else {
+        None
     };
     let revision = previous.as_deref().unwrap_or(revision);
     let is_branch = |info: &dmv_core::repo::RefInfo| info.name == revision;

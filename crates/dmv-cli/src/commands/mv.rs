@@ -73,9 +73,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     tell_overwritten(context, &report.overwritten);
     tell_refused(context, &report.refused);
-    Ok(match report.refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 

@@ -62,9 +62,10 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         return Err(failure.hint("dmv checkout BRANCH; or dmv fetch, to download only"));
     };
     let remote = remote(context, args.remote.as_deref())?;
-    let name = match remote.once {
-        true => format!("'{branch}' of {}", remote.name),
-        false => format!("'{}/{branch}'", remote.name),
+    let name = if remote.once {
+        format!("'{branch}' of {}", remote.name)
+    } else {
+        format!("'{}/{branch}'", remote.name)
     };
     let message = args.message.clone();
     let message = message.unwrap_or_else(|| format!("Merge {name} into {branch}"));

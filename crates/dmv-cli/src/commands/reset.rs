@@ -39,9 +39,10 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let to = repo.resolve(args.revision.as_deref().unwrap_or("@"))?;
-    let files = match args.hard {
-        true => ResetFiles::Match,
-        false => ResetFiles::Keep,
+    let files = if args.hard {
+        ResetFiles::Match
+    } else {
+        ResetFiles::Keep
     };
     let request = context.request()?;
     let report = keeping(context, &repo, "resetting", |settings| {

@@ -118,9 +118,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("{path}: {why}"));
     }
-    Ok(match report.refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 

@@ -114,13 +114,14 @@ fn tell_overwritten(context: &Context, report: &RemoveReport) {
         return;
     }
     let files = count(files, "file", "files");
-    match report.overwritten.kept {
-        true => context.ui.note(format_args!(
+    if report.overwritten.kept {
+        context.ui.note(format_args!(
             "{files} had uncommitted changes; to restore them: dmv undo"
-        )),
-        false => context.ui.warn(format_args!(
+        ))
+    } else {
+        context.ui.warn(format_args!(
             "{files} had uncommitted changes, which were too large to keep for undo"
-        )),
+        ))
     }
 }
 
@@ -130,9 +131,10 @@ fn tell_kept(context: &Context, refused: &[Problem]) -> u8 {
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("not removed: {path}: {why}"));
     }
-    match refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    if refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     }
 }
 
@@ -188,9 +190,10 @@ fn untrack(
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("not written: {path}: {why}"));
     }
-    Ok(match report.refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 

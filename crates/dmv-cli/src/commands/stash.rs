@@ -132,9 +132,10 @@ const MAX_DIGITS: usize = 5;
 
 fn named(text: &str) -> Result<StashName, String> {
     let is_number = text.len() <= MAX_DIGITS && text.bytes().all(|b| b.is_ascii_digit());
-    match is_number || text.starts_with("stash@") {
-        true => number(text).map(StashName::Number),
-        false => Ok(StashName::Revision(text.to_owned())),
+    if is_number || text.starts_with("stash@") {
+        number(text).map(StashName::Number)
+    } else {
+        Ok(StashName::Revision(text.to_owned()))
     }
 }
 
@@ -222,9 +223,10 @@ fn push(
             }
         }
     }
-    Ok(match done.problems.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if done.problems.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 
@@ -264,9 +266,10 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
 pub fn numbered(repo: &Repo, n: usize) -> Result<StashInfo, Failure> {
     let mut all = repo.stashes()?;
     let count = all.len();
-    match n < count {
-        true => Ok(all.swap_remove(n)),
-        false => Err(RepoError::Verb(VerbError::NoStash { n, count }).into()),
+    if n < count {
+        Ok(all.swap_remove(n))
+    } else {
+        Err(RepoError::Verb(VerbError::NoStash { n, count }).into())
     }
 }
 
@@ -280,9 +283,10 @@ fn show(context: &Context, repo: &Repo, args: &ShowArgs) -> Result<u8, Failure> 
         id: &id,
         commit: &commit,
     };
-    let detail = match args.stat {
-        true => Detail::Stat,
-        false => Detail::Full,
+    let detail = if args.stat {
+        Detail::Stat
+    } else {
+        Detail::Full
     };
     let changes = changes(context, repo, shown, &Paths::default(), detail)?;
     if context.globals.json {

@@ -167,9 +167,12 @@ fn sync(
     let call = Call::new(context);
     let done = ops::sync(repo, &options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| match alone {
-        true => remote_failure(context, remote, e),
-        false => ops_failure(context, e),
+    let done = done.map_err(|e| {
+        if alone {
+            remote_failure(context, remote, e)
+        } else {
+            ops_failure(context, e)
+        }
     })?;
     tell_gone(context, &remote.name, &done.gone, false);
     Ok(done)

@@ -105,9 +105,10 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
     } else if !context.ui.quiet() {
         print(context, &report, repo.worktree_root().is_some(), is_redo)?;
     }
-    let again = match is_redo {
-        true => "dmv undo, then dmv redo again",
-        false => "dmv redo, then dmv undo again",
+    let again = if is_redo {
+        "dmv undo, then dmv redo again"
+    } else {
+        "dmv redo, then dmv undo again"
     };
     tell_and_hint(context, &report.refused, again);
     Ok(if report.refused.is_empty() {

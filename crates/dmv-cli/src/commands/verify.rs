@@ -218,9 +218,10 @@ fn healed_value(healed: &HealedObject) -> HealedValue {
 /// Says what needs an object.
 fn print_uses(out: &mut impl Write, object: &DamagedObject) -> std::io::Result<()> {
     for path in &object.paths {
-        match path.is_root() {
-            true => writeln!(out, "  needed by the root directory")?,
-            false => writeln!(out, "  needed by {}", escape(path))?,
+        if path.is_root() {
+            writeln!(out, "  needed by the root directory")?
+        } else {
+            writeln!(out, "  needed by {}", escape(path))?
         }
     }
     for key in &object.refs {
@@ -301,10 +302,11 @@ fn hint(context: &Context, report: &VerifyReport, tried: bool, has_peers: bool) 
     let objects = report.damaged.len() + report.missing.len();
     let has_files = !report.files.is_empty();
     if objects > 0 && !tried {
-        context.ui.note(match has_files {
+        context.ui.note(if has_files {
             // What is healed lies in other packs, and those that are damaged stay listed.
-            true => "hint: dmv verify --heal, then dmv recover",
-            false => "hint: dmv verify --heal",
+            "hint: dmv verify --heal, then dmv recover"
+        } else {
+            "hint: dmv verify --heal"
         });
     } else if objects > 0 && !has_peers {
         context.ui.note("hint: dmv remote add NAME URL");

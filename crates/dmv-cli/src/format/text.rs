@@ -2,7 +2,6 @@
 
 use dmv_core::object::commit::Person;
 use dmv_core::object::name::escape;
-use dmv_core::object::tree::Kind;
 use dmv_core::subset::Subset;
 use jiff::Zoned;
 use jiff::tz::Offset;
@@ -94,9 +93,10 @@ pub fn rfc3339(seconds: i64, nanos: u32, tz_minutes: i16) -> String {
 /// A name or path as one word of a shell. One that begins with a dash gets `./` before it, so that no
 /// command takes it for an option.
 pub fn quoted(text: &str) -> String {
-    match text.starts_with('-') {
-        true => word(&format!("./{text}")),
-        false => word(text),
+    if text.starts_with('-') {
+        word(&format!("./{text}"))
+    } else {
+        word(text)
     }
 }
 
@@ -120,17 +120,6 @@ pub fn shown(pattern: &[u8]) -> String {
     match std::str::from_utf8(pattern) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
         _ => escape(pattern).to_string(),
-    }
-}
-
-/// The word for a kind.
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Executable => "executable",
-        Kind::Symlink => "symlink",
-        Kind::Directory => "directory",
-        Kind::Conflict => "conflict",
     }
 }
 

@@ -32,9 +32,10 @@ fn absent(place: &Place, repo: &str) -> Outcome<u64> {
 /// Makes the clone's remote unreachable, or reachable again.
 fn hide(place: &Place, hidden: bool) -> Outcome {
     let (here, away) = (place.work().join("film"), place.work().join("away"));
-    match hidden {
-        true => fs::rename(here, away)?,
-        false => fs::rename(away, here)?,
+    if hidden {
+        fs::rename(here, away)?;
+    } else {
+        fs::rename(away, here)?;
     }
     Ok(())
 }

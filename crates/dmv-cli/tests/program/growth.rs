@@ -253,9 +253,12 @@ fn lines(growth: &mut Growth, count: usize) -> Outcome {
             "theirs" => 8,
             _ => 10,
         };
-        let line = |n: usize| match n % 10 == own {
-            true => format!("{}{n}\n", &side[..1]),
-            false => format!("{n}\n"),
+        let line = |n: usize| {
+            if n % 10 == own {
+                format!("{}{n}\n", &side[..1])
+            } else {
+                format!("{n}\n")
+            }
         };
         place.write("text", (0..count).map(line).collect::<String>())?;
         let mut state = u64::from(side.as_bytes()[0]);

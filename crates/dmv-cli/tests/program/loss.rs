@@ -16,12 +16,11 @@ fn tree_of(dmv: &Path) -> Outcome<Tree> {
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            match entry.file_type()?.is_dir() {
-                true => dirs.push(entry.path()),
-                false => {
-                    let name = entry.path().strip_prefix(dmv)?.to_owned();
-                    tree.insert(name, fs::read(entry.path())?);
-                }
+            if entry.file_type()?.is_dir() {
+                dirs.push(entry.path())
+            } else {
+                let name = entry.path().strip_prefix(dmv)?.to_owned();
+                tree.insert(name, fs::read(entry.path())?);
             }
         }
     }

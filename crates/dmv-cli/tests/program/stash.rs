@@ -415,9 +415,10 @@ fn a_stash_asks_for_the_content_that_it_lacks_before_anything_changes() -> Outco
     place.ok(&["-C", "meta", "subset", "set", "a"])?;
     let away = |away: bool| {
         let (full, there) = (place.work().join("full"), place.work().join("away"));
-        match away {
-            true => fs::rename(full, there),
-            false => fs::rename(there, full),
+        if away {
+            fs::rename(full, there)
+        } else {
+            fs::rename(there, full)
         }
     };
     let state = || -> Outcome<(String, serde_json::Value, String)> {

@@ -29,9 +29,12 @@ impl Transcript {
             String::from_utf8(done.stdout)?,
             String::from_utf8(done.stderr)?,
         );
-        let quoted = |arg: &&str| match arg.contains(' ') {
-            true => format!("'{arg}'"),
-            false => (*arg).to_owned(),
+        let quoted = |arg: &&str| {
+            if arg.contains(' ') {
+                format!("'{arg}'")
+            } else {
+                (*arg).to_owned()
+            }
         };
         let args: Vec<String> = args.iter().map(quoted).collect();
         let exit = match done.status.code() {

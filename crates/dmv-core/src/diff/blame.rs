@@ -41,12 +41,11 @@ pub fn split(spans: &mut Vec<Span>, edits: &[Edit]) -> Vec<Span> {
             };
             let len = rest.len.min(end - rest.at);
             let part = Span { len, ..rest };
-            match is_new {
-                true => push(&mut new, part),
-                false => {
-                    let at = rest.at.saturating_add_signed(shift);
-                    push(&mut old, Span { at, ..part });
-                }
+            if is_new {
+                push(&mut new, part);
+            } else {
+                let at = rest.at.saturating_add_signed(shift);
+                push(&mut old, Span { at, ..part });
             }
             rest.line += len;
             rest.at += len;
@@ -79,7 +78,7 @@ pub fn sort(spans: &mut Vec<Span>) {
 }
 
 /// Returns the number of lines of a text. The last line need not have an end.
-pub fn line_count(text: &[u8]) -> usize {
+pub(crate) fn line_count(text: &[u8]) -> usize {
     let ends = text.iter().filter(|b| **b == b'\n').count();
     ends + usize::from(text.last().is_some_and(|b| *b != b'\n'))
 }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The commits that may be the first bad one.
 #[derive(Debug, Default)]
-pub struct Suspects {
+pub(crate) struct Suspects {
     /// Their ids; no commit comes after its ancestors. The bad commit is the first.
     ids: Vec<ObjectId>,
     /// Of each of them, the parents among them, as positions.
@@ -98,11 +98,6 @@ impl Suspects {
         self.ids.len()
     }
 
-    /// Returns whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
-    }
-
     /// Returns what to do next. Commits in `skipped` are not tested.
     pub fn next(&self, skipped: &HashSet<ObjectId>) -> Next {
         let all = self.len();
@@ -159,48 +154,21 @@ fn steps(all: usize) -> u32 {
         return 0;
     };
     let whole = 1usize << n;
-    match whole < 3 * (all - whole) {
-        true => n,
-        false => n - 1,
-    }
+    if whole < 3 * (all - whole) { n } else { n - 1 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::load_commit;
+    use crate::history::tests::{generation_after, put_commit};
     use crate::object::ObjectType;
-    use crate::object::commit::{Commit, Person};
     use crate::object::mem::MemObjects;
-    use crate::object::tree::empty_tree_id;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     fn commit(mem: &MemObjects, n: usize, parents: &[ObjectId]) -> Result<ObjectId, ObjectError> {
-        let mut generation = 1;
-        for parent in parents {
-            generation = generation.max(1 + load_commit(mem, parent)?.generation);
-        }
-        let person = Person {
-            name: "Ada".into(),
-            email: String::new(),
-            seconds: n as i64,
-            nanos: 0,
-            tz_minutes: 0,
-        };
-        let commit = Commit {
-            tree: empty_tree_id(),
-            tree_bytes: 0,
-            tree_files: 0,
-            parents: parents.to_vec(),
-            generation,
-            author: person.clone(),
-            committer: person,
-            message: n.to_string(),
-            extras: Vec::new(),
-            signature: None,
-        };
-        Ok(mem.insert(ObjectType::Commit, &commit.encode()?))
+        let generation = generation_after(mem, parents)?;
+        put_commit(mem, n as i64, parents, generation)
     }
 
     fn line(mem: &MemObjects, n: usize) -> Result<Vec<ObjectId>, ObjectError> {

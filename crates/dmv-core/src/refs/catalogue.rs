@@ -21,7 +21,7 @@ impl Refs {
 
     /// Like [`catalogue`](Self::catalogue), with the segments' own tables in place of some merged
     /// indexes.
-    pub fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, RefsError> {
+    pub(crate) fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, RefsError> {
         let conn = self.conn();
         // One state of all three tables.
         let _read = conn.unchecked_transaction()?;
@@ -53,7 +53,7 @@ impl Refs {
     }
 
     /// Returns the segments that merged indexes replace.
-    pub fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
+    pub(crate) fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
             "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NOT NULL",
@@ -64,7 +64,7 @@ impl Refs {
     }
 
     /// Returns the segments that one merged index replaces.
-    pub fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
+    pub(crate) fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
             "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
@@ -87,7 +87,7 @@ impl Refs {
 
     /// Returns the catalogue if another connection has changed the database since the last call, or
     /// since it was opened.
-    pub fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
+    pub(crate) fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
         let version = schema::data_version(&self.conn())?;
         if self.seen.swap(version, Ordering::Relaxed) == version {
             return Ok(None);
@@ -96,7 +96,7 @@ impl Refs {
     }
 
     /// Stops using merged indexes: their segments' own tables are in use again.
-    pub fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
+    pub(crate) fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
         let lock = self.lock_database()?;
         self.write(&lock, |tx| {
             for id in indexes {
@@ -116,7 +116,7 @@ impl Refs {
     }
 
     /// Records that a pack must not be written to again.
-    pub fn poison(&self, pack: PackId) -> Result<(), RefsError> {
+    pub(crate) fn poison(&self, pack: PackId) -> Result<(), RefsError> {
         let lock = self.lock_database()?;
         self.write(&lock, |tx| {
             tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack])?;
@@ -129,7 +129,7 @@ impl Refs {
     ///
     /// Returns `false` and changes nothing if another process has merged some of them meanwhile, or
     /// has taken a pack out of use.
-    pub fn register_merged(&self, merged: &UnregisteredIndex) -> Result<bool, RefsError> {
+    pub(crate) fn register_merged(&self, merged: &UnregisteredIndex) -> Result<bool, RefsError> {
         let lock = self.lock_database()?;
         let done = self.write(&lock, |tx| put_merged(tx, merged))?;
         Ok(done.is_some())

@@ -7,7 +7,7 @@ use crate::store::{Catalogue, SegmentRow};
 
 /// What the catalogue lists, and which operations it belongs to.
 #[derive(Debug)]
-pub struct Census {
+pub(crate) struct Census {
     /// The newest operation. Everything that operations up to it name is in the catalogue.
     pub seen: SeenOperation,
     /// What is in use.
@@ -19,7 +19,7 @@ pub struct Census {
 
 impl Refs {
     /// Returns the catalogue with all segments, and the newest operation, as one state.
-    pub fn census(&self) -> Result<Census, RefsError> {
+    pub(crate) fn census(&self) -> Result<Census, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
         let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
@@ -27,9 +27,10 @@ impl Refs {
         let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
         let indexes = query.query_map([], index_row)?.collect::<Result<_, _>>()?;
         // A database of version 1 does not know when a segment was stored.
-        let at = match schema::is_present(&conn)? {
-            true => "at",
-            false => "NULL",
+        let at = if schema::is_present(&conn)? {
+            "at"
+        } else {
+            "NULL"
         };
         let text =
             format!("SELECT pack, kind, start, end, entries, {at}, merged IS NULL FROM segments");

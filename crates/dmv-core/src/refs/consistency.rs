@@ -22,7 +22,7 @@ const NOTE_BYTES: usize = 7 * 8 + LOG_HEADER_BYTES + 8;
 impl Refs {
     /// Whether the database may lie beside the write-ahead log of another time. The log is empty while
     /// no command runs. Otherwise its last writer has noted which file it belongs to.
-    pub fn may_be_inconsistent(&self) -> bool {
+    pub(crate) fn may_be_inconsistent(&self) -> bool {
         self.may_be_inconsistent
     }
 
@@ -38,7 +38,7 @@ impl Refs {
     }
 
     /// Notes that the database and its write-ahead log belong together as they are now.
-    pub fn note_fit(&self) {
+    pub(crate) fn note_fit(&self) {
         // Without the note the next command checks.
         let _ = note(&self.path);
     }

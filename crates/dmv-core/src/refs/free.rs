@@ -26,7 +26,7 @@ pub struct SeenOperation {
     pub id: [u8; 16],
 }
 
-/// The result of [`Refs::condemn`].
+/// The result of `Refs::condemn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CondemnResult {
     /// The packs are out of use, and these merged indexes as well: they have no segment left.
@@ -58,7 +58,7 @@ impl Refs {
     /// Changes nothing unless `seen` is the newest operation, the database is level with the log
     /// and each pack ends where its row says. So whoever has marked what the operations up to
     /// `seen` need knows everything that is needed.
-    pub fn condemn(
+    pub(crate) fn condemn(
         &self,
         lock: &DatabaseLock,
         log: &LogPack,
@@ -87,7 +87,11 @@ impl Refs {
 
     /// Forgets packs that are out of use and whose files are durably gone, or that are in use after
     /// all.
-    pub fn forget_leaving(&self, lock: &DatabaseLock, packs: &[PackId]) -> Result<(), RefsError> {
+    pub(crate) fn forget_leaving(
+        &self,
+        lock: &DatabaseLock,
+        packs: &[PackId],
+    ) -> Result<(), RefsError> {
         self.write(lock, |tx| {
             let mut query = tx.prepare_cached("DELETE FROM leaving WHERE id = ?1")?;
             for id in packs {

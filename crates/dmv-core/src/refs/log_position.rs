@@ -45,7 +45,7 @@ impl Refs {
 
     /// Adds operations that the log pack has after the last known one, and segments that the packs
     /// have. `log_end` is the offset up to which the log pack was read.
-    pub fn roll_forward(
+    pub(crate) fn roll_forward(
         &self,
         lock: &DatabaseLock,
         segments: &[SegmentRow],
@@ -65,7 +65,7 @@ impl Refs {
     /// Replaces the complete content with the state recovered from packs and log, in one
     /// transaction. Packs that were listed before may be gone, so it counts as
     /// [freed](Self::freed). `leaving` names the packs that are out of use and still there.
-    pub fn rebuild(
+    pub(crate) fn rebuild(
         &self,
         lock: &DatabaseLock,
         catalogue: &Catalogue,
@@ -95,7 +95,7 @@ impl Refs {
     }
 
     /// Returns every operation that can be read, in order, as far as the database is readable.
-    pub fn readable_operations(&self) -> Vec<Operation> {
+    pub(crate) fn readable_operations(&self) -> Vec<Operation> {
         let conn = self.conn();
         let Ok(mut query) = conn.prepare("SELECT record FROM ops ORDER BY seq") else {
             return Vec::new();

@@ -1,6 +1,6 @@
 //! The small mutable state: the view, the operation log, and the catalogue of packs.
 //!
-//! [`Refs::publish`] is the only commit point of a repository (docs/format/layout.md, "Order of
+//! `Refs::publish` is the only commit point of a repository (docs/format/layout.md, "Order of
 //! writes"). Everything in the database can be rebuilt from the packs. The room knows keys and
 //! values, not what a branch means. `repo` uses it.
 
@@ -18,16 +18,19 @@ mod operation;
 mod schema;
 mod shared;
 mod source;
+#[doc(hidden)]
+pub mod testing;
 
-pub use census::Census;
+pub(crate) use census::Census;
 pub use database_lock::DatabaseLock;
 pub use error::RefsError;
 pub use free::{CondemnResult, FreeCount, SeenOperation};
 pub use log_position::{LogPosition, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
-pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain, view_of};
-pub use shared::CatalogueRows;
+pub(crate) use operation::view_of;
+pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain};
+pub(crate) use shared::CatalogueRows;
 
 use crate::locks;
 use crate::platform::Inode;
@@ -76,7 +79,7 @@ pub struct Refs {
 
 impl Refs {
     /// Creates the database of a new repository.
-    pub fn create(path: &Path) -> Result<Refs, RefsError> {
+    pub(crate) fn create(path: &Path) -> Result<Refs, RefsError> {
         let conn = schema::create(path)?;
         Refs::over(
             path,
@@ -125,7 +128,7 @@ impl Refs {
     /// This process must not open the same database for writing meanwhile: SQLite keeps one handle of
     /// the shared memory per process, and if that handle only reads, every write fails with
     /// `SQLITE_READONLY`.
-    pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
+    pub(crate) fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
         let file = database_lock::file_at(path);
         let conn = schema::open_to_read(path)?;
         Refs::over(path, conn, DatabaseAccess::ReadOnly, file)
@@ -216,7 +219,7 @@ impl Refs {
     }
 
     /// Writes the write-ahead log back, as far as no process reads from it.
-    pub fn write_back(&self, _: &DatabaseLock) {
+    pub(crate) fn write_back(&self, _: &DatabaseLock) {
         schema::write_back(&self.conn());
         // The file has changed, and somebody who reads may keep the log from being emptied.
         self.note_fit();
@@ -224,7 +227,7 @@ impl Refs {
 
     /// Closes a database that no other process uses, after everything is in its one file. After an
     /// error the file alone is not complete: SQLite's write-ahead log holds the rest.
-    pub fn close_complete(self) -> Result<(), RefsError> {
+    pub(crate) fn close_complete(self) -> Result<(), RefsError> {
         self.naming_holder(self.naming_disk(schema::write_back_all(&self.conn())))?;
         self.wrote.store(false, Ordering::Relaxed);
         Ok(())
@@ -265,7 +268,7 @@ impl Refs {
     }
 
     /// Returns the keys with a value.
-    pub fn keys_with(&self, value: &[u8]) -> Result<Vec<String>, RefsError> {
+    pub(crate) fn keys_with(&self, value: &[u8]) -> Result<Vec<String>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached("SELECT key FROM view WHERE value = ?1")?;
         let rows = query.query_map([value], |row| row.get(0))?;
@@ -290,7 +293,7 @@ impl Refs {
     /// Fails with [`RefsError::Moved`] for the first key without the expected value. Fails with
     /// [`RefsError::OtherLog`] or [`RefsError::LogBehind`] if the log does not end where the
     /// database left it.
-    pub fn publish(
+    pub(crate) fn publish(
         &self,
         operation: NewOperation,
         segments: &[SegmentRow],
@@ -345,7 +348,7 @@ impl Refs {
     /// Makes `segments` visible without an operation. Nothing names their objects.
     ///
     /// `at` is the present time in seconds since 1970, or `None` if it is unknown.
-    pub fn add_segments(
+    pub(crate) fn add_segments(
         &self,
         segments: &[SegmentRow],
         relied: &[PackId],
@@ -362,7 +365,7 @@ impl Refs {
 
     /// Adds the segments of new packs to which nothing will be appended, each with the time in seconds
     /// since 1970 at which its objects were stored. Fails if a pack of `relied` is gone.
-    pub fn add_moved(
+    pub(crate) fn add_moved(
         &self,
         segments: &[(SegmentRow, i64)],
         relied: &[PackId],
@@ -407,7 +410,7 @@ impl Refs {
     }
 
     /// Runs SQLite's own check of the file. Returns the faults; none if all is well.
-    pub fn integrity(&self) -> Result<Vec<String>, RefsError> {
+    pub(crate) fn integrity(&self) -> Result<Vec<String>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare("PRAGMA integrity_check(20)")?;
         let rows = query.query_map([], |row| row.get::<_, String>(0))?;

@@ -312,9 +312,10 @@ pub(super) fn write_back(conn: &Connection) {
 pub(super) fn write_back_all(conn: &Connection) -> Result<(), RefsError> {
     // The first column tells whether a reader or writer was in the way
     // (https://sqlite.org/pragma.html#pragma_wal_checkpoint).
-    match conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))? {
-        false => Ok(()),
-        true => Err(RefsError::Busy(None)),
+    if conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))? {
+        Err(RefsError::Busy(None))
+    } else {
+        Ok(())
     }
 }
 
@@ -325,9 +326,10 @@ fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     // The write-ahead log was left by a killed command. Locks need a writable file, so reading it uses
     // none. `locking_mode` exclusive puts the index of the log into memory. No process can write
     // meanwhile.
-    let how = match waits {
-        true => format!("vfs={LOCKLESS_SQLITE}"),
-        false => "immutable=1".to_owned(),
+    let how = if waits {
+        format!("vfs={LOCKLESS_SQLITE}")
+    } else {
+        "immutable=1".to_owned()
     };
     let uri = format!("file:{}?{how}", uri_path(path));
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX

@@ -181,7 +181,7 @@ impl Repo {
         self.handle.id
     }
 
-    /// Returns the store of objects.
+    /// Returns the store of objects, to read from. Only the commands write to it.
     pub fn store(&self) -> &Store {
         &self.handle.store
     }
@@ -192,7 +192,8 @@ impl Repo {
         self.handle.objects()
     }
 
-    /// Returns the view and the operation log.
+    /// Returns the view and the operation log, to read from. Each change of them passes the commit
+    /// point, in a command.
     pub fn refs(&self) -> &Refs {
         &self.handle.refs
     }

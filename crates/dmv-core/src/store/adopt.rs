@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl Store {
     /// Lets this process read what a job has stored, until `job` is dropped. No writer relies on
     /// it.
-    pub fn preview(&self, job: &FinishedJob) {
+    pub(crate) fn preview(&self, job: &FinishedJob) {
         let mut previews = write(&self.previews);
         previews.retain(|table| table.strong_count() > 0);
         for table in job.tables.iter().map(Arc::downgrade) {
@@ -22,7 +22,7 @@ impl Store {
     }
 
     /// Takes the published objects of a job into use in this process.
-    pub fn adopt(&self, job: &FinishedJob) {
+    pub(crate) fn adopt(&self, job: &FinishedJob) {
         let mut tables = write(&self.tables);
         for table in &job.tables {
             if !tables.iter().any(|known| Arc::ptr_eq(known, table)) {
@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Returns where a job has written `id` itself. An object that it found stored does not count.
-    pub fn place_in(
+    pub(crate) fn place_in(
         &self,
         job: &FinishedJob,
         id: &ObjectId,
@@ -62,7 +62,7 @@ impl Store {
 
     /// Returns the place of `id` for a caller that is about to name it: in `job`, which is
     /// published together with the name, or else according to the catalogue.
-    pub fn place_to_name(
+    pub(crate) fn place_to_name(
         &self,
         id: &ObjectId,
         job: Option<&FinishedJob>,

@@ -73,20 +73,22 @@ impl Store {
             if let Ok(Some((at, place))) = table.lookup(id, &Budget::none()) {
                 is_read = self.read_plain(id, at, place, out).is_ok();
             }
-            match is_read {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if is_read {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
-        match is_read {
-            true => Ok(()),
-            false => Err(StoreError::DamagedObject {
+        if is_read {
+            Ok(())
+        } else {
+            Err(StoreError::DamagedObject {
                 id: *id,
                 ty: ObjectType::Chunk,
                 pack: self.pack_path(pack),
                 offset,
                 why: format!("a base object of the frame {why}"),
-            }),
+            })
         }
     }
 
@@ -232,7 +234,7 @@ impl Store {
 
     /// Stores bases of the frames that have `chunks` without bases of their own, if no such copy is intact
     /// and the store can read them in another way. Returns the result to publish.
-    pub fn mend_bases(&self, chunks: &[ObjectId]) -> Result<FinishedJob, StoreError> {
+    pub(crate) fn mend_bases(&self, chunks: &[ObjectId]) -> Result<FinishedJob, StoreError> {
         let tables = read(&self.tables).clone();
         let mut bases = HashSet::new();
         for id in chunks {
@@ -330,6 +332,7 @@ mod tests {
     };
     use crate::vfs::OsVfs;
     use ObjectType::Chunk;
+    use dmv_random::noise;
     use std::sync::Arc;
     use tempfile::TempDir;
 
@@ -337,17 +340,6 @@ mod tests {
 
     /// A frame to be written: its chunk, its bases, and the prefix with which it is encoded.
     type Hostile<'h> = (&'h [u8], Vec<ObjectId>, &'h [u8]);
-
-    fn noise(n: usize, seed: u64) -> Vec<u8> {
-        let mut x = 0x9e37_79b9_7f4a_7c15u64 ^ seed << 9;
-        let mut next = || {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            (x >> 32) as u8
-        };
-        (0..n).map(|_| next()).collect()
-    }
 
     fn object(bytes: &[u8]) -> FrameObject {
         let (id, len) = (Chunk.id_of(bytes), bytes.len() as u32);
@@ -396,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_frame_reads_back_with_its_bases_alone() -> Outcome {
-        let (a, b) = (noise(90_000, 1), noise(70_000, 2));
+        let (a, b) = (noise(1, 90_000), noise(2, 70_000));
         let prefix = [&a[..], &b].concat();
         let raw = [&b[1_000..], &a[..50_000]].concat();
         let ids = vec![Chunk.id_of(&a), Chunk.id_of(&b)];
@@ -415,7 +407,7 @@ mod tests {
 
     #[test]
     fn bases_with_bases_and_loops_are_refused() -> Outcome {
-        let a = noise(50_000, 3);
+        let a = noise(3, 50_000);
         let b = [&a[..], b"more"].concat();
         let c = [&b[..], b"still more"].concat();
         let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
@@ -434,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_second_copy_without_bases_serves_as_base() -> Outcome {
-        let a = noise(50_000, 4);
+        let a = noise(4, 50_000);
         let b = [&a[..], b"more"].concat();
         let c = [&b[..], b"still more"].concat();
         let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
@@ -460,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_base_that_only_a_difference_has_left_is_stored_again() -> Outcome {
-        let a = noise(50_000, 4);
+        let a = noise(4, 50_000);
         let b = [&a[..], b"more"].concat();
         let c = [&b[..], b"still more"].concat();
         let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
@@ -477,7 +469,7 @@ mod tests {
 
     #[test]
     fn too_many_bytes_of_bases_are_refused() -> Outcome {
-        let big: Vec<Vec<u8>> = (0..9).map(|n| noise(1 << 20, 10 + n)).collect();
+        let big: Vec<Vec<u8>> = (0..9).map(|n| noise(10 + n, 1 << 20)).collect();
         let plain: Vec<&[u8]> = big.iter().map(Vec::as_slice).collect();
         let ids = big.iter().map(|bytes| Chunk.id_of(bytes)).collect();
         let raw = big[8][..1_000].to_vec();
@@ -489,7 +481,7 @@ mod tests {
     #[test]
     fn a_writer_appends_no_frame_whose_bases_it_has_not_stored_before() -> Outcome {
         let (dir, store) = store(&[], &[])?;
-        let a = noise(40_000, 5);
+        let a = noise(5, 40_000);
         let b = [&a[..], b"more"].concat();
         let ids = [Chunk.id_of(&a)];
         let (objects, mut encoder) = ([object(&b)], FrameEncoder::default());

@@ -113,9 +113,10 @@ impl Store {
         objects: &[(ObjectType, ObjectId)],
         found: &mut OnFound<'_>,
     ) -> Result<(), StoreError> {
-        let missing = match objects.len() < LEAST_IDS {
-            true => (0..).take(objects.len()).collect(),
-            false => self.locate_in_newest(objects, found)?,
+        let missing = if objects.len() < LEAST_IDS {
+            (0..).take(objects.len()).collect()
+        } else {
+            self.locate_in_newest(objects, found)?
         };
         for n in missing {
             if let Some((pack, place)) = self.locate_or_wait(&objects[n as usize].1)? {
@@ -144,10 +145,7 @@ impl Store {
             && read(&self.previews).is_empty()
             && self.opened_all_tables()
             && self.loads.load(Ordering::Acquire) == loads;
-        Ok(match is_certain {
-            true => Vec::new(),
-            false => missing,
-        })
+        Ok(if is_certain { Vec::new() } else { missing })
     }
 
     /// Returns for each of `entries` whether a table in use has it at its place in `pack`, and whether

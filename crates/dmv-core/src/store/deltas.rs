@@ -376,9 +376,10 @@ impl Pass<'_> {
 
 /// Passes the bytes of a frame on. Fails if the work is to end.
 fn go_on(moved: &mut dyn FnMut(u64) -> bool, bytes: u64) -> Result<(), RepackRefusal> {
-    match moved(bytes) {
-        true => Ok(()),
-        false => Err(RepackRefusal::Stopped),
+    if moved(bytes) {
+        Ok(())
+    } else {
+        Err(RepackRefusal::Stopped)
     }
 }
 

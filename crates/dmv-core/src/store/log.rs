@@ -26,7 +26,7 @@ impl LogPack {
     }
 
     /// Creates the log pack of a new repository, durably.
-    pub fn create(
+    pub(crate) fn create(
         vfs: &dyn Vfs,
         packs_dir: &Path,
         repo: RepositoryId,
@@ -77,17 +77,17 @@ impl LogPack {
     }
 
     /// Makes the complete content of the file durable, whoever wrote it.
-    pub fn sync(&self) -> Result<(), StoreError> {
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
         Ok(self.file.sync().context("sync", &self.path)?)
     }
 
     /// Returns whether the file's header is intact. Only [`open`](Self::open) depends on it.
-    pub fn is_header_intact(&self) -> Result<bool, StoreError> {
+    pub(crate) fn is_header_intact(&self) -> Result<bool, StoreError> {
         Ok(self.header()?.is_ok())
     }
 
     /// Writes the header again, durably, if it is damaged. `repo` is the repository of this log.
-    pub fn mend_header(&self, repo: RepositoryId) -> Result<(), StoreError> {
+    pub(crate) fn mend_header(&self, repo: RepositoryId) -> Result<(), StoreError> {
         if self.is_header_intact()? {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl LogPack {
     }
 
     /// Returns whether the log pack of the repository is still this file.
-    pub fn is_in_place(&self) -> Result<bool, StoreError> {
+    pub(crate) fn is_in_place(&self) -> Result<bool, StoreError> {
         Ok(self.file.is_at(&self.path).context("find", &self.path)?)
     }
 
@@ -126,7 +126,7 @@ impl LogPack {
     ///
     /// The operation goes to the present end of the file. Bytes that an earlier crash left there
     /// stay.
-    pub fn append(&self, payload: &[u8]) -> Result<u64, StoreError> {
+    pub(crate) fn append(&self, payload: &[u8]) -> Result<u64, StoreError> {
         let len = u32::try_from(payload.len()).expect("operations are bounded by MAX_OP_BYTES");
         let header = RecordHeader::new(RecordType::Operation, Encoding::Raw, 0, len, len, &[]);
         let mut record = header.encode().to_vec();
@@ -144,7 +144,7 @@ impl LogPack {
     ///
     /// Only the process that appended it may do so, in the same turn, before another process can
     /// have read it.
-    pub fn take_back(&self, len: u64) -> Result<(), StoreError> {
+    pub(crate) fn take_back(&self, len: u64) -> Result<(), StoreError> {
         self.file.cut(len).context("shorten", &self.path)?;
         self.sync()
     }
@@ -158,7 +158,7 @@ impl LogPack {
 
     /// Returns whether the file has bytes from `from` on that are not an intact operation, because
     /// of damage or a crash.
-    pub fn has_gaps(&self, from: u64) -> Result<bool, StoreError> {
+    pub(crate) fn has_gaps(&self, from: u64) -> Result<bool, StoreError> {
         let end = self.file.len().context("measure", &self.path)?;
         let mut found = false;
         scan(&*self.file, &self.path, from, end, &mut |_, item| {
@@ -169,7 +169,11 @@ impl LogPack {
     }
 
     /// Returns every intact operation payload of a stretch of the file.
-    pub fn operations_within(&self, from: u64, end: u64) -> Result<Vec<Vec<u8>>, StoreError> {
+    pub(crate) fn operations_within(
+        &self,
+        from: u64,
+        end: u64,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
         let end = end.min(self.file.len().context("measure", &self.path)?);
         let mut found = Vec::new();
         scan(&*self.file, &self.path, from, end, &mut |_, item| {

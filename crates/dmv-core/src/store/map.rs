@@ -281,9 +281,10 @@ impl FrameMap {
         pack.segments.iter().flat_map(move |segment| {
             segment.frames.clone().map(move |frame| {
                 let offset = pack.offsets[frame];
-                let end = match frame + 1 < segment.frames.end {
-                    true => pack.offsets[frame + 1],
-                    false => segment.records_end,
+                let end = if frame + 1 < segment.frames.end {
+                    pack.offsets[frame + 1]
+                } else {
+                    segment.records_end
                 };
                 let mapped = MappedFrame {
                     pack: at,
@@ -318,11 +319,6 @@ impl PackUse {
     pub fn staying_bytes(&self) -> u64 {
         self.marked_bytes + self.young_bytes
     }
-
-    /// Returns the bytes that need not stay.
-    pub fn free_bytes(&self) -> u64 {
-        self.row.len.saturating_sub(self.staying_bytes())
-    }
 }
 
 impl FrameMap {
@@ -356,12 +352,11 @@ impl FrameMap {
             out.marked += marked;
             out.marked_bytes += share + entries(marked);
             out.stays += marked;
-            match segment.is_young {
-                true => {
-                    out.young_bytes += len - share + entries(all - marked);
-                    out.stays += all - marked;
-                }
-                false => out.others += all - marked,
+            if segment.is_young {
+                out.young_bytes += len - share + entries(all - marked);
+                out.stays += all - marked;
+            } else {
+                out.others += all - marked
             }
         }
         out

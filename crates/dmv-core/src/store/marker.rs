@@ -43,7 +43,7 @@ pub struct Lack {
 }
 
 /// Receives what is needed and cannot be read. Ends the work by failing.
-pub type OnLack<'l> = dyn FnMut(Lack) -> Result<(), StoreError> + 'l;
+pub(crate) type OnLack<'l> = dyn FnMut(Lack) -> Result<(), StoreError> + 'l;
 
 /// Why [`Marker::settle`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl<'s> Marker<'s> {
     }
 
     /// Returns how one pack is used; `None` if it is not mapped.
-    pub fn use_of(&self, pack: PackId) -> Option<PackUse> {
+    pub(crate) fn use_of(&self, pack: PackId) -> Option<PackUse> {
         let (at, _) = self.map.pack(pack)?;
         let marked = |places| self.marked.count_in(places);
         let share = |pack, frame: &MappedFrame, len| {
@@ -425,9 +425,10 @@ impl<'s> Marker<'s> {
         let mut todo: Vec<usize> = Vec::new();
         let mut is_damaged = false;
         for number in frame.places.clone().filter(|n| self.open.has(*n)) {
-            match !read.has_no_check() || self.is_listed(&ids[number - first], number)? {
-                true => todo.push(number),
-                false => is_damaged = true,
+            if !read.has_no_check() || self.is_listed(&ids[number - first], number)? {
+                todo.push(number)
+            } else {
+                is_damaged = true
             }
         }
         while let Some(number) = todo.pop() {
@@ -458,9 +459,10 @@ impl<'s> Marker<'s> {
             // Other copies need marks, too.
             self.add_links(&id, links);
         }
-        match is_damaged {
-            true => self.follow_copies(frame, lacking),
-            false => Ok(()),
+        if is_damaged {
+            self.follow_copies(frame, lacking)
+        } else {
+            Ok(())
         }
     }
 

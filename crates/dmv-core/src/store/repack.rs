@@ -30,7 +30,7 @@ const METADATA_BYTES: usize = 256 << 10;
 const CHECKED_IDS: usize = 256 << 10;
 
 /// The result of [`Store::repack`], to be published.
-pub struct RepackResult {
+pub(crate) struct RepackResult {
     /// The new segments.
     pub job: FinishedJob,
     /// For each new segment the number of the group whose objects it has.
@@ -39,7 +39,7 @@ pub struct RepackResult {
 
 /// Why packs were not stored again. Nothing is left of the attempt.
 #[derive(Debug)]
-pub enum RepackRefusal {
+pub(crate) enum RepackRefusal {
     /// The caller ended the work.
     Stopped,
     /// This pack has damage and must stay.
@@ -54,7 +54,7 @@ impl Store {
     ///
     /// Objects of different groups get different segments. `moved` receives the stored bytes of each
     /// frame that was read, and returns whether to continue.
-    pub fn repack(
+    pub(crate) fn repack(
         &self,
         kind: PackKind,
         groups: &[Vec<SegmentRow>],
@@ -91,7 +91,7 @@ impl Store {
 
     /// Fails with the pack at fault unless `job` or tables in use name a place outside the packs of
     /// `segments`, without known damage, for everything that `segments` list.
-    pub fn check_repacked(
+    pub(crate) fn check_repacked(
         &self,
         segments: &[SegmentRow],
         job: &FinishedJob,
@@ -142,13 +142,14 @@ impl Store {
             })?;
         }
         ids.clear();
-        match is_outside.iter().all(|is_outside| *is_outside) {
-            true => Ok(()),
-            false => Err(StoreError::DamagedFile {
+        if is_outside.iter().all(|is_outside| *is_outside) {
+            Ok(())
+        } else {
+            Err(StoreError::DamagedFile {
                 path: self.pack_path(pack),
                 offset: 0,
                 why: "an object could not be copied",
-            }),
+            })
         }
     }
 }
@@ -232,10 +233,11 @@ impl Pass<'_> {
             let found = record.objects().get(usize::from(listed.ordinal));
             found.is_some_and(|found| found.id == listed.id && found.ty == listed.ty)
         };
-        match frame.iter().all(is_there) && record.kind() == self.kind {
-            true => Ok(record),
+        if frame.iter().all(is_there) && record.kind() == self.kind {
+            Ok(record)
+        } else {
             // In a frame without a check of its own, damage shows as another id.
-            false => Err(damaged("an object's bytes are wrong")),
+            Err(damaged("an object's bytes are wrong"))
         }
     }
 

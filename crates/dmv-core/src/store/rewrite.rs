@@ -29,7 +29,7 @@ impl Store {
     ///
     /// Returns the result to publish; `None` if `moved` ended the work. Fails if it meets damage:
     /// then the pack must stay.
-    pub fn move_out(
+    pub(crate) fn move_out(
         &self,
         pack: PackId,
         leaving: &HashSet<PackId>,
@@ -38,9 +38,10 @@ impl Store {
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<FinishedJob>, StoreError> {
         // A pack that others write to has no room for frames with bases: these follow their bases.
-        let writer = match pack.may_have_bases() {
-            true => StoreWriter::fresh(self, leaving.clone()).with_bases(true),
-            false => self.mover(leaving.clone())?,
+        let writer = if pack.may_have_bases() {
+            StoreWriter::fresh(self, leaving.clone()).with_bases(true)
+        } else {
+            self.mover(leaving.clone())?
         };
         let writer = writer.keeping_plain(self.bases_of_others(leaving)?);
         let mut incoming = IncomingObjects::new(writer);
@@ -104,7 +105,7 @@ impl Store {
     /// `moved` receives the bytes of each finished frame and returns whether to continue. Returns the
     /// result to publish; `None` if `moved` ended the work. Fails if it meets damage: then the pack
     /// must stay. Whatever is not returned leaves no file behind.
-    pub fn carry(
+    pub(crate) fn carry(
         &self,
         pack: PackId,
         marker: &Marker<'_>,
@@ -157,7 +158,7 @@ impl Store {
 
     /// Fails unless `job` or tables in use name a place outside `pack`, without known damage, for
     /// everything in `pack` that must stay.
-    pub fn check_carried(
+    pub(crate) fn check_carried(
         &self,
         pack: PackId,
         marker: &Marker<'_>,
@@ -176,21 +177,26 @@ impl Store {
                     Ok(())
                 })?;
             }
-            match is_outside.iter().all(|is_outside| *is_outside) {
-                true => Ok(()),
+            if is_outside.iter().all(|is_outside| *is_outside) {
+                Ok(())
+            } else {
                 // In a frame without a check of its own, damage shows as another id.
-                false => Err(StoreError::DamagedFile {
+                Err(StoreError::DamagedFile {
                     path: self.pack_path(pack),
                     offset: 0,
                     why: "an object could not be copied",
-                }),
+                })
             }
         })
     }
 
     /// Returns whether an unlisted pack was begun by a job of this repository. A file that ends within
     /// its header was.
-    pub fn is_begun_here(&self, pack: PackId, file: &dyn VfsFile) -> Result<bool, StoreError> {
+    pub(crate) fn is_begun_here(
+        &self,
+        pack: PackId,
+        file: &dyn VfsFile,
+    ) -> Result<bool, StoreError> {
         let path = self.pack_path(pack);
         if file.len().context("measure", &path)? < PACK_HEADER_BYTES {
             return Ok(true);
@@ -212,7 +218,7 @@ impl Store {
     }
 
     /// Removes the files of new packs that nothing lists.
-    pub fn discard(&self, job: FinishedJob) {
+    pub(crate) fn discard(&self, job: FinishedJob) {
         for segment in &job.segments {
             let _ = self.vfs().remove(&self.pack_path(segment.pack));
         }
@@ -222,7 +228,10 @@ impl Store {
     ///
     /// Their index was lost, and nothing can be appended to their packs. Damaged frames are
     /// skipped. Returns the result to publish.
-    pub fn store_unlisted(&self, frames: &[(PackId, u64)]) -> Result<FinishedJob, StoreError> {
+    pub(crate) fn store_unlisted(
+        &self,
+        frames: &[(PackId, u64)],
+    ) -> Result<FinishedJob, StoreError> {
         let mut incoming = IncomingObjects::new(self.writer()?);
         for (pack, offset) in frames {
             if let Ok((record, _)) = self.checked_at(*pack, *offset) {
@@ -253,7 +262,7 @@ impl Store {
     /// Returns the bases of the frames in `pack` that have an object for which `stays` holds. The
     /// segments of the pack are `segments`. What a damaged table or frame hides is left out: the
     /// objects of such a frame are moved without their bases.
-    pub fn bases_of_staying(
+    pub(crate) fn bases_of_staying(
         &self,
         pack: PackId,
         segments: &[SegmentRow],

@@ -155,8 +155,9 @@ fn entries(payload: &[u8], start: u64, end: u64) -> Result<Vec<Entry>, &'static 
         out.push(entry);
     }
     // The fan-out follows from the ids.
-    match encode_segment_index(&out, start, word(8), &[]) == payload {
-        true => Ok(out),
-        false => Err(bad),
+    if encode_segment_index(&out, start, word(8), &[]) == payload {
+        Ok(out)
+    } else {
+        Err(bad)
     }
 }

@@ -102,9 +102,10 @@ impl<'s> FrameCollector<'s> {
         out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         self.added.push((ty, id));
-        match self.added.len() >= self.look_ups.size() {
-            true => self.look_up(out),
-            false => Ok(()),
+        if self.added.len() >= self.look_ups.size() {
+            self.look_up(out)
+        } else {
+            Ok(())
         }
     }
 

@@ -211,9 +211,10 @@ impl<'s> StoreWriter<'s> {
             only,
             is_fresh: false,
             // What moves is stored already.
-            refused: match leaving.is_empty() {
-                true => store.refused(),
-                false => Arc::default(),
+            refused: if leaving.is_empty() {
+                store.refused()
+            } else {
+                Arc::default()
             },
             ..StoreWriter::fresh(store, leaving)
         };
@@ -293,7 +294,7 @@ impl<'s> StoreWriter<'s> {
     ///
     /// This is true for exactly one caller, and only if the store does not have the object, or has
     /// it only at a place known to be damaged, and if the store does not [refuse](Self::refuses) it.
-    pub fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
+    pub(crate) fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
         if self.refuses(id) || self.only.as_ref().is_some_and(|only| !only.contains(id)) {
             return Ok(false);
         }
@@ -339,18 +340,13 @@ impl<'s> StoreWriter<'s> {
         Ok(None)
     }
 
-    /// Records that the job relies on objects of `pack` that it did not claim one by one.
-    pub fn rely_on(&self, pack: PackId) {
-        lock(&self.relied).insert(pack);
-    }
-
     /// Returns the bytes appended to packs so far.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes.load(Ordering::Relaxed)
     }
 
     /// Encodes `objects`, whose bytes in order are `raw`, and appends them as one frame.
-    pub fn append(
+    pub(crate) fn append(
         &self,
         kind: PackKind,
         encoder: &mut FrameEncoder,
@@ -467,9 +463,10 @@ impl<'s> StoreWriter<'s> {
         state: &'l mut LaneState,
     ) -> Result<&'l mut OpenPack, StoreError> {
         if state.pack.is_none() {
-            let pack = match self.is_fresh {
-                true => None,
-                false => self.resume_pack(lane.kind, state)?,
+            let pack = if self.is_fresh {
+                None
+            } else {
+                self.resume_pack(lane.kind, state)?
             };
             let pack = pack.map_or_else(|| self.create_pack(lane.kind), Ok)?;
             state.take(pack);
@@ -479,9 +476,10 @@ impl<'s> StoreWriter<'s> {
 
     fn create_pack(&self, kind: PackKind) -> Result<OpenPack, StoreError> {
         let (id, path, file) = loop {
-            let id = match self.has_bases && kind == PackKind::Data {
-                true => PackId::random_with_bases(),
-                false => PackId::random(),
+            let id = if self.has_bases && kind == PackKind::Data {
+                PackId::random_with_bases()
+            } else {
+                PackId::random()
             };
             let path = self.store.pack_path(id);
             let vfs = self.store.vfs();
@@ -715,7 +713,7 @@ impl<'s> StoreWriter<'s> {
     }
 
     /// Ends the segments and makes everything durable. Nothing names the new objects yet.
-    pub fn finish(self) -> Result<FinishedJob, StoreError> {
+    pub(crate) fn finish(self) -> Result<FinishedJob, StoreError> {
         self.finished().inspect_err(|_| self.discard())
     }
 

@@ -80,15 +80,17 @@ impl Pattern {
         let is_literal = names.len() == parts.len();
         let is_anchored = rest.starts_with(b"/") || sources.len() > 1;
         let dir_only = rest.ends_with(b"/") && sources != [ALL];
-        let mut body = match is_literal {
-            true => names.join(&b'/'),
-            false => sources.join(&b'/'),
+        let mut body = if is_literal {
+            names.join(&b'/')
+        } else {
+            sources.join(&b'/')
         };
         if !is_literal {
             if sources.len() == 1 && sources != [ALL] {
-                match is_anchored {
-                    true => body.insert(0, b'/'),
-                    false => parts.insert(0, Part::AnyDepth),
+                if is_anchored {
+                    body.insert(0, b'/')
+                } else {
+                    parts.insert(0, Part::AnyDepth)
                 }
             }
             // `a/**` names the content of `a`, not `a` itself.
@@ -113,9 +115,10 @@ impl Pattern {
 
     /// Returns the canonical form.
     pub(super) fn text(&self) -> &[u8] {
-        match self.excludes {
-            true => &self.line,
-            false => &self.line[1..],
+        if self.excludes {
+            &self.line
+        } else {
+            &self.line[1..]
         }
     }
 
@@ -235,9 +238,10 @@ impl Part {
                 byte => name.push(*byte),
             }
         }
-        match name.len() > MAX_NAME_BYTES {
-            true => Err("no name is that long".to_owned()),
-            false => Ok(Part::Name(name.into())),
+        if name.len() > MAX_NAME_BYTES {
+            Err("no name is that long".to_owned())
+        } else {
+            Ok(Part::Name(name.into()))
         }
     }
 

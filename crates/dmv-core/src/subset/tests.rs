@@ -252,9 +252,12 @@ fn paths() -> Vec<String> {
     for _ in 0..3 {
         let below = |dir: &String| {
             let dir = dir.clone();
-            ["a", "b", "ab", "c"].map(|name| match dir.is_empty() {
-                true => name.to_owned(),
-                false => format!("{dir}/{name}"),
+            ["a", "b", "ab", "c"].map(|name| {
+                if dir.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{dir}/{name}")
+                }
             })
         };
         last = last.iter().flat_map(below).collect();

@@ -21,9 +21,10 @@ impl Union {
                 parts.push(subset);
             }
         }
-        match parts.is_empty() {
-            true => Union(vec![Subset::nothing()]),
-            false => Union(parts),
+        if parts.is_empty() {
+            Union(vec![Subset::nothing()])
+        } else {
+            Union(parts)
         }
     }
 

@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// The file name of DMV's attribute files.
-pub const DMVATTRIBUTES: &[u8] = b".dmvattributes";
+pub(crate) const DMVATTRIBUTES: &[u8] = b".dmvattributes";
 
 /// A line of an attribute file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttributeLine {
+pub(crate) struct AttributeLine {
     /// The number of the line, from 1.
     pub number: usize,
     /// The pattern.
@@ -26,7 +26,7 @@ pub struct AttributeLine {
 
 /// A line that cannot be used: its number, from 1, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadLine {
+pub(crate) struct BadLine {
     /// The number of the line; 0 for the whole file.
     pub number: usize,
     /// What is wrong with it, as a clause.
@@ -34,7 +34,7 @@ pub struct BadLine {
 }
 
 /// Returns the lines of an attribute file. Leaves out blank lines and comments.
-pub fn attribute_lines(text: &[u8]) -> (Vec<AttributeLine>, Vec<BadLine>) {
+pub(crate) fn attribute_lines(text: &[u8]) -> (Vec<AttributeLine>, Vec<BadLine>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let (mut lines, mut bad) = (Vec::new(), Vec::new());
     for (at, line) in text.split(|b| *b == b'\n').enumerate() {
@@ -78,9 +78,10 @@ fn split_pattern(line: &str) -> Result<(String, &str), String> {
         match c {
             '"' if quoted.is_some() => {
                 let rest = &text[at + 1..];
-                return match rest.is_empty() || rest.starts_with([' ', '\t']) {
-                    true => Ok((pattern, rest)),
-                    false => Err("a blank must follow the closing quote".to_owned()),
+                return if rest.is_empty() || rest.starts_with([' ', '\t']) {
+                    Ok((pattern, rest))
+                } else {
+                    Err("a blank must follow the closing quote".to_owned())
                 };
             }
             ' ' | '\t' if quoted.is_none() => return Ok((pattern, &text[at..])),
@@ -101,7 +102,7 @@ fn split_pattern(line: &str) -> Result<(String, &str), String> {
 }
 
 /// Fails with the reason if a text is no pattern.
-pub fn check_pattern(pattern: &str) -> Result<(), String> {
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
     if pattern.trim_matches(['/', ' ']).is_empty() {
         return Err("the pattern names nothing".to_owned());
     }
@@ -138,7 +139,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Prepares patterns that [`check_pattern`] accepts, in the order of their lines. Fails with the
+    /// Prepares patterns that `check_pattern` accepts, in the order of their lines. Fails with the
     /// reason if they are too complex together.
     pub fn new<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Result<Patterns, String> {
         // With this root the matcher accepts paths as they are.
@@ -171,9 +172,10 @@ impl Patterns {
 
 /// Returns a pattern without the blanks at its end that ignore files leave out.
 fn stripped(pattern: &str) -> &str {
-    match pattern.ends_with("\\ ") {
-        true => pattern,
-        false => pattern.trim_end(),
+    if pattern.ends_with("\\ ") {
+        pattern
+    } else {
+        pattern.trim_end()
     }
 }
 

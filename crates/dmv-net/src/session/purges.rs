@@ -42,9 +42,10 @@ impl ReceivedPurges {
             reason: found.reason,
         };
         if found.files.is_empty() {
-            return match last {
-                true => Ok(()),
-                false => Err(NetError::Protocol("a purge of nothing")),
+            return if last {
+                Ok(())
+            } else {
+                Err(NetError::Protocol("a purge of nothing"))
             };
         }
         if !why.is_storable() {
@@ -263,9 +264,10 @@ impl PartialPurgeRequest {
                     linked_packs: done.linked_packs,
                 };
                 *purged += done.files;
-                Ok(match done.left.is_empty() {
-                    true => answer(PurgeOutcome::Done, sums, ""),
-                    false => answer(PurgeOutcome::Incomplete, sums, &done.left.join("; ")),
+                Ok(if done.left.is_empty() {
+                    answer(PurgeOutcome::Done, sums, "")
+                } else {
+                    answer(PurgeOutcome::Incomplete, sums, &done.left.join("; "))
                 })
             }
         }
@@ -296,9 +298,10 @@ fn carry_out(
 
 /// Returns what the server notes for what a client claims.
 fn named(why: Purge, request: &OperationRequest) -> Purge {
-    let mut by = match why.by == request.who {
-        true => why.by,
-        false => format!("{}, through {}", why.by, request.who),
+    let mut by = if why.by == request.who {
+        why.by
+    } else {
+        format!("{}, through {}", why.by, request.who)
     };
     by.retain(|c| !c.is_control());
     let mut out = Purge {

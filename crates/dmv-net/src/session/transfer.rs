@@ -59,9 +59,10 @@ fn take_all(
     job: &Job,
 ) -> Result<Receiver, NetError> {
     let incoming = repo.incoming()?;
-    let receiver = match link.takes_clues() {
-        true => receiver.with_clues(),
-        false => receiver,
+    let receiver = if link.takes_clues() {
+        receiver.with_clues()
+    } else {
+        receiver
     };
     let mut taking = ReceiveJob {
         repo,

@@ -175,9 +175,12 @@ impl Sender {
             let chunks = detail == Detail::All || may_give;
             // The driver looks for each chunk that it sends. It must not count one that is absent here,
             // where the number of bytes is limited.
-            let chunk_walk = || match may_give {
-                true => walk(Detail::All),
-                false => walk(Detail::All).skipping_chunks(),
+            let chunk_walk = || {
+                if may_give {
+                    walk(Detail::All)
+                } else {
+                    walk(Detail::All).skipping_chunks()
+                }
             };
             self.chunks = (chunks && !filter.metadata_only).then(chunk_walk);
             if may_give {
@@ -263,9 +266,10 @@ impl Sender {
         let (mut here, mut absent) = (Vec::new(), Vec::new());
         let held = objects.holds_all(&need)?;
         for (object, is_here) in need.into_iter().zip(held) {
-            match is_here {
-                true => here.push(object),
-                false => absent.push(object),
+            if is_here {
+                here.push(object)
+            } else {
+                absent.push(object)
             }
         }
         self.out.push_back(Output::Objects(here));

@@ -107,9 +107,10 @@ fn head(start: &[u8]) -> Option<(Numbers, &[u8])> {
 }
 
 fn version(start: &[u8]) -> Option<String> {
-    let digits = match start.get(7)?.is_ascii_digit() {
-        true => start.get(13..17)?,
-        false => start.get(9..12)?,
+    let digits = if start.get(7)?.is_ascii_digit() {
+        start.get(13..17)?
+    } else {
+        start.get(9..12)?
     };
     let number: u32 = std::str::from_utf8(digits).ok()?.parse().ok()?;
     Some(format!("{}.{}", number / 100, number % 100))
@@ -118,9 +119,10 @@ fn version(start: &[u8]) -> Option<String> {
 impl Numbers {
     fn u32(&self, bytes: &[u8], at: usize) -> Option<u32> {
         let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
-        Some(match self.little {
-            true => u32::from_le_bytes(bytes),
-            false => u32::from_be_bytes(bytes),
+        Some(if self.little {
+            u32::from_le_bytes(bytes)
+        } else {
+            u32::from_be_bytes(bytes)
         })
     }
 

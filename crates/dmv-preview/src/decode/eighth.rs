@@ -293,9 +293,10 @@ impl Part<'_> {
         let mean = i64::from(self.before) * self.steps[0];
         let is_split = self.split != (1, 1);
         let mut slopes = [0; 3];
-        let at = match is_split {
-            true => self.slopes(bits, &mut slopes)?,
-            false => 1,
+        let at = if is_split {
+            self.slopes(bits, &mut slopes)?
+        } else {
+            1
         };
         self.others_of_block(bits, at)?;
         let [across, down, both] = slopes.map(i64::from);

@@ -56,9 +56,10 @@ fn draw(font: &FontRef<'_>, text: &str, width: u32) -> Picture {
     let margin = width as f32 / 32.0;
     let room = width as f32 - 2.0 * margin;
     let first = lay(font, text, height as f32 * 0.6);
-    let line = match first.1 > room {
-        true => lay(font, text, height as f32 * 0.6 * room / first.1).0,
-        false => first.0,
+    let line = if first.1 > room {
+        lay(font, text, height as f32 * 0.6 * room / first.1).0
+    } else {
+        first.0
     };
     for mut glyph in line {
         glyph.position.x += margin;

@@ -40,16 +40,15 @@ impl Ask<'_> {
 
     /// Refuses a buffer that is larger than a decoded file may be.
     fn check_bytes(&self, bytes: u64) -> Result<(), Reason> {
-        match bytes > self.limits.decoded_bytes {
-            true => {
-                let words = format!(
-                    "the picture needs {} MiB when it is decoded; previews are made up to {}",
-                    bytes >> 20,
-                    self.limits.decoded_bytes >> 20
-                );
-                Err(Reason::new(Kind::TooLarge, words))
-            }
-            false => Ok(()),
+        if bytes > self.limits.decoded_bytes {
+            let words = format!(
+                "the picture needs {} MiB when it is decoded; previews are made up to {}",
+                bytes >> 20,
+                self.limits.decoded_bytes >> 20
+            );
+            Err(Reason::new(Kind::TooLarge, words))
+        } else {
+            Ok(())
         }
     }
 }

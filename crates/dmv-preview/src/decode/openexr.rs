@@ -72,9 +72,10 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
         return Ok(found);
     }
     let colours = ["R", "G", "B"].iter().all(|name| has(header, name));
-    let pixels = match colours {
-        true => colour(input, ask.gain)?,
-        false => grey(input, header, ask.gain)?,
+    let pixels = if colours {
+        colour(input, ask.gain)?
+    } else {
+        grey(input, header, ask.gain)?
     };
     for row in pixels.rgba.chunks_exact(pixels.width.max(1)) {
         canvas.row(row.as_flattened());
@@ -173,9 +174,10 @@ fn grey(input: &mut Input<'_>, header: &Header, gain: f32) -> Result<Pixels, Rea
 
 /// Returns a pixel whose linear colours are multiplied with its alpha, as sRGB with plain colours, `gain` times as bright.
 fn straight(colours: [f32; 3], alpha: f32, gain: f32) -> [u8; 4] {
-    let divide = match alpha > 0.0 && alpha < 1.0 {
-        true => alpha,
-        false => 1.0,
+    let divide = if alpha > 0.0 && alpha < 1.0 {
+        alpha
+    } else {
+        1.0
     };
     let [r, g, b] = colours.map(|colour| light(colour / divide * gain));
     [r, g, b, share(alpha)]

@@ -103,12 +103,13 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
     if ask.edge.is_none() {
         return Ok(found);
     }
-    let merged = match head.unmerged {
-        true => Err(Reason::new(
+    let merged = if head.unmerged {
+        Err(Reason::new(
             Kind::Absent,
             "this document was saved without its merged picture (Maximize Compatibility off)",
-        )),
-        false => merged(input, &head, ask, &mut found),
+        ))
+    } else {
+        merged(input, &head, ask, &mut found)
     };
     let Err(why) = merged else {
         return Ok(found);
@@ -414,9 +415,10 @@ fn mix(line: &[Vec<u8>], head: &Head, clear: bool, out: &mut [u8]) {
             Mode::Cmyk => [0, 1, 2].map(|c| (u32::from(at(c)) * u32::from(at(3)) / 255) as u8),
             Mode::Lab => lab([at(0), at(1), at(2)]),
         };
-        *pixel = match clear {
-            true => plain([r, g, b], at(head.mode.channels())),
-            false => [r, g, b, 255],
+        *pixel = if clear {
+            plain([r, g, b], at(head.mode.channels()))
+        } else {
+            [r, g, b, 255]
         };
     }
 }
@@ -439,9 +441,12 @@ fn lab([l, a, b]: [u8; 3]) -> [u8; 3] {
         f32::from(b) - 128.0,
     );
     let y = (l + 16.0) / 116.0;
-    let cube = |t: f32| match t > 6.0 / 29.0 {
-        true => t * t * t,
-        false => (t - 4.0 / 29.0) * 108.0 / 841.0,
+    let cube = |t: f32| {
+        if t > 6.0 / 29.0 {
+            t * t * t
+        } else {
+            (t - 4.0 / 29.0) * 108.0 / 841.0
+        }
     };
     let (x, y, z) = (
         0.9642 * cube(y + a / 500.0),

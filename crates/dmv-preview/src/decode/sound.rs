@@ -418,9 +418,10 @@ impl Peaks {
     /// Draws the channels one below the other.
     fn draw(&self, edge: u32) -> Picture {
         let width = self.channels.first().map_or(1, Vec::len).max(1);
-        let height = match edge <= PreviewKind::THUMBNAIL {
-            true => (edge as usize * 3 / 8).max(1),
-            false => (edge as usize / 4).clamp(1, 512),
+        let height = if edge <= PreviewKind::THUMBNAIL {
+            (edge as usize * 3 / 8).max(1)
+        } else {
+            (edge as usize / 4).clamp(1, 512)
         };
         let mut rgba = vec![0; width * height * 4];
         let shown = self.channels.len().clamp(1, 8).min(height);
@@ -431,9 +432,10 @@ impl Peaks {
                 (down * (lane - 1) as f32).round() as usize
             };
             for (x, (low, high)) in channel.iter().enumerate() {
-                let (top, bottom) = match low > high {
-                    true => (middle(0.0), middle(0.0)),
-                    false => (middle(*high), middle(*low)),
+                let (top, bottom) = if low > high {
+                    (middle(0.0), middle(0.0))
+                } else {
+                    (middle(*high), middle(*low))
                 };
                 for y in top..=bottom {
                     let at = ((number * lane + y) * width + x) * 4;
@@ -458,9 +460,10 @@ fn join(a: (f32, f32), b: (f32, f32)) -> (f32, f32) {
 
 /// Returns a sample as 16 bits. A bucket without samples is silent.
 fn level(value: f32) -> i16 {
-    match value.is_finite() {
-        true => (value * 32768.0).round().clamp(-32768.0, 32767.0) as i16,
-        false => 0,
+    if value.is_finite() {
+        (value * 32768.0).round().clamp(-32768.0, 32767.0) as i16
+    } else {
+        0
     }
 }
 

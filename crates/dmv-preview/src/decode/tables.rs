@@ -78,17 +78,19 @@ pub fn read(input: &mut Input<'_>, base: u64) -> Option<Tables> {
 impl Reader<'_, '_> {
     fn u16(&self, bytes: &[u8]) -> Option<u16> {
         let bytes = bytes.get(..2)?.try_into().ok()?;
-        Some(match self.little {
-            true => u16::from_le_bytes(bytes),
-            false => u16::from_be_bytes(bytes),
+        Some(if self.little {
+            u16::from_le_bytes(bytes)
+        } else {
+            u16::from_be_bytes(bytes)
         })
     }
 
     fn u32(&self, bytes: &[u8]) -> Option<u32> {
         let bytes = bytes.get(..4)?.try_into().ok()?;
-        Some(match self.little {
-            true => u32::from_le_bytes(bytes),
-            false => u32::from_be_bytes(bytes),
+        Some(if self.little {
+            u32::from_le_bytes(bytes)
+        } else {
+            u32::from_be_bytes(bytes)
         })
     }
 
@@ -184,9 +186,10 @@ impl Reader<'_, '_> {
 
     fn text(&mut self, entry: &Entry) -> String {
         let len = u64::from(entry.count).min(200);
-        let bytes = match len <= 4 {
-            true => Some(entry.value[..len as usize].to_vec()),
-            false => self.elsewhere(entry, len),
+        let bytes = if len <= 4 {
+            Some(entry.value[..len as usize].to_vec())
+        } else {
+            self.elsewhere(entry, len)
         };
         let bytes = bytes.filter(|_| entry.kind == 2).unwrap_or_default();
         let text = bytes.split(|b| *b == 0).next().unwrap_or_default();
@@ -202,17 +205,19 @@ impl Reader<'_, '_> {
 impl Tables {
     /// Adds what is known about the camera and the exposure.
     pub fn tell(&self, found: &mut DecodedFile) {
-        let camera = match self.model.starts_with(&self.make) {
-            true => self.model.clone(),
-            false => format!("{} {}", self.make, self.model),
+        let camera = if self.model.starts_with(&self.make) {
+            self.model.clone()
+        } else {
+            format!("{} {}", self.make, self.model)
         };
         found.fact("camera", camera);
         found.fact("lens", &self.lens);
         if let Some((a, b)) = self.exposure.filter(|(a, b)| *a > 0 && *b > 0) {
             let seconds = f64::from(a) / f64::from(b);
-            match seconds < 0.4 {
-                true => found.fact("exposure", format!("1/{:.0} s", 1.0 / seconds)),
-                false => found.fact("exposure", format!("{} s", round(seconds))),
+            if seconds < 0.4 {
+                found.fact("exposure", format!("1/{:.0} s", 1.0 / seconds))
+            } else {
+                found.fact("exposure", format!("{} s", round(seconds)))
             }
         }
         if let Some((a, b)) = self.aperture.filter(|(a, b)| *a > 0 && *b > 0) {

@@ -40,18 +40,20 @@ pub fn read(input: &mut Input<'_>, ending: &str, ask: &Ask<'_>) -> Result<Decode
     let list =
         list(input).ok_or_else(|| damaged("the list of the archive's entries is missing"))?;
     let is_small = ask.edge.is_none_or(|edge| edge <= 256);
-    let names = match is_small && ending != "kra" && ending != "ora" {
-        true => SMALL.iter().chain(&WHOLE),
-        false => WHOLE.iter().chain(&SMALL),
+    let names = if is_small && ending != "kra" && ending != "ora" {
+        SMALL.iter().chain(&WHOLE)
+    } else {
+        WHOLE.iter().chain(&SMALL)
     };
     for name in names {
         let Some(entry) = find(&list, name) else {
             continue;
         };
         let bytes = content(input, &entry)?;
-        let format = match name.ends_with(".png") {
-            true => ImageFormat::Png,
-            false => ImageFormat::Jpeg,
+        let format = if name.ends_with(".png") {
+            ImageFormat::Png
+        } else {
+            ImageFormat::Jpeg
         };
         let mut inner = Input::new(Memory(&bytes), bytes.len() as u64);
         let mut found = picture::read(&mut inner, format, ask)?;

@@ -12,7 +12,7 @@ use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::ondisk::{self, OnDisk};
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, kind_word, shown, word};
+use crate::words::{bytes, shown, word};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::diff_trees;
 use dmv_core::hash::ObjectId;
@@ -139,7 +139,7 @@ impl Side {
             return Ok(Some(why.to_owned()));
         };
         if !entry.kind.is_blob() {
-            let kind = kind_word(entry.kind);
+            let kind = entry.kind.word();
             return Ok(Some(format!(
                 "{name} is a {kind}: only files are compared."
             )));

@@ -9,7 +9,7 @@ use crate::answer::Answer;
 use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, count, kind_word};
+use crate::words::{bytes, count};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::merge::entry_of;
@@ -50,9 +50,10 @@ impl Conflicts {
     /// As `dmv conflicts` lists them.
     fn read(ask: &Ask<'_>) -> Result<Conflicts, Stop> {
         let has_files = ask.repo.worktree_root().is_some();
-        let commit = match has_files {
-            true => ask.repo.base_commit()?,
-            false => ask.repo.head_commit()?,
+        let commit = if has_files {
+            ask.repo.base_commit()?
+        } else {
+            ask.repo.head_commit()?
         };
         let mut open = match &commit {
             Some(id) => ask.repo.conflicts(&ask.repo.read_commit(id)?)?,
@@ -169,7 +170,7 @@ impl Conflicts {
                     Some(entry) => {
                         (shown_side(ask, path, entry, &raw, title))
                         p.quiet {
-                            (kind_word(entry.kind)) ", " (bytes(entry.size)) " \u{00b7} "
+                            (entry.kind.word()) ", " (bytes(entry.size)) " \u{00b7} "
                             a href={ (raw) "&download" } download { "Download" }
                         }
                     }
@@ -182,7 +183,7 @@ impl Conflicts {
 /// One version, as far as a page can show it.
 fn shown_side(ask: &Ask<'_>, path: &[u8], entry: &TreeEntry, raw: &str, title: &str) -> Markup {
     if !entry.kind.is_blob() {
-        return html! { p.quiet { (kind_word(entry.kind)) } };
+        return html! { p.quiet { (entry.kind.word()) } };
     }
     match sort_of(path).0 {
         Sort::Picture => {

@@ -54,9 +54,10 @@ fn failed(verb: &str, told: ShownFailure) -> Note {
     };
     Note {
         failed,
-        text: match failed {
-            true => format!("{what}{}", told.message),
-            false => told.message,
+        text: if failed {
+            format!("{what}{}", told.message)
+        } else {
+            told.message
         },
         more: told
             .hint

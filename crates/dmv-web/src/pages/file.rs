@@ -14,7 +14,7 @@ use crate::ondisk;
 use crate::preview::known_reason;
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, kind_word, number, shown, subject};
+use crate::words::{bytes, number, shown, subject};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
@@ -94,7 +94,7 @@ impl FilePage {
         });
         let versions: Vec<Value> = versions.collect();
         out.insert("commit".to_owned(), json!(self.place.id.to_string()));
-        out.insert("kind".to_owned(), json!(kind_word(self.entry.kind)));
+        out.insert("kind".to_owned(), json!(self.entry.kind.word()));
         out.insert("size".to_owned(), json!(self.entry.size));
         out.insert("id".to_owned(), json!(self.entry.id.to_string()));
         out.insert(
@@ -312,7 +312,7 @@ impl FilePage {
                 h2 #facts { "Details" }
                 dl.facts data-facts=[self.facts_link(ask)] {
                     dt { "Path" } dd { (shown(self.path())) }
-                    dt { "Kind" } dd { (kind_word(self.entry.kind)) }
+                    dt { "Kind" } dd { (self.entry.kind.word()) }
                     dt { "Size" } dd { (bytes(self.entry.size)) " (" (number(self.entry.size)) " bytes)" }
                     dt { "Content id" } dd { code { (self.entry.id.to_string()) } }
                     dt { "Commit" } dd { code { (self.place.id.to_string()) } }

@@ -98,16 +98,18 @@ impl History {
 
     fn walk(&mut self, ask: &Ask<'_>, tips: &[ObjectId]) -> Result<(), Stop> {
         let repo = &*ask.repo;
-        let paths: Vec<RepoPath> = match self.path.is_root() {
-            true => Vec::new(),
-            false => vec![self.path.clone()],
+        let paths: Vec<RepoPath> = if self.path.is_root() {
+            Vec::new()
+        } else {
+            vec![self.path.clone()]
         };
         let changed = repo.changed_paths(&paths);
         let mut log = PathLog::new(repo.objects(), &changed, tips, &paths)?;
         // The first page begins with a commit that no line leads to.
-        let mut graph = match ask.target.value("from").is_some() {
-            true => Graph::going_on(tips),
-            false => Graph::default(),
+        let mut graph = if ask.target.value("from").is_some() {
+            Graph::going_on(tips)
+        } else {
+            Graph::default()
         };
         let last_path = RefCell::new(self.path.clone());
         let job = dmv_core::Job::default();

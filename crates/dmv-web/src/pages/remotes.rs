@@ -146,9 +146,10 @@ fn contacts(ask: &Ask<'_>) -> Result<Vec<Contact>, Stop> {
                 contacts.push((name.to_owned(), op.time.seconds));
             }
         }
-        Ok(match n < MAX_OPERATIONS {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+        Ok(if n < MAX_OPERATIONS {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
         })
     })?;
     Ok(contacts)

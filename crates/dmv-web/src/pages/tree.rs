@@ -9,7 +9,7 @@ use crate::answer::{Answer, redirect};
 use crate::program::Stop;
 use crate::sequence::{Row, Sequence, rows};
 use crate::site::Ask;
-use crate::words::{bytes, count, kind_word, number, shown};
+use crate::words::{bytes, count, number, shown};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
 use dmv_core::repo::{Location, RepoError};
@@ -132,7 +132,7 @@ impl Listing {
         let value = |row: &Row| match row {
             Row::Entry(entry) => {
                 let mut out = path_value(&self.child(entry));
-                out.insert("kind".to_owned(), json!(kind_word(entry.kind)));
+                out.insert("kind".to_owned(), json!(entry.kind.word()));
                 out.insert("size".to_owned(), json!(entry.size));
                 out.insert("id".to_owned(), json!(entry.id.to_string()));
                 Value::Object(out)
@@ -181,9 +181,10 @@ impl Listing {
             query.push(format!("page={page}"));
         }
         let to = link("tree", &self.place.link(), self.path());
-        match query.is_empty() {
-            true => to,
-            false => format!("{to}?{}", query.join("&")),
+        if query.is_empty() {
+            to
+        } else {
+            format!("{to}?{}", query.join("&"))
         }
     }
 
@@ -343,7 +344,7 @@ fn about(entry: &TreeEntry) -> String {
             let (sort, _) = crate::kinds::sort_of(entry.name.as_bytes());
             sort.word().to_owned()
         }
-        kind => kind_word(kind).to_owned(),
+        kind => kind.word().to_owned(),
     }
 }
 
@@ -358,9 +359,12 @@ fn frames(s: &Sequence) -> String {
     if missing == 0 {
         return text;
     }
-    let gap = |(a, b): (u64, u64)| match a == b {
-        true => a.to_string(),
-        false => format!("{a}\u{2013}{b}"),
+    let gap = |(a, b): (u64, u64)| {
+        if a == b {
+            a.to_string()
+        } else {
+            format!("{a}\u{2013}{b}")
+        }
     };
     let all = s.gaps(MAX_GAPS + 1);
     let mut gaps: Vec<String> = all.iter().copied().take(MAX_GAPS).map(gap).collect();

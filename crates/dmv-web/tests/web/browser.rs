@@ -239,9 +239,10 @@ fn pages_keep_the_rules_of_accessibility() {
             browser.emulate(scheme);
             browser.size(width, 900);
             let check = |page: &str| check(&browser, &axe, &format!("{page} {scheme} {width}"));
-            match has_changes {
-                false => check_each(&browser, &served, &check),
-                true => check_change(&browser, &served, &film, &check),
+            if has_changes {
+                check_change(&browser, &served, &film, &check)
+            } else {
+                check_each(&browser, &served, &check)
             }
         }
     }

@@ -329,9 +329,12 @@ impl Client<'_> {
 
     pub fn post_as(&self, target: &str, fields: &[(&str, &str)], headers: &str) -> Reply {
         let encoded = |text: &str| -> String {
-            let one = |b: u8| match b.is_ascii_alphanumeric() {
-                true => (b as char).to_string(),
-                false => format!("%{b:02X}"),
+            let one = |b: u8| {
+                if b.is_ascii_alphanumeric() {
+                    (b as char).to_string()
+                } else {
+                    format!("%{b:02X}")
+                }
             };
             text.bytes().map(one).collect()
         };
@@ -392,9 +395,10 @@ impl Reply {
         let is_chunked = headers
             .iter()
             .any(|(n, v)| n == "transfer-encoding" && v == "chunked");
-        let body = match is_chunked {
-            true => unchunked(&bytes[end + 4..]),
-            false => bytes[end + 4..].to_vec(),
+        let body = if is_chunked {
+            unchunked(&bytes[end + 4..])
+        } else {
+            bytes[end + 4..].to_vec()
         };
         Reply {
             status: status.expect("a status"),

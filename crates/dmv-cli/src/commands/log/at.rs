@@ -55,9 +55,12 @@ pub(super) fn log(context: &Context, args: &Args, at: &str) -> Result<u8, Failur
 /// Fails for what needs more than the commits of a bucket.
 fn check(args: &Args, remote: &Remote) -> Result<(), Failure> {
     let name = quoted(&remote.name);
-    let fetch_first = |rest: &str| match remote.once {
-        true => format!("dmv clone --meta-only {name}; then dmv log{rest} there"),
-        false => format!("dmv fetch {name}; then dmv log {name}/BRANCH{rest}"),
+    let fetch_first = |rest: &str| {
+        if remote.once {
+            format!("dmv clone --meta-only {name}; then dmv log{rest} there")
+        } else {
+            format!("dmv fetch {name}; then dmv log {name}/BRANCH{rest}")
+        }
     };
     if !matches!(remote.url, Url::Bucket(_)) {
         let message = format!("log --at lists the history of a bucket, and {name} is none");

@@ -27,9 +27,10 @@ pub(super) fn log(context: &Context, args: &LogArgs, at: &str) -> Result<u8, Fai
         }
         left -= 1;
         printed = print(context, &operation);
-        match printed.is_err() || left == 0 {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if printed.is_err() || left == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     });
     drop(call);

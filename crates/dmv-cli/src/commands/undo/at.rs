@@ -28,9 +28,10 @@ pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failur
         OpsError::NotUndone(why) => refused(&why, &name),
         e => remote_failure(context, &remote, e),
     })?;
-    match context.globals.json {
-        true => print_json(context, &report)?,
-        false => print(context, &report, &options.which, &name)?,
+    if context.globals.json {
+        print_json(context, &report)?;
+    } else {
+        print(context, &report, &options.which, &name)?;
     }
     Ok(EXIT_OK)
 }
@@ -88,9 +89,10 @@ fn print(
     let (undone, mut out) = (&report.undone, context.ui.out());
     let when = time(undone.time.seconds, undone.time.tz_minutes);
     let (who, command) = (clean(&undone.who), clean(&undone.command));
-    match is_redo {
-        true => writeln!(out, "{done} at {name}")?,
-        false => writeln!(out, "{done} at {name}: {command}  ({who}, {when})")?,
+    if is_redo {
+        writeln!(out, "{done} at {name}")?;
+    } else {
+        writeln!(out, "{done} at {name}: {command}  ({who}, {when})")?;
     }
     for moved in &report.moved {
         writeln!(out, "  {}", op::at::line(moved))?;

@@ -32,9 +32,10 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     let done = verify_at(&repo, &options, &call, &context.job);
     drop((call, watch));
     let report = done.map_err(|e| remote_failure(context, &remote, e))?;
-    match context.globals.json {
-        true => print_json(context, &report)?,
-        false => print(context, args, &clean(&remote.name), &report)?,
+    if context.globals.json {
+        print_json(context, &report)?;
+    } else {
+        print(context, args, &clean(&remote.name), &report)?;
     }
     Ok(if report.found.is_ok() {
         EXIT_OK

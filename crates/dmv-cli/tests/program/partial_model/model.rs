@@ -172,9 +172,10 @@ impl Model {
                 tree.extend(result.map(|n| (path.clone(), *n)));
             }
         }
-        match conflicts.is_empty() {
-            true => Merged::Clean(std::mem::take(&mut trees[0])),
-            false => Merged::Conflicts(trees, conflicts),
+        if conflicts.is_empty() {
+            Merged::Clean(std::mem::take(&mut trees[0]))
+        } else {
+            Merged::Conflicts(trees, conflicts)
         }
     }
 }

@@ -41,9 +41,10 @@ impl Story {
         let committed = self.model.commits.get(repo.tip());
         let committed = committed.and_then(|commit| commit.tree.get(path).copied());
         let edits = &mut self.model.repos[r].edits;
-        match now == committed {
-            true => drop(edits.remove(path)),
-            false => drop(edits.insert(path.to_owned(), now)),
+        if now == committed {
+            edits.remove(path);
+        } else {
+            edits.insert(path.to_owned(), now);
         }
     }
 

@@ -110,9 +110,10 @@ impl Story {
         };
         println!("edit {dir}/{path} {edit:?}");
         let edits = &mut self.model.repos[r].edits;
-        match edit == committed {
-            true => edits.remove(&path),
-            false => edits.insert(path, edit),
+        if edit == committed {
+            edits.remove(&path)
+        } else {
+            edits.insert(path, edit)
         };
         Ok(())
     }
@@ -191,9 +192,10 @@ impl Story {
         // By its name a branch that only the remote has is made here.
         let short = name.strip_prefix("origin/").unwrap_or(&name).to_owned();
         let own = self.model.repos[r].branches.get(&short).cloned();
-        let typed = match own.is_some() && name != short {
-            true => name.clone(),
-            false => short.clone(),
+        let typed = if own.is_some() && name != short {
+            name.clone()
+        } else {
+            short.clone()
         };
         let done = self.meet(r, &["checkout", &typed])?;
         if done.code == 5 {
@@ -205,12 +207,11 @@ impl Story {
         // A worktree that is on no branch has a commit's id as its head.
         let is_branch = typed == short && !self.model.commits.contains_key(&short);
         let repo = &mut self.model.repos[r];
-        repo.head = match is_branch {
-            true => {
-                repo.branches.entry(short.clone()).or_insert(id);
-                short
-            }
-            false => id,
+        repo.head = if is_branch {
+            repo.branches.entry(short.clone()).or_insert(id);
+            short
+        } else {
+            id
         };
         self.keep_edits(r, edits);
         Ok(())

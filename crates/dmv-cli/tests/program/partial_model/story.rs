@@ -188,16 +188,15 @@ impl Story {
                 offline.push("--offline".into());
                 let before = self.last_operation(r)?;
                 let done = self.run(&offline)?;
-                match done.code == ABSENT {
-                    true => {
-                        self.check(r)?;
-                        // What a pull has fetched is noted before the merge.
-                        let is_same = before == self.last_operation(r)? || args[2] == "pull";
-                        assert!(is_same, "{args:?} has done something");
-                        self.lacked += 1;
-                        self.run(&args)?
-                    }
-                    false => return Ok(done),
+                if done.code == ABSENT {
+                    self.check(r)?;
+                    // What a pull has fetched is noted before the merge.
+                    let is_same = before == self.last_operation(r)? || args[2] == "pull";
+                    assert!(is_same, "{args:?} has done something");
+                    self.lacked += 1;
+                    self.run(&args)?
+                } else {
+                    return Ok(done);
                 }
             }
             _ => self.run(&args)?,
@@ -219,9 +218,10 @@ impl Story {
         for r in repos {
             let here = self.place.work().join(DIRS[*r]);
             let away = self.place.work().join(format!("{}.away", DIRS[*r]));
-            match hidden {
-                true => fs::rename(here, away)?,
-                false => fs::rename(away, here)?,
+            if hidden {
+                fs::rename(here, away)?
+            } else {
+                fs::rename(away, here)?
             }
         }
         Ok(())
@@ -263,9 +263,10 @@ impl Story {
     pub fn goes_to(&mut self, r: usize, id: &str) {
         let before = self.on_disk(r);
         let repo = &mut self.model.repos[r];
-        match repo.is_on_branch() || !self.model.commits.contains_key(&repo.head) {
-            true => drop(repo.branches.insert(repo.head.clone(), id.to_owned())),
-            false => repo.head = id.to_owned(),
+        if repo.is_on_branch() || !self.model.commits.contains_key(&repo.head) {
+            repo.branches.insert(repo.head.clone(), id.to_owned());
+        } else {
+            repo.head = id.to_owned();
         }
         self.keep_edits(r, before);
     }
@@ -376,9 +377,10 @@ impl Story {
 
 impl Done {
     pub fn is(&self, codes: &[i32]) -> Outcome {
-        match codes.contains(&self.code) {
-            true => Ok(()),
-            false => Err(format!("{} is none of {codes:?}: {}", self.code, self.said).into()),
+        if codes.contains(&self.code) {
+            Ok(())
+        } else {
+            Err(format!("{} is none of {codes:?}: {}", self.code, self.said).into())
         }
     }
 

@@ -67,18 +67,20 @@ impl State {
     /// Of a repository's own files, those that nothing else can be compared by.
     fn settings(&mut self, now: &Path, dmv: &Path) -> Outcome {
         let config = dmv.join("config.toml");
-        match now.join(&config).exists() {
-            true => self.file(now, config),
-            false => Ok(()),
+        if now.join(&config).exists() {
+            self.file(now, config)
+        } else {
+            Ok(())
         }
     }
 
     fn file(&mut self, now: &Path, path: PathBuf) -> Outcome {
         let full = now.join(&path);
         let meta = fs::symlink_metadata(&full)?;
-        let item = match meta.is_symlink() {
-            true => Item::Symlink(fs::read_link(&full)?.as_os_str().as_bytes().to_vec()),
-            false => Item::File(fs::read(&full)?, meta.permissions().mode() & 0o100 != 0),
+        let item = if meta.is_symlink() {
+            Item::Symlink(fs::read_link(&full)?.as_os_str().as_bytes().to_vec())
+        } else {
+            Item::File(fs::read(&full)?, meta.permissions().mode() & 0o100 != 0)
         };
         self.files.insert(path, item);
         Ok(())

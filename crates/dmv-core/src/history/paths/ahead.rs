@@ -60,9 +60,10 @@ impl Ahead {
     ) {
         // A walk that shows a few commits reads only a few. One that turns to other parents leaves
         // most of a stretch unused, and gets shorter ones.
-        let next = match self.used >= self.stretch {
-            true => self.stretch * 2,
-            false => self.stretch / 2,
+        let next = if self.used >= self.stretch {
+            self.stretch * 2
+        } else {
+            self.stretch / 2
         };
         self.stretch = next.clamp(1, MAX_STRETCH);
         self.used = 0;

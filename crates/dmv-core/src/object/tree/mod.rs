@@ -60,6 +60,17 @@ impl Kind {
             .find(|kind| *kind as u8 == number)
     }
 
+    /// Returns the word for this kind in messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Executable => "executable",
+            Kind::Symlink => "symlink",
+            Kind::Directory => "directory",
+            Kind::Conflict => "conflict",
+        }
+    }
+
     /// Returns whether the content is a blob: whether the kind is file or executable.
     pub fn is_blob(self) -> bool {
         matches!(self, Kind::File | Kind::Executable)

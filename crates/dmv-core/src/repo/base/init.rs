@@ -41,9 +41,10 @@ pub(in crate::repo) fn init(
     let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
     let packs = dmv.join("packs");
     let worktrees = dmv.join("worktrees");
-    let own = match bare {
-        true => worktrees,
-        false => worktrees.join(layout::MAIN),
+    let own = if bare {
+        worktrees
+    } else {
+        worktrees.join(layout::MAIN)
     };
     for part in [&packs, &dmv.join("index"), &own] {
         vfs.create_dir_all(part).map_err(io("create", part))?;

@@ -84,12 +84,11 @@ pub(in crate::repo) fn keep_rewritten(
     at: i64,
 ) -> Result<(), RepoError> {
     let mut segments = sealed.segments.iter();
-    match segments.all(|row| row.pack.may_have_bases()) {
-        true => {
-            let at = vec![at; sealed.segments.len()];
-            keep_moved(repo, sealed, &at)
-        }
-        false => keep_as_of(repo, sealed, at),
+    if segments.all(|row| row.pack.may_have_bases()) {
+        let at = vec![at; sealed.segments.len()];
+        keep_moved(repo, sealed, &at)
+    } else {
+        keep_as_of(repo, sealed, at)
     }
 }
 
@@ -158,6 +157,23 @@ pub(in crate::repo) enum Proof {
 /// How often a publication looks again because others free objects meanwhile.
 const ROUNDS: usize = 5;
 
+/// Publishes what is left of a damaged history, as an operation of `dmv recover`. What the changes name
+/// need not be complete.
+pub(in crate::repo) fn publish_recovered(
+    repo: &Handle,
+    time: Timestamp,
+    who: String,
+    changes: Vec<Change>,
+) -> Result<(), RepoError> {
+    let request = OperationRequest {
+        time,
+        who,
+        command: "dmv recover".to_owned(),
+    };
+    let proof = Proof::Needless;
+    publish_proved(repo, request, None, changes, Effect::Kept, 0, proof).map(drop)
+}
+
 /// Publishes like [`publish_undo`] changes with or without a proof that they name complete commits.
 pub(in crate::repo) fn publish_proved(
     repo: &Handle,
@@ -170,9 +186,10 @@ pub(in crate::repo) fn publish_proved(
 ) -> Result<Operation, RepoError> {
     repo.check_own()?;
     // Before the first look at what is named.
-    let mut since = match proof == Proof::Needless || !names_objects(&changes) {
-        true => None,
-        false => Some(relying::look_anew(repo)?),
+    let mut since = if proof == Proof::Needless || !names_objects(&changes) {
+        None
+    } else {
+        Some(relying::look_anew(repo)?)
     };
     if proof == Proof::Missing || proof == Proof::Transfer && !repo.relied.any() {
         whole::check_changes(repo, &changes, sealed.as_ref(), undoes)?;

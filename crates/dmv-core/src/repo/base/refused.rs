@@ -29,8 +29,9 @@ pub(in crate::repo) fn refresh(repo: &Handle) {
 /// Fails with [`BusyError::PurgedMeanwhile`] if a job has stored a chunk that was purged while it ran.
 pub(in crate::repo) fn check_job(repo: &Handle, job: &FinishedJob) -> Result<(), RepoError> {
     refresh(repo);
-    match job.has_refused(&repo.store)? {
-        true => Err(BusyError::PurgedMeanwhile.into()),
-        false => Ok(()),
+    if job.has_refused(&repo.store)? {
+        Err(BusyError::PurgedMeanwhile.into())
+    } else {
+        Ok(())
     }
 }

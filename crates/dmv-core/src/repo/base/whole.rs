@@ -275,9 +275,10 @@ struct StoredObjects<'r> {
 
 impl ObjectRead for StoredObjects<'_> {
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
-        match self.holds(ty, id)? {
-            true => self.repo.store.read(ty, id),
-            false => Ok(None),
+        if self.holds(ty, id)? {
+            self.repo.store.read(ty, id)
+        } else {
+            Ok(None)
         }
     }
 

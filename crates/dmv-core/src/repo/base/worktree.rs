@@ -147,9 +147,10 @@ pub(in crate::repo) fn subset(repo: &Handle) -> Result<Subset, RepoError> {
     let value = repo.refs.get(&subset_key(name))?;
     if value.is_none() && slice::is_partial(repo) && base_commit(repo)?.is_none() {
         let slice = slice::slice(repo)?;
-        return Ok(match slice.metadata_only {
-            true => Subset::nothing(),
-            false => slice.subset,
+        return Ok(if slice.metadata_only {
+            Subset::nothing()
+        } else {
+            slice.subset
         });
     }
     subset_value(repo, name, value.as_deref())

@@ -207,11 +207,12 @@ fn dir_entries(
     root: &ObjectId,
     dir: &RepoPath,
 ) -> Result<Vec<TreeEntry>, RepoError> {
-    let tree = match dir.is_root() {
-        true => Some(*root),
-        false => lookup_path(repo.objects(), root, dir)?
+    let tree = if dir.is_root() {
+        Some(*root)
+    } else {
+        lookup_path(repo.objects(), root, dir)?
             .filter(|entry| entry.kind == Kind::Directory)
-            .map(|entry| entry.id),
+            .map(|entry| entry.id)
     };
     match tree {
         Some(tree) => {
@@ -305,9 +306,10 @@ fn take_in(
         Some(Err(e)) => return Err(io(std::io::Error::other(e.to_string()))),
         None => return Err(RepoError::Cancelled),
     };
-    let kind = match stored.stat.exec {
-        true => Kind::Executable,
-        false => Kind::File,
+    let kind = if stored.stat.exec {
+        Kind::Executable
+    } else {
+        Kind::File
     };
     Ok(Term {
         kind,

@@ -138,9 +138,10 @@ fn split_extension(name: &[u8]) -> (&[u8], &[u8]) {
     }
     let stem = &name[..dot];
     let tar = stem.len().saturating_sub(b".tar".len());
-    match tar > 0 && stem[tar..].eq_ignore_ascii_case(b".tar") {
-        true => name.split_at(tar),
-        false => name.split_at(dot),
+    if tar > 0 && stem[tar..].eq_ignore_ascii_case(b".tar") {
+        name.split_at(tar)
+    } else {
+        name.split_at(dot)
     }
 }
 

@@ -179,9 +179,10 @@ fn is_dir_there(root: &SafeDir, path: &[u8], changes: &BTreeMap<Vec<u8>, ChangeK
 /// left. A directory at a path where the conflict shows nothing (`is_dir`) is an answer if one of the
 /// versions has gone. While all are there, it need not have to do with the conflict at all.
 fn is_answered(shown: &Shown, is_dir: bool, left: usize) -> bool {
-    match is_dir {
-        true => left < shown.sides.len(),
-        false => left == 0,
+    if is_dir {
+        left < shown.sides.len()
+    } else {
+        left == 0
     }
 }
 

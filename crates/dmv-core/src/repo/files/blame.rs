@@ -198,9 +198,10 @@ fn check_versions_here(
             }
         }
     }
-    match lacks.is_empty() {
-        true => Ok(purged),
-        false => Err(AbsentError::Lacking(lacks).into()),
+    if lacks.is_empty() {
+        Ok(purged)
+    } else {
+        Err(AbsentError::Lacking(lacks).into())
     }
 }
 
@@ -218,9 +219,10 @@ fn moved<'a>(
 }
 
 fn go_on(job: &Job) -> Result<(), RepoError> {
-    match job.is_cancelled() {
-        true => Err(RepoError::Cancelled),
-        false => Ok(()),
+    if job.is_cancelled() {
+        Err(RepoError::Cancelled)
+    } else {
+        Ok(())
     }
 }
 

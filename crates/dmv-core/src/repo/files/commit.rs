@@ -37,7 +37,7 @@ use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::scan::{BaseEntries, ScanOptions, Select};
+use crate::worktree::scan::{BaseEntries, Select};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{NotKept, Problem, Snapshot, SnapshotInput, snapshot};
 use std::collections::{BTreeSet, HashMap};
@@ -356,16 +356,7 @@ fn read_files(
         root: &tree.root,
         reader: repo.objects(),
         base: tree.base_tree,
-        scan: ScanOptions {
-            known,
-            ignore: &tree.ignore,
-            select: options.select,
-            subset: &tree.subset,
-            list_ignored: false,
-            one_file_system: false,
-            threads: 0,
-            cancel: job.cancel_flag(),
-        },
+        scan: tree.scan_options(known, options.select, job),
         started: fs_now(&tree.own),
         portable: options.settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
@@ -450,9 +441,10 @@ fn changed_files(
         return Ok(report.files);
     };
     // The scan also counted files beside conflicts, and not those that are left out.
-    let files = match form.has_conflicts() || !report.untracked.is_empty() {
-        true => diff::changes(repo.objects(), Some(form.stored), Some(root))?.len() as u64,
-        false => report.files,
+    let files = if form.has_conflicts() || !report.untracked.is_empty() {
+        diff::changes(repo.objects(), Some(form.stored), Some(root))?.len() as u64
+    } else {
+        report.files
     };
     Ok(files - moved_files(repo, form.stored, root)?.min(files))
 }
@@ -470,9 +462,10 @@ fn note_private(
     let mut private = private::private(repo)?;
     private.note_all(tree, found.iter())?;
     private::save_private(repo, &mut private)?;
-    Ok(match tree.own.makes_private() {
-        true => (0, Vec::new()),
-        false => (found.len() as u64, first.clone()),
+    Ok(if tree.own.makes_private() {
+        (0, Vec::new())
+    } else {
+        (found.len() as u64, first.clone())
     })
 }
 
@@ -491,9 +484,10 @@ fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoE
             *list.entry(entry.id).or_default() += 1;
         }
         // Pairing more files is not worth the memory. They count as removed and added.
-        Ok::<_, ObjectError>(match gone.len().max(come.len()) < MAX_PAIRED {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+        Ok::<_, ObjectError>(if gone.len().max(come.len()) < MAX_PAIRED {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
         })
     };
     let ended = diff::diff_trees(repo.objects(), Some(old), Some(new), &mut note)?;

@@ -142,13 +142,14 @@ fn on_disk(
     // The files in a directory stand for it, unless it is empty.
     let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
     if let (Some(entry), Some(stat)) = (&old, &stat) {
-        let same = match is_empty_dir {
-            true => entry.kind == Kind::Directory,
-            false => match same_as(repo, root, change.path.as_bytes(), entry, stat) {
+        let same = if is_empty_dir {
+            entry.kind == Kind::Directory
+        } else {
+            match same_as(repo, root, change.path.as_bytes(), entry, stat) {
                 Ok(same) => same,
                 Err(SameError::Path(_)) => false,
                 Err(SameError::Repo(e)) => return Err(e),
-            },
+            }
         };
         if same {
             return Ok((None, None));

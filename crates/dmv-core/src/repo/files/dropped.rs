@@ -110,9 +110,10 @@ pub(in crate::repo) fn each_file(
             dirs.push((wanted.path.clone(), entry.id));
         }
         Location::Entry(entry) if is_file(entry) => {
-            return match is_wanted(wanted.subset, wanted.path, entry) {
-                true => visit(wanted.path, blob_of(entry)),
-                false => Ok(()),
+            return if is_wanted(wanted.subset, wanted.path, entry) {
+                visit(wanted.path, blob_of(entry))
+            } else {
+                Ok(())
             };
         }
         Location::Entry(_) => {}

@@ -160,9 +160,10 @@ impl Export<'_> {
                 self.report.refused.push(Problem::new(bytes, why));
             }
         }
-        match self.plan.files.len() >= PLAN_FILES {
-            true => self.flush(),
-            false => Ok(()),
+        if self.plan.files.len() >= PLAN_FILES {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 

@@ -428,9 +428,10 @@ fn state(repo: &Handle, noted: &NotedConflict, look: &dyn Look) -> Result<State,
 /// Returns how many characters the markers in a text have that DMV wrote. `None` if it has none, or
 /// if its content was dropped since.
 fn marker_len_of(repo: &Handle, wrote: &TreeEntry) -> Result<Option<usize>, RepoError> {
-    let text = match wrote.kind.is_blob() {
-        true => stored_text(repo, wrote)?,
-        false => None,
+    let text = if wrote.kind.is_blob() {
+        stored_text(repo, wrote)?
+    } else {
+        None
     };
     Ok(text.and_then(|text| written_marker_len(&text)))
 }

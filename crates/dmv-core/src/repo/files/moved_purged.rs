@@ -99,9 +99,10 @@ pub(in crate::repo) fn with_moved<'s>(
     }
     // Without its file, a purged entry is a problem. An unreadable slice stops no commit; other
     // commands report it.
-    let slice = match snapshot.problems.is_empty() {
-        true => RepoSlice::default(),
-        false => slice::slice(repo).unwrap_or_default(),
+    let slice = if snapshot.problems.is_empty() {
+        RepoSlice::default()
+    } else {
+        slice::slice(repo).unwrap_or_default()
     };
     let purged = &slice.purged;
     let may_be_moved = !purged.is_empty();

@@ -165,14 +165,15 @@ fn plan(
         if others.any(|other| from.starts_with(other)) {
             return Err(refused(from, PathRefusal::Twice));
         }
-        let target = match into {
-            true => to.join(&last_name(from)).map_err(|e| {
+        let target = if into {
+            to.join(&last_name(from)).map_err(|e| {
                 RepoError::Look(LookError::BadPath {
                     path: from.into(),
                     why: e.to_string(),
                 })
-            })?,
-            false => to.clone(),
+            })?
+        } else {
+            to.clone()
         };
         if !taken.insert(target.clone()) {
             return Err(refused(&target, PathRefusal::Twice));
@@ -378,9 +379,12 @@ pub(in crate::repo) fn moves_of(
     let key = moved_key(worktree);
     let found = changes.iter().find(|change| change.key == key);
     // The changes are those of the undo, so the value of the operation is the old one.
-    let value = found.and_then(|change| match back {
-        true => change.old.as_deref(),
-        false => change.new.as_deref(),
+    let value = found.and_then(|change| {
+        if back {
+            change.old.as_deref()
+        } else {
+            change.new.as_deref()
+        }
     });
     let Some(value) = value else {
         return Ok(Vec::new());
@@ -391,9 +395,10 @@ pub(in crate::repo) fn moves_of(
     entries::list(repo, &RepoPath::root(), tree, true, &mut |listed| {
         let old = listed.path;
         let new = path::parse_path(&content::link_target(repo, &listed.entry)?)?;
-        moves.push(match back {
-            true => EntryMove { from: new, to: old },
-            false => EntryMove { from: old, to: new },
+        moves.push(if back {
+            EntryMove { from: new, to: old }
+        } else {
+            EntryMove { from: old, to: new }
         });
         Ok(ControlFlow::Continue(()))
     })?;

@@ -61,9 +61,10 @@ pub(in crate::repo) fn named(
 }
 
 fn refuse_unless(allowed: bool, path: &RepoPath, why: PathRefusal) -> Result<(), RepoError> {
-    match allowed {
-        true => Ok(()),
-        false => Err(refused(path, why)),
+    if allowed {
+        Ok(())
+    } else {
+        Err(refused(path, why))
     }
 }
 
@@ -82,9 +83,10 @@ pub(in crate::repo) fn not_tracked(
         return Ok(refused(path, PathRefusal::Nowhere));
     };
     let is_dir = stat.kind == FileKind::Dir;
-    Ok(match ignored::is_ignored(tree, path, is_dir)? {
-        true => refused(path, PathRefusal::Ignored),
-        false => refused(path, PathRefusal::Untracked),
+    Ok(if ignored::is_ignored(tree, path, is_dir)? {
+        refused(path, PathRefusal::Ignored)
+    } else {
+        refused(path, PathRefusal::Untracked)
     })
 }
 
@@ -99,9 +101,10 @@ fn add(
     if entry.kind == Kind::Directory && entry.id != empty_tree_id() {
         return add_below(repo, tree, path, entry.id, out);
     }
-    let list = match is_wanted(&tree.subset, path, entry) {
-        true => &mut out.inside,
-        false => &mut out.outside,
+    let list = if is_wanted(&tree.subset, path, entry) {
+        &mut out.inside
+    } else {
+        &mut out.outside
     };
     list.insert(path.as_bytes().to_vec(), entry.clone());
     Ok(())
@@ -116,17 +119,19 @@ fn add_below(
     out: &mut NamedFiles,
 ) -> Result<(), RepoError> {
     let is_outside = tree.subset.extent(path.as_bytes()) == Extent::None;
-    let list = match is_outside {
-        true => &mut out.outside,
-        false => &mut out.inside,
+    let list = if is_outside {
+        &mut out.outside
+    } else {
+        &mut out.inside
     };
     let mut note = |listed: entries::ListingLine| {
         list.insert(listed.path.as_bytes().to_vec(), listed.entry);
         Ok(ControlFlow::Continue(()))
     };
-    match is_outside {
-        true => entries::list(repo, path, id, true, &mut note),
-        false => entries::list_subset(repo, path, id, &tree.subset, &mut note),
+    if is_outside {
+        entries::list(repo, path, id, true, &mut note)
+    } else {
+        entries::list_subset(repo, path, id, &tree.subset, &mut note)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::fsutil::{FileKind, SafeDir};
 use crate::hash::ObjectId;
+use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::{RepoError, WorktreeError};
@@ -20,7 +21,7 @@ use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
-use crate::worktree::scan::BaseEntries;
+use crate::worktree::scan::{BaseEntries, ScanOptions, Select};
 use crate::worktree::statcache::{StatCache, subset_check};
 
 /// A worktree in use.
@@ -55,6 +56,25 @@ impl OpenWorktree {
                 cache.base_tree() == tree && cache.subset() == subset_check(&self.subset)
             }
             _ => false,
+        }
+    }
+
+    /// Returns the options of a scan that compares the selected files with the entries `known`.
+    pub fn scan_options<'a>(
+        &'a self,
+        known: &'a dyn BaseEntries,
+        select: &'a dyn Select,
+        job: &'a Job,
+    ) -> ScanOptions<'a> {
+        ScanOptions {
+            known,
+            ignore: &self.ignore,
+            select,
+            subset: &self.subset,
+            list_ignored: false,
+            one_file_system: false,
+            threads: 0,
+            cancel: job.cancel_flag(),
         }
     }
 

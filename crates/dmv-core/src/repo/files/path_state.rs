@@ -59,9 +59,10 @@ pub(in crate::repo) fn path_state(repo: &Handle, path: &RepoPath) -> Result<Path
     };
     if is_inside {
         let is_known = on_disk || lookup_path(repo.objects(), &commit.tree, path)?.is_some();
-        return Ok(match is_known {
-            true => PathState::Known,
-            false => PathState::Unknown,
+        return Ok(if is_known {
+            PathState::Known
+        } else {
+            PathState::Unknown
         });
     }
     let is_below = |at: &RepoPath| is_under(at.as_bytes(), bytes);

@@ -359,9 +359,10 @@ fn ends_alike(repo: &Handle, file: &File, entry: &TreeEntry) -> Result<bool, Rep
 }
 
 fn go_on(job: &Job) -> Result<(), RepoError> {
-    match job.is_cancelled() {
-        true => Err(RepoError::Cancelled),
-        false => Ok(()),
+    if job.is_cancelled() {
+        Err(RepoError::Cancelled)
+    } else {
+        Ok(())
     }
 }
 

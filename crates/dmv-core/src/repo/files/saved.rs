@@ -505,9 +505,10 @@ fn sides(
         return Ok(found);
     };
     let written = load_commit(repo.objects(), &written)?;
-    let (from, to) = match back {
-        true => (written.tree, kept.tree),
-        false => (kept.tree, written.tree),
+    let (from, to) = if back {
+        (written.tree, kept.tree)
+    } else {
+        (kept.tree, written.tree)
     };
     let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         let sides = found.entry(path.as_bytes().to_vec()).or_default();

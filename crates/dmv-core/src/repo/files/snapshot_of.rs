@@ -10,7 +10,7 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::unwritten;
 use crate::store::StoreWriter;
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::scan::{ScanOptions, Select};
+use crate::worktree::scan::Select;
 use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
 
 /// Reads the changed files of a part of the worktree into the store. The tree of the result has
@@ -28,16 +28,7 @@ pub(in crate::repo) fn snapshot_of(
         root: &tree.root,
         reader: repo.objects(),
         base: tree.base_tree,
-        scan: ScanOptions {
-            known: &*known,
-            ignore: &tree.ignore,
-            select,
-            subset: &tree.subset,
-            list_ignored: false,
-            one_file_system: false,
-            threads: 0,
-            cancel: job.cancel_flag(),
-        },
+        scan: tree.scan_options(&*known, select, job),
         started: fs_now(&tree.own),
         portable: settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,

@@ -29,7 +29,7 @@ use crate::repo::look::moved::moved;
 use crate::subset::Subset;
 use crate::worktree::base::{each_base_dir, entry_at};
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::scan::{BaseEntries, DirScan, ScanOptions, Select, State, scan};
+use crate::worktree::scan::{BaseEntries, DirScan, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{Skip, join, split_path};
@@ -94,9 +94,10 @@ pub(in crate::repo) fn status(
     job: &Job,
 ) -> Result<StatusReport, RepoError> {
     // A reader that cannot take the lock works without updating the stat cache.
-    let lock = match repo.refs.is_read_only() {
-        true => None,
-        false => worktree::try_lock_worktree(repo).unwrap_or(None),
+    let lock = if repo.refs.is_read_only() {
+        None
+    } else {
+        worktree::try_lock_worktree(repo).unwrap_or(None)
     };
     let tree = open_worktree::open(repo, &options.settings)?;
     let known = tree.known(repo);
@@ -235,16 +236,7 @@ fn survey<'a>(
             .warnings
             .push(Problem::new(DiskPath::default(), why.clone()));
     }
-    let scan_options = ScanOptions {
-        known,
-        ignore: &tree.ignore,
-        select: options.select,
-        subset: &tree.subset,
-        list_ignored: false,
-        one_file_system: false,
-        threads: 0,
-        cancel: job.cancel_flag(),
-    };
+    let scan_options = tree.scan_options(known, options.select, job);
     scan(&tree.root, &scan_options, |dir| {
         status.dir(dir, options.select)
     })?;
@@ -313,9 +305,10 @@ impl Status<'_> {
             }
         }
         if scan.is_new_and_empty() {
-            match self.out.subset.includes(&scan.path, true) {
-                true => self.change(scan.path.clone(), ChangeKind::Added),
-                false => self.out.outside.push(scan.path.clone()),
+            if self.out.subset.includes(&scan.path, true) {
+                self.change(scan.path.clone(), ChangeKind::Added)
+            } else {
+                self.out.outside.push(scan.path.clone())
             }
         }
         self.remember(&scan, &equal);

@@ -118,9 +118,10 @@ pub(in crate::repo) fn untrack(
     let noted = (&tree.name[..], &tree.untracked);
     let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.request)?;
     changes.extend(noted);
-    let effect = match writes.is_empty() {
-        true => Effect::Kept,
-        false => Effect::Written,
+    let effect = if writes.is_empty() {
+        Effect::Kept
+    } else {
+        Effect::Written
     };
     if !changes.is_empty() {
         publish::publish(repo, options.request.clone(), stored, changes, effect)?;

@@ -374,9 +374,10 @@ pub(in crate::repo) fn note_unwritten(
             _ => Ok(()),
         };
     }
-    let first = match list.iter().any(|at| at.from.is_some()) {
-        true => FIRST_LINE_MOVED,
-        false => FIRST_LINE,
+    let first = if list.iter().any(|at| at.from.is_some()) {
+        FIRST_LINE_MOVED
+    } else {
+        FIRST_LINE
     };
     let mut text = format!("{first}\n");
     for at in list {

@@ -140,9 +140,10 @@ fn worktree_info(repo: &Handle, name: &str, path: PathBuf) -> Result<WorktreeInf
         head,
         commit,
         current,
-        state: match is_here {
-            true => WorktreeState::Here,
-            false => WorktreeState::Missing,
+        state: if is_here {
+            WorktreeState::Here
+        } else {
+            WorktreeState::Missing
         },
     })
 }
@@ -407,9 +408,10 @@ pub(in crate::repo) fn take_down(
     } else {
         let there = beside(repo, &info.name, &info.path, None)?;
         let _lock = worktree::lock_worktree(&there)?;
-        let lost = match force {
-            true => Vec::new(),
-            false => uncommitted(&there, settings, job)?,
+        let lost = if force {
+            Vec::new()
+        } else {
+            uncommitted(&there, settings, job)?
         };
         if !lost.is_empty() {
             return Err(WorktreeError::WouldLoseThere {
@@ -418,9 +420,10 @@ pub(in crate::repo) fn take_down(
             }
             .into());
         }
-        let kept = match force {
-            true => keep_uncommitted(&there, request, settings, job)?,
-            false => Default::default(),
+        let kept = if force {
+            keep_uncommitted(&there, request, settings, job)?
+        } else {
+            Default::default()
         };
         told = kept.told;
         let stay = empty::remove_all_files(&there, settings, kept.seen, job)?;
@@ -456,14 +459,8 @@ fn uncommitted(
     let mut lost: Vec<Vec<u8>> = changes.map(|change| change.path.into_bytes()).collect();
     let known = tree.known(repo);
     let options = ScanOptions {
-        known: &*known,
-        ignore: &tree.ignore,
-        select: &select,
-        subset: &tree.subset,
         list_ignored: true,
-        one_file_system: false,
-        threads: 0,
-        cancel: job.cancel_flag(),
+        ..tree.scan_options(&*known, &select, job)
     };
     scan(&tree.root, &options, |dir: DirScan| {
         for (name, state) in dir.entries() {
@@ -621,13 +618,14 @@ pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
 fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
     let at = repo.refs.get(&path_key(name))?.unwrap_or_default();
     let at = PathBuf::from(string_of(at));
-    match !is_same_place(&at, dir) && is_pointed_from(repo, &at, name) {
-        true => Err(WorktreeError::WorktreeCopy {
+    if !is_same_place(&at, dir) && is_pointed_from(repo, &at, name) {
+        Err(WorktreeError::WorktreeCopy {
             dir: dir.to_owned(),
             at,
         }
-        .into()),
-        false => Ok(()),
+        .into())
+    } else {
+        Ok(())
     }
 }
 
@@ -740,10 +738,13 @@ pub(in crate::repo) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
         name.is_ok_and(|name| is_temp_name(bytes_of(Path::new(&name))))
     };
     match std::fs::read_dir(dir) {
-        Ok(entries) => match entries.into_iter().all(|entry| is_left(&entry)) {
-            true => Ok(()),
-            false => not_free("the directory is not empty"),
-        },
+        Ok(entries) => {
+            if entries.into_iter().all(|entry| is_left(&entry)) {
+                Ok(())
+            } else {
+                not_free("the directory is not empty")
+            }
+        }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => not_free(&e.to_string()),
     }

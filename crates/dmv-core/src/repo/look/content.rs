@@ -75,9 +75,10 @@ pub(in crate::repo) fn read_chunk(
 ) -> Result<(), RepoError> {
     let start = out.len();
     let ty = ObjectType::Chunk;
-    let made = match repo.made.is_empty() {
-        true => None,
-        false => repo.made.read(ty, id)?,
+    let made = if repo.made.is_empty() {
+        None
+    } else {
+        repo.made.read(ty, id)?
     };
     if let Some(bytes) = made {
         out.extend_from_slice(&bytes);

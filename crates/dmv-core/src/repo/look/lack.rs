@@ -76,9 +76,10 @@ pub(in crate::repo) fn lacking(
 
 /// Fails with [`AbsentError::Lacking`] if a part of `wanted` is known to be missing.
 pub(in crate::repo) fn check_here(repo: &Handle, wanted: Selection<'_>) -> Result<(), RepoError> {
-    match slice::is_partial(repo) {
-        true => refuse(lacking(repo, wanted, LackOf::Content)?),
-        false => Ok(()),
+    if slice::is_partial(repo) {
+        refuse(lacking(repo, wanted, LackOf::Content)?)
+    } else {
+        Ok(())
     }
 }
 
@@ -171,9 +172,10 @@ pub(in crate::repo) fn lack_at(
 
 /// Fails with [`AbsentError::Lacking`] unless `lacks` is empty.
 pub(in crate::repo) fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
-    match lacks.is_empty() {
-        true => Ok(()),
-        false => Err(AbsentError::Lacking(lacks).into()),
+    if lacks.is_empty() {
+        Ok(())
+    } else {
+        Err(AbsentError::Lacking(lacks).into())
     }
 }
 

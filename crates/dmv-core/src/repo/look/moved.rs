@@ -11,11 +11,6 @@ use crate::repo::base::worktree;
 use crate::repo::look::operations;
 use std::ops::ControlFlow;
 
-/// Returns how the branch of the worktree was moved by another command, or `None` if it was not.
-pub(in crate::repo) fn branch_moved(repo: &Handle) -> Result<Option<BranchPosition>, RepoError> {
-    moved(repo, worktree::base_commit(repo)?, &worktree::head(repo)?)
-}
-
 /// Compares the branch with `base`. Returns `None` if they are equal.
 pub(in crate::repo) fn moved(
     repo: &Handle,
@@ -50,9 +45,10 @@ fn was_at(repo: &Handle, branch: &str, commit: &ObjectId) -> Result<bool, RepoEr
             let values = change.old.iter().chain(&change.new);
             values.into_iter().any(|value| value == commit.as_bytes())
         });
-        Ok(match found {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        Ok(if found {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         })
     })?;
     Ok(found)

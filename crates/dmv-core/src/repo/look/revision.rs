@@ -121,9 +121,10 @@ fn unknown(repo: &Handle, name: &str) -> Result<RevisionError, RepoError> {
         }
     }
     let name = name.to_owned();
-    Ok(match remotes.is_empty() {
-        true => RevisionError::Unknown(name),
-        false => RevisionError::OnlyRemote { name, remotes },
+    Ok(if remotes.is_empty() {
+        RevisionError::Unknown(name)
+    } else {
+        RevisionError::OnlyRemote { name, remotes }
     })
 }
 

@@ -150,12 +150,11 @@ pub fn disk_size(dmv: &Path) -> Result<(u64, u64), RepoError> {
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 meta => meta.map_err(io)?,
             };
-            match meta.is_dir() {
-                true => dirs.push(entry.path()),
-                false => {
-                    files += 1;
-                    bytes += meta.len();
-                }
+            if meta.is_dir() {
+                dirs.push(entry.path())
+            } else {
+                files += 1;
+                bytes += meta.len();
             }
         }
     }

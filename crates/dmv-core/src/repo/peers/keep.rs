@@ -51,9 +51,10 @@ impl<'r> Keeper<'r> {
         let asked = std::mem::take(&mut self.asked);
         let (mut unkept, mut whole) = (Vec::new(), BTreeMap::new());
         for (id, ty) in asked {
-            match !slice.is_given_up(&id) && self.is_sound(ty, id, job)? {
-                true => drop(whole.insert(id, ty)),
-                false => unkept.push((ty, id)),
+            if !slice.is_given_up(&id) && self.is_sound(ty, id, job)? {
+                whole.insert(id, ty);
+            } else {
+                unkept.push((ty, id))
             }
         }
         self.take_reachable(&mut whole, job)?;

@@ -140,9 +140,12 @@ fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option
         if platform::stat_at_unfollowed(to).is_ok() {
             repo.vfs.remove(to)?;
         }
-        let refuse_others = |path: &Path| match platform::is_written_by_this_user_only(path)? {
-            true => Ok(()),
-            false => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+        let refuse_others = |path: &Path| {
+            if platform::is_written_by_this_user_only(path)? {
+                Ok(())
+            } else {
+                Err(io::Error::from(io::ErrorKind::PermissionDenied))
+            }
         };
         refuse_others(from)?;
         how = Some(repo.vfs.share(from, to)?);

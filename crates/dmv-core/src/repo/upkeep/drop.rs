@@ -126,9 +126,10 @@ impl FreeingLock<'_> {
         let mut out = Droppable::default();
         for wanted in wanted {
             dropped::each_file(self.repo, *wanted, &mut |path, blob| {
-                match has_blob(self.repo, blob)? {
-                    true => out.files.push((path.clone(), blob)),
-                    false => out.absent += 1,
+                if has_blob(self.repo, blob)? {
+                    out.files.push((path.clone(), blob));
+                } else {
+                    out.absent += 1;
                 }
                 Ok(())
             })?;
@@ -257,13 +258,14 @@ impl FreeingLock<'_> {
         plan.given_up.each(&mut |id, pack, place, marked| {
             let is_lost =
                 pack == row.id && plan.stays(id, marked)? && !store.has_outside(id, leaving)?;
-            match is_lost {
-                true => Err(StoreError::DamagedFile {
+            if is_lost {
+                Err(StoreError::DamagedFile {
                     path: store.pack_path(row.id),
                     offset: place.offset,
                     why: "an object could not be copied",
-                }),
-                false => Ok(()),
+                })
+            } else {
+                Ok(())
             }
         })?;
         Ok(stored_bytes)

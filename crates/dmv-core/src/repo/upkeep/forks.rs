@@ -4,12 +4,11 @@
 //! from the newest and uses this module for the other.
 
 use crate::hash::ObjectId;
-use crate::refs::{Effect, Operation};
+use crate::refs::Operation;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::level::commits_of;
-use crate::repo::base::publish;
-use crate::repo::base::publish::{OperationRequest, Proof, set};
+use crate::repo::base::publish::{publish_recovered, set};
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -57,11 +56,6 @@ pub(in crate::repo) fn keep_lost(
     let (Some(last), false) = (lost.last(), kept.is_empty()) else {
         return Ok(Vec::new());
     };
-    let request = OperationRequest {
-        time: last.time,
-        who: last.who.clone(),
-        command: "dmv recover".to_owned(),
-    };
     let (mut names, mut changes) = (Vec::new(), Vec::new());
     for (id, name) in kept {
         let name = format!("recovered/{}-{name}", id.short(12));
@@ -72,15 +66,7 @@ pub(in crate::repo) fn keep_lost(
         }
     }
     if !changes.is_empty() {
-        publish::publish_proved(
-            repo,
-            request,
-            None,
-            changes,
-            Effect::Kept,
-            0,
-            Proof::Needless,
-        )?;
+        publish_recovered(repo, last.time, last.who.clone(), changes)?;
     }
     Ok(names)
 }

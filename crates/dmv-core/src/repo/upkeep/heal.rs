@@ -16,7 +16,7 @@ use crate::repo::upkeep::verify::history::Walk;
 use crate::repo::upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport, unnamed, uses};
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::scan::{BaseEntries, ScanOptions};
+use crate::worktree::scan::BaseEntries;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{SnapshotInput, snapshot};
 use crate::worktree::statcache::Section;
@@ -241,9 +241,10 @@ impl Sound<'_> {
 
 impl ObjectRead for Sound<'_> {
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
-        match self.has(id)? {
-            true => self.0.store.read(ty, id),
-            false => Ok(None),
+        if self.has(id)? {
+            self.0.store.read(ty, id)
+        } else {
+            Ok(None)
         }
     }
 
@@ -275,20 +276,12 @@ fn store_again(
         None,
         &tree.subset,
     ));
+    let everything = Paths::default();
     let input = SnapshotInput {
         root: &tree.root,
         reader: repo.objects(),
         base: None,
-        scan: ScanOptions {
-            known: &known,
-            ignore: &tree.ignore,
-            select: &Paths::default(),
-            subset: &tree.subset,
-            list_ignored: false,
-            one_file_system: false,
-            threads: 0,
-            cancel: job.cancel_flag(),
-        },
+        scan: tree.scan_options(&known, &everything, job),
         started: fs_now(&tree.own),
         portable: false,
         unwritten: &BTreeSet::new(),

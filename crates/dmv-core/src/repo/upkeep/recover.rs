@@ -305,9 +305,10 @@ fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<LogCompleteness, Repo
     Ok(match level.filter(|level| level.last.is_some()) {
         Some(level) => {
             let end = level.log_end.unwrap_or(PACK_HEADER_BYTES);
-            match end <= log.len()? && !log.has_gaps(end)? {
-                true => LogCompleteness::Everything,
-                false => LogCompleteness::Perhaps,
+            if end <= log.len()? && !log.has_gaps(end)? {
+                LogCompleteness::Everything
+            } else {
+                LogCompleteness::Perhaps
             }
         }
         None if log.is_empty()? || log.has_gaps(PACK_HEADER_BYTES)? => LogCompleteness::NotAll,

@@ -190,9 +190,10 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
         let path = repo.store.pack_path(row.id);
         for (from, to, why) in &reports[&row.id].damage {
             let place = format!("{} at {from}: {why}", path.display());
-            match damage.is_made_good(row.id, *from, *to) {
-                true => report.made_good.push(place),
-                false => report.files.push(place),
+            if damage.is_made_good(row.id, *from, *to) {
+                report.made_good.push(place)
+            } else {
+                report.files.push(place)
             }
         }
     }

@@ -28,6 +28,7 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, commit, open_worktree};
 use crate::repo::look::{entries, moved};
+use crate::repo::verbs::mainline::mainline_parent;
 use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
@@ -249,20 +250,7 @@ pub(in crate::repo) fn revert(
         entries::read_commit(repo, &commit)?,
         entries::read_commit(repo, &ours)?,
     );
-    let parent = match (mainline, &undone.parents[..]) {
-        (None, []) => None,
-        (None, [only]) => Some(*only),
-        (Some(n), parents) if n >= 1 && n <= parents.len() => Some(parents[n - 1]),
-        (_, parents) => {
-            let parents = parents.len();
-            return Err(VerbError::Mainline {
-                commit,
-                parents,
-                verb: "revert",
-            }
-            .into());
-        }
-    };
+    let parent = mainline_parent(commit, &undone.parents, mainline, "revert")?;
     let before = parent
         .map(|id| entries::read_commit(repo, &id))
         .transpose()?;

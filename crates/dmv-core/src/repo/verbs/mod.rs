@@ -4,6 +4,7 @@
 //! Uses `base`, `look`, `conflict` and `files`. Only the facade uses it.
 
 pub(in crate::repo) mod bisect;
+pub(in crate::repo) mod mainline;
 pub(in crate::repo) mod merge;
 pub(in crate::repo) mod moved;
 pub(in crate::repo) mod pick;

@@ -15,11 +15,12 @@ use crate::object::name::RepoPath;
 use crate::object::root::Lack;
 use crate::object::tree::empty_tree_id;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
-use crate::repo::base::error::{AbsentError, RepoError, VerbError};
+use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{publish, slice};
 use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
 use crate::repo::look::entries::read_commit;
+use crate::repo::verbs::mainline::mainline_parent;
 use crate::repo::verbs::merge::after_moves;
 use crate::store::{FinishedJob, MetaWriter};
 use std::collections::BTreeSet;
@@ -107,9 +108,10 @@ pub(in crate::repo) fn replay(
         rest = replay.portion(rest)?;
     }
     let Replay { lacks, line, .. } = replay;
-    match lacks.is_empty() {
-        true => Ok(line),
-        false => Err(AbsentError::Lacking(without_repeats(lacks)).into()),
+    if lacks.is_empty() {
+        Ok(line)
+    } else {
+        Err(AbsentError::Lacking(without_repeats(lacks)).into())
     }
 }
 
@@ -301,9 +303,10 @@ impl Replay<'_> {
 fn with_origin(message: &str, from: &ObjectId) -> String {
     let text = message.trim_end();
     let last = text.lines().next_back().unwrap_or_default();
-    let gap = match last.starts_with("(cherry picked from commit ") {
-        true => "\n",
-        false => "\n\n",
+    let gap = if last.starts_with("(cherry picked from commit ") {
+        "\n"
+    } else {
+        "\n\n"
     };
     format!("{text}{gap}(cherry picked from commit {from})")
 }
@@ -325,19 +328,6 @@ pub(in crate::repo) fn pick_of(
     verb: &'static str,
 ) -> Result<Pick, RepoError> {
     let parents = load_commit(repo.objects(), &commit)?.parents;
-    let parent = match (mainline, &parents[..]) {
-        (None, []) => None,
-        (None, [only]) => Some(*only),
-        (Some(n), parents) if n >= 1 && n <= parents.len() => Some(parents[n - 1]),
-        (_, parents) => {
-            let parents = parents.len();
-            return Err(VerbError::Mainline {
-                commit,
-                parents,
-                verb,
-            }
-            .into());
-        }
-    };
+    let parent = mainline_parent(commit, &parents, mainline, verb)?;
     Ok(Pick { commit, parent })
 }

@@ -86,9 +86,10 @@ pub(in crate::repo) fn resolve_conflicts(
     let open: BTreeSet<RepoPath> = open_of(&tree, &form, switch.dirty.clone())
         .into_iter()
         .collect();
-    let (file, stored) = match with_file.is_empty() {
-        true => (None, None),
-        false => chosen_file(repo, choice, job)?,
+    let (file, stored) = if with_file.is_empty() {
+        (None, None)
+    } else {
+        chosen_file(repo, choice, job)?
     };
     let mut report = ResolveReport::default();
     let mut steps = Steps::new(repo, &tree, &form, &switch.dirty);
@@ -420,9 +421,10 @@ fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Resul
             lacks.extend(lack::lacking(repo, wanted, LackOf::Content)?);
         }
     }
-    match lacks.is_empty() {
-        true => Ok(()),
-        false => Err(AbsentError::Lacking(lacks).into()),
+    if lacks.is_empty() {
+        Ok(())
+    } else {
+        Err(AbsentError::Lacking(lacks).into())
     }
 }
 

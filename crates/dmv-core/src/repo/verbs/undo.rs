@@ -141,28 +141,17 @@ pub(in crate::repo) fn undo(
     ]
     .map(|key| name.map(key).unwrap_or_default());
     let [own_base, ..] = &own;
-    let about_files = |c: &Change| own.contains(&c.key);
+    let is_about_files = changes.iter().any(|change| own.contains(&change.key));
     let effect = undone.effect();
-    let (mut done, mut moved) = (SwitchResult::default(), Vec::new());
-    let operation = match changes.iter().any(about_files) {
-        _ if effect == Effect::Worktree => {
-            let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
-            done = switched;
-            made
-        }
-        true if effect == Effect::Written => {
-            let (made, switched, moves) = undo_moves(repo, &undone, changes, options, job)?;
-            (done, moved) = (switched, moves);
-            made
-        }
-        _ => publish::publish_undo(
-            repo,
-            options.request.clone(),
-            None,
-            changes,
-            effect,
-            undone.seq,
-        )?,
+    let (operation, done, moved) = if effect == Effect::Worktree {
+        let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
+        (made, switched, Vec::new())
+    } else if is_about_files && effect == Effect::Written {
+        undo_moves(repo, &undone, changes, options, job)?
+    } else {
+        let request = options.request.clone();
+        let made = publish::publish_undo(repo, request, None, changes, effect, undone.seq)?;
+        (made, SwitchResult::default(), Vec::new())
     };
     let moved_base = operation.changes.iter().any(|c| c.key == *own_base);
     Ok(UndoReport {
@@ -541,9 +530,10 @@ fn each_own_operation(
     each_operation(repo, &mut |operation, is_undone| {
         let is_note = operation.effect() == Effect::Worktree
             && matches!(whole_worktree(&operation.changes), WholeWorktree::Moved);
-        match operation.worktree() != here || is_note {
-            true => Ok(ControlFlow::Continue(())),
-            false => visit(operation, is_undone),
+        if operation.worktree() != here || is_note {
+            Ok(ControlFlow::Continue(()))
+        } else {
+            visit(operation, is_undone)
         }
     })
 }

@@ -152,12 +152,12 @@ impl Stock {
             .map(|frame| frame.file)
             .collect();
         let data = self.data()?;
-        let near: Vec<Row> = match clues.is_empty() {
-            true => data,
-            false => data
-                .into_iter()
+        let near: Vec<Row> = if clues.is_empty() {
+            data
+        } else {
+            data.into_iter()
                 .filter(|row| packs.contains(&row.name))
-                .collect(),
+                .collect()
         };
         let ids = wanted.keys().copied().collect();
         let mut found = Vec::new();

@@ -167,9 +167,10 @@ fn greet(
     let slice = stock.as_deref_mut().map(held_in).transpose()?;
     let stock = stock.as_deref();
     extensions.extend(slice.as_ref().map(Extension::holds));
-    let access = match is_read_only {
-        true => Access::Read,
-        false => Access::Write,
+    let access = if is_read_only {
+        Access::Read
+    } else {
+        Access::Write
     };
     link.say(&Message::Hello(Hello {
         agent: AGENT.to_owned(),

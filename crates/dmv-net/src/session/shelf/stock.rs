@@ -487,10 +487,12 @@ fn trouble_of(why: FileFailure) -> Trouble {
 }
 
 fn undecodable(place: &str, file: &str, e: &DecodeError) -> NetError {
-    let trouble = match e.is_too_new() {
-        true => Trouble::TooNew,
-        false if file == ROOT => Trouble::LostRoot(RootLoss::Damaged(e.to_string())),
-        false => Trouble::Damaged(format!("{file}: {e}")),
+    let trouble = if e.is_too_new() {
+        Trouble::TooNew
+    } else if file == ROOT {
+        Trouble::LostRoot(RootLoss::Damaged(e.to_string()))
+    } else {
+        Trouble::Damaged(format!("{file}: {e}"))
     };
     failed(place, trouble)
 }

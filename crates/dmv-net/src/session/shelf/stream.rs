@@ -167,9 +167,10 @@ pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast,
         ..shelf
     };
     let mut stock = shelf.open()?;
-    let sent = match metadata_only {
-        true => UnaskedPart::Metadata,
-        false => UnaskedPart::Everything,
+    let sent = if metadata_only {
+        UnaskedPart::Metadata
+    } else {
+        UnaskedPart::Everything
     };
     let mut parts = stock.parts(sent, 0)?;
     parts.retain(|part| part.from < part.to);
@@ -232,14 +233,16 @@ impl OpenPart {
         let end = offset + bytes.len() as u64;
         let within = |at: u64| (at.clamp(offset, end) - offset) as usize;
         // The frames that are sent: those of metadata, or all in a pack that has only chunks.
-        let from = match row.kind.has_metadata() {
-            true => row.metadata,
-            false => PACK_HEADER_BYTES,
+        let from = if row.kind.has_metadata() {
+            row.metadata
+        } else {
+            PACK_HEADER_BYTES
         };
         let frames = &bytes[within(from)..within(row.tail.min(self.part.to))];
-        self.tail.extend_from_slice(match row.kind.has_metadata() {
-            true => &bytes[within(row.tail)..],
-            false => &[],
+        self.tail.extend_from_slice(if row.kind.has_metadata() {
+            &bytes[within(row.tail)..]
+        } else {
+            &[]
         });
         if self.is_broken {
             return Ok(());

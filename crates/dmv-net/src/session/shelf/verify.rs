@@ -600,9 +600,10 @@ impl Forward {
         let end = offset + bytes.len() as u64;
         let within = |at: u64| (at.clamp(offset, end) - offset) as usize;
         // In a pack with chunks alone, the last segment is the only one.
-        let from = match row.kind.has_metadata() {
-            true => row.metadata,
-            false => PACK_HEADER_BYTES,
+        let from = if row.kind.has_metadata() {
+            row.metadata
+        } else {
+            PACK_HEADER_BYTES
         };
         let before = &bytes[within(PACK_HEADER_BYTES)..within(from)];
         self.chunks.take(before, check);

@@ -264,9 +264,10 @@ fn read_beside_writes(store: &dyn Files, name: &str) -> Result<(), Bad> {
         let named = states.iter().find(|(known, _)| known == tag);
         named.is_some_and(|(_, named)| (*named..=WRITES).contains(n))
     };
-    match found.iter().all(is_sound) {
-        true => Ok(()),
-        false => Err(BrokenPromise::Mixed.into()),
+    if found.iter().all(is_sound) {
+        Ok(())
+    } else {
+        Err(BrokenPromise::Mixed.into())
     }
 }
 

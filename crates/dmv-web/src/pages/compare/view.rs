@@ -80,9 +80,12 @@ impl Comparison {
 
     fn list(&self, ask: &Ask<'_>, changes: &[Change], has_more: bool) -> Markup {
         let (a, b) = (self.a.link(), self.b.link());
-        let full = |at: &Side, path: &RepoPath| match at.path().is_root() {
-            true => path.as_bytes().to_vec(),
-            false => [at.path().as_bytes(), b"/", path.as_bytes()].concat(),
+        let full = |at: &Side, path: &RepoPath| {
+            if at.path().is_root() {
+                path.as_bytes().to_vec()
+            } else {
+                [at.path().as_bytes(), b"/", path.as_bytes()].concat()
+            }
         };
         html! {
             @if let Side::InCommit(place) = &self.b && !place.commit.message.trim().is_empty() && place.path.is_root() {

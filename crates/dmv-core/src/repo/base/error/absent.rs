@@ -58,9 +58,10 @@ fn lacking(lacks: &[Lack]) -> String {
     let Some(first) = lacks.first() else {
         return "some content is absent from this repository".to_owned();
     };
-    let path = match first.path.is_root() {
-        true => ".".to_owned(),
-        false => first.path.to_string(),
+    let path = if first.path.is_root() {
+        ".".to_owned()
+    } else {
+        first.path.to_string()
     };
     let more = more(lacks.len());
     format!("the content of '{path}'{more} is absent from this repository")

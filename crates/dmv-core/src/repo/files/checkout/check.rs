@@ -113,13 +113,14 @@ impl Switch<'_> {
                 .extend(self.overwrite_in_the_way(&mut overwrites)?);
         }
         self.overwrites = overwrites;
-        match found.lost.is_empty() {
-            true => Ok(()),
-            false => Err(FilesError::WouldLose {
+        if found.lost.is_empty() {
+            Ok(())
+        } else {
+            Err(FilesError::WouldLose {
                 what: to.what,
                 paths: DiskPath::all(self.files_of(found.lost)?),
             }
-            .into()),
+            .into())
         }
     }
 
@@ -135,12 +136,11 @@ impl Switch<'_> {
                     below.insert(file);
                 }
             }
-            match below.is_empty() {
-                true => out.insert(path),
-                false => {
-                    out.append(&mut below);
-                    true
-                }
+            if below.is_empty() {
+                out.insert(path)
+            } else {
+                out.append(&mut below);
+                true
             };
         }
         Ok(out)
@@ -279,10 +279,11 @@ impl Switch<'_> {
         if is_dir && is_file(new) && goes {
             found.replaced_dirs.push(path.to_vec());
         }
-        let is_forced = match is_dir {
-            true => goes || force && tracked.is_some() && !was_dir,
+        let is_forced = if is_dir {
+            goes || force && tracked.is_some() && !was_dir
+        } else {
             // Without a request, an untracked file is in the way.
-            false => force,
+            force
         };
         if is_forced && !same {
             if is_dir == is_file(new) && !goes && !is_brought {
@@ -356,9 +357,10 @@ impl Switch<'_> {
                 answers.extend(sides.map(|side| (&shown.at.path, side)));
             }
             let is_theirs = shown.entry.is_none() && self.subset.includes(path, false);
-            let stat = match is_theirs && self.base_entry(path)?.is_none() {
-                true => self.stat(path, &mut BTreeSet::new())?,
-                false => None,
+            let stat = if is_theirs && self.base_entry(path)?.is_none() {
+                self.stat(path, &mut BTreeSet::new())?
+            } else {
+                None
             };
             if stat.is_some_and(|stat| stat.kind != FileKind::Dir) {
                 answers.push((&shown.at.path, path));
@@ -474,9 +476,10 @@ impl Switch<'_> {
         }
         let tracked = self.tracked(dir)?;
         // The removal of a tracked file is a difference of its own.
-        Ok(match tracked.is_some_and(|e| e.kind != Kind::Directory) {
-            true => Above::Nothing,
-            false => Above::Obstacle,
+        Ok(if tracked.is_some_and(|e| e.kind != Kind::Directory) {
+            Above::Nothing
+        } else {
+            Above::Obstacle
         })
     }
 

@@ -67,9 +67,10 @@ impl BaseEntries for CacheEntries<'_> {
             return Ok(None);
         };
         let mut any = false;
-        let entries = match self.dirty.is_empty() {
-            true => 0,
-            false => section.len(),
+        let entries = if self.dirty.is_empty() {
+            0
+        } else {
+            section.len()
         };
         for index in 0..entries {
             if self.dirty.contains_key(&join(dir, section.get(index).name)) {

@@ -57,10 +57,7 @@ pub(in crate::repo) fn restore(
         _ => Default::default(),
     };
     let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&tree.root, path, entry);
-    let is_there: Option<IsThere<'_>> = match is_base {
-        true => Some(&is_there),
-        false => None,
-    };
+    let is_there: Option<IsThere<'_>> = if is_base { Some(&is_there) } else { None };
     let form = form::form_of(repo, &entries::read_commit(repo, &commit)?, kept, is_there)?;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
@@ -69,9 +66,10 @@ pub(in crate::repo) fn restore(
     let gone = added_by(repo, &form.tree, &dropped)?;
     let moves = switch.moves(wanted.entries)?;
     let overwrites = overwrites(&mut switch, &moves, &wanted.removed, &gone)?;
-    let settled = match dropped.is_empty() {
-        true => None,
-        false => Some(&form),
+    let settled = if dropped.is_empty() {
+        None
+    } else {
+        Some(&form)
     };
     let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir.as_bytes()));
     // A file that the user wants back is tracked again.
@@ -386,9 +384,10 @@ impl Switch<'_> {
 
     /// Returns the base's entry at an unchanged path.
     pub(in crate::repo) fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
-        match self.dirty.contains_key(path) {
-            true => Ok(None),
-            false => self.base_entry(path),
+        if self.dirty.contains_key(path) {
+            Ok(None)
+        } else {
+            self.base_entry(path)
         }
     }
 

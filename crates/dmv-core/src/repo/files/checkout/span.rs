@@ -84,9 +84,10 @@ impl Differences<'_> {
             let left = left.get(path.as_bytes());
             // The path is gone, as it should be. Its directory may still exist.
             let is_gone = left.is_some_and(|left| left.entry.is_none()) && new.is_none();
-            match left.is_none() || is_gone {
-                true => visit(path, old, new),
-                false => Ok(()),
+            if left.is_none() || is_gone {
+                visit(path, old, new)
+            } else {
+                Ok(())
             }
         })?;
         for (path, left) in left.iter() {

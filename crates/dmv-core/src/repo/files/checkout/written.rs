@@ -82,9 +82,10 @@ impl WrittenFiles {
             // A plan has far too few files to reach this limit.
             len: u32::try_from(self.kept.len() - from).unwrap_or(0),
         };
-        match self.is_lost || run.len == 0 {
-            true => self.kept.truncate(from),
-            false => self.runs.push(run),
+        if self.is_lost || run.len == 0 {
+            self.kept.truncate(from);
+        } else {
+            self.runs.push(run);
         }
         if self.kept.len() >= KEPT_BYTES && self.spill(own).is_err() {
             *self = WrittenFiles {

@@ -4,14 +4,14 @@ use crate::fsutil::{SafeDir, machine_now};
 use crate::hash::ObjectId;
 use crate::history::{Ancestors, load_commit};
 use crate::platform::bytes_of;
-use crate::refs::{Change, Effect, Timestamp};
+use crate::refs::{Change, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, RepositoryLocation};
-use crate::repo::base::publish::{OperationRequest, Proof, change, set};
-use crate::repo::base::{publish, slice, worktree};
+use crate::repo::base::publish::{change, publish_recovered, set};
+use crate::repo::base::{slice, worktree};
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::statcache::{StatCache, subset_check};
@@ -38,20 +38,8 @@ pub(in crate::repo) fn mend_heads(
     }
     if !changes.is_empty() {
         let last = repo.refs.operations(1)?.pop();
-        let request = OperationRequest {
-            time: now(),
-            who: last.map(|op| op.who).unwrap_or_default(),
-            command: "dmv recover".to_owned(),
-        };
-        publish::publish_proved(
-            repo,
-            request,
-            None,
-            changes,
-            Effect::Kept,
-            0,
-            Proof::Needless,
-        )?;
+        let who = last.map(|op| op.who).unwrap_or_default();
+        publish_recovered(repo, now(), who, changes)?;
     }
     Ok(mended)
 }
@@ -132,9 +120,10 @@ fn head_for(repo: &Handle, base: Option<ObjectId>) -> Result<Head, RepoError> {
     if let (Some(base), true) = (base, at_base.is_empty()) {
         return Ok(Head::Commit(base));
     }
-    let candidates = match at_base.is_empty() {
-        true => all.iter().collect(),
-        false => at_base,
+    let candidates = if at_base.is_empty() {
+        all.iter().collect()
+    } else {
+        at_base
     };
     let by_age = |(name, id): &&(String, ObjectId)| {
         let commit = load_commit(repo.objects(), id);

@@ -97,9 +97,10 @@ impl Search<'_> {
     }
 
     fn check_cancelled(&self) -> Result<(), StoreError> {
-        match self.job.is_cancelled() {
-            true => Err(StoreError::Cancelled),
-            false => Ok(()),
+        if self.job.is_cancelled() {
+            Err(StoreError::Cancelled)
+        } else {
+            Ok(())
         }
     }
 
@@ -189,9 +190,10 @@ pub(in crate::repo) fn branches_for(
         for tip in some {
             let short = format!("recovered/{}", tip.id.short(12));
             let is_taken = view.contains_key(&*key_of(&short)) || names.contains(&short);
-            let name = match is_taken {
-                true => format!("recovered/{}", tip.id),
-                false => short,
+            let name = if is_taken {
+                format!("recovered/{}", tip.id)
+            } else {
+                short
             };
             changes.push(set(key_of(&name), tip.id.as_bytes().to_vec()));
             names.insert(name);

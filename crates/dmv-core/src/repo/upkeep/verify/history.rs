@@ -343,9 +343,10 @@ fn target(
         Kind::Directory => below.add(ObjectType::Tree, id, scope),
         Kind::Conflict => below.add(ObjectType::Conflict, id, scope),
         _ => {
-            let ty = match is_list {
-                true => ObjectType::List,
-                false => ObjectType::Chunk,
+            let ty = if is_list {
+                ObjectType::List
+            } else {
+                ObjectType::Chunk
             };
             below.add(ty, id, scope.filter(|_| is_held(ty)));
         }

@@ -155,9 +155,10 @@ impl<'a> Steps<'a> {
             }
             return Ok(false);
         }
-        let known = match self.dirty.contains_key(path) {
-            true => untouched::side_at(self.repo, self.tree, shown, &stat)?,
-            false => shown.entry.clone(),
+        let known = if self.dirty.contains_key(path) {
+            untouched::side_at(self.repo, self.tree, shown, &stat)?
+        } else {
+            shown.entry.clone()
         };
         match known {
             Some(entry) => self.goes(path, stat, entry),

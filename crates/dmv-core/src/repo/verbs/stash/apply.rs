@@ -185,9 +185,10 @@ fn changed_paths(
     let (mut inside, mut outside) = (BTreeSet::new(), Vec::new());
     each_difference(repo, from, to, &mut |path, old, new| {
         let is_dir = !old.is_some_and(is_file) && !new.is_some_and(is_file);
-        match tree.subset.includes(path.as_bytes(), is_dir) {
-            true => drop(inside.insert(path.as_bytes().to_vec())),
-            false => outside.push(path.clone()),
+        if tree.subset.includes(path.as_bytes(), is_dir) {
+            inside.insert(path.as_bytes().to_vec());
+        } else {
+            outside.push(path.clone())
         }
     })?;
     Ok(StashChanges { inside, outside })
