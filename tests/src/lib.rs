@@ -8,7 +8,7 @@
 //! - [`bucket`] is a bucket in memory, and writes packs to it.
 //! - [`graph`] makes histories of any shape, for DMV and for Git.
 //! - [`mutator`] edits a worktree while a command runs. [`rng`] is a seeded source of random
-//!   numbers.
+//!   numbers, which the tests of all crates use.
 
 pub mod bucket;
 pub mod countvfs;
@@ -23,6 +23,7 @@ pub mod lab;
 pub mod mutator;
 pub mod packs;
 pub mod peers;
-pub mod rng;
 pub mod scratch;
 pub mod simfs;
+
+pub use dmv_random as rng;

@@ -1,11 +1,12 @@
 //! Damaged and hostile files: none may hang, use more memory than allowed, or hurt the next one.
 //!
-//! `DMV_PREVIEW_FLIPS` is the number of damaged variants of each file, `DMV_PREVIEW_SEED` a seed to repeat.
+//! `DMV_PREVIEW_FLIPS` is the number of damaged variants of each file, `DMV_SEED` a seed to repeat.
 //! `DMV_PREVIEW_ONLY` names the files to damage by parts of their names, with commas between them; without it, all are.
 
 #![allow(clippy::print_stdout)]
 
 use dmv_preview::{Kind, Limits, Maker, PreviewKind, Reason, Source, WorkerCommand, in_process};
+use dmv_random::{Rng, number};
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -36,11 +37,6 @@ fn name(path: &Path) -> String {
         .into_owned()
 }
 
-fn number(variable: &str, otherwise: u64) -> u64 {
-    let value = std::env::var(variable).ok();
-    value.map_or(otherwise, |value| value.parse().expect("a number"))
-}
-
 /// Returns the files to damage: all, or those that `DMV_PREVIEW_ONLY` names.
 fn chosen() -> Vec<PathBuf> {
     let only = std::env::var("DMV_PREVIEW_ONLY").unwrap_or_default();
@@ -68,31 +64,14 @@ fn files_are_chosen_by_parts_of_their_names() {
     assert!(names("none of them").is_empty());
 }
 
-/// Small numbers that look random (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-}
-
 /// Returns a damaged variant: some bytes changed, or the end cut off.
 fn harm(bytes: &[u8], seed: u64, case: u64) -> (Vec<u8>, PreviewKind) {
-    let mut random = Random(seed ^ case.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let mut random = Rng::new(seed ^ case.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let wanted = match random.below(4) {
         0 => PreviewKind::Pixels { max_edge: 300 },
         1 => PreviewKind::Large,
         2 => PreviewKind::Waveform {
-            from: random.next() % 900,
+            from: random.word() % 900,
             to: u64::MAX,
             buckets: 64,
         },
@@ -101,7 +80,7 @@ fn harm(bytes: &[u8], seed: u64, case: u64) -> (Vec<u8>, PreviewKind) {
     let mut bytes = bytes.to_vec();
     // One case of eleven is cut off: 1,000 truncations for 10,000 flips.
     if case.is_multiple_of(11) {
-        bytes.truncate(random.below(bytes.len()));
+        bytes.truncate(random.below(bytes.len() as u64) as usize);
         return (bytes, wanted);
     }
     // The beginning decides most.
@@ -110,14 +89,14 @@ fn harm(bytes: &[u8], seed: u64, case: u64) -> (Vec<u8>, PreviewKind) {
         _ => bytes.len(),
     });
     for _ in 0..=random.below(3) {
-        let at = random.below(start);
+        let at = random.below(start as u64) as usize;
         bytes[at] = match random.below(6) {
             0 => 0,
             1 => 0xff,
             2 => 0x7f,
             3 => bytes[at].wrapping_add(1),
             4 => bytes[at] ^ (1 << random.below(8)),
-            _ => random.next() as u8,
+            _ => random.word() as u8,
         };
     }
     (bytes, wanted)
@@ -169,7 +148,7 @@ fn batch() {
         println!("\npanic {place}");
     }));
     let bytes = std::fs::read(&path).expect("the file");
-    let seed = number("DMV_PREVIEW_SEED", 0);
+    let seed = number("DMV_SEED", 0);
     let name = name(Path::new(&path));
     for case in number("FIRST", 0)..number("LAST", 0) {
         let mut out = std::io::stdout();
@@ -194,7 +173,7 @@ fn harm_all(path: &Path, seed: u64, count: u64) -> (u64, Vec<String>) {
         let mut child = Command::new(program)
             .args(["--exact", "batch", "--ignored", "--nocapture"])
             .env("DMV_PREVIEW_BATCH", path)
-            .env("DMV_PREVIEW_SEED", seed.to_string())
+            .env("DMV_SEED", seed.to_string())
             .env("FIRST", first.to_string())
             .env("LAST", count.to_string())
             .stdout(Stdio::piped())
@@ -222,7 +201,7 @@ fn harm_all(path: &Path, seed: u64, count: u64) -> (u64, Vec<String>) {
 
 #[test]
 fn damaged_files_neither_hang_nor_use_up_the_memory() {
-    let seed = number("DMV_PREVIEW_SEED", 1);
+    let seed = number("DMV_SEED", 1);
     let count = number("DMV_PREVIEW_FLIPS", 220);
     let todo = chosen();
     println!(
@@ -278,7 +257,7 @@ fn make(maker: &Maker, name: &str, bytes: &Vec<u8>, wanted: PreviewKind) -> Resu
 #[test]
 fn processes_survive_damaged_files_one_after_the_other() {
     let maker = maker(LIMITS);
-    let seed = number("DMV_PREVIEW_SEED", 2);
+    let seed = number("DMV_SEED", 2);
     let good = std::fs::read(&files()[0]).expect("a file");
     for path in chosen() {
         let bytes = std::fs::read(&path).expect("the file");

@@ -8,7 +8,7 @@
 
 use dmv_core::repo::Repo;
 use dmv_tests::crashlab::{Lab, Lies, Outcome};
-use dmv_tests::rng::Rng;
+use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::commit;
 use dmv_tests::simfs::{Fault, Op, Survival};
 use std::path::{Path, PathBuf};
@@ -82,11 +82,6 @@ fn a_crash_in_any_operation_loses_nothing_that_was_acknowledged() -> Outcome {
     crash_everywhere(0, operations()? + 2, 1, 1)
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
-    let value = std::env::var(name).ok().and_then(|v| v.parse().ok());
-    value.unwrap_or(otherwise)
-}
-
 /// Checks `DMV_COUNT` outcomes with the seeds from `DMV_SEED` on. The top of this file shows how to
 /// run it.
 ///
@@ -94,7 +89,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 #[test]
 #[ignore = "half an hour"]
 fn many_outcomes_of_a_crash_in_any_operation_lose_nothing() -> Outcome {
-    let (count, seed) = (number("DMV_COUNT", 40_000), number("DMV_SEED", 1000));
+    let (count, seed) = (number("DMV_COUNT", 40_000), seed(1000));
     crash_everywhere(seed, count, SHARED, FULL)?;
     println!("harness crash: {count} simulated crash points, 0 failed, seed {seed}");
     Ok(())

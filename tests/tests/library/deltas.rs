@@ -14,7 +14,7 @@ use dmv_tests::garbage::{forget_operations, named, raw_objects, walk};
 use dmv_tests::lab::Lab;
 use dmv_tests::packs::{damage_copy, data_packs, merge, store_again};
 use dmv_tests::peers::{Done, Place, connect, fetch, update};
-use dmv_tests::rng::Rng;
+use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{commit, request};
 use dmv_tests::simfs::Survival;
 use std::collections::BTreeSet;
@@ -689,12 +689,9 @@ fn a_crash_anywhere_loses_nothing() -> Done {
 /// Random commits, repacks, gcs, drops, fetches and resets: nothing that is needed is lost.
 #[test]
 fn nothing_is_lost_in_random_histories() -> Done {
-    let stories = std::env::var("DMV_DELTA_STORIES").ok();
-    let stories = stories.and_then(|n| n.parse().ok()).unwrap_or(6);
-    let first = std::env::var("DMV_DELTA_SEED").ok();
-    let first = first.and_then(|n| n.parse().ok()).unwrap_or(100);
+    let (first, stories) = (seed(100), number("DMV_DELTA_STORIES", 6));
     for seed in first..first + stories {
-        story(seed).map_err(|e| format!("DMV_DELTA_SEED={seed}: {e}"))?;
+        story(seed).map_err(|e| format!("DMV_SEED={seed}: {e}"))?;
     }
     Ok(())
 }

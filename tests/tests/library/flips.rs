@@ -11,7 +11,7 @@ use dmv_core::job::Job;
 use dmv_core::repo::{RefKind, Repo, StatusOptions, VerifyDepth};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
-use dmv_tests::rng::Rng;
+use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{Files, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -224,15 +224,10 @@ fn kind(path: &Path) -> String {
     part.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
-    let value = std::env::var(name).ok().and_then(|v| v.parse().ok());
-    value.unwrap_or(otherwise)
-}
-
 /// Some bits, in the ordinary run.
 #[test]
 fn a_flipped_bit_of_any_file_is_noticed_or_does_no_harm() -> Outcome {
-    let seed = number("DMV_SEED", 1);
+    let seed = seed(1);
     flip_bits(|path| !is_database(path), 0, 400, seed)?;
     // Its bits are mostly free space.
     flip_bits(is_database, 0, 400, seed)
@@ -246,5 +241,5 @@ fn every_flipped_bit_of_every_file_is_noticed_or_does_no_harm() -> Outcome {
     let from = number("DMV_FROM", 0) as usize;
     // With `DMV_ONLY`, only files of this kind. The last lines of a run show the kinds.
     let which = |path: &Path| std::env::var("DMV_ONLY").map_or(true, |only| kind(path) == only);
-    flip_bits(which, from, count, number("DMV_SEED", 1))
+    flip_bits(which, from, count, seed(1))
 }

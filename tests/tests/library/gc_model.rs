@@ -2,7 +2,7 @@
 //! is left.
 //!
 //! `DMV_GC_STORIES=10000 cargo test -p dmv-tests --test library -- gc_model::` runs many: `DMV_GC_STORIES` is
-//! the number of stories, `DMV_GC_SEED` the seed of the first one.
+//! the number of stories, `DMV_SEED` the seed of the first one.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -17,7 +17,7 @@ use dmv_net::wire::Access;
 use dmv_tests::garbage::{forget_operations, named, raw_objects, set_keys, walk};
 use dmv_tests::packs::merge_some;
 use dmv_tests::peers::{Cut, Done, Place, fetch, serving, tips};
-use dmv_tests::rng::Rng;
+use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{commit, request};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -243,14 +243,9 @@ impl Story {
     }
 }
 
-fn number(name: &str, usual: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
 #[test]
 fn gc_frees_everything_that_nothing_needs_and_nothing_else() -> Done {
-    let seed = number("DMV_GC_SEED", 1);
+    let seed = seed(1);
     for seed in seed..seed + number("DMV_GC_STORIES", 25) {
         let mut story = Story::new(seed)?;
         if let Err(e) = story.run() {

@@ -2,7 +2,7 @@
 //! were there, and whatever a command overwrites or removes is stored.
 //!
 //! `DMV_LOST_STORIES=500 cargo test -p dmv-tests --test library -- nothing_lost::` runs many: `DMV_LOST_STORIES`
-//! is the number of stories, `DMV_LOST_SEED` the seed of the first one.
+//! is the number of stories, `DMV_SEED` the seed of the first one.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
@@ -16,7 +16,7 @@ use dmv_core::subset::Subset;
 use dmv_core::worktree::select::{Paths, is_under};
 use dmv_core::worktree::snapshot::Problem;
 use dmv_tests::crashlab::Outcome;
-use dmv_tests::rng::Rng;
+use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeSet;
 use std::fs;
@@ -446,21 +446,14 @@ fn story(seed: u64) -> Outcome {
     Ok(())
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
-    let value = std::env::var(name)
-        .ok()
-        .and_then(|value| value.parse().ok());
-    value.unwrap_or(otherwise)
-}
-
 #[test]
 fn whatever_a_command_overwrites_comes_back() -> Outcome {
-    let first = number("DMV_LOST_SEED", 1);
+    let first = seed(1);
     for seed in first..first + number("DMV_LOST_STORIES", 12) {
         match std::panic::catch_unwind(|| story(seed).map_err(|e| e.to_string())) {
             Ok(Ok(())) => {}
-            Ok(Err(e)) => return Err(format!("DMV_LOST_SEED={seed}: {e}").into()),
-            Err(_) => return Err(format!("DMV_LOST_SEED={seed} DMV_LOST_STORIES=1 panics").into()),
+            Ok(Err(e)) => return Err(format!("DMV_SEED={seed}: {e}").into()),
+            Err(_) => return Err(format!("DMV_SEED={seed} DMV_LOST_STORIES=1 panics").into()),
         }
     }
     Ok(())

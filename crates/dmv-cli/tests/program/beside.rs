@@ -5,6 +5,7 @@
 //! --test program -- beside::`.
 
 use crate::place::{Outcome, Place};
+use dmv_random::{Rng, number, seed};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
@@ -14,27 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-fn count(name: &str, usual: u64) -> u64 {
-    let asked = std::env::var(name).ok().and_then(|n| n.parse().ok());
-    asked.unwrap_or(usual)
-}
-
 /// A figure for whoever runs the heavy counts.
 fn tell(figure: &str) -> Outcome {
     Ok(writeln!(std::io::stderr(), "{figure}")?)
-}
-
-/// Numbers that look random, the same for each seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % sides
-    }
 }
 
 /// A commit that was acknowledged: its id, and a file of it with its content.
@@ -74,22 +57,22 @@ const BUSY: i32 = 11;
 
 /// One worktree's commands, `rounds` of them; returns what was acknowledged.
 fn work(place: &Place, name: &str, seed: u64, rounds: u64) -> Result<Vec<Made>, String> {
-    let mut dice = Dice(seed);
+    let mut rng = Rng::new(seed);
     let mut made = Vec::new();
     for n in 0..rounds {
         let at = |args: &[&str], exits: &[i32]| may(place, exits, &[&["-C", name], args].concat());
-        match dice.roll(20) {
+        match rng.below(20) {
             // There may be nothing that this worktree could undo.
             0 => drop(at(&["undo"], &[BUSY, 5, 20])?),
             1 => drop(at(&["tag", &format!("{name}-{n}")], &[BUSY])?),
             2 => drop(at(&["branch", &format!("{name}/at-{n}")], &[BUSY])?),
             3 => drop(at(
-                &["merge", ["main", "w1", "w2"][dice.roll(3) as usize]],
+                &["merge", ["main", "w1", "w2"][rng.below(3) as usize]],
                 &[BUSY, 4, 5],
             )?),
             4 => drop(at(&["push", "nas"], &[BUSY, 5])?),
             5 => {
-                let path = format!("{name}-{}", dice.roll(n + 1));
+                let path = format!("{name}-{}", rng.below(n + 1));
                 // It may not be there, or not be at the other repository.
                 drop(at(&["drop", &path], &[BUSY, 3, 5, 6, 20])?);
             }
@@ -115,7 +98,7 @@ fn work(place: &Place, name: &str, seed: u64, rounds: u64) -> Result<Vec<Made>, 
 
 #[test]
 fn commits_beside_every_other_command_are_read_back_by_a_fresh_process() -> Outcome {
-    let rounds = count("DMV_ROUNDS", 12);
+    let rounds = number("DMV_ROUNDS", 12);
     let place = three_worktrees()?;
     let ends = AtomicBool::new(false);
     let again = |args: &'static [&'static str], exits: &'static [i32]| {
@@ -224,10 +207,10 @@ fn others_go_on(place: &Place, n: u64, stopped: u32) -> Outcome<bool> {
 
 #[test]
 fn a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long() -> Outcome {
-    let stops = count("DMV_STOPS", 6);
+    let stops = number("DMV_STOPS", 6);
     let place = three_worktrees()?;
     let dmv = place.work().join("film/.dmv");
-    let mut dice = Dice(count("DMV_SEED", 7));
+    let mut rng = Rng::new(seed(7));
     let (mut blocked, mut stopped) = (0, 0);
     for n in 0..stops {
         place.write(format!("film/stopped-{n}"), format!("content {n}"))?;
@@ -237,13 +220,13 @@ fn a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long() -
             .stderr(Stdio::piped())
             .spawn()?;
         // At a random moment, or as soon as it has a lock that is everybody's.
-        let files = match dice.roll(3) {
+        let files = match rng.below(3) {
             0 => Vec::new(),
             1 => vec![dmv.join("refs.lock")],
             _ => vec![dmv.join("refs.db-shm"), dmv.join("refs.db")],
         };
         let begin = Instant::now();
-        let pause = Duration::from_micros(dice.roll(30_000));
+        let pause = Duration::from_micros(rng.below(30_000));
         while child.try_wait()?.is_none()
             && if files.is_empty() {
                 begin.elapsed() < pause

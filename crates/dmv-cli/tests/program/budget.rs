@@ -1,18 +1,8 @@
 //! The limit on the repository's size, as a user sets it and runs into it.
 
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use serde_json::{Value, json};
-
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let word = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(word).take(len).collect()
-}
 
 #[test]
 fn a_limit_is_set_shown_and_undone() -> Outcome {

@@ -1,23 +1,13 @@
 //! The program as a user runs it: output, exit codes, JSON.
 
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use serde_json::Value;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Output, Stdio};
-
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
-}
 
 #[test]
 fn a_first_commit_may_hold_nothing_but_an_empty_directory() -> Outcome {
@@ -40,7 +30,7 @@ fn a_first_commit_is_seen_by_status_and_log() -> Outcome {
         (&"main".into(), &Value::Null)
     );
     place.write("notes.txt", "one\n")?;
-    place.write("media/clip", noise(300_000))?;
+    place.write("media/clip", noise(1, 300_000))?;
     let status = place.json(&["status", "--json"])?;
     assert_eq!(status["clean"], false);
     assert_eq!(
@@ -146,7 +136,7 @@ fn names_are_escaped_for_people_and_exact_for_programs() -> Outcome {
 #[test]
 fn content_is_read_from_any_revision_whole_or_in_part() -> Outcome {
     let place = Place::with_repository()?;
-    let clip = noise(500_000);
+    let clip = noise(1, 500_000);
     place.write("media/clip", &clip)?;
     place.write("a.txt", "old\n")?;
     place.commit("one")?;
@@ -498,7 +488,7 @@ fn settings_come_from_environment_repository_and_user_in_this_order() -> Outcome
 #[test]
 fn status_tells_where_a_moved_file_came_from() -> Outcome {
     let place = Place::with_repository()?;
-    place.write("a/clip", noise(400_000))?;
+    place.write("a/clip", noise(1, 400_000))?;
     place.write("note", "same size")?;
     place.commit("one")?;
     fs::create_dir(place.work().join("b"))?;
@@ -521,7 +511,7 @@ fn status_tells_where_a_moved_file_came_from() -> Outcome {
 #[test]
 fn a_diff_shows_lines_of_text_and_ranges_of_anything_else() -> Outcome {
     let place = Place::with_repository()?;
-    let mut clip = noise(900_000);
+    let mut clip = noise(1, 900_000);
     place.write("clip", &clip)?;
     place.write("t.txt", "1\n2\n3\n")?;
     place.commit("one")?;
@@ -566,7 +556,7 @@ fn a_diff_shows_lines_of_text_and_ranges_of_anything_else() -> Outcome {
 #[test]
 fn a_reader_that_stops_early_is_no_failure() -> Outcome {
     let place = Place::with_repository()?;
-    place.write("clip", noise(2_000_000))?;
+    place.write("clip", noise(1, 2_000_000))?;
     place.commit("one")?;
     let mut child = place
         .command(&["cat", "@:clip"])
@@ -634,7 +624,7 @@ fn an_archive_is_written_into_what_is_no_regular_file() -> Outcome {
 #[test]
 fn verify_finds_damage_and_says_where() -> Outcome {
     let place = Place::with_repository()?;
-    place.write("clip", noise(400_000))?;
+    place.write("clip", noise(1, 400_000))?;
     place.commit("one")?;
     let report = place.json(&["verify", "--full", "--json"])?;
     assert_eq!(

@@ -1,44 +1,26 @@
 //! Clones that are killed at any moment: whatever is run in what they left stays within what they were
 //! asked for, or says how to go on, and they can be gone on with.
 //!
-//! `DMV_CUT_CLONES` sets how many (20 by default), `DMV_CUT_SEED` where the numbers begin.
+//! `DMV_CUT_CLONES` sets how many (20 by default), `DMV_SEED` where the numbers begin.
 
 #![allow(clippy::print_stdout)]
 
 use crate::place::several::several;
 use crate::place::{Outcome, Place};
+use dmv_random::{Rng, number, seed};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Numbers that look random, the same for a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % n
-    }
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    let set = std::env::var(name).ok();
-    set.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// `big`: `keep` with a few files, and much more beside it, in three commits.
 fn place() -> Outcome<Place> {
     let place = several()?;
     place.ok(&["init", "big"])?;
-    let mut dice = Dice(77);
-    let mut noise =
-        |bytes: usize| -> Vec<u8> { (0..bytes).map(|_| dice.below(256) as u8).collect() };
+    let mut rng = Rng::new(77);
     for n in 0..30 {
-        place.write(format!("big/keep/{n}"), noise(40_000))?;
+        place.write(format!("big/keep/{n}"), rng.bytes(40_000))?;
         for other in ["a", "b/c"] {
-            place.write(format!("big/{other}/{n}"), noise(20_000))?;
+            place.write(format!("big/{other}/{n}"), rng.bytes(20_000))?;
         }
     }
     for n in 0..3 {
@@ -107,7 +89,7 @@ fn typed(place: &Place, dir: &str, line: &str) -> Outcome<i32> {
     Ok(done.status.code().unwrap_or(-1))
 }
 
-fn cut_one(place: &Place, whole: Duration, dice: &mut Dice) -> Outcome {
+fn cut_one(place: &Place, whole: Duration, rng: &mut Rng) -> Outcome {
     fs::remove_dir_all(place.work().join("c")).ok();
     let clone = [&["clone", "big", "c"][..], &LIMITS].concat();
     let mut child = place
@@ -115,7 +97,7 @@ fn cut_one(place: &Place, whole: Duration, dice: &mut Dice) -> Outcome {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let after = whole.mul_f64(dice.below(1000) as f64 / 1000.0);
+    let after = whole.mul_f64(rng.below(1000) as f64 / 1000.0);
     std::thread::sleep(after);
     child.kill()?;
     child.wait()?;
@@ -125,7 +107,7 @@ fn cut_one(place: &Place, whole: Duration, dice: &mut Dice) -> Outcome {
         return Ok(());
     }
     for _ in 0..2 {
-        let command = COMMANDS[dice.below(COMMANDS.len() as u64) as usize];
+        let command = COMMANDS[rng.below(COMMANDS.len() as u64) as usize];
         let done = place.run(&[&["-C", "c"][..], command].concat())?;
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         let code = done.status.code().unwrap_or(-1);
@@ -183,14 +165,10 @@ fn a_clone_that_is_cut_off_stays_within_its_limits() -> Outcome {
     place.ok(&clone)?;
     is_within(&place, "the clone")?;
     let whole = begin.elapsed();
-    let first = number("DMV_CUT_SEED", 1);
+    let first = seed(1);
     for seed in first..first + number("DMV_CUT_CLONES", 20) {
         println!("seed {seed}");
-        cut_one(
-            &place,
-            whole,
-            &mut Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-        )?;
+        cut_one(&place, whole, &mut Rng::new(seed))?;
     }
     Ok(())
 }

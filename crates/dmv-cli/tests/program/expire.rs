@@ -1,20 +1,10 @@
 //! Giving up old versions by keep rules, as a user does it.
 
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
-
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let word = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(word).take(len).collect()
-}
 
 /// The bytes of the packs in a repository's own directory.
 fn stored(dmv: &Path) -> Outcome<u64> {

@@ -1,6 +1,7 @@
 //! Freeing the space of what nothing needs, as a user does it.
 
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
@@ -24,17 +25,6 @@ fn place() -> Outcome<Place> {
     place.commit("reset")?;
     place.ok(&["reset", "--hard", "@~1"])?;
     Ok(place)
-}
-
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let word = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(word).take(len).collect()
 }
 
 fn stored(place: &Place) -> Outcome<u64> {

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::place::temp_dir;
+use dmv_random::Rng;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
@@ -43,22 +44,6 @@ fn run(dir: &Path, home: &Path, args: &[&str]) -> Result<Output, Box<dyn Error>>
     }
 }
 
-/// A small generator whose seed replays a run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
-
 fn head(dir: &Path, home: &Path) -> Result<String, Box<dyn Error>> {
     let output = run(dir, home, &["log", "-n", "1", "--json"])?;
     let line = String::from_utf8(output.stdout)?;
@@ -73,9 +58,9 @@ fn head(dir: &Path, home: &Path) -> Result<String, Box<dyn Error>> {
 /// the next command works without a repair step.
 #[test]
 fn a_killed_commit_leaves_the_old_state_or_the_new() -> Outcome {
-    let seed = Instant::now().elapsed().subsec_nanos() as u64 ^ u64::from(std::process::id()) << 20;
-    println!("seed {seed}");
-    let mut random = Random(seed | 1);
+    let seed = dmv_random::seed(u64::from(std::process::id()));
+    println!("DMV_SEED={seed}");
+    let mut random = Rng::new(seed);
     let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     run(dir, home, &["init"])?;
@@ -89,14 +74,14 @@ fn a_killed_commit_leaves_the_old_state_or_the_new() -> Outcome {
     let mut outcomes = [0, 0];
     for round in 0..KILLS {
         let before = head(dir, home)?;
-        let changed = dir.join(format!("{:03}", random.next() % 200));
+        let changed = dir.join(format!("{:03}", random.word() % 200));
         fs::write(&changed, random.bytes(5000))?;
         let mut large = fs::read(dir.join("large"))?;
-        let at = random.next() as usize % large.len();
+        let at = random.word() as usize % large.len();
         large[at] ^= 1;
         fs::write(dir.join("large"), &large)?;
         let mut child = dmv(dir, home).args(["commit", "-m", "killed"]).spawn()?;
-        std::thread::sleep(whole.mul_f64((random.next() % 1000) as f64 / 800.0));
+        std::thread::sleep(whole.mul_f64((random.word() % 1000) as f64 / 800.0));
         child.kill()?;
         child.wait()?;
         run(dir, home, &["verify", "--full"]).map_err(|e| format!("round {round}: {e}"))?;
@@ -302,7 +287,7 @@ fn killed_commits_do_not_pile_up_files() -> Outcome {
     let (work, home) = (temp_dir()?, temp_dir()?);
     let (dir, home) = (work.path(), home.path());
     run(dir, home, &["init"])?;
-    let mut random = Random(11);
+    let mut random = Rng::new(11);
     for n in 0..300 {
         fs::write(dir.join(n.to_string()), random.bytes(3000))?;
     }
@@ -381,7 +366,7 @@ fn a_limit_on_the_size_of_files_loses_nothing() -> Outcome {
     fs::write(dir.join("small"), "small")?;
     run(dir, home, &["commit", "-m", "first"])?;
     let before = head(dir, home)?;
-    fs::write(dir.join("large"), Random(7).bytes(3 << 20))?;
+    fs::write(dir.join("large"), Rng::new(7).bytes(3 << 20))?;
     let limited = Command::new("sh")
         .args(["-c", "ulimit -f 1000 && exec \"$0\" \"$@\""])
         .arg(env!("CARGO_BIN_EXE_dmv"))

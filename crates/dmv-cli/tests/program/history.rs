@@ -1,6 +1,7 @@
 //! Looking at history: renames, graphs, the commits of a path.
 
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -204,18 +205,6 @@ fn a_log_lists_the_files_of_each_commit() -> Outcome {
     let dmv = dmv.to_str().ok_or("path")?;
     assert!(place.ok(&["-C", dmv, "log", "--", "z"])?.contains("moved"));
     Ok(())
-}
-
-/// Bytes that do not compress, different for each seed.
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    (0..len).map(|_| next()).collect()
 }
 
 #[test]

@@ -393,12 +393,7 @@ fn a_client_that_says_that_it_works_keeps_a_server() -> Outcome {
 #[test]
 fn a_client_that_stalls_or_goes_keeps_no_server() -> Outcome {
     let place = several()?;
-    let mut state = 1_u32;
-    let mut noise = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    let bytes: Vec<u8> = (0..48 << 20).map(|_| noise()).collect();
+    let bytes = dmv_random::noise(1, 48 << 20);
     fs::write(place.work().join("film/large"), &bytes)?;
     place.ok(&["-C", "film", "commit", "-m", "large"])?;
     let record = place.json(&["-C", "film", "log", "-n", "1", "--json"])?;

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -106,23 +107,6 @@ struct Amount {
     files: usize,
     big: usize,
     lines: usize,
-}
-
-/// Bytes that no other seed gives, and that do not compress.
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut word = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    let mut out: Vec<u8> = Vec::with_capacity(len + 8);
-    while out.len() < len {
-        out.extend_from_slice(&word().to_le_bytes());
-    }
-    out.truncate(len);
-    out
 }
 
 /// Files in `dir`: many small ones, each with lines of its own, some of which say `side`; a large

@@ -2,27 +2,17 @@
 
 use crate::place::several::{commit, several, tip};
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// `len` bytes that do not compress.
-fn noise(len: usize, mut state: u64) -> Vec<u8> {
-    let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        state.to_le_bytes()[7]
-    };
-    (0..len).map(|_| next()).collect()
-}
-
 /// `film` with a file of this many bytes.
 fn with_large(len: usize) -> Outcome<Place> {
     let place = several()?;
-    place.write("film/large", noise(len, 9))?;
+    place.write("film/large", noise(9, len))?;
     place.ok(&["-C", "film", "commit", "-m", "large"])?;
     Ok(place)
 }
@@ -156,7 +146,7 @@ fn a_line_that_breaks_is_taken_up_where_it_broke() -> Outcome {
     assert!(again < 11 << 20, "{again} bytes came again");
     place.ok(&["-C", "two", "verify", "--full"])?;
     // A push that is cut moves nothing, and goes on as well.
-    place.write("two/more", noise(6 << 20, 10))?;
+    place.write("two/more", noise(10, 6 << 20))?;
     place.ok(&["-C", "two", "commit", "-m", "more"])?;
     let before = tip(&place, "film", "main")?;
     let script = "while [ \"$1\" != -- ]; do shift; done\ndd bs=65536 count=50 2>&- | sh -c \"$3\"";
@@ -177,7 +167,7 @@ fn two_that_fetch_into_one_repository_at_once_both_succeed() -> Outcome {
     let place = several()?;
     place.ok(&["clone", "film", "two"])?;
     for round in 0..3 {
-        place.write("film/large", noise(4 << 20, 20 + round))?;
+        place.write("film/large", noise(20 + round, 4 << 20))?;
         commit(&place, "film", &format!("f{round}"))?;
         let fetching: Vec<_> = (0..3)
             .map(|_| {
@@ -250,7 +240,7 @@ fn a_full_disk_is_said_and_the_same_command_goes_on_when_there_is_room() -> Outc
     place.ok(&["-C", "disk/two", "verify", "--full"])?;
 
     // Full at the other end: nothing moves there, and it says so.
-    place.write("film/more", noise(6 << 20, 11))?;
+    place.write("film/more", noise(11, 6 << 20))?;
     place.ok(&["-C", "film", "commit", "-m", "more"])?;
     place.ok(&["-C", "film", "branch", "more"])?;
     assert!(disk.mount("remount,size=28m"));
@@ -278,7 +268,7 @@ fn a_restore_on_a_full_disk_names_the_disk() -> Outcome {
     };
     place.ok(&["init", "disk/w"])?;
     for n in 0..8 {
-        place.write(format!("disk/w/d/{n}"), noise(60_000, n))?;
+        place.write(format!("disk/w/d/{n}"), noise(n, 60_000))?;
     }
     place.write("disk/w/s", "s")?;
     place.ok(&["-C", "disk/w", "commit", "-m", "one"])?;

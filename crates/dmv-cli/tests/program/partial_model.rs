@@ -11,19 +11,15 @@ mod steps;
 mod story;
 
 use crate::place::Outcome;
+use dmv_random::{number, seed};
 use story::Story;
 
 /// Commands of a story.
 const STEPS: usize = 60;
 
-fn number(name: &str, default: u64) -> u64 {
-    let set = std::env::var(name).ok();
-    set.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn parts_of_a_repository_do_what_the_model_says() -> Outcome {
-    let first = number("DMV_SEED", 1);
+    let first = seed(1);
     let (mut lacked, mut merged) = (0, 0);
     let stories = number("DMV_PART_STORIES", 2);
     for seed in first..first + stories {

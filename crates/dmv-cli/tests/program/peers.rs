@@ -419,13 +419,7 @@ fn ssh_reaches_another_host() -> Outcome {
 #[test]
 fn a_clone_that_was_killed_goes_on() -> Outcome {
     let place = several()?;
-    // Random enough not to shrink.
-    let mut state = 1u32;
-    let mut noise = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    let bytes: Vec<u8> = (0..24 << 20).map(|_| noise()).collect();
+    let bytes = dmv_random::noise(1, 24 << 20);
     fs::write(place.work().join("film/large"), &bytes)?;
     place.ok(&["-C", "film", "commit", "-m", "large"])?;
     for millis in [60, 90, 120, 180] {

@@ -1,19 +1,9 @@
 //! Removing a file for good, as a user does it.
 
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use std::fs;
 use std::path::Path;
-
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let word = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(word).take(len).collect()
-}
 
 const SECRET: usize = 300_000;
 

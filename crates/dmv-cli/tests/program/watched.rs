@@ -3,7 +3,7 @@
 use crate::place::several::tip;
 use crate::place::terminal::has_script;
 use crate::place::{Outcome, Place};
-use crate::reliability::world::Rng;
+use dmv_random::Rng;
 
 /// An ssh that stays on this machine, and passes on so many bytes ten times a second in each direction.
 const SLOW: &str = r#"
@@ -26,7 +26,7 @@ fn place(bytes: usize) -> Outcome<Place> {
         ("DMV_SSH_REMOTE", env!("CARGO_BIN_EXE_dmv").into()),
     ];
     place.ok(&["init", "film"])?;
-    let mut rng = Rng(7);
+    let mut rng = Rng::new(7);
     for n in 0..40 {
         let noise: Vec<u8> = (0..100_000).map(|_| rng.below(256) as u8).collect();
         place.write(format!("film/{n}"), noise)?;

@@ -8,7 +8,7 @@
 
 use crate::place::several::tip;
 use crate::place::{Outcome, Place};
-use crate::reliability::world::Rng;
+use dmv_random::Rng;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -362,9 +362,9 @@ fn patiently(
 
 #[test]
 fn a_week_of_a_pipeline_that_is_killed_at_random() -> Outcome {
-    let seed = std::env::var("DMV_SEED").map_or(Ok(20_261_122), |seed| seed.parse())?;
+    let seed = dmv_random::seed(20_261_122);
     println!("DMV_SEED={seed}");
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let place = crate::place::several::several()?;
     let job = place.work().join("jobs");
     fs::create_dir(&job)?;

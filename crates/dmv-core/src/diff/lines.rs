@@ -376,6 +376,7 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dmv_random::Rng;
     use proptest::prelude::*;
 
     fn edits_of(old: &[u8], new: &[u8]) -> Edits {
@@ -429,15 +430,9 @@ mod tests {
     #[test]
     fn a_text_without_anchors_takes_no_more_steps_than_it_may() {
         let never = AtomicBool::new(false);
-        let mut rng = 1u32;
-        let mut noise = |n: usize| -> Vec<u32> {
-            let word = |_| {
-                rng = rng.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                rng >> 28
-            };
-            (0..n).map(word).collect()
-        };
-        let (old, new) = (noise(20_000), noise(20_000));
+        let mut rng = Rng::new(1);
+        let mut lines = |n: usize| -> Vec<u32> { (0..n).map(|_| rng.below(16) as u32).collect() };
+        let (old, new) = (lines(20_000), lines(20_000));
         let mut work = Work::new(500_000, &never);
         let (runs, coarse) = histogram::runs(&old, &new, 16, &mut work).expect("not cancelled");
         assert!(coarse);

@@ -8,23 +8,12 @@ use crate::object::list::ListBuilder;
 use crate::object::mem::MemObjects;
 use crate::object::name::SafeName;
 use crate::object::tree::{TreeBuilder, TreeSummary};
+use dmv_random::Rng;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Outcome = Result<(), ObjectError>;
 type Objects = BTreeSet<(ObjectType, ObjectId)>;
-
-/// A random number generator that a seed reproduces.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % n
-    }
-}
 
 /// Files by path of at most two components. The number stands for the content.
 type Files = BTreeMap<(u64, u64), u64>;
@@ -143,7 +132,7 @@ fn found(reach: &mut Reach, mem: &dyn ObjectRead) -> Result<Objects, ObjectError
 }
 
 /// Returns random commits with their files, each with up to two earlier parents.
-fn history(mem: &MemObjects, dice: &mut Dice, n: usize) -> Result<Vec<ObjectId>, ObjectError> {
+fn history(mem: &MemObjects, dice: &mut Rng, n: usize) -> Result<Vec<ObjectId>, ObjectError> {
     let mut made: Vec<(ObjectId, u64, Files)> = Vec::new();
     for _ in 0..n {
         let mut parents: Vec<usize> = Vec::new();
@@ -181,7 +170,7 @@ fn history(mem: &MemObjects, dice: &mut Dice, n: usize) -> Result<Vec<ObjectId>,
     Ok(made.into_iter().map(|(id, ..)| id).collect())
 }
 
-fn some(dice: &mut Dice, of: &[ObjectId]) -> Vec<ObjectId> {
+fn some(dice: &mut Rng, of: &[ObjectId]) -> Vec<ObjectId> {
     (0..dice.below(3) + 1)
         .map(|_| of[dice.below(of.len() as u64) as usize])
         .collect()
@@ -193,7 +182,7 @@ proptest! {
     #[test]
     fn a_walk_finds_what_is_needed_and_nothing_foreign(seed in 1u64..) {
         let run = || -> Outcome {
-            let (mem, mut dice) = (MemObjects::new(), Dice(seed));
+            let (mem, mut dice) = (MemObjects::new(), Rng::new(seed));
             let commits = history(&mem, &mut dice, 12)?;
             let (tips, hidden) = (some(&mut dice, &commits), some(&mut dice, &commits));
             let all = closure(&mem, &tips)?;
@@ -213,7 +202,7 @@ proptest! {
     #[test]
     fn what_was_missing_is_walked_once_it_is_there(seed in 1u64..) {
         let run = || -> Outcome {
-            let (theirs, mut dice) = (MemObjects::new(), Dice(seed));
+            let (theirs, mut dice) = (MemObjects::new(), Rng::new(seed));
             let commits = history(&theirs, &mut dice, 6)?;
             let tip = commits[5];
             let ours = MemObjects::new();

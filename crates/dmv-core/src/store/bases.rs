@@ -332,6 +332,7 @@ mod tests {
     };
     use crate::vfs::OsVfs;
     use ObjectType::Chunk;
+    use dmv_random::noise;
     use std::sync::Arc;
     use tempfile::TempDir;
 
@@ -339,17 +340,6 @@ mod tests {
 
     /// A frame to be written: its chunk, its bases, and the prefix with which it is encoded.
     type Hostile<'h> = (&'h [u8], Vec<ObjectId>, &'h [u8]);
-
-    fn noise(n: usize, seed: u64) -> Vec<u8> {
-        let mut x = 0x9e37_79b9_7f4a_7c15u64 ^ seed << 9;
-        let mut next = || {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            (x >> 32) as u8
-        };
-        (0..n).map(|_| next()).collect()
-    }
 
     fn object(bytes: &[u8]) -> FrameObject {
         let (id, len) = (Chunk.id_of(bytes), bytes.len() as u32);
@@ -398,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_frame_reads_back_with_its_bases_alone() -> Outcome {
-        let (a, b) = (noise(90_000, 1), noise(70_000, 2));
+        let (a, b) = (noise(1, 90_000), noise(2, 70_000));
         let prefix = [&a[..], &b].concat();
         let raw = [&b[1_000..], &a[..50_000]].concat();
         let ids = vec![Chunk.id_of(&a), Chunk.id_of(&b)];
@@ -417,7 +407,7 @@ mod tests {
 
     #[test]
     fn bases_with_bases_and_loops_are_refused() -> Outcome {
-        let a = noise(50_000, 3);
+        let a = noise(3, 50_000);
         let b = [&a[..], b"more"].concat();
         let c = [&b[..], b"still more"].concat();
         let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
@@ -436,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_second_copy_without_bases_serves_as_base() -> Outcome {
-        let a = noise(50_000, 4);
+        let a = noise(4, 50_000);
         let b = [&a[..], b"more"].concat();
         let c = [&b[..], b"still more"].concat();
         let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
@@ -462,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_base_that_only_a_difference_has_left_is_stored_again() -> Outcome {
-        let a = noise(50_000, 4);
+        let a = noise(4, 50_000);
         let b = [&a[..], b"more"].concat();
         let c = [&b[..], b"still more"].concat();
         let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
@@ -479,7 +469,7 @@ mod tests {
 
     #[test]
     fn too_many_bytes_of_bases_are_refused() -> Outcome {
-        let big: Vec<Vec<u8>> = (0..9).map(|n| noise(1 << 20, 10 + n)).collect();
+        let big: Vec<Vec<u8>> = (0..9).map(|n| noise(10 + n, 1 << 20)).collect();
         let plain: Vec<&[u8]> = big.iter().map(Vec::as_slice).collect();
         let ids = big.iter().map(|bytes| Chunk.id_of(bytes)).collect();
         let raw = big[8][..1_000].to_vec();
@@ -491,7 +481,7 @@ mod tests {
     #[test]
     fn a_writer_appends_no_frame_whose_bases_it_has_not_stored_before() -> Outcome {
         let (dir, store) = store(&[], &[])?;
-        let a = noise(40_000, 5);
+        let a = noise(5, 40_000);
         let b = [&a[..], b"more"].concat();
         let ids = [Chunk.id_of(&a)];
         let (objects, mut encoder) = ([object(&b)], FrameEncoder::default());

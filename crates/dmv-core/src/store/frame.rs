@@ -341,18 +341,7 @@ impl FrameBuilder {
 mod tests {
     use super::*;
     use crate::object::ObjectType::Chunk;
-
-    fn noise(n: usize) -> Vec<u8> {
-        let mut x = 0x9e37_79b9_7f4a_7c15u64;
-        (0..n)
-            .map(|_| {
-                x ^= x << 13;
-                x ^= x >> 7;
-                x ^= x << 17;
-                (x >> 32) as u8
-            })
-            .collect()
-    }
+    use dmv_random::noise;
 
     fn round_trip(raw: &[u8], cuts: &[u32]) -> Encoding {
         let mut at = 0;
@@ -382,7 +371,7 @@ mod tests {
     fn frames_round_trip_and_noise_is_stored_raw() {
         assert_eq!(round_trip(&[], &[0]), Encoding::Raw);
         assert_eq!(
-            round_trip(&noise(1 << 20), &[1000, (1 << 20) - 1000]),
+            round_trip(&noise(1, 1 << 20), &[1000, (1 << 20) - 1000]),
             Encoding::Raw
         );
         assert_eq!(round_trip(&vec![7; 1 << 20], &[1 << 20]), Encoding::Zstd);
@@ -392,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_frame_with_a_base_decodes_with_its_prefix_only() {
-        let base = noise(200_000);
+        let base = noise(1, 200_000);
         let mut raw = base.clone();
         raw[100_000] ^= 1;
         let objects = [FrameObject {
@@ -411,7 +400,7 @@ mod tests {
         assert!(header.check_table(&table));
         let decoded_table = FrameTable::decode(header, &table).expect("table");
         assert_eq!(decoded_table.base, [Chunk.id_of(&base)]);
-        let others = noise(200_001);
+        let others = noise(1, 200_001);
         assert_ne!(
             decode_payload(&header, out, &others[1..]),
             Ok(raw.clone().into())

@@ -513,17 +513,7 @@ fn mixed(hash: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn noise(n: usize, seed: u64) -> Vec<u8> {
-        let mut x = 0x9e37_79b9_7f4a_7c15u64 ^ (seed << 17) ^ seed;
-        let mut next = || {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            (x >> 32) as u8
-        };
-        (0..n).map(|_| next()).collect()
-    }
+    use dmv_random::noise;
 
     /// Returns `bytes` with one byte in `every` changed.
     fn changed(bytes: &[u8], every: usize) -> Vec<u8> {
@@ -544,10 +534,10 @@ mod tests {
 
     #[test]
     fn the_newer_of_two_versions_is_the_base_of_the_older() {
-        let new = noise(40 * LEN, 1);
+        let new = noise(1, 40 * LEN);
         let mut pieces = Pieces::default();
         add_file(&mut pieces, &changed(&new, 50), 0);
-        add_file(&mut pieces, &noise(5 * LEN, 2), 1);
+        add_file(&mut pieces, &noise(2, 5 * LEN), 1);
         add_file(&mut pieces, &new, 2);
         let stretches = pieces.stretches();
         let chunks: Vec<u32> = stretches.iter().flat_map(|s| s.chunks.clone()).collect();
@@ -566,11 +556,11 @@ mod tests {
 
     #[test]
     fn of_three_versions_the_one_that_both_others_resemble_is_the_base() {
-        let first = noise(30 * LEN, 3);
+        let first = noise(3, 30 * LEN);
         let second = changed(&first, 200);
         // Half of it is new.
         let mut third = changed(&second, 190);
-        third[15 * LEN..].copy_from_slice(&noise(15 * LEN, 4));
+        third[15 * LEN..].copy_from_slice(&noise(4, 15 * LEN));
         let mut pieces = Pieces::default();
         for (origin, file) in [&first, &second, &third].into_iter().enumerate() {
             add_file(&mut pieces, file, origin as u32);
@@ -584,7 +574,7 @@ mod tests {
 
     #[test]
     fn no_base_is_in_a_stretch_and_pinned_chunks_are_in_none() {
-        let file = noise(20 * LEN, 5);
+        let file = noise(5, 20 * LEN);
         let mut pieces = Pieces::default();
         for n in 0..6 {
             add_file(&mut pieces, &changed(&file, 100 + n), n as u32 / 2);
@@ -604,11 +594,11 @@ mod tests {
 
     #[test]
     fn versions_that_resemble_a_base_only_in_part_share_a_stretch() {
-        let base = noise(16 * LEN, 6);
+        let base = noise(6, 16 * LEN);
         let half = |file: &[u8]| {
             let mut out = file.to_vec();
             for (n, chunk) in out.chunks_mut(LEN).enumerate() {
-                chunk[..LEN / 2].copy_from_slice(&noise(LEN / 2, 200 + n as u64));
+                chunk[..LEN / 2].copy_from_slice(&noise(200 + n as u64, LEN / 2));
             }
             out
         };
@@ -632,9 +622,9 @@ mod tests {
 
     #[test]
     fn a_frame_that_explains_little_has_no_bases() {
-        let far = noise(20 * LEN, 7);
+        let far = noise(7, 20 * LEN);
         let bases_for = |shared: usize| {
-            let mut file = noise(8 * LEN, 8);
+            let mut file = noise(8, 8 * LEN);
             file[LEN..LEN + shared].copy_from_slice(&far[9 * LEN..9 * LEN + shared]);
             let mut pieces = Pieces::default();
             add_file(&mut pieces, &far, 0);
@@ -654,7 +644,7 @@ mod tests {
         let mut pieces = Pieces::default();
         assert_eq!(pieces.stretches(), []);
         for n in 0..50 {
-            pieces.add(&noise(30_000, 100 + n), n as u32);
+            pieces.add(&noise(100 + n, 30_000), n as u32);
             pieces.add(&[0; 30_000], n as u32);
             pieces.add(&[n as u8; 9], n as u32);
             pieces.add(b"", n as u32);
@@ -669,12 +659,12 @@ mod tests {
         let mut pieces = Pieces::default();
         for n in 0..40u8 {
             let mut own = text.clone();
-            own.extend_from_slice(&noise(300, u64::from(n)));
+            own.extend_from_slice(&noise(u64::from(n), 300));
             pieces.add(&own, 0);
         }
         for n in 0..40u8 {
             let mut own = text.clone();
-            own.extend_from_slice(&noise(300, u64::from(n)));
+            own.extend_from_slice(&noise(u64::from(n), 300));
             own.extend_from_slice(b"one line more");
             pieces.add(&own, 1);
         }

@@ -11,6 +11,7 @@ use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry, TreeSummary};
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach;
+use dmv_random::Rng;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,18 +19,6 @@ mod pick;
 mod slices;
 
 type Outcome = Result<(), SyncError>;
-
-/// A random number generator that a seed replays.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % n
-    }
-}
 
 /// The files of a commit by directory and number. The value stands for the content.
 type Files = BTreeMap<(u64, u64), u64>;
@@ -194,7 +183,7 @@ fn transfer(
     to: &MemObjects,
     goal: Goal,
     trouble: Trouble,
-    dice: &mut Dice,
+    dice: &mut Rng,
 ) -> Result<Run, SyncError> {
     let mut sender = Sender::new(goal.tips.clone())
         .saying_total(dice.below(2) == 0)
@@ -209,7 +198,7 @@ fn run(
     sender: &mut Sender,
     receiver: &mut Receiver,
     trouble: Trouble,
-    dice: &mut Dice,
+    dice: &mut Rng,
 ) -> Result<Run, SyncError> {
     let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
     let (mut held, mut unkept): (Vec<_>, Vec<(ObjectType, ObjectId)>) = Default::default();
@@ -312,7 +301,7 @@ impl Peer {
         self.refs.values().map(|(id, _)| *id).collect()
     }
 
-    fn commit(&mut self, name: &str, n: u64, dice: &mut Dice) -> Result<(), ObjectError> {
+    fn commit(&mut self, name: &str, n: u64, dice: &mut Rng) -> Result<(), ObjectError> {
         let mut parents = Vec::new();
         let mut files = Files::new();
         if let Some((id, old)) = self.refs.get(name) {
@@ -340,7 +329,7 @@ impl Peer {
 }
 
 fn simulate(seed: u64) -> Outcome {
-    let mut dice = Dice(seed | 1);
+    let mut dice = Rng::new(seed | 1);
     let mut peers: Vec<Peer> = Vec::new();
     peers.resize_with(2 + dice.below(4) as usize, Peer::default);
     peers[0].commit("b0", 0, &mut dice)?;
@@ -383,7 +372,7 @@ fn exchange(
     from: usize,
     to: usize,
     trouble: Trouble,
-    dice: &mut Dice,
+    dice: &mut Rng,
 ) -> Outcome {
     let newer: Vec<(String, (ObjectId, Files))> = peers[from]
         .refs
@@ -439,7 +428,7 @@ fn fetch_of_one_commit(gives_little: bool) -> Result<u64, SyncError> {
         files.insert((n / 100, n), n % 39 + 1);
     }
     let first = put_commit(&theirs, &[], &files, "first")?;
-    let mut dice = Dice(7);
+    let mut dice = Rng::new(7);
     let none = Trouble::default();
     let cloned = transfer(&theirs, &ours, goal(&[first], &[], &ours), none, &mut dice)?;
     assert!(cloned.done);
@@ -473,7 +462,7 @@ fn content_comes_with_metadata_where_it_is_little() -> Outcome {
         &ours,
         goal(&[first], &[], &ours),
         none,
-        &mut Dice(7),
+        &mut Rng::new(7),
     )?;
     // The chunks have 16 bytes; a file has at most 39.
     for n in 0..LITTLE_BYTES / 16 / 39 + 1 {
@@ -488,7 +477,7 @@ fn content_comes_with_metadata_where_it_is_little() -> Outcome {
     assert!(receiver.admit(ObjectType::Chunk, &other, 1).is_err());
     let mut sender = Sender::new([second]).giving_little(true);
     let mut receiver = Receiver::new(goal(&[second], &[first], &ours), &ours)?;
-    let dice = &mut Dice(9);
+    let dice = &mut Rng::new(9);
     let run = run(&theirs, &ours, &mut sender, &mut receiver, none, dice)?;
     assert_eq!((run.done, run.round_trips), (true, 2));
     Ok(())
@@ -506,7 +495,7 @@ fn a_cut_transfer_goes_on_where_it_was() -> Outcome {
     }
     let all = closure(&theirs, &tip)?;
     let ours = MemObjects::new();
-    let mut dice = Dice(11);
+    let mut dice = Rng::new(11);
     let (mut came, mut cuts) = (0, 0);
     loop {
         let trouble = Trouble {
@@ -542,7 +531,7 @@ fn histories_that_parted_long_ago_are_joined_without_sending_all() -> Outcome {
     }
     let mut tip: Vec<ObjectId> = Vec::new();
     let mut middle = Vec::new();
-    let mut dice = Dice(3);
+    let mut dice = Rng::new(3);
     let none = Trouble::default();
     for n in 0..600 {
         files.insert((0, n % 50), n);

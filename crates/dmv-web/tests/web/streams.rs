@@ -1,19 +1,8 @@
 //! Content: ranges of files, and archives.
 
 use crate::served::{Client, Film};
+use dmv_random::noise;
 use std::io::{Cursor, Read};
-
-/// Bytes that repeat nowhere near.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
-}
 
 fn range(client: &Client<'_>, target: &str, range: &str) -> (u16, Vec<u8>, Option<String>) {
     let reply = client.get_with(target, &format!("Range: {range}\r\n"));
@@ -24,7 +13,7 @@ fn range(client: &Client<'_>, target: &str, range: &str) -> (u16, Vec<u8>, Optio
 #[test]
 fn any_range_of_a_file_is_its_bytes() {
     let film = Film::new();
-    let content = noise(3_000_000);
+    let content = noise(1, 3_000_000);
     film.write("clip.mp4", &content);
     film.commit("clip");
     let served = film.serve();
@@ -100,7 +89,7 @@ fn a_tag_is_the_id_of_the_content() {
 #[test]
 fn a_directory_is_an_archive_of_its_files() {
     let film = Film::new();
-    let big = noise(1_500_000);
+    let big = noise(1, 1_500_000);
     film.write("shots/a.exr", &big);
     film.write("shots/deep/b.txt", "b");
     film.write("shots/gr\u{fc}n.txt", "");
@@ -137,7 +126,7 @@ fn a_directory_is_an_archive_of_its_files() {
 #[test]
 fn who_stops_reading_an_archive_stops_only_that() {
     let film = Film::new();
-    film.write("big.bin", noise(20_000_000));
+    film.write("big.bin", noise(1, 20_000_000));
     film.commit("big");
     let served = film.serve();
     let client = served.enter();

@@ -3,6 +3,7 @@
 use super::gateway::{Gateway, Logged};
 use super::{KEY, SECRET, place};
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -26,24 +27,12 @@ fn pushed(gateway: &Gateway) -> Outcome<Place> {
     for n in 0..40 {
         ada.write(format!("d{}/f{n}", n % 4), format!("text {n} ").repeat(50))?;
     }
-    ada.write("film/reel", noise(12 << 20))?;
+    ada.write("film/reel", noise(1, 12 << 20))?;
     ada.commit("first")?;
     ada.write("notes", "second")?;
     ada.commit("second")?;
     ada.ok(&["push", "studio"])?;
     Ok(ada)
-}
-
-/// Bytes that do not compress.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 88_172_645_463_325_252_u64;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    std::iter::repeat_with(next).take(len).collect()
 }
 
 fn requests(done: &Value) -> Logged {
@@ -83,7 +72,7 @@ fn clones_and_fetches_take_few_requests_and_list_nothing() -> Outcome {
     assert!(foretold["cost_usd"].as_f64() > Some(0.0), "{foretold}");
     assert!(requests(&done).get <= 6, "{done}");
     assert!(done["cost_usd"].as_f64() > Some(0.0), "{done}");
-    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(12 << 20));
+    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(1, 12 << 20));
     bob.ok(&["verify", "--full"])?;
 
     let done = counted(&bob, &gateway, &["fetch"])?;
@@ -178,7 +167,7 @@ fn a_part_of_a_bucket_costs_what_it_has() -> Outcome {
     assert_eq!(light.ok(&["cat", "notes"])?, "second");
     light.ok(&["get", "film"])?;
     let film = light.run(&["cat", "film/reel"])?;
-    assert_eq!(film.stdout, noise(12 << 20));
+    assert_eq!(film.stdout, noise(1, 12 << 20));
     assert_eq!(light.ok(&["cat", "@~1:d2/f2"])?, "text 2 ".repeat(50));
     light.ok(&["verify"])?;
     Ok(())
@@ -263,7 +252,7 @@ fn a_bucket_counts_as_a_copy() -> Outcome {
     assert!(said.contains("11 files"), "{said}");
     fs::remove_file(ada.work().join("film/reel"))?;
     ada.ok(&["restore", "film/reel"])?;
-    assert_eq!(fs::read(ada.work().join("film/reel"))?, noise(12 << 20));
+    assert_eq!(fs::read(ada.work().join("film/reel"))?, noise(1, 12 << 20));
     Ok(())
 }
 
@@ -318,7 +307,10 @@ fn what_is_wrong_with_a_bucket_is_said() -> Outcome {
     // What was received stays, and the same command goes on.
     fs::write(&pack, good)?;
     bob.ok(&clone)?;
-    assert_eq!(fs::read(bob.work().join("x/film/reel"))?, noise(12 << 20));
+    assert_eq!(
+        fs::read(bob.work().join("x/film/reel"))?,
+        noise(1, 12 << 20)
+    );
     Ok(())
 }
 
@@ -329,10 +321,10 @@ fn damage_in_a_small_pack_is_called_damage_and_its_files_are_named() -> Outcome 
     };
     let ada = place()?;
     gateway.add(&ada, "studio", BUCKET)?;
-    ada.write("film/first", noise(3_000_000))?;
+    ada.write("film/first", noise(1, 3_000_000))?;
     ada.write(
         "film/second",
-        noise(3_000_000).into_iter().rev().collect::<Vec<_>>(),
+        noise(1, 3_000_000).into_iter().rev().collect::<Vec<_>>(),
     )?;
     ada.commit("films")?;
     ada.ok(&["push", "studio"])?;
@@ -471,7 +463,7 @@ fn a_plain_web_server_is_a_bucket_for_reading() -> Outcome {
     let bucket = format!("http://127.0.0.1:{port}/x");
     let bob = Place::new()?;
     bob.ok(&["clone", &bucket, "."])?;
-    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(12 << 20));
+    assert_eq!(fs::read(bob.work().join("film/reel"))?, noise(1, 12 << 20));
     bob.ok(&["fetch"])?;
     bob.write("notes", "mine")?;
     bob.commit("mine")?;

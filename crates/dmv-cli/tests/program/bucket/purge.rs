@@ -4,21 +4,11 @@ use super::gateway::Gateway;
 use super::push::clone;
 use super::{KEY, SECRET, place};
 use crate::place::{Outcome, Place};
+use dmv_random::noise;
 use std::fs;
 use std::path::Path;
 
 const LEN: usize = 600_000;
-
-fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let word = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(word).take(len).collect()
-}
 
 /// Returns whether any file below a directory has a part of a content.
 fn has_bytes(dir: &Path, content: &[u8]) -> Outcome<bool> {

@@ -1,10 +1,11 @@
 //! System calls of every command fail, once and for ever.
 
 use super::kills::traced;
-use super::trial::{Book, Fate, Known, Tally, UNSAID, number, run};
-use super::world::{Rng, World};
+use super::trial::{Book, Fate, Known, Tally, UNSAID, run};
+use super::world::World;
 use crate::place::Outcome;
 use crate::place::has_strace;
+use dmv_random::{Rng, number, seed};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -119,7 +120,7 @@ fn points(world: &World, book: &mut Book, seed: u64) -> Outcome<Vec<Point>> {
             }
         }
     }
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     for n in (1..points.len()).rev() {
         points.swap(n, rng.below(n as u64 + 1) as usize);
     }
@@ -155,7 +156,7 @@ fn fail_calls(from: u64, count: u64) -> Outcome {
         println!("skipped: strace is not installed");
         return Ok(());
     }
-    let (world, mut book, seed) = (World::new()?, Book::new(), number("DMV_SEED", 1));
+    let (world, mut book, seed) = (World::new()?, Book::new(), seed(1));
     let points = points(&world, &mut book, seed)?;
     let mut tally = Tally::new("faults", seed);
     for (n, point) in points
@@ -165,7 +166,7 @@ fn fail_calls(from: u64, count: u64) -> Outcome {
         .take(count as usize)
     {
         let one = book.get(&world, point.case)?;
-        let done = fail(&world, one, point, &mut Rng(n as u64));
+        let done = fail(&world, one, point, &mut Rng::new(n as u64));
         let what = || {
             format!(
                 "DMV_SEED={seed} DMV_FROM={n}: {} {}",
@@ -189,7 +190,7 @@ fn failing_system_calls_lose_nothing_and_are_named() -> Outcome {
         return Ok(());
     }
     let (world, mut book, mut tally) = (World::new()?, Book::new(), Tally::new("faults", 1));
-    let mut rng = Rng(number("DMV_SEED", 1));
+    let mut rng = Rng::new(seed(1));
     for _ in 0..16 {
         let case = rng.below(book.len());
         let one = book.get(&world, case)?;

@@ -1,8 +1,9 @@
 //! A bit of a repository's files is flipped, and the program runs: its answer is right, or it says no.
 
-use super::trial::{Book, Known, Tally, number, run, seed};
-use super::world::{Rng, World};
+use super::trial::{Book, Known, Tally, fresh_seed, run};
+use super::world::World;
 use crate::place::Outcome;
+use dmv_random::{Rng, number, seed};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,7 @@ fn flip_bits(count: u64, seed: u64) -> Outcome {
     let (world, mut book) = (World::new()?, Book::new());
     let mut tally = Tally::new("flips-program", seed);
     for n in 0..count {
-        let mut rng = Rng(seed.wrapping_add(n));
+        let mut rng = Rng::new(seed.wrapping_add(n));
         let one = book.get(&world, rng.below(book.len()))?;
         if one.before.repos.is_empty() {
             continue;
@@ -76,12 +77,12 @@ fn flip_bits(count: u64, seed: u64) -> Outcome {
 /// A few in the ordinary run.
 #[test]
 fn a_flipped_bit_gives_no_wrong_answer() -> Outcome {
-    flip_bits(number("DMV_COUNT", 40), number("DMV_SEED", 1))
+    flip_bits(number("DMV_COUNT", 40), seed(1))
 }
 
 /// `DMV_COUNT` of them, 20,000 otherwise.
 #[test]
 #[ignore = "half an hour"]
 fn many_flipped_bits_give_no_wrong_answer() -> Outcome {
-    flip_bits(number("DMV_COUNT", 20_000), seed())
+    flip_bits(number("DMV_COUNT", 20_000), fresh_seed())
 }

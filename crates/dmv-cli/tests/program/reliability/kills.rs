@@ -1,8 +1,9 @@
 //! The program is killed at a random moment, or at a random system call.
 
-use super::trial::{Book, Fate, Known, Tally, number, run, seed};
-use super::world::{Rng, World};
+use super::trial::{Book, Fate, Known, Tally, fresh_seed, run};
+use super::world::World;
 use crate::place::{Outcome, has_strace};
+use dmv_random::{Rng, number, seed};
 use std::process::Command;
 
 /// System calls that change something outside of the process.
@@ -18,7 +19,7 @@ fn kill_everything(count: u64, seed: u64) -> Outcome {
     let mut book = Book::new();
     let mut tally = Tally::new("kills", seed);
     for n in 0..count {
-        let mut rng = Rng(seed.wrapping_add(n));
+        let mut rng = Rng::new(seed.wrapping_add(n));
         let one = book.get(&world, rng.below(book.len()))?;
         let cut = if by_calls && rng.below(2) == 0 {
             Cut::Call(1 + rng.below(calls_of(one)))
@@ -85,12 +86,12 @@ pub fn traced(world: &World, one: &Known, inject: &str) -> Command {
 /// A few in the ordinary run.
 #[test]
 fn kills_at_any_moment_lose_nothing() -> Outcome {
-    kill_everything(number("DMV_COUNT", 20), number("DMV_SEED", 1))
+    kill_everything(number("DMV_COUNT", 20), seed(1))
 }
 
 /// `DMV_COUNT` of them, 10,000 otherwise.
 #[test]
 #[ignore = "an hour"]
 fn many_kills_at_any_moment_lose_nothing() -> Outcome {
-    kill_everything(number("DMV_COUNT", 10_000), seed())
+    kill_everything(number("DMV_COUNT", 10_000), fresh_seed())
 }

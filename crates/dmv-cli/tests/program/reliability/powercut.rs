@@ -4,9 +4,10 @@
 //! the loop device is what a disk has after a power cut. It needs root, and a few lines of Python,
 //! since no safe Rust makes that call.
 
-use super::trial::{Book, Fate, Known, Tally, number, seed};
-use super::world::{Rng, World};
+use super::trial::{Book, Fate, Known, Tally, fresh_seed};
+use super::world::World;
 use crate::place::Outcome;
+use dmv_random::{Rng, number, seed};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -128,7 +129,7 @@ fn cut_power(count: u64, seed: u64) -> Outcome {
     let (world, mut book) = (World::on(&disk.mount().join("now"))?, Book::new());
     let (mut tally, mut done) = (Tally::new("powercuts", seed), 0);
     for n in 0..count {
-        let mut rng = Rng(seed.wrapping_add(n));
+        let mut rng = Rng::new(seed.wrapping_add(n));
         let one = book.get(&world, rng.below(book.len()))?;
         // Exported files are the caller's to make durable, as those of `cp` are.
         if one.case.args.contains(" export ") {
@@ -186,12 +187,12 @@ fn sync(dir: &Path) -> Outcome {
 /// A few in the ordinary run.
 #[test]
 fn power_cuts_lose_nothing_that_was_acknowledged() -> Outcome {
-    cut_power(number("DMV_COUNT", 6), number("DMV_SEED", 1))
+    cut_power(number("DMV_COUNT", 6), seed(1))
 }
 
 /// `DMV_COUNT` of them, 1,000 otherwise.
 #[test]
 #[ignore = "ten minutes"]
 fn many_power_cuts_lose_nothing_that_was_acknowledged() -> Outcome {
-    cut_power(number("DMV_COUNT", 1000), seed())
+    cut_power(number("DMV_COUNT", 1000), fresh_seed())
 }

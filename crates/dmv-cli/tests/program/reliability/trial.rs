@@ -2,8 +2,9 @@
 
 use super::cases::{Again, CASES, Case};
 use super::state::State;
-use super::world::{Rng, World};
+use super::world::World;
 use crate::place::Outcome;
+use dmv_random::Rng;
 use rustix::process::{Pid, kill_process_group, test_kill_process_group};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -424,16 +425,10 @@ fn wait_for_group(child: &Child) -> Outcome {
     Ok(())
 }
 
-/// A number from the environment.
-pub fn number(name: &str, otherwise: u64) -> u64 {
-    let value = std::env::var(name).ok().and_then(|v| v.parse().ok());
-    value.unwrap_or(otherwise)
-}
-
 /// Where the random numbers of a run start, from the environment or the clock.
-pub fn seed() -> u64 {
+pub fn fresh_seed() -> u64 {
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    number("DMV_SEED", clock.map_or(1, |t| t.as_nanos() as u64 >> 10))
+    dmv_random::seed(clock.map_or(1, |t| t.as_nanos() as u64 >> 10))
 }
 
 /// Counts trials, keeps what failed, and says both at the end.

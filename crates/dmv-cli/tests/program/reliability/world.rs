@@ -1,6 +1,7 @@
 //! The repositories that each trial starts from, made once by the program itself.
 
 use crate::place::{Outcome, temp_dir};
+use dmv_random::Rng;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -25,28 +26,6 @@ pub struct World {
     /// Commits of `film` whose files lie beside the template, as they came out of it.
     commits: Vec<String>,
     _dir: TempDir,
-}
-
-/// SplitMix64: the same numbers for the same seed.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.word() % n.max(1)
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let words = std::iter::repeat_with(|| self.word().to_le_bytes());
-        words.take(len / 8 + 1).flatten().take(len).collect()
-    }
 }
 
 impl World {
@@ -200,7 +179,7 @@ impl World {
         // Uncommitted work, which no command may lose unasked.
         self.write("film/dir/h", "edited, not committed")?;
         self.write("film/own.txt", "not tracked")?;
-        self.write("film/own.bin", Rng(7).bytes(300_000))?;
+        self.write("film/own.bin", Rng::new(7).bytes(300_000))?;
         self.write("film/noise.log", "ignored")?;
         self.write("part/dir/h", "edited in a part")?;
         Ok(())
@@ -208,7 +187,7 @@ impl World {
 
     /// Four branches over three commits, so that everything there is to merge is there.
     fn film(&self) -> Outcome {
-        let mut rng = Rng(5);
+        let mut rng = Rng::new(5);
         let mut big = rng.bytes(700_000);
         self.ok(&["init", "film"])?;
         self.write("film/.dmvignore", "*.log\n")?;
@@ -306,7 +285,7 @@ impl World {
     fn kept(&self) -> Outcome {
         self.ok(&["init", "kept"])?;
         for n in 0..4 {
-            self.write("kept/render.exr", Rng(n).bytes(200_000))?;
+            self.write("kept/render.exr", Rng::new(n).bytes(200_000))?;
             self.write("kept/note", format!("version {n}"))?;
             self.ok(&["-C", "kept", "commit", "-m", &format!("version {n}")])?;
         }

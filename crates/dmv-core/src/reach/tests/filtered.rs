@@ -106,7 +106,7 @@ fn wanted(
     Ok((out, ends.into_iter().map(|(id, _)| id).collect()))
 }
 
-fn random_filter(dice: &mut Dice) -> Filter {
+fn random_filter(dice: &mut Rng) -> Filter {
     let patterns = [
         "001",
         "002/000123",
@@ -117,7 +117,7 @@ fn random_filter(dice: &mut Dice) -> Filter {
         "!000",
         "**/00000?",
     ];
-    let some = |dice: &mut Dice| {
+    let some = |dice: &mut Rng| {
         let n = dice.below(4);
         let picks: Vec<&str> = (0..n)
             .map(|_| patterns[dice.below(patterns.len() as u64) as usize])
@@ -141,7 +141,7 @@ fn fill(
     theirs: &MemObjects,
     tips: &[ObjectId],
     filter: &Filter,
-    dice: &mut Dice,
+    dice: &mut Rng,
 ) -> Result<(Objects, BTreeSet<ObjectId>), ObjectError> {
     let ours = MemObjects::new();
     for (ty, id) in wanted(theirs, tips, filter, &Objects::new())?.0 {
@@ -174,7 +174,7 @@ fn some_dropped(
     mem: &MemObjects,
     tips: &[ObjectId],
     filter: &Filter,
-    dice: &mut Dice,
+    dice: &mut Rng,
 ) -> Result<BTreeSet<ObjectId>, ObjectError> {
     let all = wanted(mem, tips, filter, &Objects::new())?.0.into_iter();
     let blobs = all.filter(|(ty, _)| matches!(ty, ObjectType::List | ObjectType::Chunk));
@@ -192,7 +192,7 @@ proptest! {
     #[test]
     fn a_filtered_walk_finds_what_the_rules_say(seed in 1u64..) {
         let run = || -> Outcome {
-            let (mem, mut dice) = (MemObjects::new(), Dice(seed));
+            let (mem, mut dice) = (MemObjects::new(), Rng::new(seed));
             let commits = history(&mem, &mut dice, 8)?;
             let tips = some(&mut dice, &commits);
             let mut filter = random_filter(&mut dice);
@@ -221,7 +221,7 @@ proptest! {
     #[test]
     fn hidden_commits_hide_what_their_holder_has(seed in 1u64..) {
         let run = || -> Outcome {
-            let (mem, mut dice) = (MemObjects::new(), Dice(seed));
+            let (mem, mut dice) = (MemObjects::new(), Rng::new(seed));
             let commits = history(&mem, &mut dice, 8)?;
             let (tips, hidden) = (some(&mut dice, &commits), some(&mut dice, &commits));
             let mut filter = random_filter(&mut dice);

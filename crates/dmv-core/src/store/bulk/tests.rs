@@ -5,22 +5,10 @@ use crate::object::ObjectRead;
 use crate::refs::Timestamp;
 use crate::repo::{OperationRequest, Repo};
 use crate::store::{BadPlaces, CheckedObject};
+use dmv_random::Rng;
 use std::path::Path;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
-/// A small random number generator; the seed is printed by a failing test.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 fn made(dir: &Path) -> Outcome<Repo> {
     let time = Timestamp {
@@ -62,7 +50,7 @@ fn many_ids_are_located_as_each_of_them_alone() -> Outcome {
     for seed in 1..=6_u64 {
         let dir = tempfile::tempdir()?;
         let repo = made(dir.path())?;
-        let mut random = Random(seed);
+        let mut random = Rng::new(seed);
         // Several tables, some of them merged.
         for job in 0..1 + random.below(12) {
             let count = 1 + random.below(400);

@@ -6,18 +6,8 @@ use crate::chunker::MIN_CUT_BYTES;
 use crate::object::list::BlobChunks;
 use crate::repo::{OperationRequest, Repo};
 use crate::store::MetaWriter;
+use dmv_random::noise;
 use std::time::{Duration, UNIX_EPOCH};
-
-fn noise(seed: u64, n: usize) -> Vec<u8> {
-    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        (x >> 32) as u8
-    };
-    (0..n).map(|_| next()).collect()
-}
 
 /// Sizes at which the way of reading a file changes, each beside small files.
 #[test]

@@ -55,7 +55,14 @@ fn pick(
     let mut receiver = Receiver::picking(roots, to)?;
     let mut sender = Sender::new([]);
     let none = Trouble::default();
-    let run = run(from, to, &mut sender, &mut receiver, none, &mut Dice(seed))?;
+    let run = run(
+        from,
+        to,
+        &mut sender,
+        &mut receiver,
+        none,
+        &mut Rng::new(seed),
+    )?;
     Ok((run, receiver.absent().collect()))
 }
 
@@ -101,7 +108,7 @@ fn an_object_alone_comes_without_what_is_under_it() -> Outcome {
 #[test]
 fn what_the_sender_lacks_is_named_and_the_rest_comes() -> Outcome {
     for seed in 1..40 {
-        let mut dice = Dice(seed);
+        let mut dice = Rng::new(seed);
         let (all, blobs, _) = made(60)?;
         let (first, second, ours) = (MemObjects::new(), MemObjects::new(), MemObjects::new());
         // Each file is complete in one of the two repositories, or spread over both, or in neither.

@@ -16,7 +16,7 @@ struct Part {
 /// All repositories. The first one is full.
 struct World {
     seed: u64,
-    dice: Dice,
+    dice: Rng,
     /// All objects that were ever made.
     all: MemObjects,
     parts: Vec<Part>,
@@ -32,7 +32,7 @@ const DIRS: u64 = 6;
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut dice = Dice(seed | 1);
+        let mut dice = Rng::new(seed | 1);
         let mut parts = Vec::new();
         for n in 0..2 + dice.below(4) {
             let mut filter = Filter::default();
@@ -268,7 +268,7 @@ fn a_slice_moves_what_it_holds_and_reads_no_more() -> Outcome {
         ..goal(&tip, &[], &ours)
     };
     theirs.reset_reads();
-    let mut dice = Dice(5);
+    let mut dice = Rng::new(5);
     let run = transfer(&theirs, &ours, goal, Trouble::default(), &mut dice)?;
     assert!(run.done && run.round_trips == 1, "{run:?}");
     // Two directories of a hundred files, one of them in two states, and three roots of two nodes
@@ -294,7 +294,7 @@ fn a_boundary_is_no_common_ground() -> Outcome {
         let parents: Vec<ObjectId> = tips.last().copied().into_iter().collect();
         tips.push(put_commit(&theirs, &parents, &files, &n.to_string())?);
     }
-    let mut dice = Dice(9);
+    let mut dice = Rng::new(9);
     let none = Trouble::default();
     let limited = |depth| Filter {
         depth,

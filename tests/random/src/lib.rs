@@ -1,4 +1,23 @@
-//! A small random source. The same seed gives the same numbers on every machine.
+//! The random source of all tests. The same seed gives the same numbers on every machine.
+//!
+//! A random test takes its first seed from [`seed`], prints it when it fails, and runs again with
+//! `DMV_SEED`. This package knows nothing of DMV, so that every crate can use it for its tests.
+
+/// Returns the first seed of a random test: `DMV_SEED` if it is set, otherwise `usual`.
+pub fn seed(usual: u64) -> u64 {
+    number("DMV_SEED", usual)
+}
+
+/// Returns the number in an environment variable, or `usual` without one.
+pub fn number(variable: &str, usual: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Returns `len` bytes that do not compress, others for each seed.
+pub fn noise(seed: u64, len: usize) -> Vec<u8> {
+    Rng::new(seed).bytes(len)
+}
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]
@@ -19,9 +38,9 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `n`, which must not be 0.
+    /// Returns a number below `n`; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.word() % n
+        self.word() % n.max(1)
     }
 
     /// Returns `true` one time in `n`.
