@@ -121,6 +121,16 @@ struct Turns {
     previews: Semaphore,
 }
 
+impl Turns {
+    /// Returns the turns that a page's request waits for.
+    fn of(&self, target: &Target) -> &Semaphore {
+        match target.segments.first() {
+            Some(page) if page == b"preview" => &self.previews,
+            _ => &self.pages,
+        }
+    }
+}
+
 async fn accept(listener: TcpListener, site: Arc<Site>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let work = Arc::new(Turns {
@@ -203,18 +213,8 @@ async fn respond(
 ) -> Answer {
     let (head, body) = request.into_parts();
     let secrets = &site.secrets;
-    let names_another =
-        (head.uri.authority()).is_some_and(|name| !secrets.is_our_name(name.as_str()));
-    if names_another || !secrets.is_for_us(&head.headers) {
-        return line(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this server answers to its own address only",
-        );
-    }
-    if !matches!(head.method, Method::GET | Method::HEAD | Method::POST) {
-        let mut answer = line(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and POST only");
-        set(&mut answer, ALLOW, "GET, HEAD, POST");
-        return answer;
+    if let Some(refusal) = refusal(&head, secrets) {
+        return refusal;
     }
     let Some(target) = Target::parse(head.uri.path(), head.uri.query()) else {
         return line(StatusCode::BAD_REQUEST, "this is no address of a page");
@@ -251,15 +251,7 @@ async fn respond(
             "a change needs a form of this server",
         );
     }
-    let is_preview = target
-        .segments
-        .first()
-        .is_some_and(|page| page == b"preview");
-    let turns = if is_preview {
-        &work.previews
-    } else {
-        &work.pages
-    };
+    let turns = work.of(&target);
     let Ok(_turn) = turns.acquire().await else {
         return line(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
     };
@@ -269,6 +261,24 @@ async fn respond(
         let text = "the page failed; this is a fault of dmv";
         line(StatusCode::INTERNAL_SERVER_ERROR, text)
     })
+}
+
+/// Refuses a request for another server, or with another method than pages have.
+fn refusal(head: &hyper::http::request::Parts, secrets: &Secrets) -> Option<Answer> {
+    let names_another =
+        (head.uri.authority()).is_some_and(|name| !secrets.is_our_name(name.as_str()));
+    if names_another || !secrets.is_for_us(&head.headers) {
+        return Some(line(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this server answers to its own address only",
+        ));
+    }
+    if !matches!(head.method, Method::GET | Method::HEAD | Method::POST) {
+        let mut answer = line(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and POST only");
+        set(&mut answer, ALLOW, "GET, HEAD, POST");
+        return Some(answer);
+    }
+    None
 }
 
 /// Gives the cookie to whoever has the printed address, once.

@@ -125,19 +125,8 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             }
         }
     }
-    let request = context.request()?;
-    let options = CommitOptions {
-        message,
-        author: args.author,
-        date: args.date,
-        committer: context.who()?,
-        select: &Paths::new(paths),
-        amend: args.amend,
-        allow_empty: args.allow_empty,
-        allow_markers: args.allow_markers,
-        settings: context.settings()?,
-        request,
-    };
+    let select = Paths::new(paths);
+    let options = options(context, args, message, &select)?;
     let watch = context.watch("committing");
     let report = repo.commit(options, &context.job);
     drop(watch);
@@ -152,16 +141,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         None => Ok(None),
     };
     let value = merged.as_ref().ok().and_then(Option::as_ref);
-    if context.globals.json {
-        let merge = value.map(merge::value).transpose()?;
-        context.ui.json(&document(&report, merge))?;
-    } else {
-        let message = match &report.commit {
-            Some(id) => repo.read_commit(id)?.message,
-            None => String::new(),
-        };
-        print(context, &report, message.lines().next().unwrap_or_default())?;
-    }
+    show(context, &repo, &report, value)?;
     tell(context, &report);
     repack::hint(context, &repo);
     if let Some(merged) = merged? {
@@ -174,16 +154,56 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             return Ok(code);
         }
     }
-    Ok(
-        match (
-            report.problems.is_empty() && report.outside.is_empty(),
-            report.edited.is_empty() && report.marked.is_empty(),
-        ) {
-            (false, _) => EXIT_INCOMPLETE,
-            (true, false) => EXIT_CONFLICTS,
-            (true, true) => EXIT_OK,
-        },
-    )
+    Ok(exit_code(&report))
+}
+
+fn options<'a>(
+    context: &Context,
+    args: Args,
+    message: Option<String>,
+    select: &'a Paths,
+) -> Result<CommitOptions<'a>, Failure> {
+    let request = context.request()?;
+    Ok(CommitOptions {
+        message,
+        author: args.author,
+        date: args.date,
+        committer: context.who()?,
+        select,
+        amend: args.amend,
+        allow_empty: args.allow_empty,
+        allow_markers: args.allow_markers,
+        settings: context.settings()?,
+        request,
+    })
+}
+
+/// Shows the commit, as JSON with the merge that followed it.
+fn show(
+    context: &Context,
+    repo: &Repo,
+    report: &CommitReport,
+    merged: Option<&MergeReport>,
+) -> Result<(), Failure> {
+    if context.globals.json {
+        let merge = merged.map(merge::value).transpose()?;
+        return context.ui.json(&document(report, merge));
+    }
+    let message = match &report.commit {
+        Some(id) => repo.read_commit(id)?.message,
+        None => String::new(),
+    };
+    print(context, report, message.lines().next().unwrap_or_default())
+}
+
+fn exit_code(report: &CommitReport) -> u8 {
+    if !report.problems.is_empty() || !report.outside.is_empty() {
+        EXIT_INCOMPLETE
+    } else if !report.edited.is_empty() || !report.marked.is_empty() {
+        EXIT_CONFLICTS
+    } else {
+        EXIT_OK
+    }
 }
 
 /// Merges a commit with the branch that was moved from elsewhere. `None`: nothing is to be merged.

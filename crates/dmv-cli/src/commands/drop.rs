@@ -119,36 +119,12 @@ fn finish(
     if context.ui.quiet() {
         return Ok(EXIT_OK);
     }
-    let mut out = context.ui.out();
     if document.files == 0 {
+        let mut out = context.ui.out();
         writeln!(out, "nothing to drop: this content is already absent")?;
         return Ok(EXIT_OK);
     }
-    let files = count(document.files, "file", "files");
-    let keepers = clean(&document.peers.join(", "));
-    let (total, stored) = (bytes(document.bytes), bytes(document.stored_bytes));
-    let stored = if stored == total {
-        String::new()
-    } else {
-        format!(", which took {stored} here")
-    };
-    writeln!(out, "{files} dropped ({total}{stored}), kept by {keepers}")?;
-    writeln!(out, "freed now: {}", bytes(freed.freed_bytes))?;
-    if freed.waiting_bytes > 0 {
-        let waiting = bytes(freed.waiting_bytes);
-        writeln!(
-            out,
-            "not freed yet: {waiting}, in packs that also contain other files"
-        )?;
-    }
-    if freed.shared_bytes > 0 {
-        let shared = bytes(freed.shared_bytes);
-        writeln!(
-            out,
-            "not freed: {shared}, which other files or versions also use"
-        )?;
-    }
-    drop(out);
+    print(context, &document)?;
     if let Some(why) = &document.why_not_freed {
         let text = format_args!("some packs could not be freed: {why}");
         context.ui.warn(text);
@@ -167,4 +143,34 @@ fn finish(
         ));
     }
     Ok(EXIT_OK)
+}
+
+/// Prints what was dropped and how much of it is free now.
+fn print(context: &Context, document: &Document) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    let files = count(document.files, "file", "files");
+    let keepers = clean(&document.peers.join(", "));
+    let (total, stored) = (bytes(document.bytes), bytes(document.stored_bytes));
+    let stored = if stored == total {
+        String::new()
+    } else {
+        format!(", which took {stored} here")
+    };
+    writeln!(out, "{files} dropped ({total}{stored}), kept by {keepers}")?;
+    writeln!(out, "freed now: {}", bytes(document.freed_bytes))?;
+    if document.waiting_bytes > 0 {
+        let waiting = bytes(document.waiting_bytes);
+        writeln!(
+            out,
+            "not freed yet: {waiting}, in packs that also contain other files"
+        )?;
+    }
+    if document.shared_bytes > 0 {
+        let shared = bytes(document.shared_bytes);
+        writeln!(
+            out,
+            "not freed: {shared}, which other files or versions also use"
+        )?;
+    }
+    Ok(())
 }

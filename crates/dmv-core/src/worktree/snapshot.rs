@@ -63,7 +63,7 @@ impl Problem {
 }
 
 /// The result of a snapshot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Snapshot {
     /// The tree; `None` if it is equal to the base.
     pub tree: Option<TreeSummary>,
@@ -178,18 +178,7 @@ fn build(
         root: None,
         failed: None,
         covered: BTreeSet::new(),
-        out: Snapshot {
-            tree: None,
-            changed_files: 0,
-            problems: Vec::new(),
-            warnings: Vec::new(),
-            unwritten: Vec::new(),
-            private: Vec::new(),
-            not_kept: NotKept::default(),
-            tracked_ignored: Default::default(),
-            control: Vec::new(),
-            outside: Vec::new(),
-        },
+        out: Snapshot::default(),
     };
     scan(
         input.root,

@@ -162,6 +162,17 @@ impl<'r> Client<'r> {
                 wanted.push(*tip);
             }
         }
+        self.receive_all(&wanted, &complete, filter)
+    }
+
+    /// Receives what the commits `wanted` need and what neither `filter` leaves out nor the commits
+    /// `complete` have.
+    fn receive_all(
+        &mut self,
+        wanted: &[ObjectId],
+        complete: &[ObjectId],
+        mut filter: Filter,
+    ) -> Result<(), NetError> {
         self.purges_there()?;
         if !wanted.is_empty() {
             self.ask_expired()?;
@@ -179,40 +190,43 @@ impl<'r> Client<'r> {
         for tips in wanted.chunks(MAX_IDS) {
             let goal = Goal {
                 tips: tips.to_vec(),
-                complete: complete.clone(),
+                complete: complete.to_vec(),
                 empty: self.repo.store().table_stats().1 == 0,
                 filter: filter.clone(),
             };
-            let held = self.held.clone();
-            let partial = held.as_ref().filter(|held| !held.is_everything());
-            let lacking = |absent| match partial {
-                Some(held) => Err(NetError::Partial {
-                    held: Box::new(held.clone()),
-                    absent,
-                }),
-                None => Ok(()),
-            };
-            if goal.empty && partial.is_some_and(|held| held.cannot_give(&filter)) {
-                lacking(None)?;
+            let left_out = self.receive(goal)?;
+            // Before any ref names the commits.
+            all_left_out.extend(&left_out);
+            if is_first && !self.purged_there.is_empty() {
+                // What no commit needs is of no interest.
+                self.purged = self.repo.keep_told(&all_left_out)?;
             }
-            match transfer::receive(self.repo, &mut self.link, goal, self.job) {
-                Err(NetError::Sync(e @ SyncError::Absent { .. })) if partial.is_some() => {
-                    lacking(Some(Box::new(e)))?;
-                }
-                // Before any ref names the commits.
-                received => {
-                    let left_out = received?;
-                    all_left_out.extend(&left_out);
-                    if is_first && !self.purged_there.is_empty() {
-                        // What no commit needs is of no interest.
-                        self.purged = self.repo.keep_told(&all_left_out)?;
-                    }
-                    self.note_purges(Some(&left_out))?;
-                    self.note_expired(left_out)?;
-                }
-            }
+            self.note_purges(Some(&left_out))?;
+            self.note_expired(left_out)?;
         }
         Ok(())
+    }
+
+    /// Receives what one goal asks for, and returns what was left out. If the other side holds only a
+    /// part, the error for absent objects says which.
+    fn receive(&mut self, goal: Goal) -> Result<BTreeSet<ObjectId>, NetError> {
+        let held = self.held.clone();
+        let Some(held) = held.filter(|held| !held.is_everything()) else {
+            return transfer::receive(self.repo, &mut self.link, goal, self.job);
+        };
+        let lacking = |held, absent| NetError::Partial {
+            held: Box::new(held),
+            absent,
+        };
+        if goal.empty && held.cannot_give(&goal.filter) {
+            return Err(lacking(held, None));
+        }
+        match transfer::receive(self.repo, &mut self.link, goal, self.job) {
+            Err(NetError::Sync(e @ SyncError::Absent { .. })) => {
+                Err(lacking(held, Some(Box::new(e))))
+            }
+            received => received,
+        }
     }
 
     /// Fetches commits and what is below them, without chunks, wherever no ref of the server leads to

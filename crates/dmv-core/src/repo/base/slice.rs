@@ -299,58 +299,15 @@ impl RepoSlice {
             Some(4..) => return Err(TooNew),
             _ => return Err(Damaged("it does not begin with 'dmv-slice'")),
         }
-        let mut slice = RepoSlice::default();
-        let mut patterns = Vec::new();
-        let (mut expiry, mut purge, mut told) = (None, None, None);
+        let mut reader = SliceReader::default();
         for line in lines {
-            let (word, rest) = match line.iter().position(|b| *b == b' ') {
-                Some(at) => (&line[..at], &line[at + 1..]),
-                None => (line, &[][..]),
-            };
-            let id = || {
-                let hex = std::str::from_utf8(rest).ok();
-                hex.and_then(ObjectId::from_hex)
-                    .ok_or(Damaged("an id is invalid"))
-            };
-            match word {
-                b"metadata-only" => slice.metadata_only = true,
-                b"subset" => patterns.push(rest),
-                b"boundary" => slice.boundary.extend([id()?]),
-                b"dropped" => slice.dropped.extend([id()?]),
-                b"expiry" => {
-                    let parsed = Expiry::parse(rest).ok_or(Damaged("a keep rule is invalid"))?;
-                    expiry = Some(Arc::new(parsed));
-                }
-                b"expired" => {
-                    let why = expiry.clone();
-                    let why = why.ok_or(Damaged("a file has expired for no reason"))?;
-                    slice.expired.insert(id()?, why);
-                }
-                b"purge" => {
-                    let parsed = Purge::parse(rest).ok_or(Damaged("a purge is invalid"))?;
-                    purge = Some(Arc::new(parsed));
-                }
-                b"told" => {
-                    let parsed = PurgesElsewhere::parse(rest)
-                        .ok_or(Damaged("what a remote told is invalid"))?;
-                    told = Some(Arc::new(parsed));
-                }
-                b"absent" => {
-                    let why = told.clone();
-                    let why = why.ok_or(Damaged("a file is absent for no reason"))?;
-                    slice.told.insert(id()?, why);
-                }
-                b"purged" | b"piece" => {
-                    let why = purge.clone();
-                    let why = why.ok_or(Damaged("a file was purged for no reason"))?;
-                    match word {
-                        b"purged" => slice.purged.insert(id()?, why),
-                        _ => slice.pieces.insert(id()?, why),
-                    };
-                }
-                _ => {}
-            }
+            reader.read(line)?;
         }
+        let SliceReader {
+            mut slice,
+            patterns,
+            ..
+        } = reader;
         // Each line has one pattern in canonical form. The comparison below finds lines that do not
         // read back as they were written, and lines that do not belong here.
         slice.subset =
@@ -407,6 +364,76 @@ impl RepoSlice {
             () => Ok(()),
         }
     }
+}
+
+/// What the lines of a slice's file have said so far.
+#[derive(Default)]
+struct SliceReader<'b> {
+    slice: RepoSlice,
+    patterns: Vec<&'b [u8]>,
+    /// The reasons that the following ids have.
+    expiry: Option<Arc<Expiry>>,
+    purge: Option<Arc<Purge>>,
+    told: Option<Arc<PurgesElsewhere>>,
+}
+
+impl<'b> SliceReader<'b> {
+    /// Reads one line. Ignores words that it does not know: decoding compares the result with the bytes.
+    fn read(&mut self, line: &'b [u8]) -> Result<(), BadSlice> {
+        use BadSlice::Damaged;
+        let (word, rest) = match line.iter().position(|b| *b == b' ') {
+            Some(at) => (&line[..at], &line[at + 1..]),
+            None => (line, &[][..]),
+        };
+        let id = || {
+            let hex = std::str::from_utf8(rest).ok();
+            hex.and_then(ObjectId::from_hex)
+                .ok_or(Damaged("an id is invalid"))
+        };
+        let slice = &mut self.slice;
+        match word {
+            b"metadata-only" => slice.metadata_only = true,
+            b"subset" => self.patterns.push(rest),
+            b"boundary" => slice.boundary.extend([id()?]),
+            b"dropped" => slice.dropped.extend([id()?]),
+            b"expiry" => {
+                let parsed = Expiry::parse(rest).ok_or(Damaged("a keep rule is invalid"))?;
+                self.expiry = Some(Arc::new(parsed));
+            }
+            b"expired" => {
+                let why = because(&self.expiry, "a file has expired for no reason")?;
+                slice.expired.insert(id()?, why);
+            }
+            b"purge" => {
+                let parsed = Purge::parse(rest).ok_or(Damaged("a purge is invalid"))?;
+                self.purge = Some(Arc::new(parsed));
+            }
+            b"told" => {
+                let parsed =
+                    PurgesElsewhere::parse(rest).ok_or(Damaged("what a remote told is invalid"))?;
+                self.told = Some(Arc::new(parsed));
+            }
+            b"absent" => {
+                let why = because(&self.told, "a file is absent for no reason")?;
+                slice.told.insert(id()?, why);
+            }
+            b"purged" => {
+                let why = because(&self.purge, "a file was purged for no reason")?;
+                slice.purged.insert(id()?, why);
+            }
+            b"piece" => {
+                let why = because(&self.purge, "a file was purged for no reason")?;
+                slice.pieces.insert(id()?, why);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Returns the reason that a line before has given.
+fn because<R>(given: &Option<Arc<R>>, why_not: &'static str) -> Result<Arc<R>, BadSlice> {
+    given.clone().ok_or(BadSlice::Damaged(why_not))
 }
 
 /// Returns ids by the reason.

@@ -9,6 +9,7 @@
 //! | other commands | [`restore`]: single files; [`empty`]: all files; [`coming`]: a checkout during a transfer |
 
 pub(in crate::repo) mod check;
+pub(in crate::repo) mod clear;
 pub(in crate::repo) mod coming;
 pub(in crate::repo) mod dirs;
 pub(in crate::repo) mod empty;
@@ -198,12 +199,7 @@ pub(in crate::repo) fn checkout_locked(
     };
     let done = switch_files(repo, &tree, &to, job, |saved| {
         let more = is_there()?;
-        let base = commit.as_bytes().to_vec();
-        let changes = vec![
-            change(&repo.refs, head_key(&tree.name), Some(head.value()))?,
-            change(&repo.refs, base_key(&tree.name), Some(base))?,
-            change(&repo.refs, subset_key(&tree.name), subset_value(subset))?,
-        ];
+        let changes = changes_to(repo, &tree.name, (&head, &commit), subset)?;
         let changes = changes.into_iter().chain(more);
         let changes = changes.filter(|c| c.old != c.new).chain(saved);
         let changes: Vec<_> = changes.collect();
@@ -239,6 +235,21 @@ pub(in crate::repo) fn checkout_locked(
         adopted: done.adopted,
         overwritten: done.overwritten,
     })
+}
+
+/// Returns the changes with which a worktree is on `head` and shows `commit`, as far as `subset` says.
+fn changes_to(
+    repo: &Handle,
+    worktree: &str,
+    (head, commit): (&Head, &ObjectId),
+    subset: &Subset,
+) -> Result<[Change; 3], RepoError> {
+    let base = commit.as_bytes().to_vec();
+    Ok([
+        change(&repo.refs, head_key(worktree), Some(head.value()))?,
+        change(&repo.refs, base_key(worktree), Some(base))?,
+        change(&repo.refs, subset_key(worktree), subset_value(subset))?,
+    ])
 }
 
 /// Returns whether a worktree that shows conflicts would leave its base for a `commit` that does

@@ -71,35 +71,7 @@ pub(in crate::repo) fn remove(
     let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
     switch.find_dirty(&options.settings)?;
     job.reached(Moment::Scanned);
-    let (mut lost, mut overwrites) = (Vec::new(), Overwrites::new());
-    for path in inside.keys() {
-        let Some(stat) = switch.stat(path, &mut BTreeSet::new())? else {
-            continue;
-        };
-        if is_special(&stat) {
-            // Nothing could bring it back.
-            let (path, why) = (RepoPath::from_checked(path.clone()), PathRefusal::NotAFile);
-            return Err(FilesError::PathRefused { path, why }.into());
-        }
-        let committed = switch.clean_entry(path)?;
-        let is_dir = stat.kind == FileKind::Dir;
-        // A directory in the place of a tracked file is the user's.
-        if is_dir && inside[path].kind != Kind::Directory {
-            continue;
-        }
-        if committed.is_none() && !is_dir && !options.force && !tree.untracked.has(path) {
-            lost.push(path.clone());
-        }
-        let overwrite = Overwrite {
-            committed: committed.filter(|_| !is_dir),
-            after: None,
-        };
-        overwrites.insert(path.clone(), overwrite);
-    }
-    if !lost.is_empty() {
-        let (what, paths) = (WHAT, DiskPath::all(lost));
-        return Err(FilesError::WouldLose { what, paths }.into());
-    }
+    let overwrites = overwrites(&switch, &inside, options.force)?;
     job.reached(Moment::Checked);
     let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
     let how = (WHAT, options.settings.keep, &options.request);
@@ -137,6 +109,45 @@ pub(in crate::repo) fn remove(
         refused: switch.refused,
         overwritten,
     })
+}
+
+/// Returns the entries of `inside` that are on disk. Fails if one of them has uncommitted changes,
+/// unless with `force`, or if nothing could bring it back.
+fn overwrites(
+    switch: &Switch<'_>,
+    inside: &BTreeMap<Vec<u8>, TreeEntry>,
+    force: bool,
+) -> Result<Overwrites, RepoError> {
+    let (mut lost, mut overwrites) = (Vec::new(), Overwrites::new());
+    for (path, tracked) in inside {
+        let Some(stat) = switch.stat(path, &mut BTreeSet::new())? else {
+            continue;
+        };
+        if is_special(&stat) {
+            // Nothing could bring it back.
+            let (path, why) = (RepoPath::from_checked(path.clone()), PathRefusal::NotAFile);
+            return Err(FilesError::PathRefused { path, why }.into());
+        }
+        let committed = switch.clean_entry(path)?;
+        let is_dir = stat.kind == FileKind::Dir;
+        // A directory in the place of a tracked file is the user's.
+        if is_dir && tracked.kind != Kind::Directory {
+            continue;
+        }
+        if committed.is_none() && !is_dir && !force && !switch.tree.untracked.has(path) {
+            lost.push(path.clone());
+        }
+        let overwrite = Overwrite {
+            committed: committed.filter(|_| !is_dir),
+            after: None,
+        };
+        overwrites.insert(path.clone(), overwrite);
+    }
+    if lost.is_empty() {
+        return Ok(overwrites);
+    }
+    let (what, paths) = (WHAT, DiskPath::all(lost));
+    Err(FilesError::WouldLose { what, paths }.into())
 }
 
 /// Takes files that no switch could write, and that are not there, off the list of these: the next commit

@@ -141,28 +141,17 @@ pub(in crate::repo) fn undo(
     ]
     .map(|key| name.map(key).unwrap_or_default());
     let [own_base, ..] = &own;
-    let about_files = |c: &Change| own.contains(&c.key);
+    let is_about_files = changes.iter().any(|change| own.contains(&change.key));
     let effect = undone.effect();
-    let (mut done, mut moved) = (SwitchResult::default(), Vec::new());
-    let operation = match changes.iter().any(about_files) {
-        _ if effect == Effect::Worktree => {
-            let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
-            done = switched;
-            made
-        }
-        true if effect == Effect::Written => {
-            let (made, switched, moves) = undo_moves(repo, &undone, changes, options, job)?;
-            (done, moved) = (switched, moves);
-            made
-        }
-        _ => publish::publish_undo(
-            repo,
-            options.request.clone(),
-            None,
-            changes,
-            effect,
-            undone.seq,
-        )?,
+    let (operation, done, moved) = if effect == Effect::Worktree {
+        let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
+        (made, switched, Vec::new())
+    } else if is_about_files && effect == Effect::Written {
+        undo_moves(repo, &undone, changes, options, job)?
+    } else {
+        let request = options.request.clone();
+        let made = publish::publish_undo(repo, request, None, changes, effect, undone.seq)?;
+        (made, SwitchResult::default(), Vec::new())
     };
     let moved_base = operation.changes.iter().any(|c| c.key == *own_base);
     Ok(UndoReport {

@@ -7,7 +7,6 @@ use crate::diff::Slice;
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
-use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::list::Blob;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::repo::base::change::{ChangeKind, PathChange};
@@ -34,15 +33,14 @@ use crate::repo::files::{private, status};
 use crate::repo::look::entries::blob_of;
 use crate::repo::look::{content, entries};
 use crate::subset::{Extent, Subset};
-use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{
-    CheckoutError, Move, NewFile, NewSymlink, Plan, Refusal, RefusedPath, Removal, ReplacedEntries,
+    CheckoutError, NewFile, NewSymlink, Plan, Refusal, RefusedPath, Removal, ReplacedEntries,
     Report, apply_plan,
 };
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{join, split_path};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -325,137 +323,9 @@ impl<'a> Switch<'a> {
         }
     }
 
-    /// Removes or moves away entries that the target does not have, and entries in the place of new
-    /// ones of another kind.
-    fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
-        let moving: HashSet<&[u8]> = moves.iter().map(|one| &one.from[..]).collect();
-        let mut absent = BTreeSet::new();
-        let mut plan = Plan::default();
-        let mut gone_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let job = self.job;
-        let portion = job.portion(PLAN_FILES);
-        // What was stored or received before counts as done.
-        job.progress.foresee_files(0, 0);
-        self.differences().each(&mut |path, old, new| {
-            let (bytes, is_dir) = (path.as_bytes(), |e: &TreeEntry| e.kind == Kind::Directory);
-            if let Some(new) = new {
-                Job::add(&job.progress.total_files, 1);
-                let size = if is_dir(new) { 0 } else { new.size };
-                Job::add(&job.progress.total_bytes, size);
-            }
-            if self.stays_there(bytes) {
-                return Ok(());
-            }
-            if new.is_some_and(|new| !is_dir(new)) {
-                self.note_dirs_in_the_way(bytes, &mut gone_dirs)?;
-            }
-            if old.is_none() {
-                return Ok(());
-            }
-            if new.is_none() {
-                self.note_gone_dirs(bytes, &mut gone_dirs)?;
-            }
-            if new.is_none() && self.left_alone.contains_key(bytes) {
-                return Ok(());
-            }
-            let Some(stat) = self.stat(bytes, &mut absent)? else {
-                return Ok(());
-            };
-            if stat.kind == FileKind::Dir {
-                // A directory in the place of a file is the user's.
-                if !new.is_some_and(is_dir) && (new.is_some() || old.is_some_and(is_dir)) {
-                    gone_dirs.insert(bytes.to_vec());
-                }
-            } else if new.is_none() && self.tree.untracked.has(bytes) {
-                // The file is no longer tracked: it stays.
-            } else if self
-                .brings
-                .is_some_and(|brings| brings.step(bytes).is_some())
-            {
-                // The step of the undo plans this path itself.
-            } else if moving.contains(bytes) {
-                // The file is moved once directories have been made free.
-            } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
-                let path = bytes.to_vec();
-                match self.expected(bytes, old)? {
-                    Expectation::This(expected) => plan.remove.push(Removal { path, expected }),
-                    // A new entry since the scan is the user's, and stays.
-                    Expectation::Nothing => {}
-                    Expectation::Other => self.refuse_changed(path),
-                }
-                if plan.remove.len() >= portion {
-                    self.run(std::mem::take(&mut plan))?;
-                }
-            }
-            Ok(())
-        })?;
-        // If something else has taken the place of a directory, then the directory is gone already.
-        let mut there = BTreeSet::new();
-        for dir in gone_dirs {
-            let stat = self.stat(&dir, &mut absent)?;
-            if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
-                there.insert(dir);
-            }
-        }
-        let there = sorted(there);
-        if moves.is_empty() {
-            plan.remove_dirs = there;
-            return self.run(plan);
-        }
-        self.run(plan)?;
-        self.carry_out_moves(moves, there)
-    }
-
-    /// Notes the base's directories at and below `path` that are on disk. No difference mentions a
-    /// directory whose content is outside the subset.
-    fn note_dirs_in_the_way(
-        &self,
-        path: &[u8],
-        gone: &mut BTreeSet<Vec<u8>>,
-    ) -> Result<(), RepoError> {
-        let Some(base) = self.tree.base_tree else {
-            return Ok(());
-        };
-        let mut dirs = vec![path.to_vec()];
-        while let Some(dir) = dirs.pop() {
-            let Ok(opened) = self.tree.root.open_dir(&dir) else {
-                continue;
-            };
-            let entry = entry_at(self.repo.objects(), &base, &dir)?;
-            if entry.is_none_or(|entry| entry.kind != Kind::Directory) {
-                continue;
-            }
-            for (name, kind) in opened.list(MAX_DIR_ENTRIES)?.iter() {
-                if kind == FileKind::Dir {
-                    dirs.push(join(&dir, name));
-                }
-            }
-            gone.insert(dir);
-        }
-        Ok(())
-    }
-
-    /// Notes the directories above `path` that the target does not have.
-    fn note_gone_dirs(&self, path: &[u8], gone: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
-        let mut path = path;
-        while let Some((dir, _)) = split_path(path) {
-            if dir.is_empty() || gone.contains(dir) || self.stays_there(dir) {
-                return Ok(());
-            }
-            // A directory that only leads to the subset goes, too, if it is empty by then.
-            let is_kept = self.subset.includes(dir, true) && !self.form.is_side(dir);
-            if is_kept && !self.stays(dir) && self.has_dir(dir)? {
-                return Ok(());
-            }
-            gone.insert(dir.to_vec());
-            path = dir;
-        }
-        Ok(())
-    }
-
     /// Returns whether the target has a directory at `path` that is empty or has something in the
     /// subset.
-    fn has_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
+    pub(in crate::repo) fn has_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
         let entry = self.target_entry(path)?;
         let Some(entry) = entry.filter(|entry| entry.kind == Kind::Directory) else {
             return Ok(false);

@@ -1,0 +1,198 @@
+//! Clears the way of a switch: entries that the target does not have go, and so do entries in the place of
+//! new ones of another kind.
+
+use crate::fsutil::FileKind;
+use crate::job::Job;
+use crate::limits::MAX_DIR_ENTRIES;
+use crate::object::list::Blob;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::files::checkout::dirs::{is_dir, sorted};
+use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
+use crate::repo::files::seen::Expectation;
+use crate::worktree::base::entry_at;
+use crate::worktree::checkout::{Move, Plan, Removal};
+use crate::worktree::{join, split_path};
+use std::collections::{BTreeSet, HashSet};
+
+/// What clearing the way has found so far.
+struct ClearancePlan<'m> {
+    /// Where files will be moved from.
+    moving: HashSet<&'m [u8]>,
+    /// Directories that are known not to be there.
+    absent: BTreeSet<Vec<u8>>,
+    /// Removals that are not carried out yet.
+    plan: Plan<Blob>,
+    /// Directories that go once they are empty.
+    gone_dirs: BTreeSet<Vec<u8>>,
+    /// The number of removals that are carried out together.
+    portion: usize,
+}
+
+impl Switch<'_> {
+    /// Removes or moves away entries that the target does not have, and entries in the place of new
+    /// ones of another kind.
+    pub(in crate::repo) fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
+        let job = self.job;
+        let mut clearing = ClearancePlan {
+            moving: moves.iter().map(|one| &one.from[..]).collect(),
+            absent: BTreeSet::new(),
+            plan: Plan::default(),
+            gone_dirs: BTreeSet::new(),
+            portion: job.portion(PLAN_FILES),
+        };
+        // What was stored or received before counts as done.
+        job.progress.foresee_files(0, 0);
+        self.differences().each(&mut |path, old, new| {
+            if let Some(new) = new {
+                Job::add(&job.progress.total_files, 1);
+                let size = if is_dir(new) { 0 } else { new.size };
+                Job::add(&job.progress.total_bytes, size);
+            }
+            self.clear_path(path.as_bytes(), old, new, &mut clearing)
+        })?;
+        let ClearancePlan {
+            mut absent,
+            mut plan,
+            gone_dirs,
+            ..
+        } = clearing;
+        // If something else has taken the place of a directory, then the directory is gone already.
+        let mut there = BTreeSet::new();
+        for dir in gone_dirs {
+            let stat = self.stat(&dir, &mut absent)?;
+            if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
+                there.insert(dir);
+            }
+        }
+        let there = sorted(there);
+        if moves.is_empty() {
+            plan.remove_dirs = there;
+            return self.run(plan);
+        }
+        self.run(plan)?;
+        self.carry_out_moves(moves, there)
+    }
+
+    /// Plans what goes at one path where the base has `old` and the target `new`.
+    fn clear_path(
+        &mut self,
+        path: &[u8],
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+        clearing: &mut ClearancePlan<'_>,
+    ) -> Result<(), RepoError> {
+        if self.stays_there(path) {
+            return Ok(());
+        }
+        if new.is_some_and(|new| !is_dir(new)) {
+            self.note_dirs_in_the_way(path, &mut clearing.gone_dirs)?;
+        }
+        let Some(old) = old else {
+            return Ok(());
+        };
+        if new.is_none() {
+            self.note_gone_dirs(path, &mut clearing.gone_dirs)?;
+        }
+        if new.is_none() && self.left_alone.contains_key(path) {
+            return Ok(());
+        }
+        let Some(stat) = self.stat(path, &mut clearing.absent)? else {
+            return Ok(());
+        };
+        if stat.kind == FileKind::Dir {
+            // A directory in the place of a file is the user's.
+            if !new.is_some_and(is_dir) && (new.is_some() || is_dir(old)) {
+                clearing.gone_dirs.insert(path.to_vec());
+            }
+            return Ok(());
+        }
+        // The file is no longer tracked: it stays.
+        let is_untracked = new.is_none() && self.tree.untracked.has(path);
+        // The step of the undo plans this path itself.
+        let has_step = (self.brings).is_some_and(|brings| brings.step(path).is_some());
+        // The file is moved once directories have been made free.
+        let is_moving = clearing.moving.contains(path);
+        if is_untracked || has_step || is_moving {
+            return Ok(());
+        }
+        if new.is_none_or(is_dir) && !is_dir(old) {
+            self.plan_removal(path, old, clearing)?;
+        }
+        Ok(())
+    }
+
+    /// Plans the removal of a file of the base. Removes the planned files once they are a portion.
+    fn plan_removal(
+        &mut self,
+        path: &[u8],
+        old: &TreeEntry,
+        clearing: &mut ClearancePlan<'_>,
+    ) -> Result<(), RepoError> {
+        let expectation = self.expected(path, Some(old))?;
+        let path = path.to_vec();
+        match expectation {
+            Expectation::This(expected) => {
+                clearing.plan.remove.push(Removal { path, expected });
+            }
+            // A new entry since the scan is the user's, and stays.
+            Expectation::Nothing => {}
+            Expectation::Other => self.refuse_changed(path),
+        }
+        if clearing.plan.remove.len() >= clearing.portion {
+            self.run(std::mem::take(&mut clearing.plan))?;
+        }
+        Ok(())
+    }
+
+    /// Notes the base's directories at and below `path` that are on disk. No difference mentions a
+    /// directory whose content is outside the subset.
+    fn note_dirs_in_the_way(
+        &self,
+        path: &[u8],
+        gone: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), RepoError> {
+        let Some(base) = self.tree.base_tree else {
+            return Ok(());
+        };
+        let mut dirs = vec![path.to_vec()];
+        while let Some(dir) = dirs.pop() {
+            let Ok(opened) = self.tree.root.open_dir(&dir) else {
+                continue;
+            };
+            let entry = entry_at(self.repo.objects(), &base, &dir)?;
+            if entry.is_none_or(|entry| entry.kind != Kind::Directory) {
+                continue;
+            }
+            for (name, kind) in opened.list(MAX_DIR_ENTRIES)?.iter() {
+                if kind == FileKind::Dir {
+                    dirs.push(join(&dir, name));
+                }
+            }
+            gone.insert(dir);
+        }
+        Ok(())
+    }
+
+    /// Notes the directories above `path` that the target does not have.
+    pub(in crate::repo) fn note_gone_dirs(
+        &self,
+        path: &[u8],
+        gone: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), RepoError> {
+        let mut path = path;
+        while let Some((dir, _)) = split_path(path) {
+            if dir.is_empty() || gone.contains(dir) || self.stays_there(dir) {
+                return Ok(());
+            }
+            // A directory that only leads to the subset goes, too, if it is empty by then.
+            let is_kept = self.subset.includes(dir, true) && !self.form.is_side(dir);
+            if is_kept && !self.stays(dir) && self.has_dir(dir)? {
+                return Ok(());
+            }
+            gone.insert(dir.to_vec());
+            path = dir;
+        }
+        Ok(())
+    }
+}
