@@ -8,9 +8,9 @@ use fastcdc::v2020::{Normalization, cut_gear, get_gear_with_seed, select_masks};
 use std::borrow::Cow;
 
 /// Least length of a chunk in bytes, except the last one of a file.
-pub const MIN_CUT_BYTES: usize = 16 << 10;
+pub(crate) const MIN_CUT_BYTES: usize = 16 << 10;
 /// Length in bytes from which the cutter accepts more places as cuts.
-pub const AVERAGE_CUT_BYTES: usize = 64 << 10;
+pub(crate) const AVERAGE_CUT_BYTES: usize = 64 << 10;
 /// Greatest length of a chunk in bytes.
 pub const MAX_CUT_BYTES: usize = 256 << 10;
 /// The text after `chunker` in `.dmv/format`: name, sizes, normalization level, seed.

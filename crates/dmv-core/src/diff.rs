@@ -12,7 +12,8 @@ pub mod lines;
 pub mod rename;
 mod slice;
 
-pub use slice::{Slice, diff_slices, each_entry_in, entries_in, is_wanted};
+pub use slice::is_wanted;
+pub(crate) use slice::{Slice, diff_slices, each_entry_in, entries_in};
 
 use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;

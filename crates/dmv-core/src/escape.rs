@@ -37,7 +37,7 @@ impl fmt::Display for EscapedBytes<'_> {
 
 /// Returns whether `c` is a code point that HFS+ ignores when it compares names
 /// (docs/format/objects.md, "Names").
-pub fn is_ignorable(c: char) -> bool {
+pub(crate) fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}')
 }

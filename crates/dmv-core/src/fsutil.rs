@@ -9,13 +9,13 @@
 mod swap;
 mod times;
 
-pub use self::swap::{LastingStat, mark_time};
-pub use self::times::{fs_now, machine_now, notice_mapped_writes, wait_for_write};
+pub use self::swap::LastingStat;
+pub(crate) use self::swap::mark_time;
+pub(crate) use self::times::{fs_now, machine_now, notice_mapped_writes, wait_for_write};
 
-pub use crate::platform::{
-    FileKind, FileStat, FileTime, name_of as os_str, open_unfollowed, set_exec, set_permissions,
-    stat_of as stat_file,
-};
+pub use crate::platform::name_of as os_str;
+pub use crate::platform::{FileKind, FileStat, FileTime, set_permissions};
+pub(crate) use crate::platform::{open_unfollowed, stat_of as stat_file};
 
 use crate::path::PathError;
 use crate::platform::{self, Cause, Dir, SystemError};
@@ -34,7 +34,7 @@ const RETRIES: usize = 32;
 
 impl FileTime {
     /// Returns this time minus `nanos` nanoseconds.
-    pub fn minus_nanos(self, nanos: u64) -> FileTime {
+    pub(crate) fn minus_nanos(self, nanos: u64) -> FileTime {
         let total = i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos);
         let total = total - i128::from(nanos);
         FileTime {
@@ -46,7 +46,7 @@ impl FileTime {
 
 impl FileStat {
     /// Returns whether only its owner has any permission for it.
-    pub fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.mode & 0o077 == 0
     }
 
@@ -231,7 +231,7 @@ impl SafeDir {
     }
 
     /// Like [`stat`](Self::stat), but returns `None` if the entry does not exist.
-    pub fn stat_opt(&self, name: &[u8]) -> Result<Option<FileStat>, PathError> {
+    pub(crate) fn stat_opt(&self, name: &[u8]) -> Result<Option<FileStat>, PathError> {
         match self.try_stat(name) {
             Ok(stat) => Ok(Some(stat)),
             Err(e) if e.cause() == Cause::Absent => Ok(None),
@@ -251,13 +251,13 @@ impl SafeDir {
     }
 
     /// Returns whether the file system is known to show a change of names in the directory's stat.
-    pub fn tells_name_changes(&self) -> bool {
+    pub(crate) fn tells_name_changes(&self) -> bool {
         self.handle.tells_name_changes()
     }
 
     /// Opens the regular file `name` for reading, and returns it with its stat. Fails with `ELOOP`
     /// for a symlink and with `EINVAL` for any other kind. Does not wait at a named pipe.
-    pub fn open_file_read(&self, name: &[u8]) -> Result<(File, FileStat), PathError> {
+    pub(crate) fn open_file_read(&self, name: &[u8]) -> Result<(File, FileStat), PathError> {
         let open = || {
             component(name)?;
             match self.handle.open_file(name)? {
@@ -269,7 +269,7 @@ impl SafeDir {
     }
 
     /// Returns the target of the symlink `name`, as bytes.
-    pub fn readlink(&self, name: &[u8]) -> Result<Vec<u8>, PathError> {
+    pub(crate) fn readlink(&self, name: &[u8]) -> Result<Vec<u8>, PathError> {
         component(name)
             .and_then(|()| self.handle.read_link(name))
             .map_err(|e| self.error("read link", name, e))
@@ -292,12 +292,12 @@ impl SafeDir {
 
     /// Creates a file with an unpredictable temporary name, for writing. Returns the file and its
     /// name.
-    pub fn create_temp(&self, exec: bool) -> Result<(File, Vec<u8>), PathError> {
+    pub(crate) fn create_temp(&self, exec: bool) -> Result<(File, Vec<u8>), PathError> {
         self.with_temp_name("create", |name| self.handle.create_file(name, exec))
     }
 
     /// Returns whether new files here are private by default, because of the umask or an ACL.
-    pub fn makes_private(&self) -> bool {
+    pub(crate) fn makes_private(&self) -> bool {
         let Ok((file, name)) = self.create_temp(false) else {
             return false;
         };
@@ -307,7 +307,7 @@ impl SafeDir {
     }
 
     /// Creates a symlink to `target` with an unpredictable temporary name, and returns the name.
-    pub fn symlink_temp(&self, target: &[u8]) -> Result<Vec<u8>, PathError> {
+    pub(crate) fn symlink_temp(&self, target: &[u8]) -> Result<Vec<u8>, PathError> {
         self.with_temp_name("create symlink", |name| {
             self.handle.create_symlink(target, name)
         })
@@ -342,7 +342,7 @@ impl SafeDir {
     ///
     /// On a file system that cannot do this in one step, files are linked and unlinked; directories
     /// cannot be renamed there.
-    pub fn rename_noreplace(&self, from: &[u8], to: &[u8]) -> Result<(), PathError> {
+    pub(crate) fn rename_noreplace(&self, from: &[u8], to: &[u8]) -> Result<(), PathError> {
         let rename = || {
             component(from)?;
             component(to)?;
@@ -401,12 +401,12 @@ pub fn widen_pipe(pipe: impl platform::AsHandle) {
 }
 
 /// Makes everything durable that was written so far to the file system of `dir`.
-pub fn sync_filesystem(dir: &SafeDir) -> Result<(), PathError> {
+pub(crate) fn sync_filesystem(dir: &SafeDir) -> Result<(), PathError> {
     dir.handle.sync_filesystem().map_err(|e| dir.own("sync", e))
 }
 
 /// Returns whether `name` is that of a temporary file. A killed command may have left such a file.
-pub fn is_temp_name(name: &[u8]) -> bool {
+pub(crate) fn is_temp_name(name: &[u8]) -> bool {
     name.strip_prefix(TEMP_PREFIX)
         .is_some_and(|rest| rest.len() == 16 && rest.iter().all(u8::is_ascii_hexdigit))
 }
@@ -522,21 +522,6 @@ mod tests {
         assert_eq!(changed.fingerprint(), after.fingerprint());
         changed.mtime.nanos ^= 1;
         assert_ne!(changed.fingerprint(), after.fingerprint());
-        Ok(())
-    }
-
-    #[test]
-    fn set_exec_follows_the_read_bits() -> Result<(), Box<dyn std::error::Error>> {
-        let (temp, dir) = root();
-        let path = temp.path().join("f");
-        std::fs::write(&path, "")?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640))?;
-        let mode = || std::fs::metadata(&path).map(|m| m.permissions().mode() & 0o7777);
-        let (file, _) = dir.open_file_read(b"f")?;
-        set_exec(&file, true)?;
-        assert_eq!(mode()?, 0o750);
-        set_exec(&file, false)?;
-        assert_eq!(mode()?, 0o640);
         Ok(())
     }
 

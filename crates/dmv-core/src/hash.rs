@@ -28,7 +28,7 @@ impl ObjectId {
     /// Returns the first four bytes as a little-endian number.
     ///
     /// The numbers are uniformly distributed. They choose node boundaries and shards.
-    pub fn low_u32(&self) -> u32 {
+    pub(crate) fn low_u32(&self) -> u32 {
         u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
 
@@ -81,7 +81,7 @@ pub fn chunk_id(bytes: &[u8]) -> ObjectId {
 }
 
 /// Returns the id of `bytes` under `context`: BLAKE3 in derive-key mode.
-pub fn derived_id(context: &'static str, bytes: &[u8]) -> ObjectId {
+pub(crate) fn derived_id(context: &'static str, bytes: &[u8]) -> ObjectId {
     // A single call, not a `Hasher`: it halves the time for an object of a few KiB.
     ObjectId(blake3::derive_key(context, bytes))
 }

@@ -56,7 +56,7 @@ pub fn is_ancestor(
 /// There is none if the histories do not meet, and more than one after criss-cross merges. If
 /// history ends early and a base may lie beyond its end, the result is [`ObjectError::Missing`]
 /// with the first absent commit.
-pub fn merge_bases(
+pub(crate) fn merge_bases(
     reader: &dyn ObjectRead,
     a: &ObjectId,
     b: &ObjectId,
@@ -98,7 +98,10 @@ pub fn merge_bases(
 /// here.
 ///
 /// It makes one walk through the history between them, whatever their number.
-pub fn best_of(reader: &dyn ObjectRead, ids: &[ObjectId]) -> Result<Vec<ObjectId>, ObjectError> {
+pub(crate) fn best_of(
+    reader: &dyn ObjectRead,
+    ids: &[ObjectId],
+) -> Result<Vec<ObjectId>, ObjectError> {
     let mut open: BTreeSet<ObjectId> = ids.iter().copied().collect();
     let mut walk = Walk::new(reader);
     for id in &open {
@@ -159,7 +162,7 @@ impl Marks {
 /// committer's time, then id, greatest first.
 ///
 /// Ends after the first error.
-pub struct Ancestors<'r> {
+pub(crate) struct Ancestors<'r> {
     walk: Walk<'r>,
     tips: Vec<ObjectId>,
 }
@@ -177,6 +180,7 @@ impl<'r> Ancestors<'r> {
     }
 
     /// Returns the absent tips and parents met so far.
+    #[cfg(test)]
     pub fn boundary(&self) -> &BTreeSet<ObjectId> {
         &self.walk.absent
     }

@@ -57,7 +57,7 @@ impl Progress {
     }
 
     /// Sets the totals to what is counted so far plus `files` and `bytes` that are still to come.
-    pub fn foresee_files(&self, files: u64, bytes: u64) {
+    pub(crate) fn foresee_files(&self, files: u64, bytes: u64) {
         let total = self.files.load(Ordering::Relaxed).saturating_add(files);
         self.total_files.store(total, Ordering::Relaxed);
         self.foresee(bytes, Bound::Exact);
@@ -148,7 +148,7 @@ impl Job {
     }
 
     /// Returns whether somebody wants totals that cost something.
-    pub fn wants_totals(&self) -> bool {
+    pub(crate) fn wants_totals(&self) -> bool {
         self.totals.load(Ordering::Relaxed)
     }
 

@@ -3,7 +3,8 @@
 //! A lock is an `flock` on a file that exists only for it. The system releases it when its process
 //! dies. The module knows nothing of repositories. `refs` and `repo` use it.
 
-pub use crate::platform::{Holder, holder_of};
+pub use crate::platform::Holder;
+pub(crate) use crate::platform::holder_of;
 
 use crate::platform::{stat_at, stat_of};
 use std::fmt;
@@ -43,7 +44,7 @@ pub fn told(holder: &Option<Holder>) -> String {
 /// Tries to take the exclusive lock of the file at `path`, and creates the file if it is missing.
 ///
 /// Returns `None` if another process holds the lock. Closing the returned handle releases it.
-pub fn try_take(path: &Path) -> io::Result<Option<File>> {
+pub(crate) fn try_take(path: &Path) -> io::Result<Option<File>> {
     let opened = File::options().create(true).append(true).open(path);
     // An existing file can be locked without the right to write to it.
     let file = opened.or_else(|e| File::open(path).map_err(|_| e))?;
@@ -61,7 +62,7 @@ pub fn try_take(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Takes the lock like [`try_take`], and waits for up to `patience`. The inner `Err` is the holder,
+/// Takes the lock like `try_take`, and waits for up to `patience`. The inner `Err` is the holder,
 /// if it is known.
 pub fn take(path: &Path, patience: Duration) -> io::Result<Result<File, Option<Holder>>> {
     wait(&[path], patience, || try_take(path))

@@ -30,7 +30,7 @@ const LOOK_UPS_BYTES: usize = (MAX_LOOK_UPS - FIRST_LOOK_UPS) * LOOK_UP_BYTES;
 /// How many objects are looked up together at first. This needs no share of the budget.
 const FIRST_LOOK_UPS: usize = 1 << 10;
 /// How many objects are looked up together at most. More would save little time.
-pub const MAX_LOOK_UPS: usize = 256 << 10;
+pub(crate) const MAX_LOOK_UPS: usize = 256 << 10;
 /// Memory that each of them takes.
 const LOOK_UP_BYTES: usize = 128;
 
@@ -40,19 +40,19 @@ pub struct Budget(Option<Arc<AtomicIsize>>);
 
 impl Budget {
     /// Returns the budget for index tables of all stores of this process.
-    pub fn for_tables() -> Budget {
+    pub(crate) fn for_tables() -> Budget {
         static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(TABLES_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns the budget for the filters of writers in all stores of this process.
-    pub fn for_filters() -> Budget {
+    pub(crate) fn for_filters() -> Budget {
         static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(FILTERS_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns the budget for decoded frames of all stores of this process.
-    pub fn for_frames() -> Budget {
+    pub(crate) fn for_frames() -> Budget {
         static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(FRAMES_BYTES));
         OF_PROCESS.clone()
     }
@@ -64,13 +64,13 @@ impl Budget {
     }
 
     /// Returns the budget for the ids that all walks of this process remember.
-    pub fn for_marks() -> Budget {
+    pub(crate) fn for_marks() -> Budget {
         static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(MARKS_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns the budget for objects that wait in all senders of this process.
-    pub fn for_waiting() -> Budget {
+    pub(crate) fn for_waiting() -> Budget {
         static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(WAITING_BYTES));
         OF_PROCESS.clone()
     }
@@ -127,7 +127,7 @@ impl Budget {
 ///
 /// It doubles each time, so a small walk gets its first answers soon. All walks of a process share one
 /// memory budget. When it is used up, they look up fewer objects at a time.
-pub struct LookUps {
+pub(crate) struct LookUps {
     size: usize,
     budget: Budget,
 }

@@ -102,7 +102,7 @@ pub enum SubsetError {
     /// All patterns together are longer than [`MAX_SUBSET_BYTES`].
     #[error("a subset's patterns take at most {MAX_SUBSET_BYTES} bytes; these take {0}")]
     TooLong(usize),
-    /// There are more than [`MAX_SUBSET_GLOBS`] patterns with wildcards.
+    /// There are more than `MAX_SUBSET_GLOBS` patterns with wildcards.
     #[error("a subset has at most {MAX_SUBSET_GLOBS} patterns with wildcards")]
     TooManyGlobs,
 }

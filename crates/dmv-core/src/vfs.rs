@@ -142,7 +142,7 @@ impl Vfs for OsVfs {
 
 /// The operating system's files, for reading only: for a repository of another user.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReadingVfs;
+pub(crate) struct ReadingVfs;
 
 impl ReadingVfs {
     fn refused<T>() -> io::Result<T> {
@@ -239,7 +239,7 @@ impl VfsFile for OsFile {
 }
 
 /// Reads a complete small file. Fails if it has more than `limit` bytes.
-pub fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     let file = vfs.open(path, OpenMode::Read)?;
     let len = usize::try_from(file.len()?).unwrap_or(limit);
     let mut buf = vec![0; len.min(limit) + 1];
@@ -263,7 +263,12 @@ pub fn write_durably(vfs: &dyn Vfs, path: &Path, data: &[u8]) -> io::Result<()> 
 }
 
 /// Like [`write_durably`], with a given path `temp` for the temporary file, in the same directory.
-pub fn write_durably_by(vfs: &dyn Vfs, path: &Path, temp: &Path, data: &[u8]) -> io::Result<()> {
+pub(crate) fn write_durably_by(
+    vfs: &dyn Vfs,
+    path: &Path,
+    temp: &Path,
+    data: &[u8],
+) -> io::Result<()> {
     let dir = path
         .parent()
         .expect("a file inside a repository has a parent");

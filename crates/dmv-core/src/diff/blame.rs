@@ -78,7 +78,7 @@ pub fn sort(spans: &mut Vec<Span>) {
 }
 
 /// Returns the number of lines of a text. The last line need not have an end.
-pub fn line_count(text: &[u8]) -> usize {
+pub(crate) fn line_count(text: &[u8]) -> usize {
     let ends = text.iter().filter(|b| **b == b'\n').count();
     ends + usize::from(text.last().is_some_and(|b| *b != b'\n'))
 }

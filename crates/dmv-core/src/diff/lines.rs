@@ -81,7 +81,7 @@ pub struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// Cuts `texts` into lines.
     ///
-    /// If one of them has more than [`MAX_DIFF_LINES`], each text is cut into at most three parts:
+    /// If one of them has more than `MAX_DIFF_LINES`, each text is cut into at most three parts:
     /// the common beginning of all, the common end of all, and the part between them.
     pub fn of<const N: usize>(texts: [&'a [u8]; N]) -> [Lines<'a>; N] {
         let ends = texts.map(line_ends);

@@ -8,7 +8,8 @@
 mod likely;
 mod sketch;
 
-pub use sketch::{Sketch, Sketcher, sketch_of};
+pub(crate) use sketch::sketch_of;
+pub use sketch::{Sketch, Sketcher};
 
 use crate::hash::ObjectId;
 use crate::limits::{
@@ -161,8 +162,8 @@ pub trait Contents {
 
 /// Pairs files of equal content, then those that are most alike.
 ///
-/// It reads at most [`MAX_RENAME_BYTES`], the shortest files first. In each list it examines at
-/// most [`MAX_RENAME_PATHS`] files for shared content.
+/// It reads at most `MAX_RENAME_BYTES`, the shortest files first. In each list it examines at
+/// most `MAX_RENAME_PATHS` files for shared content.
 pub fn pair<C: Contents>(
     gone: &[Candidate<'_>],
     new: &[Candidate<'_>],
@@ -213,7 +214,7 @@ pub fn pair<C: Contents>(
 
 /// Pairs candidates of equal content. Among several, those whose paths have the most last names in
 /// common come first. `may_pair` decides about each pair.
-pub fn pair_equal<E>(
+pub(crate) fn pair_equal<E>(
     gone: &[Candidate<'_>],
     new: &[Candidate<'_>],
     may_pair: &mut dyn FnMut(usize, usize) -> Result<bool, E>,

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 /// A tree, limited to some of its paths.
 #[derive(Clone, Copy)]
-pub struct Slice<'s> {
+pub(crate) struct Slice<'s> {
     /// The root; `None` means no tree at all.
     pub tree: Option<ObjectId>,
     /// The paths.
@@ -25,7 +25,7 @@ pub struct Slice<'s> {
 /// the directories that may contain included paths.
 ///
 /// The entries are in name order. If the patterns determine the names, no other entries are read.
-pub fn entries_in(
+pub(crate) fn entries_in(
     reader: &dyn ObjectRead,
     tree: &ObjectId,
     subset: &dyn PathSet,
@@ -37,7 +37,7 @@ pub fn entries_in(
 }
 
 /// Visits the entries that [`entries_in`] returns, without holding all of them in memory.
-pub fn each_entry_in(
+pub(crate) fn each_entry_in(
     reader: &dyn ObjectRead,
     tree: &ObjectId,
     subset: &dyn PathSet,
@@ -80,7 +80,7 @@ pub fn is_wanted(subset: &dyn PathSet, path: &RepoPath, entry: &TreeEntry) -> bo
 
 /// Reports the differences between two slices, as [`diff_trees`](super::diff_trees) does for trees.
 /// A path that a slice's subset excludes counts as absent from it.
-pub fn diff_slices<V: DiffVisitor + ?Sized>(
+pub(crate) fn diff_slices<V: DiffVisitor + ?Sized>(
     reader: &dyn ObjectRead,
     old: Slice<'_>,
     new: Slice<'_>,

@@ -53,7 +53,11 @@ impl SafeDir {
 
     /// Moves the entry `name` to `dir` under an unpredictable temporary name, and returns that
     /// name. Returns `None` if this is impossible in one step.
-    pub fn move_aside(&self, name: &[u8], dir: &SafeDir) -> Result<Option<Vec<u8>>, PathError> {
+    pub(crate) fn move_aside(
+        &self,
+        name: &[u8],
+        dir: &SafeDir,
+    ) -> Result<Option<Vec<u8>>, PathError> {
         component(name).map_err(|e| self.error("move", name, e))?;
         let is_impossible = |why| matches!(why, Cause::Unsupported | Cause::OtherFileSystem);
         let moved = dir.with_temp_name("move", |temp| {
@@ -80,7 +84,12 @@ impl SafeDir {
 
     /// Does the same also on a file system that cannot do it in one step. There, a file that appears
     /// under the name at the same moment would be replaced.
-    pub fn move_to_anywhere(&self, name: &[u8], dir: &SafeDir, to: &[u8]) -> Result<(), PathError> {
+    pub(crate) fn move_to_anywhere(
+        &self,
+        name: &[u8],
+        dir: &SafeDir,
+        to: &[u8],
+    ) -> Result<(), PathError> {
         let moved = component(name).and_then(|()| component(to)).and_then(|()| {
             match self.handle.rename_new(name, &dir.handle, to) {
                 Err(e) if e.cause() == Cause::Unsupported => match dir.try_stat(to) {
@@ -98,7 +107,7 @@ impl SafeDir {
 
     /// Creates the file `name`, which must not exist, for appending. It is executable if `exec` is
     /// set, within the umask.
-    pub fn create_growing(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
+    pub(crate) fn create_growing(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
         let file = self.create_new(name, exec)?;
         // Appending does not overwrite bytes that another process writes into the file meanwhile.
         match platform::append_only(&file) {
@@ -108,7 +117,7 @@ impl SafeDir {
     }
 
     /// Returns whether the entry `name` is still the file (inode and device) that `stat` describes.
-    pub fn is_same_file(&self, name: &[u8], stat: &FileStat) -> bool {
+    pub(crate) fn is_same_file(&self, name: &[u8], stat: &FileStat) -> bool {
         self.try_stat(name)
             .is_ok_and(|at| at.inode() == stat.inode())
     }
@@ -118,7 +127,7 @@ impl SafeDir {
 /// returns it.
 ///
 /// The new time is that of `stat` with other digits below one microsecond, chosen by `odd`.
-pub fn mark_time(file: &File, stat: &FileStat, odd: u64) -> io::Result<FileTime> {
+pub(crate) fn mark_time(file: &File, stat: &FileStat, odd: u64) -> io::Result<FileTime> {
     let (whole, part) = (stat.mtime.nanos / 1_000 * 1_000, stat.mtime.nanos % 1_000);
     let odd = 1 + (odd % 998) as u32;
     let mtime = FileTime {

@@ -1,6 +1,6 @@
 //! Clocks, and writes to a file that its times do not show.
 
-pub use crate::platform::wait_for_write;
+pub(crate) use crate::platform::wait_for_write;
 
 use super::{FileStat, FileTime, SafeDir, stat_file};
 use crate::platform;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// machine's clock.
 ///
 /// It creates and removes a file to find out. If that fails, it returns this machine's time.
-pub fn fs_now(dir: &SafeDir) -> FileTime {
+pub(crate) fn fs_now(dir: &SafeDir) -> FileTime {
     let ask = || {
         let (file, name) = dir.create_temp(false)?;
         let stat = stat_file(&file).map_err(|e| dir.error("stat", &name, e));
@@ -25,7 +25,7 @@ pub fn fs_now(dir: &SafeDir) -> FileTime {
 }
 
 /// Returns the current time on this machine's clock, for places where DMV must not write.
-pub fn machine_now() -> FileTime {
+pub(crate) fn machine_now() -> FileTime {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
@@ -55,7 +55,7 @@ static SPENT: AtomicU64 = AtomicU64::new(0);
 ///
 /// Sending 100,000 small files to the disk would take seconds. So the cost is limited: of many
 /// files that changed just now, as after a copy, only the first are looked at.
-pub fn notice_mapped_writes(file: &File, stat: &FileStat) {
+pub(crate) fn notice_mapped_writes(file: &File, stat: &FileStat) {
     const WRITTEN_BACK_SECONDS: i64 = 120;
     let now = machine_now();
     // Programs can set the mtime back, but not the ctime.

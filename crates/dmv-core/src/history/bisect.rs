@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The commits that may be the first bad one.
 #[derive(Debug, Default)]
-pub struct Suspects {
+pub(crate) struct Suspects {
     /// Their ids; no commit comes after its ancestors. The bad commit is the first.
     ids: Vec<ObjectId>,
     /// Of each of them, the parents among them, as positions.
@@ -96,11 +96,6 @@ impl Suspects {
     /// Returns the number of suspects.
     pub fn len(&self) -> usize {
         self.ids.len()
-    }
-
-    /// Returns whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
     }
 
     /// Returns what to do next. Commits in `skipped` are not tested.

@@ -18,7 +18,7 @@ const END: usize = 4;
 const MAX_COMMITS: usize = 1 << 21;
 const MAX_FILTERS: usize = 128 << 20;
 /// The greatest accepted size of the file, in bytes.
-pub const MAX_FILE: usize = HEADER + MAX_COMMITS * (KEY + END) + MAX_FILTERS;
+pub(crate) const MAX_FILE: usize = HEADER + MAX_COMMITS * (KEY + END) + MAX_FILTERS;
 /// A commit that changed more paths has no filter of its own.
 const MAX_PATHS: usize = 512;
 /// The numbers of Git's filters (gitformat-commit-graph, "Changed path Bloom filters").
@@ -27,7 +27,7 @@ const HASHES: u64 = 7;
 
 /// The hash of a path, for asking often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PathHash(u64, u64);
+pub(crate) struct PathHash(u64, u64);
 
 impl PathHash {
     /// Hashes a path. The root has no hash, since no table tells of it.
@@ -147,7 +147,7 @@ impl ChangedPaths {
     }
 
     /// Returns true if `commit` certainly has the same at the path as its first parent.
-    pub fn is_unchanged(&self, commit: &ObjectId, path: PathHash) -> bool {
+    pub(crate) fn is_unchanged(&self, commit: &ObjectId, path: PathHash) -> bool {
         let Some(at) = self.find(commit) else {
             return false;
         };

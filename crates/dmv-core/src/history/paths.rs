@@ -107,7 +107,7 @@ impl<'r> PathLog<'r> {
     ///
     /// The walk says which versions it visits ([`VisitedCommit::versions`], [`VisitedCommit::before`]). It
     /// visits a commit once for each path at which it was led there.
-    pub fn of_versions(
+    pub(crate) fn of_versions(
         reader: &'r dyn ObjectRead,
         changed: &'r ChangedPaths,
         tip: &ObjectId,
@@ -139,7 +139,7 @@ impl<'r> PathLog<'r> {
 
     /// Does the same, and passes over the commits that `is_wanted` rejects at their path. The walk
     /// does not follow their parents because of them.
-    pub fn advance_where<E: From<ObjectError>>(
+    pub(crate) fn advance_where<E: From<ObjectError>>(
         &mut self,
         mut moved: Option<&mut FindFormerPath<'_, E>>,
         is_wanted: &dyn Fn(&ObjectId, &RepoPath) -> bool,

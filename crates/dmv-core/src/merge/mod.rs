@@ -20,8 +20,9 @@ pub use bases::merge_commits;
 pub use content::{is_text, read_text, unread, write_blob};
 pub use edit::{Edits, edit_tree};
 pub use terms::ConflictKind;
-pub use text::{MergedText, marked_text, marker_line, written_marker_len};
-pub use walk::{entry_of, read_conflict};
+pub(crate) use text::{MergedText, marked_text, marker_line, written_marker_len};
+pub use walk::entry_of;
+pub(crate) use walk::read_conflict;
 
 use crate::diff::lines::Cancelled;
 use crate::hash::ObjectId;
@@ -85,7 +86,7 @@ pub struct MergeResult {
 
 impl MergeResult {
     /// Returns the result for a tree that needed no merge.
-    pub fn of_tree(tree: TreeSummary) -> MergeResult {
+    pub(crate) fn of_tree(tree: TreeSummary) -> MergeResult {
         MergeResult {
             tree,
             conflicts: Vec::new(),

@@ -13,7 +13,7 @@ const MARKER_LEN: usize = 7;
 
 /// The text that results from merging three versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MergedText {
+pub(crate) struct MergedText {
     /// The text. Regions in conflict are between marker lines, in the style of diff3.
     pub text: Vec<u8>,
     /// Number of regions in conflict.
@@ -27,7 +27,7 @@ pub struct MergedText {
 
 impl MergedText {
     /// Returns the number of the first line of `text`, from 1, that begins or ends a region.
-    pub fn marker_line(&self, text: &[u8]) -> Option<u64> {
+    pub(crate) fn marker_line(&self, text: &[u8]) -> Option<u64> {
         marker_line(text, self.marker_len)
     }
 
@@ -39,7 +39,7 @@ impl MergedText {
 
 /// Returns the number of the first line of `text`, from 1, that begins or ends a region, where `len`
 /// is the number of characters in a marker.
-pub fn marker_line(text: &[u8], len: usize) -> Option<u64> {
+pub(crate) fn marker_line(text: &[u8], len: usize) -> Option<u64> {
     let is_marker = |line: &[u8]| {
         let ends = matches!(line.get(len), None | Some(b' ' | b'\n' | b'\r'));
         ends && (run_of(line, b'<') == len || run_of(line, b'>') == len)
@@ -50,7 +50,7 @@ pub fn marker_line(text: &[u8], len: usize) -> Option<u64> {
 
 /// Returns the number of characters in the markers of a text that [`marked_text`] made; `None` if
 /// it has no region in conflict.
-pub fn written_marker_len(text: &[u8]) -> Option<usize> {
+pub(crate) fn written_marker_len(text: &[u8]) -> Option<usize> {
     let lines = text.split(|b| *b == b'\n');
     let lens = lines.filter_map(|line| {
         let len = run_of(line, b'<');
@@ -66,7 +66,7 @@ fn run_of(line: &[u8], mark: u8) -> usize {
 }
 
 /// Merges three texts by lines.
-pub fn marked_text(
+pub(crate) fn marked_text(
     base: &[u8],
     ours: &[u8],
     theirs: &[u8],

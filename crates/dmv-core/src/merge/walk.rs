@@ -377,7 +377,10 @@ impl<'a, 'w> Walk<'a, 'w> {
 }
 
 /// Reads and decodes a conflict.
-pub fn read_conflict(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Conflict, ObjectError> {
+pub(crate) fn read_conflict(
+    reader: &dyn ObjectRead,
+    id: &ObjectId,
+) -> Result<Conflict, ObjectError> {
     let ty = ObjectType::Conflict;
     let bytes = reader.require(ty, id)?;
     Conflict::decode(&bytes).map_err(|e| ObjectError::undecodable(ty, id, e))

@@ -5,12 +5,12 @@ use crate::hash::derived_id;
 use crate::limits::{MAX_NAME_BYTES, NODE_BITS, NODE_MAX, NODE_MIN};
 
 /// Returns whether a node ends after its `n`-th entry, whose boundary hash is `b`.
-pub fn ends_after(n: usize, b: u32) -> bool {
+pub(crate) fn ends_after(n: usize, b: u32) -> bool {
     n >= NODE_MAX || (n >= NODE_MIN && b & ((1 << NODE_BITS) - 1) == 0)
 }
 
 /// Returns the boundary hash of the entry `name` in a tree node of `level`.
-pub fn tree_boundary_hash(level: u8, name: &[u8]) -> u32 {
+pub(crate) fn tree_boundary_hash(level: u8, name: &[u8]) -> u32 {
     debug_assert!(name.len() <= MAX_NAME_BYTES, "names are checked before");
     let mut input = [0; 1 + MAX_NAME_BYTES];
     input[0] = level;

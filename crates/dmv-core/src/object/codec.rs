@@ -38,10 +38,10 @@ pub struct EncodeError {
 }
 
 /// The version of all object types except chunks.
-pub const OBJECT_VERSION: u8 = 1;
+pub(crate) const OBJECT_VERSION: u8 = 1;
 
 /// Appends the two bytes at the start of every object except chunks.
-pub fn put_header(out: &mut Vec<u8>, ty: ObjectType) {
+pub(crate) fn put_header(out: &mut Vec<u8>, ty: ObjectType) {
     out.extend_from_slice(&[ty as u8, OBJECT_VERSION]);
 }
 

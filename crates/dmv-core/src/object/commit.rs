@@ -48,7 +48,7 @@ pub struct Commit {
     pub message: String,
     /// Further keys and values, with strictly rising keys.
     pub extras: Vec<(Vec<u8>, Vec<u8>)>,
-    /// A signature over [`signed_bytes`](Self::signed_bytes).
+    /// A signature over `signed_bytes`.
     pub signature: Option<Vec<u8>>,
 }
 
@@ -73,7 +73,7 @@ impl Commit {
     }
 
     /// Returns the bytes that a signature signs: the encoding without the signature.
-    pub fn signed_bytes(&self) -> Result<Vec<u8>, EncodeError> {
+    pub(crate) fn signed_bytes(&self) -> Result<Vec<u8>, EncodeError> {
         self.check().map_err(|what| EncodeError { what })?;
         let mut out = Vec::with_capacity(256 + self.message.len());
         put_header(&mut out, ObjectType::Commit);

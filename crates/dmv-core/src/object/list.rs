@@ -236,7 +236,11 @@ impl<'a> BlobChunks<'a> {
     /// before it.
     ///
     /// Does not read nodes that lie completely before `offset`.
-    pub fn starting_at(objects: &'a dyn ObjectRead, blob: Blob, offset: u64) -> BlobChunks<'a> {
+    pub(crate) fn starting_at(
+        objects: &'a dyn ObjectRead,
+        blob: Blob,
+        offset: u64,
+    ) -> BlobChunks<'a> {
         BlobChunks {
             objects,
             start: Some(blob),

@@ -127,7 +127,7 @@ impl ObjectRead for Both<'_> {
 }
 
 /// Keeps objects in memory so that they can be read at once. The writer gets them, too.
-pub struct Tee<'a> {
+pub(crate) struct Tee<'a> {
     /// The objects in memory.
     pub made: &'a MemObjects,
     /// The writer that stores them.

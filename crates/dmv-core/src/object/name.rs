@@ -19,7 +19,7 @@ use std::fmt;
 pub enum NameError {
     /// The name has no bytes.
     Empty,
-    /// The name is longer than [`MAX_NAME_BYTES`].
+    /// The name is longer than `MAX_NAME_BYTES`.
     TooLong,
     /// The name is `.` or `..`.
     Dots,
@@ -35,7 +35,7 @@ pub enum NameError {
     Backslash,
     /// The path is longer than [`MAX_PATH_BYTES`](crate::limits::MAX_PATH_BYTES).
     PathTooLong,
-    /// The path has more than [`MAX_PATH_DEPTH`](crate::limits::MAX_PATH_DEPTH) components.
+    /// The path has more than `MAX_PATH_DEPTH` components.
     PathTooDeep,
 }
 
@@ -82,7 +82,7 @@ impl SafeName {
 
 /// A name that has passed [`check_name`], borrowed from other bytes. Ordered by bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NameRef<'a>(&'a [u8]);
+pub(crate) struct NameRef<'a>(&'a [u8]);
 
 impl<'a> NameRef<'a> {
     /// Checks `name`.
@@ -97,7 +97,7 @@ impl<'a> NameRef<'a> {
     }
 
     /// Returns a copy.
-    pub fn to_name(self) -> SafeName {
+    pub(crate) fn to_name(self) -> SafeName {
         SafeName(self.0.into())
     }
 }

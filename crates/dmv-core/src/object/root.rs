@@ -63,7 +63,7 @@ pub struct Lack {
 }
 
 /// Returns whether all chunks of a blob are stored. Does not read their bytes.
-pub fn has_blob(reader: &dyn ObjectRead, blob: Blob) -> Result<bool, ObjectError> {
+pub(crate) fn has_blob(reader: &dyn ObjectRead, blob: Blob) -> Result<bool, ObjectError> {
     for chunk in BlobChunks::new(reader, blob) {
         match chunk {
             Ok((_, id, _)) if reader.holds(ObjectType::Chunk, &id)? => {}

@@ -34,7 +34,7 @@ impl Dir {
     /// Calls `each` with each name in the directory and its kind, without `.` and `..`. Ends at the
     /// first error.
     #[inline]
-    pub fn each_name(&self, each: impl FnMut(&[u8], FileKind) -> Result<()>) -> Result<()> {
+    pub(crate) fn each_name(&self, each: impl FnMut(&[u8], FileKind) -> Result<()>) -> Result<()> {
         self.0.each_name(each)
     }
 
@@ -46,21 +46,21 @@ impl Dir {
 
     /// Returns the stat of the entry `name`, without following a symlink.
     #[inline]
-    pub fn stat_of(&self, name: &[u8]) -> Result<FileStat> {
+    pub(crate) fn stat_of(&self, name: &[u8]) -> Result<FileStat> {
         self.0.stat_of(name)
     }
 
     /// Opens the entry `name` for reading, and returns it with its stat. Fails for a symlink. Does
     /// not wait at a named pipe.
     #[inline]
-    pub fn open_file(&self, name: &[u8]) -> Result<(File, FileStat)> {
+    pub(crate) fn open_file(&self, name: &[u8]) -> Result<(File, FileStat)> {
         self.0.open_file(name)
     }
 
     /// Creates the file `name`, which must not exist, for writing. It is executable, within the
     /// umask, if `exec` is set.
     #[inline]
-    pub fn create_file(&self, name: &[u8], exec: bool) -> Result<File> {
+    pub(crate) fn create_file(&self, name: &[u8], exec: bool) -> Result<File> {
         self.0.create_file(name, exec)
     }
 
@@ -75,7 +75,7 @@ impl Dir {
     }
 
     /// Creates the symlink `name`, which must not exist, to `target`.
-    pub fn create_symlink(&self, target: &[u8], name: &[u8]) -> Result<()> {
+    pub(crate) fn create_symlink(&self, target: &[u8], name: &[u8]) -> Result<()> {
         self.0.create_symlink(target, name)
     }
 
@@ -92,13 +92,13 @@ impl Dir {
 
     /// Moves the entry `from` to `dir` as `to`, and replaces an entry that has this name.
     #[inline]
-    pub fn rename_to(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
+    pub(crate) fn rename_to(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
         self.0.rename_to(from, &dir.0, to)
     }
 
     /// Moves the entry `from` to `dir` as `to`, which must not exist, in one step.
     #[inline]
-    pub fn rename_new(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
+    pub(crate) fn rename_new(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
         self.0.rename_new(from, &dir.0, to)
     }
 
@@ -120,13 +120,13 @@ impl Dir {
     }
 
     /// Makes everything durable that was written so far to the file system of the directory.
-    pub fn sync_filesystem(&self) -> Result<()> {
+    pub(crate) fn sync_filesystem(&self) -> Result<()> {
         self.0.sync_filesystem()
     }
 
     /// Returns whether the file system is known to change a directory's mtime at every change of a
     /// name in it.
-    pub fn tells_name_changes(&self) -> bool {
+    pub(crate) fn tells_name_changes(&self) -> bool {
         self.0.tells_name_changes()
     }
 }

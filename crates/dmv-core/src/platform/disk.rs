@@ -5,21 +5,21 @@ use std::io;
 use std::path::Path;
 
 /// The name of SQLite's file layer for this system that takes no locks.
-pub const LOCKLESS_SQLITE: &str = system::LOCKLESS_SQLITE;
+pub(crate) const LOCKLESS_SQLITE: &str = system::LOCKLESS_SQLITE;
 
 /// Returns whether the directory is on a network file system, where processes on different machines
 /// share no memory.
-pub fn is_network_disk(dir: &Path) -> bool {
+pub(crate) fn is_network_disk(dir: &Path) -> bool {
     system::is_network_disk(dir)
 }
 
 /// Returns whether the file system of `path` is mounted for reading only.
-pub fn is_read_only_disk(path: &Path) -> bool {
+pub(crate) fn is_read_only_disk(path: &Path) -> bool {
     system::is_read_only_disk(path)
 }
 
 /// Returns whether this user may write to the file, or create files in the directory, at `path`.
-pub fn may_write(path: &Path) -> bool {
+pub(crate) fn may_write(path: &Path) -> bool {
     system::may_write(path)
 }
 
@@ -31,6 +31,6 @@ pub fn is_own(path: &Path) -> io::Result<bool> {
 
 /// Returns whether only this user may write to the entry at `path`, besides the administrator: it
 /// belongs to this user, and its permissions let no group and nobody else write.
-pub fn is_written_by_this_user_only(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_written_by_this_user_only(path: &Path) -> io::Result<bool> {
     system::is_written_by_this_user_only(path)
 }

@@ -10,15 +10,15 @@ pub struct SystemError(i32);
 
 impl SystemError {
     /// A name leads elsewhere, or a file is of a kind that the operation does not take.
-    pub const INVALID: SystemError = SystemError(system::INVALID);
+    pub(crate) const INVALID: SystemError = SystemError(system::INVALID);
     /// A name is longer than any file system allows.
-    pub const NAME_TOO_LONG: SystemError = SystemError(system::NAME_TOO_LONG);
+    pub(crate) const NAME_TOO_LONG: SystemError = SystemError(system::NAME_TOO_LONG);
     /// There is more than the caller takes.
-    pub const TOO_BIG: SystemError = SystemError(system::TOO_BIG);
+    pub(crate) const TOO_BIG: SystemError = SystemError(system::TOO_BIG);
 
     /// Returns the error with this number.
     #[inline]
-    pub fn from_code(code: i32) -> SystemError {
+    pub(crate) fn from_code(code: i32) -> SystemError {
         SystemError(code)
     }
 
@@ -71,6 +71,6 @@ pub enum Cause {
 }
 
 /// Returns what an error means. Errors that are not the system's are [`Cause::Other`].
-pub fn cause_of(e: &io::Error) -> Cause {
+pub(crate) fn cause_of(e: &io::Error) -> Cause {
     e.raw_os_error().map_or(Cause::Other, system::cause)
 }

@@ -7,22 +7,22 @@ use std::path::Path;
 
 /// Opens a file that another user may have replaced. Fails if a symlink is in its place, and does not
 /// wait for the other end of a pipe.
-pub fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+pub(crate) fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     system::open_unfollowed(how, path)
 }
 
 /// Like [`open_unfollowed`], but waits if a pipe is in the file's place.
-pub fn open_unfollowed_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+pub(crate) fn open_unfollowed_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     system::open_unfollowed_waiting(how, path)
 }
 
 /// Lets every user read a file that `how` creates, within the umask, and only its owner write to it.
-pub fn readable_by_all(how: &mut OpenOptions) {
+pub(crate) fn readable_by_all(how: &mut OpenOptions) {
     system::readable_by_all(how);
 }
 
 /// Lets the other users who may write to a file's directory write to the file.
-pub fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
+pub(crate) fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
     system::share_like_directory(file, dir)
 }
 
@@ -37,7 +37,7 @@ pub enum Sharing {
 
 /// Makes the regular file `from` available at `to`, without copying its bytes. Fails if there is a file
 /// at `to`, or if the file system can do neither.
-pub fn share_file(from: &Path, to: &Path) -> io::Result<Sharing> {
+pub(crate) fn share_file(from: &Path, to: &Path) -> io::Result<Sharing> {
     if stat_at_unfollowed(from)?.kind != FileKind::File {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -50,23 +50,18 @@ pub fn share_file(from: &Path, to: &Path) -> io::Result<Sharing> {
 
 /// Returns the stat of an open file.
 #[inline]
-pub fn stat_of(file: &File) -> io::Result<FileStat> {
+pub(crate) fn stat_of(file: &File) -> io::Result<FileStat> {
     system::stat_of(file)
 }
 
 /// Returns the stat of the file at `path`. Follows symlinks.
-pub fn stat_at(path: &Path) -> io::Result<FileStat> {
+pub(crate) fn stat_at(path: &Path) -> io::Result<FileStat> {
     system::stat_at(path)
 }
 
 /// Returns the stat of the entry at `path`, without following a symlink there.
-pub fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
+pub(crate) fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
     system::stat_at_unfollowed(path)
-}
-
-/// Makes an open file executable for every user who may read it, or for none.
-pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
-    system::set_exec(file, exec)
 }
 
 /// Gives a file the permissions `mode`, without setuid, setgid and sticky bits.
@@ -80,7 +75,7 @@ pub fn set_modified(file: &File, mtime: FileTime) -> io::Result<()> {
 }
 
 /// Makes every later write to `file` go to its end.
-pub fn append_only(file: &File) -> io::Result<()> {
+pub(crate) fn append_only(file: &File) -> io::Result<()> {
     system::append_only(file)
 }
 
@@ -115,13 +110,13 @@ pub fn start_writeback(file: &File, offset: u64, len: u64) {
 
 /// Asks the system to write a file of `size` bytes to the medium in such a way that the next write
 /// through a memory map changes the file's times. If the system cannot, it does nothing.
-pub fn write_mapped_pages_back(file: &File, size: u64) {
+pub(crate) fn write_mapped_pages_back(file: &File, size: u64) {
     system::write_mapped_pages_back(file, size);
 }
 
 /// Waits for a write to `file` that is in progress, and returns whether it could. Sets the file's
 /// position to its beginning.
-pub fn wait_for_write(file: &File) -> bool {
+pub(crate) fn wait_for_write(file: &File) -> bool {
     system::wait_for_write(file)
 }
 

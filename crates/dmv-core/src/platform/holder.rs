@@ -16,6 +16,6 @@ pub struct Holder {
 ///
 /// An exclusive lock is preferred to a shared one, and another process to this one. Returns `None`
 /// if the system does not show it.
-pub fn holder_of(files: &[&Path]) -> Option<Holder> {
+pub(crate) fn holder_of(files: &[&Path]) -> Option<Holder> {
     system::holder_of(files)
 }

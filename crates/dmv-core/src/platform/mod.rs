@@ -27,22 +27,30 @@ compile_error!(
 );
 
 pub use self::dir::Dir;
-pub use self::disk::{
-    LOCKLESS_SQLITE, is_network_disk, is_own, is_read_only_disk, is_written_by_this_user_only,
-    may_write,
+pub use self::disk::is_own;
+pub(crate) use self::disk::{
+    LOCKLESS_SQLITE, is_network_disk, is_read_only_disk, is_written_by_this_user_only, may_write,
 };
-pub use self::error::{Cause, SystemError, cause_of};
+
+pub(crate) use self::error::cause_of;
+pub use self::error::{Cause, SystemError};
 pub use self::file::{
-    Sharing, append_only, open_unfollowed, open_unfollowed_waiting, read_at, read_exact_at,
-    readable_by_all, set_exec, set_modified, set_permissions, share_file, share_like_directory,
-    start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir, wait_for_write, widen_pipe,
-    write_all_at, write_mapped_pages_back,
+    Sharing, read_at, read_exact_at, set_modified, set_permissions, start_writeback, sync_dir,
+    widen_pipe, write_all_at,
 };
-pub use self::holder::{Holder, holder_of};
-pub use self::name::{bytes_of, name_of, string_of};
+pub(crate) use self::file::{
+    append_only, open_unfollowed, open_unfollowed_waiting, readable_by_all, share_file,
+    share_like_directory, stat_at, stat_at_unfollowed, stat_of, wait_for_write,
+    write_mapped_pages_back,
+};
+
+pub use self::holder::Holder;
+pub(crate) use self::holder::holder_of;
+pub(crate) use self::name::string_of;
+pub use self::name::{bytes_of, name_of};
 pub use self::stat::{FileKind, FileStat, FileTime, Inode};
 /// What everything that has a handle of the system can do: files, pipes, standard streams.
-pub use system::AsHandle;
+pub(crate) use system::AsHandle;
 
 #[cfg(test)]
 mod tests;

@@ -238,10 +238,6 @@ fn times_and_permissions_are_set_as_told() -> Done {
     assert_eq!(before.accessed()?, after.accessed()?);
     set_permissions(&file, 0o4640)?;
     assert_eq!(stat_of(&file)?.mode, 0o640);
-    set_exec(&file, true)?;
-    assert_eq!(stat_of(&file)?.mode, 0o750);
-    set_exec(&file, false)?;
-    assert_eq!(stat_of(&file)?.mode, 0o640);
 
     let shared = |mode| {
         std::fs::set_permissions(temp.path(), std::fs::Permissions::from_mode(mode))?;

@@ -228,7 +228,7 @@ impl Reach {
     }
 
     /// Also walks over what is wanted of a root directory that no commit names.
-    pub fn and_tree(mut self, id: ObjectId, totals: Totals) -> Reach {
+    pub(crate) fn and_tree(mut self, id: ObjectId, totals: Totals) -> Reach {
         if let Some(scope) = self.filter.root() {
             self.stack.push(Item::Tree {
                 id,

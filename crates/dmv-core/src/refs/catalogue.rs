@@ -21,7 +21,7 @@ impl Refs {
 
     /// Like [`catalogue`](Self::catalogue), with the segments' own tables in place of some merged
     /// indexes.
-    pub fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, RefsError> {
+    pub(crate) fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, RefsError> {
         let conn = self.conn();
         // One state of all three tables.
         let _read = conn.unchecked_transaction()?;
@@ -53,7 +53,7 @@ impl Refs {
     }
 
     /// Returns the segments that merged indexes replace.
-    pub fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
+    pub(crate) fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
             "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NOT NULL",
@@ -64,7 +64,7 @@ impl Refs {
     }
 
     /// Returns the segments that one merged index replaces.
-    pub fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
+    pub(crate) fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
             "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
@@ -87,7 +87,7 @@ impl Refs {
 
     /// Returns the catalogue if another connection has changed the database since the last call, or
     /// since it was opened.
-    pub fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
+    pub(crate) fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
         let version = schema::data_version(&self.conn())?;
         if self.seen.swap(version, Ordering::Relaxed) == version {
             return Ok(None);

@@ -7,7 +7,7 @@ use crate::store::{Catalogue, SegmentRow};
 
 /// What the catalogue lists, and which operations it belongs to.
 #[derive(Debug)]
-pub struct Census {
+pub(crate) struct Census {
     /// The newest operation. Everything that operations up to it name is in the catalogue.
     pub seen: SeenOperation,
     /// What is in use.
@@ -19,7 +19,7 @@ pub struct Census {
 
 impl Refs {
     /// Returns the catalogue with all segments, and the newest operation, as one state.
-    pub fn census(&self) -> Result<Census, RefsError> {
+    pub(crate) fn census(&self) -> Result<Census, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
         let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;

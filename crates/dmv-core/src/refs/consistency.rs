@@ -22,7 +22,7 @@ const NOTE_BYTES: usize = 7 * 8 + LOG_HEADER_BYTES + 8;
 impl Refs {
     /// Whether the database may lie beside the write-ahead log of another time. The log is empty while
     /// no command runs. Otherwise its last writer has noted which file it belongs to.
-    pub fn may_be_inconsistent(&self) -> bool {
+    pub(crate) fn may_be_inconsistent(&self) -> bool {
         self.may_be_inconsistent
     }
 

@@ -29,7 +29,7 @@ impl DatabaseLock {
     }
 
     /// Locks the database; returns `None` if another process holds the lock.
-    pub fn try_take(db: &Path) -> Result<Option<DatabaseLock>, RefsError> {
+    pub(crate) fn try_take(db: &Path) -> Result<Option<DatabaseLock>, RefsError> {
         let file = lock_of(db);
         let lock = locks::try_take(&file).map_err(|source| unlockable(&file, source))?;
         Ok(lock.map(|lock| DatabaseLock { _lock: lock }))

@@ -26,7 +26,7 @@ pub struct SeenOperation {
     pub id: [u8; 16],
 }
 
-/// The result of [`Refs::condemn`].
+/// The result of `Refs::condemn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CondemnResult {
     /// The packs are out of use, and these merged indexes as well: they have no segment left.

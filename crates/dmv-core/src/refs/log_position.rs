@@ -95,7 +95,7 @@ impl Refs {
     }
 
     /// Returns every operation that can be read, in order, as far as the database is readable.
-    pub fn readable_operations(&self) -> Vec<Operation> {
+    pub(crate) fn readable_operations(&self) -> Vec<Operation> {
         let conn = self.conn();
         let Ok(mut query) = conn.prepare("SELECT record FROM ops ORDER BY seq") else {
             return Vec::new();

@@ -1,6 +1,6 @@
 //! The small mutable state: the view, the operation log, and the catalogue of packs.
 //!
-//! [`Refs::publish`] is the only commit point of a repository (docs/format/layout.md, "Order of
+//! `Refs::publish` is the only commit point of a repository (docs/format/layout.md, "Order of
 //! writes"). Everything in the database can be rebuilt from the packs. The room knows keys and
 //! values, not what a branch means. `repo` uses it.
 
@@ -21,15 +21,16 @@ mod source;
 #[doc(hidden)]
 pub mod testing;
 
-pub use census::Census;
+pub(crate) use census::Census;
 pub use database_lock::DatabaseLock;
 pub use error::RefsError;
 pub use free::{CondemnResult, FreeCount, SeenOperation};
 pub use log_position::{LogPosition, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
-pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain, view_of};
-pub use shared::CatalogueRows;
+pub(crate) use operation::view_of;
+pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain};
+pub(crate) use shared::CatalogueRows;
 
 use crate::locks;
 use crate::platform::Inode;
@@ -127,7 +128,7 @@ impl Refs {
     /// This process must not open the same database for writing meanwhile: SQLite keeps one handle of
     /// the shared memory per process, and if that handle only reads, every write fails with
     /// `SQLITE_READONLY`.
-    pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
+    pub(crate) fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
         let file = database_lock::file_at(path);
         let conn = schema::open_to_read(path)?;
         Refs::over(path, conn, DatabaseAccess::ReadOnly, file)
@@ -267,7 +268,7 @@ impl Refs {
     }
 
     /// Returns the keys with a value.
-    pub fn keys_with(&self, value: &[u8]) -> Result<Vec<String>, RefsError> {
+    pub(crate) fn keys_with(&self, value: &[u8]) -> Result<Vec<String>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached("SELECT key FROM view WHERE value = ?1")?;
         let rows = query.query_map([value], |row| row.get(0))?;
@@ -409,7 +410,7 @@ impl Refs {
     }
 
     /// Runs SQLite's own check of the file. Returns the faults; none if all is well.
-    pub fn integrity(&self) -> Result<Vec<String>, RefsError> {
+    pub(crate) fn integrity(&self) -> Result<Vec<String>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare("PRAGMA integrity_check(20)")?;
         let rows = query.query_map([], |row| row.get::<_, String>(0))?;

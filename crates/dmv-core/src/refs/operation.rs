@@ -287,7 +287,7 @@ fn clip(text: &str) -> String {
 }
 
 /// Returns the keys and values that `operations` leave when they are applied in order.
-pub fn view_of(operations: &[Operation]) -> BTreeMap<&str, &[u8]> {
+pub(crate) fn view_of(operations: &[Operation]) -> BTreeMap<&str, &[u8]> {
     let mut view = BTreeMap::new();
     for change in operations.iter().flat_map(|op| &op.changes) {
         match &change.new {

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 /// Everything that a catalogue lists.
 #[derive(Debug, Default)]
-pub struct CatalogueRows {
+pub(crate) struct CatalogueRows {
     /// All packs in use.
     pub packs: Vec<PackRow>,
     /// All segments, each with the merged index that replaces its table.
@@ -18,7 +18,7 @@ pub struct CatalogueRows {
 
 impl Refs {
     /// Returns everything that the catalogue lists, as one state.
-    pub fn catalogue_rows(&self) -> Result<CatalogueRows, RefsError> {
+    pub(crate) fn catalogue_rows(&self) -> Result<CatalogueRows, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
         let mut packs = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;

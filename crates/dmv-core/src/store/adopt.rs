@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Returns where a job has written `id` itself. An object that it found stored does not count.
-    pub fn place_in(
+    pub(crate) fn place_in(
         &self,
         job: &FinishedJob,
         id: &ObjectId,
@@ -62,7 +62,7 @@ impl Store {
 
     /// Returns the place of `id` for a caller that is about to name it: in `job`, which is
     /// published together with the name, or else according to the catalogue.
-    pub fn place_to_name(
+    pub(crate) fn place_to_name(
         &self,
         id: &ObjectId,
         job: Option<&FinishedJob>,

@@ -188,7 +188,7 @@ impl FollowedStore {
 /// While it lives, readers that follow a store wait for objects that they do not find.
 ///
 /// Dropping it ends their waiting, also when the thread that brings the objects panics.
-pub struct OpenArrivals(Arc<Arrivals>);
+pub(crate) struct OpenArrivals(Arc<Arrivals>);
 
 impl Drop for OpenArrivals {
     fn drop(&mut self) {

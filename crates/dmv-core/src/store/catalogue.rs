@@ -78,7 +78,7 @@ pub trait CatalogueSource: Send + Sync {
 
 /// The source of a catalogue that nothing changes while the store is open: a repository without a
 /// database. It lists no pack, so a writer begins new ones.
-pub struct NoSource;
+pub(crate) struct NoSource;
 
 impl CatalogueSource for NoSource {
     fn pack(&self, _: PackId) -> Result<Option<PackRow>, StoreError> {

@@ -101,7 +101,7 @@ impl Store {
 
     /// Returns the merged indexes that should not be used: those that are damaged, and those that
     /// name a damaged place for one of `copies` and hide an intact one.
-    pub fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<IndexId> {
+    pub(crate) fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<IndexId> {
         let tables = read(&self.tables).clone();
         let hides = |table: &Table, id: &ObjectId| {
             matches!(table.lookup(id, &self.budget), Ok(Some(_)))
@@ -116,12 +116,12 @@ impl Store {
 
     /// Returns whether the objects of `segments` can be found by the segments' own tables, without
     /// the merged index that replaces them. Reads every byte of these tables.
-    pub fn have_own_tables(&self, segments: &[SegmentRow]) -> bool {
+    pub(crate) fn have_own_tables(&self, segments: &[SegmentRow]) -> bool {
         segments.iter().all(|row| self.check_own_table(row).is_ok())
     }
 
     /// Reads a segment's own table and checks every byte of it.
-    pub fn check_own_table(&self, segment: &SegmentRow) -> Result<(), StoreError> {
+    pub(crate) fn check_own_table(&self, segment: &SegmentRow) -> Result<(), StoreError> {
         self.open_segment(segment)?.verify()
     }
 
@@ -140,7 +140,11 @@ impl Store {
 
     /// Returns whether a pack other than `pack` has intact bytes of `id`, at a place that a table
     /// in use names.
-    pub fn is_intact_outside(&self, id: &ObjectId, pack: PackId) -> Result<bool, StoreError> {
+    pub(crate) fn is_intact_outside(
+        &self,
+        id: &ObjectId,
+        pack: PackId,
+    ) -> Result<bool, StoreError> {
         let tables = read(&self.tables).clone();
         for table in tables {
             if let Some((other, place)) = table.lookup(id, &self.budget)?

@@ -66,12 +66,12 @@ impl BadPlaces {
     }
 
     /// Returns whether a frame within `from..to` of `pack` is listed.
-    pub fn any_within(&self, pack: PackId, from: u64, to: u64) -> bool {
+    pub(crate) fn any_within(&self, pack: PackId, from: u64, to: u64) -> bool {
         from < to && self.0.range((pack, from)..(pack, to)).next().is_some()
     }
 
     /// Adds all frames of `other` for which `keep` returns true.
-    pub fn extend_from(&mut self, other: &BadPlaces, keep: impl Fn(PackId, u64) -> bool) {
+    pub(crate) fn extend_from(&mut self, other: &BadPlaces, keep: impl Fn(PackId, u64) -> bool) {
         let kept = other.0.iter().filter(|(pack, at)| keep(*pack, *at));
         self.0.extend(kept.copied());
     }
@@ -109,7 +109,7 @@ impl Store {
     }
 
     /// Fails if a file of the store exists and this process may not read it. That is not damage.
-    pub fn check_readable(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_readable(&self) -> Result<(), StoreError> {
         for pack in self.packs() {
             let path = self.pack_path(pack.id);
             match self.vfs.open(&path, OpenMode::Read) {

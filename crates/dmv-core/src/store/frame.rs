@@ -99,7 +99,7 @@ impl FrameEncoder {
 
     /// Encodes `objects`, whose bytes in order are `raw`, so that `bases` are needed to decode them.
     /// `prefix` are the bytes of the bases in order, at most [`MAX_BASE_BYTES`].
-    pub fn encode_with_bases<'a>(
+    pub(crate) fn encode_with_bases<'a>(
         &'a mut self,
         raw: &'a [u8],
         objects: &'a [FrameObject],

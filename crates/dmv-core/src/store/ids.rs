@@ -63,7 +63,7 @@ const WITH_BASES: [u8; 4] = *b"DMVb";
 
 impl PackId {
     /// Returns a new random id for a pack that may have frames with bases.
-    pub fn random_with_bases() -> PackId {
+    pub(crate) fn random_with_bases() -> PackId {
         let mut bytes = random_bytes();
         bytes[12..].copy_from_slice(&WITH_BASES);
         PackId(bytes)

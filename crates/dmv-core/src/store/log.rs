@@ -82,7 +82,7 @@ impl LogPack {
     }
 
     /// Returns whether the file's header is intact. Only [`open`](Self::open) depends on it.
-    pub fn is_header_intact(&self) -> Result<bool, StoreError> {
+    pub(crate) fn is_header_intact(&self) -> Result<bool, StoreError> {
         Ok(self.header()?.is_ok())
     }
 
@@ -118,7 +118,7 @@ impl LogPack {
     }
 
     /// Returns whether the log pack of the repository is still this file.
-    pub fn is_in_place(&self) -> Result<bool, StoreError> {
+    pub(crate) fn is_in_place(&self) -> Result<bool, StoreError> {
         Ok(self.file.is_at(&self.path).context("find", &self.path)?)
     }
 
@@ -158,7 +158,7 @@ impl LogPack {
 
     /// Returns whether the file has bytes from `from` on that are not an intact operation, because
     /// of damage or a crash.
-    pub fn has_gaps(&self, from: u64) -> Result<bool, StoreError> {
+    pub(crate) fn has_gaps(&self, from: u64) -> Result<bool, StoreError> {
         let end = self.file.len().context("measure", &self.path)?;
         let mut found = false;
         scan(&*self.file, &self.path, from, end, &mut |_, item| {
@@ -169,7 +169,11 @@ impl LogPack {
     }
 
     /// Returns every intact operation payload of a stretch of the file.
-    pub fn operations_within(&self, from: u64, end: u64) -> Result<Vec<Vec<u8>>, StoreError> {
+    pub(crate) fn operations_within(
+        &self,
+        from: u64,
+        end: u64,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
         let end = end.min(self.file.len().context("measure", &self.path)?);
         let mut found = Vec::new();
         scan(&*self.file, &self.path, from, end, &mut |_, item| {

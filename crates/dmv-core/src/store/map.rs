@@ -319,11 +319,6 @@ impl PackUse {
     pub fn staying_bytes(&self) -> u64 {
         self.marked_bytes + self.young_bytes
     }
-
-    /// Returns the bytes that need not stay.
-    pub fn free_bytes(&self) -> u64 {
-        self.row.len.saturating_sub(self.staying_bytes())
-    }
 }
 
 impl FrameMap {

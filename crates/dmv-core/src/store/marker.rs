@@ -43,7 +43,7 @@ pub struct Lack {
 }
 
 /// Receives what is needed and cannot be read. Ends the work by failing.
-pub type OnLack<'l> = dyn FnMut(Lack) -> Result<(), StoreError> + 'l;
+pub(crate) type OnLack<'l> = dyn FnMut(Lack) -> Result<(), StoreError> + 'l;
 
 /// Why [`Marker::settle`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl<'s> Marker<'s> {
     }
 
     /// Returns how one pack is used; `None` if it is not mapped.
-    pub fn use_of(&self, pack: PackId) -> Option<PackUse> {
+    pub(crate) fn use_of(&self, pack: PackId) -> Option<PackUse> {
         let (at, _) = self.map.pack(pack)?;
         let marked = |places| self.marked.count_in(places);
         let share = |pack, frame: &MappedFrame, len| {

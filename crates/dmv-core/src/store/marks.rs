@@ -79,7 +79,12 @@ impl Marks {
 
     /// Returns whether a table gives this place for an object. If not, a merged index hides the
     /// copy.
-    pub fn is_placed(&self, id: &ObjectId, pack: PackId, place: Place) -> Result<bool, StoreError> {
+    pub(crate) fn is_placed(
+        &self,
+        id: &ObjectId,
+        pack: PackId,
+        place: Place,
+    ) -> Result<bool, StoreError> {
         for (table, _) in &self.tables {
             if table.lookup(id, &self.budget)? == Some((pack, place)) {
                 return Ok(true);
@@ -90,7 +95,7 @@ impl Marks {
 
     /// Returns the packs that contain an object, as far as the tables show. A merged index names
     /// one copy only.
-    pub fn packs_of(&self, id: &ObjectId) -> Result<Vec<PackId>, StoreError> {
+    pub(crate) fn packs_of(&self, id: &ObjectId) -> Result<Vec<PackId>, StoreError> {
         let mut packs = Vec::new();
         for (table, _) in &self.tables {
             packs.extend(table.lookup(id, &self.budget)?.map(|(pack, _)| pack));

@@ -47,8 +47,9 @@ mod table;
 mod verify;
 mod write;
 
-pub use arrivals::OpenArrivals;
-pub use catalogue::{Catalogue, CatalogueSource, IndexRow, NoSource, PackRow, SegmentRow};
+pub(crate) use arrivals::OpenArrivals;
+pub(crate) use catalogue::NoSource;
+pub use catalogue::{Catalogue, CatalogueSource, IndexRow, PackRow, SegmentRow};
 pub use checked::{CheckedObject, CheckedRecord};
 pub use damage::BadPlaces;
 pub use error::StoreError;
@@ -59,22 +60,24 @@ pub use ids::{IndexId, PackId, RepositoryId, random_bytes};
 pub use layout::{PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
 pub use map::{FrameMap, PackUse};
-pub use marker::{Lack, MarkEnd, Marker, OnLack};
+pub use marker::{Lack, MarkEnd, Marker};
 pub use marks::{Mark, Marks};
-pub use owners::{MAX_SHARED_OWNERS, Owners};
+pub(crate) use owners::MAX_SHARED_OWNERS;
+pub use owners::Owners;
 pub use receive::IncomingObjects;
-pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
-pub use repack::{RepackRefusal, RepackResult};
+pub(crate) use recover::{add_closed_segments, recover_store, repository_of};
+pub(crate) use repack::{RepackRefusal, RepackResult};
 pub use sealed::{FrameAt, SealedHeader, SealedKind, SealedWriter};
 pub use segment::SegmentTail;
 pub use send::{FrameCollector, OutgoingItem};
 pub use table::{Entry, Place};
-pub use verify::{Damage, PackReport, verify_pack};
+pub(crate) use verify::verify_pack;
+pub use verify::{Damage, PackReport};
 pub use write::StoreWriter;
 
 use crate::hash::ObjectId;
 use crate::memory::Budget;
-pub use crate::memory::MAX_LOOK_UPS;
+pub(crate) use crate::memory::MAX_LOOK_UPS;
 use crate::object::ObjectType;
 use crate::path::{PathContext, PathError};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
@@ -267,14 +270,14 @@ impl Store {
     }
 
     /// Returns whether more objects may come from the store that this one follows.
-    pub fn is_being_filled(&self) -> bool {
+    pub(crate) fn is_being_filled(&self) -> bool {
         let following = self.following.as_ref();
         following.is_some_and(|following| following.expects_more())
     }
 
     /// Returns the merged index files that are missing or do not open. The tables of their segments
     /// can replace them.
-    pub fn unusable_indexes(&self) -> Vec<IndexId> {
+    pub(crate) fn unusable_indexes(&self) -> Vec<IndexId> {
         read(&self.unusable).clone()
     }
 
@@ -285,7 +288,7 @@ impl Store {
     }
 
     /// Returns whether the pack has exactly this segment.
-    pub fn has_segment(&self, segment: &SegmentRow) -> bool {
+    pub(crate) fn has_segment(&self, segment: &SegmentRow) -> bool {
         let Ok(file) = self.pack_file(segment.pack) else {
             return false;
         };
@@ -305,7 +308,7 @@ impl Store {
     }
 
     /// Returns the repository's id.
-    pub fn repo_id(&self) -> RepositoryId {
+    pub(crate) fn repo_id(&self) -> RepositoryId {
         self.owners.own()
     }
 
@@ -320,7 +323,7 @@ impl Store {
     }
 
     /// Returns the directory of the merged index files.
-    pub fn index_dir(&self) -> &Path {
+    pub(crate) fn index_dir(&self) -> &Path {
         &self.index_dir
     }
 
@@ -509,7 +512,11 @@ impl Store {
     }
 
     /// Returns whether a pack outside `packs` has `id` at a place without known damage.
-    pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<PackId>) -> Result<bool, StoreError> {
+    pub(crate) fn has_outside(
+        &self,
+        id: &ObjectId,
+        packs: &HashSet<PackId>,
+    ) -> Result<bool, StoreError> {
         Ok(self.undamaged_place_of(id, packs)?.is_some())
     }
 
@@ -535,7 +542,7 @@ impl Store {
     }
 
     /// Returns whether all tables of the catalogue could be opened.
-    pub fn opened_all_tables(&self) -> bool {
+    pub(crate) fn opened_all_tables(&self) -> bool {
         read(&self.broken).is_empty()
     }
 
@@ -622,7 +629,7 @@ impl Store {
     }
 
     /// Returns the merged indexes of which less than half of the entries count.
-    pub fn worn_indexes(&self) -> Vec<IndexId> {
+    pub(crate) fn worn_indexes(&self) -> Vec<IndexId> {
         let tables = read(&self.tables);
         let worn = tables
             .iter()
@@ -640,7 +647,7 @@ impl Store {
     }
 
     /// Checks every table and returns the faults.
-    pub fn damaged_tables(&self) -> Vec<String> {
+    pub(crate) fn damaged_tables(&self) -> Vec<String> {
         let mut found: Vec<String> = read(&self.broken).iter().map(|e| e.to_string()).collect();
         let tables = read(&self.tables);
         found.extend(

@@ -3,7 +3,7 @@
 use super::ids::RepositoryId;
 
 /// The greatest number of other repositories whose packs one repository shares.
-pub const MAX_SHARED_OWNERS: usize = 64;
+pub(crate) const MAX_SHARED_OWNERS: usize = 64;
 
 /// The repositories whose packs one repository uses, as the headers of the packs name them.
 ///
@@ -22,7 +22,7 @@ impl Owners {
     }
 
     /// Returns a repository that also uses packs of the repositories `shared`, in any order; `None`
-    /// if there are more than [`MAX_SHARED_OWNERS`].
+    /// if there are more than `MAX_SHARED_OWNERS`.
     pub fn sharing(
         own: RepositoryId,
         shared: impl IntoIterator<Item = RepositoryId>,

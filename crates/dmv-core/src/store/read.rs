@@ -397,18 +397,6 @@ impl Store {
         // Both factors fit in 32 bits.
         Ok(Some(len * u64::from(stored) / u64::from(raw.max(1))))
     }
-
-    /// Returns a key that sorts objects by their place: (pack number, offset).
-    pub fn order_of(&self, id: &ObjectId) -> Result<Option<(usize, u64)>, StoreError> {
-        let Some((pack, place)) = self.locate_or_wait(id)? else {
-            return Ok(None);
-        };
-        let number = read(&self.rows)
-            .iter()
-            .position(|row| row.id == pack)
-            .unwrap_or(usize::MAX);
-        Ok(Some((number, place.offset)))
-    }
 }
 
 /// Returns whether an object of `len` bytes is read alone, without the rest of its frame.

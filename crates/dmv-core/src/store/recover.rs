@@ -31,7 +31,7 @@ const COPIED_AT_ONCE: usize = 1 << 20;
 
 /// The result of a scan of all packs.
 #[derive(Debug, Default)]
-pub struct RecoveredStore {
+pub(crate) struct RecoveredStore {
     /// Every pack and segment found, without merged indexes.
     pub catalogue: Catalogue,
     /// Number of objects that no intact index listed and that a new index lists now.
@@ -56,7 +56,7 @@ pub struct RecoveredStore {
 ///
 /// It leaves out the packs `leaving`, which are out of use. `progress` receives the bytes read and
 /// the total, and ends the work by returning `false`.
-pub fn recover_store(
+pub(crate) fn recover_store(
     vfs: &dyn Vfs,
     packs_dir: &Path,
     owners: &Owners,
@@ -473,7 +473,7 @@ impl LockedPack<'_> {
 /// `locked_too` includes locked packs that the catalogue does not list. One of them may be about to
 /// be removed, unless the caller holds the right to keep. The packs `leaving`, which are out of use,
 /// are left out.
-pub fn add_closed_segments(
+pub(crate) fn add_closed_segments(
     vfs: &dyn Vfs,
     packs_dir: &Path,
     owners: &Owners,
@@ -620,7 +620,7 @@ fn closed_part(
 /// The log pack is of this one. Without it, packs without other names show the repository, since nobody
 /// else uses them. If they do not, it gets a new id: with the id of another repository, it would write
 /// to that one's packs.
-pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, StoreError> {
+pub(crate) fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, StoreError> {
     let (mut found, mut logged, mut unshared) = (HashSet::new(), HashSet::new(), HashSet::new());
     for name in vfs.list(packs_dir).context("list", packs_dir)? {
         let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {

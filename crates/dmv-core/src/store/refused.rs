@@ -34,7 +34,7 @@ impl Store {
     /// `segments`.
     ///
     /// `goes_on` says whether to continue.
-    pub fn may_have_bytes_of(
+    pub(crate) fn may_have_bytes_of(
         &self,
         row: &PackRow,
         segments: &[SegmentRow],
@@ -119,7 +119,7 @@ impl StoreWriter<'_> {
 
 impl FinishedJob {
     /// Returns whether the job has stored one of the chunks that `store` refuses by now.
-    pub fn has_refused(&self, store: &Store) -> Result<bool, StoreError> {
+    pub(crate) fn has_refused(&self, store: &Store) -> Result<bool, StoreError> {
         let refused = store.refused();
         if Arc::ptr_eq(&refused, &self.refused) {
             return Ok(false);

@@ -30,7 +30,7 @@ const METADATA_BYTES: usize = 256 << 10;
 const CHECKED_IDS: usize = 256 << 10;
 
 /// The result of [`Store::repack`], to be published.
-pub struct RepackResult {
+pub(crate) struct RepackResult {
     /// The new segments.
     pub job: FinishedJob,
     /// For each new segment the number of the group whose objects it has.
@@ -39,7 +39,7 @@ pub struct RepackResult {
 
 /// Why packs were not stored again. Nothing is left of the attempt.
 #[derive(Debug)]
-pub enum RepackRefusal {
+pub(crate) enum RepackRefusal {
     /// The caller ended the work.
     Stopped,
     /// This pack has damage and must stay.
@@ -91,7 +91,7 @@ impl Store {
 
     /// Fails with the pack at fault unless `job` or tables in use name a place outside the packs of
     /// `segments`, without known damage, for everything that `segments` list.
-    pub fn check_repacked(
+    pub(crate) fn check_repacked(
         &self,
         segments: &[SegmentRow],
         job: &FinishedJob,

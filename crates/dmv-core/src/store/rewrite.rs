@@ -158,7 +158,7 @@ impl Store {
 
     /// Fails unless `job` or tables in use name a place outside `pack`, without known damage, for
     /// everything in `pack` that must stay.
-    pub fn check_carried(
+    pub(crate) fn check_carried(
         &self,
         pack: PackId,
         marker: &Marker<'_>,
@@ -192,7 +192,11 @@ impl Store {
 
     /// Returns whether an unlisted pack was begun by a job of this repository. A file that ends within
     /// its header was.
-    pub fn is_begun_here(&self, pack: PackId, file: &dyn VfsFile) -> Result<bool, StoreError> {
+    pub(crate) fn is_begun_here(
+        &self,
+        pack: PackId,
+        file: &dyn VfsFile,
+    ) -> Result<bool, StoreError> {
         let path = self.pack_path(pack);
         if file.len().context("measure", &path)? < PACK_HEADER_BYTES {
             return Ok(true);
@@ -258,7 +262,7 @@ impl Store {
     /// Returns the bases of the frames in `pack` that have an object for which `stays` holds. The
     /// segments of the pack are `segments`. What a damaged table or frame hides is left out: the
     /// objects of such a frame are moved without their bases.
-    pub fn bases_of_staying(
+    pub(crate) fn bases_of_staying(
         &self,
         pack: PackId,
         segments: &[SegmentRow],

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 pub(super) mod join;
 mod merged;
 
-pub use merged::write_merged;
+pub(crate) use merged::write_merged;
 
 const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
 const INDEX_VERSION: u16 = 1;

@@ -40,7 +40,7 @@ pub struct PackReport {
 /// Reads the committed part of a pack and checks every byte of it.
 ///
 /// `progress` receives the bytes read after each record, and ends the check by returning `false`.
-pub fn verify_pack(
+pub(crate) fn verify_pack(
     store: &Store,
     row: &PackRow,
     progress: &mut dyn FnMut(u64) -> bool,
@@ -180,7 +180,7 @@ pub struct Damage {
 
 impl Damage {
     /// Returns whether everything in this stretch of a pack is intact elsewhere.
-    pub fn is_made_good(&self, pack: PackId, from: u64, to: u64) -> bool {
+    pub(crate) fn is_made_good(&self, pack: PackId, from: u64, to: u64) -> bool {
         self.bad.any_within(pack, from, to) && !self.lost_at.any_within(pack, from, to)
     }
 }
@@ -299,7 +299,7 @@ impl Store {
 
 impl Store {
     /// Calls `visit` with the decoded and the stored payload bytes of each frame in the data packs.
-    pub fn for_each_frame(&self, visit: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
+    pub(crate) fn for_each_frame(&self, visit: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
         for row in self
             .packs()
             .iter()

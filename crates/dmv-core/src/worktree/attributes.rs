@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// The file name of DMV's attribute files.
-pub const DMVATTRIBUTES: &[u8] = b".dmvattributes";
+pub(crate) const DMVATTRIBUTES: &[u8] = b".dmvattributes";
 
 /// A line of an attribute file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttributeLine {
+pub(crate) struct AttributeLine {
     /// The number of the line, from 1.
     pub number: usize,
     /// The pattern.
@@ -26,7 +26,7 @@ pub struct AttributeLine {
 
 /// A line that cannot be used: its number, from 1, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadLine {
+pub(crate) struct BadLine {
     /// The number of the line; 0 for the whole file.
     pub number: usize,
     /// What is wrong with it, as a clause.
@@ -34,7 +34,7 @@ pub struct BadLine {
 }
 
 /// Returns the lines of an attribute file. Leaves out blank lines and comments.
-pub fn attribute_lines(text: &[u8]) -> (Vec<AttributeLine>, Vec<BadLine>) {
+pub(crate) fn attribute_lines(text: &[u8]) -> (Vec<AttributeLine>, Vec<BadLine>) {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let (mut lines, mut bad) = (Vec::new(), Vec::new());
     for (at, line) in text.split(|b| *b == b'\n').enumerate() {
@@ -102,7 +102,7 @@ fn split_pattern(line: &str) -> Result<(String, &str), String> {
 }
 
 /// Fails with the reason if a text is no pattern.
-pub fn check_pattern(pattern: &str) -> Result<(), String> {
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
     if pattern.trim_matches(['/', ' ']).is_empty() {
         return Err("the pattern names nothing".to_owned());
     }
@@ -139,7 +139,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Prepares patterns that [`check_pattern`] accepts, in the order of their lines. Fails with the
+    /// Prepares patterns that `check_pattern` accepts, in the order of their lines. Fails with the
     /// reason if they are too complex together.
     pub fn new<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Result<Patterns, String> {
         // With this root the matcher accepts paths as they are.

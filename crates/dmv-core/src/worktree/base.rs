@@ -1,6 +1,6 @@
 //! The base commit's entries in each directory, for a scan: from the stat cache or from the tree.
 //!
-//! [`TreeBase`] takes them from the tree, and from an older cache what is still valid. So a
+//! `TreeBase` takes them from the tree, and from an older cache what is still valid. So a
 //! missing or damaged cache only costs time.
 
 use super::join;
@@ -22,7 +22,7 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// What an older cache says about entries that are equal in both trees is still valid. So if only a
 /// ref moved, no file is read again.
-pub struct TreeBase<'a> {
+pub(crate) struct TreeBase<'a> {
     reader: &'a dyn ObjectRead,
     base: Option<ObjectId>,
     older: Option<&'a StatCache>,
@@ -130,7 +130,7 @@ impl BaseEntries for TreeBase<'_> {
 }
 
 /// Returns the tree of the directory `dir` below `root`; `None` if there is no such directory.
-pub fn dir_tree(
+pub(crate) fn dir_tree(
     reader: &dyn ObjectRead,
     root: &ObjectId,
     dir: &[u8],
@@ -143,7 +143,7 @@ pub fn dir_tree(
 }
 
 /// Returns the entry at `path` below `root`.
-pub fn entry_at(
+pub(crate) fn entry_at(
     reader: &dyn ObjectRead,
     root: &ObjectId,
     path: &[u8],
@@ -173,7 +173,7 @@ pub fn has_content(
 type VisitDir<'v> = dyn FnMut(&[u8], Section) -> Result<(), AnyError> + 'v;
 
 /// Visits all directories of `known` below `dir`, starting with `dir` itself.
-pub fn each_base_dir(
+pub(crate) fn each_base_dir(
     known: &dyn BaseEntries,
     dir: &[u8],
     visit: &mut VisitDir<'_>,

@@ -12,7 +12,7 @@ use crate::subset::Subset;
 use std::sync::Arc;
 
 /// The file name of the stat cache in the worktree's directory under `.dmv`.
-pub const STAT_NAME: &[u8] = b"stat";
+pub(crate) const STAT_NAME: &[u8] = b"stat";
 
 /// Collects sections during a scan. It writes nothing while all sections stay as they were.
 pub struct CacheUpdate<'a> {
@@ -77,7 +77,7 @@ impl<'a> CacheUpdate<'a> {
     }
 
     /// Keeps the sections of a directory and of everything below it, because it was not scanned.
-    pub fn keep_all_under(&mut self, dir: Vec<u8>) {
+    pub(crate) fn keep_all_under(&mut self, dir: Vec<u8>) {
         self.unseen.push(dir);
     }
 

@@ -21,13 +21,13 @@
 //! created.
 //!
 //! Nothing is synced: the caller does that once, for everything
-//! ([`sync_filesystem`](crate::fsutil::sync_filesystem)).
+//! (`sync_filesystem`).
 
 mod moves;
 mod replaced;
 
 pub use self::moves::{Move, move_files};
-pub use self::replaced::ReplacedEntries;
+pub(crate) use self::replaced::ReplacedEntries;
 
 use self::replaced::give_back;
 use super::statcache::trusted_fingerprint;
@@ -218,7 +218,7 @@ pub enum CheckoutError {
 ///
 /// `threads` is the number of threads; 0 for one per processor, at least two. Replaced and removed
 /// entries wait among `replaced`.
-pub fn apply_plan<B: Sync>(
+pub(crate) fn apply_plan<B: Sync>(
     root: &SafeDir,
     plan: &Plan<B>,
     content: &dyn Content<B>,

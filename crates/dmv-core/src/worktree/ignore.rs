@@ -18,9 +18,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The file name of DMV's ignore files.
-pub const DMVIGNORE: &[u8] = b".dmvignore";
+pub(crate) const DMVIGNORE: &[u8] = b".dmvignore";
 /// The file name of git's ignore files.
-pub const GITIGNORE: &[u8] = b".gitignore";
+pub(crate) const GITIGNORE: &[u8] = b".gitignore";
 
 /// A part of an ignore file that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl IgnoreRules {
 
     /// Returns whether an entry of this name is an ignore file, to be passed to
     /// [`enter`](Self::enter).
-    pub fn is_ignore_file(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_ignore_file(&self, name: &[u8]) -> bool {
         name == DMVIGNORE || (self.git && name == GITIGNORE)
     }
 

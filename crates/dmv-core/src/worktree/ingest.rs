@@ -40,7 +40,7 @@ const BLOCKS: usize = 12;
 /// Tasks that wait for a reader.
 const TASKS: usize = 64;
 /// Files in one task: enough to share the cost of opening their directory.
-pub const TASK_FILES: usize = 128;
+pub(crate) const TASK_FILES: usize = 128;
 /// How often a file that keeps changing is read before it is skipped.
 const ATTEMPTS: u32 = 3;
 
@@ -55,7 +55,7 @@ pub struct Task {
 }
 
 /// The result for one file.
-pub struct IngestResult {
+pub(crate) struct IngestResult {
     /// The caller's number for its directory.
     pub dir: usize,
     /// Its name.
@@ -65,7 +65,7 @@ pub struct IngestResult {
 }
 
 /// A file whose content is stored.
-pub struct StoredFile {
+pub(crate) struct StoredFile {
     /// The content.
     pub blob: Blob,
     /// The stat before the content was read, which was still the same afterwards.
@@ -140,7 +140,7 @@ struct HashedFile {
 }
 
 /// Runs `body` with a pipeline. Its threads end when `body` does.
-pub fn with_ingest<T>(
+pub(crate) fn with_ingest<T>(
     root: &SafeDir,
     writer: &StoreWriter<'_>,
     job: &Job,
@@ -205,7 +205,7 @@ pub fn with_ingest<T>(
 }
 
 /// The caller's end of the pipeline.
-pub struct Ingest<'a> {
+pub(crate) struct Ingest<'a> {
     tasks: Option<Sender<Task>>,
     done: Receiver<Result<HashedFile, StoreError>>,
     job: &'a Job,
@@ -226,11 +226,6 @@ struct OpenFile {
 }
 
 impl Ingest<'_> {
-    /// Returns the number of submitted files that have not been reported yet.
-    pub fn pending(&self) -> usize {
-        self.pending
-    }
-
     /// Submits a task. While there is no room for it, reports finished files to `on_done`.
     pub fn submit(
         &mut self,

@@ -23,7 +23,7 @@ use crate::fsutil::{FileKind, is_temp_name};
 use crate::object::name::{NameError, check_name, is_control_name};
 
 /// Compares directories component by component: a directory comes before its content.
-pub fn compare_dirs(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+pub(crate) fn compare_dirs(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     // No name contains NUL, so a separator that counts as NUL sorts before every other byte.
     let key = |b: &u8| if *b == b'/' { 0 } else { *b };
     a.iter().map(key).cmp(b.iter().map(key))
@@ -62,7 +62,7 @@ pub enum Skip {
 }
 
 /// Returns why no tree may contain an entry of this name; `None` if one may.
-pub fn refused_name(name: &[u8]) -> Option<Skip> {
+pub(crate) fn refused_name(name: &[u8]) -> Option<Skip> {
     match check_name(name) {
         Err(_) if is_control_name(name) => Some(Skip::Control),
         Err(why) => Some(Skip::BadName(why)),

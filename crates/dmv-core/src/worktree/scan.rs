@@ -254,7 +254,7 @@ impl DirScan {
 
     /// Returns whether the ignore rules cover the file `name`. They have no effect on a file that the
     /// base commit has.
-    pub fn is_covered(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_covered(&self, name: &[u8]) -> bool {
         let (rules, is_ignored) = &self.rules;
         *is_ignored || !rules.is_empty() && rules.ignores(&join(&self.path, name), false)
     }
@@ -269,30 +269,12 @@ impl DirScan {
     }
 
     /// Returns whether it is a completely empty directory that the base commit does not have.
-    pub fn is_new_and_empty(&self) -> bool {
+    pub(crate) fn is_new_and_empty(&self) -> bool {
         self.known.is_none()
             && !self.path.is_empty()
             && matches!(self.outcome, Outcome::Read)
             && self.entries.is_empty()
             && self.ignored == 0
-    }
-
-    /// Returns whether everything that the base commit has directly in this directory is unchanged,
-    /// so that the stat cache's section is still valid. There may be new entries.
-    pub fn section_holds(&self) -> bool {
-        let changed = |entry: &Entry| match entry.state {
-            StateWithStat::Suspect(..)
-            | StateWithStat::Gone(_)
-            | StateWithStat::TypeChanged(..) => true,
-            StateWithStat::Skipped(known, _) => known.is_some(),
-            StateWithStat::New(_)
-            | StateWithStat::Dir(_)
-            | StateWithStat::Ignored(_)
-            | StateWithStat::Outside(_) => false,
-        };
-        self.known.is_some()
-            && matches!(self.outcome, Outcome::Read)
-            && !self.entries.iter().any(changed)
     }
 }
 

@@ -774,7 +774,7 @@ fn reason(failure: &Failure) -> String {
 }
 
 /// Returns the word for a special file.
-pub fn special_word(kind: FileKind) -> &'static str {
+pub(crate) fn special_word(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Fifo => "named pipe",
         FileKind::Socket => "socket",

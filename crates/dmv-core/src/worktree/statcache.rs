@@ -30,10 +30,10 @@ pub(crate) const RACY_NANOS: u64 = 20_000_000;
 const COARSE_RACY_NANOS: u64 = 2_000_000_000;
 
 /// Distinguishes subsets: docs/format/statcache.md.
-pub type SubsetCheck = [u8; 8];
+pub(crate) type SubsetCheck = [u8; 8];
 
 /// Returns the check of a subset; zero for everything.
-pub fn subset_check(subset: &Subset) -> SubsetCheck {
+pub(crate) fn subset_check(subset: &Subset) -> SubsetCheck {
     if subset.is_everything() {
         [0; 8]
     } else {
@@ -46,7 +46,7 @@ pub fn subset_check(subset: &Subset) -> SubsetCheck {
 /// `started` is the scan's start on the file system's clock. The result is [`Fingerprint::SUSPECT`]
 /// if the file is so young that it could change again without a change of its stat. `stat` must
 /// have been taken before the content was read.
-pub fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
+pub(crate) fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
     let margin = match stat.mtime.nanos {
         0 => COARSE_RACY_NANOS,
         _ => RACY_NANOS,
@@ -88,11 +88,11 @@ pub struct KnownEntry<'a> {
 impl Section {
     /// Returns the directory's own fingerprint at a time when it had exactly these names, of these
     /// kinds.
-    pub fn dir_fingerprint(&self) -> Fingerprint {
+    pub(crate) fn dir_fingerprint(&self) -> Fingerprint {
         self.dir
     }
 
-    /// Sets what [`dir_fingerprint`](Self::dir_fingerprint) returns.
+    /// Sets what `dir_fingerprint` returns.
     pub fn set_dir_fingerprint(&mut self, fingerprint: Fingerprint) {
         self.dir = fingerprint;
     }
@@ -136,7 +136,7 @@ impl Section {
     }
 
     /// Sets the fingerprint of the entry at `index`.
-    pub fn set_fingerprint(&mut self, index: usize, fingerprint: Fingerprint) {
+    pub(crate) fn set_fingerprint(&mut self, index: usize, fingerprint: Fingerprint) {
         self.entries[index].fingerprint = fingerprint;
     }
 
@@ -189,7 +189,7 @@ impl Section {
 
     /// Returns the names as a directory would list them. The kind of file that stands for a
     /// conflict is unknown.
-    pub fn as_listing(&self) -> Listing {
+    pub(crate) fn as_listing(&self) -> Listing {
         Listing::from_sorted(
             self.names.clone(),
             self.entries.iter().map(|row| {
@@ -506,7 +506,12 @@ impl StatCacheWriter {
     }
 
     /// Adds the directory `dir` as it is in `old`. Returns whether it is there.
-    pub fn copy_section(&mut self, old: &StatCache, dir: &[u8]) -> Result<bool, StatCacheError> {
+    #[cfg(test)]
+    pub(crate) fn copy_section(
+        &mut self,
+        old: &StatCache,
+        dir: &[u8],
+    ) -> Result<bool, StatCacheError> {
         let Some((row, bytes)) = old.read_section(dir)? else {
             return Ok(false);
         };

@@ -95,7 +95,7 @@ impl Sketcher {
     }
 
     /// Returns the sketch of a content of at most [`MAX_MERGE_TEXT_BYTES`], by its lines.
-    pub fn of_content(mut self, content: &[u8]) -> Sketch {
+    pub(crate) fn of_content(mut self, content: &[u8]) -> Sketch {
         for line in content.split_inclusive(|b| *b == b'\n') {
             for piece in line.chunks(PIECE_BYTES) {
                 self.add(hash_of(piece), piece.len() as u64);
@@ -171,7 +171,7 @@ fn hash_of(piece: &[u8]) -> u64 {
 
 /// Returns the sketch of a stored file; `None` if it has too many chunks or is not completely
 /// stored. Adds the bytes of content that it reads to `read_bytes`.
-pub fn sketch_of(
+pub(crate) fn sketch_of(
     reader: &dyn ObjectRead,
     blob: Blob,
     mut sketcher: Sketcher,

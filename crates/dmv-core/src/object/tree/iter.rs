@@ -176,7 +176,12 @@ impl<'r> TreeIter<'r> {
 
     /// Returns the entries of the directory `id` from the name `start` on, whether or not it
     /// exists.
-    pub fn starting_at(reader: &'r dyn ObjectRead, id: ObjectId, start: &[u8]) -> TreeIter<'r> {
+    #[cfg(test)]
+    pub(crate) fn starting_at(
+        reader: &'r dyn ObjectRead,
+        id: ObjectId,
+        start: &[u8],
+    ) -> TreeIter<'r> {
         TreeIter {
             reader,
             state: State::New(id, Some(start.into())),

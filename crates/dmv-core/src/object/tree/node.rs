@@ -106,7 +106,7 @@ impl Node {
     /// node of its level.
     ///
     /// This costs a hash per entry, so only the check of objects from peers calls it.
-    pub fn ends_where_it_should(&self, last_of_level: bool) -> bool {
+    pub(crate) fn ends_where_it_should(&self, last_of_level: bool) -> bool {
         let (level, count) = (self.level(), self.count());
         (0..count).all(|i| {
             let name = match self {

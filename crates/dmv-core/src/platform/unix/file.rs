@@ -73,16 +73,6 @@ pub fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
     Ok(from_metadata(&std::fs::symlink_metadata(path)?))
 }
 
-pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
-    let mode = rustix::fs::fstat(file)?.st_mode & 0o777;
-    let mode = if exec {
-        mode | (mode & 0o444) >> 2
-    } else {
-        mode & !0o111
-    };
-    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
-}
-
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
     let mode = Mode::from_raw_mode(mode & 0o777);
     Ok(rustix::fs::fchmod(file, mode)?)

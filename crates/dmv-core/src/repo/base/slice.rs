@@ -180,7 +180,7 @@ impl RepoSlice {
     }
 
     /// Returns whether the bytes of a blob were dropped, have expired or were purged, here or at a remote.
-    pub fn is_given_up(&self, blob: &ObjectId) -> bool {
+    pub(crate) fn is_given_up(&self, blob: &ObjectId) -> bool {
         self.dropped.contains(blob)
             || self.expired.contains_key(blob)
             || self.told.contains_key(blob)
@@ -209,7 +209,7 @@ impl RepoSlice {
     }
 
     /// Returns whether the parents of the commit `child` may be absent by choice.
-    pub fn may_lack_parents(&self, child: &ObjectId) -> bool {
+    pub(crate) fn may_lack_parents(&self, child: &ObjectId) -> bool {
         self.boundary.contains(child)
     }
 
@@ -220,7 +220,7 @@ impl RepoSlice {
     /// root of the file's content.
     ///
     /// An object that several paths use is lost if it is called for at any of them.
-    pub fn may_lack(&self, ty: ObjectType, path: &[u8], blob: Option<&ObjectId>) -> bool {
+    pub(crate) fn may_lack(&self, ty: ObjectType, path: &[u8], blob: Option<&ObjectId>) -> bool {
         let has_file = || self.subset.includes(path, false);
         let has_dir = || self.subset.extent(path) != Extent::None;
         match ty {

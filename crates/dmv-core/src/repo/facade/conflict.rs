@@ -4,7 +4,6 @@ use crate::hash::ObjectId;
 use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
-use crate::object::root::Lack;
 use crate::object::tree::TreeEntry;
 use crate::repo::{ConflictAt, Repo, RepoError, conflict};
 
@@ -12,17 +11,6 @@ impl Repo {
     /// Returns the unresolved conflicts of a commit, in path order.
     pub fn conflicts(&self, commit: &Commit) -> Result<Vec<ConflictAt>, RepoError> {
         conflict::at::conflicts(&self.handle, commit)
-    }
-
-    /// Returns the unresolved conflicts of a commit that is not completely stored.
-    ///
-    /// The first list holds the conflicts that can be read. The second list holds one missing
-    /// object for each conflict that lies outside this repository's slice.
-    pub fn conflicts_here(
-        &self,
-        commit: &Commit,
-    ) -> Result<(Vec<ConflictAt>, Vec<Lack>), RepoError> {
-        conflict::at::conflicts_here(&self.handle, commit)
     }
 
     /// Reads the conflict that a tree entry names.

@@ -10,8 +10,8 @@ use crate::object::root::{Lack, Root};
 use crate::object::tree::TreeEntry;
 use crate::refs::Operation;
 use crate::repo::{
-    BranchPosition, DiskUse, Head, HistoryUse, LackOf, ListingLine, Location, Mover, Repo,
-    RepoError, Selection, StoreStats, look,
+    DiskUse, Head, HistoryUse, LackOf, ListingLine, Location, Mover, Repo, RepoError, Selection,
+    StoreStats, look,
 };
 use crate::subset::PathSet;
 use std::io::Write;
@@ -208,12 +208,6 @@ impl Repo {
     /// Counts the objects and bytes of the store.
     pub fn store_stats(&self) -> Result<StoreStats, RepoError> {
         look::stats::store_stats(&self.handle)
-    }
-
-    /// Returns how the branch of the worktree was moved by another command, or `None` if it was
-    /// not.
-    pub fn branch_moved(&self) -> Result<Option<BranchPosition>, RepoError> {
-        look::moved::branch_moved(&self.handle)
     }
 
     /// Returns who moved the branch of `head` last, according to the operation log.

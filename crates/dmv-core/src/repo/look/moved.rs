@@ -11,11 +11,6 @@ use crate::repo::base::worktree;
 use crate::repo::look::operations;
 use std::ops::ControlFlow;
 
-/// Returns how the branch of the worktree was moved by another command, or `None` if it was not.
-pub(in crate::repo) fn branch_moved(repo: &Handle) -> Result<Option<BranchPosition>, RepoError> {
-    moved(repo, worktree::base_commit(repo)?, &worktree::head(repo)?)
-}
-
 /// Compares the branch with `base`. Returns `None` if they are equal.
 pub(in crate::repo) fn moved(
     repo: &Handle,

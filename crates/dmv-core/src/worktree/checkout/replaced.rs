@@ -20,7 +20,7 @@ const MAX_ASIDE_BYTES: u64 = 256 << 20;
 
 /// Entries that were moved aside in the worktree at `root`. Dropping this removes them like
 /// [`finish`](Self::finish).
-pub struct ReplacedEntries<'a> {
+pub(crate) struct ReplacedEntries<'a> {
     root: &'a SafeDir,
     state: Mutex<State>,
 }
