@@ -16,7 +16,7 @@ use crate::worktree::{join, split_path};
 use std::collections::{BTreeSet, HashSet};
 
 /// What clearing the way has found so far.
-struct Clearing<'m> {
+struct ClearancePlan<'m> {
     /// Where files will be moved from.
     moving: HashSet<&'m [u8]>,
     /// Directories that are known not to be there.
@@ -34,7 +34,7 @@ impl Switch<'_> {
     /// ones of another kind.
     pub(in crate::repo) fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
         let job = self.job;
-        let mut clearing = Clearing {
+        let mut clearing = ClearancePlan {
             moving: moves.iter().map(|one| &one.from[..]).collect(),
             absent: BTreeSet::new(),
             plan: Plan::default(),
@@ -51,7 +51,7 @@ impl Switch<'_> {
             }
             self.clear_path(path.as_bytes(), old, new, &mut clearing)
         })?;
-        let Clearing {
+        let ClearancePlan {
             mut absent,
             mut plan,
             gone_dirs,
@@ -80,7 +80,7 @@ impl Switch<'_> {
         path: &[u8],
         old: Option<&TreeEntry>,
         new: Option<&TreeEntry>,
-        clearing: &mut Clearing<'_>,
+        clearing: &mut ClearancePlan<'_>,
     ) -> Result<(), RepoError> {
         if self.stays_there(path) {
             return Ok(());
@@ -127,7 +127,7 @@ impl Switch<'_> {
         &mut self,
         path: &[u8],
         old: &TreeEntry,
-        clearing: &mut Clearing<'_>,
+        clearing: &mut ClearancePlan<'_>,
     ) -> Result<(), RepoError> {
         let expectation = self.expected(path, Some(old))?;
         let path = path.to_vec();
