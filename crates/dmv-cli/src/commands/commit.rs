@@ -452,8 +452,11 @@ fn tell(context: &Context, report: &CommitReport) {
     for problem in report.problems.iter().chain(&report.warnings) {
         ui.warn(line(problem));
     }
-    let first = report.unwritten.first();
-    hint_restore(context, None, first.map(RepoPath::as_bytes));
+    hint_restore(
+        context,
+        None,
+        report.unwritten.iter().map(RepoPath::as_bytes),
+    );
     for path in &report.settled {
         ui.note(format_args!("resolved: {path}"));
     }

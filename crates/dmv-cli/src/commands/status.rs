@@ -378,8 +378,7 @@ fn print(
     }
     writeln!(out, "{}", sums(report, &counts).join(", "))?;
     drop(out);
-    let first = report.unwritten.first();
-    hint_restore(context, None, first.map(RepoPath::as_bytes));
+    hint_restore(context, None, report.unwritten.iter().map(RepoPath::as_bytes));
     Ok(())
 }
 

@@ -194,7 +194,15 @@ fn sort_absent(e: &AbsentError) -> ErrorClass {
         AbsentError::Object { .. } | AbsentError::Lacking(_) => {
             hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }
-        AbsentError::Purged { .. } => hinted("purged", EXIT_ABSENT, "dmv purge --status"),
+        AbsentError::Purged { place: None, .. } => {
+            hinted("purged", EXIT_ABSENT, "dmv purge --status")
+        }
+        // Nothing is purged here: content from another remote would be welcome.
+        AbsentError::Purged { place: Some(_), .. } => hinted(
+            "purged",
+            EXIT_ABSENT,
+            "dmv remote add NAME URL, if another repository still has it",
+        ),
         AbsentError::Incomplete { .. } => hinted("incomplete", EXIT_ABSENT, "dmv fetch"),
     }
 }

@@ -73,7 +73,7 @@ pub use pull::{Integrate, PullOptions, PullOutcome, PullReport, pull};
 pub use purge::{purges_at, request_purge};
 pub use push::{PushOptions, PushReport, push};
 pub use refs::RefTip;
-pub use supply::{Suppliers, SupplyReport, supplied};
+pub use supply::{PurgedLack, Suppliers, SupplyReport, supplied};
 pub use sync::{SyncOptions, SyncReport, sync};
 #[cfg(feature = "store")]
 pub use verify::{VerifyAtOptions, VerifyAtReport, verify_at};
