@@ -1,5 +1,6 @@
 //! `dmv drop`
 
+use crate::commands::gc::no_room;
 use crate::context::Context;
 use crate::copies::{ask, end};
 use crate::failure::{EXIT_OK, Failure};
@@ -110,19 +111,29 @@ fn finish(
         shared_bytes: freed.shared_bytes,
         in_worktree: in_worktree.count() as u64,
         peers,
-        why_not_freed: freed.why_not_freed,
+        why_not_freed: freed.why_not_freed.clone(),
     };
-    if context.globals.json {
-        context.ui.json(&document)?;
-        return Ok(EXIT_OK);
+    match context.globals.json {
+        true => context.ui.json(&document)?,
+        false if context.ui.quiet() => {}
+        false => print(context, droppable, &document)?,
     }
-    if context.ui.quiet() {
-        return Ok(EXIT_OK);
+    match &document.why_not_freed {
+        Some(why) if freed.no_room => Err(no_room("some packs could not be freed", why)),
+        Some(why) if !context.globals.json => {
+            let text = format_args!("some packs could not be freed: {}", clean(why));
+            context.ui.warn(text);
+            Ok(EXIT_OK)
+        }
+        _ => Ok(EXIT_OK),
     }
+}
+
+fn print(context: &Context, droppable: &Droppable, document: &Document) -> Result<(), Failure> {
     let mut out = context.ui.out();
     if document.files == 0 {
         writeln!(out, "nothing to drop: this content is already absent")?;
-        return Ok(EXIT_OK);
+        return Ok(());
     }
     let files = count(document.files, "file", "files");
     let keepers = clean(&document.peers.join(", "));
@@ -132,26 +143,22 @@ fn finish(
         false => format!(", which took {stored} here"),
     };
     writeln!(out, "{files} dropped ({total}{stored}), kept by {keepers}")?;
-    writeln!(out, "freed now: {}", bytes(freed.freed_bytes))?;
-    if freed.waiting_bytes > 0 {
-        let waiting = bytes(freed.waiting_bytes);
+    writeln!(out, "freed now: {}", bytes(document.freed_bytes))?;
+    if document.waiting_bytes > 0 {
+        let waiting = bytes(document.waiting_bytes);
         writeln!(
             out,
             "not freed yet: {waiting}, in packs that also contain other files"
         )?;
     }
-    if freed.shared_bytes > 0 {
-        let shared = bytes(freed.shared_bytes);
+    if document.shared_bytes > 0 {
+        let shared = bytes(document.shared_bytes);
         writeln!(
             out,
             "not freed: {shared}, which other files or versions also use"
         )?;
     }
     drop(out);
-    if let Some(why) = &document.why_not_freed {
-        let text = format_args!("some packs could not be freed: {why}");
-        context.ui.warn(text);
-    }
     if document.in_worktree > 0 {
         let stay = count(document.in_worktree, "file stays", "files stay");
         let them = if document.in_worktree == 1 {
@@ -165,5 +172,5 @@ fn finish(
             "note: {stay} in the worktree; to remove {them} there: dmv subset remove {path}"
         ));
     }
-    Ok(EXIT_OK)
+    Ok(())
 }

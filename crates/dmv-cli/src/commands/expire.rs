@@ -1,5 +1,6 @@
 //! `dmv expire`
 
+use crate::commands::gc::no_room;
 use crate::commands::keep::{rules, tell_idle};
 use crate::config::size_option;
 use crate::context::{Context, now};
@@ -233,6 +234,7 @@ fn finish(
     peers: Vec<String>,
 ) -> Result<u8, Failure> {
     let freed = done.map(|done| done.freed);
+    let has_no_room = freed.as_ref().is_some_and(|freed| freed.no_room);
     let sum = sum(found, freed.as_ref(), peers);
     if context.globals.json {
         for path in &found.paths {
@@ -247,9 +249,13 @@ fn finish(
     } else if !context.ui.quiet() {
         print(context, args, rules, found, &sum)?;
     }
-    if let Some(why) = &sum.why_not_freed {
-        let text = format_args!("some packs could not be freed: {}", clean(why));
-        context.ui.warn(text);
+    match &sum.why_not_freed {
+        Some(why) if has_no_room => return Err(no_room("some packs could not be freed", why)),
+        Some(why) => {
+            let text = format_args!("some packs could not be freed: {}", clean(why));
+            context.ui.warn(text);
+        }
+        None => {}
     }
     Ok(EXIT_OK)
 }

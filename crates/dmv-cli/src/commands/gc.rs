@@ -5,7 +5,7 @@ pub mod at;
 
 use crate::context::{Context, now};
 use crate::date::span;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::patience::patiently;
 use dmv_core::repo::{GcOptions, GcReport};
@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv gc --dry-run\n  dmv gc\n  dmv gc --grace 0 --max-time 10m\n  dmv gc --at studio --dry-run\n\n\
-                  Exit code 3: the time was over or other commands interfered; run it again to free the rest."
+                  Exit code 3: the time was over or other commands interfered; run it again to free the rest.\n\
+                  Exit code 20: the disk is full, and what is left needs room for copies."
 )]
 pub struct Args {
     /// Only report what would be freed
@@ -61,6 +62,8 @@ struct Document<'r> {
     undo_lacks: u64,
     finished: bool,
     why_not: &'r [String],
+    /// The bytes that stay because the disk has no room for copies.
+    no_room_bytes: u64,
 }
 
 /// Runs the command.
@@ -89,6 +92,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         true => context.ui.json(&document(&report))?,
         false => print(context, args, &report)?,
     }
+    if let Some(why) = &report.no_room {
+        let stays = format!("{} could not be freed", bytes(report.no_room_bytes));
+        return Err(no_room(&stays, why));
+    }
     Ok(match report.finished {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,
@@ -109,7 +116,17 @@ fn document(report: &GcReport) -> Document<'_> {
         undo_lacks: report.undo_lacks,
         finished: report.finished,
         why_not: &report.why_not,
+        no_room_bytes: report.no_room_bytes,
     }
+}
+
+/// The failure of a command that could not free everything because the disk is full. What it has done counts.
+pub fn no_room(stays: &str, why: &str) -> Failure {
+    let message = format!(
+        "the disk is full: {stays}, since what else their packs have must be copied first ({}); everything that is needed is intact",
+        clean(why)
+    );
+    Failure::new("disk-full", EXIT_OTHER, message).hint("free some disk space, then dmv gc")
 }
 
 fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failure> {
@@ -163,7 +180,8 @@ fn print_freed(
     let freed = bytes(report.freed_bytes);
     let objects = count(report.freed_objects, "object", "objects");
     if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
-        let is_all = report.finished && report.why_not.is_empty() && report.waiting_bytes == 0;
+        let is_all = report.finished && report.why_not.is_empty();
+        let is_all = is_all && report.waiting_bytes + report.no_room_bytes == 0;
         let told = match is_all {
             true => "nothing to free",
             false => "nothing was freed",

@@ -93,6 +93,11 @@ pub struct GcReport {
     pub finished: bool,
     /// Why packs stayed although they were worth it.
     pub why_not: Vec<String>,
+    /// Why the disk had no room for a copy of what stays of a pack, if it had none. What needs no copy is
+    /// freed.
+    pub no_room: Option<String>,
+    /// The bytes of garbage in packs that stayed because of that.
+    pub no_room_bytes: u64,
 }
 
 /// Frees what nothing needs.
