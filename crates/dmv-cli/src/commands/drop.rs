@@ -42,6 +42,8 @@ struct Document {
     freed_bytes: u64,
     waiting_bytes: u64,
     shared_bytes: u64,
+    /// In files that another repository on this file system also has.
+    linked_bytes: u64,
     in_worktree: u64,
     peers: Vec<String>,
     why_not_freed: Option<String>,
@@ -109,6 +111,7 @@ fn finish(
         freed_bytes: freed.freed_bytes,
         waiting_bytes: freed.waiting_bytes,
         shared_bytes: freed.shared_bytes,
+        linked_bytes: freed.linked_bytes,
         in_worktree: in_worktree.count() as u64,
         peers,
         why_not_freed: freed.why_not_freed.clone(),
@@ -149,6 +152,13 @@ fn print(context: &Context, droppable: &Droppable, document: &Document) -> Resul
         writeln!(
             out,
             "not freed yet: {waiting}, in packs that also contain other files"
+        )?;
+    }
+    if document.linked_bytes > 0 {
+        let linked = bytes(document.linked_bytes);
+        writeln!(
+            out,
+            "not freed yet: {linked}, in packs that another repository on this disk also uses"
         )?;
     }
     if document.shared_bytes > 0 {

@@ -76,6 +76,8 @@ struct Sum {
     freed_bytes: u64,
     waiting_bytes: u64,
     shared_bytes: u64,
+    /// In files that another repository on this file system also has.
+    linked_bytes: u64,
     peers: Vec<String>,
     why_not_freed: Option<String>,
 }
@@ -273,6 +275,7 @@ fn sum(found: &Expirable, freed: Option<&FreedSpace>, peers: Vec<String>) -> Sum
         freed_bytes: freed.freed_bytes,
         waiting_bytes: freed.waiting_bytes,
         shared_bytes: freed.shared_bytes,
+        linked_bytes: freed.linked_bytes,
         peers,
         why_not_freed: freed.why_not_freed.clone(),
     }
@@ -357,6 +360,13 @@ fn print_space(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
             "not freed yet: {waiting}, in packs that also contain other files"
         )?;
     }
+    if sum.linked_bytes > 0 {
+        let linked = bytes(sum.linked_bytes);
+        writeln!(
+            out,
+            "not freed yet: {linked}, in packs that another repository on this disk also uses"
+        )?;
+    }
     if sum.shared_bytes > 0 {
         let shared = bytes(sum.shared_bytes);
         writeln!(
@@ -364,7 +374,7 @@ fn print_space(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
             "not freed: {shared}, which other files or versions also use"
         )?;
     }
-    let accounted = sum.freed_bytes + sum.waiting_bytes + sum.shared_bytes;
+    let accounted = sum.freed_bytes + sum.waiting_bytes + sum.shared_bytes + sum.linked_bytes;
     let rest = sum.bytes.saturating_sub(accounted);
     // Heads of frames and indexes make a little difference, too.
     if rest > sum.bytes / 8 {

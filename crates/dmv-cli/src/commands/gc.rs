@@ -59,6 +59,8 @@ struct Document<'r> {
     young_bytes: u64,
     undo_bytes: u64,
     waiting_bytes: u64,
+    /// The bytes that nothing needs, in files that another repository on this file system also has.
+    linked_bytes: u64,
     undo_lacks: u64,
     finished: bool,
     why_not: &'r [String],
@@ -113,6 +115,7 @@ fn document(report: &GcReport) -> Document<'_> {
         young_bytes: report.young_bytes,
         undo_bytes: report.undo_bytes,
         waiting_bytes: report.waiting_bytes,
+        linked_bytes: report.linked_bytes,
         undo_lacks: report.undo_lacks,
         finished: report.finished,
         why_not: &report.why_not,
@@ -144,6 +147,12 @@ fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failur
         let waiting = bytes(report.waiting_bytes);
         context.ui.note(format_args!(
             "note: {waiting} that nothing needs stay in packs that hold mostly needed content; a later gc rewrites such a pack when more of it can go"
+        ));
+    }
+    if report.linked_bytes > 0 {
+        let linked = bytes(report.linked_bytes);
+        context.ui.note(format_args!(
+            "note: {linked} that nothing needs here take space until no other repository on this disk uses the same packs"
         ));
     }
     if report.undo_bytes > 0 {
@@ -181,7 +190,7 @@ fn print_freed(
     let objects = count(report.freed_objects, "object", "objects");
     if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
         let is_all = report.finished && report.why_not.is_empty();
-        let is_all = is_all && report.waiting_bytes + report.no_room_bytes == 0;
+        let is_all = is_all && report.waiting_bytes + report.no_room_bytes + report.linked_bytes == 0;
         let told = match is_all {
             true => "nothing to free",
             false => "nothing was freed",

@@ -61,6 +61,9 @@ pub struct FreedSpace {
     pub waiting_bytes: u64,
     /// What content takes in packs that other files need as well.
     pub shared_bytes: u64,
+    /// The bytes of removed packs whose files have another name, mostly in another repository, less the
+    /// bytes that were stored again. They take space until nobody uses these files.
+    pub linked_bytes: u64,
     /// Why a pack was not freed although it was worth it.
     pub why_not_freed: Option<String>,
     /// Whether that is because the disk has no room for a copy of what stays of a pack. What needs no copy
@@ -505,6 +508,7 @@ impl FreeingLock<'_> {
         };
         publish::merge_tables(self.repo);
         freed.freed_bytes += gone.bytes.saturating_sub(moved_bytes);
+        freed.linked_bytes += gone.linked_bytes.saturating_sub(moved_bytes);
         if gone.why_not.is_none() {
             for (row, _) in packs {
                 plan.chunks.remove(&row.id);

@@ -91,6 +91,7 @@ impl<'r> Run<'r> {
         report.packs_rewritten += done.packs_rewritten;
         report.copied_bytes += done.copied_bytes;
         report.why_not.extend(done.why_not);
+        report.linked_bytes += done.linked_bytes;
         report.no_room_bytes += done.no_room_bytes;
         report.no_room = done.no_room.or(report.no_room.take());
         Carry {
@@ -273,6 +274,8 @@ impl<'r> Run<'r> {
                     self.marking.marker.forget(id(pack));
                 }
                 self.done.freed_bytes += gone.bytes;
+                let linked = go.iter().filter(|(pack, _)| pack.is_linked);
+                self.done.linked_bytes += linked.map(|(pack, _)| pack.garbage_bytes()).sum::<u64>();
                 self.done.freed_objects +=
                     go.iter().map(|(pack, _)| pack.usage.others).sum::<u64>();
                 self.grown
