@@ -385,7 +385,7 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
 fn tell_compressed(context: &Context, report: &CommitReport) {
     if let Some(found) = &report.compressed {
         context.ui.note(format_args!(
-            "note: {} is saved compressed ({}), so it shares only {} % with its version before; see: dmv advise",
+            "note: {} is saved compressed ({}), so it shares only {} % with its previous version; see: dmv advise",
             escape(found.path.as_bytes()),
             found.compressed,
             found.shared_percent,

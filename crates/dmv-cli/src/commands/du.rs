@@ -127,7 +127,7 @@ fn history(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
         let is_in = |used: &PathUse| is_under(used.path.as_bytes(), limit.as_bytes());
         if !found.paths.iter().any(is_in) {
             let path = escape(limit.as_bytes());
-            context.ui.warn(format_args!("no commit in this repository has '{path}'"));
+            context.ui.warn(format_args!("no commit has '{path}'"));
         }
     }
     tell_incomplete(context, &found);

@@ -4,7 +4,7 @@
 pub mod at;
 
 use crate::context::{Context, now};
-use crate::date::span;
+use crate::date::{length, span};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::patience::patiently;
@@ -123,13 +123,15 @@ fn document(report: &GcReport) -> Document<'_> {
     }
 }
 
-/// The failure of a command that could not free everything because the disk is full. What it has done counts.
+/// The failure of a command that could not free everything because the disk is full. What it has done
+/// counts, and when it runs again it frees the rest.
 pub fn no_room(stays: &str, why: &str) -> Failure {
     let message = format!(
         "the disk is full: {stays}, since what else their packs have must be copied first ({}); everything that is needed is intact",
         clean(why)
     );
-    Failure::new("disk-full", EXIT_OTHER, message).hint("free some disk space, then dmv gc")
+    Failure::new("disk-full", EXIT_OTHER, message)
+        .hint("free some disk space, then run the same command again")
 }
 
 fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failure> {
@@ -138,9 +140,9 @@ fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failur
         print_freed(&mut *out, args.dry_run, report)?;
     }
     if report.young_bytes > 0 {
-        let young = bytes(report.young_bytes);
+        let (young, grace) = (bytes(report.young_bytes), length(args.grace));
         context.ui.note(format_args!(
-            "note: {young} that nothing needs arrived lately, perhaps by a transfer that will go on; to free it now: dmv gc --grace 0"
+            "note: {young} that nothing needs were stored within the last {grace} and stay until they are older; to free them now: dmv gc --grace 0"
         ));
     }
     if report.waiting_bytes > 0 {
@@ -190,10 +192,13 @@ fn print_freed(
     let objects = count(report.freed_objects, "object", "objects");
     if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
         let is_all = report.finished && report.why_not.is_empty();
-        let is_all = is_all && report.waiting_bytes + report.no_room_bytes + report.linked_bytes == 0;
-        let told = match is_all {
-            true => "nothing to free",
-            false => "nothing was freed",
+        let is_all =
+            is_all && report.waiting_bytes + report.no_room_bytes + report.linked_bytes == 0;
+        let is_all = is_all && report.young_bytes == 0;
+        let told = match (is_all, is_dry_run) {
+            (true, _) => "nothing to free",
+            (false, true) => "nothing can be freed now",
+            (false, false) => "nothing was freed",
         };
         return writeln!(out, "{told}");
     }

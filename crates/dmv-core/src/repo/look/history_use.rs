@@ -268,7 +268,7 @@ const MUCH_SHARED: u64 = 10;
 const MAX_COMPARED: usize = 64 << 10;
 
 /// Returns the largest file that differs between two root trees, is saved compressed, and shares
-/// little with its version before. Reads the first chunk of such files and no other content.
+/// little with its previous version. Reads the first chunk of such files and no other content.
 pub(in crate::repo) fn saved_compressed(
     repo: &Handle,
     old: ObjectId,
