@@ -146,6 +146,10 @@ impl Files for Memory {
         refused()
     }
 
+    fn list_folders(&self) -> Result<Vec<String>, FileFailure> {
+        refused()
+    }
+
     fn list_all(&self, _: &str) -> Result<Vec<BucketFile>, FileFailure> {
         refused()
     }

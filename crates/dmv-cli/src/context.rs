@@ -17,7 +17,7 @@ use dmv_core::repo::{
     CONFIG_FILE, FilesError, Keep, OperationRequest, PathState, Repo, RepoError, Who, Whose,
     WorktreeSettings,
 };
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -43,6 +43,8 @@ pub struct Context {
     warned: Cell<bool>,
     /// Whether the job was stopped because the repository has reached its budget.
     pub over_budget: Arc<AtomicBool>,
+    /// The revisions of places that the user has named, for hints.
+    pub revisions: RefCell<Vec<String>>,
     /// Remotes in object stores.
     #[cfg(feature = "store")]
     pub buckets: crate::reach::Buckets,
@@ -65,6 +67,7 @@ impl Context {
             reads: Cell::new(false),
             warned: Cell::new(false),
             over_budget: Arc::default(),
+            revisions: RefCell::default(),
             #[cfg(feature = "store")]
             buckets: crate::reach::Buckets::default(),
         };

@@ -1,5 +1,6 @@
 //! Dates as users write them.
 
+use crate::format::text::count;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use jiff::{Span, Timestamp, Zoned};
@@ -38,6 +39,21 @@ pub fn span(text: &str) -> Result<std::time::Duration, String> {
     seconds
         .map(std::time::Duration::from_secs)
         .ok_or_else(|| "write a time as 30s, 10m, 36h, 14d, 8w or 0".to_owned())
+}
+
+/// A length of time in its largest unit that leaves a whole number, such as `14 days`.
+pub fn length(time: std::time::Duration) -> String {
+    const UNITS: [(u64, &str, &str); 3] = [
+        (24 * 60 * 60, "day", "days"),
+        (60 * 60, "hour", "hours"),
+        (60, "minute", "minutes"),
+    ];
+    let seconds = time.as_secs();
+    let mut units = UNITS.into_iter();
+    match units.find(|(unit, ..)| seconds >= *unit && seconds.is_multiple_of(*unit)) {
+        Some((unit, one, many)) => count(seconds / unit, one, many),
+        None => count(seconds, "second", "seconds"),
+    }
 }
 
 /// The moment that a date names. Of a day, it is the present time of day.

@@ -9,13 +9,15 @@ use crate::failure::{
     Failure,
 };
 use crate::format::text::quoted;
-use crate::partial::words;
+use crate::partial::{purge_words, told_words, words};
 use bucket::{bucket_hint, sort_bucket};
 use dmv_core::object::ObjectError;
+use dmv_core::object::name::RepoPath;
 use dmv_core::path::{DiskPath, PathError};
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{
-    AbsentError, ConflictError, FilesError, PlaceError, RepoError, RevisionError, WorktreeError,
+    AbsentError, ConflictError, FilesError, PlaceError, Purge, PurgesElsewhere, RepoError,
+    RevisionError, WorktreeError,
 };
 #[cfg(feature = "quic")]
 use dmv_net::identity::KeyError;
@@ -66,7 +68,28 @@ fn repo_message(e: &RepoError) -> String {
     {
         return format!("{e}: {why}");
     }
-    e.to_string()
+    match e {
+        RepoError::Absent(AbsentError::Purged { path, purge, place }) => {
+            purged(path.as_ref(), purge, place.as_deref())
+        }
+        e => e.to_string(),
+    }
+}
+
+/// What was purged, where, when, by whom and why. The library does not know how to write a day.
+fn purged(path: Option<&RepoPath>, purge: &Purge, place: Option<&str>) -> String {
+    let what = match path {
+        None => "this content".to_owned(),
+        Some(path) => format!("the content of '{path}'"),
+    };
+    let words = match place {
+        None => purge_words(purge),
+        Some(place) => told_words(&PurgesElsewhere {
+            purge: purge.clone(),
+            place: place.to_owned(),
+        }),
+    };
+    format!("{what} was {words}")
 }
 
 /// The paths that an error is about, where there may be many.

@@ -11,8 +11,10 @@ use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// Patterns that are told in one line.
 const PATTERNS_SHOWN: usize = 8;
@@ -282,6 +284,72 @@ impl From<&Expiry> for ExpiryValue {
             rule: expiry.rule.clone(),
             pattern: expiry.pattern.clone(),
         }
+    }
+}
+
+/// How many versions were given up, by the reason.
+#[derive(Default)]
+pub struct GivenUpCounts {
+    expired: BTreeMap<Expiry, u64>,
+    purged: BTreeMap<Purge, u64>,
+}
+
+/// Versions that have expired for one reason, in JSON.
+#[derive(Serialize)]
+pub struct ExpiredValue {
+    #[serde(flatten)]
+    why: ExpiryValue,
+    versions: u64,
+}
+
+/// Versions that were purged for one reason, in JSON.
+#[derive(Serialize)]
+pub struct PurgedValue {
+    #[serde(flatten)]
+    why: PurgeValue,
+    versions: u64,
+}
+
+impl GivenUpCounts {
+    /// Counts what has expired, and what was purged here or at a remote.
+    pub fn of(slice: &RepoSlice) -> GivenUpCounts {
+        let mut counts = GivenUpCounts::default();
+        for why in slice.expired.values() {
+            *counts.expired.entry(Expiry::clone(why)).or_default() += 1;
+        }
+        let here = slice.purged.values().map(Arc::as_ref);
+        for why in here.chain(slice.told.values().map(|told| &told.purge)) {
+            *counts.purged.entry(why.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// One line for each reason, those that have expired first.
+    pub fn lines(&self) -> Vec<String> {
+        let versions = |n: &u64| count(*n, "version", "versions");
+        let expired = self.expired.iter();
+        let expired = expired.map(|(why, n)| format!("{} {}", versions(n), expiry_words(why)));
+        let purged = self.purged.iter();
+        let purged = purged.map(|(why, n)| format!("{} {}", versions(n), purge_words(why)));
+        expired.chain(purged).collect()
+    }
+
+    /// Those that have expired, in JSON.
+    pub fn expired_values(&self) -> Vec<ExpiredValue> {
+        let value = |(why, versions): (&Expiry, &u64)| ExpiredValue {
+            why: why.into(),
+            versions: *versions,
+        };
+        self.expired.iter().map(value).collect()
+    }
+
+    /// Those that were purged, in JSON.
+    pub fn purged_values(&self) -> Vec<PurgedValue> {
+        let value = |(why, versions): (&Purge, &u64)| PurgedValue {
+            why: why.into(),
+            versions: *versions,
+        };
+        self.purged.iter().map(value).collect()
     }
 }
 

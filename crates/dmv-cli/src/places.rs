@@ -144,6 +144,7 @@ fn at(
     revision: String,
     path: RepoPath,
 ) -> Result<PlaceIn, Failure> {
+    context.revisions.borrow_mut().push(revision.clone());
     let (commit, located) = supplied(context, repo, "reading", || {
         let commit = repo.read_commit(&repo.resolve(&revision)?)?;
         let located = repo.locate(&revision, &commit, &path)?;
@@ -197,6 +198,7 @@ pub fn chosen(
     let mut out: Vec<(String, Commit, Vec<Vec<u8>>)> = Vec::new();
     for arg in args {
         let (revision, path) = split(context, repo, arg)?;
+        context.revisions.borrow_mut().push(revision.clone());
         let at = match out.iter().position(|(known, ..)| *known == revision) {
             Some(at) => at,
             None => {

@@ -8,10 +8,12 @@ use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent}
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::escape;
-use dmv_core::object::root::Lack;
-use dmv_core::repo::{PlaceError, Repo, RepoError};
+use dmv_core::object::root::{Lack, Root};
+use dmv_core::repo::{HEAD, Location, PlaceError, Repo, RepoError};
 use dmv_net::ops::{self, Absent, Answer, OpsError, PeerAnswer, Remote};
 use dmv_net::session::NetError;
+use std::collections::HashSet;
+use std::ffi::OsStr;
 
 /// Paths that a message names.
 const MAX_PATHS_NAMED: usize = 3;
@@ -171,10 +173,7 @@ fn way_to_have(context: &Context, absent: &Absent, paths: &[Vec<u8>]) -> String 
     if absent.peers.is_empty() {
         return ADD.to_owned();
     }
-    let again = match paths {
-        [path] => format!("dmv get {}", quoted(&String::from_utf8_lossy(path))),
-        _ => "dmv get PATH".to_owned(),
-    };
+    let again = get_command(context, &absent.lacks, paths);
     if absent.offline {
         return if context.globals.offline {
             again
@@ -188,6 +187,67 @@ fn way_to_have(context: &Context, absent: &Absent, paths: &[Vec<u8>]) -> String 
     } else {
         // As long as none of them answers, it would fail likewise.
         format!("{again}, when {} is reachable", holders.join(" or "))
+    }
+}
+
+/// The command that fetches what is lacking. It names the commit, unless the worktree is on it.
+fn get_command(context: &Context, lacks: &[Lack], paths: &[Vec<u8>]) -> String {
+    let revision = lacks.first().and_then(|lack| revision_of(context, lack));
+    let path = match paths {
+        [path] => String::from_utf8_lossy(path).into_owned(),
+        _ => "PATH".to_owned(),
+    };
+    match revision {
+        Some(revision) => format!("dmv get {}", quoted(&format!("{revision}:{path}"))),
+        None if is_named_from_here(context, paths) => format!("dmv get {}", quoted(&path)),
+        None => format!("dmv get {}", quoted(&format!("@:{path}"))),
+    }
+}
+
+/// Whether paths from the root are the same for a user in the current directory.
+fn is_named_from_here(context: &Context, paths: &[Vec<u8>]) -> bool {
+    let is_same = |repo: &Repo, path: &[u8]| {
+        let from_here = context.path(repo, OsStr::new(&*String::from_utf8_lossy(path)));
+        from_here.is_ok_and(|from_here| from_here == path)
+    };
+    match (context.repo(), paths) {
+        (Ok(repo), [path]) => is_same(&repo, path),
+        _ => true,
+    }
+}
+
+/// A revision other than `@` that has what is lacking at its path: one that the user has named, or else any
+/// commit. A hint is a courtesy: if none is found, the path has to do.
+fn revision_of(context: &Context, lack: &Lack) -> Option<String> {
+    let repo = context.repo().ok()?;
+    if lack.path.is_root() {
+        return None;
+    }
+    let named = context.revisions.borrow();
+    let mut revisions = named.iter().map(String::as_str).chain([HEAD]);
+    match revisions.find(|revision| has_at(&repo, revision, lack)) {
+        Some("@" | HEAD) => None,
+        Some(revision) => Some(revision.to_owned()),
+        None => {
+            let ids = HashSet::from([lack.root.id()]);
+            let uses = repo.uses_of(&ids, &context.job).ok()?;
+            let mut at_path = uses.iter().filter(|(path, _)| *path == lack.path);
+            at_path.next().map(|(_, commit)| commit.short(SHORT_ID))
+        }
+    }
+}
+
+/// Whether a revision has what is lacking at its path. A part of a file counts as the file.
+fn has_at(repo: &Repo, revision: &str, lack: &Lack) -> bool {
+    let commit = repo.resolve(revision).and_then(|id| repo.read_commit(&id));
+    let Ok(Location::Entry(entry)) =
+        commit.and_then(|commit| repo.locate(revision, &commit, &lack.path))
+    else {
+        return false;
+    };
+    match lack.root {
+        Root::Object(ObjectType::List | ObjectType::Chunk, _) => entry.kind.is_blob(),
+        root => Root::of(&entry).id() == root.id(),
     }
 }
 

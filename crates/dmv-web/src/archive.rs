@@ -27,7 +27,7 @@ const LARGE: u64 = u32::MAX as u64 - (64 << 10);
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     let place = place(ask, 2)?;
     let Some(tree) = place.located.tree() else {
-        return Err(Stop::Bad("this is no directory"));
+        return Err(Stop::Bad("this is not a directory"));
     };
     let all = Subset::everything();
     let wanted = Selection {

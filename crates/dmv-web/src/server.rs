@@ -217,7 +217,7 @@ async fn respond(
         return refusal;
     }
     let Some(target) = Target::parse(head.uri.path(), head.uri.query()) else {
-        return line(StatusCode::BAD_REQUEST, "this is no address of a page");
+        return line(StatusCode::BAD_REQUEST, "this is not the address of a page");
     };
     if let Some(asset) = assets::find(&target, &head.headers) {
         return asset;
@@ -311,7 +311,7 @@ async fn form(head: &hyper::http::request::Parts, body: Incoming) -> Result<Post
         .next()
         .unwrap_or_default();
     if kind.trim() != "application/x-www-form-urlencoded" {
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this is no form");
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this is not a form");
     }
     let reading = Limited::new(body, MAX_FORM_BYTES).collect();
     let Ok(read) = tokio::time::timeout(FORM_TIME, reading).await else {

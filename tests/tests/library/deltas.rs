@@ -9,6 +9,7 @@ use dmv_core::repo::{
     recover,
 };
 use dmv_core::store::PackId;
+use dmv_core::store::fuzzing::objects_of_pack;
 use dmv_tests::drops::{contents, drop_all, dropped, keeps_all_but};
 use dmv_tests::garbage::{forget_operations, named, raw_objects, walk};
 use dmv_tests::lab::Lab;
@@ -18,6 +19,7 @@ use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{commit, request};
 use dmv_tests::simfs::Survival;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 /// Bytes of a version: several chunks.
@@ -91,17 +93,69 @@ fn frames_with_bases(repo: &Repo) -> Done<Vec<Based>> {
     let mut out = Vec::new();
     for pack in data_packs(repo)? {
         let bytes = std::fs::read(repo.store().pack_path(pack))?;
-        for at in 0..bytes.len().saturating_sub(33) {
-            if bytes[at..].starts_with(b"DMVr") && bytes[at + 4..at + 6] == [1, 2] {
-                let ids = bytes[at + 33..]
-                    .chunks_exact(32)
-                    .take(bytes[at + 32].into());
-                let ids = ids.map(|id| Ok(ObjectId::from_bytes(id.try_into()?)));
-                out.push((pack, at, ids.collect::<Done<_>>()?));
-            }
+        out.extend(
+            based_in(&bytes)?
+                .into_iter()
+                .map(|(at, ids)| (pack, at, ids)),
+        );
+    }
+    Ok(out)
+}
+
+/// Finds the frames with bases in a pack: their offsets, and the ids of their bases.
+fn based_in(bytes: &[u8]) -> Done<Vec<(usize, Vec<ObjectId>)>> {
+    let mut out = Vec::new();
+    for at in 0..bytes.len().saturating_sub(33) {
+        if bytes[at..].starts_with(b"DMVr") && bytes[at + 4..at + 6] == [1, 2] {
+            let ids = bytes[at + 33..]
+                .chunks_exact(32)
+                .take(bytes[at + 32].into());
+            let ids = ids.map(|id| Ok(ObjectId::from_bytes(id.try_into()?)));
+            out.push((at, ids.collect::<Done<_>>()?));
         }
     }
     Ok(out)
+}
+
+/// `DMV_WRITE_CORPUS=1` writes this seed of the fuzz target `pack_read` again.
+#[test]
+fn the_fuzz_corpus_has_a_pack_with_frames_that_have_bases() -> Done {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/pack_read");
+    let seed = corpus.join("bases");
+    if std::env::var_os("DMV_WRITE_CORPUS").is_some() {
+        std::fs::write(&seed, small_pack_with_bases()?)?;
+    }
+    let bytes = std::fs::read(&seed)?;
+    assert!(bytes.len() < 32 << 10, "a small seed: {}", bytes.len());
+    let based = based_in(&bytes)?;
+    let known = objects_of_pack(&bytes);
+    let (first, _) = based.first().ok_or("it has frames with bases")?;
+    let before = objects_of_pack(&bytes[..*first]);
+    assert!(known.len() > before.len(), "their objects can be read");
+    for base in based.iter().flat_map(|(_, bases)| bases) {
+        assert!(before.contains(base), "a base comes first");
+    }
+    Ok(())
+}
+
+/// Returns a small pack with versions of a text, which is compressed.
+fn small_pack_with_bases() -> Done<Vec<u8>> {
+    let (place, mut rng) = (Place::new()?, Rng::new(9));
+    let words: Vec<Vec<u8>> = (0..60).map(|_| rng.bytes(5)).collect();
+    let text = std::iter::repeat_with(|| words[rng.below(60) as usize].clone());
+    let mut text = text.take(6_000).collect::<Vec<_>>().concat();
+    let mut rng = Rng::new(10);
+    for _ in 0..3 {
+        place.write("text", &text)?;
+        place.commit("a version")?;
+        text = next_version(&text, &mut rng);
+    }
+    repack(&place.again()?)?;
+    let repo = place.again()?;
+    let (pack, ..) = frames_with_bases(&repo)?
+        .pop()
+        .ok_or("it has differences")?;
+    Ok(std::fs::read(repo.store().pack_path(pack))?)
 }
 
 /// Every base lies in the pack of its frame, before it and in a frame without bases.

@@ -2,14 +2,14 @@
 //!
 //! Before each operation on files of a command, another process frees all that nothing names and moves
 //! all other objects into new packs. Whatever the command says then, everything that the view names
-//! must be here.
+//! must be here. The same with the real gc, three times in a row.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{
-    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, PickFrom,
-    PickOptions, RefKind, Repo, RepoError, ResetFiles, StashOptions, UndoOptions, UndoWhat, Who,
-    discover,
+    AddOptions, BusyError, CheckoutOptions, CheckoutTarget, FastForward, GcOptions, Head,
+    MergeOptions, PickFrom, PickOptions, RefKind, Repo, RepoError, ResetFiles, StashOptions,
+    UndoOptions, UndoWhat, Who, discover,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_net::session::{Client, Link, NetError, serve};
@@ -21,7 +21,9 @@ use dmv_tests::peers::{Done, Place, serving, tips, update};
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{commit, fast_dir, files_in, files_of, request};
 use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// How many moments of a command are tried, at most, spread evenly. `DMV_MOMENTS` sets another
 /// number.
@@ -254,15 +256,42 @@ struct Run {
     done: Result<(), RepoError>,
 }
 
-/// Runs a command, beside which everything is freed before one of its operations on files.
-fn run(stage: &Stage, command: Command, at: usize) -> Done<Run> {
+/// Somebody who frees: returns how many objects went, or `None` if it could not begin.
+type Freeing = fn(&Path) -> Done<Option<usize>>;
+
+/// Runs gc three times, while the command stands still. It waits for nobody who stands still.
+fn gc_three_times(dir: &Path) -> Done<Option<usize>> {
+    let mut freed = 0;
+    for _ in 0..3 {
+        let repo = Repo::open(dir)?;
+        // The command is at its commit point.
+        let Some(lock) = repo.refs().try_lock_database()? else {
+            return Ok(None);
+        };
+        drop(lock);
+        let options = GcOptions {
+            thorough: true,
+            ..GcOptions::new(Duration::ZERO, request("gc").time)
+        };
+        match repo.gc(&options, &Job::default()) {
+            Ok(report) => freed += report.freed_objects as usize,
+            // A peer relies on what is stored.
+            Err(RepoError::Busy(BusyError::Freeing(_))) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(Some(freed))
+}
+
+/// Runs a command, beside which something is freed before one of its operations on files.
+fn run(stage: &Stage, command: Command, freeing: Freeing, at: usize) -> Done<Run> {
     let vfs = HookVfs::default();
     let place = discover(stage.ours.dir.path())?;
     let repo = Repo::open_place_on(place, Arc::new(vfs.clone()))?;
     let told = Arc::new(Mutex::new(None));
     let (dir, tell) = (stage.ours.dir.path().to_owned(), told.clone());
     vfs.before(at, move || {
-        let freed = free_all(&dir).map_err(|e| e.to_string());
+        let freed = freeing(&dir).map_err(|e| e.to_string());
         *tell.lock().expect("nobody panics") = Some(freed);
     });
     let done = command(stage, &repo);
@@ -286,9 +315,10 @@ fn is_whole(place: &Place) -> Done {
     Ok(())
 }
 
-fn try_at(name: &str, may: May, command: Command, at: usize) -> Done<Run> {
+fn try_at(number: usize, freeing: Freeing, at: usize) -> Done<Run> {
+    let (name, may, command) = COMMANDS[number];
     let stage = Stage::new()?;
-    let run = run(&stage, command, at)?;
+    let run = run(&stage, command, freeing, at)?;
     is_whole(&stage.ours)?;
     match (&run.done, may) {
         (Ok(()), _) | (Err(_), May::Fail) => {}
@@ -306,16 +336,16 @@ fn try_at(name: &str, may: May, command: Command, at: usize) -> Done<Run> {
 }
 
 /// Tries one command with every moment, or with as many as there is time for.
-fn beside(number: usize) -> Done {
-    let (name, may, command) = COMMANDS[number];
+fn beside(number: usize, freeing: Freeing) -> Done {
+    let (name, ..) = COMMANDS[number];
     let moments = std::env::var("DMV_MOMENTS").ok();
     let moments = moments.map_or(Ok(MOMENTS), |text| text.parse())?;
-    let alone = try_at(name, may, command, usize::MAX)?;
+    let alone = try_at(number, freeing, usize::MAX)?;
     assert!(alone.done.is_ok(), "{name}: {:?}", alone.done);
     let step = alone.operations.div_ceil(moments).max(1);
     let (mut tried, mut refused, mut freed) = (0, 0, 0);
     for at in (0..alone.operations).step_by(step) {
-        let run = try_at(name, may, command, at).map_err(|e| format!("{name}, {at}: {e}"))?;
+        let run = try_at(number, freeing, at).map_err(|e| format!("{name}, {at}: {e}"))?;
         tried += usize::from(run.freed.is_some());
         freed = freed.max(run.freed.unwrap_or(0));
         refused += usize::from(run.done.is_err());
@@ -327,10 +357,12 @@ fn beside(number: usize) -> Done {
     Ok(())
 }
 
-#[test]
-fn what_a_command_names_is_here_whatever_is_freed_beside_it() -> Done {
+/// Tries all commands at once.
+fn beside_all(freeing: Freeing) -> Done {
     let threads: Vec<_> = (0..COMMANDS.len())
-        .map(|number| std::thread::spawn(move || beside(number).map_err(|e| e.to_string())))
+        .map(|number| {
+            std::thread::spawn(move || beside(number, freeing).map_err(|e| e.to_string()))
+        })
         .collect();
     let mut failed = Vec::new();
     for thread in threads {
@@ -338,4 +370,15 @@ fn what_a_command_names_is_here_whatever_is_freed_beside_it() -> Done {
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     Ok(())
+}
+
+#[test]
+fn what_a_command_names_is_here_whatever_is_freed_beside_it() -> Done {
+    beside_all(free_all)
+}
+
+/// As if the command were stopped before each of its operations, and went on after that.
+#[test]
+fn what_a_command_names_is_here_after_gc_ran_three_times_while_it_stood_still() -> Done {
+    beside_all(gc_three_times)
 }

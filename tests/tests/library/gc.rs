@@ -629,7 +629,9 @@ fn a_disk_that_is_full_or_fails_loses_nothing_and_packs_without_copies_go() -> D
                         report.packs_removed > 0 && report.packs_rewritten == 0,
                         "{report:?}"
                     );
-                    assert!(!report.why_not.is_empty(), "{report:?}");
+                    assert!(report.no_room.is_some(), "{report:?}");
+                    assert!(report.no_room_bytes > 0, "{report:?}");
+                    assert!(report.why_not.is_empty(), "{report:?}");
                 }
                 lab.check().map_err(|e| format!("{op:?} {after}: {e}"))?;
                 lab.sim.clear_faults();

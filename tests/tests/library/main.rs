@@ -10,6 +10,7 @@ mod damage;
 mod deltas;
 mod drop;
 mod drop_packs;
+mod expire;
 mod flips;
 mod freed;
 mod gc;

@@ -103,6 +103,34 @@ fn live(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     Ok(live)
 }
 
+/// The program says so seldom, and only while it is true.
+#[test]
+fn repack_pays_after_some_hundred_single_commits_and_no_longer_after_a_run() -> Done {
+    let (place, mut rng) = (Place::new()?, Rng::new(5));
+    let mut commits = |number: u64| -> Done<usize> {
+        let mut told = 0;
+        for _ in 0..number {
+            let path = format!("d{}/f{}", rng.below(5), rng.below(9));
+            place.write(&path, &rng.bytes(200))?;
+            let repo = place.again()?;
+            commit(&repo, "one by one")?;
+            told += usize::from(repo.repack_pays_now()?);
+        }
+        Ok(told)
+    };
+    assert_eq!(commits(150)?, 0);
+    assert!(!place.again()?.repack_pays()?);
+    commits(110)?;
+    assert!(place.again()?.repack_pays()?);
+    let told = commits(144)?;
+    assert!((1..=4).contains(&told), "{told} of 144 commits say so");
+    let report = repack(&place.again()?)?;
+    assert!(report.after_bytes * 2 < report.before_bytes, "{report:?}");
+    assert!(!place.again()?.repack_pays()?);
+    assert_eq!(commits(100)?, 0);
+    Ok(())
+}
+
 /// After one run each kind has one pack, with everything that was listed.
 fn is_joined(place: &Place, before: &BTreeSet<ObjectId>) -> Done {
     let report = repack(&place.again()?)?;

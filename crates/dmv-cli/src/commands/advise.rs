@@ -14,12 +14,16 @@ use std::io::Write;
 ///
 /// A file that is saved compressed as a whole changes everywhere with each edit, so its versions share
 /// nothing. Saved without compression, they share what was not edited, and dmv compresses it.
+///
+/// Each advice names the bytes that it can save at most: what all versions but the newest take here.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv advise")]
 pub struct Args {}
 
 /// A history smaller than this is not worth a thought.
 const WORTH: u64 = 16 << 20;
+/// An advice that saves less is none.
+const WORTH_SAVING: u64 = 1 << 20;
 /// Versions that share at most this share little, in percent.
 const LITTLE: u64 = 25;
 
@@ -32,6 +36,8 @@ struct Record {
     shared_percent: u64,
     compressed: Option<&'static str>,
     advice: String,
+    /// What the advice can save at most.
+    saves_bytes: u64,
 }
 
 /// Runs the command.
@@ -46,11 +52,12 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         let Some(shared) = used.shared_percent() else {
             continue;
         };
-        if used.stored_bytes < WORTH || shared > LITTLE {
+        let saves = used.earlier_stored_bytes;
+        if used.stored_bytes < WORTH || saves < WORTH_SAVING || shared > LITTLE {
             continue;
         }
         told += 1;
-        let advice = advice(used);
+        let remedy = Remedy::of(used);
         if context.globals.json {
             context.ui.json(&Record {
                 path: PathValue::new(used.path.as_bytes()),
@@ -58,7 +65,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
                 stored_bytes: used.stored_bytes,
                 shared_percent: shared,
                 compressed: used.compressed,
-                advice,
+                advice: remedy.advice,
+                saves_bytes: saves,
             })?;
             continue;
         }
@@ -68,10 +76,12 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         };
         writeln!(
             context.ui.out(),
-            "{} {how} {} share {shared} % and take {}\n  {advice}",
+            "{} {how} {} share {shared} % and take {}\n  {}\n  {}",
             escape(used.path.as_bytes()),
             count(used.versions, "version", "versions"),
             bytes(used.stored_bytes),
+            remedy.advice,
+            remedy.saving(used),
         )?;
     }
     if told == 0 && !context.globals.json {
@@ -84,25 +94,50 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
-/// Returns what can be done about a file whose versions share little.
-fn advice(used: &PathUse) -> String {
-    let path = String::from_utf8_lossy(used.path.as_bytes()).into_owned();
-    let is = |ending: &str| path.to_ascii_lowercase().ends_with(ending);
-    match used.compressed {
-        Some(_) if is(".blend") => {
-            "in Blender, turn off 'Compress' when you save the file".to_owned()
+/// What can be done about a file whose versions share little.
+struct Remedy {
+    /// What to do.
+    advice: String,
+    /// Whether it frees what is stored. If not, it saves space of versions to come.
+    frees: bool,
+}
+
+impl Remedy {
+    fn of(used: &PathUse) -> Remedy {
+        let saving = |advice: &str| Remedy {
+            advice: advice.to_owned(),
+            frees: false,
+        };
+        let path = String::from_utf8_lossy(used.path.as_bytes()).into_owned();
+        let is = |ending: &str| path.to_ascii_lowercase().ends_with(ending);
+        match used.compressed {
+            Some(_) if is(".blend") => {
+                saving("in Blender, turn off 'Compress' when you save the file")
+            }
+            Some(_) if is(".svgz") => saving("save it as .svg"),
+            Some(_) if is(".xcf.gz") || is(".xcf.xz") || is(".xcf.bz2") || is(".xcfgz") => {
+                saving("in GIMP, save it as .xcf")
+            }
+            Some("gzip" | "zstd" | "xz" | "bzip2" | "7z") => {
+                saving("save it without compression: dmv compresses what it stores")
+            }
+            _ => Remedy {
+                advice: format!(
+                    "versions that a remote keeps need no space here: dmv log -- {0}, then dmv drop REV:{0}",
+                    quoted(&path)
+                ),
+                frees: true,
+            },
         }
-        Some(_) if is(".svgz") => "save it as .svg".to_owned(),
-        Some(_) if is(".xcf.gz") || is(".xcf.xz") || is(".xcf.bz2") || is(".xcfgz") => {
-            "in GIMP, save it as .xcf".to_owned()
+    }
+
+    /// Returns what it can save, as a line.
+    fn saving(&self, used: &PathUse) -> String {
+        let size = bytes(used.earlier_stored_bytes);
+        match self.frees {
+            true => format!("this frees up to {size}"),
+            false => format!("as many versions saved like this take up to {size} less"),
         }
-        Some("gzip" | "zstd" | "xz" | "bzip2" | "7z") => {
-            "save it without compression: dmv compresses what it stores".to_owned()
-        }
-        _ => format!(
-            "versions that a remote keeps need no space here: dmv log -- {0}, then dmv drop REV:{0}",
-            quoted(&path)
-        ),
     }
 }
 
@@ -114,15 +149,18 @@ mod tests {
     #[test]
     fn advice_fits_the_program_that_saves_the_file() -> Result<(), Box<dyn std::error::Error>> {
         let of = |path: &str, compressed| -> Result<String, Box<dyn std::error::Error>> {
-            Ok(advice(&PathUse {
+            Ok(Remedy::of(&PathUse {
                 path: RepoPath::parse(path.as_bytes())?,
                 versions: 2,
                 bytes: 2,
                 newest_bytes: 1,
                 unique_bytes: 2,
                 stored_bytes: 2,
+                earlier_stored_bytes: 1,
+                given_up: 0,
                 compressed,
-            }))
+            })
+            .advice)
         };
         assert!(of("a/Scene.BLEND", Some("zstd"))?.contains("Blender"));
         assert!(of("a.xcf.gz", Some("gzip"))?.contains("GIMP"));

@@ -80,16 +80,30 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match limit {
         None => writeln!(out, "no limit; the repository takes {}", bytes(used))?,
         Some(limit) => {
-            let percent = u128::from(used) * 100 / u128::from(limit.max(1));
+            let part = part(used, limit);
             let (used, limit) = (bytes(used), bytes(limit));
-            writeln!(out, "{used} of {limit} used ({percent} %)")?;
+            writeln!(out, "{used} of {limit} used ({part})")?;
         }
     }
     if over {
+        if ways.is_empty() {
+            let text = "the limit is reached, and no command of dmv frees space: dmv budget SIZE";
+            writeln!(out, "{text}")?;
+            return Ok(EXIT_OK);
+        }
         writeln!(out, "the limit is reached; these commands free most:")?;
         for (freed, command) in ways {
             writeln!(out, "  {:>10}  {command}", bytes(freed))?;
         }
     }
     Ok(EXIT_OK)
+}
+
+/// How much of the limit is used, in percent or as a multiple.
+fn part(used: u64, limit: u64) -> String {
+    let percent = u128::from(used) * 100 / u128::from(limit.max(1));
+    match percent {
+        0..1000 => format!("{percent} %"),
+        _ => format!("{} times the limit", percent / 100),
+    }
 }

@@ -8,8 +8,8 @@ use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
 use crate::limit::{EmptiedValue, LimitArgs, tell_adopted, tell_emptied, tell_idle};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError, RevisionError,
-    is_previous,
+    CheckoutOptions, CheckoutReport, CheckoutTarget, Head, Location, RefKind, Repo, RepoError,
+    RepoSlice, RevisionError, is_previous,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::snapshot::Problem;
@@ -198,8 +198,7 @@ pub fn tell_refused(context: &Context, dir: Option<&Path>, refused: &[Problem]) 
     match dir {
         Some(_) => {
             warn_of(context, refused);
-            let first = refused.first().map(|first| first.path.as_bytes());
-            hint_restore(context, dir, first);
+            hint_restore(context, dir, refused.iter().map(|one| one.path.as_bytes()));
         }
         None => tell_and_hint(context, refused, AGAIN),
     }
@@ -217,9 +216,12 @@ pub fn tell_and_hint(context: &Context, refused: &[Problem], again: &str) {
     }
     // The hint may be less exact than it could be, but it has to come.
     let former = unwritten(context).unwrap_or_default();
-    let is_former = |problem: &&Problem| former.iter().any(|path| path == problem.path.as_bytes());
-    match refused.iter().find(is_former) {
-        Some(problem) => hint_restore(context, None, Some(problem.path.as_bytes())),
+    let paths = refused.iter().map(|problem| problem.path.as_bytes());
+    let mut former = paths
+        .filter(|path| former.iter().any(|known| known == path))
+        .peekable();
+    match former.peek() {
+        Some(_) => hint_restore(context, None, former),
         None => context
             .ui
             .note(format_args!("hint: when that is mended: {again}")),
@@ -238,19 +240,59 @@ fn unwritten(context: &Context) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(context.repo()?.unwritten(&context.settings()?)?)
 }
 
-/// Names the command that writes what could not be written.
-pub fn hint_restore(context: &Context, dir: Option<&Path>, path: Option<&[u8]>) {
-    let Some(path) = path else {
-        return;
+/// Names the command that writes the first path that could not be written.
+pub fn hint_restore<'p>(
+    context: &Context,
+    dir: Option<&Path>,
+    paths: impl Iterator<Item = &'p [u8]>,
+) {
+    let repo = match dir {
+        Some(dir) => Repo::open(dir).ok(),
+        None => context.repo().ok(),
     };
-    let path = quoted(&String::from_utf8_lossy(path));
+    if let Some(way) = way_to_restore(repo.as_ref(), dir, paths) {
+        context.ui.note(format_args!("hint: {way}"));
+    }
+}
+
+/// Returns the command that writes the first of some paths. No command writes what was purged.
+pub fn way_to_restore<'p>(
+    repo: Option<&Repo>,
+    dir: Option<&Path>,
+    paths: impl Iterator<Item = &'p [u8]>,
+) -> Option<String> {
+    let slice = repo.and_then(|repo| repo.slice().ok());
+    let is_purged = |path: &[u8]| match (repo, &slice) {
+        (Some(repo), Some(slice)) => is_purged(repo, slice, path).unwrap_or(false),
+        _ => false,
+    };
+    let mut paths = paths.peekable();
+    let purged = paths.peek().copied();
     let there = match dir {
         Some(dir) => format!("-C {} ", quoted(&dir.to_string_lossy())),
         None => String::new(),
     };
-    context.ui.note(format_args!(
-        "hint: when that is mended: dmv {there}restore {path}"
-    ));
+    let of = |path: &[u8]| quoted(&String::from_utf8_lossy(path));
+    if let Some(path) = paths.find(|path| !is_purged(path)) {
+        let path = of(path);
+        return Some(format!("when that is mended: dmv {there}restore {path}"));
+    }
+    let path = of(purged?);
+    Some(format!(
+        "who purged it, and why: dmv {there}ls -l {path}; to remove its name: dmv {there}rm {path}"
+    ))
+}
+
+/// Whether the content that the worktree's commit has at `path` was purged, here or at a remote.
+fn is_purged(repo: &Repo, slice: &RepoSlice, path: &[u8]) -> Result<bool, RepoError> {
+    let Some(head) = repo.head_commit()? else {
+        return Ok(false);
+    };
+    let commit = repo.read_commit(&head)?;
+    Ok(match repo.locate("@", &commit, &Repo::parse_path(path)?)? {
+        Location::Entry(entry) => slice.purge_of(&entry.id).is_some(),
+        Location::Root { .. } => false,
+    })
 }
 
 /// Tells what a checkout or restore did.

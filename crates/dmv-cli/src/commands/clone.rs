@@ -4,7 +4,7 @@
 mod foresee;
 
 use crate::budget::guard;
-use crate::commands::checkout::tell_refused;
+use crate::commands::checkout::{tell_refused, way_to_restore};
 use crate::commands::remote::set;
 use crate::commands::status::go_back;
 use crate::config::{Config, ORIGIN};
@@ -17,6 +17,7 @@ use crate::partial::{SliceArgs, SliceValue, options_for, words};
 use crate::peers::{Call, session_failure};
 use crate::traffic::Report;
 use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{CONFIG_FILE, Head, Repo, RepoSlice, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use dmv_net::ops::{
@@ -141,14 +142,17 @@ fn already_there(options: &CloneOptions) -> Failure {
         select: &Paths::all(),
         settings: options.settings.clone(),
     };
-    let report = Repo::open(&options.dir).and_then(|repo| repo.status(&status, &Job::default()));
-    let unwritten = report.map_or(Vec::new(), |report| report.unwritten);
-    let (what, hint) = match unwritten.first() {
-        Some(path) => {
-            let path = quoted(&String::from_utf8_lossy(path.as_bytes()));
-            let hint = format!("when that is mended: dmv -C {dir} restore {path}");
-            ("already a clone of it, and could not write all files", hint)
-        }
+    let repo = Repo::open(&options.dir);
+    let report = repo
+        .as_ref()
+        .map(|repo| repo.status(&status, &Job::default()));
+    let unwritten = match report {
+        Ok(Ok(report)) => report.unwritten,
+        _ => Vec::new(),
+    };
+    let paths = unwritten.iter().map(RepoPath::as_bytes);
+    let (what, hint) = match way_to_restore(repo.as_ref().ok(), Some(&options.dir), paths) {
+        Some(hint) => ("already a clone of it, and could not write all files", hint),
         None => (
             "already a clone of it",
             format!("dmv -C {dir} pull, to update it"),
@@ -238,7 +242,9 @@ fn smaller_clone(args: &Args, e: &SessionError) -> String {
     let Some(options) = options.filter(|options| !options.is_empty()) else {
         if !is_partial {
             let verify = verify_there(&e.url);
-            return format!("the source is damaged, since it is no partial repository: {verify}");
+            return format!(
+                "the source is damaged, since it is not a partial repository: {verify}"
+            );
         }
         return "the source is a partial repository; to clone a part of it, see: dmv clone --help"
             .to_owned();

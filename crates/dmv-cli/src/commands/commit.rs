@@ -405,7 +405,7 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
 fn tell_compressed(context: &Context, report: &CommitReport) {
     if let Some(found) = &report.compressed {
         context.ui.note(format_args!(
-            "note: {} is saved compressed ({}), so it shares only {} % with its version before; see: dmv advise",
+            "note: {} is saved compressed ({}), so it shares only {} % with its previous version; see: dmv advise",
             escape(found.path.as_bytes()),
             found.compressed,
             found.shared_percent,
@@ -472,8 +472,11 @@ fn tell(context: &Context, report: &CommitReport) {
     for problem in report.problems.iter().chain(&report.warnings) {
         ui.warn(line(problem));
     }
-    let first = report.unwritten.first();
-    hint_restore(context, None, first.map(RepoPath::as_bytes));
+    hint_restore(
+        context,
+        None,
+        report.unwritten.iter().map(RepoPath::as_bytes),
+    );
     for path in &report.settled {
         ui.note(format_args!("resolved: {path}"));
     }

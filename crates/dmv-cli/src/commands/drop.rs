@@ -1,5 +1,6 @@
 //! `dmv drop`
 
+use crate::commands::gc::no_room;
 use crate::context::Context;
 use crate::copies::{ask, end};
 use crate::failure::{EXIT_OK, Failure};
@@ -41,6 +42,8 @@ struct Document {
     freed_bytes: u64,
     waiting_bytes: u64,
     shared_bytes: u64,
+    /// In files that another repository on this file system also has.
+    linked_bytes: u64,
     in_worktree: u64,
     peers: Vec<String>,
     why_not_freed: Option<String>,
@@ -108,27 +111,35 @@ fn finish(
         freed_bytes: freed.freed_bytes,
         waiting_bytes: freed.waiting_bytes,
         shared_bytes: freed.shared_bytes,
+        linked_bytes: freed.linked_bytes,
         in_worktree: in_worktree.count() as u64,
         peers,
-        why_not_freed: freed.why_not_freed,
+        why_not_freed: freed.why_not_freed.clone(),
     };
     if context.globals.json {
         context.ui.json(&document)?;
-        return Ok(EXIT_OK);
+    } else if !context.ui.quiet() {
+        print(context, droppable, &document)?;
     }
-    if context.ui.quiet() {
-        return Ok(EXIT_OK);
+    match &document.why_not_freed {
+        Some(why) if freed.no_room => Err(no_room("some packs could not be freed", why)),
+        Some(why) if !context.globals.json => {
+            let text = format_args!("some packs could not be freed: {}", clean(why));
+            context.ui.warn(text);
+            Ok(EXIT_OK)
+        }
+        _ => Ok(EXIT_OK),
     }
+}
+
+/// Prints what was dropped, how much of it is free now, and which files stay in the worktree.
+fn print(context: &Context, droppable: &Droppable, document: &Document) -> Result<(), Failure> {
     if document.files == 0 {
         let mut out = context.ui.out();
         writeln!(out, "nothing to drop: this content is already absent")?;
-        return Ok(EXIT_OK);
+        return Ok(());
     }
-    print(context, &document)?;
-    if let Some(why) = &document.why_not_freed {
-        let text = format_args!("some packs could not be freed: {why}");
-        context.ui.warn(text);
-    }
+    print_amounts(context, document)?;
     if document.in_worktree > 0 {
         let stay = count(document.in_worktree, "file stays", "files stay");
         let them = if document.in_worktree == 1 {
@@ -142,11 +153,11 @@ fn finish(
             "note: {stay} in the worktree; to remove {them} there: dmv subset remove {path}"
         ));
     }
-    Ok(EXIT_OK)
+    Ok(())
 }
 
 /// Prints what was dropped and how much of it is free now.
-fn print(context: &Context, document: &Document) -> Result<(), Failure> {
+fn print_amounts(context: &Context, document: &Document) -> Result<(), Failure> {
     let mut out = context.ui.out();
     let files = count(document.files, "file", "files");
     let keepers = clean(&document.peers.join(", "));
@@ -163,6 +174,13 @@ fn print(context: &Context, document: &Document) -> Result<(), Failure> {
         writeln!(
             out,
             "not freed yet: {waiting}, in packs that also contain other files"
+        )?;
+    }
+    if document.linked_bytes > 0 {
+        let linked = bytes(document.linked_bytes);
+        writeln!(
+            out,
+            "not freed yet: {linked}, in packs that another repository on this disk also uses"
         )?;
     }
     if document.shared_bytes > 0 {

@@ -18,7 +18,8 @@ use std::io::Write;
 /// Show the size of a directory or file: in total, without duplicates, and as stored
 ///
 /// With --history, lists the paths whose versions take the most space in the history of all branches,
-/// tags and worktrees. Content that several files or versions share counts once, for the newest.
+/// tags and worktrees. Content that several files or versions share counts once, for the newest. What was
+/// dropped, expired or purged counts as stored only until its space is free.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv du\n  dmv du media\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'\n  dmv du --history\n  dmv du --history -n 0 media"
@@ -58,6 +59,8 @@ struct HistoryRecord {
     bytes: u64,
     unique_bytes: u64,
     stored_bytes: u64,
+    /// How many versions were dropped, have expired or were purged.
+    given_up: u64,
 }
 
 /// How many paths are listed without `-n`.
@@ -143,11 +146,23 @@ fn history(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
                 bytes: used.bytes,
                 unique_bytes: used.unique_bytes,
                 stored_bytes: used.stored_bytes,
+                given_up: used.given_up,
             })?;
         }
         return Ok(EXIT_OK);
     }
     context.page();
+    print_history(context, &found, listed)?;
+    if !others.is_empty() {
+        context.ui.note(format_args!(
+            "hint: {} more: dmv du --history -n 0",
+            count(others.len() as u64, "path", "paths")
+        ));
+    }
+    Ok(EXIT_OK)
+}
+
+fn print_history(context: &Context, found: &HistoryUse, listed: &[PathUse]) -> Result<(), Failure> {
     let mut out = context.ui.out();
     if !listed.is_empty() {
         writeln!(
@@ -175,14 +190,14 @@ fn history(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
         count(found.paths.len() as u64, "path", "paths"),
         bytes(sum(|used| used.stored_bytes)),
     )?;
-    drop(out);
-    if !others.is_empty() {
-        context.ui.note(format_args!(
-            "hint: {} more: dmv du --history -n 0",
-            count(others.len() as u64, "path", "paths")
-        ));
+    match sum(|used| used.given_up) {
+        0 => {}
+        n => {
+            let n = count(n, "version is", "versions are");
+            writeln!(out, "{n} given up: dropped, expired or purged")?;
+        }
     }
-    Ok(EXIT_OK)
+    Ok(())
 }
 
 /// Says that a partial repository does not know all versions.

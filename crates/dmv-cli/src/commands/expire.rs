@@ -1,5 +1,6 @@
 //! `dmv expire`
 
+use crate::commands::gc::no_room;
 use crate::commands::keep::{rules, tell_idle};
 use crate::config::size_option;
 use crate::context::{Context, now};
@@ -75,6 +76,8 @@ struct Sum {
     freed_bytes: u64,
     waiting_bytes: u64,
     shared_bytes: u64,
+    /// In files that another repository on this file system also has.
+    linked_bytes: u64,
     peers: Vec<String>,
     why_not_freed: Option<String>,
 }
@@ -233,6 +236,7 @@ fn finish(
     peers: Vec<String>,
 ) -> Result<u8, Failure> {
     let freed = done.map(|done| done.freed);
+    let has_no_room = freed.as_ref().is_some_and(|freed| freed.no_room);
     let sum = sum(found, freed.as_ref(), peers);
     if context.globals.json {
         for path in &found.paths {
@@ -247,9 +251,13 @@ fn finish(
     } else if !context.ui.quiet() {
         print(context, args, rules, found, &sum)?;
     }
-    if let Some(why) = &sum.why_not_freed {
-        let text = format_args!("some packs could not be freed: {}", clean(why));
-        context.ui.warn(text);
+    match &sum.why_not_freed {
+        Some(why) if has_no_room => return Err(no_room("some packs could not be freed", why)),
+        Some(why) => {
+            let text = format_args!("some packs could not be freed: {}", clean(why));
+            context.ui.warn(text);
+        }
+        None => {}
     }
     Ok(EXIT_OK)
 }
@@ -267,6 +275,7 @@ fn sum(found: &Expirable, freed: Option<&FreedSpace>, peers: Vec<String>) -> Sum
         freed_bytes: freed.freed_bytes,
         waiting_bytes: freed.waiting_bytes,
         shared_bytes: freed.shared_bytes,
+        linked_bytes: freed.linked_bytes,
         peers,
         why_not_freed: freed.why_not_freed.clone(),
     }
@@ -351,6 +360,13 @@ fn print_space(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
             "not freed yet: {waiting}, in packs that also contain other files"
         )?;
     }
+    if sum.linked_bytes > 0 {
+        let linked = bytes(sum.linked_bytes);
+        writeln!(
+            out,
+            "not freed yet: {linked}, in packs that another repository on this disk also uses"
+        )?;
+    }
     if sum.shared_bytes > 0 {
         let shared = bytes(sum.shared_bytes);
         writeln!(
@@ -358,7 +374,7 @@ fn print_space(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
             "not freed: {shared}, which other files or versions also use"
         )?;
     }
-    let accounted = sum.freed_bytes + sum.waiting_bytes + sum.shared_bytes;
+    let accounted = sum.freed_bytes + sum.waiting_bytes + sum.shared_bytes + sum.linked_bytes;
     let rest = sum.bytes.saturating_sub(accounted);
     // Heads of frames and indexes make a little difference, too.
     if rest > sum.bytes / 8 {

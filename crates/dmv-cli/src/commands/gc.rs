@@ -4,8 +4,8 @@
 pub mod at;
 
 use crate::context::{Context, now};
-use crate::date::span;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::date::{length, span};
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::patience::patiently;
 use dmv_core::repo::{GcOptions, GcReport};
@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv gc --dry-run\n  dmv gc\n  dmv gc --grace 0 --max-time 10m\n  dmv gc --at studio --dry-run\n\n\
-                  Exit code 3: the time was over or other commands interfered; run it again to free the rest."
+                  Exit code 3: the time was over or other commands interfered; run it again to free the rest.\n\
+                  Exit code 20: the disk is full, and what is left needs room for copies."
 )]
 pub struct Args {
     /// Only report what would be freed
@@ -58,9 +59,13 @@ struct Document<'r> {
     young_bytes: u64,
     undo_bytes: u64,
     waiting_bytes: u64,
+    /// The bytes that nothing needs, in files that another repository on this file system also has.
+    linked_bytes: u64,
     undo_lacks: u64,
     finished: bool,
     why_not: &'r [String],
+    /// The bytes that stay because the disk has no room for copies.
+    no_room_bytes: u64,
 }
 
 /// Runs the command.
@@ -89,6 +94,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         true => context.ui.json(&document(&report))?,
         false => print(context, args, &report)?,
     }
+    if let Some(why) = &report.no_room {
+        let stays = format!("{} could not be freed", bytes(report.no_room_bytes));
+        return Err(no_room(&stays, why));
+    }
     Ok(match report.finished {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,
@@ -106,10 +115,23 @@ fn document(report: &GcReport) -> Document<'_> {
         young_bytes: report.young_bytes,
         undo_bytes: report.undo_bytes,
         waiting_bytes: report.waiting_bytes,
+        linked_bytes: report.linked_bytes,
         undo_lacks: report.undo_lacks,
         finished: report.finished,
         why_not: &report.why_not,
+        no_room_bytes: report.no_room_bytes,
     }
+}
+
+/// The failure of a command that could not free everything because the disk is full. What it has done
+/// counts, and when it runs again it frees the rest.
+pub fn no_room(stays: &str, why: &str) -> Failure {
+    let message = format!(
+        "the disk is full: {stays}, since what else their packs have must be copied first ({}); everything that is needed is intact",
+        clean(why)
+    );
+    Failure::new("disk-full", EXIT_OTHER, message)
+        .hint("free some disk space, then run the same command again")
 }
 
 fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failure> {
@@ -118,15 +140,21 @@ fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failur
         print_freed(&mut *out, args.dry_run, report)?;
     }
     if report.young_bytes > 0 {
-        let young = bytes(report.young_bytes);
+        let (young, grace) = (bytes(report.young_bytes), length(args.grace));
         context.ui.note(format_args!(
-            "note: {young} that nothing needs arrived lately, perhaps by a transfer that will go on; to free it now: dmv gc --grace 0"
+            "note: {young} that nothing needs were stored within the last {grace} and stay until they are older; to free them now: dmv gc --grace 0"
         ));
     }
     if report.waiting_bytes > 0 {
         let waiting = bytes(report.waiting_bytes);
         context.ui.note(format_args!(
             "note: {waiting} that nothing needs stay in packs that hold mostly needed content; a later gc rewrites such a pack when more of it can go"
+        ));
+    }
+    if report.linked_bytes > 0 {
+        let linked = bytes(report.linked_bytes);
+        context.ui.note(format_args!(
+            "note: {linked} that nothing needs here take space until no other repository on this disk uses the same packs"
         ));
     }
     if report.undo_bytes > 0 {
@@ -163,10 +191,14 @@ fn print_freed(
     let freed = bytes(report.freed_bytes);
     let objects = count(report.freed_objects, "object", "objects");
     if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
-        let is_all = report.finished && report.why_not.is_empty() && report.waiting_bytes == 0;
-        let told = match is_all {
-            true => "nothing to free",
-            false => "nothing was freed",
+        let is_all = report.finished && report.why_not.is_empty();
+        let is_all =
+            is_all && report.waiting_bytes + report.no_room_bytes + report.linked_bytes == 0;
+        let is_all = is_all && report.young_bytes == 0;
+        let told = match (is_all, is_dry_run) {
+            (true, _) => "nothing to free",
+            (false, true) => "nothing can be freed now",
+            (false, false) => "nothing was freed",
         };
         return writeln!(out, "{told}");
     }

@@ -9,7 +9,7 @@ use crate::places::chosen;
 use crate::supply::{absent_failure, ops_failure};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::repo::LackOf;
+use dmv_core::repo::{LackOf, RepoError};
 use dmv_net::ops::Suppliers;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -65,10 +65,26 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     brought.print(context, left.is_empty())?;
     if !left.is_empty() {
-        return Err(absent_failure(context, &suppliers.absent(left)));
+        return Err(not_fetched(context, suppliers, left));
     }
     tell_skipped(context, suppliers.finish());
     Ok(EXIT_OK)
+}
+
+/// The failure if some content has not come. That content was purged is no remote's fault.
+fn not_fetched(context: &Context, suppliers: Suppliers<'_>, mut left: Vec<Lack>) -> Failure {
+    let purged = suppliers.purged(&left);
+    left.retain(|lack| purged.iter().all(|purged| purged.path != lack.path));
+    let failures = purged.into_iter().map(RepoError::from);
+    let mut failures: Vec<Failure> = failures.map(Failure::from).collect();
+    let last = match left.is_empty() {
+        true => failures.pop(),
+        false => None,
+    };
+    for failure in failures {
+        context.ui.warn(format_args!("{failure}"));
+    }
+    last.unwrap_or_else(|| absent_failure(context, &suppliers.absent(left)))
 }
 
 /// Files that have come, by the id and size of their content.

@@ -92,7 +92,9 @@ pub fn rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
 
 /// Says that rules decide about no file.
 pub fn tell_idle(context: &Context, rules: &KeepRules, idle: &[usize]) {
-    for line in idle.iter().map(|number| &rules.lines[*number]) {
+    // A problem says which rules are replaced.
+    let idle = idle.iter().filter(|number| !rules.is_replaced(**number));
+    for line in idle.map(|number| &rules.lines[*number]) {
         let pattern = clean(&line.pattern);
         context.ui.warn(format_args!(
             "{}: '{pattern}' decides about no file: nothing matches, or other rules win",

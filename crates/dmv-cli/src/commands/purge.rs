@@ -213,7 +213,7 @@ fn find(context: &Context, repo: &Repo, target: &OsStr) -> Result<(PurgeWhat, Pu
         let (message, hint) = match &what {
             PurgeWhat::Path(path) => (
                 format!(
-                    "no commit here has a file with content at '{}'; nothing was purged",
+                    "no commit in this repository has a file with content at '{}'; nothing was purged",
                     escape(path.as_bytes())
                 ),
                 "dmv ls -r, or dmv log -- PATH",

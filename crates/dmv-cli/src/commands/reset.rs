@@ -67,7 +67,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if report.outside > 0 {
         let files = count(report.outside, "file", "files");
         context.ui.warn(format_args!(
-            "{files} outside this worktree's subset differ between the two commits; they are no uncommitted changes"
+            "{files} outside this worktree's subset differ between the two commits; these are not uncommitted changes"
         ));
     }
     tell_left(context, &repo, &report.left)?;

@@ -3,7 +3,7 @@
 use crate::budget::GRACE;
 use crate::context::{Context, now};
 use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::bytes;
+use crate::format::text::{bytes, count};
 use crate::partial::{SliceValue, told_slice, words};
 use dmv_core::repo::{GcOptions, Repo, RepoError, StoreStats};
 use serde::Serialize;
@@ -88,14 +88,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         ),
     )?;
     line("index tables", stats.tables.to_string())?;
-    line(
-        "on disk",
-        format!("{} in {} files", bytes(stats.disk_bytes), stats.disk_files),
-    )?;
-    line(
-        "newest tree",
-        format!("{} in {} files", bytes(stats.head_bytes), stats.head_files),
-    )?;
+    line("on disk", in_files(stats.disk_bytes, stats.disk_files))?;
+    line("newest tree", in_files(stats.head_bytes, stats.head_files))?;
     match garbage.unwrap_or_default() {
         (0, 0) => {}
         (0, young) => line(
@@ -112,6 +106,11 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         line("partial", words)?;
     }
     Ok(EXIT_OK)
+}
+
+/// `4 B in 1 file`.
+fn in_files(size: u64, files: u64) -> String {
+    format!("{} in {}", bytes(size), count(files, "file", "files"))
 }
 
 /// Returns the bytes that gc can free, and those that it leaves because they are young. Returns `None` if there are too many objects to count, or if

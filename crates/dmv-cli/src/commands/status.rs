@@ -11,7 +11,9 @@ use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ChangeValue, PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, clean, count, patterns, quoted, shown};
 use crate::half::go_on;
-use crate::partial::{SliceValue, brief, told_slice, words};
+use crate::partial::{
+    ExpiredValue, GivenUpCounts, PurgedValue, SliceValue, brief, told_slice, words,
+};
 use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
@@ -32,6 +34,8 @@ use std::io::Write;
 /// A new directory is one line, with the number of its files. With --short, prints one line per path, with
 /// the letters of Git: ?? new, M modified, D deleted, R renamed, T another type, UU conflict. !W is a file
 /// that dmv could not write, and !O a file outside of the worktree's subset.
+///
+/// With --verbose, also says when versions have expired and by which rule, and who has purged some.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv status\n  dmv status -s\n  dmv status -a media/raw\n  \
@@ -62,6 +66,9 @@ impl Args {
     }
 }
 
+/// For how many reasons --verbose says that versions were given up.
+const REASONS_SHOWN: usize = 20;
+
 #[derive(Serialize)]
 struct Document {
     branch: Option<String>,
@@ -81,6 +88,12 @@ struct Document {
     /// Patterns of the subset that match nothing in the commit.
     idle_patterns: Vec<String>,
     partial: Option<SliceValue>,
+    /// When versions have expired and by which rule, and how many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    expired: Vec<ExpiredValue>,
+    /// When versions were purged, by whom and why, and how many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    purged: Vec<PurgedValue>,
     outside: Vec<PathValue>,
     changes: Vec<ChangeValue>,
     /// What the next commit leaves out.
@@ -304,6 +317,7 @@ fn upstream(
 /// `half`: the command that goes on with a clone that is not finished.
 fn document(found: &Overview, half: Option<String>) -> Document {
     let report = &found.report;
+    let given_up = GivenUpCounts::of(&found.slice);
     let change = |change: &PathChange| {
         let from = origin(&found.renames, change);
         let word = from.map_or(change.kind.word(), |_| "renamed");
@@ -328,6 +342,8 @@ fn document(found: &Overview, half: Option<String>) -> Document {
         subset: patterns(&report.subset),
         idle_patterns: found.idle_patterns.clone(),
         partial: SliceValue::new(&found.slice),
+        expired: given_up.expired_values(),
+        purged: given_up.purged_values(),
         outside: report.outside.iter().map(PathValue::new).collect(),
         changes: report.changes.iter().map(change).collect(),
         untracking: report
@@ -368,6 +384,9 @@ fn print(
         print_bisection(&mut *out, bisection)?;
     }
     print_limits(&mut *out, report, slice)?;
+    if context.ui.verbose() {
+        print_given_up(&mut *out, slice)?;
+    }
     for pattern in &found.idle_patterns {
         writeln!(out, "  nothing in the commit matches '{}'", clean(pattern))?;
     }
@@ -378,8 +397,11 @@ fn print(
     }
     writeln!(out, "{}", sums(report, &counts).join(", "))?;
     drop(out);
-    let first = report.unwritten.first();
-    hint_restore(context, None, first.map(RepoPath::as_bytes));
+    hint_restore(
+        context,
+        None,
+        report.unwritten.iter().map(RepoPath::as_bytes),
+    );
     Ok(())
 }
 
@@ -459,6 +481,21 @@ fn print_limits(
             out,
             "file content is absent by choice; to fetch some: dmv get PATH"
         )?;
+    }
+    Ok(())
+}
+
+/// When and why versions were given up, if somebody wants to know.
+fn print_given_up(out: &mut impl Write, slice: &RepoSlice) -> Result<(), Failure> {
+    let mut lines = GivenUpCounts::of(slice).lines();
+    let more = lines.len().saturating_sub(REASONS_SHOWN);
+    lines.truncate(REASONS_SHOWN);
+    for line in lines {
+        writeln!(out, "  {line}")?;
+    }
+    if more > 0 {
+        let more = count(more as u64, "more reason", "more reasons");
+        writeln!(out, "  and {more}: dmv verify --quick")?;
     }
     Ok(())
 }

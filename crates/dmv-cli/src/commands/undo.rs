@@ -174,7 +174,7 @@ fn print(
         let (command, id) = (clean(&newest.command), &encode_hex(&newest.id)[..SHORT_ID]);
         writeln!(
             out,
-            "passed over: {command}{more}, which changed only what is known of remotes (dmv undo {id})"
+            "skipped: {command}{more}, which changed only what is known of remotes (dmv undo {id})"
         )?;
     }
     match &report.again {

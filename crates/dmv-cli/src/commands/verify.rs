@@ -6,18 +6,12 @@ mod heal;
 
 use crate::context::Context;
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
-use crate::format::text::SHORT_ID;
-use crate::format::text::{bytes, clean, count};
-use crate::partial::{ExpiryValue, PurgeValue, expiry_words, purge_words};
-use dmv_core::hash::ObjectId;
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::partial::{ExpiredValue, GivenUpCounts, PurgedValue};
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{
-    DamagedObject, Expiry, HealedFrom, HealedObject, Purge, VerifyDepth, VerifyReport,
-};
+use dmv_core::repo::{DamagedObject, HealedFrom, HealedObject, VerifyDepth, VerifyReport};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::Arc;
 
 /// Check that all data is present and undamaged
 ///
@@ -80,20 +74,6 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct ExpiredValue {
-    #[serde(flatten)]
-    why: ExpiryValue,
-    versions: u64,
-}
-
-#[derive(Serialize)]
-struct PurgedValue {
-    #[serde(flatten)]
-    why: PurgeValue,
-    versions: u64,
-}
-
-#[derive(Serialize)]
 struct HealedValue {
     #[serde(flatten)]
     object: DamagedValue,
@@ -138,19 +118,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     };
     let slice = repo.slice().unwrap_or_default();
-    let (expired, mut purged) = (counted(&slice.expired), counted(&slice.purged));
-    for told in slice.told.values() {
-        *purged.entry(told.purge.clone()).or_default() += 1;
-    }
+    let given_up = GivenUpCounts::of(&slice);
     if context.globals.json {
-        let value_of = |(why, versions): (&Expiry, &u64)| ExpiredValue {
-            why: why.into(),
-            versions: *versions,
-        };
-        let purged_of = |(why, versions): (&Purge, &u64)| PurgedValue {
-            why: why.into(),
-            versions: *versions,
-        };
         context.ui.json(&Document {
             ok: report.is_ok(),
             objects: report.objects,
@@ -159,15 +128,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             damaged: report.damaged.iter().map(value).collect(),
             missing: report.missing.iter().map(value).collect(),
             absent: report.absent,
-            expired: expired.iter().map(value_of).collect(),
-            purged: purged.iter().map(purged_of).collect(),
+            expired: given_up.expired_values(),
+            purged: given_up.purged_values(),
             files: &report.files,
             made_good: &report.made_good,
         })?;
     } else {
-        let given_up = expired.iter().map(|(why, n)| (expiry_words(why), *n));
-        let given_up = given_up.chain(purged.iter().map(|(why, n)| (purge_words(why), *n)));
-        print(context, &report, &healed, &given_up.collect::<Vec<_>>())?;
+        print(context, &report, &healed, &given_up)?;
         hint(context, &report, args.heal, has_peers);
     }
     Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
@@ -180,15 +147,6 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(number) if number > 0.0 && number <= 100.0 => Ok(number),
         _ => Err("a number of more than 0 and at most 100".to_owned()),
     }
-}
-
-/// How many versions were given up, by the reason.
-fn counted<R: Ord + Clone>(given_up: &BTreeMap<ObjectId, Arc<R>>) -> BTreeMap<R, u64> {
-    let mut out = BTreeMap::new();
-    for why in given_up.values() {
-        *out.entry(R::clone(why)).or_default() += 1;
-    }
-    out
 }
 
 fn value(damaged: &DamagedObject) -> DamagedValue {
@@ -239,7 +197,7 @@ fn print(
     context: &Context,
     report: &VerifyReport,
     healed: &[HealedObject],
-    given_up: &[(String, u64)],
+    given_up: &GivenUpCounts,
 ) -> Result<(), Failure> {
     let mut out = context.ui.out();
     for HealedObject { object, from } in healed {
@@ -273,9 +231,8 @@ fn print(
                 let absent = count(report.absent, "object is", "objects are");
                 writeln!(out, "{absent} absent by choice")?;
             }
-            for (why, versions) in given_up {
-                let versions = count(*versions, "version", "versions");
-                writeln!(out, "{versions} {why}")?;
+            for line in given_up.lines() {
+                writeln!(out, "{line}")?;
             }
             if !report.made_good.is_empty() {
                 let places = count(report.made_good.len() as u64, "place", "places");

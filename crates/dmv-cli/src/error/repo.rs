@@ -23,6 +23,7 @@ const LATER: &str = "run the same command again when the other one has ended";
 const AGAIN: &str = "run the same command again";
 /// The hint where a transfer was cut off.
 pub const CONTINUE: &str = "run the same command again to continue";
+const MOUNT: &str = "mount the file system for writing, then run the same command again";
 const FULL: &str = "free some disk space, then run the same command again";
 
 /// A code, an exit code and a hint.
@@ -194,7 +195,15 @@ fn sort_absent(e: &AbsentError) -> ErrorClass {
         AbsentError::Object { .. } | AbsentError::Lacking(_) => {
             hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }
-        AbsentError::Purged { .. } => hinted("purged", EXIT_ABSENT, "dmv purge --status"),
+        AbsentError::Purged { place: None, .. } => {
+            hinted("purged", EXIT_ABSENT, "dmv purge --status")
+        }
+        // Nothing is purged here: content from another remote would be welcome.
+        AbsentError::Purged { place: Some(_), .. } => hinted(
+            "purged",
+            EXIT_ABSENT,
+            "dmv remote add NAME URL, if another repository still has it",
+        ),
         AbsentError::Incomplete { .. } => hinted("incomplete", EXIT_ABSENT, "dmv fetch"),
     }
 }
@@ -461,7 +470,7 @@ pub fn sort_io(e: &io::Error, own: bool) -> ErrorClass {
             hinted("disk-full", EXIT_OTHER, FULL)
         }
         io::ErrorKind::FileTooLarge => hinted("file-limit", EXIT_OTHER, "ulimit -f unlimited"),
-        io::ErrorKind::ReadOnlyFilesystem => ("read-only", EXIT_OTHER, None),
+        io::ErrorKind::ReadOnlyFilesystem => hinted("read-only", EXIT_OTHER, MOUNT),
         io::ErrorKind::PermissionDenied if own => ("permission", EXIT_PERMISSION, None),
         _ => ("io", EXIT_OTHER, None),
     }

@@ -25,6 +25,10 @@ fn a_limit_is_set_shown_and_undone() -> Outcome {
         place.json(&["budget", "--json"])?["limit_bytes"],
         1_500_000_000
     );
+    let text = place.ok(&["budget", "10"])?;
+    assert!(text.contains(" times the limit)\n"), "{text}");
+    assert!(text.contains("no command of dmv frees space"), "{text}");
+    assert!(!text.contains("free most"), "{text}");
     place.ok(&["budget", "none"])?;
     assert!(place.ok(&["budget"])?.starts_with("no limit; "));
     for bad in ["", "much", "-1", "1XB"] {

@@ -71,6 +71,15 @@ fn of_300_versions_of_a_folder_five_take_space_and_all_commits_verify() -> Outco
     assert!(long.contains("by keep=last:5 (/renders/**)"), "{long}");
     let status = place.json(&["-C", "film", "status", "--json"])?;
     assert_eq!(status["partial"]["expired"], 590, "{status}");
+    assert_eq!(status["expired"], report["expired"]);
+    let plain = place.ok(&["-C", "film", "status"])?;
+    assert!(!plain.contains("keep="), "{plain}");
+    let verbose = place.ok(&["-C", "film", "status", "-v"])?;
+    assert!(verbose.contains("\n  590 versions expired 20"), "{verbose}");
+    assert!(
+        verbose.contains(" by keep=last:5 (/renders/**)\n"),
+        "{verbose}"
+    );
     assert_eq!(
         cat(&place, "film", "@~4:renders/a.exr")?,
         noise(2 * 295, 40_000)
@@ -170,12 +179,57 @@ fn what_the_view_names_stays_whatever_a_rule_says() -> Outcome {
     Ok(())
 }
 
+/// The hint of a failed read is a command that helps once a remote has the content again.
+#[test]
+fn the_hint_for_an_expired_version_names_its_revision() -> Outcome {
+    let place = place(4, "*.exr keep=last:1\n")?;
+    place.ok(&["-C", "film", "expire"])?;
+    fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    let at = place.ok(&["-C", "film", "log", "--json"])?;
+    let log: Vec<Value> = at
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    let id = log[2]["id"].as_str().ok_or("no id")?[..12].to_owned();
+    let by_id = format!("dmv get {id}:renders/a.exr, when ");
+    for (args, hint) in [
+        (
+            &["cat", "@~2:renders/a.exr"][..],
+            "dmv get @~2:renders/a.exr, when ",
+        ),
+        (
+            &["cat", "main~2:renders/a.exr"],
+            "dmv get main~2:renders/a.exr, when ",
+        ),
+        (
+            &["cat", "@~2:renders/a.exr", "--range", "10-20"],
+            "dmv get @~2:renders/a.exr, when ",
+        ),
+        (&["get", "@~2:renders"], "dmv get @~2:PATH, when "),
+        (&["restore", "--from", "@~2", "renders/a.exr"], &by_id),
+    ] {
+        let said = place.fails(6, &[&["-C", "film"][..], args].concat())?;
+        assert!(said.contains(hint), "{args:?}: {said}");
+    }
+    fs::rename(place.work().join("away"), place.work().join("nas"))?;
+    let got = place.json(&["-C", "film", "get", "@~2:renders/a.exr", "--json"])?;
+    assert_eq!(got["bytes"], 40_000);
+    // Content of the current commit needs no revision, but a path from the root.
+    place.ok(&["-C", "film", "drop", "renders"])?;
+    fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    let said = place.fails(6, &["-C", "film", "cat", "renders/b.exr"])?;
+    assert!(said.contains("dmv get renders/b.exr, when "), "{said}");
+    let said = place.fails(6, &["-C", "film/renders", "cat", "b.exr"])?;
+    assert!(said.contains("dmv get @:renders/b.exr, when "), "{said}");
+    Ok(())
+}
+
 #[test]
 fn rules_that_are_unclear_give_nothing_up() -> Outcome {
     let place = place(3, "*.exr keep=last:1\n/renders keep=first:2\n*.exr text\n")?;
     let said = place.fails(5, &["-C", "film", "expire", "--last-copy"])?;
     assert!(
-        said.contains(".dmvattributes:2: 'first:2' is no keep rule"),
+        said.contains(".dmvattributes:2: 'first:2' is not a keep rule"),
         "{said}"
     );
     assert!(
@@ -200,6 +254,8 @@ fn rules_that_are_unclear_give_nothing_up() -> Outcome {
         "{said}"
     );
     assert!(said.contains("'*.none' decides about no file"), "{said}");
+    // One line about each rule.
+    assert!(!said.contains(".dmvattributes:1"), "{said}");
     assert_eq!(
         String::from_utf8(output.stdout)?,
         "nothing to expire: the rules keep all versions that are stored\n"

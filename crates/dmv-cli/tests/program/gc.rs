@@ -4,7 +4,7 @@ use crate::place::{Outcome, Place};
 use dmv_random::noise;
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A repository with a branch that was deleted, an amended commit, and a commit that was reset.
@@ -69,6 +69,13 @@ fn what_undo_cannot_reach_any_more_goes_and_nothing_else() -> Outcome {
     );
     let told = place.ok(&["stats"])?;
     assert!(told.contains("stored within 14 days"), "{told}");
+    for (grace, length) in [("14d", "14 days"), ("36h", "36 hours"), ("1d", "1 day")] {
+        let output = place.run(&["gc", "--dry-run", "--grace", grace])?;
+        assert_eq!(output.stdout, b"nothing can be freed now\n");
+        let said = String::from_utf8(output.stderr)?;
+        let told = format!("were stored within the last {length} and stay until they are older");
+        assert!(said.contains(&told), "{said}");
+    }
     let done = place.json(&["gc", "--grace", "0", "--json"])?;
     assert!(done["freed_bytes"].as_u64() > Some(550_000), "{dry} {done}");
     assert_eq!(dry["freed_objects"], done["freed_objects"], "{dry} {done}");
@@ -113,6 +120,60 @@ fn what_a_killed_command_left_goes_once_it_is_old() -> Outcome {
     );
     assert!(foreign.exists());
     fs::remove_file(foreign)?;
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+/// A limit on the size of files is an error like a full disk.
+#[test]
+fn on_a_full_disk_gc_frees_what_needs_no_copy_and_fails() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("stays", noise(1, 3_000_000))?;
+    place.write("goes", noise(2, 2_000_000))?;
+    place.commit("both in one pack")?;
+    fs::remove_file(place.work().join("goes"))?;
+    place.ok(&["commit", "--amend", "-m", "one"])?;
+    place.ok(&["op", "expire", "--older", "0d"])?;
+    let before = stored(&place)?;
+    let limited = |args: &[&str]| -> Outcome<String> {
+        let command = place.command(args);
+        let mut sh = Command::new("sh");
+        sh.args(["-c", "ulimit -f 2000 && exec \"$0\" \"$@\""]);
+        sh.arg(command.get_program()).args(args);
+        sh.current_dir(place.work());
+        sh.envs(
+            command
+                .get_envs()
+                .filter_map(|(key, value)| Some((key, value?))),
+        );
+        let output = sh.output()?;
+        let said = String::from_utf8(output.stderr)?;
+        assert_eq!(output.status.code(), Some(20), "{said}");
+        Ok(said + &String::from_utf8(output.stdout)?)
+    };
+    let said = limited(&["gc", "--grace", "0"])?;
+    assert!(
+        said.contains("error: the disk is full: 1.9 MiB could not be freed"),
+        "{said}"
+    );
+    assert!(
+        said.contains("everything that is needed is intact"),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: free some disk space, then run the same command"),
+        "{said}"
+    );
+    assert!(stored(&place)? <= before, "no copy is left");
+    let said = limited(&["gc", "--grace", "0", "--json"])?;
+    assert!(said.contains("\"no_room_bytes\":2"), "{said}");
+    assert!(said.contains("\"code\":\"disk-full\""), "{said}");
+
+    place.ok(&["verify", "--full"])?;
+    let done = place.json(&["gc", "--grace", "0", "--json"])?;
+    assert!(done["freed_bytes"].as_u64() > Some(1_900_000), "{done}");
+    assert_eq!(done["no_room_bytes"], 0, "{done}");
+    assert!(stored(&place)? < 3_200_000);
     place.ok(&["verify", "--full"])?;
     Ok(())
 }

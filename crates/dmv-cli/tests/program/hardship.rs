@@ -3,7 +3,8 @@
 // A test says aloud with which seed it ran, and what it could not try.
 #![allow(clippy::print_stdout)]
 
-use crate::place::temp_dir;
+use crate::place::read_only::ReadOnly;
+use crate::place::{Place, temp_dir};
 use dmv_random::Rng;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -384,6 +385,53 @@ fn a_limit_on_the_size_of_files_loses_nothing() -> Outcome {
     run(dir, home, &["commit", "-m", "now"])?;
     run(dir, home, &["verify", "--full"])?;
     run(dir, home, &["status", "--exit-code"])?;
+    Ok(())
+}
+
+#[test]
+fn what_frees_space_says_that_the_disk_is_read_only() -> Outcome {
+    let place = Place::new()?;
+    let disk = place.work().join("disk");
+    fs::create_dir(&disk)?;
+    place.ok(&["init", "disk/film"])?;
+    place.write("disk/film/.dmvattributes", "*.raw keep=last:1\n")?;
+    for n in 0..3 {
+        place.write("disk/film/take.raw", Random(n).bytes(50_000))?;
+        place.ok(&["-C", "disk/film", "commit", "-m", "take"])?;
+    }
+    place.ok(&["clone", "--copy", "disk/film", "copy"])?;
+    place.ok(&["-C", "disk/film", "remote", "add", "copy", "../../copy"])?;
+    let Some(_mounted) = ReadOnly::mount(&disk)? else {
+        return Ok(());
+    };
+    for args in [
+        &["gc"][..],
+        &["gc", "--grace", "0"],
+        &["repack"],
+        &["expire"],
+        &["expire", "--last-copy"],
+        &["drop", "take.raw"],
+        &["purge", "take.raw", "--reason", "leaked"],
+        &["op", "expire", "--older", "0d"],
+    ] {
+        let said = place.fails(20, &[&["-C", "disk/film"][..], args].concat())?;
+        let error = said.lines().find(|line| line.starts_with("error: "));
+        let is_clear = error.is_some_and(|e| e.to_lowercase().contains("read-only"));
+        assert!(is_clear, "{args:?}: {said}");
+        assert!(said.contains("\nhint: "), "{args:?}: {said}");
+    }
+    for args in [
+        &["gc", "--dry-run"][..],
+        &["repack", "--dry-run"],
+        &["expire", "--dry-run"],
+        &["purge", "take.raw", "--dry-run"],
+        &["purge", "--status"],
+        &["stats"],
+        &["advise"],
+        &["du", "--history"],
+    ] {
+        place.ok(&[&["-C", "disk/film"][..], args].concat())?;
+    }
     Ok(())
 }
 

@@ -223,7 +223,7 @@ fn the_paths_that_take_the_space_over_all_history_are_listed() -> Outcome {
         assert_eq!(done.status.code(), Some(0));
         notes.push(String::from_utf8(done.stderr)?);
     }
-    let told = "film/scene.blend is saved compressed (zstd), so it shares only 0 %";
+    let told = "film/scene.blend is saved compressed (zstd), so it shares only 0 % with its previous version";
     let told: Vec<bool> = notes.iter().map(|note| note.contains(told)).collect();
     assert_eq!(told, [false, true, true], "{notes:?}");
     // The same content under another name, and a version that another branch has.
@@ -266,9 +266,55 @@ fn the_paths_that_take_the_space_over_all_history_are_listed() -> Outcome {
     assert_eq!(advice[0]["path"], json!("film/scene.blend"));
     assert_eq!(advice[0]["compressed"], json!("zstd"));
     assert_eq!(advice[0]["shared_percent"], json!(0));
+    // Noise does not compress.
+    let saves = advice[0]["saves_bytes"].as_u64().unwrap_or_default();
+    assert!((15 << 20..17 << 20).contains(&saves), "{advice:?}");
     let text = place.ok(&["advise"])?;
+    assert!(
+        text.contains("as many versions saved like this take up to 1"),
+        "{text}"
+    );
     assert!(text.contains("is saved compressed (zstd)"), "{text}");
     assert!(text.contains("in Blender"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn what_is_given_up_counts_as_stored_only_until_it_is_freed() -> Outcome {
+    let place = Place::with_repository()?;
+    for n in 0..4u64 {
+        place.write("take.raw", noise(n, 8 << 20))?;
+        place.commit("take")?;
+    }
+    let stored = |args: &[&str]| -> Outcome<u64> {
+        let found = place.json(args)?;
+        Ok(found["stored_bytes"].as_u64().ok_or("no size")?)
+    };
+    let history = ["du", "--history", "--json"];
+    assert!(stored(&history)? > 31 << 20);
+    let advice = place.json(&["advise", "--json"])?;
+    let saves = advice["saves_bytes"].as_u64().unwrap_or_default();
+    assert!((23 << 20..25 << 20).contains(&saves), "{advice}");
+    assert!(
+        place
+            .ok(&["advise"])?
+            .contains("this frees up to 24.0 MiB\n")
+    );
+
+    place.ok(&["keep", "set", "take.raw", "last:1"])?;
+    place.ok(&["expire", "--last-copy"])?;
+    place.ok(&["gc", "--grace", "0"])?;
+    let found = place.json(&history)?;
+    assert_eq!(
+        (&found["versions"], &found["given_up"]),
+        (&json!(4), &json!(3))
+    );
+    assert_eq!(found["bytes"], json!(32 << 20));
+    assert!(stored(&history)? < 9 << 20, "{found}");
+    let text = place.ok(&["du", "--history"])?;
+    assert!(text.contains("3 versions are given up"), "{text}");
+    assert_eq!(stored(&["du", "--json", "@~2:take.raw"])?, 0);
+    assert!(place.ok(&["advise"])?.starts_with("no advice: "));
     Ok(())
 }
 

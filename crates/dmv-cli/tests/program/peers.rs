@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::place::Outcome;
+use crate::place::read_only::ReadOnly;
 use crate::place::several::{commit, several, tip};
 use serde_json::Value;
 use std::fs;
@@ -206,41 +207,6 @@ fn a_repository_that_takes_nothing_is_named_with_the_reason() -> Outcome {
     assert!(said.contains("not pushed to disk: main"), "{said}");
     assert!(said.contains(why), "{said}");
     Ok(())
-}
-
-/// A directory that is a disk of its own which cannot be written to; ends when dropped.
-struct ReadOnly<'a>(&'a Path);
-
-impl ReadOnly<'_> {
-    /// `None` where one may not mount.
-    fn mount(dir: &Path) -> Outcome<Option<ReadOnly<'_>>> {
-        let dir_name = dir.as_os_str();
-        let bound = match Command::new("mount")
-            .arg("--bind")
-            .args([dir_name; 2])
-            .output()
-        {
-            Ok(done) if done.status.success() => ReadOnly(dir),
-            _ => {
-                println!("skipped: mount is not there, or not allowed");
-                return Ok(None);
-            }
-        };
-        let options = ["-o", "remount,ro,bind"];
-        let done = Command::new("mount").args(options).arg(dir).status()?;
-        if !done.success() {
-            println!("skipped: a directory cannot be mounted read-only");
-            return Ok(None);
-        }
-        Ok(Some(bound))
-    }
-}
-
-impl Drop for ReadOnly<'_> {
-    fn drop(&mut self) {
-        // A failure leaves a mount below a temporary directory, which is then reported.
-        let _ = Command::new("umount").arg(self.0).status();
-    }
 }
 
 #[test]

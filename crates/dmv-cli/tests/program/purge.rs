@@ -114,8 +114,14 @@ fn purged_content_is_named_wherever_it_is_read() -> Outcome {
         &["-C", "film", "restore", "--from", "@~1", "key"],
     ] {
         let said = place.fails(6, args)?;
-        assert!(said.contains("was purged by"), "{args:?}: {said}");
+        assert!(said.contains("was purged 20"), "{args:?}: {said}");
+        assert!(said.contains("ada"), "{args:?}: {said}");
         assert!(said.contains("a leaked key"), "{args:?}: {said}");
+        assert!(!said.contains("answer"), "{args:?}: {said}");
+        assert!(
+            said.contains("hint: dmv purge --status"),
+            "{args:?}: {said}"
+        );
     }
     let long = place.ok(&["-C", "film", "ls", "-l"])?;
     assert!(long.contains("a leaked key"), "{long}");
@@ -129,6 +135,11 @@ fn purged_content_is_named_wherever_it_is_read() -> Outcome {
     );
     let said = place.fails(3, &["clone", "film", "copy"])?;
     assert!(said.contains("not written: key"), "{said}");
+    assert!(!said.contains("restore key"), "{said}");
+    let again = place.fails(5, &["clone", "film", "copy"])?;
+    assert!(!again.contains("restore key"), "{again}");
+    assert!(again.contains("dmv -C copy rm key"), "{again}");
+    assert!(said.contains("ls -l key; to remove its name: "), "{said}");
     assert_eq!(fs::read(place.work().join("copy/notes"))?, b"notes");
     assert!(!secret_is_in(&place, "copy/.dmv")?);
     // The same content does not come back here.
@@ -138,6 +149,34 @@ fn purged_content_is_named_wherever_it_is_read() -> Outcome {
     assert!(!secret_is_in(&place, "film/.dmv")?);
     place.ok(&["-C", "film", "verify"])?;
     place.ok(&["-C", "copy", "verify"])?;
+    Ok(())
+}
+
+/// A remote that answers has purged it: it is not away.
+#[test]
+fn what_a_remote_has_purged_is_no_matter_of_reaching_it() -> Outcome {
+    let place = four()?;
+    place.ok(&["-C", "near", "keep", "set", "key", "last:1"])?;
+    place.ok(&["-C", "near", "expire"])?;
+    let args = ["purge", "key", "--reason", "a leaked key", "--everywhere"];
+    place.ok(&[&["-C", "film"][..], &args].concat())?;
+    for args in [
+        &["-C", "near", "get", "@~1:key"][..],
+        &["-C", "near", "cat", "@~1:key"],
+    ] {
+        let said = place.fails(6, args)?;
+        assert!(said.contains("was purged at origin on 20"), "{said}");
+        assert!(said.contains("a leaked key"), "{said}");
+        assert!(said.contains("hint: dmv remote add NAME URL"), "{said}");
+    }
+    // What was not purged comes, and the rest is said.
+    place.ok(&["-C", "near", "drop", "notes"])?;
+    let said = place.fails(6, &["-C", "near", "get", "@~1:."])?;
+    assert!(said.contains("was purged at origin on 20"), "{said}");
+    assert_eq!(
+        place.ok(&["-C", "near", "--offline", "cat", "@~1:notes"])?,
+        "notes"
+    );
     Ok(())
 }
 
@@ -356,7 +395,7 @@ fn blame_passes_over_a_purged_version() -> Outcome {
         "{said}"
     );
     let said = place.fails(6, &["blame", "@~1:key"])?;
-    assert!(said.contains("was purged by"), "{said}");
+    assert!(said.contains("was purged 20"), "{said}");
     Ok(())
 }
 
@@ -388,7 +427,7 @@ fn a_clone_made_after_a_purge_compares_its_history() -> Outcome {
         assert!(said.contains("other"), "{said}");
     }
     let said = place.fails(6, &["-C", "late", "export", "@", "--to", "out"])?;
-    assert!(said.contains("purged by"), "{said}");
+    assert!(said.contains("was purged at origin on 20"), "{said}");
     assert!(said.contains("--subset '!key'"), "{said}");
     let only = ["-C", "late", "export", "@", "--to", "out"];
     place.ok(&[&only[..], &["--subset", "!key"]].concat())?;

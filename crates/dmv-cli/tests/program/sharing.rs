@@ -192,6 +192,75 @@ fn a_clone_that_was_killed_while_it_shared_packs_continues() -> Outcome {
 }
 
 /// The bytes of all packs of a repository, by name.
+/// The bytes that packs of several repositories take on the disk: each file counts once.
+fn on_disk(place: &Place, repos: &[&str]) -> Outcome<u64> {
+    let mut files = BTreeMap::new();
+    for repo in repos {
+        for entry in fs::read_dir(place.work().join(repo).join(".dmv/packs"))? {
+            let meta = entry?.metadata()?;
+            files.insert(meta.ino(), meta.len());
+        }
+    }
+    Ok(files.values().sum())
+}
+
+#[test]
+fn what_another_repository_uses_as_well_does_not_count_as_freed() -> Outcome {
+    let place = place()?;
+    // Versions that expire, alone and beside what stays, and garbage.
+    for n in 5..8_u32 {
+        place.write("from/take", noise(n, 400_000))?;
+        commit(&place, "from", "take")?;
+    }
+    place.ok(&["clone", "from", "copy"])?;
+    place.ok(&["clone", "from", "other"])?;
+    let both = ["from", "copy"];
+    if common(&place, "from/.dmv", "copy/.dmv")? == 0 {
+        println!("this file system has reflinks");
+        return Ok(());
+    }
+    let before = on_disk(&place, &both)?;
+    place.ok(&["-C", "copy", "keep", "set", "take", "last:1"])?;
+    let text = place.ok(&["-C", "copy", "expire", "--last-copy"])?;
+    assert!(text.contains("freed now: 0 B"), "{text}");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("not freed yet: 7"));
+    let is_told = line.is_some_and(|line| {
+        line.ends_with(" KiB, in packs that another repository on this disk also uses")
+    });
+    assert!(is_told, "{text}");
+    assert!(on_disk(&place, &both)? >= before);
+    is_sound(&place, "copy")?;
+
+    place.ok(&["-C", "other", "reset", "--hard", "@~3"])?;
+    place.ok(&["-C", "other", "remote", "remove", "origin"])?;
+    place.ok(&["-C", "other", "op", "expire", "--older", "0d"])?;
+    let dry = place.json(&["-C", "other", "gc", "--grace", "0", "--dry-run", "--json"])?;
+    let output = place.run(&["-C", "other", "gc", "--grace", "0"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(
+        said.contains("until no other repository on this disk uses"),
+        "{said}"
+    );
+    assert!(dry["linked_bytes"].as_u64() > Some(1_100_000), "{dry}");
+    assert!(dry["freed_bytes"].as_u64() < Some(100_000), "{dry}");
+    is_sound(&place, "other")?;
+    is_sound(&place, "from")?;
+    Ok(())
+}
+
+fn noise(seed: u32, len: usize) -> Vec<u8> {
+    let mut state = u64::from(seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let word = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(word).take(len).collect()
+}
+
 fn bytes_of_packs(place: &Place, dmv: &str) -> Outcome<BTreeMap<String, Vec<u8>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(place.work().join(dmv).join("packs"))? {

@@ -329,7 +329,7 @@ fn undo_passes_over_what_only_tells_of_remotes_and_says_so() -> Outcome {
     here(&["commit", "-q", "-m", "two"])?;
     here(&["push", "-q"])?;
     let said = here(&["undo"])?;
-    assert!(said.contains("passed over: dmv -C here push"), "{said}");
+    assert!(said.contains("skipped: dmv -C here push"), "{said}");
     assert!(said.contains("undone: dmv -C here commit"), "{said}");
     assert_eq!(files()?, "two");
     assert!(here(&["status"])?.contains("modified  f"));

@@ -153,7 +153,7 @@ pub(super) fn freed(conn: &Connection) -> Result<FreeCount, RefsError> {
     let Some(value) = value else {
         return Ok(FreeCount(0));
     };
-    let damaged = |_| RefsError::Damaged("the row freed of the table meta is no number".into());
+    let damaged = |_| RefsError::Damaged("the row freed of the table meta is not a number".into());
     Ok(FreeCount(u64::from_le_bytes(
         value.try_into().map_err(damaged)?,
     )))

@@ -310,7 +310,7 @@ impl Store {
         head.truncate(n);
         let header = RecordHeader::decode(&head).map_err(damaged)?;
         if header.ty != RecordType::Frame {
-            return Err(damaged("index names a record that is no frame"));
+            return Err(damaged("index names a record that is not a frame"));
         }
         let table_end = RECORD_HEADER_BYTES + header.table_len as usize;
         if n < table_end {

@@ -71,7 +71,7 @@ pub(crate) fn verify_pack(
                 holes.extend(why.map(|why| (at, to, why)));
                 report.bytes += table.header.record_len();
             }
-            ScannedPart::Garbage(to) => holes.push((at, to, "bytes that are no intact record")),
+            ScannedPart::Garbage(to) => holes.push((at, to, "bytes that are not an intact record")),
             ScannedPart::Index(header) => {
                 report.bytes += header.record_len();
                 let to = at + header.record_len();

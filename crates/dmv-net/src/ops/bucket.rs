@@ -252,7 +252,7 @@ pub(super) fn at_bucket<'u, T>(
 ) -> Result<T, Box<SessionError>> {
     let Url::Bucket(address) = url else {
         let place = url.to_string();
-        let trouble = Trouble::Settings(format!("it is no bucket: run {command} there"));
+        let trouble = Trouble::Settings(format!("it is not a bucket: run {command} there"));
         return Err(unanswered(url, NetError::Bucket { place, trouble }));
     };
     caller.began(Step::Dial(url));

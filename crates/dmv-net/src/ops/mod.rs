@@ -80,7 +80,7 @@ pub use recover::{
     words_of,
 };
 pub use refs::RefTip;
-pub use supply::{Suppliers, SupplyReport, supplied};
+pub use supply::{PurgedLack, Suppliers, SupplyReport, supplied};
 pub use sync::{SyncOptions, SyncReport, sync};
 #[cfg(feature = "store")]
 pub use verify::{VerifyAtOptions, VerifyAtReport, verify_at};

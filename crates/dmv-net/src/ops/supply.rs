@@ -8,11 +8,13 @@ use super::caller::{Caller, Step};
 use super::error::OpsError;
 use super::peer::{Peer, SilentPeer};
 use crate::session::NetError;
+use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::repo::{AbsentError, Purge, Repo, RepoError};
+use dmv_core::repo::{AbsentError, Purge, PurgesElsewhere, Repo, RepoError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How the work of [`supplied`] ended.
@@ -24,24 +26,56 @@ pub struct SupplyReport<T> {
     pub skipped: Vec<SilentPeer>,
 }
 
-/// Fails with [`AbsentError::Purged`] if some of this was purged here: no remote is asked for that. If the
-/// remotes were asked, `told` says that what one of them has purged counts, too.
-fn check_purged(repo: &Repo, lacks: &[Lack], told: bool) -> Result<(), RepoError> {
+/// Who has purged what is lacking, by its path.
+#[derive(Debug)]
+pub struct PurgedLack {
+    /// A path of it in a commit; the root if unknown.
+    pub path: RepoPath,
+    /// Who has purged it, when and why.
+    pub purge: Purge,
+    /// The remote that has purged it; `None`: this repository.
+    pub place: Option<String>,
+}
+
+impl From<PurgedLack> for RepoError {
+    fn from(lack: PurgedLack) -> RepoError {
+        AbsentError::Purged {
+            path: (!lack.path.is_root()).then_some(lack.path),
+            purge: Box::new(lack.purge),
+            place: lack.place,
+        }
+        .into()
+    }
+}
+
+/// Returns what was purged here and made a session end.
+fn purged_in(e: &NetError) -> Option<PurgedLack> {
+    match e {
+        NetError::Repo(RepoError::Absent(AbsentError::Purged { path, purge, place })) => {
+            Some(PurgedLack {
+                path: path.clone().unwrap_or_default(),
+                purge: Purge::clone(purge),
+                place: place.clone(),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns those that were purged here: no remote is asked for them.
+fn purged_here(repo: &Repo, lacks: &[Lack]) -> Vec<PurgedLack> {
     // An unreadable slice stops what follows, and says why.
     let slice = repo.slice().unwrap_or_default();
-    for lack in lacks {
+    let purged = |lack: &Lack| {
         let id = lack.root.id();
-        let here = slice.purged.get(&id).or(slice.pieces.get(&id));
-        let there = slice.told.get(&id).filter(|_| told).map(|told| &told.purge);
-        if let Some(why) = here.map(Arc::as_ref).or(there) {
-            return Err(AbsentError::Purged {
-                path: (!lack.path.is_root()).then(|| lack.path.clone()),
-                purge: Box::new(Purge::clone(why)),
-            }
-            .into());
-        }
-    }
-    Ok(())
+        let purge = slice.purged.get(&id).or(slice.pieces.get(&id))?;
+        Some(PurgedLack {
+            path: lack.path.clone(),
+            purge: Purge::clone(purge),
+            place: None,
+        })
+    };
+    lacks.iter().filter_map(purged).collect()
 }
 
 /// Runs `work`. If it lacks content, fetches this from the caller's remotes and runs it again.
@@ -70,14 +104,18 @@ pub fn supplied<T>(
                 return Ok(SupplyReport { done, skipped });
             }
         };
-        check_purged(repo, &lacks, false)?;
+        if let Some(purged) = purged_here(repo, &lacks).into_iter().next() {
+            return Err(RepoError::from(purged).into());
+        }
         let mut suppliers = match known.take() {
             Some(suppliers) => suppliers,
             None => Suppliers::new(repo, caller, job)?,
         };
         let left = suppliers.fetch(lacks)?;
         if !left.is_empty() {
-            check_purged(repo, &left, true)?;
+            if let Some(purged) = suppliers.purged(&left).into_iter().next() {
+                return Err(RepoError::from(purged).into());
+            }
             return Err(OpsError::Absent(Box::new(suppliers.absent(left))));
         }
         known = Some(suppliers);
@@ -92,6 +130,8 @@ pub struct Suppliers<'a> {
     job: &'a Job,
     offline: bool,
     peers: Vec<Peer<'a>>,
+    /// What the remotes have purged of what they were asked for, and do not have.
+    purged_there: BTreeMap<ObjectId, PurgesElsewhere>,
 }
 
 impl<'a> Suppliers<'a> {
@@ -108,17 +148,30 @@ impl<'a> Suppliers<'a> {
             job,
             offline: remotes.offline,
             peers: Peer::all(remotes.list, repo, caller, job),
+            purged_there: BTreeMap::new(),
         })
     }
 
     /// Fetches what is lacking, from one remote after the other. Returns what none of them has.
     ///
-    /// Content that was dropped and is needed again stays from now on.
+    /// Content that was dropped and is needed again stays from now on. Nobody is asked for what was purged
+    /// here.
     pub fn fetch(&mut self, lacks: Vec<Lack>) -> Result<Vec<Lack>, OpsError> {
-        let mut left = lacks;
-        if self.offline {
-            return Ok(left);
+        let slice = self.repo.slice()?;
+        let is_purged =
+            |id: &ObjectId| slice.purged.contains_key(id) || slice.pieces.contains_key(id);
+        let (purged, mut left): (Vec<Lack>, Vec<Lack>) = lacks
+            .into_iter()
+            .partition(|lack| is_purged(&lack.root.id()));
+        if !self.offline && !left.is_empty() {
+            left = self.fetch_allowed(left)?;
         }
+        left.extend(purged);
+        Ok(left)
+    }
+
+    fn fetch_allowed(&mut self, lacks: Vec<Lack>) -> Result<Vec<Lack>, OpsError> {
+        let mut left = lacks;
         self.caller.began(Step::Supply);
         let wanted: Vec<Root> = left.iter().map(|lack| lack.root).collect();
         for peer in &mut self.peers {
@@ -128,13 +181,42 @@ impl<'a> Suppliers<'a> {
             if self.job.is_cancelled() {
                 return Err(NetError::Cancelled.into());
             }
+            // A directory that arrives may have files that were purged here.
+            if let Some(purged) = peer.no_answer().and_then(|why| purged_in(why.error())) {
+                return Err(RepoError::from(purged).into());
+            }
             left = still_lacking(self.repo, left)?;
             if left.is_empty() {
                 break;
             }
+            let ids = left.iter().map(|lack| lack.root.id());
+            let purges = peer.ask(|client| client.purges_of(ids));
+            self.purged_there.extend(purges.unwrap_or_default());
         }
         self.repo.have_come(&wanted)?;
         Ok(left)
+    }
+
+    /// Returns which of `lacks` were purged, here or at a remote that was asked.
+    pub fn purged(&self, lacks: &[Lack]) -> Vec<PurgedLack> {
+        let slice = self.repo.slice().unwrap_or_default();
+        let there = |lack: &Lack| {
+            let id = lack.root.id();
+            let noted = slice.told.get(&id).map(Arc::as_ref);
+            let told = self.purged_there.get(&id).or(noted)?;
+            Some(PurgedLack {
+                path: lack.path.clone(),
+                purge: told.purge.clone(),
+                place: Some(told.place.clone()),
+            })
+        };
+        let mut purged = purged_here(self.repo, lacks);
+        if !self.offline {
+            let is_here = |lack: &&Lack| purged.iter().any(|known| known.path == lack.path);
+            let others: Vec<&Lack> = lacks.iter().filter(|lack| !is_here(lack)).collect();
+            purged.extend(others.into_iter().filter_map(there));
+        }
+        purged
     }
 
     /// Returns why no remote has given `lacks`. Ends all connections.

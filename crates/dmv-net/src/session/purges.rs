@@ -12,7 +12,8 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::repo::{
-    BusyError, KnownPurge, OperationRequest, Purge, PurgeReport, Repo, RepoError, ToPurge,
+    BusyError, KnownPurge, OperationRequest, Purge, PurgeReport, PurgesElsewhere, Repo, RepoError,
+    ToPurge,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,6 +113,23 @@ impl Client<'_> {
             self.purged_there = told.purges.into_values().collect();
         }
         Ok(&self.purged_there)
+    }
+
+    /// Returns why the server does not have some of these files: those that it has purged.
+    pub fn purges_of(
+        &mut self,
+        files: impl Iterator<Item = ObjectId>,
+    ) -> Result<BTreeMap<ObjectId, PurgesElsewhere>, NetError> {
+        self.purges_there()?;
+        let of = |id: ObjectId| {
+            let purge = self.purged_there.iter().find(|p| p.files.contains(&id))?;
+            let there = PurgesElsewhere {
+                purge: purge.why.clone(),
+                place: self.place.clone(),
+            };
+            Some((id, there))
+        };
+        Ok(files.filter_map(of).collect())
     }
 
     /// Returns whether the server knows purges.

@@ -149,6 +149,7 @@ impl<'r> ReceiveJob<'r> {
             Some(purge) => RepoError::Absent(AbsentError::Purged {
                 path: None,
                 purge: Box::new(purge),
+                place: None,
             }),
             None => RepoError::Busy(BusyError::PurgedMeanwhile),
         }))

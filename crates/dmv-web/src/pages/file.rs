@@ -231,7 +231,7 @@ impl FilePage {
         if !looks_like_text(&start) {
             return words(
                 self.path(),
-                "This file is no text, and no format that is shown.",
+                "This file is not a text, and its format cannot be shown.",
             );
         }
         let is_cut = self.entry.size > MAX_TEXT;

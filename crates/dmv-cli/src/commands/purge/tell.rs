@@ -152,6 +152,13 @@ pub(super) fn done(
             clean(&peer.name)
         ));
     }
+    for peer in document.peers.iter().filter(|peer| peer.outcome != "done") {
+        context.ui.warn(format_args!(
+            "'{}' has not purged all of it ({}); to ask again: dmv purge --everywhere",
+            clean(&peer.name),
+            peer.outcome
+        ));
+    }
     if !document.peers.is_empty() {
         tell_cut(context, repo)?;
     }

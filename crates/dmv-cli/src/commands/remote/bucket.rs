@@ -43,7 +43,7 @@ pub fn before_adding(
 pub fn check(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> {
     let remote = remote(context, Some(name))?;
     let Url::Bucket(address) = &remote.url else {
-        let message = format!("{} is no bucket: there is no store to test", remote.url);
+        let message = format!("{} is not a bucket: there is no store to test", remote.url);
         return Err(Failure::usage(message).hint("dmv remote show"));
     };
     if let StoreTest::ReadOnly = test(context, address)? {

@@ -324,7 +324,7 @@ fn the_log_at_a_bucket_says_who_did_what_and_undo_takes_it_back() -> Outcome {
     ada.ok(&["remote", "add", "disk", &path])?;
     let said = ada.fails(20, &["undo", "--at", "disk"])?;
     assert!(
-        said.contains("it is no bucket: run dmv undo there"),
+        said.contains("it is not a bucket: run dmv undo there"),
         "{said}"
     );
     Ok(())

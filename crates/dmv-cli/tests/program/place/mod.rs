@@ -1,6 +1,7 @@
 //! Where a test of the program runs it, and how.
 
 pub mod files;
+pub mod read_only;
 pub mod running;
 pub mod several;
 pub mod terminal;

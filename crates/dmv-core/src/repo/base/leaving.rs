@@ -5,6 +5,7 @@
 //! that a later job would take for that of a killed command.
 
 use crate::path::PathContext;
+use crate::platform::stat_at;
 use crate::refs::{CondemnResult, SeenOperation};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -21,8 +22,11 @@ pub(in crate::repo) type LockedPack = (PackRow, Arc<dyn VfsFile>);
 /// What became of packs that were to go.
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Gone {
-    /// The bytes of the removed files.
+    /// The bytes of the removed files, without those that have another name.
     pub bytes: u64,
+    /// The bytes of removed files that have another name, in another repository or a backup. They still
+    /// take space.
+    pub linked_bytes: u64,
     /// Why the packs stay in use.
     pub why_not: Option<String>,
     /// Why a file is still there although its pack is out of use. A later command removes it.
@@ -45,6 +49,13 @@ pub(in crate::repo) fn lock_pack(
         .context("lock", &path)
         .map_err(StoreError::Io)?;
     Ok(is_locked.then_some((row, file)))
+}
+
+/// Returns whether the file of a pack has another name, mostly in another repository on this file system.
+/// Its removal frees no space.
+pub(in crate::repo) fn is_linked(repo: &Handle, pack: PackId) -> bool {
+    let stat = stat_at(&repo.store.pack_path(pack));
+    stat.is_ok_and(|stat| stat.nlink > 1)
 }
 
 /// Takes packs out of use and removes their files.
@@ -94,6 +105,7 @@ pub(in crate::repo) fn free_packs(
     for (row, file) in packs {
         let path = store.pack_path(row.id);
         let len = file.len().unwrap_or(row.len);
+        let is_linked = is_linked(repo, row.id);
         match repo
             .vfs
             .remove(&path)
@@ -101,7 +113,10 @@ pub(in crate::repo) fn free_packs(
             .map_err(StoreError::Io)
         {
             Ok(()) => {
-                gone.bytes += len;
+                match is_linked {
+                    true => gone.linked_bytes += len,
+                    false => gone.bytes += len,
+                }
                 removed.push(row.id);
             }
             Err(e) => gone.why_left = Some(e.to_string()),

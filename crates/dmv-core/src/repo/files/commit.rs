@@ -141,7 +141,7 @@ pub struct CommitReport {
     pub untracked: Vec<RepoPath>,
     /// Committed changes of files that ignore rules cover: their number and the first path.
     pub tracked_ignored: (u64, Vec<u8>),
-    /// The largest committed file that is saved compressed and shares little with its version before,
+    /// The largest committed file that is saved compressed and shares little with its previous version,
     /// if there are few changed files.
     pub compressed: Option<CompressedFile>,
     /// Choices without files that this commit does not use.

@@ -6,13 +6,15 @@ use crate::job::Job;
 use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
-use crate::object::{ObjectError, ObjectType};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Reach};
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
+use crate::repo::base::slice;
+use crate::repo::base::slice::RepoSlice;
 use crate::repo::look::entries::{blob_of, list, read_commit};
 use crate::repo::look::history::complete_commits;
-use crate::repo::look::stats::compression;
+use crate::repo::look::stats::{compression, in_packs};
 use crate::worktree::select::is_under;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -36,8 +38,13 @@ pub struct PathUse {
     /// Bytes of chunks that no newer version of any path has. Content that several paths share
     /// counts once.
     pub unique_bytes: u64,
-    /// What these take in packs, estimated from the compression of the whole store.
+    /// What those of them that are stored here take in packs, estimated from the compression of the
+    /// whole store.
     pub stored_bytes: u64,
+    /// The same, without the newest version.
+    pub earlier_stored_bytes: u64,
+    /// The number of versions whose content was dropped, has expired or was purged.
+    pub given_up: u64,
     /// The compression of the newest version, if it is compressed as a whole, so that an edit changes
     /// most of it (see [`compressed_as`]). Only known for files of at least 1 MiB with several versions.
     pub compressed: Option<&'static str>,
@@ -76,6 +83,9 @@ pub(in crate::repo) fn history_use(
         repo,
         limits,
         job,
+        // Damage of this file stops nothing that only counts: `verify` reports it.
+        slice: slice::slice(repo).unwrap_or_default(),
+        is_partial: slice::is_partial(repo),
         dirs: PathContents::default(),
         files: PathContents::default(),
         chunks: HashSet::new(),
@@ -95,10 +105,9 @@ pub(in crate::repo) fn history_use(
         if used.versions > 1 && used.newest_bytes >= LARGE {
             used.compressed = compressed(repo, newest)?;
         }
-        used.stored_bytes = match raw {
-            0 => used.unique_bytes,
-            raw => (u128::from(used.unique_bytes) * u128::from(stored) / u128::from(raw)) as u64,
-        };
+        for bytes in [&mut used.stored_bytes, &mut used.earlier_stored_bytes] {
+            *bytes = in_packs(*bytes, (raw, stored));
+        }
     }
     out.paths.sort_by(|a, b| {
         let by_size = b.stored_bytes.cmp(&a.stored_bytes);
@@ -133,6 +142,8 @@ struct Walk<'a> {
     repo: &'a Handle,
     limits: &'a [RepoPath],
     job: &'a Job,
+    slice: RepoSlice,
+    is_partial: bool,
     dirs: PathContents,
     /// The numbers are positions in `out.paths`.
     files: PathContents,
@@ -193,17 +204,36 @@ impl Walk<'_> {
                 newest_bytes: entry.size,
                 unique_bytes: 0,
                 stored_bytes: 0,
+                earlier_stored_bytes: 0,
+                given_up: 0,
                 compressed: None,
             });
             self.newest.push(blob_of(entry));
         }
-        let mut unique = 0;
-        let counted = count_new(self.repo, blob_of(entry), &mut self.chunks, &mut unique);
+        let (mut unique, mut here) = (0, 0);
+        let counted = self.count_new(blob_of(entry), &mut unique, &mut here);
         self.unless_absent(counted)?;
         let used = &mut self.out.paths[number];
+        used.earlier_stored_bytes += if used.versions > 0 { here } else { 0 };
         used.versions += 1;
+        used.given_up += u64::from(self.slice.is_given_up(&entry.id));
         used.bytes += entry.size;
         used.unique_bytes += unique;
+        used.stored_bytes += here;
+        Ok(())
+    }
+
+    /// Adds the bytes of those chunks of a file that were not counted yet to `unique`, and to `here` if
+    /// they are stored.
+    fn count_new(&mut self, blob: Blob, unique: &mut u64, here: &mut u64) -> Result<(), RepoError> {
+        for chunk in BlobChunks::new(self.repo.objects(), blob) {
+            let (_, id, len) = chunk?;
+            if self.chunks.insert(id) {
+                *unique += len;
+                let is_here = !self.is_partial || self.repo.holds(ObjectType::Chunk, &id)?;
+                *here += if is_here { len } else { 0 };
+            }
+        }
         Ok(())
     }
 
@@ -217,22 +247,6 @@ impl Walk<'_> {
             done => done,
         }
     }
-}
-
-/// Adds the bytes of those chunks of a file that `chunks` does not have yet to `unique`.
-fn count_new(
-    repo: &Handle,
-    blob: Blob,
-    chunks: &mut HashSet<ObjectId>,
-    unique: &mut u64,
-) -> Result<(), RepoError> {
-    for chunk in BlobChunks::new(repo.objects(), blob) {
-        let (_, id, len) = chunk?;
-        if chunks.insert(id) {
-            *unique += len;
-        }
-    }
-    Ok(())
 }
 
 /// A large file that is saved compressed as a whole, so that its versions share little.
@@ -254,7 +268,7 @@ const MUCH_SHARED: u64 = 10;
 const MAX_COMPARED: usize = 64 << 10;
 
 /// Returns the largest file that differs between two root trees, is saved compressed, and shares
-/// little with its version before. Reads the first chunk of such files and no other content.
+/// little with its previous version. Reads the first chunk of such files and no other content.
 pub(in crate::repo) fn saved_compressed(
     repo: &Handle,
     old: ObjectId,

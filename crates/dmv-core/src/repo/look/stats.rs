@@ -2,12 +2,13 @@
 
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::Kind;
+use crate::object::{ObjectRead, ObjectType};
 use crate::path::PathError;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::slice;
 use crate::repo::base::worktree;
 use crate::repo::look::entries;
 use crate::repo::look::entries::{Selection, blob_of};
@@ -23,7 +24,7 @@ pub struct DiskUse {
     pub bytes: u64,
     /// Bytes of the different chunks among them.
     pub unique_bytes: u64,
-    /// Bytes that the unique chunks take in packs, estimated from the compression of the whole
+    /// Bytes that those of them that are stored here take in packs, estimated from the compression of the whole
     /// store.
     pub stored_bytes: u64,
     /// The number of files.
@@ -67,6 +68,8 @@ pub(in crate::repo) fn disk_use(
 ) -> Result<DiskUse, RepoError> {
     let mut seen: HashSet<ObjectId> = HashSet::new();
     let mut sum = DiskUse::default();
+    let is_partial = slice::is_partial(repo);
+    let mut here = 0;
     let mut add = |entry: &crate::object::tree::TreeEntry| -> Result<(), RepoError> {
         if job.is_cancelled() {
             return Err(RepoError::Cancelled);
@@ -80,6 +83,8 @@ pub(in crate::repo) fn disk_use(
             let (_, id, len) = chunk?;
             if seen.insert(id) {
                 sum.unique_bytes += len;
+                let is_here = !is_partial || repo.holds(ObjectType::Chunk, &id)?;
+                here += if is_here { len } else { 0 };
             }
         }
         Ok(())
@@ -88,12 +93,16 @@ pub(in crate::repo) fn disk_use(
         add(&listed.entry)?;
         Ok(ControlFlow::Continue(()))
     })?;
-    let (raw, stored) = compression(repo)?;
-    sum.stored_bytes = match raw {
-        0 => sum.unique_bytes,
-        raw => (u128::from(sum.unique_bytes) * u128::from(stored) / u128::from(raw)) as u64,
-    };
+    sum.stored_bytes = in_packs(here, compression(repo)?);
     Ok(sum)
+}
+
+/// Returns what `bytes` of content take in packs if they are compressed as well as everything else.
+pub(in crate::repo) fn in_packs(bytes: u64, (raw, stored): (u64, u64)) -> u64 {
+    match raw {
+        0 => bytes,
+        raw => (u128::from(bytes) * u128::from(stored) / u128::from(raw)) as u64,
+    }
 }
 
 /// Returns the raw and the stored bytes of the frames in data packs.

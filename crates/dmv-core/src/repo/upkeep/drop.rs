@@ -23,6 +23,7 @@ use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Selection;
 use crate::repo::look::stored::{has_chunks, stored_bytes, stored_len, stored_type};
+use crate::repo::upkeep::room::is_no_room;
 use crate::repo::upkeep::roots;
 use crate::store::{Mark, Marks, PackId, PackKind, PackRow, StoreError};
 use std::cmp::Reverse;
@@ -60,8 +61,14 @@ pub struct FreedSpace {
     pub waiting_bytes: u64,
     /// What content takes in packs that other files need as well.
     pub shared_bytes: u64,
+    /// The bytes of removed packs whose files have another name, mostly in another repository, less the
+    /// bytes that were stored again. They take space until nobody uses these files.
+    pub linked_bytes: u64,
     /// Why a pack was not freed although it was worth it.
     pub why_not_freed: Option<String>,
+    /// Whether that is because the disk has no room for a copy of what stays of a pack. What needs no copy
+    /// is freed.
+    pub no_room: bool,
 }
 
 /// The right to free space in a repository. While it lasts, nobody else frees space there and no
@@ -214,6 +221,7 @@ impl FreeingLock<'_> {
                 Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
                 // The disk is full, or something is damaged. The pack stays; other packs are freed.
                 Err(e) => {
+                    freed.no_room |= is_no_room(&e);
                     freed.why_not_freed = Some(e.to_string());
                     continue;
                 }
@@ -502,6 +510,7 @@ impl FreeingLock<'_> {
         };
         publish::merge_tables(self.repo);
         freed.freed_bytes += gone.bytes.saturating_sub(moved_bytes);
+        freed.linked_bytes += gone.linked_bytes.saturating_sub(moved_bytes);
         if gone.why_not.is_none() {
             for (row, _) in packs {
                 plan.chunks.remove(&row.id);

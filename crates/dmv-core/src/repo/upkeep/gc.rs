@@ -68,7 +68,8 @@ impl GcOptions {
 /// What gc did, or what it would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcReport {
-    /// The bytes by which the packs got smaller. A dry run estimates them.
+    /// The bytes by which the packs got smaller. A dry run estimates them. Files that have another name
+    /// do not count.
     pub freed_bytes: u64,
     /// The number of stored objects that went. Copies count.
     pub freed_objects: u64,
@@ -86,6 +87,9 @@ pub struct GcReport {
     pub undo_bytes: u64,
     /// The bytes of garbage in packs that are not worth rewriting.
     pub waiting_bytes: u64,
+    /// The bytes of garbage in packs whose files have another name, mostly in another repository. They take
+    /// space until nobody uses these files.
+    pub linked_bytes: u64,
     /// The number of objects that undo needs and that are missing or damaged.
     pub undo_lacks: u64,
     /// Whether everything was done that the options allow. If not, the time was over or other commands
@@ -93,6 +97,11 @@ pub struct GcReport {
     pub finished: bool,
     /// Why packs stayed although they were worth it.
     pub why_not: Vec<String>,
+    /// Why the disk had no room for a copy of what stays of a pack, if it had none. What needs no copy is
+    /// freed.
+    pub no_room: Option<String>,
+    /// The bytes of garbage in packs that stayed because of that.
+    pub no_room_bytes: u64,
 }
 
 /// Frees what nothing needs.
@@ -174,6 +183,7 @@ fn candidates(repo: &Handle, marking: &MarkRun<'_>) -> Result<Vec<Candidate>, Re
             usage,
             // A pack whose file cannot be opened is left to `verify`.
             file_bytes: len.unwrap_or(usage.row.len).max(usage.row.len),
+            is_linked: leaving::is_linked(repo, usage.row.id),
         }
     };
     Ok(marking.marker.uses().into_iter().map(candidate).collect())
@@ -187,14 +197,21 @@ fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, R
     };
     let plan = choose(&candidates(repo, &marking)?, options.thorough);
     for pack in plan.remove.iter().chain(&plan.rewrite) {
-        report.freed_bytes += pack.garbage_bytes();
+        match pack.is_linked {
+            true => report.linked_bytes += pack.garbage_bytes(),
+            false => report.freed_bytes += pack.garbage_bytes(),
+        }
         report.freed_objects += pack.usage.others;
     }
     report.packs_removed = plan.remove.len() as u64;
     report.packs_rewritten = plan.rewrite.len() as u64;
     report.copied_bytes = plan.rewrite.iter().map(|p| p.usage.staying_bytes()).sum();
     report.waiting_bytes = plan.waiting_bytes;
-    report.kept_bytes = packs_len(repo)?.saturating_sub(report.freed_bytes);
+    let gone = report.freed_bytes + report.linked_bytes;
+    report.kept_bytes = packs_len(repo)?.saturating_sub(gone);
+    let copies = plan.rewrite.iter().filter(|pack| pack.is_linked);
+    let copied: u64 = copies.map(|pack| pack.usage.staying_bytes()).sum();
+    report.freed_bytes = report.freed_bytes.saturating_sub(copied);
     report.finished = true;
     Ok(report)
 }

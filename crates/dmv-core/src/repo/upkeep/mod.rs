@@ -14,6 +14,7 @@ pub(in crate::repo) mod heal;
 pub(in crate::repo) mod purge;
 pub(in crate::repo) mod recover;
 pub(in crate::repo) mod repack;
+mod room;
 pub(in crate::repo) mod roots;
 pub(in crate::repo) mod rules;
 pub(in crate::repo) mod verify;

@@ -16,11 +16,11 @@ use crate::job::Job;
 use crate::limits::{MAX_SLICE_PURGED, MAX_SLICE_TOLD, MAX_SLICE_TOLD_REASONS};
 use crate::object::list::Blob;
 use crate::object::{ObjectRead, ObjectType};
-use crate::platform::stat_at;
 use crate::refs::{Effect, Operation, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_PURGED;
+use crate::repo::base::leaving::is_linked;
 use crate::repo::base::publish::{OperationRequest, change, publish};
 use crate::repo::base::slice::{Purge, PurgesElsewhere, RepoSlice};
 use crate::repo::base::window::LIFTED;
@@ -275,7 +275,10 @@ impl FreeingLock<'_> {
             left::remove_unlisted(self.repo, &at_once())?;
             let mut plan = self.plan_purge(&gone, job)?;
             let rows = plan.packs.iter().chain(&plan.rewrite);
-            linked.extend(rows.filter(|row| self.is_linked(row)).map(|row| row.id));
+            linked.extend(
+                rows.map(|row| row.id)
+                    .filter(|id| is_linked(self.repo, *id)),
+            );
             if let Some(why) = plan.why_not.take() {
                 freed.why_not_freed = Some(why);
             }
@@ -347,6 +350,14 @@ impl FreeingLock<'_> {
                 Ok(())
             })?;
         }
+        // A crash behind this leaves an operation that has purged nothing yet. Run again, the command does
+        // the same.
+        if done.files > 0 {
+            let value = Some(format!("{} {}", done.files, done.bytes).into_bytes());
+            let changes = vec![change(repo.refs(), LOG_PURGED.to_owned(), value)?];
+            let request = new.request.clone();
+            done.operation = Some(publish(repo, request, None, changes, Effect::Kept)?);
+        }
         slice::change_slice(repo, |slice| {
             for (id, why) in after.purged {
                 slice.purged.entry(id).or_insert(why);
@@ -357,12 +368,6 @@ impl FreeingLock<'_> {
         })?;
         // A crash behind this leaves bytes that the next purge removes.
         refused::refresh(repo);
-        if done.files > 0 {
-            let value = Some(format!("{} {}", done.files, done.bytes).into_bytes());
-            let changes = vec![change(repo.refs(), LOG_PURGED.to_owned(), value)?];
-            let request = new.request.clone();
-            done.operation = Some(publish(repo, request, None, changes, Effect::Kept)?);
-        }
         Ok(())
     }
 
@@ -493,13 +498,6 @@ impl FreeingLock<'_> {
             refused::refresh(self.repo);
         }
         Ok(())
-    }
-
-    /// Returns whether another repository on this file system has the file of a pack.
-    fn is_linked(&self, row: &PackRow) -> bool {
-        let store = self.repo.store();
-        let stat = stat_at(&store.pack_path(row.id));
-        stat.is_ok_and(|stat| stat.nlink > 1)
     }
 }
 

@@ -28,11 +28,14 @@ use std::time::Instant;
 
 /// How often repack tries to take packs out of use while others commit just then.
 const TRIES: usize = 64;
-/// Number of small segments, or of packs that would be joined, from which repack pays.
-const PAYS_SEGMENTS: u64 = 1_000;
+/// Number of small segments from which repack pays. A commit leaves two of them. Measured with 600 files:
+/// after 100 commits, repack saves a third of the packs' bytes, and `log -- PATH` takes 1.4 times as long
+/// without it; after 270 commits these are a half and 1.7 times, after 2,000 two thirds and 4 times.
+const PAYS_SEGMENTS: u64 = 500;
+/// Number of packs that would be joined from which repack pays.
 const PAYS_PACKS: usize = 16;
-/// After this many operations the program asks again whether repack pays.
-const ASK_EVERY: u64 = 1_000;
+/// For one in this many operations, as a power of two, the program asks whether repack pays.
+const ASK_SHIFT: u32 = 6;
 
 /// What `Repo::repack` may do.
 #[derive(Clone, Copy, Debug)]
@@ -188,10 +191,17 @@ pub(in crate::repo) fn repack_pays(repo: &Handle) -> Result<bool, RepoError> {
 
 /// Does the same once in a number of operations, for a program that says so after a commit.
 pub(in crate::repo) fn repack_pays_now(repo: &Handle) -> Result<bool, RepoError> {
-    match repo.refs.last_operation()? % ASK_EVERY {
-        0 => repack_pays(repo),
-        _ => Ok(false),
+    match is_turn(repo.refs.last_operation()?) {
+        true => repack_pays(repo),
+        false => Ok(false),
     }
+}
+
+/// Returns whether the program asks after the operation number `seq`. The numbers are spread evenly, also
+/// over every second or third operation: a push may follow each commit.
+fn is_turn(seq: u64) -> bool {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    seq.wrapping_mul(GOLDEN) >> (u64::BITS - ASK_SHIFT) == 0
 }
 
 struct Run<'r> {
@@ -393,4 +403,19 @@ fn fold_indexes(repo: &Handle) -> Result<(), RepoError> {
 fn tables(repo: &Handle) -> Result<usize, RepoError> {
     let catalogue = repo.refs.catalogue()?;
     Ok(catalogue.segments.len() + catalogue.indexes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_comes_between_commits_the_question_comes_soon_and_seldom() {
+        for step in 1..=5 {
+            for start in 0..500 {
+                let turns = (0..250).filter(|n| is_turn(start + step * n)).count();
+                assert!((1..=10).contains(&turns), "{start}, {step}: {turns}");
+            }
+        }
+    }
 }

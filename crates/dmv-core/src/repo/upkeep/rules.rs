@@ -47,7 +47,7 @@ pub enum KeepRule {
 
 /// The error for a text that is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no keep rule; a rule is last:N, days:N, tagged, all or none")]
+#[error("'{0}' is not a keep rule; a rule is last:N, days:N, tagged, all or none")]
 pub struct NotARule(pub String);
 
 impl FromStr for KeepRule {
@@ -195,6 +195,19 @@ impl KeepRules {
     pub fn rule(&self, path: &[u8]) -> KeepRule {
         let number = self.decides(path);
         number.map_or(KeepRule::All, |number| self.lines[number].rule)
+    }
+
+    /// Returns whether a later line of the same file has another rule for the same pattern. Then `problems`
+    /// says so.
+    pub fn is_replaced(&self, number: usize) -> bool {
+        let file_of = |line: &RuleLine| match &line.source {
+            RuleSource::File(path, _) => Some(path.clone()),
+            RuleSource::Local => None,
+        };
+        let line = &self.lines[number];
+        let (file, mut later) = (file_of(line), self.lines[number + 1..].iter());
+        let next = later.find(|next| file_of(next) == file && next.pattern == line.pattern);
+        file.is_some() && next.is_some_and(|next| next.rule != line.rule)
     }
 
     /// Adds the lines of the file at `path`.

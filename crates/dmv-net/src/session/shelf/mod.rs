@@ -252,7 +252,7 @@ fn refs_of(stock: &Stock) -> Result<Vec<(String, [u8; 32])>, NetError> {
     let refs = stock.view.iter().filter(|(key, _)| is_ref(key));
     let refs = refs.map(|(key, value)| {
         let id: [u8; 32] = value[..].try_into().map_err(|_| {
-            let why = format!("root: the value of {} is no id", key.escape_debug());
+            let why = format!("root: the value of {} is not an id", key.escape_debug());
             stock.failed(Trouble::Damaged(why))
         })?;
         Ok((key.clone(), id))

@@ -230,7 +230,7 @@ impl Maker<'_> {
     fn check_endpoint(&self, endpoint: &str) -> Result<(), NetError> {
         check_endpoint(endpoint).map_err(|why| {
             self.bad(format!(
-                "'{}' is no endpoint: {why}",
+                "'{}' is not an endpoint: {why}",
                 endpoint.escape_debug()
             ))
         })

@@ -172,7 +172,7 @@ fn text_of(path: Option<PathBuf>) -> io::Result<String> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(e) => return Err(fail(e)),
         Ok(stat) if !stat.is_file() || stat.len() > MAX_FILE_BYTES => {
-            return Err(fail(io::Error::other("it is no file of settings")));
+            return Err(fail(io::Error::other("it is not a settings file")));
         }
         Ok(_) => {}
     }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(
             find("corp"),
             None,
-            "a session of single sign-on is no profile"
+            "a session of single sign-on is not a profile"
         );
         assert_eq!(find("none"), None);
     }

@@ -35,23 +35,28 @@ pub enum AbsentError {
     #[error("{}", lacking(.0))]
     Lacking(Vec<Lack>),
     /// The command needs content that was purged.
-    #[error("{}", purged(path.as_ref(), .purge))]
+    #[error("{}", purged(path.as_ref(), .purge, place.as_deref()))]
     Purged {
         /// A path of it in a commit, if one is known.
         path: Option<RepoPath>,
         /// Who has purged it, when and why.
         purge: Box<Purge>,
+        /// The remote that has purged it; `None`: this repository.
+        place: Option<String>,
     },
 }
 
 /// Says what was purged, by whom and why.
-fn purged(path: Option<&RepoPath>, purge: &Purge) -> String {
+fn purged(path: Option<&RepoPath>, purge: &Purge, place: Option<&str>) -> String {
     let what = match path {
         None => "this content".to_owned(),
         Some(path) => format!("the content of '{path}'"),
     };
     let (by, reason) = (escape(purge.by.as_bytes()), escape(purge.reason.as_bytes()));
-    format!("{what} was purged by {by}: {reason}")
+    let at = place.map_or(String::new(), |place| {
+        format!(" at {}", escape(place.as_bytes()))
+    });
+    format!("{what} was purged{at} by {by}: {reason}")
 }
 
 fn lacking(lacks: &[Lack]) -> String {

@@ -9,6 +9,7 @@ use crate::repo::base::publish;
 use crate::repo::upkeep::gc::choose::{Candidate, Plan};
 use crate::repo::upkeep::gc::mark::{self, MarkRun, goes_on};
 use crate::repo::upkeep::gc::{GcOptions, GcReport};
+use crate::repo::upkeep::room::is_no_room;
 use crate::store::{FinishedJob, PACK_HEADER_BYTES, PackId, PackRow};
 use crate::vfs::VfsFile;
 use std::collections::{HashMap, HashSet};
@@ -90,6 +91,9 @@ impl<'r> Run<'r> {
         report.packs_rewritten += done.packs_rewritten;
         report.copied_bytes += done.copied_bytes;
         report.why_not.extend(done.why_not);
+        report.linked_bytes += done.linked_bytes;
+        report.no_room_bytes += done.no_room_bytes;
+        report.no_room = done.no_room.or(report.no_room.take());
         Carry {
             grown: self.grown,
             stopped: self.stopped,
@@ -159,16 +163,21 @@ impl<'r> Run<'r> {
                 return Ok(());
             }
             Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
-            // The disk is full, or something is damaged. The pack stays; others are freed.
             Err(e) => {
-                self.done.why_not.push(e.to_string());
+                self.leave(pack, &e);
                 return Ok(());
             }
         };
         let copied = sealed.stored_bytes;
         let new: HashSet<PackId> = sealed.segments.iter().map(|row| row.pack).collect();
         let at = self.age_of(id);
-        publish::keep_rewritten(self.repo, sealed, at)?;
+        match publish::keep_rewritten(self.repo, sealed, at) {
+            Err(e) if is_no_room(&e) => {
+                self.leave(pack, &e);
+                return Ok(());
+            }
+            kept => kept?,
+        }
         self.job.reached(Moment::Copied);
         self.done.copied_bytes += copied + new.len() as u64 * PACK_HEADER_BYTES;
         // An object that others began to need meanwhile was perhaps not copied.
@@ -181,6 +190,16 @@ impl<'r> Run<'r> {
         }
         self.done.packs_rewritten += self.condemn(&[(*pack, lock)])?;
         Ok(())
+    }
+
+    /// Notes why a pack stays: the disk is full, or something is damaged. Others are freed.
+    fn leave(&mut self, pack: &Candidate, why: &RepoError) {
+        if is_no_room(why) {
+            self.done.no_room = Some(why.to_string());
+            self.done.no_room_bytes += pack.garbage_bytes();
+        } else {
+            self.done.why_not.push(why.to_string());
+        }
     }
 
     fn copy(&self, pack: PackId) -> Result<Option<FinishedJob>, RepoError> {
@@ -255,6 +274,8 @@ impl<'r> Run<'r> {
                     self.marking.marker.forget(id(pack));
                 }
                 self.done.freed_bytes += gone.bytes;
+                let linked = go.iter().filter(|(pack, _)| pack.is_linked);
+                self.done.linked_bytes += linked.map(|(pack, _)| pack.garbage_bytes()).sum::<u64>();
                 self.done.freed_objects +=
                     go.iter().map(|(pack, _)| pack.usage.others).sum::<u64>();
                 self.grown

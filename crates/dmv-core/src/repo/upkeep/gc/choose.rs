@@ -17,6 +17,8 @@ pub(super) struct Candidate {
     pub usage: PackUse,
     /// The length of its file. Bytes after the last segment are garbage.
     pub file_bytes: u64,
+    /// Whether the file has another name, so that its removal frees no space.
+    pub is_linked: bool,
 }
 
 impl Candidate {
@@ -103,6 +105,7 @@ mod tests {
                 others: u64::from(len > staying + 100),
             },
             file_bytes: len + tail,
+            is_linked: false,
         }
     }
 

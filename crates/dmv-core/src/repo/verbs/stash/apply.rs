@@ -159,7 +159,7 @@ fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
 /// conflicts.
 fn stashed_from(repo: &Handle, tree: &OpenWorktree, stash: &Commit) -> Result<ObjectId, RepoError> {
     let [parent] = stash.parents[..] else {
-        let text = "this commit is no stash: it does not have exactly one parent";
+        let text = "this commit is not a stash: it does not have exactly one parent";
         return Err(RepoError::Text(text.to_owned()));
     };
     let parent = load_commit(repo.objects(), &parent)?;
