@@ -396,7 +396,7 @@ fn what_frees_space_says_that_the_disk_is_read_only() -> Outcome {
     place.ok(&["init", "disk/film"])?;
     place.write("disk/film/.dmvattributes", "*.raw keep=last:1\n")?;
     for n in 0..3 {
-        place.write("disk/film/take.raw", Random(n).bytes(50_000))?;
+        place.write("disk/film/take.raw", Rng::new(n).bytes(50_000))?;
         place.ok(&["-C", "disk/film", "commit", "-m", "take"])?;
     }
     place.ok(&["clone", "--copy", "disk/film", "copy"])?;

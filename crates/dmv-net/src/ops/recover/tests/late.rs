@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bucket::files::{BucketFile, FileFailure};
+use dmv_random::Rng;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -78,25 +79,13 @@ impl Files for SlowDeletes<'_> {
     }
 }
 
-/// A random number generator that a seed replays.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
 /// Pushes a new commit to a branch, or removes the branch.
-fn step(world: &mut World, dice: &mut Dice) -> Outcome {
+fn step(world: &mut World, rng: &mut Rng) -> Outcome {
     let root = world.root()?;
-    let branch = ["main", "side"][dice.below(2) as usize];
+    let branch = ["main", "side"][rng.below(2) as usize];
     let key = format!("branch/{branch}");
     let old = root.0.view.get(&key).cloned().flatten();
-    if branch == "side" && old.is_some() && dice.below(2) == 0 {
+    if branch == "side" && old.is_some() && rng.below(2) == 0 {
         let with = crate::depot::write::Pusher {
             files: &*world.files,
             store: world.ada.repo.store(),
@@ -109,10 +98,10 @@ fn step(world: &mut World, dice: &mut Dice) -> Outcome {
         crate::depot::write::push(&with, root, vec![change], &stamp())?.ok_or("moved")?;
         return Ok(());
     }
-    let name = ["a", "b", "d/a"][dice.below(3) as usize];
+    let name = ["a", "b", "d/a"][rng.below(3) as usize];
     let tip = world
         .ada
-        .commit(&[(name, noise(dice.below(1 << 40), 2000))])?;
+        .commit(&[(name, noise(rng.below(1 << 40), 2000))])?;
     world
         .ada
         .push(&world.files, root, branch, &tip)?
@@ -121,7 +110,7 @@ fn step(world: &mut World, dice: &mut Dice) -> Outcome {
 }
 
 /// Runs gc with deletions that wait.
-fn collect(world: &World, slow: &SlowDeletes<'_>, dice: &mut Dice) -> Outcome {
+fn collect(world: &World, slow: &SlowDeletes<'_>, rng: &mut Rng) -> Outcome {
     let with = Collector {
         files: slow,
         store: world.ada.repo.store(),
@@ -130,9 +119,9 @@ fn collect(world: &World, slow: &SlowDeletes<'_>, dice: &mut Dice) -> Outcome {
     };
     let options = FreeOptions {
         stamp: stamp(),
-        forget_before: (dice.below(2) == 0).then_some(i64::MAX),
+        forget_before: (rng.below(2) == 0).then_some(i64::MAX),
         young_from: i64::MAX,
-        joins: dice.below(3) > 0,
+        joins: rng.below(3) > 0,
         purge: None,
         dry_run: false,
         limits: Limits::default(),
@@ -154,7 +143,7 @@ fn whatever_a_collector_deletes_late_a_restored_state_stays_complete() -> Outcom
 }
 
 fn history(seed: u64) -> Outcome {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut rng = Rng::new(seed);
     let mut world = World::new(1)?;
     let files = world.files.clone();
     let slow = SlowDeletes {
@@ -162,21 +151,21 @@ fn history(seed: u64) -> Outcome {
         waiting: Mutex::default(),
     };
     let mut seen = vec![world.root()?];
-    for _ in 0..20 + dice.below(70) {
-        match dice.below(12) {
-            0 => collect(&world, &slow, &mut dice)?,
-            _ => step(&mut world, &mut dice)?,
+    for _ in 0..20 + rng.below(70) {
+        match rng.below(12) {
+            0 => collect(&world, &slow, &mut rng)?,
+            _ => step(&mut world, &mut rng)?,
         }
         seen.push(world.root()?);
     }
     world.files.remove(ROOT);
-    let known = match dice.below(4) {
+    let known = match rng.below(4) {
         0 => None,
-        _ => seen.get(dice.below(seen.len() as u64) as usize),
+        _ => seen.get(rng.below(seen.len() as u64) as usize),
     };
     let report = world.look(known)?;
     let good: Vec<&LostState> = report.states.iter().filter(|s| s.flaw.is_none()).collect();
-    let chosen = good.get(dice.below(good.len().max(1) as u64) as usize);
+    let chosen = good.get(rng.below(good.len().max(1) as u64) as usize);
     let chosen = chosen.ok_or_else(|| format!("no state is complete: {report:?}"))?;
     world.recover(known, Some(&chosen.id))??;
     let waiting = slow.waiting.into_inner()?;
