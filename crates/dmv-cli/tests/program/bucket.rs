@@ -46,8 +46,15 @@ fn a_store_that_refuses_is_explained() -> Outcome {
     let clock =
         error("403 Forbidden", "RequestTimeTooSkewed").with("date: Mon, 23 Nov 2020 06:00:00 GMT");
     let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
+    let none = Reply::new("404 Not Found", "<html>no</html>").with("content-type: text/html");
     for (reply, exit, says) in [
         (error("404 Not Found", "NoSuchBucket"), 10, "no such bucket"),
+        (
+            error("404 Not Found", "XAdminUserNotFound"),
+            12,
+            "does not accept",
+        ),
+        (none, 13, "a web page came"),
         (
             error("403 Forbidden", "InvalidAccessKeyId"),
             12,

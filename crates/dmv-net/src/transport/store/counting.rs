@@ -138,6 +138,12 @@ impl Trace {
         self.lock().answer.clone()
     }
 
+    /// Returns the method of the last request.
+    pub fn method(&self) -> String {
+        let request = self.lock().request.clone();
+        request.map(|(method, _)| method).unwrap_or_default()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -109,7 +109,7 @@ impl Store {
         let trace = Arc::new(Trace::default());
         let done = TRACE.scope(Arc::clone(&trace), work);
         let done = self.runtime.block_on(done);
-        done.map_err(|e| sort(&e, &trace))
+        done.map_err(|e| sort(&e, &trace, self.address.scheme.is_web()))
     }
 
     /// Reads a range from a server that only sends whole files.
@@ -328,10 +328,14 @@ impl Files for Store {
             }
             let paths = futures_util::stream::iter(paths.into_iter().map(Ok)).boxed();
             let mut done = self.clients.bulk.delete_stream(paths);
+            let is_answered =
+                || TRACE.with(|trace| trace.answer().is_none_or(|a| a.is_absence("DELETE")));
             self.run(async {
                 while let Some(one) = done.next().await {
                     match one {
-                        Ok(_) | Err(Error::NotFound { .. }) => {}
+                        Ok(_) => {}
+                        // The store says it of one name, and refuses nothing.
+                        Err(Error::NotFound { .. }) if is_answered() => {}
                         Err(e) => return Err(e),
                     }
                 }
@@ -365,7 +369,7 @@ fn caching(what: &'static str) -> Attributes {
 }
 
 /// What an error of the library means. The last answer tells more than the library does.
-fn sort(e: &Error, trace: &Trace) -> FileFailure {
+fn sort(e: &Error, trace: &Trace, is_web: bool) -> FileFailure {
     let answer = trace.answer();
     match (e, &answer) {
         (Error::NotModified { .. }, _) => return FileFailure::Unchanged,
@@ -373,9 +377,8 @@ fn sort(e: &Error, trace: &Trace) -> FileFailure {
             return FileFailure::Trouble(Trouble::Other(NO_RANGES.to_owned()));
         }
         (_, Some(answer)) => match answer.status {
-            404 if answer.code != "NoSuchBucket" && answer.code != "ContainerNotFound" => {
-                return FileFailure::Missing;
-            }
+            // A web server says it with a page of its own.
+            404 if is_web || answer.is_absence(&trace.method()) => return FileFailure::Missing,
             409 | 412 => return FileFailure::Refused,
             416 => return FileFailure::Length,
             _ => return FileFailure::Trouble(answer.trouble()),
