@@ -236,6 +236,49 @@ fn nobody_there_is_said_at_once() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_secret_in_an_address_is_refused_and_never_shown() -> Outcome {
+    let place = place()?;
+    let with_key = format!("https://{KEY}:{SECRET}@host.example/x");
+    let in_query = format!("s3://film/x?AWSSecret={SECRET}");
+    let endpoint = format!("http://{KEY}:{SECRET}@host.example");
+    let refused = |args: &[&str], exit| -> Outcome {
+        for json in [&[][..], &["--json"], &["--verbose"]] {
+            let done = place.run(&[args, json].concat())?;
+            let said = String::from_utf8([done.stdout, done.stderr].concat())?;
+            assert_eq!(done.status.code(), Some(exit), "{args:?}: {said}");
+            assert!(!said.contains(KEY) && !said.contains(SECRET), "{said}");
+        }
+        Ok(())
+    };
+    for address in [&with_key[..], &in_query] {
+        for command in ["fetch", "push", "pull", "sync", "clone"] {
+            refused(&[command, address], 2)?;
+        }
+        refused(&["remote", "add", "s", address], 2)?;
+        refused(&["log", "--at", address], 2)?;
+    }
+    let file = place.work().join(".dmv/config.toml");
+    let old = fs::read_to_string(&file).unwrap_or_default();
+    fs::write(&file, format!("{old}\n[remote.s]\nurl = \"s3://film/x\"\n"))?;
+    refused(&["config", "set", "remote.s.endpoint", &endpoint], 20)?;
+    has_no_secret(&place.work().join(".dmv"))?;
+    // What an earlier version, or another program, has written there.
+    let settings = format!("url = \"s3://film/x\"\nendpoint = \"{endpoint}\"");
+    fs::write(&file, format!("{old}\n[remote.s]\n{settings}\n"))?;
+    for command in [
+        &["fetch", "s"][..],
+        &["push", "s"],
+        &["config", "get", "remote.s.endpoint"],
+    ] {
+        refused(command, 20)?;
+    }
+    fs::write(&file, format!("{old}\n[remote.s]\nurl = \"{with_key}\"\n"))?;
+    refused(&["remote"], 0)?;
+    refused(&["remote", "show"], 2)?;
+    refused(&["fetch", "s"], 2)
+}
+
 /// Every file below a directory contains no secret.
 fn has_no_secret(dir: &Path) -> Outcome {
     for entry in fs::read_dir(dir)? {

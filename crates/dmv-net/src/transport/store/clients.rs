@@ -9,6 +9,7 @@ use super::credentials::{self, ChosenProfile, Source};
 use super::profile::Env;
 use crate::bucket::trouble::Trouble;
 use crate::session::NetError;
+use crate::transport::without_secret;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -231,7 +232,7 @@ impl Maker<'_> {
         check_endpoint(endpoint).map_err(|why| {
             self.bad(format!(
                 "'{}' is no endpoint: {why}",
-                endpoint.escape_debug()
+                without_secret(endpoint).escape_debug()
             ))
         })
     }
@@ -261,7 +262,8 @@ pub fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
         .or_else(|| endpoint.strip_prefix("http://"))
         .ok_or("it does not begin with https:// or http://")?;
     let host = rest.split('/').next().unwrap_or_default();
-    if host.contains('@') {
+    // A secret key may have a slash.
+    if rest.contains('@') {
         return Err("it contains a name or a password; credentials do not belong there");
     }
     if rest.contains(['?', '#']) || rest.chars().any(|c| c.is_control() || c == ' ') {
