@@ -8,11 +8,12 @@ use crate::failure::{EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, count};
 use crate::reach::Reach;
 use dmv_core::repo::{CONFIG_FILE, Repo};
+use dmv_net::bucket::files::Files;
 use dmv_net::bucket::trouble::Trouble;
-use dmv_net::ops::Remote;
+use dmv_net::depot::cache::Cache;
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
-use dmv_net::transport::store::canary::{self, Bad};
+use dmv_net::transport::store::canary::{self, Bad, TestCost};
 use dmv_net::transport::store::{BucketAddress, RequestCounts, Settings, Store};
 use std::sync::Arc;
 use toml_edit::{Item, value};
@@ -86,13 +87,19 @@ pub fn cost(context: &Context) -> Result<Option<Cost>, Failure> {
     Ok(Some(Cost { counted, dollars }))
 }
 
-/// What the command would cost that was only foretold: the requests so far, with so many more that write.
-/// `None`: there were none.
-pub fn foretold(context: &Context, writes: u64, sent: u64) -> Result<Option<Cost>, Failure> {
+/// What the command would cost that was only foretold: the requests so far, with so many more that write
+/// and that read. `None`: there were none.
+pub fn foretold(
+    context: &Context,
+    writes: u64,
+    reads: u64,
+    sent: u64,
+) -> Result<Option<Cost>, Failure> {
     let Some(mut cost) = cost(context)? else {
         return Ok(None);
     };
     cost.counted.put += writes;
+    cost.counted.get += reads;
     cost.counted.sent += sent;
     cost.price_again(context)
 }
@@ -201,13 +208,21 @@ pub enum StoreTest {
 
 /// Tests the store of a bucket. Fails if it does not keep what a bucket relies on.
 pub fn test(context: &Context, address: &BucketAddress) -> Result<StoreTest, Failure> {
+    run_test(context, address, canary::check)
+}
+
+fn run_test(
+    context: &Context,
+    address: &BucketAddress,
+    check: fn(&dyn Files) -> Result<(), Bad>,
+) -> Result<StoreTest, Failure> {
     if address.scheme.is_web() {
         return Ok(StoreTest::ReadOnly);
     }
     let settings = settings(context, &Url::Bucket(address.clone()))?;
     let store = Store::open(address, &settings)?;
     let watch = context.watch("testing the store");
-    let tested = canary::check(&store);
+    let tested = check(&store);
     drop(watch);
     match tested {
         Ok(()) => Ok(StoreTest::Good),
@@ -234,22 +249,86 @@ pub fn verdict(context: &Context, address: &BucketAddress) -> Result<String, Fai
     Ok(format!("{address} {endpoint} {now}"))
 }
 
-/// Tests the store of a remote before this device's first push, and notes that it is good.
-pub fn test_before_push(context: &Context, repo: &Repo, remote: &Remote) -> Result<(), Failure> {
-    let Url::Bucket(address) = &remote.url else {
+/// Tests the store of a bucket before this device writes there for the first time, and notes that it is
+/// good. Whoever makes the repository there tests it with races; the others test briefly.
+pub fn test_before_writing(
+    context: &Context,
+    address: &BucketAddress,
+    is_first: bool,
+) -> Result<(), Failure> {
+    if is_tested(context, address)? {
+        return Ok(());
+    }
+    let before = context.buckets.counters.now().requests();
+    let check = if is_first {
+        canary::check
+    } else {
+        canary::check_briefly
+    };
+    // A push that may not write says so itself.
+    let StoreTest::Good = run_test(context, address, check)? else {
         return Ok(());
     };
+    context.buckets.is_tested.set(true);
+    let made = context.buckets.counters.now().requests() - before;
+    let made = count(made, "request", "requests");
+    context.ui.note(format_args!(
+        "tested the store before the first push from here: {made}"
+    ));
+    note_tested(context, address)
+}
+
+/// What that test would cost.
+pub fn cost_of_test(
+    context: &Context,
+    address: &BucketAddress,
+    is_first: bool,
+) -> Result<TestCost, Failure> {
+    Ok(match (is_tested(context, address)?, is_first) {
+        (true, _) => TestCost::default(),
+        (false, true) => canary::CHECK,
+        (false, false) => canary::BRIEF_CHECK,
+    })
+}
+
+/// Whether this device has tested the store of an address before.
+fn is_tested(context: &Context, address: &BucketAddress) -> Result<bool, Failure> {
+    if context.buckets.is_tested.get() {
+        return Ok(true);
+    }
+    let noted = match remote_at(context, address)? {
+        Some(name) => context.config()?.noted(&name, TESTED).map(str::to_owned),
+        None => copies(context, address)?
+            .file(TESTED)
+            .and_then(|text| String::from_utf8(text).ok()),
+    };
+    let same = |text: String| text.rsplit_once(' ').map(|(place, _)| place.to_owned());
+    Ok(noted.is_some() && noted.and_then(same) == same(verdict(context, address)?))
+}
+
+/// Notes that the store of an address is good: in the settings of its remote, or beside what this device
+/// keeps of an address that is no remote's.
+fn note_tested(context: &Context, address: &BucketAddress) -> Result<(), Failure> {
     let verdict = verdict(context, address)?;
-    let noted = context.config()?.noted(&remote.name, TESTED);
-    let same = |text: &str| text.rsplit_once(' ').map(|(place, _)| place.to_owned());
-    if noted.is_some() && noted.and_then(same) == same(&verdict) {
-        return Ok(());
+    match remote_at(context, address)? {
+        Some(name) => note_verdict(&context.repo_as_it_is()?, &name, &verdict),
+        None => {
+            copies(context, address)?.keep_file(TESTED, verdict.as_bytes());
+            Ok(())
+        }
     }
-    // A push that may not write says so itself.
-    if let (StoreTest::Good, false) = (test(context, address)?, remote.once) {
-        note_verdict(repo, &remote.name, &verdict)?;
-    }
-    Ok(())
+}
+
+/// The remote that has an address.
+fn remote_at(context: &Context, address: &BucketAddress) -> Result<Option<String>, Failure> {
+    let text = address.to_string();
+    let mut remotes = context.config()?.remotes().into_iter();
+    Ok(remotes.find(|(_, url)| *url == text).map(|(name, _)| name))
+}
+
+fn copies(context: &Context, address: &BucketAddress) -> Result<Cache, Failure> {
+    let repo = context.repo_as_it_is()?;
+    Ok(Cache::open(Some(repo.dmv_dir()), &address.to_string()))
 }
 
 /// Notes in the settings of a remote that its store is good.

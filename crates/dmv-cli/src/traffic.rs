@@ -122,12 +122,12 @@ impl Report {
         print_cost(context)
     }
 
-    /// Prints what a push would do. `writes` are the requests that it would add at a bucket.
+    /// Prints what a push would do. `requests`: how many it would add at a bucket that write and that read.
     pub fn print_foreseen(
         &self,
         context: &Context,
         foreseen: &PushForecast,
-        writes: u64,
+        requests: (u64, u64),
     ) -> Result<(), Failure> {
         if context.globals.json {
             let mut document = serde_json::json!({
@@ -138,7 +138,7 @@ impl Report {
                 "bytes": foreseen.bytes(),
                 "refs": self.refs(),
             });
-            foretell_cost(context, &mut document, writes, foreseen.bytes())?;
+            foretell_cost(context, &mut document, requests, foreseen.bytes())?;
             return context.ui.json(&document);
         }
         if context.ui.quiet() {
@@ -161,7 +161,7 @@ impl Report {
             "nothing was sent: a push would send about {objects} ({size})"
         )?;
         drop(out);
-        print_foretold_cost(context, writes, foreseen.bytes())
+        print_foretold_cost(context, requests, foreseen.bytes())
     }
 
     fn print_text(&self, context: &Context) -> Result<(), Failure> {
@@ -324,31 +324,40 @@ fn add_cost(_: &Context, _: &mut serde_json::Value) -> Result<(), Failure> {
 fn foretell_cost(
     context: &Context,
     document: &mut serde_json::Value,
-    writes: u64,
+    (writes, reads): (u64, u64),
     sent: u64,
 ) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::foretold(context, writes, sent)? {
+    if let Some(cost) = crate::bucket::foretold(context, writes, reads, sent)? {
         cost.add_to(document);
     }
     Ok(())
 }
 
 #[cfg(not(feature = "store"))]
-fn foretell_cost(_: &Context, _: &mut serde_json::Value, _: u64, _: u64) -> Result<(), Failure> {
+fn foretell_cost(
+    _: &Context,
+    _: &mut serde_json::Value,
+    _: (u64, u64),
+    _: u64,
+) -> Result<(), Failure> {
     Ok(())
 }
 
 /// Says what a push to a bucket would cost.
 #[cfg(feature = "store")]
-fn print_foretold_cost(context: &Context, writes: u64, sent: u64) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::foretold(context, writes, sent)? {
+fn print_foretold_cost(
+    context: &Context,
+    (writes, reads): (u64, u64),
+    sent: u64,
+) -> Result<(), Failure> {
+    if let Some(cost) = crate::bucket::foretold(context, writes, reads, sent)? {
         writeln!(context.ui.out(), "it would take about {}", cost.line())?;
     }
     Ok(())
 }
 
 #[cfg(not(feature = "store"))]
-fn print_foretold_cost(_: &Context, _: u64, _: u64) -> Result<(), Failure> {
+fn print_foretold_cost(_: &Context, _: (u64, u64), _: u64) -> Result<(), Failure> {
     Ok(())
 }
 

@@ -54,10 +54,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         wanted(&repo, &args.branches)?
     };
-    #[cfg(feature = "store")]
-    if !args.dry_run {
-        crate::bucket::test_before_push(context, &repo, &remote)?;
-    }
     let mut options = PushOptions::new(remote.clone(), refs, context.request()?);
     options.delete.clone_from(&args.delete);
     options.force = args.force;
@@ -72,7 +68,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     report.add(done.summary, done.moved);
     report.idle = Some(format!("already up to date with {}", remote.name));
     if let Some(foreseen) = &done.foreseen {
-        report.print_foreseen(context, foreseen, done.writes)?;
+        report.print_foreseen(context, foreseen, (done.writes, done.reads))?;
         return refusal(&repo, &report, &remote).map(|()| EXIT_OK);
     }
     report.print(context, &[])?;

@@ -42,7 +42,7 @@ pub struct Args {
 enum Command {
     /// Add the repository at URL as the remote NAME
     ///
-    /// For a bucket, dmv first tests whether its store keeps what several writers rely on, with some 200
+    /// For a bucket, dmv first tests whether its store keeps what several writers rely on, with at most 343
     /// small requests. If not, dmv refuses it and exits with 5. The first push to an empty place in a bucket
     /// makes the repository there.
     #[command(
@@ -63,8 +63,8 @@ enum Command {
     },
     /// Test again whether the store of a bucket keeps what several writers rely on
     ///
-    /// dmv tests a store when you add it and before the first push from a device. Test it again after an
-    /// upgrade of the store.
+    /// dmv tests a store when you add it, with at most 343 small requests. Before the first push from another
+    /// device it makes a brief test, of 5. Test the store again after an upgrade of it.
     #[cfg(feature = "store")]
     #[command(
         after_help = "Example:\n  dmv remote check studio\n\nExit code 5: the store is not safe for \

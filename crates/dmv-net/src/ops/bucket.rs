@@ -30,6 +30,7 @@ use std::sync::Arc;
 /// A bucket that is open for a push.
 pub(super) struct Bucket<'a> {
     repo: &'a Repo,
+    caller: &'a dyn Caller,
     job: &'a Job,
     address: BucketAddress,
     files: Store,
@@ -55,7 +56,7 @@ impl<'a> Bucket<'a> {
         repo: &'a Repo,
         address: &BucketAddress,
         foreseen: bool,
-        caller: &dyn Caller,
+        caller: &'a dyn Caller,
         job: &'a Job,
     ) -> Result<Bucket<'a>, Box<SessionError>> {
         let url = Url::Bucket(address.clone());
@@ -78,12 +79,19 @@ impl<'a> Bucket<'a> {
         };
         let counted = counters.now();
         caller.began(Step::Dial(&url));
-        let found = read_root(&files, &cache, foreseen, job);
+        let test = || {
+            caller.test_store(address, true).map_err(|e| match e {
+                NetError::Caller(e) => PushError::Caller(e),
+                e => PushError::Caller(Box::new(e)),
+            })
+        };
+        let found = read_root(&files, &cache, foreseen, &test, job);
         caller.began(Step::Dialled);
         let (root, view, is_new) = found.map_err(|e| unanswered(&url, net_error(address, e)))?;
         Ok(Bucket {
             offered: offered(&view),
             repo,
+            caller,
             job,
             address: address.clone(),
             files,
@@ -132,11 +140,14 @@ impl<'a> Bucket<'a> {
         let pusher = self.pusher();
         let foreseen = write::foresee(&pusher, &self.root.0, self.view.clone(), changes);
         let foreseen = foreseen.map_err(|e| failed(net_error(&self.address, e)))?;
+        let test = self.caller.cost_of_test(&self.address, self.is_new);
+        let test = test.map_err(failed)?;
         Ok(Forecast {
             moved,
             foreseen,
             // The root, and at first one without anything.
-            writes: write::writes_of(&foreseen) + 1 + u64::from(self.is_new),
+            writes: write::writes_of(&foreseen) + 1 + u64::from(self.is_new) + test.writes,
+            reads: test.reads,
         })
     }
 
@@ -184,6 +195,7 @@ impl<'a> Bucket<'a> {
         if changes.is_empty() {
             return Ok(moved);
         }
+        self.caller.test_store(&self.address, false)?;
         changes.sort_by(|a, b| a.key.cmp(&b.key));
         let stamp = stamp(request);
         let pusher = self.pusher();
@@ -235,6 +247,8 @@ pub(super) struct Forecast {
     pub foreseen: PushForecast,
     /// The requests that write.
     pub writes: u64,
+    /// The further requests that read.
+    pub reads: u64,
 }
 
 /// Runs `work` on the bucket at an address, with what a connection needs. Another remote has this
@@ -298,6 +312,7 @@ pub(super) fn net_error(address: &BucketAddress, e: PushError) -> NetError {
         PushError::Object(e) => return NetError::Repo(e.into()),
         PushError::Store(e) => return NetError::Repo(e.into()),
         PushError::Repo(e) => return NetError::Repo(e),
+        PushError::Caller(e) => return NetError::Caller(e),
         PushError::Cancelled => return NetError::Cancelled,
     };
     NetError::Bucket {
@@ -320,12 +335,16 @@ fn offered(view: &View) -> OfferedRefs {
     }
 }
 
+/// Tests a store before the first root is made there.
+type TestStore<'t> = &'t dyn Fn() -> Result<(), PushError>;
+
 /// Reads the root and its view. If there is no root, makes the first one, and says so; one that is
 /// only `foreseen` is not stored.
 fn read_root(
     files: &dyn Files,
     cache: &Cache,
     foreseen: bool,
+    test: TestStore<'_>,
     job: &Job,
 ) -> Result<((Root, Tag), View, bool), PushError> {
     let waits = |time| write::wait(job, time);
@@ -352,12 +371,12 @@ fn read_root(
             let root = Root::first(RepositoryId::random(), random_bytes());
             return Ok(((root, Tag { etag, version }), View::new(), true));
         }
-        (Answer::NoRoot, None) => first_root(files, &mut desk)?,
+        (Answer::NoRoot, None) => first_root(files, &mut desk, test)?,
         _ => match desk.trouble() {
             // Stores say so of a file that is not there, to those who may not list.
             Some(Trouble::Denied(why)) if !foreseen => {
                 let denied = Trouble::Denied(why.clone());
-                match first_root(files, &mut desk) {
+                match first_root(files, &mut desk, test) {
                     Err(PushError::Trouble(_)) => return Err(denied.into()),
                     done => done?,
                 }
@@ -371,7 +390,12 @@ fn read_root(
 }
 
 /// Makes the first root of an empty place, unless somebody else does.
-fn first_root(files: &dyn Files, desk: &mut Desk<'_>) -> Result<(Root, Tag), PushError> {
+fn first_root(
+    files: &dyn Files,
+    desk: &mut Desk<'_>,
+    test: TestStore<'_>,
+) -> Result<(Root, Tag), PushError> {
+    test()?;
     let root = Root::first(RepositoryId::random(), random_bytes());
     let bytes = root.encode().map_err(|e| Trouble::Other(e.to_string()))?;
     let denied = match files.write_if(ROOT, bytes, None) {

@@ -72,6 +72,67 @@ fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
     Ok(())
 }
 
+/// The number of all requests.
+fn requests(done: &Value) -> u64 {
+    let logged = counted(done);
+    logged.get + logged.put + logged.list + logged.delete
+}
+
+#[test]
+fn a_device_that_cloned_tests_the_store_briefly_and_once() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    ada.write("f", "one")?;
+    ada.commit("one")?;
+    ada.ok(&["push", "studio"])?;
+    for command in ["push", "sync"] {
+        let bob = with_keys(Place::new()?);
+        bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+        let idle = bob.json(&["push", "--json"])?;
+        assert_eq!(requests(&idle), 1, "nothing to push, nothing to test");
+        bob.write("f", command)?;
+        bob.commit(command)?;
+        let foretold = bob.json(&["push", "--dry-run", "--json"])?;
+        assert_eq!(requests(&foretold), 3 + 5, "{foretold}");
+        let done = bob.run(&[command, "origin", "--json"])?;
+        let said = String::from_utf8(done.stderr)?;
+        let told = "tested the store before the first push from here: 5 requests";
+        assert!(said.contains(told), "{said}");
+        let done: Value = serde_json::from_slice(&done.stdout)?;
+        assert!((8..10).contains(&requests(&done)), "{done}");
+        bob.write("f", "again")?;
+        bob.commit("again")?;
+        let done = bob.json(&["push", "--json"])?;
+        assert_eq!(requests(&done), 3, "the verdict is kept");
+        ada.ok(&["pull", "studio"])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn who_makes_the_repository_tests_the_store_fully_also_with_an_address() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let mut ada = place()?;
+    let endpoint = gateway.endpoint.clone();
+    ada.env.push(("AWS_ENDPOINT_URL", endpoint.into()));
+    ada.write("f", "one")?;
+    ada.commit("one")?;
+    let push = ["push", "s3://film/y", "--json"];
+    let foretold = ada.json(&[&push[..], &["--dry-run"]].concat())?;
+    assert!(requests(&foretold) >= 343, "{foretold}");
+    let done = ada.json(&push)?;
+    assert!((200..=350).contains(&requests(&done)), "{done}");
+    ada.write("f", "two")?;
+    ada.commit("two")?;
+    assert_eq!(requests(&ada.json(&push)?), 3);
+    Ok(())
+}
+
 #[test]
 fn a_dry_run_foretells_the_push_and_writes_nothing() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
