@@ -8,7 +8,8 @@ use crate::failure::{EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, count};
 use crate::reach::Reach;
 use dmv_core::repo::{CONFIG_FILE, Repo};
-use dmv_net::bucket::files::Files;
+use dmv_net::bucket::files::{FileFailure, Files};
+use dmv_net::bucket::format::{ROOT, Root};
 use dmv_net::bucket::trouble::Trouble;
 use dmv_net::depot::cache::Cache;
 use dmv_net::session::NetError;
@@ -239,6 +240,23 @@ fn run_test(
             trouble,
         })),
     }
+}
+
+/// Looks whether there is a repository at a web address.
+pub fn look_at_mirror(context: &Context, address: &BucketAddress) -> Result<(), Failure> {
+    let settings = settings(context, &Url::Bucket(address.clone()))?;
+    let store = Store::open(address, &settings)?;
+    let trouble = match store.read_whole(ROOT, None) {
+        Ok((bytes, _)) => match Root::decode(&bytes) {
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_too_new() => Trouble::TooNew,
+            Err(_) => Trouble::Page,
+        },
+        Err(FileFailure::Trouble(trouble)) => trouble,
+        Err(_) => Trouble::NoRoot,
+    };
+    let place = address.to_string();
+    Err(net_failure(&NetError::Bucket { place, trouble }))
 }
 
 /// What is noted of a test that went well: it counts for this address and endpoint.

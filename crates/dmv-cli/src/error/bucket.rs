@@ -16,7 +16,7 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
         Trouble::NoKeys(_) => ("no-credentials", EXIT_PERMISSION),
         Trouble::Keys(_) => ("bad-credentials", EXIT_PERMISSION),
         Trouble::Expired => ("credentials-expired", EXIT_PERMISSION),
-        Trouble::Denied(_) => ("not-let-in", EXIT_PERMISSION),
+        Trouble::Denied(_) | Trouble::Mirror => ("not-let-in", EXIT_PERMISSION),
         Trouble::Clock(_) => ("clock", EXIT_PERMISSION),
         Trouble::Region(_) => ("wrong-region", EXIT_OTHER),
         Trouble::Page | Trouble::Unreachable(_) | Trouble::Cut(_) => {
@@ -58,6 +58,9 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
             "this key needs the right to read, and to push also the right to write; there may also \
              be no repository here"
         }
+        Trouble::Mirror => {
+            "use the bucket whose files the mirror shows; dmv remote lists your remotes"
+        }
         Trouble::Clock(_) => "set this device's clock: timedatectl set-ntp true",
         Trouble::Region(Some(region)) => {
             return Some(format!(
@@ -95,6 +98,7 @@ mod tests {
             (Trouble::NoBucket, 10),
             (Trouble::NoKeys(String::new()), 12),
             (Trouble::Denied(String::new()), 12),
+            (Trouble::Mirror, 12),
             (Trouble::Expired, 12),
             (Trouble::Clock(None), 12),
             (Trouble::Region(None), 20),

@@ -60,11 +60,7 @@ impl<'a> Bucket<'a> {
         job: &'a Job,
     ) -> Result<Bucket<'a>, Box<SessionError>> {
         let url = Url::Bucket(address.clone());
-        if address.scheme.is_web() {
-            let place = address.to_string();
-            let trouble = Trouble::Unsupported("a web server takes no files".to_owned());
-            return Err(unanswered(&url, NetError::Bucket { place, trouble }));
-        }
+        refuse_mirror(address).map_err(|e| unanswered(&url, e))?;
         caller.began(Step::Transfer);
         let opened = caller.reach(&url, Purpose::Write).and_then(|reach| {
             let files = Store::open(address, &reach.store)?;
@@ -265,12 +261,23 @@ pub(super) fn at_bucket<'u, T>(
         let trouble = Trouble::Settings(format!("it is no bucket: run {command} there"));
         return Err(unanswered(url, NetError::Bucket { place, trouble }));
     };
+    if purpose == Purpose::Write {
+        refuse_mirror(address).map_err(|e| unanswered(url, e))?;
+    }
     caller.began(Step::Dial(url));
     let reach = caller.reach(url, purpose);
     caller.began(Step::Dialled);
     reach
         .and_then(|reach| work(address, reach))
         .map_err(|e| unanswered(url, e))
+}
+
+/// Fails if the address is that of a web server: nothing can be changed there.
+fn refuse_mirror(address: &BucketAddress) -> Result<(), NetError> {
+    match address.scheme.is_web() {
+        true => Err(net_error(address, Trouble::Mirror.into())),
+        false => Ok(()),
+    }
 }
 
 /// Returns the stamp of a new operation.

@@ -130,11 +130,6 @@ pub(super) fn purge_at(
 ) -> Result<PurgeAnswer, Box<SessionError>> {
     let url = &remote.url;
     let work = |address: &BucketAddress, reach: Reach| {
-        if address.scheme.is_web() {
-            let trouble = Trouble::Denied("a web server takes no files".to_owned());
-            let place = address.to_string();
-            return Err(NetError::Bucket { place, trouble });
-        }
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let of_purge = |purge: &KnownPurge| {
@@ -172,6 +167,10 @@ pub(super) fn purge_at(
                 trouble: Trouble::Denied(why),
                 ..
             } => Ok(refusal(why)),
+            NetError::Bucket {
+                trouble: Trouble::Mirror,
+                ..
+            } => Ok(refusal(Trouble::Mirror.to_string())),
             NetError::Lacking(_) => Ok(refusal(
                 "this needs the history and the directories of all its branches, and some are absent \
                  here: fetch first, in a repository that stores all history"

@@ -110,3 +110,33 @@ fn a_page_in_place_of_a_file_is_called_a_page() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn a_mirror_refuses_all_writing_at_once() -> Outcome {
+    let web = Web::start(|_| Reply::new("404 Not Found", "no such page"))?;
+    let place = place()?;
+    place.write("file", "text")?;
+    place.commit("first")?;
+    let address = format!("{}/film", web.endpoint());
+    let said = place.fails(10, &["remote", "add", "m", &address])?;
+    assert!(said.contains("there is no repository"), "{said}");
+    let file = place.work().join(".dmv/config.toml");
+    let config = fs::read_to_string(&file).unwrap_or_default();
+    fs::write(file, format!("{config}\n[remote.m]\nurl = \"{address}\"\n"))?;
+    let asked = web.requests();
+    for command in [
+        &["push", "m"][..],
+        &["push", "m", "--dry-run"],
+        &["push", &address],
+        &["undo", "--at", "m"],
+        &["redo", "--at", "m"],
+        &["gc", "--at", "m"],
+        &["repack", "--at", "m", "--dry-run"],
+        &["remote", "check", "m"],
+    ] {
+        let said = place.fails(12, command)?;
+        assert!(said.contains("read-only mirror"), "{command:?}: {said}");
+        assert_eq!(web.requests(), asked, "{command:?}");
+    }
+    Ok(())
+}

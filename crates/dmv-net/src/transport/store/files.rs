@@ -167,9 +167,8 @@ impl Store {
     }
 
     fn parts(&self) -> Outcome<&Arc<dyn MultipartStore>> {
-        let why = "a web server takes no files".to_owned();
         let parts = self.clients.parts.as_ref();
-        parts.ok_or(FileFailure::Trouble(Trouble::Unsupported(why)))
+        parts.ok_or(FileFailure::Trouble(Trouble::Mirror))
     }
 }
 
