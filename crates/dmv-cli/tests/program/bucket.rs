@@ -213,6 +213,51 @@ fn what_is_wrong_with_credentials_and_endpoints_is_said_without_a_request() -> O
 }
 
 #[test]
+fn services_that_hand_out_keys_are_named_when_they_do_not() -> Outcome {
+    let add = ["remote", "add", "s", "s3://film/x", "--endpoint"];
+    let page = Web::start(|_| Reply::new("200 OK", "<html>\nlog in</html>"))?;
+    let closed = Web::start(|_| Reply::cut())?.endpoint();
+    for (vars, exit, says) in [
+        (
+            vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", page.endpoint())],
+            12,
+            "hands out no credentials",
+        ),
+        (
+            vec![("AWS_EC2_METADATA_SERVICE_ENDPOINT", page.endpoint())],
+            12,
+            "hands out no credentials",
+        ),
+        (
+            vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", closed.clone())],
+            13,
+            "does not answer",
+        ),
+        (
+            vec![
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", "/no/such/token".to_owned()),
+                ("AWS_ROLE_ARN", "arn:aws:iam::1:role/x".to_owned()),
+                ("AWS_ENDPOINT_URL_STS", closed.clone()),
+            ],
+            12,
+            "/no/such/token",
+        ),
+    ] {
+        let mut place = Place::with_repository()?;
+        for (name, value) in &vars {
+            place.env.push((name, value.into()));
+        }
+        let said = place.fails(exit, &[&add[..], &[&page.endpoint()]].concat())?;
+        assert!(said.contains(says), "{vars:?}: {said}");
+        assert!(said.contains("hint: "), "{said}");
+    }
+    let place = Place::with_repository()?;
+    let said = place.fails(12, &["remote", "add", "s", "az://film/x"])?;
+    assert!(said.contains("AZURE_STORAGE_ACCOUNT_NAME"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn nobody_there_is_said_at_once() -> Outcome {
     let place = place()?;
     let web = Web::start(|_| Reply::cut())?;

@@ -8,12 +8,14 @@ use super::clients::{Clients, make};
 use super::counting::{Counters, TRACE, Trace};
 use super::credentials::KeyError;
 use super::profile::Env;
+use super::service::{ServiceError, innermost};
 use super::{Settings, failed};
 use crate::bucket::core::Tag;
 use crate::bucket::files::{BucketFile, FileFailure, Files};
 use crate::bucket::trouble::Trouble;
 use crate::session::NetError;
 use futures_util::{StreamExt, TryStreamExt};
+use object_store::client::HttpError;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
@@ -173,6 +175,10 @@ impl Store {
 }
 
 impl Files for Store {
+    fn repeats(&self) -> bool {
+        true
+    }
+
     fn read_range(&self, name: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
         let mut out = Vec::new();
         self.read_into(name, range, &mut out)?;
@@ -384,18 +390,34 @@ fn sort(e: &Error, trace: &Trace, is_web: bool) -> FileFailure {
         },
         _ => {}
     }
-    // Without an answer: the credentials, or an answer that the library does not understand.
+    FileFailure::Trouble(without_answer(e, trace))
+}
+
+/// What an error means for which no answer is to blame: the credentials, a file that was cut, or an
+/// answer that the library does not understand.
+fn without_answer(e: &Error, trace: &Trace) -> Trouble {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
-    let mut innermost = e.to_string();
+    let mut is_body = false;
     while let Some(one) = cause {
         if let Some(keys) = one.downcast_ref::<KeyError>() {
-            return FileFailure::Trouble(Trouble::NoKeys(keys.to_string()));
+            return Trouble::NoKeys(keys.to_string());
+        }
+        match one.downcast_ref::<ServiceError>() {
+            Some(e @ ServiceError::Silent { .. }) => return Trouble::Unreachable(e.to_string()),
+            Some(e @ ServiceError::Useless { .. }) => return Trouble::NoKeys(e.to_string()),
+            None => {}
         }
         if one.is::<tokio::time::error::Elapsed>() {
-            return FileFailure::Trouble(Trouble::Cut("nothing came for too long".to_owned()));
+            return Trouble::Cut("nothing came for too long".to_owned());
         }
-        innermost = one.to_string();
+        is_body |= one.is::<HttpError>();
         cause = one.source();
     }
-    FileFailure::Trouble(Trouble::Other(innermost))
+    let why = innermost(e);
+    match () {
+        () if !trace.has_begun() => Trouble::NoKeys(why),
+        // The library has asked for the rest of the file, and in vain.
+        () if is_body => Trouble::Cut(why),
+        () => Trouble::Other(why),
+    }
 }
