@@ -197,7 +197,11 @@ impl<'a> Bucket<'a> {
         let pusher = self.pusher();
         // Nothing that is uploaded may be freed here meanwhile.
         let kept = self.repo.keep_all()?;
-        let base = self.root.0.generation;
+        let base = &self.root.0;
+        let rows = base.rows.len() + base.meta_pages.len() + base.data_pages.len();
+        // An empty bucket has nothing that this device lacks.
+        let has_all = rows == 0 || self.cache.fetched() == base.generation;
+        let base = base.generation;
         let done = write::push(&pusher, self.root.clone(), changes.clone(), &stamp);
         drop(kept);
         let done = done.map_err(|e| net_error(&self.address, e))?;
@@ -216,7 +220,7 @@ impl<'a> Bucket<'a> {
             let (root, tag) = *done.root;
             self.summary.traffic.objects_sent += done.objects;
             self.cache.keep_root(&root, &tag);
-            if self.cache.fetched() == base && root.generation == base + 1 {
+            if has_all && root.generation == base + 1 {
                 // This device has everything that the new root adds.
                 self.cache.note_fetched(root.generation);
             }
