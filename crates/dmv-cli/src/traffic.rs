@@ -57,6 +57,8 @@ pub struct Report {
     pub closed: Option<ClosedRemote>,
     /// What is said in place of the sums where nothing was moved.
     pub idle: Option<String>,
+    /// The command that restores a ref which was deleted at a bucket. At other remotes it is run there.
+    pub way_back: Option<String>,
 }
 
 impl Report {
@@ -238,7 +240,7 @@ impl Report {
             name: name(at.moved).to_owned(),
             old: at.moved.old.map(|id| id.to_string()),
             new: at.moved.new.map(|id| id.to_string()),
-            pushed: at.there,
+            pushed: at.there && at.moved.refused.is_none(),
             refused: at.moved.refused.map(word),
         };
         self.moved().map(value).collect()
@@ -280,10 +282,14 @@ impl Report {
             }
             (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} -> {new}{place}")?,
             (None, None, Some(new)) => writeln!(out, "{name}  new{place}, at {new}")?,
-            (None, Some(old), None) => writeln!(
-                out,
-                "{name}  deleted{place}, was at {old} (to restore it, run there: dmv undo)"
-            )?,
+            (None, Some(old), None) => {
+                let way_back = self.way_back.as_deref();
+                let way_back = way_back.unwrap_or("run there: dmv undo");
+                writeln!(
+                    out,
+                    "{name}  deleted{place}, was at {old} (to restore it, {way_back})"
+                )?;
+            }
             (None, None, None) => {}
         }
         Ok(())

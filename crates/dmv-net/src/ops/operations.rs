@@ -89,6 +89,8 @@ pub struct UndoAtReport {
     pub id: [u8; 16],
     /// The operation that was taken back.
     pub undone: Operation,
+    /// What that one had taken back itself, if it was an undo.
+    pub original: Option<Operation>,
     /// The branches and tags that have moved.
     pub moved: Vec<RefChange>,
 }
@@ -113,6 +115,7 @@ pub fn undo_at(
                 Ok(Ok(UndoAtReport {
                     id: done.id,
                     undone: done.undone,
+                    original: done.original,
                     moved: moved(&done.changes),
                 }))
             }
