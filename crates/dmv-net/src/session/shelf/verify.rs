@@ -5,7 +5,7 @@
 //! or all frames, or some of them that chance picks.
 
 use super::hands::{NotRead, Stop};
-use super::stock::{SHORT, Stock};
+use super::stock::{SHORT, Stock, check_root};
 use super::{Shelf, refs_of};
 use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Purges, Row};
@@ -107,6 +107,7 @@ pub fn verify_shelf(
     only_plan: bool,
     job: &Job,
 ) -> Result<BucketReport, NetError> {
+    check_root(&shelf.place, &*shelf.files)?;
     let mut stock = shelf.open()?;
     let data = stock.data()?;
     let log = stock.root.log_pages.clone();
