@@ -92,6 +92,8 @@ pub struct FreeReport {
     pub buried: Tally,
     /// Whether all of the files are deleted. The next gc finds the others.
     pub all_deleted: bool,
+    /// Objects that were fetched first, because somebody had pushed them.
+    pub fetched: u64,
 }
 
 /// Frees what nothing in a bucket leads to. `known` is the root as this device has seen it last.

@@ -4,6 +4,8 @@ use super::bucket::{at_bucket, net_error, stamp};
 use super::caller::{Caller, Remote};
 use super::dial::{SessionError, session};
 use super::error::OpsError;
+use super::fetch::fetch_into;
+use super::supply::is_known;
 use crate::bucket::core::Limits;
 use crate::bucket::trouble::Trouble;
 use crate::depot::cache::Cache;
@@ -11,7 +13,7 @@ use crate::depot::free::{Collector, FreeOptions, free, purge};
 pub use crate::depot::free::{FreeReport, JoinReport};
 use crate::session::{NetError, PurgeAnswer};
 use crate::transport::store::{BucketAddress, Store};
-use crate::transport::{Purpose, Reach, Url};
+use crate::transport::{Purpose, Reach};
 use crate::wire::{PurgeOutcome, PurgeSums};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -36,8 +38,8 @@ pub struct FreeAtOptions {
     pub request: OperationRequest,
 }
 
-/// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be
-/// here: fetch first.
+/// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be here;
+/// what somebody has pushed since the last fetch is fetched first.
 pub fn free_at(
     repo: &Repo,
     options: &FreeAtOptions,
@@ -70,26 +72,32 @@ pub fn free_at(
         drop(kept);
         freed.map_err(|e| net_error(address, e))
     };
-    let freed = with_metadata(repo, url, caller, job, || {
+    let (remote, request) = (&options.remote, &options.request);
+    let (mut freed, fetched) = with_metadata(repo, (remote, true), request, (caller, job), || {
         at_bucket(url, Purpose::Write, "dmv gc", caller, work)
-    });
-    Ok(freed?)
+    })?;
+    freed.fetched = fetched;
+    Ok(freed)
 }
 
-/// Does `work`. If that lacks commits that only the log of the bucket leads to, fetches their metadata and
-/// does it again: a fetch does not bring them, and gc here frees them.
+/// Does `work`, and returns how many objects it had to fetch first.
+///
+/// If the work lacks commits to which branches of the bucket lead, somebody has pushed since the last
+/// fetch: it fetches them if it `may`. If it lacks commits that only the log of the bucket leads to, it fetches their
+/// metadata: a fetch does not bring them, and gc here frees them.
 fn with_metadata<T>(
     repo: &Repo,
-    url: &Url,
-    caller: &dyn Caller,
-    job: &Job,
+    (remote, may): (&Remote, bool),
+    request: &OperationRequest,
+    (caller, job): (&dyn Caller, &Job),
     work: impl Fn() -> Result<T, Box<SessionError>>,
-) -> Result<T, Box<SessionError>> {
+) -> Result<(T, u64), Box<SessionError>> {
     let mut before = Vec::new();
+    let mut fetched = 0;
     loop {
         let failed = match work() {
             Err(e) => e,
-            done => return done,
+            Ok(done) => return Ok((done, fetched)),
         };
         let NetError::Lacking(objects) = &failed.source else {
             return Err(failed);
@@ -101,20 +109,26 @@ fn with_metadata<T>(
         }
         before.clone_from(objects);
         let commits: Vec<ObjectId> = objects.iter().map(|(_, id)| *id).collect();
-        let is_fetched = session(repo, url, Purpose::Read, caller, job, |mut client| {
+        let purpose = Purpose::Read;
+        let url = &remote.url;
+        let summary = session(repo, url, purpose, caller, job, |mut client| {
             let mut refs = client.offered.refs.iter();
             let has = |id| repo.store().holds(ObjectType::Commit, id);
-            // What refs lead to comes with a fetch, once somebody asks for it.
-            let done = match refs.all(|(_, id)| has(id).unwrap_or(false)) {
-                true => client.fetch_metadata(&commits).map(|()| true)?,
-                false => false,
-            };
-            client.finish(Vec::new());
-            Ok(done)
+            if refs.all(|(_, id)| has(id).unwrap_or(false)) {
+                client.fetch_metadata(&commits)?;
+                return Ok(Some(client.finish(Vec::new())));
+            }
+            // Whoever has never fetched from it may not want all of it.
+            if !may || !is_known(repo, remote.recorded()) {
+                client.finish(Vec::new());
+                return Ok(None);
+            }
+            fetch_into(repo, remote, request, client).map(Some)
         })?;
-        if !is_fetched {
+        let Some(summary) = summary else {
             return Err(failed);
-        }
+        };
+        fetched += summary.traffic.objects_received;
     }
 }
 
@@ -157,11 +171,12 @@ pub(super) fn purge_at(
         drop(kept);
         done.map_err(|e| net_error(address, e))
     };
-    let done = with_metadata(repo, url, caller, job, || {
+    // What somebody has pushed meanwhile may need the content: its user decides after a fetch.
+    let done = with_metadata(repo, (remote, false), request, (caller, job), || {
         at_bucket(url, Purpose::Write, "dmv purge", caller, work)
     });
     match done {
-        Ok(done) => Ok(answer(&done)),
+        Ok((done, _)) => Ok(answer(&done)),
         Err(e) => match e.source {
             NetError::Bucket {
                 trouble: Trouble::Denied(why),

@@ -64,11 +64,23 @@ fn print_json(context: &Context, args: &Args, freed: &FreeReport) -> Result<(), 
         "files_removed": freed.strays,
         "kept_bytes": freed.kept_bytes,
         "finished": freed.all_deleted || args.dry_run,
+        "fetched_objects": freed.fetched,
     });
     if let Some(cost) = bucket::cost(context)? {
         cost.add_to(&mut document);
     }
     context.ui.json(&document)
+}
+
+/// Says that something was fetched first.
+pub fn tell_fetched(context: &Context, remote: &str, freed: &FreeReport) {
+    if freed.fetched > 0 {
+        let objects = count(freed.fetched, "object", "objects");
+        context.ui.note(format_args!(
+            "fetched {objects} from {} first, which this repository lacked",
+            clean(remote)
+        ));
+    }
 }
 
 fn print(
@@ -80,6 +92,7 @@ fn print(
     if context.ui.quiet() {
         return Ok(());
     }
+    tell_fetched(context, &remote.name, freed);
     let name = clean(&remote.name);
     let mut out = context.ui.out();
     if freed.packs + freed.strays == 0 {

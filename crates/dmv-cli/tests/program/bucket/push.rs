@@ -3,6 +3,8 @@
 use super::gateway::{Gateway, Logged};
 use super::{KEY, SECRET, place};
 use crate::place::{Outcome, Place};
+use dmv_core::repo::HalfClone;
+use dmv_core::subset::Subset;
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -130,6 +132,36 @@ fn who_makes_the_repository_tests_the_store_fully_also_with_an_address() -> Outc
     ada.write("f", "two")?;
     ada.commit("two")?;
     assert_eq!(requests(&ada.json(&push)?), 3);
+    Ok(())
+}
+
+#[test]
+fn a_half_made_clone_is_continued_with_its_endpoint() -> Outcome {
+    let endpoint = "http://127.0.0.1:7070";
+    let half = HalfClone {
+        source: "s3://film/x".to_owned(),
+        branch: None,
+        bare: false,
+        metadata_only: false,
+        depth: None,
+        since: None,
+        subset: Subset::everything(),
+    };
+    let place = place()?;
+    half.begin(&place.work().join(".dmv"))?;
+    let config = format!(
+        "[remote.origin]\nurl = \"s3://film/x\"\nendpoint = \"{endpoint}\"\npath-style = true\n"
+    );
+    fs::write(place.work().join(".dmv/config.toml"), config)?;
+    let said = place.fails(5, &["fetch"])?;
+    let options = format!(" --endpoint {endpoint} --path-style");
+    assert!(said.contains("hint: dmv clone s3://film/x "), "{said}");
+    assert!(said.contains(&options), "{said}");
+    // Cut off before it had made a repository.
+    let early = Place::new()?;
+    half.begin(&early.work().join(".dmv"))?;
+    let said = early.fails(10, &["status"])?;
+    assert!(said.contains("hint: dmv clone s3://film/x "), "{said}");
     Ok(())
 }
 
@@ -433,6 +465,44 @@ fn gc_at_a_bucket_frees_what_no_root_names() -> Outcome {
     gateway.add(&other, "studio", "s3://film/x")?;
     let said = other.fails(6, &["gc", "--at", "studio"])?;
     assert!(said.contains("dmv fetch studio"), "{said}");
+    let done = place.json(&[
+        "gc",
+        "--at",
+        "studio",
+        "--forget",
+        "0",
+        "--dry-run",
+        "--json",
+    ])?;
+    assert_eq!(done["finished"], Value::Bool(true));
+    let done = place.run(&["gc", "--at", "studio", "--forget", "0"])?;
+    let said = String::from_utf8(done.stderr)?;
+    assert!(said.contains("newest 256 operations stay"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn gc_and_repack_fetch_first_what_somebody_has_pushed() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    ada.write("file", "content")?;
+    ada.commit("first")?;
+    ada.ok(&["push", "studio"])?;
+    let bob = with_keys(Place::new()?);
+    bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+    for command in ["gc", "repack"] {
+        bob.write("file", command)?;
+        bob.commit(command)?;
+        bob.ok(&["push"])?;
+        let done = ada.run(&[command, "--at", "studio"])?;
+        let said = String::from_utf8(done.stderr)?;
+        assert_eq!(done.status.code(), Some(0), "{said}");
+        assert!(said.contains("from studio first"), "{said}");
+    }
+    ada.ok(&["pull", "studio"])?;
     Ok(())
 }
 
