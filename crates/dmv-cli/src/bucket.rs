@@ -173,6 +173,11 @@ impl Cost {
             "get": get, "put": put, "list": list, "delete": delete, "retried": retried
         });
         document["cost_usd"] = serde_json::json!(self.dollars);
+        // A summary of a transfer has them already, and one that is only foretold says what it means.
+        if document.get("bytes_sent").is_none() && document.get("dry_run").is_none() {
+            document["bytes_sent"] = self.counted.sent.into();
+            document["bytes_received"] = self.counted.received.into();
+        }
     }
 }
 
@@ -189,12 +194,21 @@ fn few_digits(n: f64) -> String {
     text.trim_end_matches('0').to_owned()
 }
 
-/// Says what the requests cost if the command has not said it yet.
+/// Says what the requests cost if the command has not said it yet. With `--json`, that is an object of its
+/// own on standard error: the output is a list of records, or nothing.
 pub fn tell_cost(context: &Context) {
-    if context.buckets.is_told.get() || context.globals.json {
+    if context.buckets.is_told.get() {
         return;
     }
-    if let Ok(Some(cost)) = cost(context) {
+    let Ok(Some(cost)) = cost(context) else {
+        return;
+    };
+    if context.globals.json {
+        let mut document = serde_json::json!({ "type": "cost" });
+        cost.add_to(&mut document);
+        // If it cannot be written, nobody can be told so.
+        let _ = context.ui.json_sum(&document);
+    } else {
         context.ui.note(cost.line());
     }
 }

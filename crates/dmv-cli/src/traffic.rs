@@ -311,6 +311,14 @@ impl Report {
     }
 }
 
+/// Prints a document with what the requests to a bucket cost, if there were any.
+pub fn print_json(context: &Context, document: &impl Serialize) -> Result<(), Failure> {
+    let document = serde_json::to_value(document);
+    let mut document = document.map_err(std::io::Error::from)?;
+    add_cost(context, &mut document)?;
+    context.ui.json(&document)
+}
+
 /// Adds what the requests to a bucket cost.
 #[cfg(feature = "store")]
 fn add_cost(context: &Context, document: &mut serde_json::Value) -> Result<(), Failure> {

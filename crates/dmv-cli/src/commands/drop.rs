@@ -7,6 +7,7 @@ use crate::format::text::{bytes, clean, count, quoted};
 use crate::patience::free;
 use crate::peers::{Call, remotes};
 use crate::places::chosen;
+use crate::traffic::print_json;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::{Droppable, FreedSpace, Repo};
 use dmv_net::ops::Peer;
@@ -113,7 +114,7 @@ fn finish(
         why_not_freed: freed.why_not_freed,
     };
     if context.globals.json {
-        context.ui.json(&document)?;
+        print_json(context, &document)?;
         return Ok(EXIT_OK);
     }
     if context.ui.quiet() {

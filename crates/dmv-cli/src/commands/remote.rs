@@ -259,7 +259,8 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
         let remote = Remote::new(known, Url::parse(OsStr::new(url))?);
         let watch = context.watch("asking remotes");
         let call = Call::new(context);
-        let answer = dial(repo, &remote.url, Purpose::Read, &call, &context.job);
+        let purpose = purpose_at(&remote.url);
+        let answer = dial(repo, &remote.url, purpose, &call, &context.job);
         drop(watch);
         let (_connection, client) = match answer.map_err(Failure::from) {
             Ok(open) => open,
@@ -274,6 +275,20 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
         client.finish(Vec::new());
     }
     Ok(exit)
+}
+
+/// For what a remote is asked. A bucket without a repository is one to push to.
+#[cfg(feature = "store")]
+fn purpose_at(url: &Url) -> Purpose {
+    match url {
+        Url::Bucket(address) if !address.scheme.is_web() => Purpose::Write,
+        _ => Purpose::Read,
+    }
+}
+
+#[cfg(not(feature = "store"))]
+fn purpose_at(_: &Url) -> Purpose {
+    Purpose::Read
 }
 
 fn tell_silent(context: &Context, name: &str, url: &str, why: String) -> Result<(), Failure> {
@@ -319,6 +334,9 @@ fn tell_answer(
     }
     show(context, name, url)?;
     let holds = match (held, held.and_then(words)) {
+        (None, _) if refs.is_empty() && purpose_at(&remote.url) == Purpose::Write => {
+            "empty: the first push makes a repository there".to_owned()
+        }
         (None, _) => "does not say whether it is full or partial".to_owned(),
         (Some(_), None) => "a full repository".to_owned(),
         (Some(_), Some(words)) => format!("a partial repository: {words}"),

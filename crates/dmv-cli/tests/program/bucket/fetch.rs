@@ -274,6 +274,104 @@ fn what_a_device_has_pushed_itself_it_does_not_read_again() -> Outcome {
 }
 
 #[test]
+fn a_damaged_root_is_noticed_beside_the_copy_of_an_intact_one() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", BUCKET)?;
+    ada.write("f", "one")?;
+    ada.commit("one")?;
+    ada.ok(&["push", "studio"])?;
+    ada.ok(&["verify", "--at", "studio"])?;
+    // The store keeps the name of the state apart from the bytes, and calls them unchanged.
+    let root = gateway.path("film").join("x/root");
+    let mut bytes = fs::read(&root)?;
+    bytes[30] ^= 1;
+    fs::write(&root, bytes)?;
+    for depth in [&[][..], &["--full"], &["--dry-run"]] {
+        let said = ada.fails(7, &[&["verify", "--at", "studio"][..], depth].concat())?;
+        assert!(said.contains("root"), "{said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_empty_bucket_is_shown_as_empty() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", BUCKET)?;
+    let said = ada.ok(&["remote", "show"])?;
+    assert!(
+        said.contains("empty: the first push makes a repository"),
+        "{said}"
+    );
+    let shown = ada.json(&["remote", "show", "studio", "--json"])?;
+    assert_eq!(
+        (&shown["reachable"], &shown["branches"]),
+        (&true.into(), &0.into())
+    );
+    Ok(())
+}
+
+#[test]
+fn every_command_tells_programs_what_it_costs() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", BUCKET)?;
+    ada.write("d/f", "one")?;
+    ada.commit("one")?;
+    ada.ok(&["push", "studio"])?;
+    let bob = reader()?;
+    bob.ok(&[
+        "clone",
+        BUCKET,
+        ".",
+        "--meta-only",
+        "--endpoint",
+        &gateway.endpoint,
+    ])?;
+    for args in [
+        &["get", "d/f"][..],
+        &["drop", "d/f"],
+        &["verify", "--at", "origin"],
+        &["gc", "--at", "origin"],
+        &["repack", "--at", "origin", "--dry-run"],
+        &["remote", "check", "origin"],
+    ] {
+        let done = bob.json(&[args, &["--json"]].concat())?;
+        assert!(
+            done["requests"]["get"].as_u64() > Some(0),
+            "{args:?}: {done}"
+        );
+        assert!(done["bytes_received"].is_u64(), "{args:?}: {done}");
+    }
+    for args in [
+        &["log", "--at", "origin"][..],
+        &["op", "log", "--at", "origin"],
+        &["subset", "add", "d"],
+    ] {
+        let done = bob.run(&[args, &["--json"]].concat())?;
+        let said = String::from_utf8(done.stderr)?;
+        let told = said.lines().find_map(|line| {
+            let value: Value = serde_json::from_str(line).ok()?;
+            (value["type"] == "cost").then_some(value)
+        });
+        let told = told.ok_or_else(|| format!("{args:?}: {said}"))?;
+        assert!(told["cost_usd"].is_number(), "{told}");
+    }
+    ada.ok(&["remote", "add", "gone", "/no/such/place"])?;
+    let done = ada.run(&["sync", "studio", "gone", "--json"])?;
+    let done: Value = serde_json::from_slice(&done.stdout)?;
+    assert_eq!(done["failed"][0]["remote"], "gone", "{done}");
+    Ok(())
+}
+
+#[test]
 fn a_bucket_counts_as_a_copy() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
