@@ -12,7 +12,7 @@ use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::{Url, without_secret};
-use remote::remote_key;
+use remote::{is_web_address, remote_key};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::borrow::Cow;
@@ -617,16 +617,6 @@ pub fn size(text: &str) -> Option<u64> {
     }
     let bytes = number.parse::<f64>().ok()? * factor as f64;
     (bytes < u64::MAX as f64).then_some(bytes as u64)
-}
-
-/// Whether a value looks like one; who uses it parses it.
-fn is_web_address(value: &str) -> bool {
-    let rest = value.strip_prefix("https://");
-    let rest = rest.or_else(|| value.strip_prefix("http://"));
-    let host = rest.and_then(|rest| rest.split(['/', ':']).next());
-    // A password, or a key in the query, would be printed and sent about with the address.
-    host.is_some_and(|host| !host.is_empty())
-        && !value.contains(|c: char| c.is_whitespace() || "@?#".contains(c))
 }
 
 fn bad(key: &Key, value: &str, place: &str) -> Failure {

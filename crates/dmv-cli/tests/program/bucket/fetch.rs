@@ -297,6 +297,29 @@ fn a_damaged_root_is_noticed_beside_the_copy_of_an_intact_one() -> Outcome {
 }
 
 #[test]
+fn a_sample_reads_some_content_and_says_that_it_is_one() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = pushed(&gateway)?;
+    let verify = ["verify", "--at", "studio"];
+    let objects = |more: &[&str]| -> Outcome<u64> {
+        let done = ada.json(&[&verify[..], more, &["--json"]].concat())?;
+        done["objects"]
+            .as_u64()
+            .ok_or_else(|| format!("{done}").into())
+    };
+    let sample = objects(&["--sample", "0.0001"])?;
+    assert!(sample > objects(&[])?, "at least one frame is read");
+    let said = ada.ok(&[&verify[..], &["--sample", "5"]].concat())?;
+    assert!(
+        said.contains("a sample of about 5 % of the content"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
 fn an_empty_bucket_is_shown_as_empty() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());

@@ -482,6 +482,48 @@ fn gc_at_a_bucket_frees_what_no_root_names() -> Outcome {
 }
 
 #[test]
+fn what_comes_back_at_a_bucket_is_named() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    for text in ["one", "two"] {
+        ada.write("file", text)?;
+        ada.commit(text)?;
+        ada.ok(&["push", "studio"])?;
+    }
+    ada.ok(&["undo", "--at", "studio"])?;
+    ada.ok(&["fetch", "studio"])?;
+    let said = ada.fails(5, &["pull", "studio"])?;
+    assert!(
+        said.contains("studio/main went back to an earlier commit"),
+        "{said}"
+    );
+    let said = ada.ok(&["redo", "--at", "studio"])?;
+    assert!(said.contains("redone at studio: dmv push studio"), "{said}");
+    ada.ok(&["push", "studio", "main"])?;
+    ada.ok(&["branch", "side"])?;
+    ada.ok(&["push", "studio", "side"])?;
+    let said = ada.ok(&["push", "studio", "--delete", "side"])?;
+    assert!(
+        said.contains("(to restore it, dmv undo --at studio)"),
+        "{said}"
+    );
+    // A refused branch was not pushed.
+    let bob = with_keys(Place::new()?);
+    bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+    for (place, remote) in [(&bob, "origin"), (&ada, "studio")] {
+        place.write("file", remote)?;
+        place.commit(remote)?;
+        let done = place.run(&["push", remote, "--json"])?;
+        let done: Value = serde_json::from_slice(&done.stdout)?;
+        assert_eq!(done["refs"][0]["pushed"], remote == "origin", "{done}");
+    }
+    Ok(())
+}
+
+#[test]
 fn gc_and_repack_fetch_first_what_somebody_has_pushed() -> Outcome {
     let Some(gateway) = Gateway::start(KEY, SECRET)? else {
         return Ok(());
