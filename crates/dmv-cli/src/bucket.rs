@@ -305,7 +305,7 @@ pub fn test_before_writing(
     let made = context.buckets.counters.now().requests() - before;
     let made = count(made, "request", "requests");
     context.ui.note(format_args!(
-        "tested the store before the first push from here: {made}"
+        "tested the store before the first change from here: {made}"
     ));
     note_tested(context, address)
 }

@@ -84,9 +84,12 @@ impl Caller for Call<'_> {
 
     #[cfg(feature = "store")]
     fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
+        let is_shown = self.watch.borrow().is_some();
         self.rest();
         let tested = crate::bucket::test_before_writing(self.context, address, is_first);
-        self.show("transferring");
+        if is_shown {
+            self.show("transferring");
+        }
         tested.map_err(|failure| NetError::Caller(Box::new(failure)))
     }
 

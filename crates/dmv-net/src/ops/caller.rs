@@ -64,7 +64,7 @@ pub trait Caller {
     /// Returns the remotes that a command may ask for content that this repository lacks.
     fn remotes(&self) -> Result<Remotes, NetError>;
 
-    /// Called before a push replaces the root of a bucket, or makes the first one (`is_first`). May test
+    /// Called before a command replaces the root of a bucket, or makes the first one (`is_first`). May test
     /// the store, and fail. The default does nothing.
     #[cfg(feature = "store")]
     fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {

@@ -48,6 +48,9 @@ pub fn free_at(
 ) -> Result<FreeReport, OpsError> {
     let url = &options.remote.url;
     let work = |address: &BucketAddress, reach: Reach| {
+        if !options.dry_run {
+            caller.test_store(address, false)?;
+        }
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let time = options.request.time;
@@ -144,6 +147,7 @@ pub(super) fn purge_at(
 ) -> Result<PurgeAnswer, Box<SessionError>> {
     let url = &remote.url;
     let work = |address: &BucketAddress, reach: Reach| {
+        caller.test_store(address, false)?;
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let of_purge = |purge: &KnownPurge| {

@@ -105,6 +105,7 @@ pub fn undo_at(
 ) -> Result<UndoAtReport, OpsError> {
     let url = &options.remote.url;
     let done = at_bucket(url, Purpose::Write, "dmv undo", caller, |address, reach| {
+        caller.test_store(address, false)?;
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let known = cache.root();

@@ -101,7 +101,7 @@ fn a_device_that_cloned_tests_the_store_briefly_and_once() -> Outcome {
         assert_eq!(requests(&foretold), 3 + 5, "{foretold}");
         let done = bob.run(&[command, "origin", "--json"])?;
         let said = String::from_utf8(done.stderr)?;
-        let told = "tested the store before the first push from here: 5 requests";
+        let told = "tested the store before the first change from here: 5 requests";
         assert!(said.contains(told), "{said}");
         let done: Value = serde_json::from_slice(&done.stdout)?;
         assert!((8..10).contains(&requests(&done)), "{done}");
