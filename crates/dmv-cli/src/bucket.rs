@@ -8,11 +8,13 @@ use crate::failure::{EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, count};
 use crate::reach::Reach;
 use dmv_core::repo::{CONFIG_FILE, Repo};
+use dmv_net::bucket::files::{FileFailure, Files};
+use dmv_net::bucket::format::{ROOT, Root};
 use dmv_net::bucket::trouble::Trouble;
-use dmv_net::ops::Remote;
+use dmv_net::depot::cache::Cache;
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
-use dmv_net::transport::store::canary::{self, Bad};
+use dmv_net::transport::store::canary::{self, Bad, TestCost};
 use dmv_net::transport::store::{BucketAddress, RequestCounts, Settings, Store};
 use std::sync::Arc;
 use toml_edit::{Item, value};
@@ -86,13 +88,19 @@ pub fn cost(context: &Context) -> Result<Option<Cost>, Failure> {
     Ok(Some(Cost { counted, dollars }))
 }
 
-/// What the command would cost that was only foretold: the requests so far, with so many more that write.
-/// `None`: there were none.
-pub fn foretold(context: &Context, writes: u64, sent: u64) -> Result<Option<Cost>, Failure> {
+/// What the command would cost that was only foretold: the requests so far, with so many more that write
+/// and that read. `None`: there were none.
+pub fn foretold(
+    context: &Context,
+    writes: u64,
+    reads: u64,
+    sent: u64,
+) -> Result<Option<Cost>, Failure> {
     let Some(mut cost) = cost(context)? else {
         return Ok(None);
     };
     cost.counted.put += writes;
+    cost.counted.get += reads;
     cost.counted.sent += sent;
     cost.price_again(context)
 }
@@ -165,6 +173,11 @@ impl Cost {
             "get": get, "put": put, "list": list, "delete": delete, "retried": retried
         });
         document["cost_usd"] = serde_json::json!(self.dollars);
+        // A summary of a transfer has them already, and one that is only foretold says what it means.
+        if document.get("bytes_sent").is_none() && document.get("dry_run").is_none() {
+            document["bytes_sent"] = self.counted.sent.into();
+            document["bytes_received"] = self.counted.received.into();
+        }
     }
 }
 
@@ -181,12 +194,21 @@ fn few_digits(n: f64) -> String {
     text.trim_end_matches('0').to_owned()
 }
 
-/// Says what the requests cost if the command has not said it yet.
+/// Says what the requests cost if the command has not said it yet. With `--json`, that is an object of its
+/// own on standard error: the output is a list of records, or nothing.
 pub fn tell_cost(context: &Context) {
-    if context.buckets.is_told.get() || context.globals.json {
+    if context.buckets.is_told.get() {
         return;
     }
-    if let Ok(Some(cost)) = cost(context) {
+    let Ok(Some(cost)) = cost(context) else {
+        return;
+    };
+    if context.globals.json {
+        let mut document = serde_json::json!({ "type": "cost" });
+        cost.add_to(&mut document);
+        // If it cannot be written, nobody can be told so.
+        let _ = context.ui.json_sum(&document);
+    } else {
         context.ui.note(cost.line());
     }
 }
@@ -201,13 +223,21 @@ pub enum StoreTest {
 
 /// Tests the store of a bucket. Fails if it does not keep what a bucket relies on.
 pub fn test(context: &Context, address: &BucketAddress) -> Result<StoreTest, Failure> {
+    run_test(context, address, canary::check)
+}
+
+fn run_test(
+    context: &Context,
+    address: &BucketAddress,
+    check: fn(&dyn Files) -> Result<(), Bad>,
+) -> Result<StoreTest, Failure> {
     if address.scheme.is_web() {
         return Ok(StoreTest::ReadOnly);
     }
     let settings = settings(context, &Url::Bucket(address.clone()))?;
     let store = Store::open(address, &settings)?;
     let watch = context.watch("testing the store");
-    let tested = canary::check(&store);
+    let tested = check(&store);
     drop(watch);
     match tested {
         Ok(()) => Ok(StoreTest::Good),
@@ -226,6 +256,23 @@ pub fn test(context: &Context, address: &BucketAddress) -> Result<StoreTest, Fai
     }
 }
 
+/// Looks whether there is a repository at a web address.
+pub fn look_at_mirror(context: &Context, address: &BucketAddress) -> Result<(), Failure> {
+    let settings = settings(context, &Url::Bucket(address.clone()))?;
+    let store = Store::open(address, &settings)?;
+    let trouble = match store.read_whole(ROOT, None) {
+        Ok((bytes, _)) => match Root::decode(&bytes) {
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_too_new() => Trouble::TooNew,
+            Err(_) => Trouble::Page,
+        },
+        Err(FileFailure::Trouble(trouble)) => trouble,
+        Err(_) => Trouble::NoRoot,
+    };
+    let place = address.to_string();
+    Err(net_failure(&NetError::Bucket { place, trouble }))
+}
+
 /// What is noted of a test that went well: it counts for this address and endpoint.
 pub fn verdict(context: &Context, address: &BucketAddress) -> Result<String, Failure> {
     let settings = settings(context, &Url::Bucket(address.clone()))?;
@@ -234,22 +281,86 @@ pub fn verdict(context: &Context, address: &BucketAddress) -> Result<String, Fai
     Ok(format!("{address} {endpoint} {now}"))
 }
 
-/// Tests the store of a remote before this device's first push, and notes that it is good.
-pub fn test_before_push(context: &Context, repo: &Repo, remote: &Remote) -> Result<(), Failure> {
-    let Url::Bucket(address) = &remote.url else {
+/// Tests the store of a bucket before this device writes there for the first time, and notes that it is
+/// good. Whoever makes the repository there tests it with races; the others test briefly.
+pub fn test_before_writing(
+    context: &Context,
+    address: &BucketAddress,
+    is_first: bool,
+) -> Result<(), Failure> {
+    if is_tested(context, address)? {
+        return Ok(());
+    }
+    let before = context.buckets.counters.now().requests();
+    let check = if is_first {
+        canary::check
+    } else {
+        canary::check_briefly
+    };
+    // A push that may not write says so itself.
+    let StoreTest::Good = run_test(context, address, check)? else {
         return Ok(());
     };
+    context.buckets.is_tested.set(true);
+    let made = context.buckets.counters.now().requests() - before;
+    let made = count(made, "request", "requests");
+    context.ui.note(format_args!(
+        "tested the store before the first change from here: {made}"
+    ));
+    note_tested(context, address)
+}
+
+/// What that test would cost.
+pub fn cost_of_test(
+    context: &Context,
+    address: &BucketAddress,
+    is_first: bool,
+) -> Result<TestCost, Failure> {
+    Ok(match (is_tested(context, address)?, is_first) {
+        (true, _) => TestCost::default(),
+        (false, true) => canary::CHECK,
+        (false, false) => canary::BRIEF_CHECK,
+    })
+}
+
+/// Whether this device has tested the store of an address before.
+fn is_tested(context: &Context, address: &BucketAddress) -> Result<bool, Failure> {
+    if context.buckets.is_tested.get() {
+        return Ok(true);
+    }
+    let noted = match remote_at(context, address)? {
+        Some(name) => context.config()?.noted(&name, TESTED).map(str::to_owned),
+        None => copies(context, address)?
+            .file(TESTED)
+            .and_then(|text| String::from_utf8(text).ok()),
+    };
+    let same = |text: String| text.rsplit_once(' ').map(|(place, _)| place.to_owned());
+    Ok(noted.is_some() && noted.and_then(same) == same(verdict(context, address)?))
+}
+
+/// Notes that the store of an address is good: in the settings of its remote, or beside what this device
+/// keeps of an address that is no remote's.
+fn note_tested(context: &Context, address: &BucketAddress) -> Result<(), Failure> {
     let verdict = verdict(context, address)?;
-    let noted = context.config()?.noted(&remote.name, TESTED);
-    let same = |text: &str| text.rsplit_once(' ').map(|(place, _)| place.to_owned());
-    if noted.is_some() && noted.and_then(same) == same(&verdict) {
-        return Ok(());
+    match remote_at(context, address)? {
+        Some(name) => note_verdict(&context.repo_as_it_is()?, &name, &verdict),
+        None => {
+            copies(context, address)?.keep_file(TESTED, verdict.as_bytes());
+            Ok(())
+        }
     }
-    // A push that may not write says so itself.
-    if let (StoreTest::Good, false) = (test(context, address)?, remote.once) {
-        note_verdict(repo, &remote.name, &verdict)?;
-    }
-    Ok(())
+}
+
+/// The remote that has an address.
+fn remote_at(context: &Context, address: &BucketAddress) -> Result<Option<String>, Failure> {
+    let text = address.to_string();
+    let mut remotes = context.config()?.remotes().into_iter();
+    Ok(remotes.find(|(_, url)| *url == text).map(|(name, _)| name))
+}
+
+fn copies(context: &Context, address: &BucketAddress) -> Result<Cache, Failure> {
+    let repo = context.repo_as_it_is()?;
+    Ok(Cache::open(Some(repo.dmv_dir()), &address.to_string()))
 }
 
 /// Notes in the settings of a remote that its store is good.

@@ -11,8 +11,8 @@ use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
-use dmv_net::transport::Url;
-use remote::remote_key;
+use dmv_net::transport::{Url, without_secret};
+use remote::{is_web_address, remote_key};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::borrow::Cow;
@@ -442,7 +442,9 @@ impl Config {
         let parsed = Url::parse(OsStr::new(url)).ok();
         match parsed.map(|parsed| parsed.absolute(&self.directory)) {
             Some(Url::Path(path)) => path.to_str().unwrap_or(url).to_owned(),
-            _ => url.to_owned(),
+            Some(_) => url.to_owned(),
+            // Whoever uses it says that it is refused.
+            None => without_secret(url),
         }
     }
 
@@ -617,14 +619,6 @@ pub fn size(text: &str) -> Option<u64> {
     (bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
-/// Whether a value looks like one; who uses it parses it.
-fn is_web_address(value: &str) -> bool {
-    let rest = value.strip_prefix("https://");
-    let rest = rest.or_else(|| value.strip_prefix("http://"));
-    let host = rest.and_then(|rest| rest.split(['/', ':']).next());
-    host.is_some_and(|host| !host.is_empty()) && !value.contains(char::is_whitespace)
-}
-
 fn bad(key: &Key, value: &str, place: &str) -> Failure {
     let wanted = match key.kind {
         Kind::Text => "one line of text",
@@ -633,18 +627,22 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Path => "a path",
         Kind::Paths => "a list of paths",
         Kind::Branch => "a branch's name",
-        Kind::Relay => "http://HOST:PORT or https://HOST",
+        Kind::Relay => "http://HOST:PORT or https://HOST, without a name or a password",
         Kind::Color => "auto, always or never",
         Kind::Seconds => "a number of seconds, at least 1",
         Kind::Size => "a size such as 500MB or 10GiB",
         Kind::Price => "a number of dollars such as 0.005",
-        Kind::Endpoint => "https://HOST:PORT",
+        Kind::Endpoint => "https://HOST:PORT; credentials do not belong there",
         Kind::Alias => "a command of dmv, perhaps with arguments",
     };
     let place = if place.is_empty() {
         String::new()
     } else {
         format!(" in {place}")
+    };
+    let value = match key.kind {
+        Kind::Relay | Kind::Endpoint => without_secret(value),
+        _ => value.to_owned(),
     };
     let message = format!(
         "'{value}' is not valid for {}{place}: use {wanted}",

@@ -105,6 +105,11 @@ fn main() -> ExitCode {
             // What was printed before it failed belongs to the output; that it cannot be written
             // would only hide the failure.
             let _ = context.ui.finish();
+            #[cfg(feature = "store")]
+            if context.globals.json {
+                // The failure stays the only object on standard error.
+                context.buckets.is_told.set(true);
+            }
             ui::report(&failure, context.globals.json)
         }
     };

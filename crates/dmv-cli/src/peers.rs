@@ -10,6 +10,8 @@ use crate::terminal::Hush;
 use dmv_core::repo::{CONFIG_FILE, DMV_DIR};
 use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
 use dmv_net::session::NetError;
+#[cfg(feature = "store")]
+use dmv_net::transport::store::{BucketAddress, canary::TestCost};
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_net::wire::{Code, ReadOnly};
 use std::cell::RefCell;
@@ -78,6 +80,23 @@ impl Caller for Call<'_> {
             })
         };
         remotes().map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    #[cfg(feature = "store")]
+    fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
+        let is_shown = self.watch.borrow().is_some();
+        self.rest();
+        let tested = crate::bucket::test_before_writing(self.context, address, is_first);
+        if is_shown {
+            self.show("transferring");
+        }
+        tested.map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    #[cfg(feature = "store")]
+    fn cost_of_test(&self, address: &BucketAddress, is_first: bool) -> Result<TestCost, NetError> {
+        crate::bucket::cost_of_test(self.context, address, is_first)
+            .map_err(|failure| NetError::Caller(Box::new(failure)))
     }
 
     fn began(&self, step: Step<'_>) {

@@ -15,6 +15,8 @@ pub struct Buckets {
     pub named: OnceCell<Reach>,
     /// Whether the user knows what the requests cost.
     pub is_told: Cell<bool>,
+    /// Whether the command has tested the store that it writes to.
+    pub is_tested: Cell<bool>,
 }
 
 /// How to reach a store, as options of a command say it.

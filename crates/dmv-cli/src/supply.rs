@@ -66,6 +66,11 @@ pub fn remote_failure(context: &Context, remote: &Remote, e: OpsError) -> Failur
     if !is_theirs {
         return failure;
     }
+    if let (false, Some(hint)) = (remote.once, &failure.hint) {
+        let (name, known) = (quoted(&remote.name), &remote.name);
+        let hint = hint.replace(" remote.NAME.", &format!(" remote.{known}."));
+        failure.hint = Some(hint.replace("check NAME", &format!("check {name}")));
+    }
     // An address is mostly part of the message already.
     let names_it = |name: &str| remote.once && failure.message.contains(name);
     if !names_it(&remote.name) && !names_it(&remote.url.to_string()) {

@@ -57,6 +57,8 @@ pub struct Report {
     pub closed: Option<ClosedRemote>,
     /// What is said in place of the sums where nothing was moved.
     pub idle: Option<String>,
+    /// The command that restores a ref which was deleted at a bucket. At other remotes it is run there.
+    pub way_back: Option<String>,
 }
 
 impl Report {
@@ -122,12 +124,12 @@ impl Report {
         print_cost(context)
     }
 
-    /// Prints what a push would do. `writes` are the requests that it would add at a bucket.
+    /// Prints what a push would do. `requests`: how many it would add at a bucket that write and that read.
     pub fn print_foreseen(
         &self,
         context: &Context,
         foreseen: &PushForecast,
-        writes: u64,
+        requests: (u64, u64),
     ) -> Result<(), Failure> {
         if context.globals.json {
             let mut document = serde_json::json!({
@@ -138,7 +140,7 @@ impl Report {
                 "bytes": foreseen.bytes(),
                 "refs": self.refs(),
             });
-            foretell_cost(context, &mut document, writes, foreseen.bytes())?;
+            foretell_cost(context, &mut document, requests, foreseen.bytes())?;
             return context.ui.json(&document);
         }
         if context.ui.quiet() {
@@ -161,7 +163,7 @@ impl Report {
             "nothing was sent: a push would send about {objects} ({size})"
         )?;
         drop(out);
-        print_foretold_cost(context, writes, foreseen.bytes())
+        print_foretold_cost(context, requests, foreseen.bytes())
     }
 
     fn print_text(&self, context: &Context) -> Result<(), Failure> {
@@ -238,7 +240,7 @@ impl Report {
             name: name(at.moved).to_owned(),
             old: at.moved.old.map(|id| id.to_string()),
             new: at.moved.new.map(|id| id.to_string()),
-            pushed: at.there,
+            pushed: at.there && at.moved.refused.is_none(),
             refused: at.moved.refused.map(word),
         };
         self.moved().map(value).collect()
@@ -280,10 +282,14 @@ impl Report {
             }
             (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} -> {new}{place}")?,
             (None, None, Some(new)) => writeln!(out, "{name}  new{place}, at {new}")?,
-            (None, Some(old), None) => writeln!(
-                out,
-                "{name}  deleted{place}, was at {old} (to restore it, run there: dmv undo)"
-            )?,
+            (None, Some(old), None) => {
+                let way_back = self.way_back.as_deref();
+                let way_back = way_back.unwrap_or("run there: dmv undo");
+                writeln!(
+                    out,
+                    "{name}  deleted{place}, was at {old} (to restore it, {way_back})"
+                )?;
+            }
             (None, None, None) => {}
         }
         Ok(())
@@ -305,6 +311,14 @@ impl Report {
     }
 }
 
+/// Prints a document with what the requests to a bucket cost, if there were any.
+pub fn print_json(context: &Context, document: &impl Serialize) -> Result<(), Failure> {
+    let document = serde_json::to_value(document);
+    let mut document = document.map_err(std::io::Error::from)?;
+    add_cost(context, &mut document)?;
+    context.ui.json(&document)
+}
+
 /// Adds what the requests to a bucket cost.
 #[cfg(feature = "store")]
 fn add_cost(context: &Context, document: &mut serde_json::Value) -> Result<(), Failure> {
@@ -324,31 +338,40 @@ fn add_cost(_: &Context, _: &mut serde_json::Value) -> Result<(), Failure> {
 fn foretell_cost(
     context: &Context,
     document: &mut serde_json::Value,
-    writes: u64,
+    (writes, reads): (u64, u64),
     sent: u64,
 ) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::foretold(context, writes, sent)? {
+    if let Some(cost) = crate::bucket::foretold(context, writes, reads, sent)? {
         cost.add_to(document);
     }
     Ok(())
 }
 
 #[cfg(not(feature = "store"))]
-fn foretell_cost(_: &Context, _: &mut serde_json::Value, _: u64, _: u64) -> Result<(), Failure> {
+fn foretell_cost(
+    _: &Context,
+    _: &mut serde_json::Value,
+    _: (u64, u64),
+    _: u64,
+) -> Result<(), Failure> {
     Ok(())
 }
 
 /// Says what a push to a bucket would cost.
 #[cfg(feature = "store")]
-fn print_foretold_cost(context: &Context, writes: u64, sent: u64) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::foretold(context, writes, sent)? {
+fn print_foretold_cost(
+    context: &Context,
+    (writes, reads): (u64, u64),
+    sent: u64,
+) -> Result<(), Failure> {
+    if let Some(cost) = crate::bucket::foretold(context, writes, reads, sent)? {
         writeln!(context.ui.out(), "it would take about {}", cost.line())?;
     }
     Ok(())
 }
 
 #[cfg(not(feature = "store"))]
-fn print_foretold_cost(_: &Context, _: u64, _: u64) -> Result<(), Failure> {
+fn print_foretold_cost(_: &Context, _: (u64, u64), _: u64) -> Result<(), Failure> {
     Ok(())
 }
 

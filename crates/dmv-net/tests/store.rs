@@ -141,6 +141,61 @@ fn a_file_that_is_cut_is_read_on_and_a_short_one_is_found() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn an_answer_that_names_no_file_does_not_mean_that_a_file_is_missing() -> Outcome {
+    let unknown = b"<Error><Code>XAdminUserNotFound</Code></Error>";
+    let refusal = || answer("404 Not Found", "", unknown.len(), unknown);
+    let page = answer("404 Not Found", "content-type: text/html\r\n", 6, b"<html>");
+    let (endpoint, _lines) = serve(vec![refusal(), refusal(), refusal(), refusal(), page])?;
+    let (store, _) = open("s3://film/x", Some(&endpoint), Duration::from_secs(20))?;
+    let names = ["a", "b"].map(str::to_owned);
+    let refused = [
+        store.read_whole("root", None).map(|_| ()),
+        store.write_if("root", vec![1], None).map(|_| ()),
+        store.delete_all(&names),
+        store.delete_all(&names[..1]),
+    ];
+    for refused in refused {
+        let is_keys = matches!(&refused, Err(FileFailure::Trouble(Trouble::Keys(_))));
+        assert!(is_keys, "{refused:?}");
+    }
+    let page = store.read_range("pack", 0..5);
+    assert_eq!(page, Err(FileFailure::Trouble(Trouble::Page)));
+    Ok(())
+}
+
+#[test]
+fn a_file_that_is_cut_for_good_is_a_lost_connection() -> Outcome {
+    // Without the name of its state, the rest of a file is not asked for.
+    let cut = answer("200 OK", "content-type: x\r\n", 100, b"short");
+    let (endpoint, lines) = serve(vec![cut.clone(), cut])?;
+    let (store, _) = open("s3://film/x", Some(&endpoint), Duration::from_secs(20))?;
+    for done in [
+        store.read_whole("root", None).map(|_| ()),
+        store.read_range("pack", 0..100).map(|_| ()),
+    ] {
+        let is_cut = matches!(&done, Err(FileFailure::Trouble(Trouble::Cut(_))));
+        assert!(is_cut, "{done:?}");
+    }
+    assert_eq!(lines.try_iter().count(), 2);
+    Ok(())
+}
+
+#[test]
+fn an_endpoint_may_have_a_path() -> Outcome {
+    let none = b"<Error><Code>NoSuchBucket</Code></Error>";
+    let none = answer("404 Not Found", "", none.len(), none);
+    let (endpoint, lines) = serve(vec![none])?;
+    let endpoint = format!("{endpoint}/s3/");
+    let (store, settings) = open("s3://film/x", Some(&endpoint), Duration::from_secs(20))?;
+    let root = store.read_whole("root", None).map(|_| ());
+    assert_eq!(root, Err(FileFailure::Trouble(Trouble::NoBucket)));
+    assert_eq!(settings.counters.now().get, 1);
+    let lines: Vec<String> = lines.try_iter().collect();
+    assert!(lines[0].starts_with("GET /s3/film/x/root "), "{lines:?}");
+    Ok(())
+}
+
 /// Sends three requests one after another, and returns how many connections they took.
 fn connections_of_three_requests() -> Outcome<usize> {
     let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -8,6 +8,7 @@ use crate::format::text::{bytes, clean, count, quoted};
 use crate::patience::free;
 use crate::peers::{Call, remotes};
 use crate::places::chosen;
+use crate::traffic::print_json;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::{Droppable, FreedSpace, Repo};
 use dmv_net::ops::Peer;
@@ -117,7 +118,7 @@ fn finish(
         why_not_freed: freed.why_not_freed.clone(),
     };
     if context.globals.json {
-        context.ui.json(&document)?;
+        print_json(context, &document)?;
     } else if !context.ui.quiet() {
         print(context, droppable, &document)?;
     }

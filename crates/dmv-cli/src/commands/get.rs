@@ -7,6 +7,7 @@ use crate::format::text::{bytes, count};
 use crate::peers::{Call, tell_skipped};
 use crate::places::chosen;
 use crate::supply::{absent_failure, ops_failure};
+use crate::traffic::print_json;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::repo::{LackOf, RepoError};
@@ -112,7 +113,7 @@ impl Brought {
             bytes: sum(|(_, bytes)| *bytes),
         };
         if context.globals.json {
-            return context.ui.json(&document);
+            return print_json(context, &document);
         }
         if context.ui.quiet() {
             return Ok(());

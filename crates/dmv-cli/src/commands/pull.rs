@@ -10,6 +10,7 @@ use crate::peers::{Call, remote, tell_gone, tell_skipped};
 use crate::supply::{ops_failure, remote_failure};
 use crate::traffic::Report;
 use dmv_core::hash::ObjectId;
+use dmv_core::history::is_ancestor;
 use dmv_core::repo::{MergeReport, Repo};
 use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
 
@@ -108,9 +109,13 @@ fn tell(
     report.idle = Some(format!("nothing new from {remote}"));
     tell_gone(context, remote, &done.fetched.gone, false);
     let rewritten = done.rewritten.map(|old| {
+        let what = match went_back(repo, options.remote.recorded(), branch, &old) {
+            true => "went back to an earlier commit",
+            false => "was rewritten",
+        };
         let old = old.short(SHORT_ID);
         format!(
-            "{remote}/{branch} was rewritten: it no longer has commit {old}, which your branch {branch} has"
+            "{remote}/{branch} {what}: it no longer has commit {old}, which your branch {branch} has"
         )
     });
     let goes_on = [Integrate::FastForward, Integrate::Rebase].contains(&options.integrate);
@@ -147,6 +152,13 @@ fn tell(
             merge::tell(context, &merged, merge::word(&merged))
         }
     }
+}
+
+/// Whether a remote's branch lacks a commit because somebody has undone a push there: it has nothing new.
+fn went_back(repo: &Repo, remote: &str, branch: &str, old: &ObjectId) -> bool {
+    let now = repo.ref_at(&format!("remote/{remote}/{branch}"));
+    let is_before = |now| is_ancestor(repo.objects(), &now, old).unwrap_or(false);
+    now.ok().flatten().is_some_and(is_before)
 }
 
 fn reset_word(report: &MergeReport) -> &'static str {

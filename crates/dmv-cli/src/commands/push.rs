@@ -19,7 +19,7 @@ use dmv_net::transport::Url;
 ///
 /// --delete deletes branches and tags on the remote, not your local ones. dmv refuses to delete the branch
 /// that the remote is on. Without --force, it also refuses if no other branch or tag on the remote has
-/// the commits. 'dmv undo', run on the remote, restores a deleted branch.
+/// the commits. 'dmv undo', run on the remote, restores a deleted branch; for a bucket, 'dmv undo --at REMOTE'.
 ///
 /// --dry-run estimates how much a push would send, and what it would cost at a bucket. It writes nothing.
 #[derive(clap::Args)]
@@ -54,10 +54,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         wanted(&repo, &args.branches)?
     };
-    #[cfg(feature = "store")]
-    if !args.dry_run {
-        crate::bucket::test_before_push(context, &repo, &remote)?;
-    }
     let mut options = PushOptions::new(remote.clone(), refs, context.request()?);
     options.delete.clone_from(&args.delete);
     options.force = args.force;
@@ -71,8 +67,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     report.closed = (!done.may_push).then(|| closed(&remote.url, done.read_only));
     report.add(done.summary, done.moved);
     report.idle = Some(format!("already up to date with {}", remote.name));
+    report.way_back = way_back(&remote);
     if let Some(foreseen) = &done.foreseen {
-        report.print_foreseen(context, foreseen, done.writes)?;
+        report.print_foreseen(context, foreseen, (done.writes, done.reads))?;
         return refusal(&repo, &report, &remote).map(|()| EXIT_OK);
     }
     report.print(context, &[])?;
@@ -87,6 +84,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     refusal(&repo, &report, &remote)?;
     tell_stashes(context, &options.refs);
     Ok(EXIT_OK)
+}
+
+/// How a branch comes back that was deleted at a bucket, where nobody runs a command.
+#[cfg(feature = "store")]
+fn way_back(remote: &Remote) -> Option<String> {
+    let is_bucket = matches!(remote.url, Url::Bucket(_));
+    is_bucket.then(|| format!("dmv undo --at {}", quoted(&remote.name)))
+}
+
+#[cfg(not(feature = "store"))]
+fn way_back(_: &Remote) -> Option<String> {
+    None
 }
 
 /// The branches or tags named; without any, the current branch.

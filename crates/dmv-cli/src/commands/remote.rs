@@ -42,7 +42,7 @@ pub struct Args {
 enum Command {
     /// Add the repository at URL as the remote NAME
     ///
-    /// For a bucket, dmv first tests whether its store keeps what several writers rely on, with some 200
+    /// For a bucket, dmv first tests whether its store keeps what several writers rely on, with at most 343
     /// small requests. If not, dmv refuses it and exits with 5. The first push to an empty place in a bucket
     /// makes the repository there.
     #[command(
@@ -63,8 +63,8 @@ enum Command {
     },
     /// Test again whether the store of a bucket keeps what several writers rely on
     ///
-    /// dmv tests a store when you add it and before the first push from a device. Test it again after an
-    /// upgrade of the store.
+    /// dmv tests a store when you add it, with at most 343 small requests. Before the first push from another
+    /// device it makes a brief test, of 5. Test the store again after an upgrade of it.
     #[cfg(feature = "store")]
     #[command(
         after_help = "Example:\n  dmv remote check studio\n\nExit code 5: the store is not safe for \
@@ -259,7 +259,8 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
         let remote = Remote::new(known, Url::parse(OsStr::new(url))?);
         let watch = context.watch("asking remotes");
         let call = Call::new(context);
-        let answer = dial(repo, &remote.url, Purpose::Read, &call, &context.job);
+        let purpose = purpose_at(&remote.url);
+        let answer = dial(repo, &remote.url, purpose, &call, &context.job);
         drop(watch);
         let (_connection, client) = match answer.map_err(Failure::from) {
             Ok(open) => open,
@@ -274,6 +275,20 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
         client.finish(Vec::new());
     }
     Ok(exit)
+}
+
+/// For what a remote is asked. A bucket without a repository is one to push to.
+#[cfg(feature = "store")]
+fn purpose_at(url: &Url) -> Purpose {
+    match url {
+        Url::Bucket(address) if !address.scheme.is_web() => Purpose::Write,
+        _ => Purpose::Read,
+    }
+}
+
+#[cfg(not(feature = "store"))]
+fn purpose_at(_: &Url) -> Purpose {
+    Purpose::Read
 }
 
 fn tell_silent(context: &Context, name: &str, url: &str, why: String) -> Result<(), Failure> {
@@ -319,6 +334,9 @@ fn tell_answer(
     }
     show(context, name, url)?;
     let holds = match (held, held.and_then(words)) {
+        (None, _) if refs.is_empty() && purpose_at(&remote.url) == Purpose::Write => {
+            "empty: the first push makes a repository there".to_owned()
+        }
         (None, _) => "does not say whether it is full or partial".to_owned(),
         (Some(_), None) => "a full repository".to_owned(),
         (Some(_), Some(words)) => format!("a partial repository: {words}"),

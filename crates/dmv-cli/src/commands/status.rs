@@ -145,7 +145,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         && report.outside.is_empty()
         && report.untracking.is_empty()
         && report.unwritten.is_empty();
-    let found = Overview {
+    let mut found = Overview {
         upstream: upstream(context, &repo, &report)?,
         slice: told_slice(context, &repo),
         idle_patterns: idle_patterns(&repo, &report.subset)?,
@@ -155,6 +155,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         is_clean,
     };
     let half = repo.half_clone()?.map(|half| go_on(&repo, &half));
+    if half.is_some() {
+        // The clone writes the files: a checkout could not.
+        found.report.unfinished = None;
+    }
     if context.globals.json {
         context.ui.json(&document(&found, half))?;
     } else {
@@ -457,7 +461,10 @@ fn print_unfinished(out: &mut impl Write, report: &StatusReport) -> Result<(), F
         "a checkout was interrupted: some files are from another commit or subset"
     )?;
     writeln!(out, "  to continue: {command}")?;
-    writeln!(out, "  to go back:  {}", go_back(&report.head))?;
+    let back = go_back(&report.head);
+    if back != cut.command {
+        writeln!(out, "  to go back:  {back}")?;
+    }
     Ok(())
 }
 

@@ -87,7 +87,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         format!("already up to date with {}", done.join(", "))
     });
-    report.print(context, &[])?;
+    let silent = failed.iter().map(|(name, e)| {
+        serde_json::json!({ "remote": name, "code": e.code, "exit": e.exit, "message": e.message })
+    });
+    let silent = silent.collect::<Vec<_>>();
+    report.print(context, &[("failed", silent.into())])?;
     Ok(if left || refused || !failed.is_empty() {
         EXIT_INCOMPLETE
     } else {

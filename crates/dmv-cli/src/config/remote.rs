@@ -33,3 +33,13 @@ pub fn of_remote(name: &str) -> Option<(&str, &str)> {
         .strip_prefix('.')?
         .rsplit_once('.')
 }
+
+/// Whether a value looks like the address of a server; who uses it parses it.
+pub(super) fn is_web_address(value: &str) -> bool {
+    let rest = value.strip_prefix("https://");
+    let rest = rest.or_else(|| value.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', ':']).next());
+    // A password, or a key in the query, would be printed and sent about with the address.
+    host.is_some_and(|host| !host.is_empty())
+        && !value.contains(|c: char| c.is_whitespace() || "@?#".contains(c))
+}

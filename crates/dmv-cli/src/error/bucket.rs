@@ -17,7 +17,7 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
         Trouble::NoKeys(_) => ("no-credentials", EXIT_PERMISSION),
         Trouble::Keys(_) => ("bad-credentials", EXIT_PERMISSION),
         Trouble::Expired => ("credentials-expired", EXIT_PERMISSION),
-        Trouble::Denied(_) => ("not-let-in", EXIT_PERMISSION),
+        Trouble::Denied(_) | Trouble::Mirror => ("not-let-in", EXIT_PERMISSION),
         Trouble::Clock(_) => ("clock", EXIT_PERMISSION),
         Trouble::Region(_) => ("wrong-region", EXIT_OTHER),
         Trouble::Page | Trouble::Unreachable(_) | Trouble::Cut(_) => {
@@ -62,6 +62,12 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
             "restore the file if the bucket keeps versions; a device that has everything can push to a new place"
         }
         Trouble::TooNew => "install the newest dmv",
+        Trouble::NoKeys(_) if place.starts_with("az://") => {
+            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
+        }
+        Trouble::NoKeys(_) if place.starts_with("gs://") => {
+            "set GOOGLE_APPLICATION_CREDENTIALS=FILE, or run: gcloud auth application-default login"
+        }
         Trouble::NoKeys(_) => {
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure; to use a \
              profile: dmv config set remote.NAME.profile PROFILE"
@@ -73,6 +79,9 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         Trouble::Denied(_) => {
             "this key needs the right to read, and to push also the right to write; there may also \
              be no repository here, and the first push needs the right to list"
+        }
+        Trouble::Mirror => {
+            "use the bucket whose files the mirror shows; dmv remote lists your remotes"
         }
         Trouble::Clock(_) => "set this device's clock: timedatectl set-ntp true",
         Trouble::Region(Some(region)) => {
@@ -95,6 +104,10 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         Trouble::Busy | Trouble::Cut(_) | Trouble::Purged => {
             "run the same command again to continue"
         }
+        Trouble::Unreachable(why) if why.contains("certificate") => {
+            "if the store's certificate is of an authority of your own: AWS_CA_BUNDLE=FILE, or \
+             SSL_CERT_FILE=FILE"
+        }
         Trouble::Unreachable(_) => "check the network, and the endpoint of the store",
         Trouble::Settings(_) | Trouble::Other(_) => return None,
     };
@@ -113,6 +126,7 @@ mod tests {
             (Trouble::LostRoot(RootLoss::Gone), 7),
             (Trouble::NoKeys(String::new()), 12),
             (Trouble::Denied(String::new()), 12),
+            (Trouble::Mirror, 12),
             (Trouble::Expired, 12),
             (Trouble::Clock(None), 12),
             (Trouble::Region(None), 20),
@@ -125,6 +139,10 @@ mod tests {
         ] {
             assert_eq!(sort_bucket(&trouble).1, exit, "{trouble:?}");
         }
+        let certificate =
+            Trouble::Unreachable("invalid peer certificate: UnknownIssuer".to_owned());
+        let certificate = bucket_hint("s3://b", &certificate);
+        assert!(certificate.is_some_and(|hint| hint.contains("AWS_CA_BUNDLE")));
         let region = bucket_hint("s3://b", &Trouble::Region(Some("eu-west-1".to_owned())));
         assert!(region.is_some_and(|hint| hint.contains("region eu-west-1")));
     }

@@ -5,6 +5,7 @@ use crate::failure::{
     EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, WOULD_LOSE,
 };
 use crate::format::text::{clean, quoted};
+use crate::half::begun_in;
 use crate::whose::{find_own, way_to_read, way_to_trust};
 use dmv_core::escape::escape;
 use dmv_core::object::{ObjectError, ObjectType};
@@ -67,7 +68,10 @@ pub(super) const FEWER_PROCESSES: &str =
 
 fn sort_place(e: &PlaceError) -> ErrorClass {
     match e {
-        PlaceError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
+        PlaceError::NotFound(dir) => match begun_in(dir) {
+            Some(clone) => ("no-repository", EXIT_NO_REPOSITORY, Some(clone)),
+            None => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
+        },
         PlaceError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
         PlaceError::ForeignOwner(dmv) => {
             let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));

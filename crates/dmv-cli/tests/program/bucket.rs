@@ -47,8 +47,15 @@ fn a_store_that_refuses_is_explained() -> Outcome {
     let clock =
         error("403 Forbidden", "RequestTimeTooSkewed").with("date: Mon, 23 Nov 2020 06:00:00 GMT");
     let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
+    let none = Reply::new("404 Not Found", "<html>no</html>").with("content-type: text/html");
     for (reply, exit, says) in [
         (error("404 Not Found", "NoSuchBucket"), 10, "no such bucket"),
+        (
+            error("404 Not Found", "XAdminUserNotFound"),
+            12,
+            "does not accept",
+        ),
+        (none, 13, "a web page came"),
         (
             error("403 Forbidden", "InvalidAccessKeyId"),
             12,
@@ -207,6 +214,51 @@ fn what_is_wrong_with_credentials_and_endpoints_is_said_without_a_request() -> O
 }
 
 #[test]
+fn services_that_hand_out_keys_are_named_when_they_do_not() -> Outcome {
+    let add = ["remote", "add", "s", "s3://film/x", "--endpoint"];
+    let page = Web::start(|_| Reply::new("200 OK", "<html>\nlog in</html>"))?;
+    let closed = Web::start(|_| Reply::cut())?.endpoint();
+    for (vars, exit, says) in [
+        (
+            vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", page.endpoint())],
+            12,
+            "hands out no credentials",
+        ),
+        (
+            vec![("AWS_EC2_METADATA_SERVICE_ENDPOINT", page.endpoint())],
+            12,
+            "hands out no credentials",
+        ),
+        (
+            vec![("AWS_CONTAINER_CREDENTIALS_FULL_URI", closed.clone())],
+            13,
+            "does not answer",
+        ),
+        (
+            vec![
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", "/no/such/token".to_owned()),
+                ("AWS_ROLE_ARN", "arn:aws:iam::1:role/x".to_owned()),
+                ("AWS_ENDPOINT_URL_STS", closed.clone()),
+            ],
+            12,
+            "/no/such/token",
+        ),
+    ] {
+        let mut place = Place::with_repository()?;
+        for (name, value) in &vars {
+            place.env.push((name, value.into()));
+        }
+        let said = place.fails(exit, &[&add[..], &[&page.endpoint()]].concat())?;
+        assert!(said.contains(says), "{vars:?}: {said}");
+        assert!(said.contains("hint: "), "{said}");
+    }
+    let place = Place::with_repository()?;
+    let said = place.fails(12, &["remote", "add", "s", "az://film/x"])?;
+    assert!(said.contains("AZURE_STORAGE_ACCOUNT_NAME"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn nobody_there_is_said_at_once() -> Outcome {
     let place = place()?;
     let web = Web::start(|_| Reply::cut())?;
@@ -228,6 +280,49 @@ fn nobody_there_is_said_at_once() -> Outcome {
         "it must not try again and again"
     );
     Ok(())
+}
+
+#[test]
+fn a_secret_in_an_address_is_refused_and_never_shown() -> Outcome {
+    let place = place()?;
+    let with_key = format!("https://{KEY}:{SECRET}@host.example/x");
+    let in_query = format!("s3://film/x?AWSSecret={SECRET}");
+    let endpoint = format!("http://{KEY}:{SECRET}@host.example");
+    let refused = |args: &[&str], exit| -> Outcome {
+        for json in [&[][..], &["--json"], &["--verbose"]] {
+            let done = place.run(&[args, json].concat())?;
+            let said = String::from_utf8([done.stdout, done.stderr].concat())?;
+            assert_eq!(done.status.code(), Some(exit), "{args:?}: {said}");
+            assert!(!said.contains(KEY) && !said.contains(SECRET), "{said}");
+        }
+        Ok(())
+    };
+    for address in [&with_key[..], &in_query] {
+        for command in ["fetch", "push", "pull", "sync", "clone"] {
+            refused(&[command, address], 2)?;
+        }
+        refused(&["remote", "add", "s", address], 2)?;
+        refused(&["log", "--at", address], 2)?;
+    }
+    let file = place.work().join(".dmv/config.toml");
+    let old = fs::read_to_string(&file).unwrap_or_default();
+    fs::write(&file, format!("{old}\n[remote.s]\nurl = \"s3://film/x\"\n"))?;
+    refused(&["config", "set", "remote.s.endpoint", &endpoint], 20)?;
+    has_no_secret(&place.work().join(".dmv"))?;
+    // What an earlier version, or another program, has written there.
+    let settings = format!("url = \"s3://film/x\"\nendpoint = \"{endpoint}\"");
+    fs::write(&file, format!("{old}\n[remote.s]\n{settings}\n"))?;
+    for command in [
+        &["fetch", "s"][..],
+        &["push", "s"],
+        &["config", "get", "remote.s.endpoint"],
+    ] {
+        refused(command, 20)?;
+    }
+    fs::write(&file, format!("{old}\n[remote.s]\nurl = \"{with_key}\"\n"))?;
+    refused(&["remote"], 0)?;
+    refused(&["remote", "show"], 2)?;
+    refused(&["fetch", "s"], 2)
 }
 
 /// Every file below a directory contains no secret.

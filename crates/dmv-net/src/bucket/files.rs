@@ -39,6 +39,12 @@ pub struct BucketFile {
 /// Each call blocks its thread until the store has answered. Calls from several threads run at the
 /// same time. Only what a call was asked for is in memory, so the caller bounds the memory.
 pub trait Files: Send + Sync {
+    /// Returns whether it makes requests again by itself that fail and may be repeated. Its callers then
+    /// try less often.
+    fn repeats(&self) -> bool {
+        false
+    }
+
     /// Reads a range of a file. The file has to have all of it.
     fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, FileFailure>;
 

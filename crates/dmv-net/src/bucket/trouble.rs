@@ -64,6 +64,9 @@ pub enum Trouble {
     /// The store has no such operation.
     #[error("the store cannot do this: {0}")]
     Unsupported(String),
+    /// The place is a web server, which shows the files of a bucket.
+    #[error("this is a read-only mirror: a web server takes no files")]
+    Mirror,
     /// The store asks for fewer requests.
     #[error("the store gets too many requests; try again later")]
     Busy,

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// How often a request is made that may be repeated.
 const TRIES: u32 = 5;
+/// The same where each of them is repeated below.
+const FEW_TRIES: u32 = 2;
 /// The wait after the first failure. It doubles after each.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// A writer that has lost a race waits a random part of this, and of twice this after the next.
@@ -69,6 +71,11 @@ impl<'f> Desk<'f> {
             Trouble::Lost(_) => Ok(()),
             trouble => Err(trouble),
         }
+    }
+
+    /// Notes that a file is lost that the root names, for whoever asks why a machine has failed.
+    pub fn note_loss(&mut self, path: &str) {
+        self.trouble = Some(Trouble::Lost(path.to_owned()));
     }
 
     /// Returns whether the store has refused to replace the root for a reason that stays. A machine
@@ -278,7 +285,12 @@ impl<'f> Desk<'f> {
         mut ask: impl FnMut(&dyn Files) -> Result<T, FileFailure>,
     ) -> Result<T, FileFailure> {
         let mut wait = FIRST_WAIT;
-        for _ in 1..TRIES {
+        let tries = if self.files.repeats() {
+            FEW_TRIES
+        } else {
+            TRIES
+        };
+        for _ in 1..tries {
             match ask(self.files) {
                 Err(FileFailure::Trouble(trouble)) if !stays(&trouble) => {}
                 done => return done,

@@ -5,7 +5,7 @@
 //! depends on whether a copy could be written.
 
 use crate::bucket::core::Tag;
-use crate::bucket::format::Root;
+use crate::bucket::format::{Name, Root};
 use dmv_core::hash::check;
 use dmv_core::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use std::fs;
@@ -16,7 +16,11 @@ use std::path::{Path, PathBuf};
 const DIR: &str = "buckets";
 const ROOT: &str = "root";
 const FETCHED: &str = "fetched";
+const OWN: &str = "own";
+/// The packs that are remembered as this device's own: the newest ones.
+const MAX_OWN: usize = 4096;
 const CHECK_BYTES: usize = 8;
+const NAME_BYTES: usize = 16;
 /// The greatest file that is read: the tail of a pack of metadata at its limits.
 const MAX_BYTES: u64 = 128 << 20;
 const MAX_TAG_BYTES: usize = 4096;
@@ -81,6 +85,27 @@ impl Cache {
         let mut out = Vec::new();
         put_varint(&mut out, generation);
         self.keep_file(FETCHED, &out);
+    }
+
+    /// Returns the packs that this device has uploaded: it has what is in them.
+    pub fn own(&self) -> Vec<Name> {
+        let bytes = self.file(OWN).unwrap_or_default();
+        let names = bytes.chunks_exact(NAME_BYTES);
+        names
+            .filter_map(|name| Some(Name(name.try_into().ok()?)))
+            .collect()
+    }
+
+    /// Notes that this device has uploaded packs.
+    pub fn note_own(&self, packs: impl Iterator<Item = Name>) {
+        let mut own = self.own();
+        let before = own.len();
+        own.extend(packs);
+        if own.len() > before {
+            let newest = &own[own.len().saturating_sub(MAX_OWN)..];
+            let bytes: Vec<u8> = newest.iter().flat_map(|name| name.0).collect();
+            self.keep_file(OWN, &bytes);
+        }
     }
 
     /// Returns what was kept under a name.
@@ -164,6 +189,10 @@ mod tests {
         cache.note_fetched(300);
         assert_eq!(cache.root(), Some((root, tag)));
         assert_eq!(cache.fetched(), 300);
+        cache.note_own([Name([1; 16])].into_iter());
+        cache.note_own([].into_iter());
+        cache.note_own([Name([2; 16])].into_iter());
+        assert_eq!(cache.own(), [Name([1; 16]), Name([2; 16])]);
         let (one, two) = ("a".repeat(32), "b".repeat(32));
         cache.keep_file(&one, b"text");
         cache.keep_file(&two, b"");

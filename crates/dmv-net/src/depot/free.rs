@@ -92,6 +92,8 @@ pub struct FreeReport {
     pub buried: Tally,
     /// Whether all of the files are deleted. The next gc finds the others.
     pub all_deleted: bool,
+    /// Objects that were fetched first, because somebody had pushed them.
+    pub fetched: u64,
 }
 
 /// Frees what nothing in a bucket leads to. `known` is the root as this device has seen it last.
@@ -167,6 +169,7 @@ fn run(
             Step::Done(CollectEnd::Failed(fault)) => {
                 return Err(match (fault, desk.trouble()) {
                     (Fault::Unreachable, Some(trouble)) => trouble.clone().into(),
+                    (Fault::Lost, Some(lost @ Trouble::Lost(_))) => lost.clone().into(),
                     (Fault::Unknown, Some(trouble)) if desk.is_denied() && !may_land => {
                         trouble.clone().into()
                     }
@@ -222,8 +225,12 @@ fn marked(
     let mut needed = needed(with, tips, purged_files(&there, wish))?;
     let plan = plan(with, &there, wish, &needed)?;
     needed.pieces = plan.pieces;
-    let Some(uses) = uses(with, root, &mark.rows, &needed)? else {
-        return Ok(None);
+    let uses = match uses(with, root, &mark.rows, &needed)? {
+        Ok(uses) => uses,
+        Err(pack) => {
+            desk.note_loss(&pack.path(root.repository));
+            return Ok(None);
+        }
     };
     let unused = uses.iter().filter(|(_, used)| used.bytes == 0);
     let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
@@ -371,15 +378,15 @@ fn needed(
     })
 }
 
-/// Returns for each pack what of it is needed. `None`: one of the packs is missing.
+/// Returns for each pack what of it is needed, or a pack that is missing.
 fn uses(
     with: &Collector<'_>,
     root: &Root,
     rows: &[Row],
     needed: &NeededIds,
-) -> Result<Option<BTreeMap<Name, Use>>, PushError> {
+) -> Result<Result<BTreeMap<Name, Use>, Name>, PushError> {
     let (next, uses) = (Mutex::new(rows.iter()), Mutex::new(BTreeMap::new()));
-    let failed: Mutex<Option<FileFailure>> = Mutex::new(None);
+    let failed: Mutex<Option<(Name, FileFailure)>> = Mutex::new(None);
     let work = || {
         loop {
             let row = next.lock().ok().and_then(|mut next| next.next());
@@ -391,7 +398,7 @@ fn uses(
                 Err(e) => drop(
                     failed
                         .lock()
-                        .map(|mut failed| failed.get_or_insert(e).clone()),
+                        .map(|mut failed| failed.get_or_insert((row.name, e)).clone()),
                 ),
             }
         }
@@ -407,9 +414,9 @@ fn uses(
         return Err(PushError::Cancelled);
     }
     match failed.into_inner() {
-        Ok(Some(FileFailure::Missing)) => Ok(None),
-        Ok(Some(e)) => Err(e.into()),
-        _ => Ok(uses.into_inner().ok()),
+        Ok(Some((pack, FileFailure::Missing))) => Ok(Err(pack)),
+        Ok(Some((_, e))) => Err(e.into()),
+        _ => Ok(Ok(uses.into_inner().unwrap_or_default())),
     }
 }
 

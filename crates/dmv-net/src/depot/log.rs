@@ -49,6 +49,8 @@ pub struct Undone {
     pub id: [u8; 16],
     /// The operation that was taken back.
     pub undone: Operation,
+    /// What that one had taken back itself, if it was an undo.
+    pub original: Option<Operation>,
     /// The changes that were made.
     pub changes: Vec<Change>,
 }
@@ -191,6 +193,10 @@ pub fn undo(
     let known = newest(&mut desk, known)?;
     let chosen = choose(&mut desk, &known.0, which)?;
     let changes = inverse(&mut desk, &known.0, &chosen)?;
+    let original = match chosen.undoes {
+        0 => None,
+        seq => find(&mut desk, &known.0, seq)?,
+    };
     stamp.undoes = chosen.seq;
     let id = stamp.id;
     let fresh = &mut random_bytes;
@@ -222,6 +228,7 @@ pub fn undo(
                     root,
                     id,
                     undone: chosen,
+                    original,
                     changes,
                 });
             }

@@ -34,6 +34,7 @@ const MAY_LIST: &str =
 /// A bucket that is open for a push.
 pub(super) struct Bucket<'a> {
     repo: &'a Repo,
+    caller: &'a dyn Caller,
     job: &'a Job,
     address: BucketAddress,
     files: Store,
@@ -59,15 +60,11 @@ impl<'a> Bucket<'a> {
         repo: &'a Repo,
         address: &BucketAddress,
         foreseen: bool,
-        caller: &dyn Caller,
+        caller: &'a dyn Caller,
         job: &'a Job,
     ) -> Result<Bucket<'a>, Box<SessionError>> {
         let url = Url::Bucket(address.clone());
-        if address.scheme.is_web() {
-            let place = address.to_string();
-            let trouble = Trouble::Unsupported("a web server takes no files".to_owned());
-            return Err(unanswered(&url, NetError::Bucket { place, trouble }));
-        }
+        refuse_mirror(address).map_err(|e| unanswered(&url, e))?;
         caller.began(Step::Transfer);
         let opened = caller.reach(&url, Purpose::Write).and_then(|reach| {
             let files = Store::open(address, &reach.store)?;
@@ -82,12 +79,19 @@ impl<'a> Bucket<'a> {
         };
         let counted = counters.now();
         caller.began(Step::Dial(&url));
-        let found = read_root(&files, &cache, foreseen, job);
+        let test = || {
+            caller.test_store(address, true).map_err(|e| match e {
+                NetError::Caller(e) => PushError::Caller(e),
+                e => PushError::Caller(Box::new(e)),
+            })
+        };
+        let found = read_root(&files, &cache, foreseen, &test, job);
         caller.began(Step::Dialled);
         let (root, view, is_new) = found.map_err(|e| unanswered(&url, net_error(address, e)))?;
         Ok(Bucket {
             offered: offered(&view),
             repo,
+            caller,
             job,
             address: address.clone(),
             files,
@@ -136,11 +140,14 @@ impl<'a> Bucket<'a> {
         let pusher = self.pusher();
         let foreseen = write::foresee(&pusher, &self.root.0, self.view.clone(), changes);
         let foreseen = foreseen.map_err(|e| failed(net_error(&self.address, e)))?;
+        let test = self.caller.cost_of_test(&self.address, self.is_new);
+        let test = test.map_err(failed)?;
         Ok(Forecast {
             moved,
             foreseen,
             // The root, and at first one without anything.
-            writes: write::writes_of(&foreseen) + 1 + u64::from(self.is_new),
+            writes: write::writes_of(&foreseen) + 1 + u64::from(self.is_new) + test.writes,
+            reads: test.reads,
         })
     }
 
@@ -188,12 +195,17 @@ impl<'a> Bucket<'a> {
         if changes.is_empty() {
             return Ok(moved);
         }
+        self.caller.test_store(&self.address, false)?;
         changes.sort_by(|a, b| a.key.cmp(&b.key));
         let stamp = stamp(request);
         let pusher = self.pusher();
         // Nothing that is uploaded may be freed here meanwhile.
         let kept = self.repo.keep_all()?;
-        let base = self.root.0.generation;
+        let base = &self.root.0;
+        let rows = base.rows.len() + base.meta_pages.len() + base.data_pages.len();
+        // An empty bucket has nothing that this device lacks.
+        let has_all = rows == 0 || self.cache.fetched() == base.generation;
+        let base = base.generation;
         let done = write::push(&pusher, self.root.clone(), changes.clone(), &stamp);
         drop(kept);
         let done = done.map_err(|e| net_error(&self.address, e))?;
@@ -212,7 +224,7 @@ impl<'a> Bucket<'a> {
             let (root, tag) = *done.root;
             self.summary.traffic.objects_sent += done.objects;
             self.cache.keep_root(&root, &tag);
-            if self.cache.fetched() == base && root.generation == base + 1 {
+            if has_all && root.generation == base + 1 {
                 // This device has everything that the new root adds.
                 self.cache.note_fetched(root.generation);
             }
@@ -239,6 +251,8 @@ pub(super) struct Forecast {
     pub foreseen: PushForecast,
     /// The requests that write.
     pub writes: u64,
+    /// The further requests that read.
+    pub reads: u64,
 }
 
 /// Runs `work` on the bucket at an address, with what a connection needs. Another remote has this
@@ -255,12 +269,23 @@ pub(super) fn at_bucket<'u, T>(
         let trouble = Trouble::Settings(format!("it is not a bucket: run {command} there"));
         return Err(unanswered(url, NetError::Bucket { place, trouble }));
     };
+    if purpose == Purpose::Write {
+        refuse_mirror(address).map_err(|e| unanswered(url, e))?;
+    }
     caller.began(Step::Dial(url));
     let reach = caller.reach(url, purpose);
     caller.began(Step::Dialled);
     reach
         .and_then(|reach| work(address, reach))
         .map_err(|e| unanswered(url, e))
+}
+
+/// Fails if the address is that of a web server: nothing can be changed there.
+fn refuse_mirror(address: &BucketAddress) -> Result<(), NetError> {
+    match address.scheme.is_web() {
+        true => Err(net_error(address, Trouble::Mirror.into())),
+        false => Ok(()),
+    }
 }
 
 /// Returns the stamp of a new operation.
@@ -303,6 +328,7 @@ pub(super) fn net_error(address: &dyn std::fmt::Display, e: PushError) -> NetErr
         PushError::Object(e) => return NetError::Repo(e.into()),
         PushError::Store(e) => return NetError::Repo(e.into()),
         PushError::Repo(e) => return NetError::Repo(e),
+        PushError::Caller(e) => return NetError::Caller(e),
         PushError::Cancelled => return NetError::Cancelled,
     };
     NetError::Bucket {
@@ -325,12 +351,16 @@ fn offered(view: &View) -> OfferedRefs {
     }
 }
 
+/// Tests a store before the first root is made there.
+type TestStore<'t> = &'t dyn Fn() -> Result<(), PushError>;
+
 /// Reads the root and its view. If there is no root, makes the first one, and says so; one that is
 /// only `foreseen` is not stored.
 fn read_root(
     files: &dyn Files,
     cache: &Cache,
     foreseen: bool,
+    test: TestStore<'_>,
     job: &Job,
 ) -> Result<((Root, Tag), View, bool), PushError> {
     let waits = |time| write::wait(job, time);
@@ -354,7 +384,7 @@ fn read_root(
         (Answer::NoRoot, Some(_)) => return Err(Trouble::LostRoot(RootLoss::Gone).into()),
         (Answer::NoRoot, None) => match (found_now(&mut desk)?, foreseen) {
             (Some(root), _) => root,
-            (None, false) => first_root(files, &mut desk)?,
+            (None, false) => first_root(files, &mut desk, test)?,
             (None, true) => {
                 let (etag, version) = (None, None);
                 let root = Root::first(RepositoryId::random(), random_bytes());
@@ -398,7 +428,12 @@ fn found_now(desk: &mut Desk<'_>) -> Result<Option<(Root, Tag)>, PushError> {
 }
 
 /// Makes the first root of an empty place, unless somebody else does.
-fn first_root(files: &dyn Files, desk: &mut Desk<'_>) -> Result<(Root, Tag), PushError> {
+fn first_root(
+    files: &dyn Files,
+    desk: &mut Desk<'_>,
+    test: TestStore<'_>,
+) -> Result<(Root, Tag), PushError> {
+    test()?;
     let root = Root::first(RepositoryId::random(), random_bytes());
     let bytes = root.encode().map_err(|e| Trouble::Other(e.to_string()))?;
     let denied = match files.write_if(ROOT, bytes, None) {

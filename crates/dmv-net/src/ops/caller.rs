@@ -1,6 +1,8 @@
 //! What a command needs from the program that calls it.
 
 use crate::session::NetError;
+#[cfg(feature = "store")]
+use crate::transport::store::{BucketAddress, canary::TestCost};
 use crate::transport::{Purpose, Reach, Url};
 use dmv_core::repo::{FETCH_HEAD, OperationRequest};
 use std::time::Duration;
@@ -61,6 +63,21 @@ pub trait Caller {
 
     /// Returns the remotes that a command may ask for content that this repository lacks.
     fn remotes(&self) -> Result<Remotes, NetError>;
+
+    /// Called before a command replaces the root of a bucket, or makes the first one (`is_first`). May test
+    /// the store, and fail. The default does nothing.
+    #[cfg(feature = "store")]
+    fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
+        let _ = (address, is_first);
+        Ok(())
+    }
+
+    /// Returns what that test would cost.
+    #[cfg(feature = "store")]
+    fn cost_of_test(&self, address: &BucketAddress, is_first: bool) -> Result<TestCost, NetError> {
+        let _ = (address, is_first);
+        Ok(TestCost::default())
+    }
 
     /// Called when the command begins a step. The default does nothing.
     fn began(&self, step: Step<'_>) {

@@ -4,6 +4,8 @@ use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
 use super::refs::tips;
+#[cfg(feature = "store")]
+use crate::session::{Client, NetError};
 use crate::session::{History, Summary};
 use crate::transport::Purpose;
 use dmv_core::job::Job;
@@ -82,4 +84,20 @@ pub fn fetch(
         },
     )?;
     Ok(report)
+}
+
+/// Fetches what a client offers, and records it as the remote's branches.
+#[cfg(feature = "store")]
+pub(super) fn fetch_into(
+    repo: &Repo,
+    remote: &Remote,
+    request: &OperationRequest,
+    mut client: Client<'_>,
+) -> Result<Summary, NetError> {
+    client.fetch(&tips(&client.offered))?;
+    let offered = client.offered.clone();
+    let ours = OwnBranches::default();
+    let note = || repo.note_remote(remote.recorded(), &offered, &ours, request);
+    let refs = client.name(note)?;
+    Ok(client.finish(refs))
 }

@@ -4,6 +4,8 @@ use super::bucket::{at_bucket, net_error, stamp};
 use super::caller::{Caller, Remote};
 use super::dial::{SessionError, session};
 use super::error::OpsError;
+use super::fetch::fetch_into;
+use super::supply::is_known;
 use crate::bucket::core::Limits;
 use crate::bucket::trouble::Trouble;
 use crate::depot::cache::Cache;
@@ -11,7 +13,7 @@ use crate::depot::free::{Collector, FreeOptions, free, purge};
 pub use crate::depot::free::{FreeReport, JoinReport};
 use crate::session::{NetError, PurgeAnswer};
 use crate::transport::store::{BucketAddress, Store};
-use crate::transport::{Purpose, Reach, Url};
+use crate::transport::{Purpose, Reach};
 use crate::wire::{PurgeOutcome, PurgeSums};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -36,8 +38,8 @@ pub struct FreeAtOptions {
     pub request: OperationRequest,
 }
 
-/// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be
-/// here: fetch first.
+/// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be here;
+/// what somebody has pushed since the last fetch is fetched first.
 pub fn free_at(
     repo: &Repo,
     options: &FreeAtOptions,
@@ -46,6 +48,9 @@ pub fn free_at(
 ) -> Result<FreeReport, OpsError> {
     let url = &options.remote.url;
     let work = |address: &BucketAddress, reach: Reach| {
+        if !options.dry_run {
+            caller.test_store(address, false)?;
+        }
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let time = options.request.time;
@@ -70,26 +75,32 @@ pub fn free_at(
         drop(kept);
         freed.map_err(|e| net_error(address, e))
     };
-    let freed = with_metadata(repo, url, caller, job, || {
+    let (remote, request) = (&options.remote, &options.request);
+    let (mut freed, fetched) = with_metadata(repo, (remote, true), request, (caller, job), || {
         at_bucket(url, Purpose::Write, "dmv gc", caller, work)
-    });
-    Ok(freed?)
+    })?;
+    freed.fetched = fetched;
+    Ok(freed)
 }
 
-/// Does `work`. If that lacks commits that only the log of the bucket leads to, fetches their metadata and
-/// does it again: a fetch does not bring them, and gc here frees them.
+/// Does `work`, and returns how many objects it had to fetch first.
+///
+/// If the work lacks commits to which branches of the bucket lead, somebody has pushed since the last
+/// fetch: it fetches them if it `may`. If it lacks commits that only the log of the bucket leads to, it fetches their
+/// metadata: a fetch does not bring them, and gc here frees them.
 fn with_metadata<T>(
     repo: &Repo,
-    url: &Url,
-    caller: &dyn Caller,
-    job: &Job,
+    (remote, may): (&Remote, bool),
+    request: &OperationRequest,
+    (caller, job): (&dyn Caller, &Job),
     work: impl Fn() -> Result<T, Box<SessionError>>,
-) -> Result<T, Box<SessionError>> {
+) -> Result<(T, u64), Box<SessionError>> {
     let mut before = Vec::new();
+    let mut fetched = 0;
     loop {
         let failed = match work() {
             Err(e) => e,
-            done => return done,
+            Ok(done) => return Ok((done, fetched)),
         };
         let NetError::Lacking(objects) = &failed.source else {
             return Err(failed);
@@ -101,20 +112,26 @@ fn with_metadata<T>(
         }
         before.clone_from(objects);
         let commits: Vec<ObjectId> = objects.iter().map(|(_, id)| *id).collect();
-        let is_fetched = session(repo, url, Purpose::Read, caller, job, |mut client| {
+        let purpose = Purpose::Read;
+        let url = &remote.url;
+        let summary = session(repo, url, purpose, caller, job, |mut client| {
             let mut refs = client.offered.refs.iter();
             let has = |id| repo.store().holds(ObjectType::Commit, id);
-            // What refs lead to comes with a fetch, once somebody asks for it.
-            let done = match refs.all(|(_, id)| has(id).unwrap_or(false)) {
-                true => client.fetch_metadata(&commits).map(|()| true)?,
-                false => false,
-            };
-            client.finish(Vec::new());
-            Ok(done)
+            if refs.all(|(_, id)| has(id).unwrap_or(false)) {
+                client.fetch_metadata(&commits)?;
+                return Ok(Some(client.finish(Vec::new())));
+            }
+            // Whoever has never fetched from it may not want all of it.
+            if !may || !is_known(repo, remote.recorded()) {
+                client.finish(Vec::new());
+                return Ok(None);
+            }
+            fetch_into(repo, remote, request, client).map(Some)
         })?;
-        if !is_fetched {
+        let Some(summary) = summary else {
             return Err(failed);
-        }
+        };
+        fetched += summary.traffic.objects_received;
     }
 }
 
@@ -130,11 +147,7 @@ pub(super) fn purge_at(
 ) -> Result<PurgeAnswer, Box<SessionError>> {
     let url = &remote.url;
     let work = |address: &BucketAddress, reach: Reach| {
-        if address.scheme.is_web() {
-            let trouble = Trouble::Denied("a web server takes no files".to_owned());
-            let place = address.to_string();
-            return Err(NetError::Bucket { place, trouble });
-        }
+        caller.test_store(address, false)?;
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let of_purge = |purge: &KnownPurge| {
@@ -162,16 +175,21 @@ pub(super) fn purge_at(
         drop(kept);
         done.map_err(|e| net_error(address, e))
     };
-    let done = with_metadata(repo, url, caller, job, || {
+    // What somebody has pushed meanwhile may need the content: its user decides after a fetch.
+    let done = with_metadata(repo, (remote, false), request, (caller, job), || {
         at_bucket(url, Purpose::Write, "dmv purge", caller, work)
     });
     match done {
-        Ok(done) => Ok(answer(&done)),
+        Ok((done, _)) => Ok(answer(&done)),
         Err(e) => match e.source {
             NetError::Bucket {
                 trouble: Trouble::Denied(why),
                 ..
             } => Ok(refusal(why)),
+            NetError::Bucket {
+                trouble: Trouble::Mirror,
+                ..
+            } => Ok(refusal(Trouble::Mirror.to_string())),
             NetError::Lacking(_) => Ok(refusal(
                 "this needs the history and the directories of all its branches, and some are absent \
                  here: fetch first, in a repository that stores all history"

@@ -89,6 +89,8 @@ pub struct UndoAtReport {
     pub id: [u8; 16],
     /// The operation that was taken back.
     pub undone: Operation,
+    /// What that one had taken back itself, if it was an undo.
+    pub original: Option<Operation>,
     /// The branches and tags that have moved.
     pub moved: Vec<RefChange>,
 }
@@ -103,6 +105,7 @@ pub fn undo_at(
 ) -> Result<UndoAtReport, OpsError> {
     let url = &options.remote.url;
     let done = at_bucket(url, Purpose::Write, "dmv undo", caller, |address, reach| {
+        caller.test_store(address, false)?;
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let known = cache.root();
@@ -113,6 +116,7 @@ pub fn undo_at(
                 Ok(Ok(UndoAtReport {
                     id: done.id,
                     undone: done.undone,
+                    original: done.original,
                     moved: moved(&done.changes),
                 }))
             }

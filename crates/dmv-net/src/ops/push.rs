@@ -65,6 +65,8 @@ pub struct PushReport {
     pub foreseen: Option<PushForecast>,
     /// How many requests would write to a bucket, if that was asked.
     pub writes: u64,
+    /// How many further requests would read there: a test of the store.
+    pub reads: u64,
 }
 
 impl PushReport {
@@ -139,6 +141,7 @@ fn push_to_bucket(
             moved,
             foreseen: Some(forecast.foreseen),
             writes: forecast.writes,
+            reads: forecast.reads,
         });
     }
     moved.extend(bucket.push(&updates, &options.request)?);
@@ -150,6 +153,7 @@ fn push_to_bucket(
         moved,
         foreseen: None,
         writes: 0,
+        reads: 0,
     })
 }
 
@@ -199,6 +203,7 @@ fn push_to(
         moved,
         foreseen: None,
         writes: 0,
+        reads: 0,
     })
 }
 
@@ -233,6 +238,7 @@ fn foresee(
         moved,
         foreseen: Some(foreseen),
         writes: 0,
+        reads: 0,
     })
 }
 

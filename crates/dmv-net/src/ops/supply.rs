@@ -251,7 +251,7 @@ fn still_lacking(repo: &Repo, lacks: Vec<Lack>) -> Result<Vec<Lack>, RepoError> 
 }
 
 /// Returns whether this repository has fetched from the remote or pushed to it.
-fn is_known(repo: &Repo, remote: &str) -> bool {
+pub(super) fn is_known(repo: &Repo, remote: &str) -> bool {
     let noted = repo.refs().with_prefix(&format!("remote/{remote}/"));
     noted.is_ok_and(|noted| !noted.is_empty())
 }

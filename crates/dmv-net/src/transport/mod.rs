@@ -16,7 +16,7 @@ mod words;
 
 pub use path::{Purpose, open_at};
 pub use ssh::SshTarget;
-pub use url::Url;
+pub use url::{Url, without_secret};
 pub use words::words;
 
 use crate::session::{Link, NetError, PATIENCE};

@@ -41,7 +41,7 @@ impl Url {
     /// or a command.
     pub fn parse(text: &OsStr) -> Result<Url, NetError> {
         let bad = |why| NetError::BadUrl {
-            url: text.to_string_lossy().into_owned(),
+            url: without_secret(&text.to_string_lossy()),
             why,
         };
         if text.is_empty() || bytes_of(text).contains(&0) {
@@ -104,6 +104,30 @@ impl Url {
             name => Some(short.unwrap_or(name).to_owned()),
         }
     }
+}
+
+/// Returns an address as messages may show it: without a password, and without what stands after a `?`.
+/// For text that is refused; an address that was accepted has neither.
+pub fn without_secret(text: &str) -> String {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    // A secret key may have slashes, so the last '@' of all ends it.
+    let rest = match rest.rsplit_once('@') {
+        Some((user, place)) if is_name(&scheme, user) => format!("{user}@{place}"),
+        Some((_, place)) => format!("***@{place}"),
+        None => rest.to_owned(),
+    };
+    match rest.split_once('?') {
+        Some((place, _)) if !scheme.is_empty() => format!("{scheme}{place}?***"),
+        _ => format!("{scheme}{rest}"),
+    }
+}
+
+/// Returns whether the text before an '@' is a name or a public key.
+fn is_name(scheme: &str, user: &str) -> bool {
+    matches!(scheme, "ssh://" | "dmv://" | "file://") && !user.contains(':')
 }
 
 /// Removes `.` and `..` from a path like the system does: the parent of a symlink is the parent of
@@ -174,6 +198,25 @@ mod tests {
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_refused_address_is_shown_without_its_secrets() {
+        for (text, shown) in [
+            ("https://u:se/cret@h/x", "https://***@h/x"),
+            ("https://token@h/x", "https://***@h/x"),
+            ("s3://b/x?AWSSecret=s", "s3://b/x?***"),
+            ("http://h/x#y?s", "http://h/x#y?***"),
+            ("ssh://ada:pw@nas/x", "ssh://***@nas/x"),
+            ("ssh://ada@na s/x", "ssh://ada@na s/x"),
+            ("key:secret@host", "***@host"),
+            ("s4://bucket", "s4://bucket"),
+        ] {
+            assert_eq!(without_secret(text), shown);
+        }
+        let refused = Url::parse(OsStr::new("https://u:secret@h/x")).map(|_| ());
+        let said = refused.map_err(|e| e.to_string());
+        assert!(said.is_err_and(|said| !said.contains("secret") && said.contains("@h/x")));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     drop(call);
     let freed = done.map_err(|e| failure(context, &remote, e))?;
     match context.globals.json {
-        true => print_json(context, &freed)?,
+        true => print_json(context, args, &freed)?,
         false => print(context, args, &remote, &freed)?,
     }
     Ok(match freed.all_deleted || args.dry_run {
@@ -57,18 +57,30 @@ pub fn failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
     Failure::new("absent", EXIT_ABSENT, message).hint(hint)
 }
 
-fn print_json(context: &Context, freed: &FreeReport) -> Result<(), Failure> {
+fn print_json(context: &Context, args: &Args, freed: &FreeReport) -> Result<(), Failure> {
     let mut document = serde_json::json!({
         "freed_bytes": freed.bytes,
         "packs_removed": freed.packs,
         "files_removed": freed.strays,
         "kept_bytes": freed.kept_bytes,
-        "finished": freed.all_deleted,
+        "finished": freed.all_deleted || args.dry_run,
+        "fetched_objects": freed.fetched,
     });
     if let Some(cost) = bucket::cost(context)? {
         cost.add_to(&mut document);
     }
     context.ui.json(&document)
+}
+
+/// Says that something was fetched first.
+pub fn tell_fetched(context: &Context, remote: &str, freed: &FreeReport) {
+    if freed.fetched > 0 {
+        let objects = count(freed.fetched, "object", "objects");
+        context.ui.note(format_args!(
+            "fetched {objects} from {} first, which this repository lacked",
+            clean(remote)
+        ));
+    }
 }
 
 fn print(
@@ -80,6 +92,7 @@ fn print(
     if context.ui.quiet() {
         return Ok(());
     }
+    tell_fetched(context, &remote.name, freed);
     let name = clean(&remote.name);
     let mut out = context.ui.out();
     if freed.packs + freed.strays == 0 {
@@ -96,6 +109,11 @@ fn print(
         writeln!(out, "kept {}", bytes(freed.kept_bytes))?;
     }
     drop(out);
+    if args.forget.is_some() && freed.packs == 0 {
+        let note =
+            "note: the newest 256 operations stay in the log of the bucket, and what they lead to";
+        context.ui.note(note);
+    }
     if !freed.all_deleted && !args.dry_run {
         let note = "some files could not be deleted; the next gc deletes them";
         context.ui.note(note);

@@ -1,6 +1,6 @@
 //! Buckets: `dmv remote add` and `dmv remote check`.
 
-use crate::bucket::{StoreTest, cost, note_verdict, notes, take, test, verdict};
+use crate::bucket::{StoreTest, cost, look_at_mirror, note_verdict, notes, take, test, verdict};
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::format::text::{clean, quoted};
@@ -28,9 +28,12 @@ pub fn before_adding(
         let hint = format!("dmv remote remove {}", quoted(name));
         return Err(Failure::new("remote-exists", EXIT_OTHER, message).hint(hint));
     }
+    if address.scheme.is_web() {
+        look_at_mirror(context, address)?;
+        return Ok(notes);
+    }
     match test(context, address)? {
         StoreTest::Good => notes.push(("tested", verdict(context, address)?.into())),
-        StoreTest::ReadOnly if address.scheme.is_web() => {}
         StoreTest::ReadOnly => context.ui.note(
             "note: you may not write to this bucket, so its store was not tested; you can fetch \
              from it if you may read",
@@ -48,7 +51,7 @@ pub fn check(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> 
     };
     if let StoreTest::ReadOnly = test(context, address)? {
         let message = if address.scheme.is_web() {
-            format!("{address} is for reading only: there is nothing to test")
+            format!("{address}: this is a read-only mirror: there is nothing to test")
         } else {
             format!("{address} was not tested: you may not write there")
         };

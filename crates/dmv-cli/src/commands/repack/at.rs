@@ -51,6 +51,7 @@ fn print_json(context: &Context, args: &Args, done: &FreeReport) -> Result<(), F
         "copied_bytes": joined.new_bytes,
         "read_bytes": joined.read_bytes,
         "finished": done.all_deleted || args.dry_run,
+        "fetched_objects": done.fetched,
     });
     if let Some(cost) = bucket::cost(context)? {
         cost.add_to(&mut document);
@@ -62,6 +63,7 @@ fn print(context: &Context, args: &Args, name: &str, done: &FreeReport) -> Resul
     if context.ui.quiet() {
         return Ok(());
     }
+    gc::at::tell_fetched(context, name, done);
     let joined = &done.joined;
     let mut out = context.ui.out();
     let (packs, new) = (

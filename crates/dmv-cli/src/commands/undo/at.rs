@@ -87,13 +87,12 @@ fn print(
     let is_redo = *which == Which::LastUndo;
     let done = if is_redo { "redone" } else { "undone" };
     let (undone, mut out) = (&report.undone, context.ui.out());
-    let when = time(undone.time.seconds, undone.time.tz_minutes);
-    let (who, command) = (clean(&undone.who), clean(&undone.command));
-    if is_redo {
-        writeln!(out, "{done} at {name}")?;
-    } else {
-        writeln!(out, "{done} at {name}: {command}  ({who}, {when})")?;
-    }
+    // What a redo brings back is what the undo had taken back.
+    let told = report.original.as_ref().filter(|_| is_redo);
+    let told = told.unwrap_or(undone);
+    let when = time(told.time.seconds, told.time.tz_minutes);
+    let (who, command) = (clean(&told.who), clean(&told.command));
+    writeln!(out, "{done} at {name}: {command}  ({who}, {when})")?;
     for moved in &report.moved {
         writeln!(out, "  {}", op::at::line(moved))?;
     }

@@ -33,7 +33,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     drop((call, watch));
     let report = done.map_err(|e| remote_failure(context, &remote, e))?;
     if context.globals.json {
-        print_json(context, &report)?;
+        print_json(context, args, &report)?;
     } else {
         print(context, args, &clean(&remote.name), &report)?;
     }
@@ -44,7 +44,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     })
 }
 
-fn print_json(context: &Context, report: &VerifyAtReport) -> Result<(), Failure> {
+fn print_json(context: &Context, args: &Args, report: &VerifyAtReport) -> Result<(), Failure> {
     let VerifyAtReport {
         found: report,
         files,
@@ -68,6 +68,7 @@ fn print_json(context: &Context, report: &VerifyAtReport) -> Result<(), Failure>
     });
     let mut document = serde_json::json!({
         "ok": report.is_ok(),
+        "sample_percent": args.sample,
         "packs": report.packs,
         "objects": report.objects,
         "bytes": report.bytes,
@@ -131,9 +132,12 @@ fn print(
     let objects = count(report.objects, "object", "objects");
     if report.is_ok() {
         if !context.ui.quiet() {
+            let sample = args.sample.map_or(String::new(), |percent| {
+                format!("; of larger packs, a sample of about {percent} % of the content")
+            });
             writeln!(
                 out,
-                "no damage found at {name}: {packs}, {objects} and {size} read"
+                "no damage found at {name}: {packs}, {objects} and {size} read{sample}"
             )?;
         }
         return Ok(());

@@ -3,6 +3,8 @@
 use super::gateway::{Gateway, Logged};
 use super::{KEY, SECRET, place};
 use crate::place::{Outcome, Place};
+use dmv_core::repo::HalfClone;
+use dmv_core::subset::Subset;
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -69,6 +71,97 @@ fn a_commit_of_ten_small_files_takes_three_requests() -> Outcome {
         "{said}"
     );
     assert_eq!(gateway.files("film")?, 3, "no pack for a known commit");
+    Ok(())
+}
+
+/// The number of all requests.
+fn requests(done: &Value) -> u64 {
+    let logged = counted(done);
+    logged.get + logged.put + logged.list + logged.delete
+}
+
+#[test]
+fn a_device_that_cloned_tests_the_store_briefly_and_once() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    ada.write("f", "one")?;
+    ada.commit("one")?;
+    ada.ok(&["push", "studio"])?;
+    for command in ["push", "sync"] {
+        let bob = with_keys(Place::new()?);
+        bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+        let idle = bob.json(&["push", "--json"])?;
+        assert_eq!(requests(&idle), 1, "nothing to push, nothing to test");
+        bob.write("f", command)?;
+        bob.commit(command)?;
+        let foretold = bob.json(&["push", "--dry-run", "--json"])?;
+        assert_eq!(requests(&foretold), 3 + 5, "{foretold}");
+        let done = bob.run(&[command, "origin", "--json"])?;
+        let said = String::from_utf8(done.stderr)?;
+        let told = "tested the store before the first change from here: 5 requests";
+        assert!(said.contains(told), "{said}");
+        let done: Value = serde_json::from_slice(&done.stdout)?;
+        assert!((8..10).contains(&requests(&done)), "{done}");
+        bob.write("f", "again")?;
+        bob.commit("again")?;
+        let done = bob.json(&["push", "--json"])?;
+        assert_eq!(requests(&done), 3, "the verdict is kept");
+        ada.ok(&["pull", "studio"])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn who_makes_the_repository_tests_the_store_fully_also_with_an_address() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let mut ada = place()?;
+    let endpoint = gateway.endpoint.clone();
+    ada.env.push(("AWS_ENDPOINT_URL", endpoint.into()));
+    ada.write("f", "one")?;
+    ada.commit("one")?;
+    let push = ["push", "s3://film/y", "--json"];
+    let foretold = ada.json(&[&push[..], &["--dry-run"]].concat())?;
+    assert!(requests(&foretold) >= 343, "{foretold}");
+    let done = ada.json(&push)?;
+    assert!((200..=350).contains(&requests(&done)), "{done}");
+    ada.write("f", "two")?;
+    ada.commit("two")?;
+    assert_eq!(requests(&ada.json(&push)?), 3);
+    Ok(())
+}
+
+#[test]
+fn a_half_made_clone_is_continued_with_its_endpoint() -> Outcome {
+    let endpoint = "http://127.0.0.1:7070";
+    let half = HalfClone {
+        source: "s3://film/x".to_owned(),
+        branch: None,
+        bare: false,
+        metadata_only: false,
+        depth: None,
+        since: None,
+        subset: Subset::everything(),
+    };
+    let place = place()?;
+    half.begin(&place.work().join(".dmv"))?;
+    let config = format!(
+        "[remote.origin]\nurl = \"s3://film/x\"\nendpoint = \"{endpoint}\"\npath-style = true\n"
+    );
+    fs::write(place.work().join(".dmv/config.toml"), config)?;
+    let said = place.fails(5, &["fetch"])?;
+    let options = format!(" --endpoint {endpoint} --path-style");
+    assert!(said.contains("hint: dmv clone s3://film/x "), "{said}");
+    assert!(said.contains(&options), "{said}");
+    // Cut off before it had made a repository.
+    let early = Place::new()?;
+    half.begin(&early.work().join(".dmv"))?;
+    let said = early.fails(10, &["status"])?;
+    assert!(said.contains("hint: dmv clone s3://film/x "), "{said}");
     Ok(())
 }
 
@@ -372,6 +465,86 @@ fn gc_at_a_bucket_frees_what_no_root_names() -> Outcome {
     gateway.add(&other, "studio", "s3://film/x")?;
     let said = other.fails(6, &["gc", "--at", "studio"])?;
     assert!(said.contains("dmv fetch studio"), "{said}");
+    let done = place.json(&[
+        "gc",
+        "--at",
+        "studio",
+        "--forget",
+        "0",
+        "--dry-run",
+        "--json",
+    ])?;
+    assert_eq!(done["finished"], Value::Bool(true));
+    let done = place.run(&["gc", "--at", "studio", "--forget", "0"])?;
+    let said = String::from_utf8(done.stderr)?;
+    assert!(said.contains("newest 256 operations stay"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn what_comes_back_at_a_bucket_is_named() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    for text in ["one", "two"] {
+        ada.write("file", text)?;
+        ada.commit(text)?;
+        ada.ok(&["push", "studio"])?;
+    }
+    ada.ok(&["undo", "--at", "studio"])?;
+    ada.ok(&["fetch", "studio"])?;
+    let said = ada.fails(5, &["pull", "studio"])?;
+    assert!(
+        said.contains("studio/main went back to an earlier commit"),
+        "{said}"
+    );
+    let said = ada.ok(&["redo", "--at", "studio"])?;
+    assert!(said.contains("redone at studio: dmv push studio"), "{said}");
+    ada.ok(&["push", "studio", "main"])?;
+    ada.ok(&["branch", "side"])?;
+    ada.ok(&["push", "studio", "side"])?;
+    let said = ada.ok(&["push", "studio", "--delete", "side"])?;
+    assert!(
+        said.contains("(to restore it, dmv undo --at studio)"),
+        "{said}"
+    );
+    // A refused branch was not pushed.
+    let bob = with_keys(Place::new()?);
+    bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+    for (place, remote) in [(&bob, "origin"), (&ada, "studio")] {
+        place.write("file", remote)?;
+        place.commit(remote)?;
+        let done = place.run(&["push", remote, "--json"])?;
+        let done: Value = serde_json::from_slice(&done.stdout)?;
+        assert_eq!(done["refs"][0]["pushed"], remote == "origin", "{done}");
+    }
+    Ok(())
+}
+
+#[test]
+fn gc_and_repack_fetch_first_what_somebody_has_pushed() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let ada = place()?;
+    gateway.add(&ada, "studio", "s3://film/x")?;
+    ada.write("file", "content")?;
+    ada.commit("first")?;
+    ada.ok(&["push", "studio"])?;
+    let bob = with_keys(Place::new()?);
+    bob.ok(&["clone", "s3://film/x", ".", "--endpoint", &gateway.endpoint])?;
+    for command in ["gc", "repack"] {
+        bob.write("file", command)?;
+        bob.commit(command)?;
+        bob.ok(&["push"])?;
+        let done = ada.run(&[command, "--at", "studio"])?;
+        let said = String::from_utf8(done.stderr)?;
+        assert_eq!(done.status.code(), Some(0), "{said}");
+        assert!(said.contains("from studio first"), "{said}");
+    }
+    ada.ok(&["pull", "studio"])?;
     Ok(())
 }
 

@@ -58,6 +58,11 @@ fn every_command_says_why_a_store_refuses_and_changes_nothing() -> Outcome {
             12,
             "does not accept",
         ),
+        (
+            error("404 Not Found", "XAdminUserNotFound"),
+            12,
+            "does not accept",
+        ),
         (error("400 Bad Request", "ExpiredToken"), 12, "have expired"),
         (clock, 12, "ahead of the store's\nhint: set"),
         (region, 20, "in region eu-west-1\nhint: "),
@@ -92,12 +97,46 @@ fn every_command_says_why_a_store_refuses_and_changes_nothing() -> Outcome {
 #[test]
 fn a_page_in_place_of_a_file_is_called_a_page() -> Outcome {
     let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
-    let web = Web::start(move |_| page.clone())?;
-    let place = with_remote(&web)?;
-    for command in [COMMANDS[0], COMMANDS[1], COMMANDS[5]] {
-        let said = place.fails(13, command)?;
-        assert!(said.contains("a web page came"), "{command:?}: {said}");
-        assert!(said.contains("hint: log in to the network"), "{said}");
+    let none = Reply::new("404 Not Found", "<html>no</html>").with("content-type: text/html");
+    let plain = Reply::new("404 Not Found", "404 page not found\n");
+    for page in [page, none, plain] {
+        let web = Web::start(move |_| page.clone())?;
+        let place = with_remote(&web)?;
+        for command in [COMMANDS[0], COMMANDS[1], COMMANDS[5]] {
+            let said = place.fails(13, command)?;
+            assert!(said.contains("a web page came"), "{command:?}: {said}");
+            assert!(said.contains("hint: log in to the network"), "{said}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_mirror_refuses_all_writing_at_once() -> Outcome {
+    let web = Web::start(|_| Reply::new("404 Not Found", "no such page"))?;
+    let place = place()?;
+    place.write("file", "text")?;
+    place.commit("first")?;
+    let address = format!("{}/film", web.endpoint());
+    let said = place.fails(10, &["remote", "add", "m", &address])?;
+    assert!(said.contains("there is no repository"), "{said}");
+    let file = place.work().join(".dmv/config.toml");
+    let config = fs::read_to_string(&file).unwrap_or_default();
+    fs::write(file, format!("{config}\n[remote.m]\nurl = \"{address}\"\n"))?;
+    let asked = web.requests();
+    for command in [
+        &["push", "m"][..],
+        &["push", "m", "--dry-run"],
+        &["push", &address],
+        &["undo", "--at", "m"],
+        &["redo", "--at", "m"],
+        &["gc", "--at", "m"],
+        &["repack", "--at", "m", "--dry-run"],
+        &["remote", "check", "m"],
+    ] {
+        let said = place.fails(12, command)?;
+        assert!(said.contains("read-only mirror"), "{command:?}: {said}");
+        assert_eq!(web.requests(), asked, "{command:?}");
     }
     Ok(())
 }

@@ -261,6 +261,22 @@ fn a_damaged_pack_is_not_joined() -> Outcome {
 }
 
 #[test]
+fn a_lost_pack_is_named() -> Outcome {
+    let (files, root) = bucket()?;
+    let place = Place::new()?;
+    let tip = place.commit(&ten_files(7))?;
+    let root = *place.push(&files, root, "main", &tip)?.ok_or("moved")?.root;
+    let path = root.0.rows[0].name.path(root.0.repository);
+    files.remove(&path);
+    let failed = collect(&files, &place, &options());
+    let Err(PushError::Trouble(Trouble::Lost(lost))) = failed else {
+        return Err(format!("{failed:?}").into());
+    };
+    assert_eq!(lost, path);
+    Ok(())
+}
+
+#[test]
 fn a_push_beside_a_join_loses_nothing() -> Outcome {
     let (files, root) = bucket()?;
     let place = Place::new()?;

@@ -101,6 +101,9 @@ pub enum PushError {
     /// The repository cannot be read.
     #[error(transparent)]
     Repo(#[from] RepoError),
+    /// Whoever pushes has found out that the store is not fit for it.
+    #[error(transparent)]
+    Caller(Box<dyn std::error::Error + Send + Sync>),
     /// The user has cancelled it.
     #[error("cancelled")]
     Cancelled,
@@ -240,6 +243,7 @@ impl Errand<'_> {
                 Step::Done(PushEnd::Landed { root, changes }) => {
                     let hints = std::mem::take(&mut self.made.hints);
                     keep_hints(&mut self.known, self.note, hints, machine.sent());
+                    keep_tables(&Cache::at(self.with.dir), self.note, machine.sent());
                     self.note.clear();
                     let objects = self.made.objects;
                     return Ok(Some(PushResult {
@@ -349,6 +353,16 @@ fn keep_hints(
             let _ = known.add(frames.collect());
         }
     }
+}
+
+/// Keeps the tables of uploaded packs like those that were read, and that this device has what they have.
+fn keep_tables(cache: &Cache, note: &Note, sent: &[UploadedPack]) {
+    for UploadedPack { row, .. } in sent {
+        if let Some(tail) = note.tail_bytes(row) {
+            cache.keep_file(&row.name.to_string(), &tail);
+        }
+    }
+    cache.note_own(sent.iter().map(|sent| sent.row.name));
 }
 
 /// Uploads what the wanted commits need and the root's commits do not have.

@@ -125,8 +125,12 @@ impl Note {
 
     /// Returns the tail of a pack that was uploaded.
     pub fn tail(&self, row: &Row) -> Option<SegmentTail> {
-        let bytes = std::fs::read(self.tail_path(&row.name)?).ok()?;
-        SegmentTail::decode(&bytes, row.tail).ok()
+        SegmentTail::decode(&self.tail_bytes(row)?, row.tail).ok()
+    }
+
+    /// Returns the bytes of that tail.
+    pub fn tail_bytes(&self, row: &Row) -> Option<Vec<u8>> {
+        std::fs::read(self.tail_path(&row.name)?).ok()
     }
 
     fn tail_path(&self, name: &Name) -> Option<PathBuf> {

@@ -27,6 +27,8 @@ const LEAST_SPARE: u64 = 256 << 10;
 const MOST_AT_FIRST: u64 = 16 << 20;
 /// How often a read is tried whose connection is cut.
 const TRIES: u32 = 4;
+/// The same where each of them is repeated below.
+const FEW_TRIES: u32 = 2;
 /// The time before the second try. Before each further one it is twice as long.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -192,7 +194,8 @@ fn work(files: &dyn Files, taken: &Mutex<Receiver<Task>>) {
 fn read(files: &dyn Files, mut task: Task) -> Result<Vec<u8>, FileFailure> {
     let (from, to) = (task.range.offset, task.range.offset + task.range.len);
     let mut pause = PAUSE;
-    for _ in 1..TRIES {
+    let tries = if files.repeats() { FEW_TRIES } else { TRIES };
+    for _ in 1..tries {
         match files.read_into(&task.name, from..to, &mut task.buffer) {
             Err(FileFailure::Trouble(Trouble::Cut(_) | Trouble::Busy)) => {
                 if task.is_over.load(Ordering::Relaxed) {

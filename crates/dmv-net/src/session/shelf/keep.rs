@@ -1,18 +1,21 @@
 //! Whether the bucket has the content of files: a device that drops its own copies asks.
 //!
 //! Lists are read from the bucket. Chunks are looked up in the tables of their packs; those that no
-//! table has are read. Nothing is kept for the one who asks: gc frees what no ref leads to. So the
+//! table has are read, first where this device has found or uploaded them before. Nothing is kept for the one who asks: gc frees what no ref leads to. So the
 //! client checks that the refs that it was told lead to the files, and here they must not move
 //! before the answer. What they lead to stays until somebody pushes another change of refs.
 
 use super::give::{Clues, WantedObjects};
 use super::stock::Stock;
 use crate::bucket::format::{Name, Row, View};
+use crate::bucket::ranges::Range;
+use crate::depot::known::{self, HintFiles};
 use crate::session::NetError;
 use crate::sync::Clue;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::ListNode;
+use dmv_core::store::CheckedRecord;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How many nodes are read at once.
@@ -167,16 +170,41 @@ impl Stock {
                 wanted.remove(&id);
             }
         }
-        self.give(&mut wanted, clues, 0, &mut |record, wanted| {
-            for object in record.objects() {
-                wanted.remove(&object.id);
-            }
-            Ok(())
-        })?;
+        let known = self.known_frames(&wanted)?;
+        self.read_frames(known, &mut wanted, &mut strike)?;
+        self.give(&mut wanted, clues, 0, &mut strike)?;
         let lacks = chunks
             .iter()
             .filter(|(id, _)| wanted.contains_key(id) || purged.contains(id));
         lacking.extend(lacks.map(|(_, n)| *n));
         Ok(())
     }
+
+    /// Returns where this device has found or uploaded wanted chunks, in packs that are there.
+    fn known_frames(&mut self, wanted: &WantedObjects) -> Result<Vec<Range>, NetError> {
+        let Some(dir) = self.cache.dir().filter(|_| !wanted.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let ids: Vec<ObjectId> = wanted.keys().copied().collect();
+        let found = HintFiles::open(&dir.join(known::DIR)).find(&ids);
+        let mut frames = BTreeSet::new();
+        for frame in found.into_iter().flatten() {
+            if self.lists(&frame.pack)? {
+                frames.insert(Range {
+                    file: frame.pack,
+                    offset: frame.offset,
+                    len: frame.len.into(),
+                });
+            }
+        }
+        Ok(frames.into_iter().collect())
+    }
+}
+
+/// Notes that what a record has was found.
+fn strike(record: CheckedRecord, wanted: &mut WantedObjects) -> Result<(), NetError> {
+    for object in record.objects() {
+        wanted.remove(&object.id);
+    }
+    Ok(())
 }

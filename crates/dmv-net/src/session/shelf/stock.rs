@@ -497,6 +497,20 @@ fn undecodable(place: &str, file: &str, e: &DecodeError) -> NetError {
     failed(place, trouble)
 }
 
+/// Reads the whole root, whatever the state is of which there is a copy: a store that has damaged the file
+/// may call it unchanged. Fails if it does not decode.
+pub fn check_root(place: &str, files: &dyn Files) -> Result<(), NetError> {
+    match files.read_whole(ROOT, None) {
+        Ok((bytes, _)) => match Root::decode(&bytes) {
+            Ok(_) => Ok(()),
+            Err(e) => Err(undecodable(place, ROOT, &e)),
+        },
+        // Whoever reads it next says it.
+        Err(FileFailure::Missing) => Ok(()),
+        Err(why) => Err(failed(place, trouble_of(why))),
+    }
+}
+
 /// Reads the root, unless it is still the one of which there is a copy. `None`: there is none.
 fn read_root(place: &str, files: &dyn Files, cache: &Cache) -> Result<Option<Root>, NetError> {
     let known = cache.root();

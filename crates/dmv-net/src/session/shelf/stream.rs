@@ -16,7 +16,7 @@ use crate::sync::Clue;
 use crate::wire::{Frame, Message, UnaskedObjects, Want};
 use dmv_core::object::ObjectType;
 use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The most bytes of one read of a whole pack.
 const READ_BYTES: u64 = 16 << 20;
@@ -64,9 +64,15 @@ impl Stock {
         self.send_parts(parts, sent, link)
     }
 
-    /// Returns what is to be read of the packs that roots after the generation `since` listed.
+    /// Returns what is to be read of the packs that roots after the generation `since` listed, apart from
+    /// those that the receiver has uploaded itself.
     fn parts(&mut self, sent: UnaskedPart, since: u64) -> Result<Vec<Part>, NetError> {
-        let rows = self.meta.iter().filter(|row| row.generation > since);
+        let own: HashSet<Name> = match since {
+            0 => HashSet::new(),
+            _ => self.cache.own().into_iter().collect(),
+        };
+        let rows = self.meta.iter();
+        let rows = rows.filter(|row| row.generation > since && !own.contains(&row.name));
         let mut parts: Vec<Part> = rows.map(|row| part(row, sent)).collect();
         if sent == UnaskedPart::Everything {
             let data = self.data()?.into_iter().map(|row| Part {

@@ -5,7 +5,7 @@
 //! or all frames, or some of them that chance picks.
 
 use super::hands::{NotRead, Stop};
-use super::stock::{SHORT, Stock};
+use super::stock::{SHORT, Stock, check_root};
 use super::{Shelf, refs_of};
 use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Purges, Row};
@@ -36,7 +36,7 @@ const MAX_MISSING: usize = 10_000;
 pub enum BucketDepth {
     /// None: the tables of the packs say what is there.
     Quick,
-    /// About this share of the frames, from 0 to 1.
+    /// About this share of the frames, from 0 to 1, and at least one frame.
     Sample(f64),
     /// All of it.
     Full,
@@ -109,6 +109,7 @@ pub fn verify_shelf(
     only_plan: bool,
     job: &Job,
 ) -> Result<BucketReport, NetError> {
+    check_root(&shelf.place, &*shelf.files)?;
     let mut stock = shelf.open()?;
     let data = stock.data()?;
     let log = stock.root.log_pages.clone();
@@ -319,6 +320,8 @@ impl Check<'_> {
             .iter()
             .fold(0, |seed, byte| seed << 8 | u64::from(*byte));
         let mut picked = Vec::new();
+        // The frame that chance comes nearest to, if it picks none.
+        let mut nearest: Option<(u64, Range, Vec<ObjectId>)> = None;
         let repository = stock.repository();
         let done = stock.hands.read(repository, tables, &mut |read, bytes| {
             let Some(bytes) = self.came(read, bytes)? else {
@@ -332,14 +335,24 @@ impl Check<'_> {
             let mut frames: BTreeMap<Range, Vec<ObjectId>> = BTreeMap::new();
             for (id, frame) in table.all(ObjectType::Chunk) {
                 self.chunks.push(key(ObjectType::Chunk, &id));
-                if is_picked(seed, &frame, share) {
+                let rank = rank(seed, &frame);
+                if (rank as f64) < share * u64::MAX as f64 {
                     frames.entry(frame).or_default().push(id);
+                    continue;
+                }
+                match &mut nearest {
+                    Some((_, known, ids)) if *known == frame => ids.push(id),
+                    Some((least, ..)) if *least <= rank => {}
+                    _ => nearest = Some((rank, frame, vec![id])),
                 }
             }
             picked.extend(frames);
             Ok(())
         });
         stock.explain(done)?;
+        if let (true, true, Some((_, frame, ids))) = (share > 0.0, picked.is_empty(), nearest) {
+            picked.push((frame, ids));
+        }
         Ok(picked)
     }
 
@@ -492,16 +505,15 @@ const TRAILER_BYTES: usize = 32;
 /// The most bytes of a joint pack that are kept after its last intact frame.
 const MAX_INDEX_BYTES: usize = 64 << 20;
 
-/// Returns whether chance picks a frame.
-fn is_picked(seed: u64, frame: &Range, share: f64) -> bool {
+/// Returns a number for a frame that chance makes: those with the lowest ones are picked.
+fn rank(seed: u64, frame: &Range) -> u64 {
     let mut mixed = seed ^ frame.offset;
     for byte in frame.file.0 {
         mixed = (mixed ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     mixed ^= mixed >> 29;
     mixed = mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^= mixed >> 32;
-    (mixed as f64) < share * u64::MAX as f64
+    mixed ^ (mixed >> 32)
 }
 
 /// Decodes and hashes the record at the beginning of some bytes.

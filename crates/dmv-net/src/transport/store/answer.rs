@@ -6,6 +6,9 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use object_store::client::{HttpError, HttpErrorKind, HttpResponse};
 use std::error::Error;
 
+/// What stores call a file or an upload that does not exist.
+const ABSENT: [&str; 3] = ["NoSuchKey", "NoSuchUpload", "BlobNotFound"];
+
 /// An answer that refused a request, or its absence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -21,6 +24,8 @@ pub struct Answer {
     pub ahead: Option<i64>,
     /// Whether a web page came in place of a file.
     pub is_page: bool,
+    /// Whether a refusal has a text that is none of a store: something else answers.
+    pub is_foreign: bool,
     /// Whether the request may have reached the store.
     pub is_sent: bool,
 }
@@ -45,6 +50,7 @@ impl Answer {
             region: None,
             ahead: None,
             is_page: false,
+            is_foreign: false,
             is_sent,
         }
     }
@@ -62,7 +68,9 @@ impl Answer {
         let header = |name: &str| response.headers().get(name)?.to_str().ok();
         let text = String::from_utf8_lossy(text);
         let is_html = header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
-        let code = element(&text, "Code").unwrap_or_default();
+        // Azure names it in a header, too: the answer to HEAD has no text.
+        let code = element(&text, "Code").or_else(|| header("x-ms-error-code").map(short));
+        let code = code.unwrap_or_default();
         let ahead = header("date")
             .and_then(|date| DateTimeParser::new().parse_timestamp(date).ok())
             .map(|theirs| Timestamp::now().as_second() - theirs.as_second());
@@ -70,12 +78,24 @@ impl Answer {
         Answer {
             status: response.status().as_u16(),
             is_page: is_html && code.is_empty(),
+            is_foreign: code.is_empty() && !text.trim().is_empty(),
             code,
             says: element(&text, "Message").unwrap_or_default(),
             region: region.or_else(|| element(&text, "Region")),
             ahead,
             is_sent: true,
         }
+    }
+
+    /// Returns whether the answer says that a file does not exist, or an upload. The status alone says
+    /// less: stores also use it for keys and buckets that they do not know, and proxies for what they do
+    /// not serve. The answer to a write has to name the file in words.
+    pub fn is_absence(&self, method: &str) -> bool {
+        self.status == 404
+            && match &self.code[..] {
+                "" => method != "PUT" && !self.is_page && !self.is_foreign,
+                code => ABSENT.contains(&code),
+            }
     }
 
     /// Returns what the answer means.
@@ -93,7 +113,11 @@ impl Answer {
             | "SignatureDoesNotMatch"
             | "InvalidToken"
             | "InvalidSecurity"
-            | "AuthenticationFailed" => return Trouble::Keys(says),
+            | "AuthenticationFailed"
+            | "XAdminUserNotFound"
+            | "XMinioAdminNoSuchUser"
+            | "XMinioAdminNoSuchAccessKey"
+            | "XMinioInvalidIAMCredentials" => return Trouble::Keys(says),
             "AuthorizationHeaderMalformed"
             | "PermanentRedirect"
             | "TemporaryRedirect"
@@ -112,6 +136,7 @@ impl Answer {
         match self.status {
             0 if self.is_sent => Trouble::Cut(says),
             0 => Trouble::Unreachable(says),
+            404 if self.is_foreign => Trouble::Page,
             _ if self.is_page => Trouble::Page,
             301 | 307 | 308 => Trouble::Region(self.region.clone()),
             401 | 403 => Trouble::Denied(says),
@@ -168,8 +193,37 @@ mod tests {
             region: None,
             ahead: None,
             is_page: false,
+            is_foreign: false,
             is_sent: true,
         }
+    }
+
+    #[test]
+    fn only_words_for_a_file_or_an_empty_answer_mean_that_it_does_not_exist() {
+        for code in ["NoSuchKey", "BlobNotFound", "NoSuchUpload"] {
+            assert!(answer(404, code).is_absence("PUT"), "{code}");
+            assert!(!answer(403, code).is_absence("GET"), "{code}");
+        }
+        for method in ["GET", "HEAD", "DELETE"] {
+            assert!(answer(404, "").is_absence(method), "{method}");
+        }
+        assert!(!answer(404, "").is_absence("PUT"));
+        for code in [
+            "NoSuchBucket",
+            "XAdminUserNotFound",
+            "ContainerNotFound",
+            "Whatever",
+        ] {
+            assert!(!answer(404, code).is_absence("GET"), "{code}");
+        }
+        let foreign = Answer {
+            is_foreign: true,
+            ..answer(404, "")
+        };
+        assert!(!foreign.is_absence("GET"));
+        assert_eq!(foreign.trouble(), Trouble::Page);
+        let unknown = answer(404, "XAdminUserNotFound").trouble();
+        assert!(matches!(unknown, Trouble::Keys(_)), "{unknown:?}");
     }
 
     #[test]

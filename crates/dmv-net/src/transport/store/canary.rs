@@ -26,6 +26,26 @@ const READS: usize = 32;
 /// The bytes of a file that is read beside writes: about as many as a root has.
 const BODY_BYTES: usize = 16 << 10;
 
+/// How many requests a test makes that read, at most, and how many that write or delete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TestCost {
+    /// Those that read.
+    pub reads: u64,
+    /// Those that write or delete.
+    pub writes: u64,
+}
+
+/// What [`check`] costs.
+pub const CHECK: TestCost = TestCost {
+    reads: (4 + 2 * RACES + READERS * READS) as u64,
+    writes: (6 + 2 * RACES * WRITERS + 1 + WRITES) as u64,
+};
+/// What [`check_briefly`] costs.
+pub const BRIEF_CHECK: TestCost = TestCost {
+    reads: 0,
+    writes: 5,
+};
+
 /// A promise that a store does not keep.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenPromise {
@@ -81,11 +101,22 @@ impl From<BrokenPromise> for Bad {
 
 /// Tests the store of a bucket.
 pub fn check(store: &dyn Files) -> Result<(), Bad> {
+    test(store, &random_digits()?)
+}
+
+/// Tests whether conditions get from this device to the store at all, without races: whoever has made
+/// the repository there has tested the rest.
+pub fn check_briefly(store: &dyn Files) -> Result<(), Bad> {
+    let names = [format!("probe/{}/one", random_digits()?)];
+    let verdict = conditions_hold(store, &names[0]);
+    clean_up(store, &names, verdict)
+}
+
+fn random_digits() -> Result<String, Bad> {
     let mut id = [0; 8];
     let random = getrandom::fill(&mut id);
     random.map_err(|e| Bad::Trouble(Trouble::Settings(e.to_string())))?;
-    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    test(store, &digits)
+    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Tests a store. `id` makes the names of the files.
@@ -100,16 +131,35 @@ fn test(store: &dyn Files, id: &str) -> Result<(), Bad> {
         }
         read_beside_writes(store, &names[2])
     });
+    clean_up(store, &names, verdict)
+}
+
+/// Deletes the files of a test, and returns its verdict.
+fn clean_up(store: &dyn Files, names: &[String], verdict: Result<(), Bad>) -> Result<(), Bad> {
     if let Err(Bad::Trouble(_)) = &verdict {
         // The store would refuse this, too.
         return verdict;
     }
-    let deleted = store.delete_all(&names);
+    let deleted = store.delete_all(names);
     verdict?;
     match deleted {
         // Who may not delete can still write: nothing but the probes stays.
         Ok(()) | Err(FileFailure::Trouble(Trouble::Denied(_))) => Ok(()),
         Err(e) => Err(trouble(e)),
+    }
+}
+
+/// Whether a file is created once, and replaced only in its state.
+fn conditions_hold(store: &dyn Files, name: &str) -> Result<(), Bad> {
+    let write = |text: &[u8], old: Option<&Tag>| won(store.write_if(name, text.to_vec(), old));
+    let first = write(b"first", None)?.ok_or(BrokenPromise::Refuses)?;
+    if write(b"again", None)?.is_some() {
+        return Err(BrokenPromise::Create.into());
+    }
+    write(b"second", Some(&first))?.ok_or(BrokenPromise::Refuses)?;
+    match write(b"stale", Some(&first))? {
+        Some(_) => Err(BrokenPromise::Replace.into()),
+        None => Ok(()),
     }
 }
 
@@ -497,6 +547,29 @@ mod tests {
     #[test]
     fn a_read_that_is_newer_than_its_tag_does_no_harm() {
         assert_eq!(verdict(Fault::OldTag), (None, 0));
+    }
+
+    #[test]
+    fn a_brief_check_finds_a_store_without_conditions_in_five_requests() {
+        for (fault, wanted) in [
+            (Fault::Nothing, None),
+            (Fault::IgnoresCreate, Some(BrokenPromise::Create)),
+            (Fault::IgnoresReplace, Some(BrokenPromise::Replace)),
+            (Fault::RefusesAll, Some(BrokenPromise::Refuses)),
+            (Fault::ChecksThenWrites, None),
+        ] {
+            let fake = Fake::new(fault);
+            let broken = match check_briefly(&fake) {
+                Ok(()) => None,
+                Err(Bad::Broken(broken)) => Some(broken),
+                Err(Bad::Trouble(trouble)) => panic!("{fault:?}: {trouble}"),
+            };
+            assert_eq!(broken, wanted, "{fault:?}");
+            assert!(fake.files.lock().expect("nobody panics").0.is_empty());
+        }
+        assert_eq!(BRIEF_CHECK.reads + BRIEF_CHECK.writes, 5);
+        // The help of `remote add`, the guide and the format name this number.
+        assert_eq!(CHECK.reads + CHECK.writes, 343);
     }
 
     #[test]

@@ -5,10 +5,12 @@
 use super::Settings;
 use super::address::{BucketAddress, Scheme};
 use super::counting::{Counters, CountingConnector};
-use super::credentials::{self, ChosenProfile, Source};
+use super::credentials::{self, ChosenProfile};
 use super::profile::Env;
+use super::service::innermost;
 use crate::bucket::trouble::Trouble;
 use crate::session::NetError;
+use crate::transport::without_secret;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -51,6 +53,11 @@ pub fn make(
         is_web: address.scheme.is_web(),
         has_answered: Arc::default(),
         patience: settings.patience,
+        base: settings
+            .endpoint
+            .as_deref()
+            .map(path_of)
+            .unwrap_or_default(),
         shared: address.scheme.is_web().then(Arc::default),
     };
     let maker = Maker {
@@ -101,11 +108,11 @@ impl Maker<'_> {
             self.env,
             credentials::is_amazon,
         );
-        let mut counting = self.counting.clone();
-        if let Ok(Source::Static(_) | Source::Program(..)) = chosen.source {
-            // The library asks nobody else for keys.
-            counting.shared = Some(Arc::default());
-        }
+        // The library asks nobody else for keys.
+        let counting = CountingConnector {
+            shared: Some(Arc::default()),
+            ..self.counting.clone()
+        };
         let make = |once| self.s3_client(&chosen, counting.clone(), once);
         Ok(Clients::of(Arc::new(make(false)?), Arc::new(make(true)?)))
     }
@@ -113,7 +120,7 @@ impl Maker<'_> {
     fn s3_client(
         &self,
         chosen: &ChosenProfile,
-        counting: CountingConnector,
+        mut counting: CountingConnector,
         once: bool,
     ) -> Result<AmazonS3, NetError> {
         let source = chosen.source.as_ref();
@@ -137,11 +144,15 @@ impl Maker<'_> {
             .set("AWS_CA_BUNDLE")
             .or_else(|| of_profile("ca_bundle"));
         let options = self.options(bundle.as_deref())?;
-        let mut builder = AmazonS3Builder::new()
+        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+        counting.base = endpoint.as_deref().map(path_of).unwrap_or_default();
+        let builder = AmazonS3Builder::new()
             .with_bucket_name(&self.address.bucket)
-            .with_region(region.unwrap_or_else(|| "us-east-1".to_owned()))
+            .with_region(&region)
             .with_retry(retry(once))
             .with_http_connector(counting);
+        let with_keys = credentials::apply(builder, source, self.env, &region, &options);
+        let mut builder = with_keys.map_err(|e| self.unusable(&e))?;
         // A certificate for *.s3.amazonaws.com does not cover a name with dots.
         let is_path_style = self.settings.path_style || self.address.bucket.contains('.');
         builder = match endpoint {
@@ -156,7 +167,6 @@ impl Maker<'_> {
                 .with_virtual_hosted_style_request(!is_path_style)
                 .with_client_options(options),
         };
-        let builder = credentials::apply(builder, source, self.env);
         builder.build().map_err(|e| self.unusable(&e))
     }
 
@@ -181,12 +191,17 @@ impl Maker<'_> {
             builder = builder.with_config(AzureConfigKey::Endpoint, endpoint);
         }
         let builder = builder.with_client_options(self.options_at_endpoint()?);
-        builder.build().map_err(|e| self.unusable(&e))
+        builder.build().map_err(|e| match e.to_string() {
+            why if why.contains("Account must be specified") => {
+                self.fail(Trouble::NoKeys("no account of Azure is named".to_owned()))
+            }
+            _ => self.unusable(&e),
+        })
     }
 
     /// Returns the options of a client. Plain HTTP is allowed if the settings name such an endpoint.
     fn options_at_endpoint(&self) -> Result<ClientOptions, NetError> {
-        let options = self.options(None)?;
+        let options = self.options(self.set("AWS_CA_BUNDLE").as_deref())?;
         let Some(endpoint) = &self.settings.endpoint else {
             return Ok(options);
         };
@@ -197,7 +212,8 @@ impl Maker<'_> {
     fn web(&self, once: bool) -> Result<HttpStore, NetError> {
         let is_plain = self.address.scheme == Scheme::LocalHttp;
         let scheme = if is_plain { "http" } else { "https" };
-        let options = self.options(None)?.with_allow_http(is_plain);
+        let bundle = self.set("AWS_CA_BUNDLE");
+        let options = self.options(bundle.as_deref())?.with_allow_http(is_plain);
         let builder = HttpBuilder::new()
             .with_url(format!("{scheme}://{}", self.address.bucket))
             .with_retry(retry(once))
@@ -231,7 +247,7 @@ impl Maker<'_> {
         check_endpoint(endpoint).map_err(|why| {
             self.bad(format!(
                 "'{}' is not an endpoint: {why}",
-                endpoint.escape_debug()
+                without_secret(endpoint).escape_debug()
             ))
         })
     }
@@ -242,7 +258,7 @@ impl Maker<'_> {
 
     fn unusable(&self, e: &object_store::Error) -> NetError {
         // The library's own words; its builders name settings, never their values.
-        self.bad(e.to_string())
+        self.bad(innermost(e))
     }
 
     fn bad(&self, why: String) -> NetError {
@@ -254,6 +270,16 @@ impl Maker<'_> {
     }
 }
 
+/// Returns the path of an endpoint, without a slash at its end.
+fn path_of(endpoint: &str) -> String {
+    let rest = endpoint.split_once("://").map_or("", |(_, rest)| rest);
+    let path = rest.split_once('/').map_or("", |(_, path)| path);
+    match path.trim_matches('/') {
+        "" => String::new(),
+        path => format!("/{path}"),
+    }
+}
+
 /// Checks the address of a store: `https://HOST[:PORT][/PATH]`, or `http://`.
 pub fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
     let rest = endpoint
@@ -261,7 +287,8 @@ pub fn check_endpoint(endpoint: &str) -> Result<(), &'static str> {
         .or_else(|| endpoint.strip_prefix("http://"))
         .ok_or("it does not begin with https:// or http://")?;
     let host = rest.split('/').next().unwrap_or_default();
-    if host.contains('@') {
+    // A secret key may have a slash.
+    if rest.contains('@') {
         return Err("it contains a name or a password; credentials do not belong there");
     }
     if rest.contains(['?', '#']) || rest.chars().any(|c| c.is_control() || c == ' ') {

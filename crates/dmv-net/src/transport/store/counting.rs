@@ -138,6 +138,17 @@ impl Trace {
         self.lock().answer.clone()
     }
 
+    /// Returns whether a request was made at all. If not, there were no keys to sign it with.
+    pub fn has_begun(&self) -> bool {
+        self.lock().request.is_some()
+    }
+
+    /// Returns the method of the last request.
+    pub fn method(&self) -> String {
+        let request = self.lock().request.clone();
+        request.map(|(method, _)| method).unwrap_or_default()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,6 +180,8 @@ pub struct CountingConnector {
     pub counters: Arc<Counters>,
     /// The bucket. Requests to others are for credentials, and are not counted.
     pub bucket: String,
+    /// The path of the endpoint, before the bucket; empty if it has none.
+    pub base: String,
     /// Whether everything is for the bucket: it is a web server.
     pub is_web: bool,
     /// Whether the store has ever answered. If not, a connection that fails is not tried again.
@@ -222,7 +235,8 @@ impl Service {
         let (uri, bucket) = (request.uri(), &self.to.bucket);
         let in_path = uri
             .path()
-            .strip_prefix('/')
+            .strip_prefix(&self.to.base[..])
+            .and_then(|path| path.strip_prefix('/'))
             .and_then(|path| path.strip_prefix(&bucket[..]));
         let in_host = uri.host().and_then(|host| host.strip_prefix(&bucket[..]));
         self.to.is_web

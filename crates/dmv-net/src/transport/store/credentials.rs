@@ -6,8 +6,9 @@
 //! elsewhere the question would hang.
 
 use super::profile::{DEFAULT, Env, KeySource, Keys, Profile, run};
-use object_store::CredentialProvider;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+use super::service::{FromService, Service};
+use object_store::aws::{AmazonS3Builder, AwsCredential};
+use object_store::{ClientOptions, CredentialProvider};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -146,66 +147,35 @@ pub fn is_amazon() -> bool {
     says("/sys/class/dmi/id/sys_vendor", "amazon") || says("/sys/hypervisor/uuid", "ec2")
 }
 
-/// Gives the builder of a client its credentials.
-pub fn apply(builder: AmazonS3Builder, source: &Source, env: Env<'_>) -> AmazonS3Builder {
-    let with = |mut builder: AmazonS3Builder, keys: &[(AmazonS3ConfigKey, &str)]| {
-        for (key, variable) in keys {
-            if let Some(value) = env(variable).filter(|value| !value.is_empty()) {
-                builder = builder.with_config(*key, value);
-            }
-        }
-        builder
-    };
-    match source {
+/// Gives the builder of a client its credentials. `options` are those of connections to services that
+/// hand out keys.
+pub fn apply(
+    builder: AmazonS3Builder,
+    source: &Source,
+    env: Env<'_>,
+    region: &str,
+    options: &ClientOptions,
+) -> object_store::Result<AmazonS3Builder> {
+    let service = match source {
         Source::Static(keys) => {
             let builder = builder
                 .with_access_key_id(&keys.id)
                 .with_secret_access_key(&keys.secret);
-            match &keys.token {
+            return Ok(match &keys.token {
                 Some(token) => builder.with_token(token),
                 None => builder,
-            }
+            });
         }
         Source::Program(profile, program) => {
-            builder.with_credentials(Arc::new(FromProgram::new(profile, program)))
+            let program = FromProgram::new(profile, program);
+            return Ok(builder.with_credentials(Arc::new(program)));
         }
-        Source::WebIdentity => with(
-            builder,
-            &[
-                (
-                    AmazonS3ConfigKey::WebIdentityTokenFile,
-                    "AWS_WEB_IDENTITY_TOKEN_FILE",
-                ),
-                (AmazonS3ConfigKey::RoleArn, "AWS_ROLE_ARN"),
-                (AmazonS3ConfigKey::RoleSessionName, "AWS_ROLE_SESSION_NAME"),
-                (AmazonS3ConfigKey::StsEndpoint, "AWS_ENDPOINT_URL_STS"),
-            ],
-        ),
-        Source::Container => with(
-            builder,
-            &[
-                (
-                    AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
-                    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-                ),
-                (
-                    AmazonS3ConfigKey::ContainerCredentialsFullUri,
-                    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-                ),
-                (
-                    AmazonS3ConfigKey::ContainerAuthorizationTokenFile,
-                    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-                ),
-            ],
-        ),
-        Source::Machine => with(
-            builder,
-            &[(
-                AmazonS3ConfigKey::MetadataEndpoint,
-                "AWS_EC2_METADATA_SERVICE_ENDPOINT",
-            )],
-        ),
-    }
+        Source::WebIdentity => Service::tokens(env, region),
+        Source::Container => Service::container(env),
+        Source::Machine => Service::machine(env),
+    };
+    let keys = FromService::new(service, options)?;
+    Ok(builder.with_credentials(Arc::new(keys)))
 }
 
 /// The keys at hand, in both forms.

@@ -8,12 +8,14 @@ use super::clients::{Clients, make};
 use super::counting::{Counters, TRACE, Trace};
 use super::credentials::KeyError;
 use super::profile::Env;
+use super::service::{ServiceError, innermost};
 use super::{Settings, failed};
 use crate::bucket::core::Tag;
 use crate::bucket::files::{BucketFile, FileFailure, Files};
 use crate::bucket::trouble::Trouble;
 use crate::session::NetError;
 use futures_util::{StreamExt, TryStreamExt};
+use object_store::client::HttpError;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
@@ -109,7 +111,7 @@ impl Store {
         let trace = Arc::new(Trace::default());
         let done = TRACE.scope(Arc::clone(&trace), work);
         let done = self.runtime.block_on(done);
-        done.map_err(|e| sort(&e, &trace))
+        done.map_err(|e| sort(&e, &trace, self.address.scheme.is_web()))
     }
 
     /// Reads a range from a server that only sends whole files.
@@ -167,13 +169,16 @@ impl Store {
     }
 
     fn parts(&self) -> Outcome<&Arc<dyn MultipartStore>> {
-        let why = "a web server takes no files".to_owned();
         let parts = self.clients.parts.as_ref();
-        parts.ok_or(FileFailure::Trouble(Trouble::Unsupported(why)))
+        parts.ok_or(FileFailure::Trouble(Trouble::Mirror))
     }
 }
 
 impl Files for Store {
+    fn repeats(&self) -> bool {
+        true
+    }
+
     fn read_range(&self, name: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
         let mut out = Vec::new();
         self.read_into(name, range, &mut out)?;
@@ -328,10 +333,14 @@ impl Files for Store {
             }
             let paths = futures_util::stream::iter(paths.into_iter().map(Ok)).boxed();
             let mut done = self.clients.bulk.delete_stream(paths);
+            let is_answered =
+                || TRACE.with(|trace| trace.answer().is_none_or(|a| a.is_absence("DELETE")));
             self.run(async {
                 while let Some(one) = done.next().await {
                     match one {
-                        Ok(_) | Err(Error::NotFound { .. }) => {}
+                        Ok(_) => {}
+                        // The store says it of one name, and refuses nothing.
+                        Err(Error::NotFound { .. }) if is_answered() => {}
                         Err(e) => return Err(e),
                     }
                 }
@@ -374,7 +383,7 @@ fn caching(what: &'static str) -> Attributes {
 }
 
 /// What an error of the library means. The last answer tells more than the library does.
-fn sort(e: &Error, trace: &Trace) -> FileFailure {
+fn sort(e: &Error, trace: &Trace, is_web: bool) -> FileFailure {
     let answer = trace.answer();
     match (e, &answer) {
         (Error::NotModified { .. }, _) => return FileFailure::Unchanged,
@@ -382,27 +391,42 @@ fn sort(e: &Error, trace: &Trace) -> FileFailure {
             return FileFailure::Trouble(Trouble::Other(NO_RANGES.to_owned()));
         }
         (_, Some(answer)) => match answer.status {
-            404 if answer.code != "NoSuchBucket" && answer.code != "ContainerNotFound" => {
-                return FileFailure::Missing;
-            }
+            // A web server says it with a page of its own.
+            404 if is_web || answer.is_absence(&trace.method()) => return FileFailure::Missing,
             409 | 412 => return FileFailure::Refused,
             416 => return FileFailure::Length,
             _ => return FileFailure::Trouble(answer.trouble()),
         },
         _ => {}
     }
-    // Without an answer: the credentials, or an answer that the library does not understand.
+    FileFailure::Trouble(without_answer(e, trace))
+}
+
+/// What an error means for which no answer is to blame: the credentials, a file that was cut, or an
+/// answer that the library does not understand.
+fn without_answer(e: &Error, trace: &Trace) -> Trouble {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
-    let mut innermost = e.to_string();
+    let mut is_body = false;
     while let Some(one) = cause {
         if let Some(keys) = one.downcast_ref::<KeyError>() {
-            return FileFailure::Trouble(Trouble::NoKeys(keys.to_string()));
+            return Trouble::NoKeys(keys.to_string());
+        }
+        match one.downcast_ref::<ServiceError>() {
+            Some(e @ ServiceError::Silent { .. }) => return Trouble::Unreachable(e.to_string()),
+            Some(e @ ServiceError::Useless { .. }) => return Trouble::NoKeys(e.to_string()),
+            None => {}
         }
         if one.is::<tokio::time::error::Elapsed>() {
-            return FileFailure::Trouble(Trouble::Cut("nothing came for too long".to_owned()));
+            return Trouble::Cut("nothing came for too long".to_owned());
         }
-        innermost = one.to_string();
+        is_body |= one.is::<HttpError>();
         cause = one.source();
     }
-    FileFailure::Trouble(Trouble::Other(innermost))
+    let why = innermost(e);
+    match () {
+        () if !trace.has_begun() => Trouble::NoKeys(why),
+        // The library has asked for the rest of the file, and in vain.
+        () if is_body => Trouble::Cut(why),
+        () => Trouble::Other(why),
+    }
 }

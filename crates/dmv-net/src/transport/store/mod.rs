@@ -1,7 +1,7 @@
 //! Object stores: `s3://`, `gs://`, `az://`, and web servers for reading.
 //!
 //! - [`address`]: what an address of a bucket says.
-//! - [`profile`], [`credentials`]: which keys sign requests. No message, address or log shows one.
+//! - [`profile`], [`credentials`], `service`: which keys sign requests. No message, address or log shows one.
 //! - `clients`: the clients of the library `object_store` for an address.
 //! - [`counting`]: counts each request below the library, and remembers refusals.
 //! - [`answer`]: what a refusal means.
@@ -18,6 +18,7 @@ pub mod counting;
 pub mod credentials;
 mod files;
 pub mod profile;
+mod service;
 
 pub use address::{BucketAddress, Scheme};
 pub use clients::check_endpoint;

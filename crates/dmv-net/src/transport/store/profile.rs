@@ -140,12 +140,12 @@ pub fn run(program: &[String]) -> Result<Keys, String> {
         let why = line.unwrap_or("it does not say why");
         return Err(format!("{name} failed: {why}"));
     }
-    printed(&done.stdout).ok_or_else(|| format!("{name} printed no usable credentials"))
+    keys_in(&done.stdout).ok_or_else(|| format!("{name} printed no usable credentials"))
 }
 
 /// Reads what such a program prints: JSON with `AccessKeyId`, `SecretAccessKey`, `SessionToken` and
-/// `Expiration`.
-fn printed(text: &[u8]) -> Option<Keys> {
+/// `Expiration`. Services of containers and machines call the third one `Token`.
+pub(super) fn keys_in(text: &[u8]) -> Option<Keys> {
     let value: serde_json::Value = serde_json::from_slice(text).ok()?;
     let field = |name: &str| {
         let text = value.get(name)?.as_str()?;
@@ -158,7 +158,7 @@ fn printed(text: &[u8]) -> Option<Keys> {
     Some(Keys {
         id: field("AccessKeyId")?,
         secret: field("SecretAccessKey")?,
-        token: field("SessionToken"),
+        token: field("SessionToken").or_else(|| field("Token")),
         end,
     })
 }
