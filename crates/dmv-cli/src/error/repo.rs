@@ -68,6 +68,7 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
     match e {
         PlaceError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
         PlaceError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
+        PlaceError::InsideRepository { .. } => ("inside-repository", EXIT_REFUSED, None),
         PlaceError::ForeignOwner(dmv) => {
             let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));
             let hint = format!("to read it: {read}; to trust it: {trust}");

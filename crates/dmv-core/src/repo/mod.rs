@@ -34,7 +34,7 @@ pub use base::moved::{BranchPosition, Mover, moved_clause};
 pub use base::publish::OperationRequest;
 pub use base::slice::{BadSlice, Expiry, Purge, PurgesElsewhere, RepoSlice};
 pub use base::stamp::Stamp;
-pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside};
+pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside, refuse_inside};
 pub use base::worktree::{Keep, WorktreeSettings};
 pub use conflict::at::ConflictAt;
 pub use conflict::choice::Choice;

@@ -18,6 +18,7 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::{Record, base_key, head_key, path_key, saved_key, saving_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
 use crate::repo::base::publish::{OperationRequest, change, set};
+use crate::repo::base::vacancy::refuse_inside;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, layout, open, publish, whole, worktree};
 use crate::repo::conflict::form;
@@ -162,6 +163,7 @@ pub(in crate::repo) fn add_worktree(
     job: &Job,
 ) -> Result<AddReport, RepoError> {
     let dir = absolute(&options.dir)?;
+    refuse_inside(&dir)?;
     if let Some(report) = continue_adding(repo, &dir, options, job)? {
         return Ok(report);
     }
