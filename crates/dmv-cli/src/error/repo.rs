@@ -289,17 +289,25 @@ fn sort_undo(e: &UndoError) -> ErrorClass {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }
         UndoError::UndoOfPurge { before, .. } => {
-            let hint = match before {
-                Some((id, command)) => format!(
-                    "dmv undo {id}, to undo the operation before it: {}",
-                    clean(command)
-                ),
-                None => "dmv purge --lift PATH, to let the content be stored again".to_owned(),
-            };
+            let hint = before_it(before.as_ref()).unwrap_or_else(|| {
+                "dmv purge --lift PATH, to let the content be stored again".to_owned()
+            });
             ("not-undone", EXIT_REFUSED, Some(hint))
+        }
+        UndoError::UndoOfUnkept { before, .. } => {
+            ("not-undone", EXIT_REFUSED, before_it(before.as_ref()))
         }
         UndoError::Expired { .. } => hinted("expired", EXIT_REFUSED, "dmv op log"),
     }
+}
+
+/// The hint how to undo the operation before one that cannot be undone.
+fn before_it(before: Option<&(String, String)>) -> Option<String> {
+    let (id, command) = before?;
+    let command = clean(command);
+    Some(format!(
+        "dmv undo {id}, to undo the operation before it: {command}"
+    ))
 }
 
 fn sort_verb(e: &VerbError) -> ErrorClass {
