@@ -67,6 +67,7 @@ pub use peers::exchange::{OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusa
 pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
 pub use peers::share::SharedPacks;
+pub use peers::wanted::StoredHistory;
 pub use upkeep::drop::{Droppable, FreedSpace, FreeingLock};
 pub use upkeep::expire::{Expirable, ExpireOptions, ExpireReport, ExpiredPath};
 pub use upkeep::expire_log::UndoReach;
