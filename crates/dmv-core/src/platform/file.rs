@@ -69,6 +69,17 @@ pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
     system::set_exec(file, exec)
 }
 
+/// Returns whether a file of this size has a hole: a range that was never written and reads as zeros.
+/// Moves the position of `file`.
+pub fn has_hole(file: &File, size: u64) -> bool {
+    system::has_hole(file, size)
+}
+
+/// Returns whether a file has extended attributes that a user or a program gave it.
+pub fn has_attributes(file: &File) -> bool {
+    system::has_attributes(file)
+}
+
 /// Gives a file the permissions `mode`, without setuid, setgid and sticky bits.
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
     system::set_permissions(file, mode)

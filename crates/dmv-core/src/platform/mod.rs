@@ -33,10 +33,10 @@ pub use self::disk::{
 };
 pub use self::error::{Cause, SystemError, cause_of};
 pub use self::file::{
-    Sharing, append_only, open_unfollowed, open_unfollowed_waiting, read_at, read_exact_at,
-    readable_by_all, set_exec, set_modified, set_permissions, share_file, share_like_directory,
-    start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir, wait_for_write, widen_pipe,
-    write_all_at, write_mapped_pages_back,
+    Sharing, append_only, has_attributes, has_hole, open_unfollowed, open_unfollowed_waiting,
+    read_at, read_exact_at, readable_by_all, set_exec, set_modified, set_permissions, share_file,
+    share_like_directory, start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir,
+    wait_for_write, widen_pipe, write_all_at, write_mapped_pages_back,
 };
 pub use self::holder::{Holder, holder_of};
 pub use self::name::{bytes_of, name_of, string_of};
