@@ -3,13 +3,15 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{clean, count, day, patterns, quoted, rfc3339};
+use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::Commit;
 use dmv_core::repo::{
-    Expiry, LackOf, Location, Purge, PurgesElsewhere, Repo, RepoError, RepoSlice,
+    Expiry, LackOf, Location, Purge, PurgesElsewhere, Repo, RepoError, RepoSlice, StoredHistory,
 };
 use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
+use dmv_net::transport::Url;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -159,6 +161,62 @@ pub fn options_for(slice: &PeerSlice) -> String {
     out
 }
 
+/// The options that ask for no more history than `history`, as they are typed; `None` if it has no
+/// limit.
+fn limit_words(history: History) -> Option<String> {
+    match history {
+        History::Depth(depth) => Some(format!("--depth {depth}")),
+        History::Since(since) => Some(format!("--since {}", rfc3339(since, 0, 0))),
+        History::New | History::All => None,
+    }
+}
+
+/// Says that the history of `tips` is longer than a fetch with this limit would have brought, because
+/// a fetch removes no commits; and how to get less of it.
+pub fn tell_longer(
+    context: &Context,
+    repo: &Repo,
+    (history, tips): (History, Vec<ObjectId>),
+    url: &Url,
+) {
+    let slice = told_slice(context, repo);
+    let Some(limit) = limit_words(history) else {
+        return;
+    };
+    let stays = match repo.stored_history(&slice, tips) {
+        Some(StoredHistory {
+            commits,
+            depth,
+            oldest_inner,
+        }) => {
+            let is_longer = match history {
+                History::Depth(most) => depth > most,
+                History::Since(since) => oldest_inner.is_some_and(|oldest| oldest < since),
+                History::New | History::All => false,
+            };
+            if !is_longer {
+                return;
+            }
+            format!("history stays at {}", count(commits, "commit", "commits"))
+        }
+        None => "history stays as long as it is".to_owned(),
+    };
+    let mut less = format!("dmv clone {} DIR {limit}", quoted(&url.to_string()));
+    if slice.metadata_only {
+        less.push_str(" --meta-only");
+    }
+    if !slice.subset.is_everything() {
+        let paths: Vec<String> = patterns(&slice.subset)
+            .iter()
+            .map(|p| quoted(p).to_string())
+            .collect();
+        less.push_str(&format!(" --subset {}", paths.join(" ")));
+    }
+    context.ui.note(format_args!(
+        "note: {stays}: --depth and --since remove no commits; to have less, make a new clone: {less}"
+    ));
+}
+
 /// The repository's slice for a command that only tells of it: of its boundary what the history of
 /// some branch, tag or worktree ends at. Damage is said and no failure.
 pub fn told_slice(context: &Context, repo: &Repo) -> RepoSlice {
@@ -215,7 +273,8 @@ pub fn words<'a>(slice: impl Into<Holdings<'a>>) -> Option<String> {
     }
     if slice.boundary > 0 {
         let n = slice.boundary as u64;
-        parts.push(format!("history ends at {}", count(n, "commit", "commits")));
+        let ends = count(n, "commit", "commits");
+        parts.push(format!("history without the parents of {ends}"));
     }
     if slice.dropped > 0 {
         let n = slice.dropped as u64;

@@ -3,7 +3,8 @@
 use dmv_core::job::Job;
 use dmv_core::object::root::Lack;
 use dmv_core::repo::{
-    AbsentError, FilesError, LackOf, LookError, MergeOptions, Repo, RepoError, Selection, Who,
+    AbsentError, FilesError, LackOf, LookError, MergeOptions, PlaceError, Repo, RepoError,
+    Selection, Who,
 };
 use dmv_core::subset::Subset;
 use dmv_net::ops::{
@@ -323,7 +324,12 @@ fn a_clone_that_comes_to_nothing_leaves_nothing() -> Done {
     assert!(matches!(failed, Err(CloneError::NotEmpty(_))));
     options.dir = theirs.dir.path().join(".dmv/packs/x");
     let failed = clone(&options, &network(), &Job::default());
-    assert!(matches!(failed, Err(CloneError::InsideRepository { .. })));
+    assert!(matches!(
+        failed,
+        Err(CloneError::Repo(RepoError::Place(
+            PlaceError::InsideRepository { .. }
+        )))
+    ));
     assert_eq!(std::fs::read(dir.join("notes"))?, b"mine");
     Ok(())
 }

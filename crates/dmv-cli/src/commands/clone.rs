@@ -186,13 +186,6 @@ fn not_made(e: CloneError) -> Failure {
         CloneError::Shares(_) => exists(e.to_string())
             .hint("run it without --copy to continue, or remove that directory to copy everything"),
         CloneError::IsRepository(_) | CloneError::NotEmpty(_) => exists(e.to_string()),
-        CloneError::InsideRepository { dir, dmv } => {
-            let (dir, dmv) = (dir.display(), dmv.display());
-            let message = format!(
-                "{dir} is inside the repository directory {dmv}, where dmv writes only its own files"
-            );
-            Failure::new("inside-repository", EXIT_REFUSED, message)
-        }
         CloneError::InsideSource { dir, source_dir } => {
             let (dir, source) = (dir.display(), source_dir.display());
             let message = format!("{dir} is inside {source}, the repository that you clone");

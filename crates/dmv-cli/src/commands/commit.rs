@@ -19,8 +19,9 @@ use dmv_core::repo::{
     CommitOptions, CommitReport, FilesError, Head, MarkersLeft, MergeReport, PathState, Repo,
     RepoError, UnsettledConflict, UnsettledReason, Who,
 };
+use dmv_core::worktree::not_kept::NotKept;
 use dmv_core::worktree::select::Paths;
-use dmv_core::worktree::snapshot::{NotKept, Problem};
+use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -380,11 +381,15 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
     let NotKept {
         special_bits,
         hard_links,
+        holes,
+        attributes,
     } = &report.not_kept;
     let parts: Vec<String> = [
         (&report.private, "private permissions"),
         (special_bits, "setuid, setgid or sticky bits"),
         (hard_links, "hard links"),
+        (holes, "holes"),
+        (attributes, "extended attributes"),
     ]
     .into_iter()
     .filter(|((number, _), _)| *number > 0)

@@ -189,8 +189,12 @@ fn refuse_nothing(what: What<'_>, place: &OsStr) -> Result<(), Failure> {
 
 /// Refuses to write among the repository's own files.
 fn refuse_inside(repo: &Repo, into: &Path) -> Result<(), Failure> {
-    if into == Path::new("-") || !is_inside(into, repo.dmv_dir()) {
+    if into == Path::new("-") {
         return Ok(());
+    }
+    if !is_inside(into, repo.dmv_dir()) {
+        // Nor among those of another one.
+        return Ok(dmv_core::repo::refuse_inside(into)?);
     }
     let message = format!(
         "{} is inside the repository directory {}, where dmv writes only its own files",

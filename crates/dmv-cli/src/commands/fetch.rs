@@ -3,7 +3,7 @@
 use crate::budget::guard;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
-use crate::partial::{HistoryArgs, told_slice, words};
+use crate::partial::{HistoryArgs, tell_longer, told_slice, words};
 use crate::peers::{Call, remote, tell_gone};
 use crate::supply::remote_failure;
 use crate::traffic::Report;
@@ -55,8 +55,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let call = Call::new(context);
     let done = ops::fetch(&repo, &options, &call, &context.job);
     drop(call);
-    let FetchReport { summary, gone, .. } =
-        done.map_err(|e| remote_failure(context, &remote, e))?;
+    let FetchReport {
+        summary,
+        gone,
+        offered,
+    } = done.map_err(|e| remote_failure(context, &remote, e))?;
     let mut report = Report::default();
     report.add(summary, Vec::new());
     report.idle = Some(format!("nothing new from {}", remote.name));
@@ -70,11 +73,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     )?;
     tell_gone(context, &remote.name, &gone, args.prune);
     let slice = told_slice(context, &repo);
-    let is_limited = matches!(history, History::Depth(_) | History::Since(_));
-    if is_limited && slice.boundary.is_empty() {
-        let note = "note: the complete history is here; --depth and --since remove no commits";
-        context.ui.note(note);
-    }
+    let tips = offered.refs.iter().map(|(_, id)| *id).collect();
+    tell_longer(context, &repo, (history, tips), &remote.url);
     if let (true, Some(words)) = (history != History::New, words(&slice)) {
         context
             .ui

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{MovedValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::keeping::OverwrittenValue;
 use crate::supply::supplied;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::name::escape;
@@ -63,6 +64,9 @@ struct Document {
     /// Files and directories that were moved.
     moved: Vec<MovedValue>,
     problems: Vec<ProblemValue>,
+    /// What the operation had overwritten and does not come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overwritten: Option<OverwrittenValue>,
 }
 
 /// A branch or tag that moved.
@@ -105,6 +109,13 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
     } else if !context.ui.quiet() {
         print(context, &report, repo.worktree_root().is_some(), is_redo)?;
     }
+    if let Some(lost) = report.not_kept.filter(|_| report.again.is_none()) {
+        let (files, size) = (count(lost.files, "file", "files"), bytes(lost.bytes));
+        context.ui.warn(format_args!(
+            "the uncommitted changes in {files} ({size}) that it had overwritten do not come back: \
+             they were too large to keep"
+        ));
+    }
     let again = if is_redo {
         "dmv undo, then dmv redo again"
     } else {
@@ -137,6 +148,7 @@ fn document(report: &UndoReport) -> Document {
         removed: report.removed,
         moved: report.moved.iter().map(MovedValue::new).collect(),
         problems: problems(&report.refused),
+        overwritten: report.not_kept.as_ref().and_then(OverwrittenValue::new),
     }
 }
 

@@ -73,6 +73,7 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
             None => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
         },
         PlaceError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
+        PlaceError::InsideRepository { .. } => ("inside-repository", EXIT_REFUSED, None),
         PlaceError::ForeignOwner(dmv) => {
             let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));
             let hint = format!("to read it: {read}; to trust it: {trust}");
@@ -301,17 +302,25 @@ fn sort_undo(e: &UndoError) -> ErrorClass {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }
         UndoError::UndoOfPurge { before, .. } => {
-            let hint = match before {
-                Some((id, command)) => format!(
-                    "dmv undo {id}, to undo the operation before it: {}",
-                    clean(command)
-                ),
-                None => "dmv purge --lift PATH, to let the content be stored again".to_owned(),
-            };
+            let hint = before_it(before.as_ref()).unwrap_or_else(|| {
+                "dmv purge --lift PATH, to let the content be stored again".to_owned()
+            });
             ("not-undone", EXIT_REFUSED, Some(hint))
+        }
+        UndoError::UndoOfUnkept { before, .. } => {
+            ("not-undone", EXIT_REFUSED, before_it(before.as_ref()))
         }
         UndoError::Expired { .. } => hinted("expired", EXIT_REFUSED, "dmv op log"),
     }
+}
+
+/// The hint how to undo the operation before one that cannot be undone.
+fn before_it(before: Option<&(String, String)>) -> Option<String> {
+    let (id, command) = before?;
+    let command = clean(command);
+    Some(format!(
+        "dmv undo {id}, to undo the operation before it: {command}"
+    ))
 }
 
 fn sort_verb(e: &VerbError) -> ErrorClass {

@@ -1,6 +1,7 @@
 //! Buckets: with a real object store where one is installed, and with one that answers badly.
 
 mod bad_stores;
+mod cut;
 mod fetch;
 mod gateway;
 mod log;

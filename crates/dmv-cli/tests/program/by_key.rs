@@ -4,6 +4,7 @@ use crate::place::running::Running;
 use crate::place::{Outcome, Place};
 use serde_json::Value;
 use std::io::Write;
+use std::process::{Child, Stdio};
 
 fn key(place: &Place) -> Outcome<String> {
     Ok(place.ok(&["id"])?.trim().to_owned())
@@ -54,6 +55,31 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
         assert!(said.contains(what), "{said}");
     }
     desk.ok(&["verify"])?;
+    Ok(())
+}
+
+#[test]
+fn twenty_clones_with_one_key_wait_their_turn() -> Outcome {
+    const CLONES: usize = 20;
+    let (desk, lap) = (Place::with_repository()?, Place::new()?);
+    desk.write("a", "one\n")?;
+    desk.commit("first")?;
+    desk.ok(&["trust", &key(&lap)?])?;
+    let server = Running::serve(&desk, &[])?;
+    let at = server.address()?;
+    let clone = |n: usize| {
+        let mut command = lap.command(&["clone", &at, &format!("copy-{n}")]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+    };
+    let clones: Vec<Child> = (0..CLONES).map(clone).collect::<Result<_, _>>()?;
+    for (n, clone) in clones.into_iter().enumerate() {
+        let done = clone.wait_with_output()?;
+        let said = String::from_utf8(done.stderr)?;
+        assert_eq!(done.status.code(), Some(0), "{said}");
+        let content = std::fs::read_to_string(lap.work().join(format!("copy-{n}/a")))?;
+        assert_eq!(content, "one\n");
+    }
+    server.stop()?;
     Ok(())
 }
 

@@ -67,6 +67,25 @@ fn absent(place: &Place, repo: &str) -> Outcome<u64> {
 }
 
 #[test]
+fn a_drop_of_an_older_version_does_not_say_that_the_file_stays_in_the_worktree() -> Outcome {
+    let place = place()?;
+    place.write("film/raw/a.mov", "another version")?;
+    place.ok(&["-C", "film", "commit", "-m", "other"])?;
+    place.ok(&["-C", "film", "push", "nas"])?;
+    let done = place.json(&["-C", "film", "drop", "@~1:raw/a.mov", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["in_worktree"]),
+        (&1.into(), &0.into())
+    );
+    let done = place.json(&["-C", "film", "drop", "@:raw/b.mov", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["in_worktree"]),
+        (&1.into(), &1.into())
+    );
+    Ok(())
+}
+
+#[test]
 fn dropped_files_free_space_and_come_back() -> Outcome {
     let place = place()?;
     let before = stored(&place, "film")?;

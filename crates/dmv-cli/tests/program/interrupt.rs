@@ -10,7 +10,8 @@
 use crate::place::{Outcome, Place};
 use dmv_random::noise;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead};
+use std::net::UdpSocket;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
@@ -234,6 +235,79 @@ fn interrupted(
     rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
     let status = child.wait()?;
     Ok(Some((status, signalled.elapsed())))
+}
+
+/// Interrupts a program that waits for others, once it has printed its first line. Returns its exit
+/// code and how long it took to end.
+fn interrupted_while_it_waits(
+    place: &Place,
+    args: &[&str],
+    first_line: First,
+) -> Outcome<(Option<i32>, Duration)> {
+    let mut command = place.command(args);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    match first_line {
+        First::Out => {
+            let out = child.stdout.as_mut().ok_or("no output")?;
+            io::BufReader::new(out).read_line(&mut line)?;
+        }
+        First::Err => {
+            let err = child.stderr.as_mut().ok_or("no output")?;
+            io::BufReader::new(err).read_line(&mut line)?;
+        }
+    }
+    let signalled = Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+    let code = child.wait()?.code();
+    Ok((code, signalled.elapsed()))
+}
+
+/// Where a program prints its first line.
+#[derive(Clone, Copy)]
+enum First {
+    Out,
+    Err,
+}
+
+#[test]
+fn ctrl_c_ends_serve_and_pair_soon() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    let key = Place::new()?.ok(&["id"])?;
+    // Nobody reads from this socket, so nothing answers.
+    let silent = UdpSocket::bind("127.0.0.1:0")?;
+    let peer = format!("dmv://{}@{}", key.trim(), silent.local_addr()?);
+    let dials = ["pair", "--code", "4829-1370", "--peer", &peer];
+    for (args, first_line, exit) in [
+        (&["serve", "--json"][..], First::Out, 0),
+        (
+            &["pair", "--json", "--listen", "127.0.0.1"],
+            First::Out,
+            INTERRUPTED,
+        ),
+        (&dials, First::Err, INTERRUPTED),
+    ] {
+        let mut least = Duration::MAX;
+        for _ in 0..TRIES {
+            let (code, took) = interrupted_while_it_waits(&place, args, first_line)?;
+            assert_eq!(code, Some(exit), "{args:?}");
+            least = least.min(took);
+            if least <= SOON {
+                break;
+            }
+        }
+        println!("{}: ended within {least:?}", args.join(" "));
+        assert!(least <= SOON + SLACK, "{args:?}: {least:?}");
+        place.ok(&["status"])?;
+        place.ok(&["verify", "--quick"])?;
+    }
+    Ok(())
 }
 
 /// Interrupts a command at some moments of its run. Returns how many of them it was still at work.

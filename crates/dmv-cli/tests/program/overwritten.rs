@@ -185,6 +185,67 @@ fn more_than_is_kept_is_overwritten_only_after_a_yes() -> Outcome {
     Ok(())
 }
 
+/// A repository with two commits and more uncommitted bytes in `f` than an undo keeps.
+fn with_too_much() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.ok(&["config", "set", "undo.keep-max-size", "1KB"])?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.write("g", "two")?;
+    place.commit("two")?;
+    place.write("f", "x".repeat(2000))?;
+    Ok(place)
+}
+
+#[test]
+fn undo_takes_back_nothing_else_when_what_was_overwritten_was_too_large_to_keep() -> Outcome {
+    for command in [
+        &["restore", "f"][..],
+        &["checkout", "--force", "main"],
+        &["reset", "--hard"],
+        &["rm", "--force", "f"],
+    ] {
+        let place = with_too_much()?;
+        let log = place.ok(&["log", "--json"])?;
+        place.ok(&[&["-y"], command].concat())?;
+        let name = command.join(" ");
+        let errors = place.fails(5, &["undo"])?;
+        assert!(errors.contains("too large to keep"), "{name}: {errors}");
+        assert!(errors.contains(&format!("dmv -y {name}")), "{errors}");
+        assert!(errors.contains(": dmv commit -m two"), "{name}: {errors}");
+        assert_eq!(place.ok(&["log", "--json"])?, log, "{name}");
+        let id = errors.split("hint: dmv undo ").nth(1).unwrap_or_default();
+        let id = id.split(',').next().unwrap_or_default();
+        place.ok(&["undo", id])?;
+        // Now the user has gone past it.
+        assert_ne!(place.ok(&["log", "--json"])?, log, "{name}");
+        place.ok(&["redo"])?;
+        assert_eq!(place.ok(&["log", "--json"])?, log, "{name}");
+        let errors = place.fails(5, &["undo"])?;
+        assert!(errors.contains("too large to keep"), "{name}: {errors}");
+        place.ok(&["verify", "--full"])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_undo_says_what_of_an_operation_does_not_come_back() -> Outcome {
+    let place = with_too_much()?;
+    place.ok(&["-y", "checkout", "--force", "-b", "side"])?;
+    let undone = place.run(&["undo"])?;
+    let told = String::from_utf8(undone.stderr)?;
+    assert!(told.contains("1 file (2.0 KiB)"), "{told}");
+    assert!(told.contains("do not come back"), "{told}");
+    place.ok(&["worktree", "add", "../side"])?;
+    place.write("../side/f", "x".repeat(2000))?;
+    place.ok(&["-y", "worktree", "remove", "--force", "../side"])?;
+    let undone = place.run(&["undo", "--json"])?;
+    let told = String::from_utf8(undone.stderr)?;
+    assert!(told.contains("do not come back"), "{told}");
+    assert_eq!(read(&place, "../side/f")?, "one");
+    Ok(())
+}
+
 #[test]
 fn undo_brings_back_a_worktree_that_was_removed_by_force() -> Outcome {
     let place = Place::with_repository()?;

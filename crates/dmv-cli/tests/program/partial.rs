@@ -135,7 +135,7 @@ fn a_clone_of_limited_depth_knows_where_history_ends() -> Outcome {
     // From a repository without old commits a new one can be made that wants no more.
     let error = place.fails(6, &["clone", "short", "all"])?;
     assert!(
-        error.contains("a partial repository: history ends at 1 commit"),
+        error.contains("a partial repository: history without the parents of 1 commit"),
         "{error}"
     );
     assert!(
@@ -164,8 +164,34 @@ fn history_is_deepened_up_to_all_of_it() -> Outcome {
     assert_eq!(commits()?, 3);
     place.ok(&["-C", "short", "fetch", "--depth", "5"])?;
     assert_eq!((commits()?, verified(&place, "short")?), (6, 1));
-    // Less than there is changes nothing.
-    place.ok(&["-C", "short", "fetch", "--depth", "1"])?;
+    // Less than there is changes nothing, which is said, with what does.
+    let told = || -> Outcome<String> {
+        let output = place.run(&["-C", "short", "fetch", "--depth", "1"])?;
+        Ok(String::from_utf8(output.stderr)?)
+    };
+    let (said, stays) = (
+        told()?,
+        "history stays at 5 commits: --depth and --since remove",
+    );
+    assert!(said.contains(stays), "{said}");
+    let less = said
+        .split("make a new clone: dmv ")
+        .nth(1)
+        .ok_or("no command")?;
+    let less = less
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .replace("DIR", "less");
+    place.ok(&less.split(' ').collect::<Vec<_>>())?;
+    let few = place.records(&["-C", "less", "log", "--json"])?;
+    assert_eq!((few.len(), verified(&place, "less")?), (1, 1));
+    let same = place.run(&["-C", "short", "fetch", "--depth", "5"])?;
+    let same = String::from_utf8(same.stderr)?;
+    assert!(!same.contains("history stays"), "{same}");
+    let since = ["-C", "short", "fetch", "--since", "2099-01-01"];
+    let since = String::from_utf8(place.run(&since)?.stderr)?;
+    assert!(since.contains("DIR --since 20"), "{since}");
     assert_eq!((commits()?, verified(&place, "short")?), (6, 1));
     // A branch from before: where the two meet is not known here, which is said and no merge.
     place.ok(&["-C", "full", "checkout", "@~7", "--force"])?;
@@ -179,11 +205,10 @@ fn history_is_deepened_up_to_all_of_it() -> Outcome {
     place.ok(&["-C", "short", "fetch", "--all-history"])?;
     assert_eq!((commits()?, verified(&place, "short")?), (10, 0));
     // Nor does it take away from a complete history, and says so.
-    let output = place.run(&["-C", "short", "fetch", "--depth", "1"])?;
-    let told = String::from_utf8(output.stderr)?;
+    let said = told()?;
     assert!(
-        told.contains("--depth and --since remove no commits"),
-        "{told}"
+        said.contains("--depth and --since remove no commits"),
+        "{said}"
     );
     assert_eq!((commits()?, verified(&place, "short")?), (10, 0));
     let status = place.json(&["-C", "short", "status", "--json"])?;

@@ -4,7 +4,7 @@
 
 use crate::place::{Outcome, Place};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 fn mode(place: &Place, path: &str) -> Outcome<u32> {
     let meta = fs::symlink_metadata(place.work().join(path))?;
@@ -117,6 +117,45 @@ fn a_commit_says_what_it_does_not_keep() -> Outcome {
         "{text}"
     );
     place.write("other", "one")?;
+    let text = said(&place, &["commit", "-m", "two"])?;
+    assert!(!text.contains("does not keep"), "{text}");
+    // Nor when such a file has changed.
+    place.write("f", "two")?;
+    let text = said(&place, &["commit", "-m", "three"])?;
+    assert!(!text.contains("does not keep"), "{text}");
+    fs::hard_link(place.work().join("f"), place.work().join("h"))?;
+    let text = said(&place, &["commit", "-m", "four"])?;
+    assert!(text.contains("hard links of 1 file (h)"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_commit_says_once_that_it_keeps_no_holes_and_no_attributes() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("full", "x".repeat(1 << 20))?;
+    place.write("disk", "head")?;
+    let disk = fs::File::options()
+        .write(true)
+        .open(place.work().join("disk"))?;
+    disk.set_len(8 << 20)?;
+    place.write("tagged/named", "one")?;
+    let named = fs::File::open(place.work().join("tagged/named"))?;
+    let flags = rustix::fs::XattrFlags::empty();
+    let has_attributes = rustix::fs::fsetxattr(&named, "user.author", b"ada", flags).is_ok();
+    let text = said(&place, &["commit", "-m", "one"])?;
+    match disk.metadata()?.blocks() {
+        0..16_000 => assert!(text.contains("holes of 1 file (disk)"), "{text}"),
+        _ => println!("skipped: this file system makes no holes"),
+    }
+    match has_attributes {
+        true => assert!(
+            text.contains("extended attributes of 1 file (tagged/named)"),
+            "{text}"
+        ),
+        false => println!("skipped: this file system has no extended attributes"),
+    }
+    place.write("tagged/named", "two")?;
+    disk.set_len(9 << 20)?;
     let text = said(&place, &["commit", "-m", "two"])?;
     assert!(!text.contains("does not keep"), "{text}");
     Ok(())

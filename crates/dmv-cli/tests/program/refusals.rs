@@ -110,6 +110,26 @@ fn nothing_is_written_among_the_files_of_a_repository() -> Outcome {
         let said = place.fails(5, &["clone", "film", dir])?;
         assert!(said.contains("is inside"), "{said}");
     }
+    for dir in ["nas/x", "nas/packs/x", "film/.dmv/packs/x", "film/.dmv/x"] {
+        let mut commands = vec![vec!["init", dir], vec!["init", "--bare", dir]];
+        for repo in ["film", "nas"] {
+            commands.push(vec!["-C", repo, "worktree", "add", dir, "main"]);
+            commands.push(vec!["-C", repo, "export", "main", "--to", dir]);
+        }
+        for mut command in commands {
+            let up = format!("../{dir}");
+            if command[0] == "-C" {
+                let at = command.iter().position(|arg| *arg == dir).ok_or("a path")?;
+                command[at] = &up;
+            }
+            let said = place.fails(5, &command)?;
+            assert!(
+                said.contains("is inside the repository directory"),
+                "{said}"
+            );
+            assert!(!exists(&place, dir), "{command:?}");
+        }
+    }
     place.fails(5, &["clone", "nas", "nas/x"])?;
     let said = place.fails(5, &["clone", "film", "film/x"])?;
     assert!(said.contains("the repository that you clone"), "{said}");

@@ -3,7 +3,9 @@
 use crate::place::running::Running;
 use crate::place::{Outcome, Place};
 use std::fs;
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_key_of_a_device_is_one_word_that_stays() -> Outcome {
@@ -81,6 +83,34 @@ fn two_devices_pair_by_a_code() -> Outcome {
     assert_eq!(here[0]["name"], "desk");
     let log = lap.ok(&["op", "log"])?;
     assert!(!log.contains(code), "the code is not kept: {log}");
+    Ok(())
+}
+
+/// The time that a loaded machine may add to a wait.
+const SLACK: Duration = Duration::from_secs(5);
+
+#[test]
+fn pairing_waits_no_longer_than_it_says() -> Outcome {
+    let place = Place::with_repository()?;
+    let key = Place::new()?.ok(&["id"])?;
+    // Nobody reads from this socket, so nothing answers.
+    let silent = UdpSocket::bind("127.0.0.1:0")?;
+    let peer = format!("dmv://{}@{}", key.trim(), silent.local_addr()?);
+    let pair = [
+        "pair",
+        "--wait",
+        "2",
+        "--code",
+        "4829-1370",
+        "--peer",
+        &peer,
+    ];
+    let began = Instant::now();
+    let said = place.fails(13, &pair)?;
+    assert!(said.contains("waiting up to 2 s"), "{said}");
+    assert!(said.contains("no other device was found"), "{said}");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(2) + SLACK, "{took:?}");
     Ok(())
 }
 

@@ -64,6 +64,17 @@ pub(crate) fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
     system::stat_at_unfollowed(path)
 }
 
+/// Returns whether a file of this size has a hole: a range that was never written and reads as zeros.
+/// Moves the position of `file`.
+pub(crate) fn has_hole(file: &File, size: u64) -> bool {
+    system::has_hole(file, size)
+}
+
+/// Returns whether a file has extended attributes that a user or a program gave it.
+pub(crate) fn has_attributes(file: &File) -> bool {
+    system::has_attributes(file)
+}
+
 /// Gives a file the permissions `mode`, without setuid, setgid and sticky bits.
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
     system::set_permissions(file, mode)

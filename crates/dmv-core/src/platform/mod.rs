@@ -39,9 +39,9 @@ pub use self::file::{
     widen_pipe, write_all_at,
 };
 pub(crate) use self::file::{
-    append_only, open_unfollowed, open_unfollowed_waiting, readable_by_all, share_file,
-    share_like_directory, stat_at, stat_at_unfollowed, stat_of, wait_for_write,
-    write_mapped_pages_back,
+    append_only, has_attributes, has_hole, open_unfollowed, open_unfollowed_waiting,
+    readable_by_all, share_file, share_like_directory, stat_at, stat_at_unfollowed, stat_of,
+    wait_for_write, write_mapped_pages_back,
 };
 
 pub use self::holder::Holder;

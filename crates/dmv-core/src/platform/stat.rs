@@ -42,6 +42,8 @@ pub struct FileStat {
     pub nlink: u32,
     /// Size in bytes.
     pub size: u64,
+    /// Whether it takes fewer blocks than its size needs: it may have holes, or be compressed.
+    pub sparse: bool,
     /// Time of the last change of its content.
     pub mtime: FileTime,
     /// Time of the last change of its content or attributes. No program can set it.

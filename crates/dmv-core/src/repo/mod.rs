@@ -34,7 +34,7 @@ pub use base::moved::{BranchPosition, Mover, moved_clause};
 pub use base::publish::OperationRequest;
 pub use base::slice::{BadSlice, Expiry, Purge, PurgesElsewhere, RepoSlice};
 pub use base::stamp::Stamp;
-pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside};
+pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside, refuse_inside};
 pub use base::worktree::{Keep, WorktreeSettings};
 pub use conflict::at::ConflictAt;
 pub use conflict::choice::Choice;
@@ -67,6 +67,7 @@ pub use peers::exchange::{OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusa
 pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
 pub use peers::share::SharedPacks;
+pub use peers::wanted::StoredHistory;
 pub use upkeep::drop::{Droppable, FreedSpace, FreeingLock};
 pub use upkeep::expire::{Expirable, ExpireOptions, ExpireReport, ExpiredPath};
 pub use upkeep::expire_log::UndoReach;

@@ -13,6 +13,7 @@ pub mod cacheupdate;
 pub mod checkout;
 pub mod ignore;
 pub mod ingest;
+pub mod not_kept;
 mod outlook;
 pub mod scan;
 pub mod select;

@@ -10,6 +10,7 @@ use self::changes::Changes;
 use super::base::{dir_tree, has_content};
 use super::cacheupdate::CacheUpdate;
 use super::ingest::{Failure, Ingest, IngestError, IngestResult, TASK_FILES, Task, with_ingest};
+use super::not_kept::NotKept;
 use super::outlook::while_looking;
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
@@ -88,30 +89,6 @@ pub struct Snapshot {
     /// Entries on disk outside of the worktree's subset. They are left out, and the tree keeps its
     /// own entries there.
     pub outside: Vec<Vec<u8>>,
-}
-
-/// Files with properties that a commit does not keep: for each property, their number and the first.
-#[derive(Clone, Debug, Default)]
-pub struct NotKept {
-    /// A setuid, setgid or sticky bit.
-    pub special_bits: (u64, Vec<u8>),
-    /// More than one name.
-    pub hard_links: (u64, Vec<u8>),
-}
-
-impl NotKept {
-    fn note(&mut self, path: &[u8], stat: &FileStat) {
-        let has = [
-            (stat.mode & 0o7000 != 0, &mut self.special_bits),
-            (stat.nlink > 1, &mut self.hard_links),
-        ];
-        for (_, (count, first)) in has.into_iter().filter(|(has, _)| *has) {
-            if *count == 0 {
-                *first = path.to_vec();
-            }
-            *count += 1;
-        }
-    }
 }
 
 /// Why a snapshot failed completely.
@@ -493,7 +470,9 @@ impl Builder<'_, '_> {
             Ok(stored) => {
                 if stored.stat.kind == FileKind::File {
                     let path = join(&dir.path, &done.name);
-                    self.out.not_kept.note(&path, &stored.stat);
+                    let known = dir.known.as_deref();
+                    let is_new = || known.is_none_or(|known| known.position(&done.name).is_none());
+                    self.out.not_kept.note(&path, &stored, is_new);
                     if stored.stat.is_private() {
                         self.out.private.push(path);
                     }

@@ -17,7 +17,7 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
     BranchError, CheckoutOptions, CheckoutReport, HalfClone, Head, LookError, OfferedRefs,
     OperationRequest, OwnBranches, Repo, RepoError, RepoSlice, SharedPacks, Vacancy,
-    WorktreeSettings, discover, dmv_dir_in, is_inside,
+    WorktreeSettings, dmv_dir_in, is_inside, refuse_inside,
 };
 use dmv_core::subset::Subset;
 use std::ops::ControlFlow;
@@ -196,7 +196,8 @@ impl CloneDir {
             }
             _ => None,
         };
-        refuse_inside(&options.source, &options.dir)?;
+        refuse_inside(&options.dir)?;
+        refuse_inside_source(&options.source, &options.dir)?;
         let dir = options.dir.clone();
         let state = match Vacancy::of(&dir, options.bare) {
             Vacancy::Missing => DirState::Missing,
@@ -299,17 +300,8 @@ fn has_no_objects(repo: &Repo) -> bool {
     repo.store().table_stats().1 == 0
 }
 
-/// Refuses a clone into the files of a repository, or into the repository that it is a clone of.
-fn refuse_inside(source: &Url, dir: &Path) -> Result<(), CloneError> {
-    let above = dir.parent().filter(|above| *above != Path::new(""));
-    if let Ok(place) = discover(above.unwrap_or(Path::new(".")))
-        && is_inside(dir, &place.dmv)
-    {
-        return Err(CloneError::InsideRepository {
-            dir: dir.to_owned(),
-            dmv: place.dmv,
-        });
-    }
+/// Refuses a clone into the repository that it is a clone of.
+fn refuse_inside_source(source: &Url, dir: &Path) -> Result<(), CloneError> {
     match source {
         Url::Path(path) if is_inside(dir, path) => Err(CloneError::InsideSource {
             dir: dir.to_owned(),

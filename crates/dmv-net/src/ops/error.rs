@@ -59,14 +59,6 @@ pub enum CloneError {
     /// The directory has files that DMV did not make.
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
-    /// The directory is inside of a repository's own files.
-    #[error("{} is inside the repository directory {}", dir.display(), dmv.display())]
-    InsideRepository {
-        /// The directory.
-        dir: PathBuf,
-        /// The repository's directory.
-        dmv: PathBuf,
-    },
     /// The directory is inside of the repository that is to be cloned.
     #[error("{} is inside {}, the repository that is to be cloned", dir.display(), source_dir.display())]
     InsideSource {

@@ -154,6 +154,13 @@ pub const CASES: &[Case] = &[
         FILM,
         "-C film trust 3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c --write",
     ),
+    ends(
+        13,
+        same(
+            FILM,
+            "-C film pair --code 4829-1370 --listen 127.0.0.1 --wait 0",
+        ),
+    ),
     // Keep safe.
     same(FILM, "-C film verify"),
     same(&["film", "hurt"], "-C hurt verify --heal"),

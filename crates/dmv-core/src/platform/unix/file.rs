@@ -11,6 +11,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+/// Names of attributes that DMV reads of one file. More than that are some.
+const ATTRIBUTE_NAMES_BYTES: usize = 512;
+
 pub fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     how.custom_flags(flags.bits() as i32).open(path)
@@ -71,6 +74,21 @@ pub fn stat_at(path: &Path) -> io::Result<FileStat> {
 
 pub fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
     Ok(from_metadata(&std::fs::symlink_metadata(path)?))
+}
+
+pub fn has_hole(file: &File, size: u64) -> bool {
+    rustix::fs::seek(file, SeekFrom::Hole(0)).is_ok_and(|at| at < size)
+}
+
+pub fn has_attributes(file: &File) -> bool {
+    let mut names = [0; ATTRIBUTE_NAMES_BYTES];
+    match rustix::fs::flistxattr(file, &mut names[..]) {
+        // The system's own, such as labels of SELinux, do not count.
+        Ok(len) => names[..len]
+            .split(|b| *b == 0)
+            .any(|name| name.starts_with(b"user.")),
+        Err(e) => e == rustix::io::Errno::RANGE,
+    }
 }
 
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {

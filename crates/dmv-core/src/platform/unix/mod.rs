@@ -15,10 +15,10 @@ pub use self::disk::{
 };
 pub use self::error::{INVALID, NAME_TOO_LONG, TOO_BIG, cause};
 pub use self::file::{
-    append_only, open_unfollowed, open_unfollowed_waiting, read_at, read_exact_at, readable_by_all,
-    set_modified, set_permissions, share_blocks, share_like_directory, start_writeback, stat_at,
-    stat_at_unfollowed, stat_of, sync_dir, wait_for_write, widen_pipe, write_all_at,
-    write_mapped_pages_back,
+    append_only, has_attributes, has_hole, open_unfollowed, open_unfollowed_waiting, read_at,
+    read_exact_at, readable_by_all, set_modified, set_permissions, share_blocks,
+    share_like_directory, start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir,
+    wait_for_write, widen_pipe, write_all_at, write_mapped_pages_back,
 };
 pub use self::holder::holder_of;
 pub use self::name::{bytes_of, name_of, string_of};

@@ -19,6 +19,13 @@ impl From<FileType> for FileKind {
     }
 }
 
+/// File systems keep smaller files beside their names, without blocks.
+const SPARSE_FROM_BYTES: u64 = 16 << 10;
+
+fn is_sparse(size: u64, blocks: u64) -> bool {
+    size >= SPARSE_FROM_BYTES && blocks.saturating_mul(512) < size
+}
+
 // The widths of the fields differ between machines, so some casts have no effect on some of them.
 #[allow(clippy::unnecessary_cast)]
 #[inline]
@@ -29,6 +36,7 @@ pub fn from_stat(stat: &rustix::fs::Stat) -> FileStat {
         mode: stat.st_mode as u32 & 0o7777,
         nlink: stat.st_nlink as u32,
         size: stat.st_size as u64,
+        sparse: is_sparse(stat.st_size as u64, stat.st_blocks as u64),
         mtime: FileTime {
             seconds: stat.st_mtime as i64,
             nanos: stat.st_mtime_nsec as u32,
@@ -49,6 +57,7 @@ pub fn from_metadata(meta: &Metadata) -> FileStat {
         mode: meta.mode() & 0o7777,
         nlink: meta.nlink() as u32,
         size: meta.size(),
+        sparse: is_sparse(meta.size(), meta.blocks()),
         mtime: FileTime {
             seconds: meta.mtime(),
             nanos: meta.mtime_nsec() as u32,

@@ -7,6 +7,7 @@ use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
 use crate::repo::base::publish::{OperationRequest, set};
+use crate::repo::base::vacancy::refuse_inside;
 use crate::repo::base::{branch as branches, keys, layout, open, publish};
 use crate::store::{LogPack, Owners, RepositoryId};
 use crate::vfs::{OsVfs, Vfs};
@@ -26,6 +27,7 @@ pub(in crate::repo) fn init(
     let dir = std::path::absolute(dir)
         .context("find", dir)
         .map_err(RepoError::Io)?;
+    refuse_inside(&dir)?;
     let dmv = if bare { dir.clone() } else { dir.join(DMV_DIR) };
     if dmv.join("format").exists() {
         return Err(PlaceError::Exists(dmv).into());

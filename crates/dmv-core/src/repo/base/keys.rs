@@ -26,11 +26,24 @@ pub(in crate::repo) const LOG_EXPIRED: &str = "log/expired";
 /// The key of what the last `purge` has removed. No object is named.
 pub(in crate::repo) const LOG_PURGED: &str = "log/purged";
 
+/// The key of how much the last command overwrote that was too large to keep. No object is named.
+pub(in crate::repo) const LOG_UNKEPT: &str = "log/unkept";
+
 /// The key of the local keep rules.
 pub(in crate::repo) const KEEP_RULES: &str = "keep/rules";
 
 /// The key of the limit on the repository's size.
 pub(in crate::repo) const BUDGET: &str = "budget";
+
+/// The keys outside of worktrees whose values are texts.
+const TEXTS: [&str; 6] = [
+    LOG_FROM,
+    LOG_EXPIRED,
+    LOG_PURGED,
+    LOG_UNKEPT,
+    KEEP_RULES,
+    BUDGET,
+];
 
 /// An object that the value of a key names. Everything that it needs stays as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,7 +96,7 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<NamedObject> {
             None => Vec::new(),
         },
         ("worktree", Some("path" | "subset")) | ("peer", _) => Vec::new(),
-        _ if [LOG_FROM, LOG_EXPIRED, LOG_PURGED, KEEP_RULES, BUDGET].contains(&key) => Vec::new(),
+        _ if TEXTS.contains(&key) => Vec::new(),
         _ => perhaps_named(value),
     }
 }
@@ -247,6 +260,7 @@ mod tests {
             "log/from",
             "log/expired",
             "log/purged",
+            "log/unkept",
             "keep/rules",
             "budget",
         ] {

@@ -1,6 +1,7 @@
 //! Whether a repository can be created in a directory, judged by its content.
 
-use crate::repo::base::layout::{DMV_DIR, FORMAT_FILE};
+use crate::repo::base::error::{PlaceError, RepoError};
+use crate::repo::base::layout::{self, DMV_DIR, FORMAT_FILE};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,21 @@ pub fn is_inside(path: &Path, dir: &Path) -> bool {
         .ancestors()
         .find_map(|above| std::fs::canonicalize(above).ok());
     there.is_some_and(|there| there.starts_with(dir))
+}
+
+/// Fails with [`PlaceError::InsideRepository`] if `dir`, which need not exist, lies among a
+/// repository's own files. The repository of `dir` itself does not count.
+pub fn refuse_inside(dir: &Path) -> Result<(), RepoError> {
+    let above = dir.parent().filter(|above| *above != Path::new(""));
+    match layout::discover(above.unwrap_or(Path::new("."))) {
+        Ok(place) if is_inside(dir, &place.dmv) => Err(PlaceError::InsideRepository {
+            dir: dir.to_owned(),
+            dmv: place.dmv,
+        }
+        .into()),
+        // Whoever works there next learns why a repository cannot be opened.
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

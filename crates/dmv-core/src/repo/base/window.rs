@@ -7,7 +7,9 @@ use crate::hash::encode_hex;
 use crate::refs::Operation;
 use crate::repo::base::error::{PlaceError, RepoError, UndoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{LOG_EXPIRED, LOG_FROM, LOG_PURGED, NamedObject, named_by};
+use crate::repo::base::keys::{
+    LOG_EXPIRED, LOG_FROM, LOG_PURGED, LOG_UNKEPT, NamedObject, named_by,
+};
 
 /// How many operations are read at a time.
 const PAGE: usize = 256;
@@ -55,6 +57,26 @@ pub(in crate::repo) fn lifted(operation: &Operation) -> bool {
     let values = operation.changes.iter().filter(|c| c.key == LOG_PURGED);
     let mut values = values.filter_map(|change| change.new.as_deref());
     values.any(|value| value.starts_with(LIFTED.as_bytes()))
+}
+
+/// Returns how many files and bytes an operation overwrote that were too large to keep; `None` if it
+/// kept everything.
+pub(in crate::repo) fn unkept(operation: &Operation) -> Option<(u64, u64)> {
+    let mut changes = operation.changes.iter();
+    let change = changes.find(|change| change.key == LOG_UNKEPT)?;
+    let text = std::str::from_utf8(change.new.as_deref()?).ok()?;
+    let mut numbers = text.split(' ').map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(files)), Some(Ok(bytes))) => Some((files, bytes)),
+        _ => None,
+    }
+}
+
+/// Returns whether all that an operation did was to overwrite files that were too large to keep. So
+/// an undo of it could bring nothing back.
+pub(in crate::repo) fn is_only_unkept(operation: &Operation) -> bool {
+    let mut changes = operation.changes.iter();
+    unkept(operation).is_some() && changes.all(|change| change.key == LOG_UNKEPT)
 }
 
 /// Fails with [`UndoError::Expired`] if undo cannot reach an operation any more.

@@ -5,7 +5,8 @@ use crate::reach::Filter;
 use crate::refs::Timestamp;
 use crate::repo::{
     Expiry, HalfClone, Keeper, LackOf, Location, OfferedRefs, OperationRequest, OwnBranches, Peer,
-    PeerKey, RefChange, RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, peers,
+    PeerKey, RefChange, RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, StoredHistory,
+    peers,
 };
 use crate::store::{IncomingObjects, RepositoryId};
 use crate::subset::Subset;
@@ -193,6 +194,12 @@ impl Repo {
     /// long to walk or cannot be read.
     pub fn ends_of_history(&self, slice: &RepoSlice, tips: Vec<ObjectId>) -> BTreeSet<ObjectId> {
         peers::wanted::ends_of_history(&self.handle, slice, tips)
+    }
+
+    /// Measures the history of `tips` that is stored. Returns `None` if it is too long to walk or
+    /// cannot be read.
+    pub fn stored_history(&self, slice: &RepoSlice, tips: Vec<ObjectId>) -> Option<StoredHistory> {
+        peers::wanted::stored_history(&self.handle, slice, tips)
     }
 
     /// Prevents everything from being freed from now on, and answers a peer that wants to drop its

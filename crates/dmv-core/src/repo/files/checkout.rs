@@ -48,7 +48,7 @@ use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::emptied::EmptiedPattern;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{OverwrittenFiles, saved_changes, saving_change, take};
+use crate::repo::files::saved::{OverwrittenFiles, overwritten_changes, saving_change, take};
 use crate::repo::files::unfinished::Target;
 use crate::repo::files::{emptied, open_worktree, unfinished, unwritten};
 use crate::repo::look::entries::{Location, Selection};
@@ -368,10 +368,7 @@ pub(in crate::repo) fn switch_files(
     switch.bring()?;
     // Until the view has moved, the base does not have these paths and the note has no effect.
     unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
-    let mut changes = match saved {
-        Some(id) => saved_changes(repo, &tree.name, id)?,
-        None => Vec::new(),
-    };
+    let mut changes = overwritten_changes(repo, &tree.name, saved, &overwritten)?;
     // A forced switch writes all files of its target, and they are tracked.
     if to.force && !tree.untracked.is_empty() {
         changes.push(change(&repo.refs, untracked_key(&tree.name), None)?);

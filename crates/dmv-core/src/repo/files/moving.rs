@@ -27,7 +27,9 @@ use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{conflict_at, not_tracked, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::record::put_record;
-use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, saved_changes, stat_at};
+use crate::repo::files::saved::{
+    Overwrite, Overwrites, OverwrittenFiles, overwritten_changes, stat_at,
+};
 use crate::repo::files::seen::Expectation;
 use crate::repo::files::{ignored, moved_purged, open_worktree};
 use crate::repo::look::{content, entries};
@@ -104,11 +106,8 @@ pub(in crate::repo) fn move_files(
     }
     let how = (WHAT, options.settings.keep, &options.request);
     let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
-    let (mut changes, mut stored) = (Vec::new(), None);
-    if let Some((id, sealed)) = kept {
-        changes.extend(saved_changes(repo, &tree.name, id)?);
-        stored = Some(sealed);
-    }
+    let (id, stored) = kept.unzip();
+    let mut changes = overwritten_changes(repo, &tree.name, id, &overwritten)?;
     let (id, stored) = put_pairs(repo, &moves, stored, &options.request)?;
     let value = Some(id.as_bytes().to_vec());
     changes.push(change(&repo.refs, moved_key(&tree.name), value)?);

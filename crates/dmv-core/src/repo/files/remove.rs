@@ -21,7 +21,7 @@ use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{NamedFiles, named};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, saved_changes};
+use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, overwritten_changes};
 use crate::repo::files::seen::Expectation;
 use crate::repo::files::{open_worktree, untracked, unwritten};
 use crate::worktree::checkout::{Plan, Removal};
@@ -76,11 +76,8 @@ pub(in crate::repo) fn remove(
     let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
     let how = (WHAT, options.settings.keep, &options.request);
     let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
-    let (mut changes, mut stored) = (Vec::new(), None);
-    if let Some((id, sealed)) = kept {
-        changes.extend(saved_changes(repo, &tree.name, id)?);
-        stored = Some(sealed);
-    }
+    let (id, stored) = kept.unzip();
+    let mut changes = overwritten_changes(repo, &tree.name, id, &overwritten)?;
     let notes = untracked::Edit::Add(&outside);
     let noted = (&tree.name[..], &tree.untracked);
     let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.request)?;

@@ -19,7 +19,7 @@ use crate::path::DiskPath;
 use crate::refs::Change;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{saved_key, saving_key};
+use crate::repo::base::keys::{LOG_UNKEPT, saved_key, saving_key};
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::Keep;
 use crate::repo::base::{path, publish};
@@ -355,6 +355,28 @@ pub(in crate::repo) fn store_made(
         }
     }
     Ok(())
+}
+
+/// Returns the changes of the view with which a command records what it has overwritten: the files
+/// kept by `kept`, or that they were too large to keep.
+pub(in crate::repo) fn overwritten_changes(
+    repo: &Handle,
+    name: &str,
+    kept: Option<ObjectId>,
+    told: &OverwrittenFiles,
+) -> Result<Vec<Change>, RepoError> {
+    match kept {
+        Some(id) => saved_changes(repo, name, id),
+        None if told.files > 0 => {
+            let value = format!("{} {}", told.files, told.bytes).into_bytes();
+            Ok(vec![change(
+                &repo.refs,
+                LOG_UNKEPT.to_owned(),
+                Some(value),
+            )?])
+        }
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Returns the changes of the view with which a command records that it has overwritten the files

@@ -20,7 +20,7 @@ use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::ignored::{is_ignored, line_for};
 use crate::repo::files::named::{NamedFiles, conflict_at, named, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{Overwrite, Overwrites, saved_changes, stat_at};
+use crate::repo::files::saved::{Overwrite, Overwrites, overwritten_changes, stat_at};
 use crate::repo::files::{open_worktree, untracked};
 use crate::worktree::ignore::DMVIGNORE;
 use crate::worktree::snapshot::Problem;
@@ -107,11 +107,10 @@ pub(in crate::repo) fn untrack(
         };
         let overwrites = Overwrites::from([(path.clone(), overwrite)]);
         let how = (WHAT, options.settings.keep, &options.request);
-        let (kept, _) = keep_for(repo, &mut switch, overwrites, how, job)?;
-        if let Some((id, sealed)) = kept {
-            changes.extend(saved_changes(repo, &tree.name, id)?);
-            stored = Some(sealed);
-        }
+        let (kept, told) = keep_for(repo, &mut switch, overwrites, how, job)?;
+        let id;
+        (id, stored) = kept.unzip();
+        changes.extend(overwritten_changes(repo, &tree.name, id, &told)?);
         writes.push((path, entry));
     }
     let notes = untracked::Edit::Add(&files);

@@ -18,13 +18,14 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::{Record, base_key, head_key, path_key, saved_key, saving_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
 use crate::repo::base::publish::{OperationRequest, change, set};
+use crate::repo::base::vacancy::refuse_inside;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, layout, open, publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget, empty};
 use crate::repo::files::saved::{
-    OverwrittenFiles, all_gone, plan_return, saving_change, stat_at, take,
+    OverwrittenFiles, all_gone, overwritten_changes, plan_return, saving_change, stat_at, take,
 };
 use crate::repo::files::{checkout, open_worktree, status, unwritten};
 use crate::repo::look::entries;
@@ -163,6 +164,7 @@ pub(in crate::repo) fn add_worktree(
     job: &Job,
 ) -> Result<AddReport, RepoError> {
     let dir = absolute(&options.dir)?;
+    refuse_inside(&dir)?;
     if let Some(report) = continue_adding(repo, &dir, options, job)? {
         return Ok(report);
     }
@@ -326,24 +328,34 @@ pub(in crate::repo) fn remove_worktree(
     job: &Job,
 ) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
     let info = worktree_at(repo, dir)?;
-    let told = take_down(repo, &info, (force, &request), settings, job, |kept| {
-        let saved = saved_key(&info.name);
-        let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
-        let gone = |(key, value): (String, Vec<u8>)| Change {
-            key,
-            old: Some(value),
-            new: None,
-        };
-        let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
-        if let Some(id) = kept {
-            // The commit stays reachable only while this key names it.
-            changes.retain(|change| change.key != saved);
-            let value = Some(id.as_bytes().to_vec());
-            changes.push(change(&repo.refs, saved.clone(), value)?);
-        }
-        publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
-        Ok(())
-    })?;
+    let told = take_down(
+        repo,
+        &info,
+        (force, &request),
+        settings,
+        job,
+        |kept, told| {
+            let saved = saved_key(&info.name);
+            let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
+            let gone = |(key, value): (String, Vec<u8>)| Change {
+                key,
+                old: Some(value),
+                new: None,
+            };
+            let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
+            match kept {
+                Some(id) => {
+                    // The commit stays reachable only while this key names it.
+                    changes.retain(|change| change.key != saved);
+                    let value = Some(id.as_bytes().to_vec());
+                    changes.push(change(&repo.refs, saved.clone(), value)?);
+                }
+                None => changes.extend(overwritten_changes(repo, &info.name, None, told)?),
+            }
+            publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
+            Ok(())
+        },
+    )?;
     Ok((info, told))
 }
 
@@ -385,14 +397,14 @@ fn keep_uncommitted(
 }
 
 /// Removes a worktree's files, then calls `publish` with the commit that keeps the uncommitted
-/// files.
+/// files, and with how much they are.
 pub(in crate::repo) fn take_down(
     repo: &Handle,
     info: &WorktreeInfo,
     (force, request): (bool, &OperationRequest),
     settings: &WorktreeSettings,
     job: &Job,
-    publish: impl FnOnce(Option<ObjectId>) -> Result<(), RepoError>,
+    publish: impl FnOnce(Option<ObjectId>, &OverwrittenFiles) -> Result<(), RepoError>,
 ) -> Result<OverwrittenFiles, RepoError> {
     let mut told = OverwrittenFiles::default();
     if info.name == MAIN {
@@ -404,7 +416,7 @@ pub(in crate::repo) fn take_down(
         move |source| RepoError::Io(PathError::new(action, path, source))
     };
     if info.state == WorktreeState::Missing {
-        publish(None)?;
+        publish(None, &told)?;
     } else {
         let there = beside(repo, &info.name, &info.path, None)?;
         let _lock = worktree::lock_worktree(&there)?;
@@ -431,7 +443,7 @@ pub(in crate::repo) fn take_down(
             return Err(not_removed(&info.path, stay));
         }
         remove_root(&info.path)?;
-        publish(kept.commit)?;
+        publish(kept.commit, &told)?;
     }
     match std::fs::remove_dir_all(&own) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),

@@ -200,3 +200,47 @@ fn commits_within(repo: &Handle) -> Result<HashSet<ObjectId>, RepoError> {
     }
     Ok(within)
 }
+
+/// How much of the history of some commits is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredHistory {
+    /// The number of commits.
+    pub commits: u64,
+    /// The number of commits on the way from the nearest of the first commits to the farthest one.
+    pub depth: u32,
+    /// The time of the oldest commit whose parents are stored, in seconds since 1970. `None` without
+    /// such a commit.
+    pub oldest_inner: Option<i64>,
+}
+
+/// Measures the history of `tips` that is stored. Returns `None` if it is too long to walk or cannot
+/// be read.
+pub(in crate::repo) fn stored_history(
+    repo: &Handle,
+    slice: &RepoSlice,
+    tips: Vec<ObjectId>,
+) -> Option<StoredHistory> {
+    let (mut level, mut seen, mut out) = (tips, HashSet::new(), StoredHistory::default());
+    loop {
+        level.retain(|id| seen.insert(*id));
+        if level.is_empty() {
+            break;
+        }
+        out.depth += 1;
+        let mut next = Vec::new();
+        for id in level {
+            let commit = entries::read_commit(repo, &id).ok()?;
+            if seen.len() > MAX_WALKED {
+                return None;
+            }
+            if !slice.boundary.contains(&id) && !commit.parents.is_empty() {
+                let time = commit.committer.seconds;
+                out.oldest_inner = Some(out.oldest_inner.map_or(time, |oldest| oldest.min(time)));
+                next.extend(commit.parents);
+            }
+        }
+        level = next;
+    }
+    out.commits = seen.len() as u64;
+    Some(out)
+}

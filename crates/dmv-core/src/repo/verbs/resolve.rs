@@ -32,7 +32,7 @@ use crate::repo::files::checkout::restore;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::saved_changes;
+use crate::repo::files::saved::{overwritten_changes, saved_changes};
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::{checkout, open_worktree, status};
 use crate::repo::look::entries::{Location, Selection};
@@ -96,7 +96,7 @@ pub(in crate::repo) fn resolve_conflicts(
     settle_files(&mut steps, &with_file, &open, (choice, file), &mut report)?;
     let (moves, overwrites) = steps.finish();
     let how = (WHAT, settings.keep, &request);
-    let (kept, _) = restore::keep_for(repo, &mut switch, overwrites, how, job)?;
+    let (kept, told) = restore::keep_for(repo, &mut switch, overwrites, how, job)?;
     let kept = kept.map(|(id, sealed)| match stored {
         Some(stored) => (id, stored.join(sealed)),
         None => (id, sealed),
@@ -113,15 +113,12 @@ pub(in crate::repo) fn resolve_conflicts(
             &mut report,
             job,
         )?;
-    } else if let Some((id, sealed)) = kept {
-        let changes = saved_changes(repo, &tree.name, id)?;
-        publish::publish(
-            repo,
-            request.clone(),
-            Some(sealed),
-            changes,
-            Effect::Written,
-        )?;
+    } else {
+        let (id, sealed) = kept.unzip();
+        let changes = overwritten_changes(repo, &tree.name, id, &told)?;
+        if !changes.is_empty() {
+            publish::publish(repo, request.clone(), sealed, changes, Effect::Written)?;
+        }
     }
     switch.bring_all(&moves)?;
     report.refused.append(&mut switch.refused);

@@ -12,7 +12,8 @@ use crate::repo::base::error::{BranchError, RepoError, UndoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    base_key, head_key, moved_key, path_key, saved_key, saving_key, settled_key, subset_key,
+    LOG_UNKEPT, base_key, head_key, moved_key, path_key, saved_key, saving_key, settled_key,
+    subset_key,
 };
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -23,7 +24,7 @@ use crate::repo::files::checkout::stays;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::moving::EntryMove;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{Return, plan_return};
+use crate::repo::files::saved::{OverwrittenFiles, Return, plan_return};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::entries;
@@ -104,6 +105,9 @@ pub struct UndoReport {
     pub refused: Vec<Problem>,
     /// Files and directories that were moved.
     pub moved: Vec<EntryMove>,
+    /// What the undone operation had overwritten and an undo cannot bring back: it was too large to
+    /// keep.
+    pub not_kept: Option<OverwrittenFiles>,
 }
 
 /// Undoes one operation. The undo is an operation, too.
@@ -159,6 +163,7 @@ pub(in crate::repo) fn undo(
         head: worktree::head(repo)?,
         commit: worktree::head_commit(repo)?,
         again: done_again(repo, &undone)?,
+        not_kept: not_kept(&undone),
         undone,
         passed_over,
         operation,
@@ -167,6 +172,14 @@ pub(in crate::repo) fn undo(
         removed: done.removed,
         refused: done.refused,
         moved,
+    })
+}
+
+fn not_kept(operation: &Operation) -> Option<OverwrittenFiles> {
+    window::unkept(operation).map(|(files, bytes)| OverwrittenFiles {
+        files,
+        bytes,
+        kept: false,
     })
 }
 
@@ -184,6 +197,8 @@ fn why_final(repo: &Handle, operation: &Operation) -> Result<Option<&'static str
             "content that has expired does not come back by itself; \
              'dmv get' fetches it from a remote that kept it",
         )
+    } else if window::is_only_unkept(operation) {
+        Some("what it overwrote was too large to keep (undo.keep-max-size)")
     } else if made_repository(repo, operation)? {
         Some("it created the repository")
     } else {
@@ -373,7 +388,7 @@ fn undo_worktree(
             let info = all.iter().find(|info| info.name == name);
             let gone = || refused(undone, format!("worktree '{name}' no longer exists"));
             let (info, how) = (info.ok_or_else(gone)?, (false, &options.request));
-            worktrees::take_down(repo, info, how, settings, job, |_| publish())?;
+            worktrees::take_down(repo, info, how, settings, job, |_, _| publish())?;
         }
         WholeWorktree::Went(name, path, Some(base)) => {
             let commit = worktree::id_value(repo, &base_key(&name), &base)?;
@@ -424,10 +439,12 @@ fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
     }
 }
 
-/// Returns the last operation that was made in this worktree and is in force. Skips undos, and
+/// Returns the last operation that was made in this worktree and is in force. Fails if it cannot be
+/// undone, and names the operation before it. Skips undos, and
 /// operations that changed only remote branches; the latter are added to `passed_over`.
 fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
     let (mut found, mut purge, mut is_newest) = (None, None, true);
+    let (mut unkept, mut gone_past) = (None, u64::MAX);
     each_own_operation(repo, &mut |operation, is_undone| {
         // Whoever has just purged may mean the purge. Behind an undo of another operation, none is meant.
         let is_purge = window::purged(&operation) && !window::lifted(&operation);
@@ -437,7 +454,17 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
             purge = Some(operation);
             return Ok(ControlFlow::Continue(()));
         }
+        if operation.undoes != 0 && !is_undone {
+            gone_past = gone_past.min(operation.undoes);
+        }
         if operation.undoes != 0 || is_undone || window::gave_up(&operation) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if window::is_only_unkept(&operation) {
+            // Whoever has undone an older operation has gone past this one.
+            if unkept.is_none() && operation.seq < gone_past {
+                unkept = Some(operation);
+            }
             return Ok(ControlFlow::Continue(()));
         }
         if is_about_remotes(&operation) {
@@ -451,6 +478,14 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
         Some(found) if !made_repository(repo, &found)? => Some(found),
         _ => None,
     };
+    if let Some(unkept) = unkept {
+        return Err(UndoError::UndoOfUnkept {
+            operation: short(&unkept),
+            command: unkept.command,
+            before: found.map(|before| (short(&before), before.command)),
+        }
+        .into());
+    }
     match (found, purge) {
         (found, Some(purge)) => Err(UndoError::UndoOfPurge {
             operation: short(&purge),
@@ -466,7 +501,7 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
 pub(in crate::repo) fn next_to_undo(repo: &Handle) -> Result<Option<Operation>, RepoError> {
     match last_operation(repo, &mut Vec::new()) {
         Ok(operation) => Ok(Some(operation)),
-        Err(RepoError::Undo(UndoError::NothingToUndo)) => Ok(None),
+        Err(RepoError::Undo(UndoError::NothingToUndo | UndoError::UndoOfUnkept { .. })) => Ok(None),
         Err(e) => Err(e),
     }
 }
@@ -554,10 +589,12 @@ fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoErro
             Effect::Worktree => true,
         }
     };
+    // How much could not be kept is a fact, which no undo changes.
+    let is_fact = |key: &str| key == LOG_UNKEPT && !window::is_only_unkept(operation);
     // A note that a command is about to overwrite files is outdated once the command has finished.
     let is_over = |key: &str| key.ends_with("/saving") && !is_intent(operation);
     let changes = operation.changes.iter();
-    let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key));
+    let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key) && !is_fact(&c.key));
     let changes: Vec<Change> = changes
         .map(|change| Change {
             key: change.key.clone(),

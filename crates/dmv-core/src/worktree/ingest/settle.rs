@@ -30,6 +30,11 @@ pub(super) fn settle(file: &File, before: FileStat) -> Option<FileStat> {
     Some(stat)
 }
 
+/// Returns whether two stats are of the same file with the same content.
+pub(super) fn same_file(a: &FileStat, b: &FileStat) -> bool {
+    a.fingerprint() == b.fingerprint() && a.dev == b.dev
+}
+
 /// Returns how long to wait until a write to the file that may be in progress is over.
 ///
 /// `now` is this machine's clock. If the file system has another clock, the wait may be omitted or

@@ -128,6 +128,7 @@ fn young_files_are_not_trusted() {
         mode: 0o644,
         nlink: 1,
         size: 1,
+        sparse: false,
         mtime: at(99, 1),
         ctime: at(99, 1),
         ino: 1,

@@ -96,7 +96,7 @@ pub struct PairOptions {
     pub name: String,
     /// What the other device may do here. `None`: there is no repository here.
     pub gives: Option<Access>,
-    /// How long to try.
+    /// How long to try. Only a device that has proved the code may take longer.
     pub time: Duration,
 }
 
@@ -155,6 +155,7 @@ pub async fn pair(
     event: impl Fn(PairEvent),
     stop: impl Future<Output = ()>,
 ) -> Result<PairedDevice, PairError> {
+    let end = Instant::now() + options.time;
     let node_options = NodeOptions {
         listen: options.listen.clone(),
         relays: options.relays.clone(),
@@ -162,6 +163,7 @@ pub async fn pair(
     let node = Node::bind(key, &[PROTOCOL], &node_options).await?;
     let meeting = PairingJob {
         node: &node,
+        end,
         options,
         confirm,
         tries: TRIES,
@@ -169,7 +171,7 @@ pub async fn pair(
     };
     let done = tokio::select! {
         done = async {
-            node.meet_relay(RELAY_TIME).await;
+            let _ = timeout_at(end, node.meet_relay(RELAY_TIME)).await;
             meeting.run(&event).await
         } => done,
         () = stop => Err(PairError::Stopped),
@@ -186,6 +188,8 @@ const SHOWS: &str = "shows";
 
 struct PairingJob<'n> {
     node: &'n Node,
+    /// When to stop looking for the other device. A dial or an exchange ends then, too.
+    end: Instant,
     options: PairOptions,
     confirm: Confirm,
     tries: u32,
@@ -212,7 +216,6 @@ impl PairingJob<'_> {
             None
         };
         event(PairEvent::Ready(self.node.own_addresses()));
-        let mut end = Instant::now() + self.options.time;
         let mut met_other_code = false;
         let mut again = tokio::time::interval(AGAIN);
         loop {
@@ -223,7 +226,7 @@ impl PairingJob<'_> {
                 }
             };
             let talk = tokio::select! {
-                () = tokio::time::sleep_until(end) => {
+                () = tokio::time::sleep_until(self.end) => {
                     return Err(if met_other_code { PairError::OtherCode } else { PairError::Nobody });
                 }
                 incoming = self.node.endpoint.accept() => match incoming {
@@ -253,7 +256,7 @@ impl PairingJob<'_> {
                         } else {
                             LOOK_ON
                         };
-                        end = end.min(Instant::now() + wait);
+                        self.end = self.end.min(Instant::now() + wait);
                     }
                 }
             }
@@ -273,8 +276,11 @@ impl PairingJob<'_> {
     /// Dials the next device that may be the right one, if it is this end's turn to dial.
     async fn call_somebody(&mut self) -> Result<Talk, PairError> {
         if let Some(address) = self.options.peer.clone() {
-            let dialled = self.node.dial(&address, PROTOCOL).await;
-            return self.prove_to(dialled).await;
+            let dialling = self.node.dial(&address, PROTOCOL);
+            return match timeout_at(self.end, dialling).await {
+                Ok(dialled) => self.prove_to(dialled).await,
+                Err(_) => Ok(Talk::Nothing),
+            };
         }
         if !self.options.told {
             return Ok(Talk::Nothing);
@@ -290,9 +296,16 @@ impl PairingJob<'_> {
         };
         let (key, place) = (found.key, None);
         let address = PeerAddress { key, place };
-        let dialled = self.node.dial_at(&address, &found.addresses, PROTOCOL);
-        let dialled = dialled.await;
-        self.prove_to(dialled).await
+        let dialling = self.node.dial_at(&address, &found.addresses, PROTOCOL);
+        match timeout_at(self.end, dialling).await {
+            Ok(dialled) => self.prove_to(dialled).await,
+            Err(_) => Ok(Talk::Nothing),
+        }
+    }
+
+    /// When an exchange that begins now must have ended.
+    fn exchange_end(&self) -> Instant {
+        self.end.min(Instant::now() + EXCHANGE_TIME)
     }
 
     async fn prove_to(
@@ -309,10 +322,13 @@ impl PairingJob<'_> {
             // The device may not be ready yet, or it has left.
             Err(_) => return Ok(Talk::Nothing),
         };
-        let talk = timeout(EXCHANGE_TIME, self.prove_first(&connection)).await;
-        let talk = self
-            .conclude(&connection, talk.unwrap_or(Proof::Broken))
-            .await;
+        let proof = match timeout_at(self.exchange_end(), self.prove_first(&connection)).await {
+            Ok(proof) => proof,
+            // Our own time is up. That says nothing about the code.
+            Err(_) if self.end <= Instant::now() => Proof::Nothing,
+            Err(_) => Proof::Broken,
+        };
+        let talk = self.conclude(&connection, proof).await;
         if let Ok(Talk::OtherCode(key)) = &talk {
             match self.others.get_mut(key) {
                 Some((_, worth)) => *worth = false,
@@ -327,11 +343,11 @@ impl PairingJob<'_> {
         let Ok(accepting) = incoming.accept() else {
             return Ok(Talk::Nothing);
         };
-        let Ok(Ok(conn)) = timeout(EXCHANGE_TIME, accepting).await else {
+        let Ok(Ok(conn)) = timeout_at(self.exchange_end(), accepting).await else {
             return Ok(Talk::Nothing);
         };
         let connection = Connection::accepted(conn);
-        let talk = timeout(EXCHANGE_TIME, self.prove_second(&connection)).await;
+        let talk = timeout_at(self.exchange_end(), self.prove_second(&connection)).await;
         self.conclude(&connection, talk.unwrap_or(Proof::Nothing))
             .await
     }

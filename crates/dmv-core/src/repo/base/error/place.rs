@@ -11,6 +11,17 @@ pub enum PlaceError {
     /// There is already a repository where a new one was to be created.
     #[error("there is already a repository at {}; nothing was changed", .0.display())]
     Exists(PathBuf),
+    /// A directory was to be made among a repository's own files.
+    #[error(
+        "{} is inside the repository directory {}, where dmv writes only its own files",
+        dir.display(), dmv.display()
+    )]
+    InsideRepository {
+        /// The directory.
+        dir: PathBuf,
+        /// The repository's directory.
+        dmv: PathBuf,
+    },
     /// The repository belongs to another user.
     #[error("{} belongs to another user", .0.display())]
     ForeignOwner(PathBuf),

@@ -49,6 +49,19 @@ pub enum UndoError {
         /// The operation that the undo would otherwise take back, and its command.
         before: Option<(String, String)>,
     },
+    /// The last operation overwrote files that were too large to keep.
+    #[error(
+        "the last operation ({operation}: {command}) cannot be undone: what it overwrote was too \
+         large to keep; nothing was undone"
+    )]
+    UndoOfUnkept {
+        /// The operation.
+        operation: String,
+        /// Its command line.
+        command: String,
+        /// The operation that the undo would otherwise take back, and its command.
+        before: Option<(String, String)>,
+    },
     /// Undo cannot reach the operation any more: what it named may be freed.
     #[error("operation {operation} is out of reach{}", out_since(at.as_ref()))]
     Expired {

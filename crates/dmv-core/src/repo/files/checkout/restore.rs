@@ -24,7 +24,7 @@ use crate::repo::files::checkout::CheckoutReport;
 use crate::repo::files::checkout::switch::{PendingWrites, Switch};
 use crate::repo::files::open_worktree::{OpenWorktree, is_like};
 use crate::repo::files::saved::{
-    Overwrite, Overwrites, OverwrittenFiles, obstacle, saved_changes, take,
+    Overwrite, Overwrites, OverwrittenFiles, obstacle, overwritten_changes, take,
 };
 use crate::repo::files::seen::Expectation;
 use crate::repo::files::{open_worktree, untouched, untracked, unwritten};
@@ -292,11 +292,8 @@ pub(in crate::repo) fn keep_and_publish(
 ) -> Result<OverwrittenFiles, RepoError> {
     let name = switch.tree.name.clone();
     let (kept, told) = keep_for(repo, switch, overwrites, (what, keep, request), job)?;
-    let (mut changes, mut stored) = (Vec::new(), None);
-    if let Some((id, sealed)) = kept {
-        changes.extend(saved_changes(repo, &name, id)?);
-        stored = Some(sealed);
-    }
+    let (id, mut stored) = kept.unzip();
+    let mut changes = overwritten_changes(repo, &name, id, &told)?;
     if let Some(form) = settled {
         let writer = match &stored {
             Some(before) => repo.store.writer_after(before)?,
