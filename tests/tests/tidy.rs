@@ -661,6 +661,25 @@ fn tests_that_pages_name_exist() {
 }
 
 #[test]
+fn mutations_change_text_that_exists() {
+    let files = tree();
+    let mut complaints = Vec::new();
+    let blocks = files["tests/mutants.txt"].split("\n@ ").skip(1);
+    for block in blocks {
+        let mut lines = block.lines();
+        let (name, file, text) = (lines.next(), lines.next(), lines.next());
+        let (Some(name), Some(file), Some(text)) = (name, file, text) else {
+            complaints.push(format!("tests/mutants.txt: {block} is not complete"));
+            continue;
+        };
+        if !files.get(file).is_some_and(|code| code.contains(text)) {
+            complaints.push(format!("tests/mutants.txt: {name}: {file} lacks its text"));
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
 fn links_between_pages_lead_somewhere() {
     let files = tree();
     let pages = files.iter().filter(|(file, _)| file.ends_with(".md"));

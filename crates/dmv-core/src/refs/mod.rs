@@ -502,7 +502,8 @@ fn set(tx: &Transaction, key: &str, value: Option<&[u8]>) -> Result<(), RefsErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::PackKind;
+    use crate::store::{PackKind, RepositoryId};
+    use crate::vfs::OsVfs;
 
     #[test]
     fn a_closed_database_is_complete_without_its_log() -> Result<(), Box<dyn std::error::Error>> {
@@ -534,6 +535,51 @@ mod tests {
         refs.conn().busy_timeout(std::time::Duration::ZERO)?;
         refs.add_segments(&[], &[], None)?;
         assert!(matches!(refs.close_complete(), Err(RefsError::Busy(_))));
+        Ok(())
+    }
+
+    #[test]
+    fn a_change_of_a_value_that_has_moved_is_refused_and_recorded_nowhere()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let log = LogPack::create(&OsVfs, temp.path(), RepositoryId::random())?;
+        let refs = Refs::create(&temp.path().join("refs.db"))?;
+        let publish = |old: Option<&[u8]>, new: &[u8]| {
+            let operation = NewOperation {
+                time: Timestamp {
+                    seconds: 0,
+                    nanos: 0,
+                    tz_minutes: 0,
+                },
+                who: "ada".to_owned(),
+                command: "dmv branch b".to_owned(),
+                undoes: 0,
+                origin: Origin {
+                    worktree: String::new(),
+                    effect: Effect::Kept,
+                },
+                changes: vec![Change {
+                    key: "budget".to_owned(),
+                    old: old.map(<[u8]>::to_vec),
+                    new: Some(new.to_vec()),
+                }],
+                since: None,
+            };
+            refs.publish(operation, &[], &[], &[], &log)
+        };
+        publish(None, b"1")?;
+        let end = log.len()?;
+        // Another command has set the value since these looked at it.
+        for old in [None, Some(&b"2"[..])] {
+            assert!(matches!(publish(old, b"3"), Err(RefsError::Moved { .. })));
+        }
+        assert_eq!(refs.get("budget")?.as_deref(), Some(&b"1"[..]));
+        assert_eq!(
+            (refs.operations_before(None, 9)?.len(), log.len()?),
+            (1, end)
+        );
+        publish(Some(b"1"), b"3")?;
+        assert_eq!(refs.get("budget")?.as_deref(), Some(&b"3"[..]));
         Ok(())
     }
 
