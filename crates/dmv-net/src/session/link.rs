@@ -82,8 +82,10 @@ type Clues = Arc<Mutex<Vec<Clue>>>;
 pub struct Link {
     incoming: Taker<Result<Frame, NetError>>,
     outgoing: Option<FrameSink>,
-    /// A queue that closes when the writing thread ends.
+    /// A queue that closes when the writing thread ends, or the other end if that is to be waited for.
     writing: Option<Taker<()>>,
+    /// What the other end waits for when it closes.
+    until_done: Option<Giver<()>>,
     waiting: WaitTime,
     /// The cancel flag of the job that uses this end, once it is known.
     cancel: Option<Arc<AtomicBool>>,
@@ -106,6 +108,7 @@ impl Link {
             incoming,
             outgoing: Some(FrameSink::Inside(outgoing)),
             writing: None,
+            until_done: None,
             waiting: WaitTime::default(),
             cancel: None,
             clues: None,
@@ -118,8 +121,13 @@ impl Link {
 
     /// Makes both ends of a connection within this process. The first leaves [clues](Clue) to the
     /// chunks that it requests, which the second takes.
+    ///
+    /// [`close`](Self::close) of the first waits until the second has ended: the program may end
+    /// right afterwards, and what the second notes for later sessions would be lost.
     pub fn pair_with_clues() -> (Link, Link) {
         let (mut a, mut b) = Link::pair();
+        let (until_done, done) = queue();
+        (a.writing, b.until_done) = (Some(done), Some(until_done));
         let clues = Clues::default();
         (a.clues, b.clues) = (Some(clues.clone()), Some(clues));
         (a, b)
@@ -189,6 +197,7 @@ impl Link {
             incoming,
             outgoing: Some(FrameSink::Outside(outgoing)),
             writing: Some(writing),
+            until_done: None,
             waiting: WaitTime::new(PATIENCE, signs),
             cancel: None,
             clues: None,
@@ -364,6 +373,7 @@ impl Link {
     /// side's time to accept it is over.
     pub fn close(mut self) {
         self.outgoing = None;
+        drop(self.until_done.take());
         let Some(writing) = self.writing.take() else {
             return;
         };
@@ -515,4 +525,30 @@ fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> Result<bool, NetError> {
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_waits_until_an_end_in_this_process_has_done_its_notes()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let (ours, theirs) = Link::pair_with_clues();
+        let noted = Arc::new(AtomicBool::new(false));
+        let note = noted.clone();
+        let thread = std::thread::spawn(move || {
+            let mut theirs = theirs;
+            // The other end is closing.
+            let heard = theirs.hear(&Job::default());
+            std::thread::yield_now();
+            note.store(true, Ordering::SeqCst);
+            theirs.close();
+            heard.is_err()
+        });
+        ours.close();
+        assert!(noted.load(Ordering::SeqCst));
+        assert!(thread.join().is_ok_and(|closed| closed));
+        Ok(())
+    }
 }
