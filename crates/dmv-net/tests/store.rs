@@ -168,7 +168,9 @@ fn an_answer_that_names_no_file_does_not_mean_that_a_file_is_missing() -> Outcom
 fn a_file_that_is_cut_for_good_is_a_lost_connection() -> Outcome {
     // Without the name of its state, the rest of a file is not asked for.
     let cut = answer("200 OK", "content-type: x\r\n", 100, b"short");
-    let (endpoint, lines) = serve(vec![cut.clone(), cut])?;
+    let range = "content-range: bytes 0-99/100\r\n";
+    let part = answer("206 Partial Content", range, 100, b"short");
+    let (endpoint, lines) = serve(vec![cut, part])?;
     let (store, _) = open("s3://film/x", Some(&endpoint), Duration::from_secs(20))?;
     for done in [
         store.read_whole("root", None).map(|_| ()),

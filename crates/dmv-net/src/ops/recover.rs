@@ -107,6 +107,9 @@ pub fn recover_at(
             let place = address.to_string();
             return Err(NetError::Bucket { place, trouble });
         }
+        if repo.is_some() && options.chosen.is_some() {
+            caller.test_store(address, false)?;
+        }
         let shelf = shelf(address, &reach)?;
         let cache = Cache::open(repo.map(Repo::dmv_dir), &address.to_string());
         Rescue {

@@ -26,9 +26,6 @@ pub fn run(context: &Context, at: &str, chosen: Option<&str>) -> Result<u8, Fail
         Err(e) => return Err(e),
     };
     let remote = remote(context, Some(at))?;
-    if let (Some(repo), Some(_)) = (&repo, chosen) {
-        bucket::test_before_push(context, repo, &remote)?;
-    }
     let options = RecoverAtOptions {
         remote: remote.clone(),
         chosen: chosen.map(str::to_owned),
