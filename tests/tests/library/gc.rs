@@ -105,6 +105,33 @@ fn garbage(seed: u64) -> Done<Garbage> {
     })
 }
 
+#[test]
+fn what_only_undo_can_reach_outlives_gc() -> Done {
+    let place = Place::new()?;
+    let mut rng = Rng::new(36);
+    place.write("stays", &rng.bytes(50_000))?;
+    let first = commit(&place.again()?, "first")?.commit.ok_or("made")?;
+    let content = rng.bytes(50_000);
+    place.write("taken-back", &content)?;
+    commit(&place.again()?, "second")?;
+    let (request_of_reset, job) = (request("reset"), Job::default());
+    let how = (ResetFiles::Match, &Default::default());
+    place
+        .again()?
+        .reset(first, how.0, &request_of_reset, how.1, &job)?;
+    let file = place.dir.path().join("taken-back");
+    assert!(!file.exists());
+    gc(&place.again()?)?;
+    let undo = UndoOptions {
+        what: UndoWhat::Last,
+        settings: Default::default(),
+        request: request("undo"),
+    };
+    place.again()?.undo(&undo, &job)?;
+    assert!(std::fs::read(file)? == content);
+    Ok(())
+}
+
 fn live(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     let live = walk(repo, &named(repo)?)?;
     for id in &live {

@@ -688,6 +688,39 @@ fn a_changed_value_in_the_database_is_noticed_and_mended() -> Outcome {
     Ok(())
 }
 
+/// Another intact commit in the place of the right one: only the operations tell.
+#[test]
+fn a_value_that_no_operation_made_is_noticed_though_it_is_intact() -> Outcome {
+    let subject = Subject::new()?;
+    for n in 0..3 {
+        subject.commit(&subject.open()?, n)?;
+    }
+    let made = subject.history()?;
+    let (one, other) = (made[made.len() - 1], made[0]);
+    let db = subject.dmv().join("refs.db");
+    let good = std::fs::read(&db)?;
+    let rows = || Ok::<_, RepoError>(format!("{:?}", Repo::open(&subject.root)?.refs().rows()?));
+    let right = rows()?;
+    let mut tried = 0;
+    for (from, to) in [(one, other), (other, one)] {
+        for at in places(&good, from.as_bytes()) {
+            let mut bad = good.clone();
+            bad[at..at + 32].copy_from_slice(to.as_bytes());
+            std::fs::write(&db, &bad)?;
+            if rows().is_ok_and(|rows| rows == right) {
+                continue;
+            }
+            let found = subject.check(VerifyDepth::Full);
+            assert!(!found.is_ok_and(|f| f.is_empty()), "at {at}");
+            subject.recover()?;
+            assert_eq!(subject.history()?, made, "at {at}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 1, "{tried}");
+    Ok(())
+}
+
 /// Random bytes anywhere in the database: recovery restores all commits, whatever was hit.
 #[test]
 fn after_any_damage_to_the_database_recovery_gives_every_commit() -> Outcome {
