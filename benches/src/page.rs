@@ -236,7 +236,7 @@ fn conditions(results: &Results) -> String {
         format!("{from} to {to}")
     };
     let mut out = format!(
-        "Machine: {}. Date: {when}. {}\n\n",
+        "Machine: {}. Date: {when}.\n{}\n\n",
         header.machine, header.settings
     );
     for name in tools(results) {
@@ -505,7 +505,7 @@ mod tests {
         let dir = tempfile::tempdir()?;
         let text = text(&results(dir.path())?)?;
         for wanted in [
-            "Machine: 2 cores. Date: 2026-11-22. At most 9 s.",
+            "Machine: 2 cores. Date: 2026-11-22.\nAt most 9 s.",
             "- bup: not measured: not installed",
             "### One file, 1 B to 16 B",
             "| 1 B | dmv | 2 2.00× | 4 2.00× | 6 2.00× | 8 KiB (8192×) | 4 KiB | 1 MiB |",

@@ -7,7 +7,7 @@ use dmv_core::object::root::Root as Content;
 use dmv_core::repo::{OwnBranches, Repo};
 use dmv_core::subset::Subset;
 use dmv_net::bucket::format::ROOT;
-use dmv_net::bucket::trouble::Trouble;
+use dmv_net::bucket::trouble::{RootLoss, Trouble};
 use dmv_net::session::{Client, History, Link, NetError, Shelf, serve_shelf};
 use dmv_tests::bucket::{BucketWriter, Memory, Packs};
 use dmv_tests::peers::{Done, Place, tips};
@@ -317,7 +317,8 @@ fn a_root_that_is_lost_older_or_unreadable_is_told() -> Done {
     fetch(&ours, &bucket.files)?;
     let root = bucket.files.get(ROOT).ok_or("no root")?;
     bucket.files.remove(ROOT);
-    assert_eq!(trouble(fetch(&ours, &bucket.files)), Trouble::Forked);
+    let lost = trouble(fetch(&ours, &bucket.files));
+    assert_eq!(lost, Trouble::LostRoot(RootLoss::Gone));
     bucket.files.put(ROOT, first);
     assert_eq!(trouble(fetch(&ours, &bucket.files)), Trouble::Forked);
     let mut newer = root.clone();
@@ -329,7 +330,7 @@ fn a_root_that_is_lost_older_or_unreadable_is_told() -> Done {
     bucket.files.put(ROOT, damaged);
     assert!(matches!(
         trouble(fetch(&ours, &bucket.files)),
-        Trouble::Damaged(_)
+        Trouble::LostRoot(RootLoss::Damaged(_))
     ));
     bucket.files.put(ROOT, root);
     fetch(&ours, &bucket.files)?;

@@ -243,7 +243,7 @@ fn a_file_shows_what_it_is() {
         ("s.wav", "<audio"),
         ("f.mp4", "<video"),
         ("x.exr", "Browsers do not show pictures of this format"),
-        ("x.bin", "no text, and no format that is shown"),
+        ("x.bin", "not a text, and its format cannot be shown"),
         ("empty.txt", "This file is empty"),
         ("l", "A symlink to"),
     ];
