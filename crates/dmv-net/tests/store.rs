@@ -47,11 +47,20 @@ fn serve(answers: Vec<Vec<u8>>) -> Outcome<(String, Receiver<String>)> {
             };
             // The test may have ended.
             let _ = told.send(line);
-            let _ = (&stream).write_all(&answer);
+            let _ = (&stream).write_all(&closing(&answer));
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     });
     Ok((endpoint, lines))
+}
+
+/// The same answer, which says that the connection ends. Otherwise the client may send its next request
+/// over it.
+fn closing(answer: &[u8]) -> Vec<u8> {
+    match answer.split_inclusive(|byte| *byte == b'\n').next() {
+        Some(status) => [status, b"connection: close\r\n", &answer[status.len()..]].concat(),
+        None => Vec::new(),
+    }
 }
 
 fn read_request(stream: &TcpStream) -> std::io::Result<String> {
