@@ -5,6 +5,7 @@
 
 use super::profile::{Env, Keys, keys_in};
 use crate::transport::without_secret;
+use futures_util::StreamExt;
 use object_store::client::{
     HttpClient, HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector,
 };
@@ -283,7 +284,15 @@ impl Service {
         let answer = async {
             let response = client.execute(request).await?;
             let status = response.status();
-            Ok::<_, object_store::client::HttpError>((status, response.into_body().bytes().await?))
+            let mut parts = response.into_body().bytes_stream();
+            let mut bytes = Vec::new();
+            // One part more than the limit shows that it is too long.
+            while bytes.len() <= MAX_ANSWER_BYTES
+                && let Some(part) = parts.next().await
+            {
+                bytes.extend_from_slice(&part?);
+            }
+            Ok::<_, object_store::client::HttpError>((status, bytes))
         };
         let answer = tokio::time::timeout(PATIENCE, answer).await;
         let answer = answer.map_err(|_| silent("the time is up".to_owned()))?;
@@ -297,7 +306,7 @@ impl Service {
         if bytes.len() > MAX_ANSWER_BYTES {
             return Err(self.useless("its answer is too long"));
         }
-        String::from_utf8(bytes.to_vec()).map_err(|_| self.useless(NO_KEYS))
+        String::from_utf8(bytes).map_err(|_| self.useless(NO_KEYS))
     }
 }
 
