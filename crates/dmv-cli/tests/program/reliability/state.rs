@@ -42,7 +42,7 @@ impl State {
 
     fn collect(&mut self, now: &Path, at: &Path) -> Outcome {
         let dir = now.join(at);
-        let is_bare = dir.join("packs").is_dir();
+        let is_bare = dir.join("packs").is_dir() || is_begun_clone(&dir);
         for entry in fs::read_dir(&dir)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -195,6 +195,12 @@ fn begins(is: Option<&Item>, new: Option<&Item>, path: &Path) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a clone noted here what it is going to do, before it made anything else of a bare
+/// repository.
+fn is_begun_clone(dir: &Path) -> bool {
+    fs::read(dir.join("clone")).is_ok_and(|bytes| bytes.starts_with(b"dmv-clone "))
 }
 
 /// What a kill may leave: files that no commit takes, and an export that did not end.

@@ -129,7 +129,7 @@ impl Known {
         let is_listed = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path);
             let is_it = |line: &str| line.starts_with("warning: ") && line.contains(name);
-            self.case.exit == CONFLICTS && said.split(" | ").any(is_it)
+            self.case.exit == CONFLICTS && said.lines().any(is_it)
         };
         let path_of = |differs: &String| differs.split(' ').next().unwrap_or_default().to_owned();
         let is_listed = differs.as_ref().is_some_and(|e| is_listed(&path_of(e)));
@@ -350,7 +350,14 @@ fn names_something(said: &str) -> bool {
     error.contains(['/', '\''])
         || error.contains("refs.db")
         || error.contains("output")
-        || error.contains("uncommitted changes in ")
+        || [
+            "uncommitted changes in ",
+            " was not pushed to ",
+            " is not overwritten",
+            " no longer answers",
+        ]
+        .iter()
+        .any(|words| error.contains(words))
         || words.any(is_id)
 }
 
