@@ -111,6 +111,16 @@ impl PeerAnswers {
         keepers.all(|peer| peer.ask(|client| client.unkept(&[])).is_some())
     }
 
+    /// The failure of a command that gives up files. It names the remotes if one of them no longer
+    /// answers.
+    pub fn failure(&self, mut failure: Failure) -> Failure {
+        if failure.code == "unconfirmed" {
+            let asked = self.keepers.join(", ");
+            failure.message.push_str(&format!(" (asked: {asked})"));
+        }
+        failure
+    }
+
     /// Why nothing may be `given_up`, if one of the files is kept by nobody.
     pub fn refusal<'f>(
         &self,

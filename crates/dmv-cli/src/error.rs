@@ -157,7 +157,7 @@ fn nothing_there(path: &Path) -> Failure {
 
 fn net_message(e: &NetError) -> String {
     let mut message = e.to_string();
-    if let NetError::Closed | NetError::Stalled(_) | NetError::Endless(_) = e {
+    if let NetError::Closed | NetError::Lost(_) | NetError::Stalled(_) | NetError::Endless(_) = e {
         message.push_str("; received data is kept");
     }
     if let NetError::Partial { held, .. } = e
@@ -177,6 +177,7 @@ fn sort_net(e: &NetError) -> (&'static str, u8) {
         NetError::Unreachable { .. }
         | NetError::NotAtRelay { .. }
         | NetError::Closed
+        | NetError::Lost(_)
         | NetError::Stalled(_)
         | NetError::Endless(_)
         | NetError::NoProgram { .. }
@@ -265,7 +266,7 @@ fn net_hint(e: &NetError) -> Option<String> {
             "dmv purge --from REMOTE, to purge it here, too; then push again"
         }
         NetError::Bucket { place, trouble } => return bucket_hint(place, trouble),
-        NetError::Closed => CONTINUE,
+        NetError::Closed | NetError::Lost(_) => CONTINUE,
         NetError::Listen(_) => "dmv serve --listen IP:PORT, with a free port; port 0 takes any",
         NetError::Thread(_) => repo::FEWER_PROCESSES,
         NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",

@@ -270,7 +270,8 @@ pub fn why_closed(url: &Url, told: Option<ReadOnly>) -> String {
         }
         (_, Some(ReadOnly::Server)) => return "it was started with --read-only".to_owned(),
         (_, Some(ReadOnly::Repository)) => {
-            return "the repository there is read-only".to_owned();
+            return "its repository cannot be written to: the disk there is read-only or full, or it fails"
+                .to_owned();
         }
         (_, None) => return "it allows only fetch, and gives no reason".to_owned(),
     };

@@ -88,7 +88,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let blobs: Vec<Blob> = droppable.files.iter().map(|(_, blob)| *blob).collect();
     let mut still = || answers.still(&mut peers);
     let watch = context.watch("freeing space");
-    let freed = freeing.drop_files(&blobs, &earlier, &mut still, &context.job)?;
+    let freed = freeing.drop_files(&blobs, &earlier, &mut still, &context.job);
+    let freed = freed.map_err(|e| answers.failure(e.into()))?;
     drop(watch);
     end(peers);
     finish(context, &repo, &droppable, freed, answers.keepers)

@@ -224,7 +224,8 @@ fn give_up(
     let earlier = answers.kept_of(&found.earlier);
     let done = given.up(freeing, &earlier, &mut || answers.still(&mut peers));
     end(peers);
-    Ok((done?, answers.keepers))
+    let done = done.map_err(|e| answers.failure(e))?;
+    Ok((done, answers.keepers))
 }
 
 fn finish(

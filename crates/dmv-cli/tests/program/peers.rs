@@ -367,7 +367,11 @@ fn ssh_reaches_another_host() -> Outcome {
     for (url, code, word) in [
         ("ssh://unknown/x", 13, "Could not resolve"),
         ("ssh://strange/x", 12, "Host key verification failed"),
-        ("ssh://mute/x", 13, "connection was lost"),
+        (
+            "ssh://mute/x",
+            13,
+            "the connection to ssh://mute/x was lost",
+        ),
         (&url.replace("ada@host:2222", "chatty"), 13, "Welcome!"),
         (&none, 10, "no dmv repository"),
         ("ssh://-oProxyCommand=x/x", 2, "host"),

@@ -2,7 +2,7 @@
 
 use crate::place::files::{changes, exists, lines, paths, read};
 use crate::place::several::several;
-use crate::place::{Outcome, Place};
+use crate::place::{Outcome, Place, has_strace};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -267,6 +267,49 @@ fn popped_with_conflicts() -> Outcome<Place> {
     place.write("d/same", "edited")?;
     place.fails(4, &["stash", "pop"])?;
     Ok(place)
+}
+
+/// The files at the top of a worktree.
+fn texts(place: &Place) -> Outcome<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(place.work())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_file() {
+            found.push((
+                name,
+                String::from_utf8_lossy(&fs::read(entry.path())?).into_owned(),
+            ));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[test]
+fn a_pop_with_conflicts_that_was_cut_off_begins_anew() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let wanted = texts(&popped_with_conflicts()?)?;
+    let mut half_done = 0;
+    // Locks fail from the n-th on, so that the command ends at different points.
+    for n in 14.. {
+        let place = popped_with_conflicts()?;
+        place.ok(&["undo"])?;
+        let inject = format!("inject=flock:error=EIO:when={n}+");
+        let options = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=flock", "-e"];
+        let mut command = place.traced(&[&options[..], &[&inject]].concat(), &["stash", "pop"]);
+        if command.output()?.status.code() == Some(4) {
+            break;
+        }
+        half_done += u64::from(texts(&place)? == wanted);
+        place.fails(4, &["stash", "pop"])?;
+        assert_eq!(texts(&place)?, wanted, "cut off at lock {n}");
+    }
+    assert!(half_done > 0);
+    Ok(())
 }
 
 #[test]

@@ -295,10 +295,12 @@ fn open_writable(path: &Path) -> Result<Connection, RefsError> {
     Ok(conn)
 }
 
-/// Returns the process that holds one of SQLite's locks on the database.
+/// Returns the process that holds one of SQLite's locks on the database; `None` if it is this one.
+/// SQLite also reports a lock as taken when the system has none left.
 pub(super) fn holder(path: &Path) -> Option<Holder> {
     let files = ["db-shm", "db"].map(|end| path.with_extension(end));
-    locks::holder_of(&[&files[0], &files[1]])
+    let holder = locks::holder_of(&[&files[0], &files[1]]);
+    holder.filter(|holder| holder.pid != std::process::id())
 }
 
 /// Writes the write-ahead log back and empties it, as far as no process reads from it.

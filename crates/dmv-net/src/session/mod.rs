@@ -87,6 +87,9 @@ pub enum NetError {
     /// The connection ended before the session did.
     #[error("the connection was lost")]
     Closed,
+    /// The same, with the address of the other side.
+    #[error("the connection to {0} was lost")]
+    Lost(String),
     /// The other side is silent, or nearly so, for longer than this side's patience.
     #[error("connection lost: almost no data came for {} s", .0.as_secs())]
     Stalled(std::time::Duration),

@@ -74,6 +74,7 @@ impl Reach {
 
 /// A connection, and the helper that keeps it up.
 pub struct Connection {
+    place: String,
     link: Option<Link>,
     helper: Option<Helper>,
 }
@@ -91,30 +92,31 @@ impl Connection {
     }
 
     /// Replaces a failure of the connection by its cause, if the helper program or the QUIC
-    /// connection knows it.
+    /// connection knows it. Otherwise the address says which connection it was.
     pub fn explain(self, e: NetError) -> NetError {
-        match self.helper {
+        let e = match self.helper {
             Some(Helper::Ssh(helper)) => helper.explain(e),
             #[cfg(feature = "quic")]
             Some(Helper::Quic(helper)) => helper.explain(e),
             None => e,
+        };
+        match e {
+            NetError::Closed => NetError::Lost(self.place),
+            e => e,
         }
     }
 }
 
 /// Connects to the repository at `url`. Fails if it cannot be reached or refuses the connection.
 pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
-    match url {
-        Url::Path(path) => Ok(Connection {
-            link: Some(path::connect(path, reach.request.clone(), reach.purpose)?),
-            helper: None,
-        }),
+    let (link, helper) = match url {
+        Url::Path(path) => {
+            let link = path::connect(path, reach.request.clone(), reach.purpose)?;
+            (link, None)
+        }
         Url::Ssh(target) => {
             let (link, helper) = ssh::connect(target, reach)?;
-            Ok(Connection {
-                link: Some(link),
-                helper: Some(Helper::Ssh(helper)),
-            })
+            (link, Some(Helper::Ssh(helper)))
         }
         #[cfg(feature = "quic")]
         Url::Quic(address) => {
@@ -123,17 +125,16 @@ pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
                 why: "this device has no key".to_owned(),
             })?;
             let (link, helper) = quic::connect(address, device)?;
-            Ok(Connection {
-                link: Some(link),
-                helper: Some(Helper::Quic(helper)),
-            })
+            (link, Some(Helper::Quic(helper)))
         }
         #[cfg(feature = "store")]
-        Url::Bucket(address) => Ok(Connection {
-            link: Some(connect_bucket(address, reach)?),
-            helper: None,
-        }),
-    }
+        Url::Bucket(address) => (connect_bucket(address, reach)?, None),
+    };
+    Ok(Connection {
+        place: url.to_string(),
+        link: Some(link),
+        helper,
+    })
 }
 
 /// Returns a bucket to be read. Sends nothing yet.

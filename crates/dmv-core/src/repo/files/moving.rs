@@ -4,7 +4,7 @@
 //! that has the pairs of paths (docs/format/layout.md, "Moved files"). A file that a move replaces
 //! is stored first.
 
-use crate::fsutil::{FileKind, FileStat};
+use crate::fsutil::{FileKind, FileStat, SafeDir};
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::{Job, Moment};
@@ -118,15 +118,9 @@ pub(in crate::repo) fn move_files(
         changes,
         Effect::Written,
     )?;
-    switch.make_room(&replaced)?;
     let mut moved = Vec::new();
     for one in moves {
-        let done = match stat_at(&tree, one.from.as_bytes())? {
-            Some(_) => rename(&tree, &one),
-            // Only a note moves.
-            None => Ok(()),
-        };
-        match done {
+        match move_one(&tree, &mut switch, &one, &replaced)? {
             Ok(()) => moved.push(one),
             Err(e) => switch
                 .refused
@@ -140,6 +134,30 @@ pub(in crate::repo) fn move_files(
         refused: switch.refused,
         overwritten,
     })
+}
+
+/// Moves one entry. The outer error ends the command; with the inner one, this entry stays.
+///
+/// A file at the new path goes only when both directories are open, so that hardly anything can
+/// fail between its removal and the move.
+fn move_one(
+    tree: &OpenWorktree,
+    switch: &mut Switch<'_>,
+    one: &EntryMove,
+    replaced: &[Vec<u8>],
+) -> Result<Result<(), PathError>, RepoError> {
+    if stat_at(tree, one.from.as_bytes())?.is_none() {
+        // Only a note moves.
+        return Ok(Ok(()));
+    }
+    let ends = match RenameEnds::open(tree, one) {
+        Ok(ends) => ends,
+        Err(e) => return Ok(Err(e)),
+    };
+    if let Some(path) = replaced.iter().find(|path| *path == one.to.as_bytes()) {
+        switch.make_room(path)?;
+    }
+    Ok(ends.rename())
 }
 
 /// Decides what moves where, and which files are replaced. Touches nothing.
@@ -298,33 +316,52 @@ fn is_other_case(tree: &OpenWorktree, from: &RepoPath, to: &RepoPath) -> Result<
     })
 }
 
-/// Renames an entry. Never replaces anything.
-fn rename(tree: &OpenWorktree, one: &EntryMove) -> Result<(), PathError> {
-    let bad = |path: &[u8]| PathError::new("rename", path, std::io::ErrorKind::InvalidInput);
-    let (dir, name) = split_path(one.from.as_bytes()).ok_or_else(|| bad(one.from.as_bytes()))?;
-    let (new_dir, new_name) =
-        split_path(one.to.as_bytes()).ok_or_else(|| bad(one.to.as_bytes()))?;
-    let source = tree.root.open_dir(dir)?;
-    let seen = source.stat(name)?;
-    if dir == new_dir && seen.nlink <= 1 && source.is_same_file(new_name, &seen) {
-        return source.rename(name, new_name);
+/// The two names of an entry that moves, and their directories.
+struct RenameEnds<'m> {
+    from: (SafeDir, &'m [u8]),
+    to: (SafeDir, &'m [u8]),
+    is_same_dir: bool,
+}
+
+impl<'m> RenameEnds<'m> {
+    fn open(tree: &OpenWorktree, one: &'m EntryMove) -> Result<RenameEnds<'m>, PathError> {
+        let bad = |path: &[u8]| PathError::new("rename", path, std::io::ErrorKind::InvalidInput);
+        let (from, to) = (one.from.as_bytes(), one.to.as_bytes());
+        let (dir, name) = split_path(from).ok_or_else(|| bad(from))?;
+        let (new_dir, new_name) = split_path(to).ok_or_else(|| bad(to))?;
+        Ok(RenameEnds {
+            from: (tree.root.open_dir(dir)?, name),
+            to: (tree.root.open_dir(new_dir)?, new_name),
+            is_same_dir: dir == new_dir,
+        })
     }
-    source.move_to_anywhere(name, &tree.root.open_dir(new_dir)?, new_name)
+
+    /// Renames the entry. Never replaces anything.
+    fn rename(&self) -> Result<(), PathError> {
+        let ((source, name), (target, new_name)) = (&self.from, &self.to);
+        let seen = source.stat(name)?;
+        if self.is_same_dir && seen.nlink <= 1 && source.is_same_file(new_name, &seen) {
+            return source.rename(name, new_name);
+        }
+        source.move_to_anywhere(name, target, new_name)
+    }
+}
+
+fn rename(tree: &OpenWorktree, one: &EntryMove) -> Result<(), PathError> {
+    RenameEnds::open(tree, one)?.rename()
 }
 
 impl Switch<'_> {
-    /// Removes the files that others replace. Directories stay.
-    fn make_room(&mut self, paths: &[Vec<u8>]) -> Result<(), RepoError> {
+    /// Removes a file that another replaces. Directories stay.
+    fn make_room(&mut self, path: &[u8]) -> Result<(), RepoError> {
         let mut plan = Plan::default();
-        for path in paths {
-            match self.expected(path, None)? {
-                Expectation::This(expected) => plan.remove.push(Removal {
-                    path: path.clone(),
-                    expected,
-                }),
-                Expectation::Nothing => {}
-                Expectation::Other => self.refuse_changed(path.clone()),
-            }
+        match self.expected(path, None)? {
+            Expectation::This(expected) => plan.remove.push(Removal {
+                path: path.to_vec(),
+                expected,
+            }),
+            Expectation::Nothing => {}
+            Expectation::Other => self.refuse_changed(path.to_vec()),
         }
         self.run(plan)
     }

@@ -12,6 +12,7 @@ use crate::object::name::RepoPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, RepoError, VerbError};
 use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::saving_key;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, worktree};
@@ -24,6 +25,8 @@ use crate::repo::files::saved::{saved_changes, saving_change};
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, marked, open_worktree, snapshot_of};
 use crate::repo::look::entries::read_commit;
+use crate::repo::look::operations::is_intent;
+use crate::repo::verbs::undo::{self, UndoOptions, UndoWhat};
 use crate::store::FinishedJob;
 use crate::worktree::scan::Select;
 use crate::worktree::snapshot::Problem;
@@ -77,6 +80,9 @@ pub enum StashAt {
 
 /// Merges the change of a stash into the files. With `drops`, the stash goes if all of it was applied
 /// without conflicts.
+///
+/// If the same command was cut off before, its files are taken back first: a merge with them would
+/// show conflicts within conflicts.
 pub(in crate::repo) fn apply(
     repo: &Handle,
     at: StashAt,
@@ -84,6 +90,7 @@ pub(in crate::repo) fn apply(
     options: &StashOptions,
     job: &Job,
 ) -> Result<StashApplyReport, RepoError> {
+    take_back(repo, options, job)?;
     let _lock = worktree::lock_worktree(repo)?;
     let stash = match at {
         StashAt::Number(n) => stash_at(repo, n)?,
@@ -124,6 +131,28 @@ pub(in crate::repo) fn apply(
     };
     carry_out(repo, meeting, drops, &mut report, options, job)?;
     Ok(report)
+}
+
+/// Undoes the last operation if it is what the same command announced before it was cut off. If
+/// somebody has changed the files since, they stay as they are.
+fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<(), RepoError> {
+    let Some(last) = repo.refs.operations(1)?.into_iter().next() else {
+        return Ok(());
+    };
+    let own = saving_key(worktree::worktree_name(repo)?);
+    let is_own = is_intent(&last) && last.changes[0].key == own;
+    if !is_own || last.command != options.request.command {
+        return Ok(());
+    }
+    let undo = UndoOptions {
+        what: UndoWhat::LastIf(last.id),
+        settings: options.settings.clone(),
+        request: options.request.clone(),
+    };
+    match undo::undo(repo, &undo, job) {
+        Err(RepoError::Files(FilesError::WouldLose { .. })) => Ok(()),
+        done => done.map(drop),
+    }
 }
 
 /// Drops the `n`-th newest stash.
