@@ -117,17 +117,22 @@ fn recover_pack(
 ) -> Result<Option<PackRow>, StoreError> {
     let repo = owners.own();
     let file = vfs.open(path, OpenMode::Append).context("open", path)?;
-    let len = file.len().context("measure", path)?;
-    let kind = match kind_in_header(&*file, path, owners)? {
-        HeaderKind::OfPack(kind) => Some(kind),
+    match kind_in_header(&*file, path, owners)? {
         HeaderKind::OfSharedPack => return take_closed(vfs, path, id, owners, out),
-        HeaderKind::Damaged => None,
         HeaderKind::Foreign => return Ok(None),
-    };
+        HeaderKind::OfPack(_) | HeaderKind::Damaged => {}
+    }
     if !file.try_lock().context("lock", path)? {
         out.busy.push(path.to_owned());
         return take_closed(vfs, path, id, owners, out);
     }
+    // Only from here on nobody else writes to the pack. A writer that has just left it may have added
+    // a segment, and its header.
+    let len = file.len().context("measure", path)?;
+    let kind = match kind_in_header(&*file, path, owners)? {
+        HeaderKind::OfPack(kind) => Some(kind),
+        HeaderKind::OfSharedPack | HeaderKind::Foreign | HeaderKind::Damaged => None,
+    };
     let has_other_names = file.has_other_names().context("inspect", path)?;
     let (file, kind) = match kind {
         // Nothing is appended to a file that another repository may use. What lost its index is stored

@@ -154,6 +154,7 @@ pub const CASES: &[Case] = &[
         FILM,
         "-C film trust 3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c --write",
     ),
+    same(FILM, "-C film untrust laptop"),
     ends(
         13,
         same(

@@ -27,8 +27,6 @@ type Codes = (Option<i32>, Option<i32>);
 
 /// Done but for what it lists: a commit of other files, for one.
 const INCOMPLETE: i32 = 3;
-/// Conflicts are left.
-const CONFLICTS: i32 = 4;
 
 /// Damage was found.
 const DAMAGE: i32 = 7;
@@ -124,12 +122,12 @@ impl Known {
             Fate::Cut => (None, ""),
         };
         let differs = middle.differs(&self.after);
-        // A merge says with its exit code that it left conflicts, and in words what it could not
-        // write.
+        // Where the exit code says something else, of conflicts or of output that failed, words say
+        // what could not be written.
         let is_listed = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path);
             let is_it = |line: &str| line.starts_with("warning: ") && line.contains(name);
-            self.case.exit == CONFLICTS && said.lines().any(is_it)
+            code != Some(0) && said.lines().any(is_it)
         };
         let path_of = |differs: &String| differs.split(' ').next().unwrap_or_default().to_owned();
         let is_listed = differs.as_ref().is_some_and(|e| is_listed(&path_of(e)));
@@ -353,7 +351,7 @@ fn names_something(said: &str) -> bool {
         || [
             "uncommitted changes in ",
             " was not pushed to ",
-            " is not overwritten",
+            ".txt",
             " no longer answers",
         ]
         .iter()

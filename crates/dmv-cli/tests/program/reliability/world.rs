@@ -28,6 +28,9 @@ pub struct World {
     _dir: TempDir,
 }
 
+/// A key of another device: the first of RFC 8032, section 7.1.
+const LAPTOP: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+
 impl World {
     /// A world in memory where there is a file system for that.
     pub fn new() -> Outcome<World> {
@@ -252,6 +255,7 @@ impl World {
         self.ok(&["-C", "near", "undo"])?;
         self.ok(&["-C", "near", "remote", "add", "far", "ssh://host/~/../film"])?;
         self.film_does(&[
+            &["trust", LAPTOP, "--name", "laptop"],
             &["remote", "add", "near", "../near"],
             &["remote", "add", "nas", "../nas.dmv"],
             &["worktree", "add", "../film2", "old"],

@@ -468,6 +468,18 @@ mod tests {
     const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
 
     #[test]
+    fn an_answer_that_is_too_long_is_refused() -> std::io::Result<()> {
+        // With these spaces it is valid, so only its length tells the two apart.
+        let padded = |to: usize| format!("{KEYS}{}", " ".repeat(to - KEYS.len()));
+        let answer = |to: usize| serve(move |_| (200, padded(to)));
+        assert!(container(&[(FULL, &answer(MAX_ANSWER_BYTES)?)]).is_ok());
+        let refused = container(&[(FULL, &answer(MAX_ANSWER_BYTES + 1)?)]);
+        let refused = refused.map(drop).expect_err("it is too long");
+        assert!(matches!(refused, ServiceError::Useless { .. }), "{refused}");
+        Ok(())
+    }
+
+    #[test]
     fn a_container_proves_itself_with_a_token_or_a_file_or_not_at_all() -> std::io::Result<()> {
         let url = serve(|head| {
             let token = head.to_lowercase();
