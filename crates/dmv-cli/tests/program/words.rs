@@ -73,6 +73,49 @@ fn neutral(place: &Place, text: &str) -> String {
     out
 }
 
+/// The text with a mark for each amount of bytes and each date: what is stored depends on ids.
+fn without_amounts(text: &str) -> String {
+    // Of "164 %)" no letter is left.
+    let is_unit = |word: &str| {
+        let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+        !word.is_empty() && ["B", "KiB", "MiB", "GiB", "times", ""].contains(&letters)
+    };
+    let is_number =
+        |word: &str| word.chars().all(|c| c.is_ascii_digit() || c == '.') && !word.is_empty();
+    let is_date = |word: &str| word.len() == 10 && word.matches('-').count() == 2;
+    let mut out = String::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut shown: Vec<String> = Vec::new();
+        for (n, word) in words.iter().enumerate() {
+            let bare = word.trim_start_matches('(');
+            let begin = &word[..word.len() - bare.len()];
+            let is_amount = is_number(bare) && words.get(n + 1).is_some_and(|next| is_unit(next));
+            let core = bare.trim_end_matches([',', ':', ')']);
+            shown.push(match () {
+                () if is_amount => format!("{begin}[N]"),
+                () if is_date(core) && core.starts_with("20") => {
+                    format!("{begin}[DATE]{}", &bare[core.len()..])
+                }
+                () if core.len() == 8 && core.matches(':').count() == 2 => "[TIME]".to_owned(),
+                () => (*word).to_owned(),
+            });
+        }
+        // Columns are as wide as the amounts in them.
+        let words = shown.iter().filter(|word| !word.is_empty());
+        let is_column = shown.iter().find(|word| !word.is_empty()) == Some(&"[N]".to_owned());
+        let indent = if is_column {
+            2
+        } else {
+            line.len() - line.trim_start().len()
+        };
+        out += &" ".repeat(indent);
+        out += &words.cloned().collect::<Vec<_>>().join(" ");
+        out.push('\n');
+    }
+    out
+}
+
 /// The names in a list of commands: each stands alone in front of its line.
 fn listed(help: &str) -> Vec<String> {
     let name = |line: &str| {
@@ -273,5 +316,81 @@ fn what_is_said_between_repositories() -> Outcome {
     said.run(&place, "film", &["trust", "12"])?;
     said.run(&place, "film", &["untrust", "laptop"])?;
     assert_data_eq!(said.0, file!["words/exchange.txt"].raw());
+    Ok(())
+}
+
+/// Four versions of a render that do not compress, and a note.
+fn renders(place: &Place, repo: &str) -> Outcome {
+    for n in 1..5 {
+        let render = dmv_random::noise(n, 300_000);
+        place.write(format!("{repo}/shots/render.exr"), render)?;
+        place.write(format!("{repo}/note.txt"), format!("version {n}\n"))?;
+        place.ok(&["-C", repo, "commit", "-m", &format!("version {n}")])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_said_about_space() -> Outcome {
+    let mut place = Place::new()?;
+    place.env.push(("DMV_USER_EMAIL", "ada@example.org".into()));
+    place.ok(&["init", "film"])?;
+    renders(&place, "film")?;
+    place.ok(&["clone", "--bare", "--copy", "film", "nas"])?;
+    place.ok(&["-C", "film", "remote", "add", "nas", "../nas"])?;
+    let mut said = Transcript::default();
+    said.title("What takes the space");
+    said.run(&place, "film", &["stats"])?;
+    said.run(&place, "film", &["du", "--history"])?;
+    said.run(&place, "film", &["advise"])?;
+    said.title("Nothing to free");
+    said.run(&place, "film", &["gc", "--dry-run"])?;
+    said.run(&place, "film", &["gc"])?;
+    said.run(&place, "film", &["repack", "--dry-run"])?;
+    said.run(&place, "film", &["repack"])?;
+    said.run(&place, "film", &["repack"])?;
+    said.title("A branch that is gone");
+    place.ok(&["-C", "film", "checkout", "-b", "trial"])?;
+    place.write("film/trial.exr", dmv_random::noise(9, 200_000))?;
+    place.ok(&["-C", "film", "commit", "-m", "trial"])?;
+    place.ok(&["-C", "film", "checkout", "main"])?;
+    place.ok(&["-C", "film", "branch", "-d", "trial"])?;
+    said.run(&place, "film", &["gc", "--dry-run", "--grace", "0d"])?;
+    said.run(&place, "film", &["op", "expire", "--older", "0d"])?;
+    said.run(&place, "film", &["gc", "--grace", "0d"])?;
+    said.title("Keep rules");
+    said.run(&place, "film", &["expire"])?;
+    said.run(&place, "film", &["keep", "set", "*.exr", "lats:2"])?;
+    said.run(&place, "film", &["keep", "set", "*.exr", "last:2"])?;
+    said.run(&place, "film", &["keep"])?;
+    said.run(&place, "film", &["expire", "--dry-run"])?;
+    said.run(&place, "film", &["expire", "nothing"])?;
+    said.run(&place, "film", &["expire"])?;
+    said.run(&place, "film", &["expire"])?;
+    said.run(
+        &place,
+        "film",
+        &["cat", "--offline", "@~3:shots/render.exr"],
+    )?;
+    said.run(&place, "film", &["get", "@~3:shots/render.exr"])?;
+    said.title("Budget");
+    said.run(&place, "film", &["budget", "10"])?;
+    said.run(&place, "film", &["budget", "600K"])?;
+    place.write("film/large.exr", dmv_random::noise(10, 900_000))?;
+    said.run(&place, "film", &["commit", "-m", "large"])?;
+    said.run(&place, "film", &["budget", "none"])?;
+    said.title("Purge");
+    said.run(
+        &place,
+        "film",
+        &["purge", "nothing", "--reason", "court order"],
+    )?;
+    said.run(&place, "film", &["purge", "shots/render.exr"])?;
+    let purge = ["purge", "shots/render.exr", "--reason", "court order"];
+    said.run(&place, "film", &[&purge[..], &["--dry-run"]].concat())?;
+    said.run(&place, "film", &purge)?;
+    said.run(&place, "film", &["cat", "@~1:shots/render.exr"])?;
+    said.run(&place, "film", &["purge", "--status"])?;
+    assert_data_eq!(without_amounts(&said.0), file!["words/space.txt"].raw());
     Ok(())
 }
