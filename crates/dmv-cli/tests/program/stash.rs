@@ -1,5 +1,8 @@
 //! Stashes, as a user makes and brings them back.
 
+// A test says aloud that it was skipped.
+#![allow(clippy::print_stdout)]
+
 use crate::place::files::{changes, exists, lines, paths, read};
 use crate::place::several::several;
 use crate::place::{Outcome, Place, has_strace};
