@@ -28,7 +28,7 @@ level|dmv-tests|library|after_any_damage_to_the_database_recovery_gives_every_co
 nothing-lost|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
 gc|dmv-tests|library|gc_frees_everything_that_nothing_needs_and_nothing_else|DMV_GC_STORIES|500|10000|random histories with gc, interrupted transfers and killed jobs: what is needed stays, everything else goes
 mutator|dmv-tests|library|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
-symlinks|dmv-tests|library|directories_that_become_symlinks_lead_no_command_outside|DMV_SWAPS|5000|100000|directories become symlinks that lead outside, while commands read and write there
+symlinks|dmv-tests|library|directories_that_become_symlinks_lead_no_command_outside|DMV_SWAPS|20000|100000|directories become symlinks that lead outside, while commands read and write there
 cut-clones|dmv-cli|program|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
 partial|dmv-cli|program|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
 interrupt|dmv-cli|program|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command

@@ -13,7 +13,6 @@ use dmv_core::worktree::select::Paths;
 use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,8 +25,8 @@ const FILES: u64 = 12;
 /// What only files outside of the worktree contain.
 const CANARY: &[u8] = b"secret, outside of the worktree";
 
-/// A worktree with two commits, a directory outside with the same names, and a place
-/// for directories that gave way to symlinks.
+/// A worktree with two commits, a directory outside with the same names, and a place for directories
+/// that gave way to symlinks.
 struct Stage {
     root: PathBuf,
     outside: PathBuf,
@@ -190,15 +189,12 @@ fn swap_beside_commands(swaps: u64, seed: u64) -> Outcome {
                 runs.store(false, Ordering::Relaxed);
                 done += u64::from(is_done);
                 refused += u64::from(!is_done);
+                assert!(refused < 1000 + 10 * done, "the commands only refuse");
                 stage.check(&outside)?;
             }
             Ok(())
         })?;
         made += count.load(Ordering::Relaxed);
-        match fs::remove_dir_all(temp.path()) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e.into()),
-            _ => {}
-        }
     }
     println!(
         "harness symlinks: {made} swaps beside {} commands ({refused} refused), 0 failed, seed {seed}",
@@ -219,5 +215,5 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn directories_that_become_symlinks_lead_no_command_outside() -> Outcome {
-    swap_beside_commands(number("DMV_SWAPS", 300), seed(1))
+    swap_beside_commands(number("DMV_SWAPS", 5000), seed(1))
 }
