@@ -83,11 +83,9 @@ fn transfers_show_a_total_and_the_time_that_is_left() -> Outcome {
     place.ok(&["-C", "two", "commit", "-m", "turned"])?;
     let seen = place.at_terminal(24, &[], &["-C", "two", "push"])?;
     assert_eq!(seen.exit, Some(0), "{}", seen.text);
-    // What a queue has taken counts as sent, and this is less than one holds: no time is foretold.
-    shows(
-        &seen.text,
-        &["transferring ", " of ≤ 3.8 MiB, ", " objects"],
-    );
+    // What a queue has taken counts as sent, and this is less than one holds. So no time is foretold,
+    // and on a busy machine nothing is left to send when the first line is drawn.
+    shows(&seen.text, &["transferring ", " 3.8 MiB, ", " objects"]);
     assert_eq!(tip(&place, "two", "main")?, tip(&place, "film", "main")?);
     // Nobody watches: nothing is drawn.
     let done = place.run(&["-C", "two", "fetch"])?;
