@@ -90,7 +90,7 @@ pub(in crate::repo) fn apply(
     options: &StashOptions,
     job: &Job,
 ) -> Result<StashApplyReport, RepoError> {
-    take_back(repo, options, job)?;
+    let not_taken_back = take_back(repo, options, job)?;
     let _lock = worktree::lock_worktree(repo)?;
     let stash = match at {
         StashAt::Number(n) => stash_at(repo, n)?,
@@ -127,22 +127,23 @@ pub(in crate::repo) fn apply(
         files: 0,
         bytes: 0,
         removed: 0,
-        refused: Vec::new(),
+        refused: not_taken_back,
     };
     carry_out(repo, meeting, drops, &mut report, options, job)?;
     Ok(report)
 }
 
 /// Undoes the last operation if it is what the same command announced before it was cut off. If
-/// somebody has changed the files since, they stay as they are.
-fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<(), RepoError> {
+/// somebody has changed the files since, they stay as they are. Returns the paths that could not be
+/// restored, and why.
+fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<Vec<Problem>, RepoError> {
     let Some(last) = repo.refs.operations(1)?.into_iter().next() else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     let own = saving_key(worktree::worktree_name(repo)?);
     let is_own = is_intent(&last) && last.changes[0].key == own;
     if !is_own || last.command != options.request.command {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let undo = UndoOptions {
         what: UndoWhat::LastIf(last.id),
@@ -150,8 +151,8 @@ fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<(), Rep
         request: options.request.clone(),
     };
     match undo::undo(repo, &undo, job) {
-        Err(RepoError::Files(FilesError::WouldLose { .. })) => Ok(()),
-        done => done.map(drop),
+        Err(RepoError::Files(FilesError::WouldLose { .. })) => Ok(Vec::new()),
+        done => Ok(done?.refused),
     }
 }
 
@@ -352,7 +353,8 @@ fn carry_out(
         publish::publish(repo, request(), sealed, intent, Effect::Written)?;
         Ok(())
     };
-    let is_complete = drops && report.conflicts.is_empty() && report.outside.is_empty();
+    let is_all_there = report.outside.is_empty() && report.refused.is_empty();
+    let is_complete = drops && report.conflicts.is_empty() && is_all_there;
     let gone = removal(&report.stash);
     let mut dropped = false;
     let done = checkout::switch_uncommitted(repo, &tree, &to, job, false, first, |refused| {
@@ -367,7 +369,7 @@ fn carry_out(
     report.files = done.files;
     report.bytes = done.bytes;
     report.removed = done.removed;
-    report.refused = done.refused;
+    report.refused.extend(done.refused);
     Ok(())
 }
 
