@@ -198,28 +198,9 @@ fn marked(
     made: &mut Option<NewPacks>,
 ) -> Result<Option<(FreeReport, MarkResult)>, PushError> {
     let root = &mark.root;
-    let view = desk.view(root).ok_or_else(|| desk.failure())?;
-    let log = desk
-        .log(root, mark.kept_from)
-        .ok_or_else(|| desk.failure())?;
-    let id = |value: &Vec<u8>| Some(ObjectId::from_bytes(value.as_slice().try_into().ok()?));
-    let mut tips: Vec<ObjectId> = view.values().filter_map(id).collect();
-    let operations = log.iter().map(|entry| &entry.operation);
-    let kept = operations.filter(|operation| operation.seq >= mark.kept_from);
-    for change in kept.flat_map(|operation| &operation.changes) {
-        tips.extend(change.old.iter().chain(&change.new).filter_map(id));
-    }
-    let there = match root.purged {
-        0 => Purges::new(),
-        _ => match desk.purges(root, &Cache::at(with.dir)) {
-            Some(there) => there,
-            None => {
-                return desk
-                    .lost_or_failed()
-                    .map(|()| None)
-                    .map_err(PushError::from);
-            }
-        },
+    let tips = kept_tips(desk, mark)?;
+    let Some(there) = purges_of(with, desk, root)? else {
+        return Ok(None);
     };
     let wish = options.purge.as_ref();
     let mut needed = needed(with, tips, purged_files(&there, wish))?;
@@ -234,17 +215,7 @@ fn marked(
     };
     let unused = uses.iter().filter(|(_, used)| used.bytes == 0);
     let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
-    let mut report = FreeReport {
-        packs: dead.len() as u64,
-        kept: (mark.rows.len() - dead.len()) as u64,
-        ..FreeReport::default()
-    };
-    for row in &mark.rows {
-        match dead.contains(&row.name) {
-            true => report.bytes += row.len,
-            false => report.kept_bytes += row.len,
-        }
-    }
+    let mut report = report_of(&mark.rows, &dead);
     if made
         .as_ref()
         .is_some_and(|made| !made.counts(mark, &needed))
@@ -252,34 +223,12 @@ fn marked(
         // It is a stray file now, and may have what was purged meanwhile.
         *made = None;
     }
-    let newest_purge = there.keys().map(|why| why.at).max();
-    let now = options.stamp.time.seconds;
-    let is_after_purge = newest_purge.is_some_and(|at| now < at.saturating_add(AFTER_PURGE));
-    let spares = wish.is_none() && !is_after_purge;
-    let named: BTreeSet<Name> = mark.rows.iter().map(|row| row.name).collect();
-    let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
-    let mut listed = BTreeSet::new();
-    let folder = root.repository.to_string();
-    for file in desk.repeat(|files| files.list_all(&folder))? {
-        let name = file.name.rsplit('/').next().and_then(Name::from_hex);
-        let is_young = file.written >= options.young_from;
-        let Some(name) = name.filter(|_| !(spares && is_young)) else {
-            continue;
-        };
-        let is_made = made.as_ref().is_some_and(|made| made.has(&name));
-        if !named.contains(&name) && !pages.contains(&name) && !is_made {
-            report.strays += 1;
-            report.bytes += file.len;
-            listed.insert(name);
-        }
-    }
+    let strays = strays(desk, mark, &there, options, made.as_ref())?;
+    report.strays = strays.len() as u64;
+    report.bytes += strays.iter().map(|(_, len)| len).sum::<u64>();
+    let listed: BTreeSet<Name> = strays.into_iter().map(|(name, _)| name).collect();
     let mut joined = Vec::new();
-    let held = held(&mark.rows, &uses);
-    if options.joins || !held.is_empty() {
-        let sources = match held.is_empty() {
-            true => sources(&mark.rows, &uses),
-            false => held,
-        };
+    if let Some(sources) = to_join(&mark.rows, &uses, options) {
         if options.dry_run {
             report.joined = foresee(&sources, &uses);
         } else if made.is_none() {
@@ -304,6 +253,95 @@ fn marked(
         joined,
     };
     Ok(Some((report, marked)))
+}
+
+/// Returns the commits that branches, tags and undo need.
+fn kept_tips(desk: &mut Desk<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushError> {
+    let view = desk.view(&mark.root).ok_or_else(|| desk.failure())?;
+    let log = desk.log(&mark.root, mark.kept_from);
+    let log = log.ok_or_else(|| desk.failure())?;
+    let id = |value: &Vec<u8>| Some(ObjectId::from_bytes(value.as_slice().try_into().ok()?));
+    let mut tips: Vec<ObjectId> = view.values().filter_map(id).collect();
+    let operations = log.iter().map(|entry| &entry.operation);
+    let kept = operations.filter(|operation| operation.seq >= mark.kept_from);
+    for change in kept.flat_map(|operation| &operation.changes) {
+        tips.extend(change.old.iter().chain(&change.new).filter_map(id));
+    }
+    Ok(tips)
+}
+
+/// Returns what was purged before. `None`: a file is missing that the root names.
+fn purges_of(
+    with: &Collector<'_>,
+    desk: &mut Desk<'_>,
+    root: &Root,
+) -> Result<Option<Purges>, PushError> {
+    if root.purged == 0 {
+        return Ok(Some(Purges::new()));
+    }
+    match desk.purges(root, &Cache::at(with.dir)) {
+        Some(there) => Ok(Some(there)),
+        None => Ok(desk.lost_or_failed().map(|()| None)?),
+    }
+}
+
+/// Returns the report for packs of which those in `dead` go.
+fn report_of(rows: &[Row], dead: &BTreeSet<Name>) -> FreeReport {
+    let mut report = FreeReport {
+        packs: dead.len() as u64,
+        kept: (rows.len() - dead.len()) as u64,
+        ..FreeReport::default()
+    };
+    for row in rows {
+        if dead.contains(&row.name) {
+            report.bytes += row.len;
+        } else {
+            report.kept_bytes += row.len;
+        }
+    }
+    report
+}
+
+/// Returns the files that nothing names, with their bytes. Young ones may belong to a push that is
+/// under way, so they stay, unless a purge has to reach all files.
+fn strays(
+    desk: &mut Desk<'_>,
+    mark: &Mark,
+    there: &Purges,
+    options: &FreeOptions,
+    made: Option<&NewPacks>,
+) -> Result<Vec<(Name, u64)>, PushError> {
+    let root = &mark.root;
+    let newest_purge = there.keys().map(|why| why.at).max();
+    let now = options.stamp.time.seconds;
+    let is_after_purge = newest_purge.is_some_and(|at| now < at.saturating_add(AFTER_PURGE));
+    let spares = options.purge.is_none() && !is_after_purge;
+    let named: BTreeSet<Name> = mark.rows.iter().map(|row| row.name).collect();
+    let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
+    let mut strays = Vec::new();
+    let folder = root.repository.to_string();
+    for file in desk.repeat(|files| files.list_all(&folder))? {
+        let name = file.name.rsplit('/').next().and_then(Name::from_hex);
+        let is_young = file.written >= options.young_from;
+        let Some(name) = name.filter(|_| !(spares && is_young)) else {
+            continue;
+        };
+        let is_made = made.is_some_and(|made| made.has(&name));
+        if !named.contains(&name) && !pages.contains(&name) && !is_made {
+            strays.push((name, file.len));
+        }
+    }
+    Ok(strays)
+}
+
+/// Returns the packs to join, if any are to be joined: those that hold what was purged, otherwise
+/// small ones and those of which little is needed.
+fn to_join(rows: &[Row], uses: &BTreeMap<Name, Use>, options: &FreeOptions) -> Option<Vec<Row>> {
+    let held = held(rows, uses);
+    if !held.is_empty() {
+        return Some(held);
+    }
+    options.joins.then(|| sources(rows, uses))
 }
 
 /// The first bytes of ids, sorted. Another object with the same ones only keeps a pack.
