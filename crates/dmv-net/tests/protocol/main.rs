@@ -1,5 +1,7 @@
-//! The bytes of the protocol and of buckets, and how long the protocol waits.
+//! The bytes of the protocol and of buckets, how long the protocol waits, and the files of a bucket.
 
 mod bucket_vectors;
 mod patience;
+#[cfg(feature = "store")]
+mod store;
 mod vectors;

@@ -171,7 +171,7 @@ fn harm_all(path: &Path, seed: u64, count: u64) -> (u64, Vec<String>) {
     while first < count {
         let program = std::env::current_exe().expect("the test program");
         let mut child = Command::new(program)
-            .args(["--exact", "batch", "--ignored", "--nocapture"])
+            .args(["--exact", "hostile::batch", "--ignored", "--nocapture"])
             .env("DMV_PREVIEW_BATCH", path)
             .env("DMV_SEED", seed.to_string())
             .env("FIRST", first.to_string())
