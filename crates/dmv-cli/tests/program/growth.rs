@@ -208,12 +208,16 @@ fn changed_files(growth: &mut Growth, count: usize, shape: Shape, name: &str) ->
     )
 }
 
-fn conflicting_files(growth: &mut Growth, count: usize) -> Outcome {
+fn conflicting_files(growth: &mut Growth, count: usize, shape: Shape, name: &str) -> Outcome {
     let place = Place::with_repository()?;
-    let files = |side: &str| fill(&place, count, Shape::Spread, "all", [side, "base"]);
+    let files = |side: &str| fill(&place, count, shape, "all", [side, "base"]);
     branches(&place, files, ["base", "ours", "theirs"])?;
-    growth.measure(&place, "merge, all in conflict", &["merge", "theirs"], &[4])?;
-    growth.measure(&place, "status, all in conflict", &["status"], &[0])
+    let (merge, status) = (
+        format!("merge, all in conflict, {name}"),
+        format!("status, all in conflict, {name}"),
+    );
+    growth.measure(&place, &merge, &["merge", "theirs"], &[4])?;
+    growth.measure(&place, &status, &["status"], &[0])
 }
 
 fn moved_files(growth: &mut Growth, count: usize) -> Outcome {
@@ -282,8 +286,8 @@ fn measure_all(files: usize, text_lines: usize, shapes: &[(Shape, &str)]) -> Out
         let count = times * files;
         for (shape, name) in shapes {
             changed_files(&mut growth, count, *shape, name)?;
+            conflicting_files(&mut growth, count, *shape, name)?;
         }
-        conflicting_files(&mut growth, count)?;
         moved_files(&mut growth, count)?;
         lines(&mut growth, times * text_lines)?;
     }

@@ -1,6 +1,8 @@
 //! Writing a tree with some of its entries replaced.
 
+use super::walk::entry_of;
 use crate::hash::ObjectId;
+use crate::object::conflict::Term;
 use crate::object::name::{RepoPath, SafeName};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
@@ -9,6 +11,30 @@ use std::iter::Peekable;
 
 /// The new entry at each path, or `None` for no entry. The name inside an entry is ignored.
 pub type Edits = BTreeMap<RepoPath, Option<TreeEntry>>;
+
+/// The same for paths and contents that are kept elsewhere.
+pub type EditsOf<'a> = BTreeMap<&'a RepoPath, Option<NewContent<'a>>>;
+
+/// What an edit puts at a path.
+#[derive(Clone, Copy, Debug)]
+pub enum NewContent<'a> {
+    /// The entry, whose name is ignored.
+    Entry(&'a TreeEntry),
+    /// A version of a conflict, without attributes.
+    Version(&'a Term),
+}
+
+impl NewContent<'_> {
+    fn named(self, name: SafeName) -> TreeEntry {
+        match self {
+            NewContent::Entry(entry) => TreeEntry {
+                name,
+                ..entry.clone()
+            },
+            NewContent::Version(term) => entry_of(&name, term, None),
+        }
+    }
+}
 
 /// Writes `root` with `edits` applied. Directories without edits keep their ids and are not read.
 ///
@@ -19,6 +45,24 @@ pub fn edit_tree(
     writer: &mut dyn ObjectWrite,
     root: ObjectId,
     edits: &Edits,
+) -> Result<TreeSummary, ObjectError> {
+    edit_tree_of(reader, writer, root, &edits_of(edits))
+}
+
+/// Returns the same edits for [`edit_tree_of`].
+pub fn edits_of(edits: &Edits) -> EditsOf<'_> {
+    let edits = edits.iter();
+    edits
+        .map(|(path, entry)| (path, entry.as_ref().map(NewContent::Entry)))
+        .collect()
+}
+
+/// Does the same as [`edit_tree`] with paths and contents that are kept elsewhere.
+pub fn edit_tree_of(
+    reader: &dyn ObjectRead,
+    writer: &mut dyn ObjectWrite,
+    root: ObjectId,
+    edits: &EditsOf<'_>,
 ) -> Result<TreeSummary, ObjectError> {
     let mut stack = vec![EditedDirectory::new(
         reader,
@@ -45,17 +89,13 @@ pub fn edit_tree(
         };
         let path = join(&dir.path, &name)?;
         if let Some(edit) = edits.get(&path) {
-            if let Some(entry) = edit {
-                let entry = TreeEntry {
-                    name,
-                    ..entry.clone()
-                };
-                dir.push(&entry, writer)?;
+            if let Some(new) = edit {
+                dir.push(&new.named(name), writer)?;
             }
             continue;
         }
         let goes_on = edits
-            .range(path.clone()..)
+            .range::<RepoPath, _>(&path..)
             .next()
             .is_some_and(|(next, _)| next.starts_with(&path));
         match old {
@@ -102,7 +142,7 @@ impl<'r> EditedDirectory<'r> {
     /// Returns the next name that the directory has or an edit adds, with the directory's entry.
     fn next(
         &mut self,
-        edits: &Edits,
+        edits: &EditsOf<'_>,
     ) -> Result<Option<(SafeName, Option<TreeEntry>)>, ObjectError> {
         let edited = self.next_edited(edits)?;
         let old = match self.old.as_mut().and_then(Peekable::peek) {
@@ -127,7 +167,7 @@ impl<'r> EditedDirectory<'r> {
     }
 
     /// Returns the first name after the last one that is in the path of an edit.
-    fn next_edited(&self, edits: &Edits) -> Result<Option<SafeName>, ObjectError> {
+    fn next_edited(&self, edits: &EditsOf<'_>) -> Result<Option<SafeName>, ObjectError> {
         let depth = self.path.depth();
         let from = match &self.last {
             None => self.path.clone(),
@@ -138,8 +178,8 @@ impl<'r> EditedDirectory<'r> {
             Some(_) => !path.starts_with(&from),
         };
         let next = edits
-            .range(from.clone()..)
-            .map(|(path, _)| path)
+            .range::<RepoPath, _>(&from..)
+            .map(|(path, _)| *path)
             .find(|path| is_behind(path))
             .filter(|path| path.starts_with(&self.path));
         let name = next.and_then(|path| path.components().nth(depth));

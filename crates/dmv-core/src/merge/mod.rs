@@ -18,7 +18,7 @@ mod walk;
 
 pub use bases::merge_commits;
 pub use content::{is_text, read_text, unread, write_blob};
-pub use edit::{Edits, edit_tree};
+pub use edit::{Edits, EditsOf, NewContent, edit_tree, edit_tree_of, edits_of};
 pub use terms::ConflictKind;
 pub(crate) use text::{MergedText, marked_text, marker_line, written_marker_len};
 pub use walk::entry_of;
@@ -146,6 +146,7 @@ pub fn merge_trees(
     }
     // One side deleted something that the other changed. It may only have been moved.
     let found = rename::find(reader, trees, &plain.sources, cancel)?;
+    drop(plain.sources);
     let mut best = plain.merged;
     if !found.moves.is_empty() {
         let moved = Walk::new(reader, writer, &found.moves, trees, cancel).run()?;
@@ -153,7 +154,7 @@ pub fn merge_trees(
         // A move to a path that is itself in conflict cannot be followed.
         if moved.followed == found.moves.len() {
             best = moved.merged;
-            best.moves = found.moves.listed();
+            best.moves = found.moves.into_list();
         }
         best.content_bytes += first_bytes;
     }

@@ -18,8 +18,8 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead};
 use dirs::{Dir, is_inside, pair_dirs};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A path that one side deleted and the other changed.
@@ -34,8 +34,6 @@ pub(super) struct Source {
 pub(super) struct Moves {
     to: BTreeMap<RepoPath, (RepoPath, usize)>,
     from: BTreeMap<RepoPath, Kind>,
-    /// The source and destination paths of all moves.
-    touched: BTreeSet<RepoPath>,
 }
 
 impl Moves {
@@ -49,13 +47,7 @@ impl Moves {
 
     /// Returns whether a move begins or ends below `path`.
     pub fn has_below(&self, path: &RepoPath) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let mut behind = self.touched.range(path.clone()..);
-        behind
-            .find(|touched| *touched != path)
-            .is_some_and(|touched| touched.starts_with(path))
+        is_any_below(&self.to, path) || is_any_below(&self.from, path)
     }
 
     /// Returns whether something was moved away from `path`.
@@ -74,20 +66,23 @@ impl Moves {
         self.to.get(path).map(|(from, side)| (from, *side))
     }
 
-    pub fn listed(&self) -> Vec<MovedEntry> {
-        let moved = |(to, (from, _)): (&RepoPath, &(RepoPath, usize))| MovedEntry {
-            from: from.clone(),
-            to: to.clone(),
-        };
-        self.to.iter().map(moved).collect()
+    pub fn into_list(self) -> Vec<MovedEntry> {
+        let moves = self.to.into_iter();
+        moves
+            .map(|(to, (from, _))| MovedEntry { from, to })
+            .collect()
     }
 
     fn add(&mut self, from: &RepoPath, kind: Kind, to: &RepoPath, side: usize) {
-        self.touched.insert(from.clone());
-        self.touched.insert(to.clone());
         self.from.insert(from.clone(), kind);
         self.to.insert(to.clone(), (from.clone(), side));
     }
+}
+
+/// Returns whether a path in `paths` lies below `dir`.
+fn is_any_below<T>(paths: &BTreeMap<RepoPath, T>, dir: &RepoPath) -> bool {
+    let mut behind = paths.range((Bound::Excluded(dir), Bound::Unbounded));
+    behind.next().is_some_and(|(path, _)| path.starts_with(dir))
 }
 
 /// The result of the search.

@@ -87,7 +87,8 @@ impl Terms {
 
     /// Returns the terms as the format stores them.
     pub fn into_conflict(self) -> Conflict {
-        let (mut bases, mut sides) = (Vec::new(), Vec::new());
+        let bases = self.0.len() / 2;
+        let (mut bases, mut sides) = (Vec::with_capacity(bases), Vec::with_capacity(bases + 1));
         for (n, term) in self.0.into_iter().enumerate() {
             match n % 2 {
                 0 => sides.push(term),

@@ -25,18 +25,6 @@ pub(crate) struct MergedText {
     pub is_coarse: bool,
 }
 
-impl MergedText {
-    /// Returns the number of the first line of `text`, from 1, that begins or ends a region.
-    pub(crate) fn marker_line(&self, text: &[u8]) -> Option<u64> {
-        marker_line(text, self.marker_len)
-    }
-
-    /// Returns whether `text` still has such a line.
-    pub fn is_marked(&self, text: &[u8]) -> bool {
-        self.marker_line(text).is_some()
-    }
-}
-
 /// Returns the number of the first line of `text`, from 1, that begins or ends a region, where `len`
 /// is the number of characters in a marker.
 pub(crate) fn marker_line(text: &[u8], len: usize) -> Option<u64> {
@@ -217,6 +205,10 @@ mod tests {
         marked_text(base, ours, theirs, &never).expect("nobody cancels")
     }
 
+    fn is_marked(made: &MergedText, text: &[u8]) -> bool {
+        marker_line(text, made.marker_len).is_some()
+    }
+
     fn merge(base: &str, ours: &str, theirs: &str) -> (String, usize) {
         let made = marked(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
         (
@@ -300,8 +292,8 @@ mod tests {
     fn markers_are_longer_than_what_looks_like_one() {
         let made = marked(b"a\n", b"<<<<<<<<\n", b">>>>>>> theirs\n");
         assert_eq!((made.marker_len, made.regions), (9, 1));
-        assert!(made.is_marked(&made.text));
-        assert!(!made.is_marked(b"<<<<<<<<\n>>>>>>> theirs\n"));
+        assert!(is_marked(&made, &made.text));
+        assert!(!is_marked(&made, b"<<<<<<<<\n>>>>>>> theirs\n"));
     }
 
     #[test]
@@ -324,9 +316,9 @@ mod tests {
     #[test]
     fn a_marker_is_a_line_of_its_own() {
         let made = marked(b"a\n", b"b\n", b"c\n");
-        assert!(made.is_marked(b"x\n<<<<<<< HEAD\n"));
-        assert!(made.is_marked(b">>>>>>>\r\n"));
-        assert!(!made.is_marked(b"<<<<<<<<\n x <<<<<<<\n=======\n"));
+        assert!(is_marked(&made, b"x\n<<<<<<< HEAD\n"));
+        assert!(is_marked(&made, b">>>>>>>\r\n"));
+        assert!(!is_marked(&made, b"<<<<<<<<\n x <<<<<<<\n=======\n"));
     }
 
     #[test]

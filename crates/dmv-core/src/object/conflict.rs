@@ -71,10 +71,13 @@ impl Conflict {
         if count == 0 {
             return Err(input.error(BASES));
         }
-        let terms = |input: &mut Decoder<'_>, count| {
-            (0..count)
-                .map(|_| take_term(input))
-                .collect::<Result<Vec<_>, _>>()
+        // A merge may make as many conflicts as there are files, so their lists have no spare room.
+        let terms = |input: &mut Decoder<'_>, count: u64| {
+            let mut terms = Vec::with_capacity(count as usize);
+            for _ in 0..count {
+                terms.push(take_term(input)?);
+            }
+            Ok::<_, DecodeError>(terms)
         };
         let bases = terms(&mut input, count)?;
         if input.varint()? != count + 1 {

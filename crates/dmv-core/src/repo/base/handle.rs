@@ -4,11 +4,11 @@
 //! ([`Repo`](crate::repo::Repo)) holds one and passes it on.
 
 use crate::object::ObjectRead;
-use crate::object::mem::MemObjects;
 use crate::refs::Refs;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
+use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
 use crate::store::{LogPack, RepositoryId, Store};
 use crate::vfs::Vfs;
@@ -22,8 +22,8 @@ pub(in crate::repo) struct Handle {
     pub(in crate::repo) id: RepositoryId,
     pub(in crate::repo) vfs: Arc<dyn Vfs>,
     pub(in crate::repo) store: Store,
-    /// Objects that exist in memory only, to show conflicts as files. They are never stored.
-    pub(in crate::repo) made: MemObjects,
+    /// Objects that show conflicts as files. They are never stored.
+    pub(in crate::repo) made: MadeObjects,
     pub(in crate::repo) refs: Arc<Refs>,
     pub(in crate::repo) log: Mutex<Option<LogPack>>,
     /// The jobs that rely on what they have found stored.

@@ -1,13 +1,13 @@
 //! Opening a repository: assembling its parts and checking them against each other.
 
-use crate::object::mem::MemObjects;
 use crate::refs::{Refs, RefsError};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, Whose};
+use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
-use crate::repo::base::{layout, level, refused};
+use crate::repo::base::{layout, level, refused, worktree};
 use crate::store::{Owners, Store};
 use crate::vfs::{OpenMode, ReadingVfs, Vfs};
 use std::path::PathBuf;
@@ -36,6 +36,7 @@ pub(in crate::repo) fn open_to_read(place: RepositoryLocation) -> Result<Handle,
     let vfs = Arc::new(ReadingVfs);
     let mut repo = assemble(place.dmv, format.owners, vfs, refs, place.worktree)?;
     repo.whose = Whose::Foreign;
+    repo.made = MadeObjects::new(None);
     Ok(repo)
 }
 
@@ -59,12 +60,16 @@ pub(in crate::repo) fn assemble(
     }
     check_consistency(&store, &refs)?;
     let caught_up = catch_up_if_free(&store, &refs);
+    let own = match &worktree {
+        Some((_, name)) => worktree::own_dir_in(&dmv, name),
+        None => dmv.clone(),
+    };
     let handle = Handle {
         dmv,
         id,
         vfs,
         store,
-        made: MemObjects::new(),
+        made: MadeObjects::new(Some(own)),
         refs,
         log: Mutex::new(None),
         relied: RelianceList::default(),

@@ -171,13 +171,18 @@ pub(in crate::repo) fn subset_value(
 }
 
 pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
-    let dir = repo.dmv.join("worktrees").join(worktree_name(repo)?);
+    let dir = own_dir_in(&repo.dmv, worktree_name(repo)?);
     if !dir.is_dir() && !repo.refs.is_read_only() {
         std::fs::create_dir_all(&dir)
             .context("create", &dir)
             .map_err(RepoError::Io)?;
     }
     Ok(dir)
+}
+
+/// Returns the own directory of the worktree `name` in the repository's directory `dmv`.
+pub(in crate::repo) fn own_dir_in(dmv: &Path, name: &str) -> PathBuf {
+    dmv.join("worktrees").join(name)
 }
 
 /// Returns the own directories of all worktrees, also of those whose files are gone.

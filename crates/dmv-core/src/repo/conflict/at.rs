@@ -16,6 +16,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::look::entries;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The key of the commit extra that lists the conflicts (docs/format/objects.md, "Commit").
 const CONFLICTS_KEY: &[u8] = b"conflicts";
@@ -32,7 +33,16 @@ pub struct ConflictAt {
     /// The id of the conflict object.
     pub id: ObjectId,
     /// The content of that object.
-    pub conflict: Conflict,
+    pub conflict: Arc<Conflict>,
+}
+
+/// The unresolved conflicts of a commit that may be incomplete in this repository.
+#[derive(Debug, Default)]
+pub(in crate::repo) struct FoundConflicts {
+    /// The conflicts that can be read, in path order.
+    pub here: Vec<ConflictAt>,
+    /// One missing object for each conflict that lies outside this repository's slice.
+    pub unseen: Vec<Lack>,
 }
 
 impl ConflictAt {
@@ -99,17 +109,21 @@ pub(in crate::repo) fn conflicts(
     Ok(out)
 }
 
-/// Returns the unresolved conflicts of a commit that is not completely stored. The first list holds
-/// the conflicts that can be read. The second list holds one missing object for each conflict that
-/// lies outside this repository's slice.
+/// Returns the unresolved conflicts of a commit that may be incomplete in this repository.
 pub(in crate::repo) fn conflicts_here(
     repo: &Handle,
     commit: &Commit,
-) -> Result<(Vec<ConflictAt>, Vec<Lack>), RepoError> {
+) -> Result<FoundConflicts, RepoError> {
     if !slice::is_partial(repo) {
-        return Ok((conflicts(repo, commit)?, Vec::new()));
+        return Ok(FoundConflicts {
+            here: conflicts(repo, commit)?,
+            unseen: Vec::new(),
+        });
     }
-    let (mut here, mut unseen) = (Vec::new(), Vec::new());
+    let FoundConflicts {
+        mut here,
+        mut unseen,
+    } = FoundConflicts::default();
     // Other commands report an unreadable slice. It must not stop a command that only reads.
     let slice = slice::slice(repo).ok();
     for path in conflict_paths(repo, commit)? {
@@ -134,7 +148,7 @@ pub(in crate::repo) fn conflicts_here(
             Err(e) => return Err(e),
         }
     }
-    Ok((here, unseen))
+    Ok(FoundConflicts { here, unseen })
 }
 
 /// Reads the conflict that a tree entry names.
@@ -146,7 +160,7 @@ pub(in crate::repo) fn conflict_of(
     Ok(ConflictAt {
         path: path.clone(),
         id: entry.id,
-        conflict: read_conflict(repo.objects(), &entry.id)?,
+        conflict: Arc::new(read_conflict(repo.objects(), &entry.id)?),
     })
 }
 

@@ -6,7 +6,10 @@
 //! plain trees. docs/guide/conflicts.md shows examples.
 
 use crate::hash::ObjectId;
-use crate::merge::{MergedText, edit_tree, entry_of, marked_text, read_text, unread, write_blob};
+use crate::merge::{
+    self, MergedText, NewContent, edit_tree_of, entry_of, marked_text, read_text, unread,
+    write_blob,
+};
 use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::list::Blob;
@@ -16,7 +19,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::Record;
-use crate::repo::conflict::at::ConflictAt;
+use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choices::{ConflictResolution, edits_of};
 use crate::repo::conflict::names::{NamesBeside, last_name};
 use crate::repo::conflict::{at, choices, nested};
@@ -30,18 +33,51 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Debug)]
 pub(in crate::repo) struct Shown {
     pub at: ConflictAt,
-    /// The entry at the conflict's own path: the text with markers, or the version of ours.
-    pub entry: Option<TreeEntry>,
-    /// The text with markers, if the entry is one.
-    pub marked: Option<MergedText>,
-    /// The sides in files beside it.
-    pub sides: Vec<(RepoPath, TreeEntry)>,
+    /// What is at the conflict's own path: the text with markers, or the version of ours.
+    pub own: Option<Term>,
+    /// The number of characters in a marker line, if the entry is a text with markers.
+    pub marker_len: Option<usize>,
+    /// The versions in files beside it.
+    pub sides: Vec<ShownSide>,
     /// Versions that may be texts and are absent from this repository. Without them, it is unknown
     /// how the conflict is shown.
     pub lacks: Vec<Lack>,
 }
 
+/// A version in a file beside a conflict.
+#[derive(Clone, Debug)]
+pub(in crate::repo) struct ShownSide {
+    pub path: RepoPath,
+    pub term: Term,
+}
+
+impl ShownSide {
+    /// Returns the entry of the file.
+    pub fn entry(&self) -> TreeEntry {
+        entry_of(&last_name(&self.path), &self.term, None)
+    }
+
+    /// Returns the path and the entry of the file.
+    pub fn file(&self) -> (RepoPath, TreeEntry) {
+        (self.path.clone(), self.entry())
+    }
+}
+
 impl Shown {
+    /// Returns the edits of a tree that show the conflict.
+    pub fn edits(&self) -> impl Iterator<Item = (&RepoPath, Option<NewContent<'_>>)> {
+        let sides = self.sides.iter();
+        let sides = sides.map(|side| (&side.path, Some(NewContent::Version(&side.term))));
+        let own = self.own.as_ref().map(NewContent::Version);
+        sides.chain([(&self.at.path, own)])
+    }
+
+    /// Returns the entry at the conflict's own path.
+    pub fn entry(&self) -> Option<TreeEntry> {
+        let name = last_name(&self.at.path);
+        self.own.map(|term| entry_of(&name, &term, None))
+    }
+
     /// Returns whether a subset includes all files that show the conflict, and all that can replace
     /// them.
     pub fn is_all_in(&self, subset: &Subset) -> bool {
@@ -50,7 +86,7 @@ impl Shown {
             _ => subset.includes(path.as_bytes(), false),
         };
         let sides = self.sides.iter();
-        let mut sides = sides.map(|(path, entry)| (path, entry.kind));
+        let mut sides = sides.map(|side| (&side.path, side.term.kind));
         is_in(&self.at.path, Kind::File)
             && sides.all(|(path, kind)| is_in(path, kind) && is_in(&self.at.path, kind))
     }
@@ -66,8 +102,9 @@ pub(in crate::repo) struct Form {
     /// The tree that files are compared with.
     pub tree: ObjectId,
     pub shown: Vec<Shown>,
-    /// The paths of the files that show sides of conflicts.
-    sides: HashSet<Vec<u8>>,
+    /// The files that show sides of conflicts, in the order of the bytes of their paths: positions in `shown` and in its
+    /// `sides`.
+    sides: Vec<(u32, u8)>,
     /// The first missing object of each conflict at a path outside this repository's slice. These
     /// conflicts stay in `tree` as they are.
     pub unseen: Vec<Lack>,
@@ -81,7 +118,7 @@ impl Form {
             chosen: Vec::new(),
             tree,
             shown: Vec::new(),
-            sides: HashSet::new(),
+            sides: Vec::new(),
             unseen: Vec::new(),
         }
     }
@@ -108,7 +145,29 @@ impl Form {
     pub fn is_side(&self, path: &[u8]) -> bool {
         let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         let mut ends = above.map(|(end, _)| end).chain([path.len()]);
-        !self.sides.is_empty() && ends.any(|end| self.sides.contains(&path[..end]))
+        !self.sides.is_empty() && ends.any(|end| self.has_side(&path[..end]))
+    }
+
+    fn list_sides(&mut self) {
+        let files = self.shown.iter().enumerate().flat_map(|(n, shown)| {
+            let sides = 0..shown.sides.len();
+            // A commit has fewer conflicts, and a conflict fewer versions, than these types count.
+            sides.map(move |side| (n as u32, side as u8))
+        });
+        let mut sides: Vec<(u32, u8)> = files.collect();
+        sides.sort_unstable_by_key(|side| self.side(*side).as_bytes());
+        self.sides = sides;
+    }
+
+    fn has_side(&self, path: &[u8]) -> bool {
+        let found = self
+            .sides
+            .binary_search_by(|side| self.side(*side).as_bytes().cmp(path));
+        found.is_ok()
+    }
+
+    fn side(&self, (shown, side): (u32, u8)) -> &RepoPath {
+        &self.shown[shown as usize].sides[usize::from(side)].path
     }
 }
 
@@ -131,8 +190,18 @@ pub(in crate::repo) fn form_with(
     commit: &Commit,
     record: Option<Record>,
 ) -> Result<Form, RepoError> {
+    form_showing(repo, commit, record, at::conflicts_here(repo, commit)?)
+}
+
+/// Returns the same for a commit whose conflicts are known.
+pub(in crate::repo) fn form_showing(
+    repo: &Handle,
+    commit: &Commit,
+    record: Option<Record>,
+    found: FoundConflicts,
+) -> Result<Form, RepoError> {
     let chosen = choices::chosen(repo, record, &commit.tree)?;
-    form_of(repo, commit, chosen, None)
+    make_form(repo, commit, chosen, None, found)
 }
 
 /// Returns the form of the worktree's base, with the names that its files have.
@@ -167,33 +236,41 @@ pub(in crate::repo) fn form_of(
     chosen: Vec<ConflictResolution>,
     is_there: Option<IsThere<'_>>,
 ) -> Result<Form, RepoError> {
+    let found = at::conflicts_here(repo, commit)?;
+    make_form(repo, commit, chosen, is_there, found)
+}
+
+fn make_form(
+    repo: &Handle,
+    commit: &Commit,
+    chosen: Vec<ConflictResolution>,
+    is_there: Option<IsThere<'_>>,
+    found: FoundConflicts,
+) -> Result<Form, RepoError> {
     let mut form = Form::plain(commit.tree);
-    let mut edits = edits_of(&chosen);
-    let taken: BTreeSet<RepoPath> = edits.keys().cloned().collect();
+    let chosen_edits = edits_of(&chosen);
+    let taken: BTreeSet<RepoPath> = chosen_edits.keys().cloned().collect();
     let mut names = NamesBeside::new(repo, &commit.tree, taken);
-    let (conflicts, unseen) = at::conflicts_here(repo, commit)?;
-    form.unseen = unseen;
+    form.unseen = found.unseen;
     let settled: HashSet<&RepoPath> = chosen.iter().map(|chosen| &chosen.path).collect();
-    for at in conflicts {
+    // There may be as many conflicts as files, so nothing here has spare room or a second copy.
+    form.shown.reserve_exact(found.here.len());
+    for at in found.here {
         if !settled.contains(&at.path) {
-            let shown = show(repo, at, &mut names, is_there)?;
-            let sides = shown.sides.iter();
-            form.sides
-                .extend(sides.map(|(path, _)| path.as_bytes().to_vec()));
-            form.shown.push(shown);
+            form.shown.push(show(repo, at, &mut names, is_there)?);
         }
     }
+    drop(names);
     form.chosen = chosen;
-    if form.shown.is_empty() && edits.is_empty() {
+    form.list_sides();
+    if form.shown.is_empty() && chosen_edits.is_empty() {
         return Ok(form);
     }
+    let mut edits = merge::edits_of(&chosen_edits);
     for shown in &form.shown {
-        edits.insert(shown.at.path.clone(), shown.entry.clone());
-        for (path, entry) in &shown.sides {
-            edits.insert(path.clone(), Some(entry.clone()));
-        }
+        edits.extend(shown.edits());
     }
-    let made = edit_tree(repo.objects(), &mut &repo.made, commit.tree, &edits)?;
+    let made = edit_tree_of(repo.objects(), &mut &repo.made, commit.tree, &edits)?;
     form.tree = made.id;
     Ok(form)
 }
@@ -205,17 +282,19 @@ pub(in crate::repo) fn show(
     names: &mut NamesBeside<'_>,
     is_there: Option<IsThere<'_>>,
 ) -> Result<Shown, RepoError> {
-    let name = last_name(&at.path);
-    let mut sides = Vec::new();
-    for (label, term) in at.versions() {
+    let mut versions = at.versions();
+    versions.retain(|(_, term)| term.is_some());
+    let mut sides = Vec::with_capacity(versions.len());
+    for (label, term) in versions {
         let Some(term) = term else { continue };
         let term = nested::readable(repo, term)?;
         let path = names.free(&at.path, &label)?;
-        let mut side = (path.clone(), entry_of(&last_name(&path), &term, None));
+        let mut side = ShownSide { path, term };
         if let Some(is_there) = is_there {
             let path = names.former(&at.path, &label)?;
-            let former = (path.clone(), entry_of(&last_name(&path), &term, None));
-            if is_there(&former.0, &former.1)? && !is_there(&side.0, &side.1)? {
+            let former = ShownSide { path, term };
+            let is_there = |side: &ShownSide| is_there(&side.path, &side.entry());
+            if is_there(&former)? && !is_there(&side)? {
                 side = former;
             }
         }
@@ -224,7 +303,7 @@ pub(in crate::repo) fn show(
     let mut lacks = Vec::new();
     let marked = marked(repo, &at, &mut lacks)?;
     let ours = at.ours().filter(|ours| ours.kind != Kind::Directory);
-    let entry = match &marked {
+    let own = match &marked {
         Some(marked) => {
             let Blob { id, is_list, size } = write_blob(&marked.text, &mut &repo.made)?;
             ours.map(|ours| Term {
@@ -237,9 +316,9 @@ pub(in crate::repo) fn show(
         None => ours,
     };
     Ok(Shown {
-        entry: entry.map(|term| entry_of(&name, &term, None)),
+        own,
         at,
-        marked,
+        marker_len: marked.map(|marked| marked.marker_len),
         sides,
         lacks,
     })

@@ -13,7 +13,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::path;
 use crate::worktree::base::dir_tree;
 use crate::worktree::join;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 /// The longest extension, with its dot. What is longer is no extension, but a name with a dot in it.
 const MAX_EXTENSION_BYTES: usize = 32;
@@ -23,11 +23,19 @@ pub(in crate::repo) struct NamesBeside<'a> {
     repo: &'a Handle,
     /// The commit's tree, without forms.
     tree: &'a ObjectId,
+    /// Names that choices use.
     taken: BTreeSet<RepoPath>,
-    /// The same for the names that earlier builds gave.
-    former: BTreeSet<RepoPath>,
-    /// For each directory with conflicts, its names as a file system without case sees them.
-    folded: HashMap<Vec<u8>, HashSet<Vec<u8>>>,
+    /// The names in the directories above the last conflict.
+    dirs: Vec<NamesIn>,
+}
+
+/// The names in a directory.
+struct NamesIn {
+    dir: RepoPath,
+    /// All names, as a file system without case sees them.
+    folded: HashSet<Vec<u8>>,
+    /// The names that earlier builds gave.
+    former: HashSet<RepoPath>,
 }
 
 impl<'a> NamesBeside<'a> {
@@ -36,28 +44,22 @@ impl<'a> NamesBeside<'a> {
         NamesBeside {
             repo,
             tree,
-            former: taken.clone(),
             taken,
-            folded: HashMap::new(),
+            dirs: Vec::new(),
         }
     }
 
     /// Returns a free name for a version of the conflict at `path`. It differs from all others also
-    /// where the case of letters does not count.
+    /// where the case of letters does not count. The conflicts must come in path order.
     pub fn free(&mut self, path: &RepoPath, label: &str) -> Result<RepoPath, RepoError> {
-        let dir = path.parent().unwrap_or_default();
-        if !self.folded.contains_key(dir.as_bytes()) {
-            let names = self.folded_in(dir.as_bytes());
-            self.folded.insert(dir.as_bytes().to_vec(), names);
-        }
         for n in 1u32.. {
             let beside = beside(path, &ending(label, n))?;
             let folded = fold_key(beside.file_name().unwrap_or_default());
-            let names = self.folded.entry(dir.as_bytes().to_vec()).or_default();
-            let is_free = !self.taken.contains(&beside) && !names.contains(&folded);
-            if is_free && lookup_path(self.repo, self.tree, &beside)?.is_none() {
-                names.insert(folded);
-                self.taken.insert(beside.clone());
+            if self.taken.contains(&beside) || self.names_beside(path).folded.contains(&folded) {
+                continue;
+            }
+            if lookup_path(self.repo, self.tree, &beside)?.is_none() {
+                self.names_beside(path).folded.insert(folded);
                 return Ok(beside);
             }
         }
@@ -68,13 +70,30 @@ impl<'a> NamesBeside<'a> {
     pub fn former(&mut self, path: &RepoPath, label: &str) -> Result<RepoPath, RepoError> {
         for n in 1u32.. {
             let beside = at_the_end(path, &ending(label, n))?;
-            let is_free = !self.former.contains(&beside);
-            if is_free && lookup_path(self.repo, self.tree, &beside)?.is_none() {
-                self.former.insert(beside.clone());
+            if self.taken.contains(&beside) || self.names_beside(path).former.contains(&beside) {
+                continue;
+            }
+            if lookup_path(self.repo, self.tree, &beside)?.is_none() {
+                self.names_beside(path).former.insert(beside.clone());
                 return Ok(beside);
             }
         }
         unreachable!("a directory has fewer names than numbers")
+    }
+
+    /// Returns the names in the directory of the conflict at `path`. Forgets those of directories
+    /// that are not above it: no further conflict lies there.
+    fn names_beside(&mut self, path: &RepoPath) -> &mut NamesIn {
+        let dir = path.parent().unwrap_or_default();
+        self.dirs.retain(|names| dir.starts_with(&names.dir));
+        if self.dirs.last().is_none_or(|last| last.dir != dir) {
+            self.dirs.push(NamesIn {
+                folded: self.folded_in(dir.as_bytes()),
+                former: HashSet::new(),
+                dir,
+            });
+        }
+        self.dirs.last_mut().expect("one was just added")
     }
 
     /// Returns the folded names in a directory. A part that cannot be read is left out: two equal

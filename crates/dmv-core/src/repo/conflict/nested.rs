@@ -4,7 +4,7 @@
 //! conflict. It may have conflicts of its own. A worktree shows the directory beside the conflict,
 //! with readable files in place of them.
 
-use crate::merge::edit_tree;
+use crate::merge::edit_tree_of;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
@@ -31,16 +31,12 @@ pub(in crate::repo) fn readable(repo: &Handle, term: Term) -> Result<Term, RepoE
         return Ok(term);
     }
     let mut names = NamesBeside::new(repo, &term.id, BTreeSet::new());
-    let mut edits = Vec::new();
-    for at in conflicts {
-        let Shown {
-            at, entry, sides, ..
-        } = show(repo, at, &mut names, None)?;
-        edits.push((at.path, entry));
-        edits.extend(sides.into_iter().map(|(path, side)| (path, Some(side))));
-    }
-    let edits = edits.into_iter().collect();
-    let made = edit_tree(repo.objects(), &mut &repo.made, term.id, &edits)?;
+    let shown = conflicts
+        .into_iter()
+        .map(|at| show(repo, at, &mut names, None))
+        .collect::<Result<Vec<_>, _>>()?;
+    let edits = shown.iter().flat_map(Shown::edits).collect();
+    let made = edit_tree_of(repo.objects(), &mut &repo.made, term.id, &edits)?;
     Ok(Term {
         id: made.id,
         size: made.bytes,

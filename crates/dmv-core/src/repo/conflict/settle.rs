@@ -12,7 +12,7 @@
 use crate::fsutil::{FileKind, FileStat, SafeDir};
 use crate::hash::ObjectId;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
-use crate::merge::{Edits, edit_tree};
+use crate::merge::{Edits, edit_tree, marker_line};
 use crate::object::ObjectWrite;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
@@ -23,7 +23,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::conflict::at;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choices::ConflictResolution;
-use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::conflict::form::{Form, Shown, ShownSide};
 use crate::repo::conflict::names::last_name;
 use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
@@ -144,21 +144,21 @@ pub(in crate::repo) fn find_settled(
     changes: &BTreeMap<Vec<u8>, ChangeKind>,
 ) -> Option<ChangeKind> {
     let path = shown.at.path.as_bytes();
-    let is_dir = shown.entry.is_none() && is_dir_there(root, path, changes);
+    let is_dir = shown.own.is_none() && is_dir_there(root, path, changes);
     match changes.get(path).filter(|_| !is_dir) {
         Some(ChangeKind::Deleted) => Some(ChangeKind::Deleted),
         Some(_) if has_markers(root, shown) => None,
         Some(_) => Some(ChangeKind::Modified),
-        None if shown.marked.is_some() || shown.sides.is_empty() => None,
+        None if shown.marker_len.is_some() || shown.sides.is_empty() => None,
         None => {
-            let left = |(side, entry): &(RepoPath, TreeEntry)| match entry.kind {
+            let left = |side: &&ShownSide| match side.term.kind {
                 // What cannot be examined does not count as settled.
-                Kind::Directory => !matches!(stat_of(root, side.as_bytes()), Ok(None)),
-                _ => !changes.contains_key(side.as_bytes()),
+                Kind::Directory => !matches!(stat_of(root, side.path.as_bytes()), Ok(None)),
+                _ => !changes.contains_key(side.path.as_bytes()),
             };
-            let left = shown.sides.iter().filter(|side| left(side)).count();
+            let left = shown.sides.iter().filter(left).count();
             let is_settled = is_answered(shown, is_dir, left);
-            is_settled.then_some(match shown.entry {
+            is_settled.then_some(match shown.own {
                 Some(_) => ChangeKind::Modified,
                 None => ChangeKind::Deleted,
             })
@@ -188,7 +188,8 @@ fn is_answered(shown: &Shown, is_dir: bool, left: usize) -> bool {
 
 /// Returns whether a conflict's file on disk has marker lines.
 fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
-    let (Some(marked), Some((dir, name))) = (&shown.marked, split_path(shown.at.path.as_bytes()))
+    let (Some(marker_len), Some((dir, name))) =
+        (shown.marker_len, split_path(shown.at.path.as_bytes()))
     else {
         return false;
     };
@@ -205,7 +206,7 @@ fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
     };
     let mut text = Vec::new();
     let read = file.take(MAX_MARKED_BYTES).read_to_end(&mut text);
-    stat.size > MAX_MARKED_BYTES || read.is_err() || marked.is_marked(&text)
+    stat.size > MAX_MARKED_BYTES || read.is_err() || marker_line(&text, marker_len).is_some()
 }
 
 /// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
@@ -239,21 +240,21 @@ pub(in crate::repo) fn take_back(
         let path = &shown.at.path;
         let now = lookup_path(repo.objects(), &made, path)?;
         let (mut untouched, mut left_beside) = (Vec::new(), 0);
-        for (side, entry) in &shown.sides {
+        for (side, entry) in shown.sides.iter().map(ShownSide::file) {
             // Any other content with that name is the user's.
-            let there = lookup_path(repo.objects(), &made, side)?;
+            let there = lookup_path(repo.objects(), &made, &side)?;
             let Some(there) = there else { continue };
-            let is_same = there.same_content(entry);
+            let is_same = there.same_content(&entry);
             let is_dir = there.kind == Kind::Directory && entry.kind == Kind::Directory;
             left_beside += usize::from(is_same || is_dir);
             if is_same {
                 edits.insert(side.clone(), None);
-                untouched.push((side.clone(), entry.clone()));
+                untouched.push((side, entry));
             }
         }
         let is_dir = |now: &TreeEntry| now.kind == Kind::Directory;
-        let is_dir = shown.entry.is_none() && now.as_ref().is_some_and(is_dir);
-        let is_same = match (&now, &shown.entry) {
+        let is_dir = shown.own.is_none() && now.as_ref().is_some_and(is_dir);
+        let is_same = match (&now, &shown.entry()) {
             (Some(now), Some(entry)) => now.same_content(entry),
             (now, entry) => is_dir || now.is_none() && entry.is_none(),
         };
@@ -262,7 +263,7 @@ pub(in crate::repo) fn take_back(
             _ => None,
         };
         let is_open = match is_same {
-            true if shown.marked.is_some() || shown.sides.is_empty() => true,
+            true if shown.marker_len.is_some() || shown.sides.is_empty() => true,
             true => !is_answered(shown, is_dir, left_beside),
             false => left.is_some(),
         };
@@ -328,7 +329,7 @@ fn markers_left(
     shown: &Shown,
     now: &TreeEntry,
 ) -> Result<Option<MarkersLeft>, RepoError> {
-    let Some(marked) = shown.marked.as_ref().filter(|_| now.kind.is_blob()) else {
+    let Some(marker_len) = shown.marker_len.filter(|_| now.kind.is_blob()) else {
         return Ok(None);
     };
     let left = |line| MarkersLeft {
@@ -340,7 +341,7 @@ fn markers_left(
     }
     let mut text = Vec::new();
     content::cat(repo, blob_of(now), None, &mut text)?;
-    Ok(marked.marker_line(&text).map(|line| left(Some(line))))
+    Ok(marker_line(&text, marker_len).map(|line| left(Some(line))))
 }
 
 /// Returns the tree entry of a conflict.

@@ -19,7 +19,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::marked_key;
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::{publish, worktree};
-use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::conflict::form::{Form, Shown, ShownSide};
 use crate::repo::conflict::settle::MAX_MARKED_BYTES;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::record::{files_in, put_record};
@@ -67,9 +67,9 @@ impl NotedConflict {
         let is_in = |path: &RepoPath, entry: &TreeEntry| {
             entry.kind != Kind::Directory && tree.subset.includes(path.as_bytes(), false)
         };
-        let own = shown.entry.clone();
+        let own = shown.entry();
         let own = own.map(|entry| (shown.at.path.clone(), entry));
-        let sides = shown.sides.iter().cloned();
+        let sides = shown.sides.iter().map(ShownSide::file);
         NotedConflict {
             own: own.filter(|(path, entry)| is_in(path, entry)),
             beside: sides.filter(|(path, entry)| is_in(path, entry)).collect(),

@@ -39,8 +39,8 @@ pub(in crate::repo) fn named(
     let mut out = NamedFiles::default();
     for path in paths {
         let shown = form.shown.iter().find(|shown| shown.at.path == *path);
-        for (side, entry) in shown.iter().flat_map(|shown| &shown.sides) {
-            add(repo, tree, side, entry, &mut out)?;
+        for side in shown.iter().flat_map(|shown| &shown.sides) {
+            add(repo, tree, &side.path, &side.entry(), &mut out)?;
         }
         if path.is_root() {
             refuse_unless(recursive, path, PathRefusal::Directory)?;
@@ -141,6 +141,6 @@ pub(in crate::repo) fn conflict_at<'t>(tree: &'t OpenWorktree, path: &[u8]) -> O
     let form = tree.form.as_ref()?;
     form.shown.iter().find(|shown| {
         let mut sides = shown.sides.iter();
-        touches(shown.at.path.as_bytes()) || sides.any(|(side, _)| touches(side.as_bytes()))
+        touches(shown.at.path.as_bytes()) || sides.any(|side| touches(side.path.as_bytes()))
     })
 }

@@ -324,8 +324,10 @@ pub(in crate::repo) fn make(
 ) -> Result<UnpublishedCommit, RepoError> {
     let writer = repo.store.writer()?;
     let mut meta = MetaWriter::new(&writer);
-    let merged = merge(&mut meta)?;
-    let mut paths: BTreeSet<RepoPath> = merged.conflicts.iter().map(|c| c.path.clone()).collect();
+    let mut merged = merge(&mut meta)?;
+    // The commit names its conflicts, so this list of them is not needed any more.
+    let made = std::mem::take(&mut merged.conflicts);
+    let mut paths: BTreeSet<RepoPath> = made.into_iter().map(|c| c.path).collect();
     if inherited.is_empty() {
         let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
         meta.flush()?;
@@ -431,14 +433,11 @@ pub(in crate::repo) fn land(
     // The checkout reads these objects before they are published.
     repo.store.preview(&sealed);
     let mut report = MergeReport::new(id, moved(&site.head, id));
-    let (conflicts, unseen) = at::conflicts_here(repo, &commit)?;
-    report.conflicts = conflicts;
-    report.unseen = unseen.into_iter().map(|lack| lack.path).collect();
     report.moves = merged.moves;
     report.moves_skipped = merged.moves_skipped;
     report.coarse = merged.coarse;
     report.content_bytes = merged.content_bytes;
-    let form = form::form_with(repo, &commit, choices::record(repo)?)?;
+    let form = report.form_of(repo, &commit)?;
     let done = go_to(repo, site, id, form, Some(sealed), what, options, job)?;
     report.take(done);
     Ok(report)
@@ -491,6 +490,18 @@ pub(in crate::repo) fn go_to(
 }
 
 impl MergeReport {
+    /// Takes over the conflicts of the new commit. Returns how the worktree shows it.
+    pub(in crate::repo) fn form_of(
+        &mut self,
+        repo: &Handle,
+        commit: &Commit,
+    ) -> Result<Form, RepoError> {
+        let found = at::conflicts_here(repo, commit)?;
+        self.conflicts.clone_from(&found.here);
+        self.unseen = found.unseen.iter().map(|lack| lack.path.clone()).collect();
+        form::form_showing(repo, commit, choices::record(repo)?, found)
+    }
+
     pub(in crate::repo) fn take(&mut self, done: SwitchResult) {
         self.files = done.files;
         self.bytes = done.bytes;

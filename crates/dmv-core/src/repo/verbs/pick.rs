@@ -10,7 +10,6 @@ use crate::job::Job;
 use crate::repo::base::error::{LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{whole, worktree};
-use crate::repo::conflict::{at, choices, form};
 use crate::repo::look::entries::read_commit;
 use crate::repo::look::history::only_in;
 use crate::repo::verbs::merge;
@@ -142,10 +141,7 @@ fn land(
     report.coarse = line.coarse;
     report.content_bytes = line.content_bytes;
     if !report.up_to_date {
-        let (conflicts, unseen) = at::conflicts_here(repo, &commit)?;
-        report.conflicts = conflicts;
-        report.unseen = unseen.into_iter().map(|lack| lack.path).collect();
-        let form = form::form_with(repo, &commit, choices::record(repo)?)?;
+        let form = report.form_of(repo, &commit)?;
         let done = merge::go_to(repo, site, id, form, sealed, what, options, job)?;
         report.take(done);
     }

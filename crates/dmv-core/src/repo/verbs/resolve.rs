@@ -21,7 +21,7 @@ use crate::repo::base::keys::{Record, settled_key};
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{path, publish, slice, worktree};
-use crate::repo::conflict::at::ConflictAt;
+use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::form::{Form, Shown};
@@ -74,7 +74,7 @@ pub(in crate::repo) fn resolve_conflicts(
     let mut tree = open_worktree::open(repo, settings)?;
     let base = tree.base.ok_or(LookError::NoCommit)?;
     let commit = entries::read_commit(repo, &base)?;
-    let (all, unseen) = at::conflicts_here(repo, &commit)?;
+    let FoundConflicts { here: all, unseen } = at::conflicts_here(repo, &commit)?;
     refuse(under(unseen, paths))?;
     let these = choose(all, paths, choice)?;
     let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
@@ -169,7 +169,7 @@ fn shown_at<'f>(form: &'f Form, at: &ConflictAt, choice: &Choice) -> Option<&'f 
     let shown = form.shown.iter().find(|shown| shown.at.path == at.path)?;
     let versions = at.versions().into_iter().filter(|(_, term)| term.is_some());
     let n = versions.take_while(|(one, _)| one != label).count();
-    shown.sides.get(n).map(|(path, _)| path)
+    shown.sides.get(n).map(|side| &side.path)
 }
 
 /// Splits conflicts into those whose files are all in the worktree, and all others.
@@ -367,7 +367,7 @@ pub(in crate::repo) fn resolve_in_commit(
     let site = merge::site(repo, &options.settings)?;
     let head = site.ours.ok_or(LookError::NoCommit)?;
     let commit = entries::read_commit(repo, &head)?;
-    let (all, unseen) = at::conflicts_here(repo, &commit)?;
+    let FoundConflicts { here: all, unseen } = at::conflicts_here(repo, &commit)?;
     refuse(under(unseen, paths))?;
     let inherited = at::conflict_paths(repo, &commit)?.into_iter().collect();
     let these = choose(all, paths, choice)?;

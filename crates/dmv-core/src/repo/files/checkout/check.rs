@@ -352,11 +352,12 @@ impl Switch<'_> {
         // An undo brings back a question that was asked before.
         for shown in self.form.shown.iter().filter(|_| self.brings.is_none()) {
             let path = shown.at.path.as_bytes();
-            let sides = shown.sides.iter().map(|(side, _)| side.as_bytes());
-            if shown.marked.is_none() && sides.clone().all(|side| found.unshown.contains(side)) {
+            let sides = shown.sides.iter().map(|side| side.path.as_bytes());
+            if shown.marker_len.is_none() && sides.clone().all(|side| found.unshown.contains(side))
+            {
                 answers.extend(sides.map(|side| (&shown.at.path, side)));
             }
-            let is_theirs = shown.entry.is_none() && self.subset.includes(path, false);
+            let is_theirs = shown.own.is_none() && self.subset.includes(path, false);
             let stat = if is_theirs && self.base_entry(path)?.is_none() {
                 self.stat(path, &mut BTreeSet::new())?
             } else {

@@ -145,8 +145,14 @@ fn wanted(
         // A conflict includes its own file and the files beside it.
         let shown = form.shown.iter().find(|shown| shown.at.path == *path);
         if let Some(shown) = shown {
-            for (path, entry) in &shown.sides {
-                collect_entry(repo, path, entry, &tree.subset, &mut wanted.entries)?;
+            for side in &shown.sides {
+                collect_entry(
+                    repo,
+                    &side.path,
+                    &side.entry(),
+                    &tree.subset,
+                    &mut wanted.entries,
+                )?;
             }
             if found.is_none() {
                 let stat = stat_of(&tree.root, path.as_bytes())?;

@@ -7,10 +7,8 @@ use crate::fsutil::{Fingerprint, SafeDir};
 use crate::hash::check;
 use crate::limits::MAX_NAME_BYTES;
 use crate::object::codec::{DecodeError, Decoder, put_bytes};
-use crate::path::PathError;
-use crate::platform::{read_exact_at, write_all_at};
+use crate::repo::base::spill::SpilledBytes;
 use crate::worktree::statcache::Section;
-use std::fs::File;
 use std::io;
 
 /// The bytes that are kept in memory.
@@ -21,20 +19,10 @@ const KEPT_BYTES: usize = 1 << 20;
 pub(in crate::repo) struct WrittenFiles {
     files: usize,
     runs: Vec<Run>,
-    /// The last runs. Earlier ones are in `file`.
-    kept: Vec<u8>,
-    file: Option<Spill>,
-    filed_bytes: u64,
-    /// Whether the file could not be made or written. Then the notes are lost, and no others are
+    bytes: SpilledBytes,
+    /// Whether the temporary file could not be written. Then the notes are lost, and no others are
     /// made.
     is_lost: bool,
-}
-
-/// A file without a name, opened twice.
-#[derive(Debug)]
-struct Spill {
-    to: File,
-    from: File,
 }
 
 /// The position of a run. Directories with the same check are told apart when the run is read.
@@ -69,49 +57,29 @@ impl WrittenFiles {
         dir: &[u8],
         files: impl Iterator<Item = (&'f [u8], Fingerprint)>,
     ) {
-        let from = self.kept.len();
-        put_bytes(&mut self.kept, dir);
+        let mut noted = Vec::new();
+        put_bytes(&mut noted, dir);
         for (name, print) in files {
-            put_bytes(&mut self.kept, name);
-            self.kept.extend_from_slice(&print.0.to_le_bytes());
+            put_bytes(&mut noted, name);
+            noted.extend_from_slice(&print.0.to_le_bytes());
             self.files += 1;
         }
-        let run = Run {
-            dir_check: Run::check_of(dir),
-            offset: self.filed_bytes + from as u64,
-            // A plan has far too few files to reach this limit.
-            len: u32::try_from(self.kept.len() - from).unwrap_or(0),
-        };
-        if self.is_lost || run.len == 0 {
-            self.kept.truncate(from);
-        } else {
-            self.runs.push(run);
+        // A plan has far too few files to reach this limit.
+        let len = u32::try_from(noted.len()).unwrap_or(0);
+        if !self.is_lost && len > 0 {
+            self.runs.push(Run {
+                dir_check: Run::check_of(dir),
+                offset: self.bytes.append(&noted),
+                len,
+            });
         }
-        if self.kept.len() >= KEPT_BYTES && self.spill(own).is_err() {
+        if self.bytes.kept_bytes() >= KEPT_BYTES && self.bytes.spill(own).is_err() {
             *self = WrittenFiles {
                 files: self.files,
                 is_lost: true,
                 ..WrittenFiles::default()
             };
         }
-    }
-
-    fn spill(&mut self, own: &SafeDir) -> Result<(), PathError> {
-        if self.file.is_none() {
-            let (to, name) = own.create_temp(false)?;
-            let from = own.open_file_read(&name);
-            own.unlink(&name)?;
-            let (from, _) = from?;
-            self.file = Some(Spill { to, from });
-        }
-        let Some(file) = &self.file else {
-            return Ok(());
-        };
-        write_all_at(&file.to, &self.kept, self.filed_bytes)
-            .map_err(|e| PathError::new("write", own.path_of(b"a temporary file"), e))?;
-        self.filed_bytes += self.kept.len() as u64;
-        self.kept.clear();
-        Ok(())
     }
 
     /// Sorts the runs, so that those of one directory are together.
@@ -147,19 +115,8 @@ impl WrittenFiles {
     }
 
     fn read(&self, run: Run, visit: &mut Visit<'_>) -> Result<(), WrittenError> {
-        let filed;
-        let bytes = match run.offset.checked_sub(self.filed_bytes) {
-            Some(at) => self.kept.get(at as usize..at as usize + run.len as usize),
-            None => {
-                let mut bytes = vec![0; run.len as usize];
-                let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound);
-                let file = file.map_err(io::Error::from)?;
-                read_exact_at(&file.from, &mut bytes, run.offset)?;
-                filed = bytes;
-                Some(&filed[..])
-            }
-        };
-        let mut input = Decoder::new(bytes.unwrap_or_default());
+        let bytes = self.bytes.read(run.offset, run.len as usize)?;
+        let mut input = Decoder::new(&bytes);
         let dir = input.bytes(u32::MAX as usize, "a path")?;
         while input.remaining() > 0 {
             let name = input.bytes(MAX_NAME_BYTES, "a name")?;
@@ -206,8 +163,7 @@ mod tests {
         }
         let again = [(&b"0000000"[..], Fingerprint(9))];
         written.note(&own, b"", again.into_iter());
-        assert!(written.file.is_some() && !written.kept.is_empty());
-        assert!(written.kept.capacity() < 2 * KEPT_BYTES + (64 << 10));
+        assert!((1..KEPT_BYTES).contains(&written.bytes.kept_bytes()));
         assert_eq!(written.files(), 300_001);
         assert_eq!(std::fs::read_dir(temp.path())?.count(), 0, "it has no name");
         written.sort();
@@ -240,7 +196,7 @@ mod tests {
             let files = (0..20_000).map(|_| (&long[..], Fingerprint(1)));
             written.note(&own, b"d", files);
         }
-        assert_eq!((written.files(), written.kept.len()), (40_000, 0));
+        assert_eq!((written.files(), written.bytes.kept_bytes()), (40_000, 0));
         let mut seen = 0;
         written.each(&mut |_, _, _| seen += 1)?;
         assert_eq!(seen, 0);

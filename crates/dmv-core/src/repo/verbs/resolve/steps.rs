@@ -12,7 +12,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choice::Choice;
-use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::conflict::form::{Form, Shown, ShownSide};
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
@@ -76,7 +76,7 @@ impl<'a> Steps<'a> {
             Some(term) => vec![(at.path.clone(), term)],
             None => at.wanted(choice, &|path, term| self.is_free(path, term))?,
         };
-        let mut beside = shown.sides.clone();
+        let mut beside: Vec<_> = shown.sides.iter().map(ShownSide::file).collect();
         if !is_open {
             beside.extend(self.left_beside(at)?);
         }
@@ -150,7 +150,7 @@ impl<'a> Steps<'a> {
             }
             // Where the conflict shows nothing, a directory is the user's. It is in the way only of
             // what has to be written over it.
-            if shown.entry.is_some() {
+            if shown.own.is_some() {
                 self.lost.insert(path.to_vec());
             }
             return Ok(false);
@@ -158,7 +158,7 @@ impl<'a> Steps<'a> {
         let known = if self.dirty.contains_key(path) {
             untouched::side_at(self.repo, self.tree, shown, &stat)?
         } else {
-            shown.entry.clone()
+            shown.entry()
         };
         match known {
             Some(entry) => self.goes(path, stat, entry),
