@@ -7,6 +7,10 @@
 //! All clients are worktrees of one repository, with 10,000 files each. Every commit changes ten of
 //! them. First each thing is measured alone, then everything at once; the table says how much of its
 //! speed is left. Nothing else should run on the machine.
+//!
+//! With `--apart`, status and log read another repository of the same size. They then share no lock
+//! and no file with the clients, only the machine. So the difference between the two runs is what
+//! DMV makes readers wait.
 
 #![allow(clippy::print_stdout)]
 
@@ -37,6 +41,9 @@ struct Args {
     /// Samples of status and log that each measurement takes at least
     #[arg(long, default_value_t = 1000)]
     samples: usize,
+    /// Let status and log read a repository of their own
+    #[arg(long)]
+    apart: bool,
 }
 
 /// What every measurement needs.
@@ -69,15 +76,34 @@ impl Jam {
         Ok(started.elapsed())
     }
 
+    /// Where status and log run.
+    fn readers(&self) -> [&'static str; 2] {
+        if self.args.apart {
+            ["apart", "apart-log"]
+        } else {
+            ["status", "log"]
+        }
+    }
+
+    /// A repository with one commit.
+    fn repository(&self, dir: &str) -> Result<()> {
+        fs::create_dir_all(self.dir(dir))?;
+        self.dmv(dir, &["init"])?;
+        for n in 0..self.args.files {
+            write(&self.dir(dir), n, "first")?;
+        }
+        self.dmv(dir, &["commit", "-m", "first"])?;
+        Ok(())
+    }
+
     /// A repository, a worktree for each client, and one each for merge, status and log.
     fn prepare(&self) -> Result<()> {
         fs::create_dir_all(&self.home)?;
-        fs::create_dir_all(self.dir("status"))?;
-        self.dmv("status", &["init"])?;
-        for n in 0..self.args.files {
-            write(&self.dir("status"), n, "first")?;
+        self.repository("status")?;
+        if self.args.apart {
+            self.repository("apart")?;
+            self.dmv("apart", &["worktree", "add", "../apart-log"])?;
         }
-        self.dmv("status", &["commit", "-m", "first"])?;
         let mut names: Vec<String> = (0..self.args.clients).map(client).collect();
         names.extend(["merge", "side", "log"].map(str::to_owned));
         for name in &names {
@@ -136,10 +162,11 @@ impl Jam {
 
     /// Status and log, alone; `samples` of each.
     fn idle(&self) -> Result<[Vec<Duration>; 2]> {
+        let [status, log] = self.readers();
         let mut times = [Vec::new(), Vec::new()];
         for _ in 0..self.args.samples {
-            times[0].push(self.dmv("status", STATUS)?);
-            times[1].push(self.dmv("log", LOG)?);
+            times[0].push(self.dmv(status, STATUS)?);
+            times[1].push(self.dmv(log, LOG)?);
         }
         Ok(times)
     }
@@ -169,10 +196,10 @@ impl Jam {
             }
         };
         std::thread::scope(|scope| {
-            let samples = self.args.samples;
+            let (samples, [status, log]) = (self.args.samples, self.readers());
             let merge = scope.spawn(spin("merge", &[MERGE, &["undo", "-q"]], 1));
-            let status = scope.spawn(spin("status", &[STATUS], samples));
-            let log = scope.spawn(spin("log", &[LOG], samples));
+            let status = scope.spawn(spin(status, &[STATUS], samples));
+            let log = scope.spawn(spin(log, &[LOG], samples));
             let result = work();
             done.store(true, Ordering::Relaxed);
             let times = [join(merge)?, join(status)?, join(log)?];

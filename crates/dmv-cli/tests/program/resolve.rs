@@ -2,7 +2,7 @@
 
 use crate::place::{Outcome, Place};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -128,6 +128,22 @@ fn a_choice_between_file_and_directory_can_be_made_again_and_leaves_only_what_wa
         assert_eq!(now, open);
         assert_eq!(status(&place, "conflicts")?, ["x"]);
     }
+    Ok(())
+}
+
+#[test]
+fn versions_whose_names_are_cut_to_the_same_bytes_are_all_kept() -> Outcome {
+    let names = ["1", "2"].map(|end| "n".repeat(254) + end);
+    let [one, two] = &names;
+    let place = merged([
+        &[(one.as_str(), "\0base 1"), (two, "\0base 2"), ("k", "k")],
+        &[(one, "\0ours 1"), (two, "\0ours 2"), ("k", "k")],
+        &[(one, "\0theirs 1"), (two, "\0theirs 2"), ("k", "k")],
+    ])?;
+    place.ok(&["resolve", "--all", "--both"])?;
+    let left: BTreeSet<String> = files(&place)?.into_values().collect();
+    let all = ["k", "\0ours 1", "\0ours 2", "\0theirs 1", "\0theirs 2"];
+    assert_eq!(left, all.map(str::to_owned).into());
     Ok(())
 }
 

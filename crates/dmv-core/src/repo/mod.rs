@@ -187,7 +187,7 @@ impl Repo {
         &self.handle.store
     }
 
-    /// Returns a reader of all objects: the stored ones, and those that exist in memory only to show
+    /// Returns a reader of all objects: the stored ones, and those that exist only to show
     /// conflicts.
     pub fn objects(&self) -> &dyn ObjectRead {
         self.handle.objects()

@@ -355,11 +355,14 @@ fn every_command_tells_programs_what_it_costs() -> Outcome {
         &["repack", "--at", "origin", "--dry-run"],
         &["remote", "check", "origin"],
     ] {
+        let before = gateway.logged()?;
         let done = bob.json(&[args, &["--json"]].concat())?;
-        assert!(
-            done["requests"]["get"].as_u64() > Some(0),
-            "{args:?}: {done}"
-        );
+        let logged = gateway.logged()?.since(&before);
+        assert_eq!(requests(&done), logged, "{args:?}: {done}");
+        assert!(logged.get > 0, "{args:?}: {done}");
+        // Only a collection lists what is there.
+        let lists = matches!(args[0], "gc" | "repack");
+        assert_eq!(logged.list > 0, lists, "{args:?}: {done}");
         assert!(done["bytes_received"].is_u64(), "{args:?}: {done}");
     }
     for args in [

@@ -60,16 +60,15 @@ pub(in crate::repo) fn assemble(
     }
     check_consistency(&store, &refs)?;
     let caught_up = catch_up_if_free(&store, &refs);
-    let own = match &worktree {
-        Some((_, name)) => worktree::own_dir_in(&dmv, name),
-        None => dmv.clone(),
-    };
+    // Leftovers of killed commands are removed from a worktree's own directory only.
+    let own = worktree.as_ref();
+    let own = own.map(|(_, name)| worktree::own_dir_in(&dmv, name));
     let handle = Handle {
         dmv,
         id,
         vfs,
         store,
-        made: MadeObjects::new(Some(own)),
+        made: MadeObjects::new(own),
         refs,
         log: Mutex::new(None),
         relied: RelianceList::default(),

@@ -14,6 +14,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
 use crate::repo::conflict::names::last_name;
 use crate::repo::look::entries;
+use crate::repo::look::entries::ListingLine;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -103,8 +104,16 @@ pub(in crate::repo) fn conflicts(
     commit: &Commit,
 ) -> Result<Vec<ConflictAt>, RepoError> {
     let mut out = Vec::new();
-    for path in conflict_paths(repo, commit)? {
-        out.extend(conflict_at(repo, &commit.tree, path)?);
+    match listed_paths(commit) {
+        ListedPaths::These(paths) => {
+            for path in paths {
+                out.extend(conflict_at(repo, &commit.tree, path)?);
+            }
+        }
+        ListedPaths::TooMany => each_conflict(repo, &commit.tree, &mut |listed| {
+            out.push(conflict_of(repo, &listed.path, &listed.entry)?);
+            Ok(())
+        })?,
     }
     Ok(out)
 }
@@ -277,23 +286,50 @@ pub(in crate::repo) fn conflict_paths(
     repo: &Handle,
     commit: &Commit,
 ) -> Result<Vec<RepoPath>, RepoError> {
-    let listed = commit.extras.iter().find(|(key, _)| key == CONFLICTS_KEY);
-    let Some((_, list)) = listed else {
-        return Ok(Vec::new());
-    };
-    if !list.is_empty() {
-        let paths = list.split(|b| *b == 0);
-        let paths: BTreeSet<RepoPath> = paths.filter_map(|p| RepoPath::parse(p).ok()).collect();
-        return Ok(paths.into_iter().filter(|path| !path.is_root()).collect());
+    if let ListedPaths::These(paths) = listed_paths(commit) {
+        return Ok(paths.into_iter().collect());
     }
     let mut out = Vec::new();
-    entries::list(repo, &RepoPath::root(), commit.tree, true, &mut |listed| {
+    each_conflict(repo, &commit.tree, &mut |listed| {
+        out.push(listed.path);
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+/// What a commit says about the paths of its conflicts.
+enum ListedPaths {
+    These(BTreeSet<RepoPath>),
+    /// They are too many for the list, so only the tree tells them.
+    TooMany,
+}
+
+fn listed_paths(commit: &Commit) -> ListedPaths {
+    let listed = commit.extras.iter().find(|(key, _)| key == CONFLICTS_KEY);
+    match listed {
+        None => ListedPaths::These(BTreeSet::new()),
+        Some((_, list)) if list.is_empty() => ListedPaths::TooMany,
+        Some((_, list)) => {
+            let paths = list.split(|b| *b == 0);
+            let paths = paths.filter_map(|path| RepoPath::parse(path).ok());
+            ListedPaths::These(paths.filter(|path| !path.is_root()).collect())
+        }
+    }
+}
+
+/// Visits the conflicts of a tree, in path order.
+pub(in crate::repo) fn each_conflict(
+    repo: &Handle,
+    tree: &ObjectId,
+    visit: &mut dyn FnMut(ListingLine) -> Result<(), RepoError>,
+) -> Result<(), RepoError> {
+    entries::list(repo, &RepoPath::root(), *tree, true, &mut |listed| {
         if listed.entry.kind == Kind::Conflict {
-            out.push(listed.path);
+            visit(listed)?;
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(out)
+    Ok(())
 }
 
 /// Sets a commit's list of conflicts to `paths`, which are in order.

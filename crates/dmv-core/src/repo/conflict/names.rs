@@ -32,8 +32,10 @@ pub(in crate::repo) struct NamesBeside<'a> {
 /// The names in a directory.
 struct NamesIn {
     dir: RepoPath,
-    /// All names, as a file system without case sees them.
+    /// All names, as a file system without case sees them: those in the tree, and those given here.
     folded: HashSet<Vec<u8>>,
+    /// Whether all names of the tree are known. A part of the directory may be absent.
+    is_complete: bool,
     /// The names that earlier builds gave.
     former: HashSet<RepoPath>,
 }
@@ -58,7 +60,7 @@ impl<'a> NamesBeside<'a> {
             if self.taken.contains(&beside) || self.names_beside(path).folded.contains(&folded) {
                 continue;
             }
-            if lookup_path(self.repo, self.tree, &beside)?.is_none() {
+            if self.is_absent(path, &beside)? {
                 self.names_beside(path).folded.insert(folded);
                 return Ok(beside);
             }
@@ -73,12 +75,23 @@ impl<'a> NamesBeside<'a> {
             if self.taken.contains(&beside) || self.names_beside(path).former.contains(&beside) {
                 continue;
             }
-            if lookup_path(self.repo, self.tree, &beside)?.is_none() {
+            if self.is_absent(path, &beside)? {
                 self.names_beside(path).former.insert(beside.clone());
                 return Ok(beside);
             }
         }
         unreachable!("a directory has fewer names than numbers")
+    }
+
+    /// Returns whether the tree has nothing at `beside`, a path in the directory of the conflict at
+    /// `path`. Looks into the tree only if its names do not tell.
+    fn is_absent(&mut self, path: &RepoPath, beside: &RepoPath) -> Result<bool, RepoError> {
+        let names = self.names_beside(path);
+        let folded = fold_key(beside.file_name().unwrap_or_default());
+        if names.is_complete && !names.folded.contains(&folded) {
+            return Ok(true);
+        }
+        Ok(lookup_path(self.repo, self.tree, beside)?.is_none())
     }
 
     /// Returns the names in the directory of the conflict at `path`. Forgets those of directories
@@ -87,25 +100,31 @@ impl<'a> NamesBeside<'a> {
         let dir = path.parent().unwrap_or_default();
         self.dirs.retain(|names| dir.starts_with(&names.dir));
         if self.dirs.last().is_none_or(|last| last.dir != dir) {
+            let (folded, is_complete) = self.folded_in(dir.as_bytes());
             self.dirs.push(NamesIn {
-                folded: self.folded_in(dir.as_bytes()),
-                former: HashSet::new(),
                 dir,
+                folded,
+                is_complete,
+                former: HashSet::new(),
             });
         }
         self.dirs.last_mut().expect("one was just added")
     }
 
-    /// Returns the folded names in a directory. A part that cannot be read is left out: two equal
-    /// names are then found when the files are written.
-    fn folded_in(&self, dir: &[u8]) -> HashSet<Vec<u8>> {
+    /// Returns the folded names in a directory, and whether these are all. A part that cannot be read
+    /// is left out: two equal names are then found when the files are written.
+    fn folded_in(&self, dir: &[u8]) -> (HashSet<Vec<u8>>, bool) {
+        let mut folded = HashSet::new();
         let Ok(Some(tree)) = dir_tree(self.repo.objects(), self.tree, dir) else {
-            return HashSet::new();
+            return (folded, false);
         };
-        let entries = TreeIter::new(self.repo.objects(), tree).map_while(Result::ok);
-        entries
-            .map(|entry| fold_key(entry.name.as_bytes()))
-            .collect()
+        for entry in TreeIter::new(self.repo.objects(), tree) {
+            let Ok(entry) = entry else {
+                return (folded, false);
+            };
+            folded.insert(fold_key(entry.name.as_bytes()));
+        }
+        (folded, true)
     }
 }
 

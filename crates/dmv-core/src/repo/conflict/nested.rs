@@ -6,16 +6,13 @@
 
 use crate::merge::edit_tree_of;
 use crate::object::conflict::Term;
-use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::conflict::at::{ConflictAt, conflict_of};
+use crate::repo::conflict::at::{ConflictAt, conflict_of, each_conflict};
 use crate::repo::conflict::form::{Shown, show};
 use crate::repo::conflict::names::NamesBeside;
-use crate::repo::look::entries;
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 /// Returns a version as a worktree shows it: a directory without conflicts. What it consists of then
 /// exists in memory only. A directory that is not completely stored is returned as it is.
@@ -48,11 +45,9 @@ pub(in crate::repo) fn readable(repo: &Handle, term: Term) -> Result<Term, RepoE
 /// Returns the conflicts in a directory, with their paths from there.
 fn conflicts_in(repo: &Handle, term: &Term) -> Result<Vec<ConflictAt>, RepoError> {
     let mut found = Vec::new();
-    entries::list(repo, &RepoPath::root(), term.id, true, &mut |listed| {
-        if listed.entry.kind == Kind::Conflict {
-            found.push(conflict_of(repo, &listed.path, &listed.entry)?);
-        }
-        Ok(ControlFlow::Continue(()))
+    each_conflict(repo, &term.id, &mut |listed| {
+        found.push(conflict_of(repo, &listed.path, &listed.entry)?);
+        Ok(())
     })?;
     Ok(found)
 }

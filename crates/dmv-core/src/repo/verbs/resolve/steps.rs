@@ -226,8 +226,12 @@ impl<'a> Steps<'a> {
     }
 
     /// Returns whether a further version can be put at `path`: nothing or the same version is
-    /// there.
+    /// there, and will be there.
     fn is_free(&self, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
+        let planned = self.planned.get(path.as_bytes());
+        if let Some(after) = planned.and_then(|planned| planned.after.as_ref()) {
+            return Ok(after.same_content(&entry_of(&last_name(path), term, None)));
+        }
         for tree in [self.form.stored, self.form.tree] {
             if lookup_path(self.repo.objects(), &tree, path)?.is_some() {
                 return Ok(false);

@@ -19,8 +19,10 @@ use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
+use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::same::equals;
 use crate::repo::files::saved::{saved_changes, saving_change};
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, marked, open_worktree, snapshot_of};
@@ -28,6 +30,7 @@ use crate::repo::look::entries::read_commit;
 use crate::repo::look::operations::is_intent;
 use crate::repo::verbs::undo::{self, UndoOptions, UndoWhat};
 use crate::store::FinishedJob;
+use crate::worktree::base::entry_at;
 use crate::worktree::scan::Select;
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
@@ -353,13 +356,15 @@ fn carry_out(
         publish::publish(repo, request(), sealed, intent, Effect::Written)?;
         Ok(())
     };
-    let is_all_there = report.outside.is_empty() && report.refused.is_empty();
-    let is_complete = drops && report.conflicts.is_empty() && is_all_there;
+    let is_complete = drops && report.conflicts.is_empty() && report.outside.is_empty();
     let gone = removal(&report.stash);
     let mut dropped = false;
+    let not_taken_back = std::mem::take(&mut report.refused);
+    let left = &mut report.refused;
     let done = checkout::switch_uncommitted(repo, &tree, &to, job, false, first, |refused| {
         let mut changes = saved_changes(repo, &name, kept)?;
-        dropped = is_complete && refused.is_empty();
+        *left = still_different(repo, &tree, after, not_taken_back)?;
+        dropped = is_complete && refused.is_empty() && left.is_empty();
         changes.extend(dropped.then_some(gone));
         changes.extend(noted);
         publish::publish(repo, request(), None, changes, Effect::Written)?;
@@ -371,6 +376,28 @@ fn carry_out(
     report.removed = done.removed;
     report.refused.extend(done.refused);
     Ok(())
+}
+
+/// Returns those of `problems` whose path does not have what the tree `after` says.
+fn still_different(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    after: ObjectId,
+    problems: Vec<Problem>,
+) -> Result<Vec<Problem>, RepoError> {
+    let mut left = Vec::new();
+    for problem in problems {
+        let path = problem.path.as_bytes();
+        let wanted = entry_at(repo.objects(), &after, path)?;
+        let is_there = match (wanted, stat_of(&tree.root, path)?) {
+            (Some(wanted), Some(stat)) => equals(repo, &tree.root, path, &wanted, &stat)?,
+            (wanted, stat) => wanted.is_none() && stat.is_none(),
+        };
+        if !is_there {
+            left.push(problem);
+        }
+    }
+    Ok(left)
 }
 
 /// Exactly these paths, with everything below them.
