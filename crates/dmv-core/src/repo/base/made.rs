@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The bytes of objects that are kept in memory.
-const KEPT_BYTES: usize = 4 << 20;
+const KEPT_BYTES: usize = 2 << 20;
 
 /// Objects that are not stored.
 #[derive(Debug)]

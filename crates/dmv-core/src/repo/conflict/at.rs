@@ -115,6 +115,7 @@ pub(in crate::repo) fn conflicts(
             Ok(())
         })?,
     }
+    out.shrink_to_fit();
     Ok(out)
 }
 

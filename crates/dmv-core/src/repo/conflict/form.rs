@@ -154,7 +154,8 @@ impl Form {
             // A commit has fewer conflicts, and a conflict fewer versions, than these types count.
             sides.map(move |side| (n as u32, side as u8))
         });
-        let mut sides: Vec<(u32, u8)> = files.collect();
+        let mut sides = Vec::with_capacity(self.shown.iter().map(|shown| shown.sides.len()).sum());
+        sides.extend(files);
         sides.sort_unstable_by_key(|side| self.side(*side).as_bytes());
         self.sides = sides;
     }
