@@ -20,13 +20,13 @@ const KEPT_BYTES: usize = 2 << 20;
 pub(in crate::repo) struct MadeObjects {
     /// The directory of the temporary file. Without one, all objects are kept in memory.
     dir: Option<PathBuf>,
-    made: Mutex<Made>,
+    made: Mutex<ObjectTable>,
     /// Whether there are any, so that many threads can see at no cost that there are none.
     any: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Made {
+struct ObjectTable {
     places: HashMap<(ObjectType, ObjectId), (u64, u32)>,
     bytes: SpilledBytes,
     /// Whether the temporary file cannot be written.
@@ -65,12 +65,12 @@ impl MadeObjects {
     }
 
     /// Moves the bytes to the file. Returns whether this was possible: if not, they stay in memory.
-    fn spill(&self, made: &mut Made) -> bool {
+    fn spill(&self, made: &mut ObjectTable) -> bool {
         let dir = self.dir.as_deref().map(SafeDir::open_root);
         dir.is_some_and(|dir| dir.is_ok_and(|dir| made.bytes.spill(&dir).is_ok()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Made> {
+    fn lock(&self) -> MutexGuard<'_, ObjectTable> {
         // An object is listed after its bytes are there, so a panic leaves nothing half made.
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
