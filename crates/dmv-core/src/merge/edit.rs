@@ -46,11 +46,11 @@ pub fn edit_tree(
     root: ObjectId,
     edits: &Edits,
 ) -> Result<TreeSummary, ObjectError> {
-    edit_tree_of(reader, writer, root, &edits_of(edits))
+    edit_tree_of(reader, writer, root, &borrow_edits(edits))
 }
 
 /// Returns the same edits for [`edit_tree_of`].
-pub fn edits_of(edits: &Edits) -> EditsOf<'_> {
+pub fn borrow_edits(edits: &Edits) -> EditsOf<'_> {
     let edits = edits.iter();
     edits
         .map(|(path, entry)| (path, entry.as_ref().map(NewContent::Entry)))

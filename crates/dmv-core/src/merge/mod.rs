@@ -18,7 +18,7 @@ mod walk;
 
 pub use bases::merge_commits;
 pub use content::{is_text, read_text, unread, write_blob};
-pub use edit::{Edits, EditsOf, NewContent, edit_tree, edit_tree_of, edits_of};
+pub use edit::{Edits, EditsOf, NewContent, borrow_edits, edit_tree, edit_tree_of};
 pub use terms::ConflictKind;
 pub(crate) use text::{MergedText, marked_text, marker_line, written_marker_len};
 pub use walk::entry_of;

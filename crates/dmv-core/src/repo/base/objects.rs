@@ -1,4 +1,4 @@
-//! Reading the objects of an open repository: the stored ones, and those that exist in memory to
+//! Reading the objects of an open repository: the stored ones, and those that only
 //! show conflicts. Only this module combines both.
 
 use crate::hash::ObjectId;

@@ -229,8 +229,8 @@ pub(in crate::repo) fn readable_tree(
     Ok(form.tree)
 }
 
-/// Returns the form of a commit with some choices. Objects of the form that are not stored exist in
-/// memory only. `is_there`: see [`IsThere`].
+/// Returns the form of a commit with some choices. New objects of the form are not stored.
+/// `is_there`: see [`IsThere`].
 pub(in crate::repo) fn form_of(
     repo: &Handle,
     commit: &Commit,
@@ -267,7 +267,7 @@ fn make_form(
     if form.shown.is_empty() && chosen_edits.is_empty() {
         return Ok(form);
     }
-    let mut edits = merge::edits_of(&chosen_edits);
+    let mut edits = merge::borrow_edits(&chosen_edits);
     for shown in &form.shown {
         edits.extend(shown.edits());
     }

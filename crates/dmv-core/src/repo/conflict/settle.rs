@@ -284,7 +284,7 @@ pub(in crate::repo) fn take_back(
 
 /// Adds the choices for conflicts at selected paths to `out`, and returns their edits to the tree
 /// `made`, which has all of them. Entries that stay the same are written again, too, because they
-/// may exist in memory only.
+/// may not be stored.
 fn take_chosen(
     repo: &Handle,
     form: &Form,

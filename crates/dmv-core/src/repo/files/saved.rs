@@ -334,7 +334,7 @@ pub(in crate::repo) fn put_commits(
     Ok(parent.expect("two commits were made"))
 }
 
-/// Stores objects that an entry names but that are only in memory: conflicts in the form of files.
+/// Stores objects that an entry names but that are not stored: conflicts in the form of files.
 pub(in crate::repo) fn store_made(
     repo: &Handle,
     entry: &TreeEntry,

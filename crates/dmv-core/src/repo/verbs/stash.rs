@@ -198,7 +198,7 @@ fn refuse_unfinished(repo: &Handle, tree: &OpenWorktree) -> Result<(), RepoError
     }
 }
 
-/// Stores the files that show conflicts and that exist in memory only: the stash names them.
+/// Stores the files that show conflicts and that are not stored: the stash names them.
 fn store_form(repo: &Handle, form: &Form, meta: &mut MetaWriter<'_>) -> Result<(), RepoError> {
     // Only its id counts.
     let path = path::parse_path(b"files")?;

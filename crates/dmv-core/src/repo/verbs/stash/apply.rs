@@ -363,7 +363,9 @@ fn carry_out(
     let left = &mut report.refused;
     let done = checkout::switch_uncommitted(repo, &tree, &to, job, false, first, |refused| {
         let mut changes = saved_changes(repo, &name, kept)?;
-        *left = still_different(repo, &tree, after, not_taken_back)?;
+        *left = still_different(repo, &tree, after, not_taken_back);
+        // A path that is refused once more is told once.
+        left.retain(|problem| refused.iter().all(|again| again.path != problem.path));
         dropped = is_complete && refused.is_empty() && left.is_empty();
         changes.extend(dropped.then_some(gone));
         changes.extend(noted);
@@ -378,26 +380,23 @@ fn carry_out(
     Ok(())
 }
 
-/// Returns those of `problems` whose path does not have what the tree `after` says.
+/// Returns those of `problems` whose path does not have what the tree `after` says. A path that cannot
+/// be examined stays a problem.
 fn still_different(
     repo: &Handle,
     tree: &OpenWorktree,
     after: ObjectId,
-    problems: Vec<Problem>,
-) -> Result<Vec<Problem>, RepoError> {
-    let mut left = Vec::new();
-    for problem in problems {
-        let path = problem.path.as_bytes();
+    mut problems: Vec<Problem>,
+) -> Vec<Problem> {
+    let is_right = |path: &[u8]| -> Result<bool, RepoError> {
         let wanted = entry_at(repo.objects(), &after, path)?;
-        let is_there = match (wanted, stat_of(&tree.root, path)?) {
-            (Some(wanted), Some(stat)) => equals(repo, &tree.root, path, &wanted, &stat)?,
-            (wanted, stat) => wanted.is_none() && stat.is_none(),
-        };
-        if !is_there {
-            left.push(problem);
+        match (wanted, stat_of(&tree.root, path)?) {
+            (Some(wanted), Some(stat)) => equals(repo, &tree.root, path, &wanted, &stat),
+            (wanted, stat) => Ok(wanted.is_none() && stat.is_none()),
         }
-    }
-    Ok(left)
+    };
+    problems.retain(|problem| !is_right(problem.path.as_bytes()).unwrap_or(false));
+    problems
 }
 
 /// Exactly these paths, with everything below them.
