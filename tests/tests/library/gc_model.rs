@@ -1,5 +1,6 @@
-//! Random histories with gc in between: nothing that is needed ever goes, and in the end nothing else
-//! is left.
+//! Random histories of a repository and a peer with gc in between, also between the messages of a
+//! transfer: nothing that is needed ever goes, and in the end nothing else is left. What the repository
+//! gives up because the peer has it (drop, expire) stays with the peer.
 //!
 //! `DMV_GC_STORIES=10000 cargo test -p dmv-tests --test library -- gc_model::` runs many: `DMV_GC_STORIES` is
 //! the number of stories, `DMV_SEED` the seed of the first one.
@@ -9,11 +10,14 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::{
-    GcOptions, GcReport, RefKind, RepackOptions, ResetFiles, UndoOptions, UndoWhat,
+    ExpireOptions, GcOptions, GcReport, RefKind, RefUpdate, RepackOptions, Repo, ResetFiles,
+    UndoOptions, UndoWhat,
 };
 use dmv_core::store::{CheckedObject, IncomingObjects};
+use dmv_core::subset::Subset;
 use dmv_net::session::{Client, Link};
 use dmv_net::wire::Access;
+use dmv_tests::drops::drop_all;
 use dmv_tests::garbage::{forget_operations, named, raw_objects, set_keys, walk};
 use dmv_tests::packs::merge_some;
 use dmv_tests::peers::{Cut, Done, Place, fetch, serving, tips};
@@ -33,6 +37,8 @@ struct Story {
     theirs: Place,
     /// Commits that existed at some time.
     commits: Vec<ObjectId>,
+    /// How many branches were made at the peer.
+    pushed: u64,
     told: Vec<String>,
 }
 
@@ -53,12 +59,18 @@ impl Story {
             ours: Place::new()?,
             theirs: Place::new()?,
             commits: Vec::new(),
+            pushed: 0,
             told: Vec::new(),
         };
         for place in [&story.ours, &story.theirs] {
             place.write("begin", b"begin")?;
             commit(&place.again()?, "begin")?;
         }
+        let rule = "last:1".parse()?;
+        story
+            .ours
+            .again()?
+            .set_keep_rule("/d0/f0", rule, request("keep"))?;
         Ok(story)
     }
 
@@ -90,7 +102,7 @@ impl Story {
             false => self.commits[self.rng.below(self.commits.len() as u64) as usize],
         };
         let branch = BRANCHES[self.rng.below(3) as usize];
-        let told = match self.rng.below(17) {
+        let told = match self.rng.below(23) {
             0..=3 => {
                 self.edit(true)?;
                 // While another command runs, new packs are begun.
@@ -160,6 +172,15 @@ impl Story {
                 };
                 format!("repack: {:?}", repo.repack(&options, &job)?)
             }
+            16 => self.push_all()?,
+            17 => self.pushed_to()?,
+            18 => self.serve()?,
+            19 => self.give_up()?,
+            20 => {
+                let thorough = self.rng.one_in(2);
+                let report = self.theirs.again()?.gc(&options(thorough), &job)?;
+                format!("gc of theirs: {report:?}")
+            }
             _ => {
                 let thorough = self.rng.one_in(2);
                 format!("gc: {:?}", repo.gc(&options(thorough), &job)?)
@@ -184,6 +205,114 @@ impl Story {
         Ok(format!("cut fetch: {:?}", done.is_ok()))
     }
 
+    /// Frees space in a repository while a session with it is open.
+    fn gc_meanwhile(&mut self, place: bool) -> Done {
+        for _ in 0..self.rng.below(3) {
+            let repo = match place {
+                true => self.ours.again()?,
+                false => self.theirs.again()?,
+            };
+            if self.rng.one_in(2) {
+                forget_operations(&repo)?;
+            }
+            repo.gc(&options(self.rng.one_in(2)), &Job::default())?;
+        }
+        Ok(())
+    }
+
+    /// Pushes all branches, under names that nobody moves.
+    fn push_all(&mut self) -> Done<String> {
+        let (repo, job) = (self.ours.again()?, Job::default());
+        let (ours, theirs) = Link::pair();
+        serving(&self.theirs, theirs, Access::Write)?;
+        let mut session = Client::connect(&repo, ours, &job)?;
+        self.gc_meanwhile(false)?;
+        let mut updates = Vec::new();
+        for (_, value) in repo.refs().with_prefix("branch/")? {
+            self.pushed += 1;
+            updates.push(RefUpdate {
+                key: format!("branch/pushed-{}", self.pushed),
+                old: None,
+                new: Some(ObjectId::from_bytes(value[..].try_into()?)),
+                force: false,
+            });
+        }
+        let moved = session.push(&updates)?;
+        if let Some(refused) = moved.iter().find_map(|moved| moved.refused.as_ref()) {
+            return Err(format!("a push was refused: {refused:?}").into());
+        }
+        session.finish(moved);
+        Ok(format!("push of {} branches", updates.len()))
+    }
+
+    /// The peer pushes to us.
+    fn pushed_to(&mut self) -> Done<String> {
+        let (repo, job) = (self.theirs.again()?, Job::default());
+        let (theirs, ours) = Link::pair();
+        serving(&self.ours, ours, Access::Write)?;
+        let mut session = Client::connect(&repo, theirs, &job)?;
+        self.gc_meanwhile(true)?;
+        let old = session
+            .offered
+            .refs
+            .iter()
+            .find(|(key, _)| key == "branch/theirs")
+            .map(|(_, id)| *id);
+        let new = self.theirs.tip()?;
+        let update = RefUpdate {
+            key: "branch/theirs".into(),
+            old,
+            new: Some(new),
+            force: true,
+        };
+        let moved = session.push(&[update])?;
+        self.commits.push(new);
+        session.finish(moved);
+        Ok(format!("push to us: {new}"))
+    }
+
+    /// The peer fetches from us.
+    fn serve(&mut self) -> Done<String> {
+        let (repo, job) = (self.theirs.again()?, Job::default());
+        let (theirs, ours) = Link::pair();
+        serving(&self.ours, ours, Access::Read)?;
+        let mut session = Client::connect(&repo, theirs, &job)?;
+        self.gc_meanwhile(true)?;
+        // What we have given up is no failure of a fetch, as the peer has it.
+        let done = session.fetch(&tips(&session.offered));
+        self.gc_meanwhile(false)?;
+        let offered = session.offered.clone();
+        let note = || repo.note_remote("ours", &offered, &Default::default(), &request("fetch"));
+        let named = done.and_then(|()| session.name(note));
+        Ok(format!("serve: {:?}", named.is_ok()))
+    }
+
+    /// Gives up content that the peer has: some files of the newest commit, or old versions.
+    fn give_up(&mut self) -> Done<String> {
+        let pushed = self.push_all()?;
+        let (repo, job) = (self.ours.again()?, Job::default());
+        if repo.refs().get("branch/main")?.is_none() {
+            return Ok(pushed);
+        }
+        if self.rng.one_in(2) {
+            let pattern = format!("d{}/*", self.rng.below(3));
+            let freed = drop_all(&repo, &pattern)?;
+            return Ok(format!("{pushed}, drop {pattern}: {freed:?}"));
+        }
+        let (rules, freeing) = (repo.keep_rules()?, repo.begin_to_free()?);
+        let options = ExpireOptions {
+            paths: Subset::everything(),
+            max_bytes: None,
+            now: 1_900_000_000,
+        };
+        let found = repo.expirable(&rules, &options, &job)?;
+        let earlier = found.earlier.clone();
+        let rules = (&rules, &options);
+        let request = request("expire");
+        let done = freeing.expire(&found, &earlier, rules, request, &mut || true, &job)?;
+        Ok(format!("{pushed}, expire: {done:?}"))
+    }
+
     /// Stores objects and ends without publishing them.
     fn killed_job(&mut self) -> Done<String> {
         let repo = self.ours.again()?;
@@ -206,15 +335,22 @@ impl Story {
         Ok("a job was killed".into())
     }
 
-    fn check(&self) -> Done<BTreeSet<ObjectId>> {
-        let repo = self.ours.again()?;
-        let live = walk(&repo, &named(&repo)?)?;
+    /// Checks that everything is here that has to be, or at the peer if it was given up here.
+    fn check(&self) -> Done<Needed> {
+        let (repo, peer) = (self.ours.again()?, self.theirs.again()?);
+        let (live, gone) = (walk(&repo, &named(&repo)?)?, given_up(&repo)?);
         for id in &live {
-            if !repo.store().has(id)? {
+            let is_there = gone.contains(id) && peer.store().has(id)?;
+            if !is_there && !repo.store().has(id)? {
                 return Err(format!("{id} is lost").into());
             }
         }
-        Ok(live)
+        for id in walk(&peer, &named(&peer)?)? {
+            if !peer.store().has(&id)? {
+                return Err(format!("{id} is lost at the peer").into());
+            }
+        }
+        Ok(Needed { live, gone })
     }
 
     fn run(&mut self) -> Done {
@@ -224,9 +360,10 @@ impl Story {
         }
         let first = self.gc()?;
         let second = self.gc()?;
-        let live = self.check()?;
+        let Needed { live, gone } = self.check()?;
         let raw = raw_objects(&self.ours.again()?)?;
-        let (more, less) = (raw.difference(&live).count(), live.difference(&raw).count());
+        let lost = live.difference(&raw).filter(|id| !gone.contains(id));
+        let (more, less) = (raw.difference(&live).count(), lost.count());
         if (more, less) != (0, 0) {
             let story = format!("{first:?} {second:?}");
             return Err(format!("{more} objects are left, {less} are lost: {story}").into());
@@ -241,6 +378,24 @@ impl Story {
         }
         Ok(report)
     }
+}
+
+/// Objects that a repository needs.
+struct Needed {
+    live: BTreeSet<ObjectId>,
+    /// Those that it may have given up.
+    gone: BTreeSet<ObjectId>,
+}
+
+/// The content that a repository has given up, and all of its chunks.
+fn given_up(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
+    let slice = repo.slice()?;
+    let ids: Vec<_> = slice.dropped.iter().chain(slice.expired.keys()).collect();
+    let roots: Vec<_> = ids.iter().map(|id| (None, **id)).collect();
+    let mut gone = walk(repo, &roots)?;
+    // What is not stored is a chunk.
+    gone.extend(ids);
+    Ok(gone)
 }
 
 #[test]

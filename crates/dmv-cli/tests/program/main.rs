@@ -21,6 +21,7 @@ mod drop;
 mod editor;
 mod expire;
 mod foreign;
+mod freeing;
 mod gc;
 mod get;
 mod growth;
