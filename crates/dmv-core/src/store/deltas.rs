@@ -12,10 +12,10 @@ use super::ids::PackId;
 use super::layout::{PackKind, RecordHeader};
 use super::receive::IncomingObjects;
 use super::repack::{RepackRefusal, RepackResult};
-use super::resemble::{Pieces, Stretch};
+use super::resemble::{Origin, Pieces, Stretch};
 use super::table::Place;
 use super::write::StoreWriter;
-use super::{SegmentRow, Store};
+use super::{SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use crate::path::{PathContext, PathError};
@@ -128,6 +128,17 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Returns the packs that an earlier `repack` has written, and nobody has appended to since.
+    fn settled_packs(&self) -> HashSet<PackId> {
+        let rows = read(&self.rows);
+        let settled = rows
+            .iter()
+            .filter(|row| row.id.may_have_bases() && row.poisoned);
+        settled.map(|row| row.id).collect()
+    }
+}
+
 struct Pass<'s> {
     store: &'s Store,
     /// Whether nobody has looked for bases of some of the content.
@@ -144,10 +155,13 @@ impl Pass<'_> {
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), RepackRefusal> {
         let mut part = Part::default();
-        let mut origin = 0;
+        let mut number = 0;
+        let settled = self.store.settled_packs();
         for (group, rows) in groups.iter().enumerate() {
             for row in rows {
-                origin += 1;
+                number += 1;
+                let is_settled = settled.contains(&row.pack);
+                let origin = Origin { number, is_settled };
                 let stays = |e| RepackRefusal::Stays(row.pack, e);
                 for (offset, listed) in self.store.listed_frames(row).map_err(stays)? {
                     let place = (row.pack, offset);
@@ -170,7 +184,7 @@ impl Pass<'_> {
         part: &mut Part,
         (pack, offset): (PackId, u64),
         listed: &FrameObjects,
-        (group, origin): (usize, u32),
+        (group, origin): (usize, Origin),
     ) -> Result<u64, StoreError> {
         let (record, _) = self.store.checked_at(pack, offset)?;
         let is_there = |(n, id): &(u16, ObjectId)| {

@@ -65,14 +65,23 @@ pub(super) struct Pieces {
     ends: Vec<u32>,
     /// The length in bytes of each chunk.
     lens: Vec<u32>,
-    /// Chunks with different numbers come from different places in time.
-    origins: Vec<u32>,
+    /// Where each chunk comes from.
+    origins: Vec<Origin>,
     /// The number of each chunk's frame.
     frames: Vec<u32>,
     /// Decoded bytes of each frame.
     frame_lens: Vec<u32>,
     /// Chunks that must not get a base.
     pinned: Vec<bool>,
+}
+
+/// Where a chunk comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// Chunks with different numbers come from different places in time.
+    pub number: u32,
+    /// Whether it was compared with others before, by an earlier `repack`.
+    pub is_settled: bool,
 }
 
 /// A stretch of chunks to be encoded together, with their mates after them, and the chunks whose bytes
@@ -91,7 +100,7 @@ impl Pieces {
     }
 
     /// Adds a chunk.
-    pub fn add(&mut self, bytes: &[u8], origin: u32) {
+    pub fn add(&mut self, bytes: &[u8], origin: Origin) {
         let from = self.samples.len();
         sample(bytes, &mut self.samples);
         self.samples[from..].sort_unstable();
@@ -151,8 +160,9 @@ impl Pieces {
         plan.out
     }
 
-    /// Returns the chunks in blocks, in the order in which they become bases: first those that resemble
-    /// most others, and among equals the newest. So of three versions of a file the one in the middle
+    /// Returns the chunks in blocks, in the order in which they become bases: first those that were compared
+    /// before, then those that resemble most others, and among equals the newest. So what is new becomes the
+    /// difference from what others may have already. Of three new versions of a file the one in the middle
     /// becomes the base of the others, and of two the newer one.
     fn blocks_by_rank(&self, index: &Index) -> Vec<Range<usize>> {
         let mut blocks: Vec<Range<usize>> = Vec::new();
@@ -189,7 +199,8 @@ impl Pieces {
         };
         let ranks: Vec<usize> = (0..blocks.len()).map(rank).collect();
         let mut order: Vec<usize> = (0..blocks.len()).collect();
-        order.sort_by_key(|n| (std::cmp::Reverse(ranks[*n]), std::cmp::Reverse(*n)));
+        let is_new = |n: usize| !self.origins[blocks[n].start].is_settled;
+        order.sort_by_key(|n| (is_new(*n), Reverse(ranks[*n]), Reverse(*n)));
         order.into_iter().map(|n| blocks[n].clone()).collect()
     }
 }
@@ -403,7 +414,8 @@ impl Plan<'_> {
         let origin = self.pieces.origins[like.chunk as usize];
         let mut shared: HashMap<u32, usize> = HashMap::new();
         for (_, other) in self.telling(like.chunk as usize).flatten() {
-            let is_other = self.pieces.origins[*other as usize] != origin;
+            let of = self.pieces.origins[*other as usize];
+            let is_other = of.number != origin.number && of.is_settled == origin.is_settled;
             if is_other && self.is_open(*other as usize) {
                 *shared.entry(*other).or_default() += 1;
             }
@@ -523,13 +535,42 @@ mod tests {
 
     const LEN: usize = 60_000;
 
-    fn add_file(pieces: &mut Pieces, file: &[u8], origin: u32) {
+    /// A place that no `repack` has looked at.
+    fn new(number: u32) -> Origin {
+        let is_settled = false;
+        Origin { number, is_settled }
+    }
+
+    fn add_file(pieces: &mut Pieces, file: &[u8], number: u32) {
+        add_from(pieces, file, new(number));
+    }
+
+    fn add_from(pieces: &mut Pieces, file: &[u8], origin: Origin) {
         for frame in file.chunks(16 * LEN) {
             for chunk in frame.chunks(LEN) {
                 pieces.add(chunk, origin);
             }
             pieces.end_frame(frame.len() as u32);
         }
+    }
+
+    #[test]
+    fn what_was_compared_before_is_the_base_of_what_is_new() {
+        let old = noise(1, 40 * LEN);
+        let mut pieces = Pieces::default();
+        let settled = Origin {
+            number: 0,
+            is_settled: true,
+        };
+        add_from(&mut pieces, &old, settled);
+        // Of these two, one would be the base of all.
+        add_file(&mut pieces, &changed(&old, 50), 1);
+        add_file(&mut pieces, &changed(&old, 70), 2);
+        let stretches = pieces.stretches();
+        let bases = stretches.iter().flat_map(|stretch| &stretch.bases);
+        assert!(bases.copied().all(|base| base < 40), "{stretches:?}");
+        let chunks = stretches.iter().flat_map(|stretch| &stretch.chunks);
+        assert_eq!(chunks.count(), 80);
     }
 
     #[test]
@@ -644,10 +685,10 @@ mod tests {
         let mut pieces = Pieces::default();
         assert_eq!(pieces.stretches(), []);
         for n in 0..50 {
-            pieces.add(&noise(100 + n, 30_000), n as u32);
-            pieces.add(&[0; 30_000], n as u32);
-            pieces.add(&[n as u8; 9], n as u32);
-            pieces.add(b"", n as u32);
+            pieces.add(&noise(100 + n, 30_000), new(n as u32));
+            pieces.add(&[0; 30_000], new(n as u32));
+            pieces.add(&[n as u8; 9], new(n as u32));
+            pieces.add(b"", new(n as u32));
         }
         assert_eq!(pieces.stretches(), []);
         assert!(pieces.samples() < 50 * (MOST_SAMPLES + 2));
@@ -660,13 +701,13 @@ mod tests {
         for n in 0..40u8 {
             let mut own = text.clone();
             own.extend_from_slice(&noise(u64::from(n), 300));
-            pieces.add(&own, 0);
+            pieces.add(&own, new(0));
         }
         for n in 0..40u8 {
             let mut own = text.clone();
             own.extend_from_slice(&noise(u64::from(n), 300));
             own.extend_from_slice(b"one line more");
-            pieces.add(&own, 1);
+            pieces.add(&own, new(1));
         }
         let stretches = pieces.stretches();
         let based: usize = stretches.iter().map(|s| s.chunks.len()).sum();
