@@ -4,6 +4,8 @@
   benches/space.py DMV DIR versions V1 V2 ...   versions of a directory, one in place of the other: sizes, repack,
                                                 export without it, after one, and after one for each commit
   benches/space.py DMV DIR saves XCF...         the same with versions of one file (benches/xcf-saves.scm makes some)
+  benches/space.py DMV DIR line V1 V2 ...       bytes from the server when a follower fetches each version over ssh, and
+                                                when a new clone gets all of them
   benches/space.py DMV DIR small FILES          gc: every second of FILES files of 200 bytes is garbage
   benches/space.py DMV DIR medium MIB           gc: every second file of 20 KiB is garbage
   benches/space.py DMV DIR large MIB            gc: every second file of 4 MiB is garbage
@@ -160,6 +162,58 @@ def versions(list_of):
         loose = size(work + '/.git')
         row('git', 'repack -adf', run(['git', '-C', work, 'repack', '-q', '-adf']), f'{mb(loose)} -> {mb(size(work + "/.git"))}')
         shutil.rmtree(work)
+
+
+# An ssh that stays on this machine, and counts the bytes from the other side.
+SSH = '''#!/bin/bash
+while :; do case "$1" in --) shift; break;; -[oplF]) shift 2;; -*) shift;; *) break;; esac; done
+shift
+bash -c "$*" | tee >(wc -c >> "$COUNT")
+'''
+
+
+def line(list_of):
+    """Bytes that a server sends over ssh: to a follower for each version, and to a new clone at the end."""
+    with open(top + '/ssh', 'w') as script:
+        script.write(SSH)
+    os.chmod(top + '/ssh', 0o755)
+    count = top + '/count'
+    env.update(COUNT=count, DMV_SSH_COMMAND=top + '/ssh', DMV_SSH_REMOTE=dmv, GIT_SSH_COMMAND=top + '/ssh')
+
+    def counted(command):
+        open(count, 'w').close()
+        figures = run(command)
+        while not open(count).read().endswith('\n'):
+            time.sleep(0.01)
+        return sum(map(int, open(count).read().split())), figures
+
+    for tool, repacks in (('dmv', True), ('dmv', False), ('git', True)):
+        if tool == 'git' and not has('git'):
+            continue
+        work, follower, clone = (f'{top}/{name}' for name in ('work', 'follower', 'clone'))
+        program = [dmv] if tool == 'dmv' else ['git', '-c', 'gc.auto=0', '-c', 'protocol.version=2']
+        run([*program, 'init', '-q', work])
+        url = f'ssh://host{work}'
+        sent = []
+        for n, version in enumerate(list_of):
+            put(version, work)
+            if tool == 'git':
+                run([*program, '-C', work, 'add', '-A'])
+            run([*program, '-C', work, 'commit', '-q', '-m', f'v{n}'])
+            if repacks:
+                run([*program, '-C', work, 'repack', *(['-q', '-ad'] if tool == 'git' else [])])
+            step = ['-C', follower, 'fetch', '-q', 'origin'] if n else ['clone', '-q', '--bare', url, follower]
+            sent.append(counted([*program, *step])[0])
+            if tool == 'git' and n == 0:
+                # A bare clone fetches nothing by itself.
+                run(['git', '-C', follower, 'config', 'remote.origin.fetch', '+refs/heads/*:refs/heads/*'])
+        bytes, figures = counted([*program, 'clone', '-q', '--bare', url, clone])
+        name = tool + (' repacked after each version' if repacks else ' without repack')
+        row(name, 'clone of all versions', figures,
+            f'{", ".join(map(mb, sent))} for each version; {mb(bytes)} for all; source {mb(size(work + "/." + tool))}, '
+            f'clone {mb(size(clone))}, follower {mb(size(follower))}')
+        for repo in (work, follower, clone):
+            shutil.rmtree(repo)
 
 
 def exports(repos, count, runs=5):
@@ -329,6 +383,8 @@ os.makedirs(top)
 try:
     if what in ('versions', 'saves'):
         versions([os.path.realpath(path) for path in rest])
+    elif what == 'line':
+        line([os.path.realpath(path) for path in rest])
     elif what in BYTES:
         gc(what, int(rest[0]), rest[1:])
     elif what == 'beside':
