@@ -267,6 +267,7 @@ pub fn every_message() -> Vec<Message> {
         Message::Keep(vec![(1, id)], true),
         Message::Unkept(Vec::new(), true),
         Message::Total(1),
+        Message::NeedPlain(vec![(1, id)]),
     ]);
     all
 }

@@ -141,3 +141,29 @@ pub fn raw_objects(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     }
     Ok(out)
 }
+
+/// Finds the frames with bases in a pack: their offsets, and the ids of their bases.
+pub fn based_in(bytes: &[u8]) -> Done<Vec<(usize, Vec<ObjectId>)>> {
+    let mut out = Vec::new();
+    for at in 0..bytes.len().saturating_sub(33) {
+        if bytes[at..].starts_with(b"DMVr") && bytes[at + 4..at + 6] == [1, 2] {
+            let ids = bytes[at + 33..]
+                .chunks_exact(32)
+                .take(bytes[at + 32].into());
+            let ids = ids.map(|id| Ok(ObjectId::from_bytes(id.try_into()?)));
+            out.push((at, ids.collect::<Done<_>>()?));
+        }
+    }
+    Ok(out)
+}
+
+/// Returns the objects that frames in the packs need to be decoded. They stay although nothing else needs
+/// them.
+pub fn bases(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
+    let mut out = BTreeSet::new();
+    for entry in std::fs::read_dir(repo.store().packs_dir())? {
+        let based = based_in(&std::fs::read(entry?.path())?)?;
+        out.extend(based.into_iter().flat_map(|(_, ids)| ids));
+    }
+    Ok(out)
+}

@@ -6,6 +6,7 @@
 //! times their encoded size in memory. A message that decodes is within its limits. Whether it is
 //! allowed at that moment is decided by [`sync`](crate::sync) and [`session`](crate::session).
 
+mod hello;
 mod lists;
 
 use dmv_core::hash::ObjectId;
@@ -15,6 +16,7 @@ use dmv_core::object::codec::{Decoder, put_varint};
 use dmv_core::reach;
 use dmv_core::store::CheckedRecord;
 use dmv_core::subset::{Subset, Union};
+pub use hello::*;
 use lists::at_most;
 use serde::{Deserialize, Serialize};
 
@@ -45,32 +47,8 @@ pub const MAX_NEEDS: usize = 8;
 pub const MAX_ROUNDS: usize = 16;
 /// The maximum number of files that may wait for the server's answer to [`Message::Keep`].
 pub const MAX_KEEPS: usize = 1 << 20;
-/// The tag of the extension that says: this side knows [`Message::Keep`]. It has no value.
-pub const KEEPS: u16 = 1;
-/// The tag of the extension that says: this side knows [`Message::Working`]. Its value is the
-/// side's patience with a silent peer, in milliseconds, as a little-endian u32.
-pub const WORKS: u16 = 2;
-/// The tag of the extension that says: this side knows [`Message::Total`]. It has no value.
-pub const TOTALS: u16 = 3;
-/// The tag of the extension that says: this server can delete refs (see [`Update::new`]). It has no
-/// value.
-pub const DELETES: u16 = 4;
-/// The tag of the extension in which a server summarizes its slice. Its value is a [`SliceSummary`].
-pub const HOLDS: u16 = 5;
-/// The tag of the extension that says: as a receiver, this side accepts small content with
-/// metadata. It has no value. See [`LITTLE_BYTES`].
-pub const LITTLE: u16 = 6;
-/// The tag of the extension in which a server says why its access is read. Its value is a
-/// [`ReadOnly`].
-pub const READ_ONLY: u16 = 7;
-/// The tag of the extension that says: content of this server has expired, and it answers
-/// [`Message::AskExpired`]. It has no value.
-pub const EXPIRES: u16 = 8;
 /// The maximum number of files whose content has expired in a server.
 pub const MAX_EXPIRED: usize = dmv_core::limits::MAX_SLICE_DROPPED;
-/// The tag of the extension that says: this side knows [`Message::AskPurged`] and [`Message::Purge`].
-/// Its value is one byte: 1 if content of this side was purged, otherwise 0.
-pub const PURGES: u16 = 9;
 /// The maximum number of files that a side has purged.
 pub const MAX_PURGED: usize = dmv_core::limits::MAX_SLICE_PURGED;
 /// The maximum number of bytes of chunks that a sender may send unasked to a receiver that wants
@@ -195,15 +173,6 @@ fn next_object(input: &mut Decoder<'_>) -> Result<(ObjectType, Vec<u8>), WireErr
     Ok((ty, bytes.to_vec()))
 }
 
-/// An addition to the Hello that needs no new protocol version. Receivers ignore unknown tags.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extension {
-    /// Which extension it is.
-    pub tag: u16,
-    /// Its value, in a form that depends on the tag.
-    pub value: Vec<u8>,
-}
-
 /// A summary of the slice that a server stores of its commits. The default means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceSummary {
@@ -231,42 +200,6 @@ impl SliceSummary {
     pub fn encode(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("it holds nothing that cannot be encoded")
     }
-}
-
-/// What a peer may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Access {
-    /// Fetch.
-    Read,
-    /// Fetch and push.
-    Write,
-}
-
-/// Why a client may only fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadOnly {
-    /// The client itself has no more rights.
-    Client = 1,
-    /// The server was started with `--read-only`.
-    Server = 2,
-    /// The server cannot write to its repository.
-    Repository = 3,
-}
-
-/// The first message of each side.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
-    /// The program and its version, for messages to people.
-    pub agent: String,
-    /// The id of the side's repository.
-    pub repository: [u8; 16],
-    /// The name of the cutter, as in the repository's `format` file.
-    pub chunker: String,
-    /// What the server allows. A client sends [`Access::Read`].
-    pub access: Access,
-    /// Additions, see [`Extension`].
-    #[serde(deserialize_with = "at_most::<_, _, MAX_EXTENSIONS>")]
-    pub extensions: Vec<Extension>,
 }
 
 /// The server's refs, or one page of them.
@@ -506,6 +439,8 @@ pub enum Message {
     Purge(PurgedFiles, bool),
     /// What became of the request, how much is purged by it and what stays, and a text for people.
     PurgeDone(PurgeOutcome, PurgeSums, String),
+    /// The receiver requests objects, and takes no frames with bases in the answer.
+    NeedPlain(#[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireObject>),
 }
 
 /// Files that one user has purged at one time, for one reason.
@@ -563,134 +498,6 @@ pub struct ExpiredFiles {
     pub files: Vec<WireId>,
 }
 
-impl Hello {
-    /// Returns whether the side knows [`Message::Keep`].
-    pub fn keeps(&self) -> bool {
-        self.value(KEEPS).is_some()
-    }
-
-    /// Returns whether the side knows [`Message::Total`].
-    pub fn hears_totals(&self) -> bool {
-        self.value(TOTALS).is_some()
-    }
-
-    /// Returns whether the server can delete refs.
-    pub fn deletes(&self) -> bool {
-        self.value(DELETES).is_some()
-    }
-
-    /// Returns the server's summary of its slice; `None` if it is absent or malformed.
-    pub fn held(&self) -> Option<SliceSummary> {
-        SliceSummary::decode(self.value(HOLDS)?)
-    }
-
-    /// Returns whether the side, as a receiver, accepts small content with metadata.
-    pub fn takes_little(&self) -> bool {
-        self.value(LITTLE).is_some()
-    }
-
-    /// Returns whether content of the server has expired, so that it answers
-    /// [`Message::AskExpired`].
-    pub fn expires(&self) -> bool {
-        self.value(EXPIRES).is_some()
-    }
-
-    /// Returns whether the side knows [`Message::AskPurged`] and [`Message::Purge`], and whether content of
-    /// it was purged.
-    pub fn purges(&self) -> Option<bool> {
-        match self.value(PURGES)? {
-            [0] => Some(false),
-            [1] => Some(true),
-            _ => None,
-        }
-    }
-
-    /// Returns why the server's access is read; `None` if the server does not say.
-    pub fn read_only(&self) -> Option<ReadOnly> {
-        let all = [ReadOnly::Client, ReadOnly::Server, ReadOnly::Repository];
-        let value = self.value(READ_ONLY)?;
-        all.into_iter().find(|why| value == [*why as u8])
-    }
-
-    /// Returns the side's patience with a silent peer, in milliseconds; `None` if it does not know
-    /// [`Message::Working`].
-    pub fn patience_millis(&self) -> Option<u32> {
-        let millis = <[u8; 4]>::try_from(self.value(WORKS)?).ok()?;
-        Some(u32::from_le_bytes(millis))
-    }
-
-    fn value(&self, tag: u16) -> Option<&[u8]> {
-        let found = self.extensions.iter().find(|known| known.tag == tag);
-        found.map(|known| &known.value[..])
-    }
-}
-
-impl Extension {
-    /// Says that the side knows [`Message::Keep`].
-    pub fn keeps() -> Extension {
-        Extension::plain(KEEPS)
-    }
-
-    /// Says that the side knows [`Message::Total`].
-    pub fn hears_totals() -> Extension {
-        Extension::plain(TOTALS)
-    }
-
-    /// Says that the server can delete refs.
-    pub fn deletes() -> Extension {
-        Extension::plain(DELETES)
-    }
-
-    /// Says what the server stores.
-    pub fn holds(held: &SliceSummary) -> Extension {
-        Extension {
-            tag: HOLDS,
-            value: held.encode(),
-        }
-    }
-
-    /// Says that the side, as a receiver, accepts small content with metadata.
-    pub fn takes_little() -> Extension {
-        Extension::plain(LITTLE)
-    }
-
-    /// Says that content of the server has expired.
-    pub fn expires() -> Extension {
-        Extension::plain(EXPIRES)
-    }
-
-    /// Says that the side knows [`Message::AskPurged`], and whether content of it was purged.
-    pub fn purges(has_purged: bool) -> Extension {
-        Extension {
-            tag: PURGES,
-            value: vec![u8::from(has_purged)],
-        }
-    }
-
-    /// Says why the server's access is read.
-    pub fn read_only(why: ReadOnly) -> Extension {
-        Extension {
-            tag: READ_ONLY,
-            value: vec![why as u8],
-        }
-    }
-
-    fn plain(tag: u16) -> Extension {
-        Extension {
-            tag,
-            value: Vec::new(),
-        }
-    }
-
-    /// Says that the side knows [`Message::Working`], and how long it waits for a silent peer.
-    pub fn works(patience_millis: u32) -> Extension {
-        Extension {
-            tag: WORKS,
-            value: patience_millis.to_le_bytes().to_vec(),
-        }
-    }
-}
-
 impl Message {
     /// Returns the frame that carries the message.
     pub fn frame(&self) -> Frame {
@@ -740,7 +547,7 @@ impl Message {
             }
             Message::Have(ids, _) | Message::Common(ids, _) => ids.len() <= MAX_IDS,
             Message::Keep(objects, _) | Message::Unkept(objects, _) => objects.len() <= MAX_IDS,
-            Message::Need(objects) | Message::Absent(objects) => {
+            Message::Need(objects) | Message::Absent(objects) | Message::NeedPlain(objects) => {
                 !objects.is_empty() && objects.len() <= MAX_IDS
             }
             Message::Push(updates) => {

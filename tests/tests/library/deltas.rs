@@ -11,10 +11,10 @@ use dmv_core::repo::{
 use dmv_core::store::PackId;
 use dmv_core::store::fuzzing::objects_of_pack;
 use dmv_tests::drops::{contents, drop_all, dropped, keeps_all_but};
-use dmv_tests::garbage::{forget_operations, named, raw_objects, walk};
+use dmv_tests::garbage::{based_in, forget_operations, named, raw_objects, walk};
 use dmv_tests::lab::Lab;
 use dmv_tests::packs::{damage_copy, data_packs, merge, store_again};
-use dmv_tests::peers::{Done, Place, connect, fetch, update};
+use dmv_tests::peers::{Done, Place, fetch};
 use dmv_tests::rng::{Rng, number, seed};
 use dmv_tests::scratch::{commit, request};
 use dmv_tests::simfs::Survival;
@@ -23,9 +23,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Bytes of a version: several chunks.
-const LEN: usize = 400_000;
+pub(crate) const LEN: usize = 400_000;
 
-fn repack(repo: &Repo) -> Done<RepackReport> {
+pub(crate) fn repack(repo: &Repo) -> Done<RepackReport> {
     let options = RepackOptions {
         now: request("repack").time,
         until: None,
@@ -34,7 +34,7 @@ fn repack(repo: &Repo) -> Done<RepackReport> {
     Ok(repo.repack(&options, &Job::default())?)
 }
 
-fn gc(repo: &Repo) -> Done<GcReport> {
+pub(crate) fn gc(repo: &Repo) -> Done<GcReport> {
     let options = GcOptions {
         grace: Duration::ZERO,
         now: request("gc").time,
@@ -46,7 +46,7 @@ fn gc(repo: &Repo) -> Done<GcReport> {
 }
 
 /// Returns `bytes` with one byte changed here and there: few chunks stay the same.
-fn next_version(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
+pub(crate) fn next_version(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut at = 0;
     while at < out.len() {
@@ -102,21 +102,6 @@ fn frames_with_bases(repo: &Repo) -> Done<Vec<Based>> {
     Ok(out)
 }
 
-/// Finds the frames with bases in a pack: their offsets, and the ids of their bases.
-fn based_in(bytes: &[u8]) -> Done<Vec<(usize, Vec<ObjectId>)>> {
-    let mut out = Vec::new();
-    for at in 0..bytes.len().saturating_sub(33) {
-        if bytes[at..].starts_with(b"DMVr") && bytes[at + 4..at + 6] == [1, 2] {
-            let ids = bytes[at + 33..]
-                .chunks_exact(32)
-                .take(bytes[at + 32].into());
-            let ids = ids.map(|id| Ok(ObjectId::from_bytes(id.try_into()?)));
-            out.push((at, ids.collect::<Done<_>>()?));
-        }
-    }
-    Ok(out)
-}
-
 /// `DMV_WRITE_CORPUS=1` writes this seed of the fuzz target `pack_read` again.
 #[test]
 fn the_fuzz_corpus_has_a_pack_with_frames_that_have_bases() -> Done {
@@ -159,7 +144,7 @@ fn small_pack_with_bases() -> Done<Vec<u8>> {
 }
 
 /// Every base lies in the pack of its frame, before it and in a frame without bases.
-fn bases_come_first(repo: &Repo) -> Done<usize> {
+pub(crate) fn bases_come_first(repo: &Repo) -> Done<usize> {
     let based = frames_with_bases(repo)?;
     for (pack, at, bases) in &based {
         assert!(pack.may_have_bases(), "{pack}");
@@ -184,7 +169,7 @@ fn bases_come_first(repo: &Repo) -> Done<usize> {
 }
 
 /// Returns everything that the repository needs. Fails if something of it cannot be read.
-fn live(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
+pub(crate) fn live(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     let live = walk(repo, &named(repo)?)?;
     let lost: Vec<&ObjectId> = live.iter().filter(|id| !is_readable(repo, id)).collect();
     match lost.is_empty() {
@@ -193,13 +178,13 @@ fn live(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     }
 }
 
-fn is_readable(repo: &Repo, id: &ObjectId) -> bool {
+pub(crate) fn is_readable(repo: &Repo, id: &ObjectId) -> bool {
     // Reading an object of another type as a chunk finds none, and that is no error.
     let read = repo.store().read_into(Chunk, id, &mut Vec::new());
     read.is_ok() && repo.store().has(id).unwrap_or(false)
 }
 
-fn data_len(repo: &Repo) -> Done<u64> {
+pub(crate) fn data_len(repo: &Repo) -> Done<u64> {
     let rows = repo.refs().catalogue()?.packs.into_iter();
     let data = data_packs(repo)?;
     Ok(rows
@@ -648,49 +633,6 @@ fn the_packs_alone_are_enough_to_recover() -> Done {
         );
     }
     Ok(())
-}
-
-#[test]
-fn peers_with_and_without_bases_exchange_everything() -> Done {
-    let (theirs, mut all) = repacked(3, 9)?;
-    let kept = contents(&theirs.again()?)?;
-    // A peer that has nothing.
-    let ours = Place::new()?;
-    fetch(&ours, &theirs)?;
-    let has_all = |place: &Place| -> Done {
-        let repo = place.again()?;
-        for id in live(&theirs.again()?)? {
-            assert!(repo.store().has(&id)? && is_readable(&repo, &id), "{id}");
-        }
-        place.is_sound()
-    };
-    has_all(&ours)?;
-    assert_eq!(frames_with_bases(&ours.again()?)?, []);
-    // A peer that has the first versions without bases, and one that has them with bases.
-    let mut rng = Rng::new(90);
-    let next = next_version(&all[2], &mut rng);
-    theirs.write("lib/next", &next)?;
-    all.push(next);
-    commit(&theirs.again()?, "next")?;
-    repack(&theirs.again()?)?;
-    fetch(&ours, &theirs)?;
-    has_all(&ours)?;
-    repack(&ours.again()?)?;
-    assert!(bases_come_first(&ours.again()?)? > 0);
-    has_all(&ours)?;
-    theirs.write("lib/last", &next_version(&all[3], &mut rng))?;
-    commit(&theirs.again()?, "last")?;
-    fetch(&ours, &theirs)?;
-    has_all(&ours)?;
-    // A push from a repository with bases to an empty one.
-    let third = Place::new()?;
-    let job = Job::default();
-    let repo = theirs.again()?;
-    let mut session = connect(&repo, &third, &job)?;
-    session.push(&[update(None, theirs.tip()?, false)])?;
-    session.finish(Vec::new());
-    has_all(&third)?;
-    keeps_all_but(&theirs.again()?, &kept, &BTreeSet::new())
 }
 
 /// A crash in any file operation of a repack, or of the gc after it, leaves everything readable.

@@ -8,8 +8,8 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{
     AddOptions, BusyError, CheckoutOptions, CheckoutTarget, FastForward, GcOptions, Head,
-    MergeOptions, PickFrom, PickOptions, RefKind, Repo, RepoError, ResetFiles, StashOptions,
-    UndoOptions, UndoWhat, Who, discover,
+    MergeOptions, PickFrom, PickOptions, RefKind, RepackOptions, Repo, RepoError, ResetFiles,
+    StashOptions, UndoOptions, UndoWhat, Who, discover,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_net::session::{Client, Link, NetError, serve};
@@ -171,6 +171,42 @@ fn of_net<T>(done: Result<T, NetError>) -> Result<T, RepoError> {
 fn fetch(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
     let (ours, theirs) = Link::pair();
     serving(&stage.theirs, theirs, Access::Read).expect("it serves");
+    fetch_over(repo, ours)
+}
+
+/// The peer sends differences from what is garbage here.
+fn fetch_differences(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
+    let sender = stage.theirs.again().expect("it opens");
+    let mut content = contents()[0].clone();
+    for n in 0..3 {
+        content
+            .iter_mut()
+            .step_by(3_000)
+            .for_each(|byte| *byte ^= 1 << n);
+        let name = format!("newer/{n}");
+        stage.theirs.write(&name, &content).expect("it is written");
+        commit(&sender, "newer")?;
+        let options = RepackOptions {
+            now: request("repack").time,
+            until: None,
+            dry_run: false,
+        };
+        stage
+            .theirs
+            .again()
+            .expect("it opens")
+            .repack(&options, &Job::default())?;
+    }
+    let sender = stage.theirs.again().expect("it opens");
+    assert!(sender.store().may_have_bases());
+    let pipes = || std::io::pipe().expect("a pipe");
+    let ((down, to_us), (up, to_them)) = (pipes(), pipes());
+    let theirs = Link::over(up, to_us).expect("a thread");
+    serving(&stage.theirs, theirs, Access::Read).expect("it serves");
+    fetch_over(repo, Link::over(down, to_them).expect("a thread"))
+}
+
+fn fetch_over(repo: &Repo, ours: Link) -> Result<(), RepoError> {
     let job = Job::default();
     let mut session = of_net(Client::connect(repo, ours, &job))?;
     let offered = session.offered.clone();
@@ -215,11 +251,12 @@ enum May {
     Fail,
 }
 
-const COMMANDS: [(&str, May, Command); 15] = [
+const COMMANDS: [(&str, May, Command); 16] = [
     ("commit of dead content", May::Nothing, commit_dead),
     ("commit of moved content", May::Nothing, commit_moved),
     ("commit without content", May::Nothing, commit_in_part),
     ("fetch", May::Nothing, fetch),
+    ("fetch of differences", May::Nothing, fetch_differences),
     ("push", May::Nothing, push),
     ("stash", May::RunAgain, stash),
     ("reset", May::RunAgain, reset),

@@ -10,15 +10,15 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::{
-    ExpireOptions, GcOptions, GcReport, RefKind, RefUpdate, RepackOptions, Repo, ResetFiles,
-    UndoOptions, UndoWhat,
+    ExpireOptions, GcOptions, GcReport, RefKind, RefUpdate, RepackOptions, RepackReport, Repo,
+    ResetFiles, UndoOptions, UndoWhat,
 };
 use dmv_core::store::{CheckedObject, IncomingObjects};
 use dmv_core::subset::Subset;
 use dmv_net::session::{Client, Link};
 use dmv_net::wire::Access;
 use dmv_tests::drops::drop_all;
-use dmv_tests::garbage::{forget_operations, named, raw_objects, set_keys, walk};
+use dmv_tests::garbage::{bases, forget_operations, named, raw_objects, set_keys, walk};
 use dmv_tests::packs::merge_some;
 use dmv_tests::peers::{Cut, Done, Place, fetch, serving, tips};
 use dmv_tests::rng::{Rng, number, seed};
@@ -37,6 +37,8 @@ struct Story {
     theirs: Place,
     /// Commits that existed at some time.
     commits: Vec<ObjectId>,
+    /// A file that changes here and there.
+    engine: Vec<u8>,
     /// How many branches were made at the peer.
     pushed: u64,
     told: Vec<String>,
@@ -52,6 +54,15 @@ fn options(thorough: bool) -> GcOptions {
     }
 }
 
+fn repack(repo: &Repo) -> Done<RepackReport> {
+    let options = RepackOptions {
+        now: request("repack").time,
+        until: None,
+        dry_run: false,
+    };
+    Ok(repo.repack(&options, &Job::default())?)
+}
+
 impl Story {
     fn new(seed: u64) -> Done<Story> {
         let story = Story {
@@ -59,6 +70,7 @@ impl Story {
             ours: Place::new()?,
             theirs: Place::new()?,
             commits: Vec::new(),
+            engine: Rng::new(seed).bytes(300_000),
             pushed: 0,
             told: Vec::new(),
         };
@@ -81,6 +93,13 @@ impl Story {
                 // The same in both repositories, and again and again.
                 0 | 1 => format!("{}", self.rng.below(5)).repeat(2_000).into_bytes(),
                 2 => self.rng.bytes(200_000),
+                // A version of the same file, of which repack stores the difference.
+                3 => {
+                    for n in (0..self.engine.len()).step_by(3_000) {
+                        self.engine[n] = self.rng.below(256) as u8;
+                    }
+                    self.engine.clone()
+                }
                 _ => {
                     let len = self.rng.below(3_000) as usize;
                     self.rng.bytes(len)
@@ -165,12 +184,7 @@ impl Story {
                 format!("merged: {}", merge_some(&repo, &mut self.rng)?)
             }
             15 => {
-                let options = RepackOptions {
-                    now: request("repack").time,
-                    until: None,
-                    dry_run: false,
-                };
-                format!("repack: {:?}", repo.repack(&options, &job)?)
+                format!("repack: {:?}", repack(&repo)?)
             }
             16 => self.push_all()?,
             17 => self.pushed_to()?,
@@ -178,6 +192,9 @@ impl Story {
             19 => self.give_up()?,
             20 => {
                 let thorough = self.rng.one_in(2);
+                if self.rng.one_in(2) {
+                    repack(&self.theirs.again()?)?;
+                }
                 let report = self.theirs.again()?.gc(&options(thorough), &job)?;
                 format!("gc of theirs: {report:?}")
             }
@@ -362,8 +379,10 @@ impl Story {
         let second = self.gc()?;
         let Needed { live, gone } = self.check()?;
         let raw = raw_objects(&self.ours.again()?)?;
+        let bases = bases(&self.ours.again()?)?;
         let lost = live.difference(&raw).filter(|id| !gone.contains(id));
-        let (more, less) = (raw.difference(&live).count(), lost.count());
+        let left = raw.difference(&live).filter(|id| !bases.contains(id));
+        let (more, less) = (left.count(), lost.count());
         if (more, less) != (0, 0) {
             let story = format!("{first:?} {second:?}");
             return Err(format!("{more} objects are left, {less} are lost: {story}").into());

@@ -132,6 +132,7 @@ struct State {
 
 const BYE: usize = 12;
 const KEEP: usize = 14;
+const NEED_PLAIN: usize = 24;
 
 /// Sends every message in every state that does not allow it, and objects where they are not
 /// allowed.
@@ -186,7 +187,7 @@ fn a_server_hears_in_each_state_what_belongs_there_and_nothing_else() -> Done {
         state("before a greeting", Vec::new(), &[0, BYE]),
         state("greeted", client_hello(), &[2, 10, BYE, KEEP]),
         state("naming haves", after(&[Message::Want(asks)]), &[3]),
-        state("asking", after(&[want(tip)]), &[6, 9]),
+        state("asking", after(&[want(tip)]), &[6, 9, NEED_PLAIN]),
         state(
             "fetched",
             after(&[want(tip), Message::Complete]),
@@ -236,7 +237,7 @@ fn a_client_hears_in_each_state_what_belongs_there_and_nothing_else() -> Done {
     let states = vec![
         state("pushing", offered, &[2, 11]),
         state("hearing haves", negotiates, &[3]),
-        state("giving", wants, &[6, 9]),
+        state("giving", wants, &[6, 9, NEED_PLAIN]),
         state("gave", gave, &[2, 11]),
     ];
     nothing_else_is_heard(states, |name, says| {

@@ -8,6 +8,7 @@ mod copies;
 mod crash;
 mod damage;
 mod deltas;
+mod deltas_sent;
 mod drop;
 mod drop_packs;
 mod expire;

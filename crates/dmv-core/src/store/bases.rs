@@ -92,6 +92,21 @@ impl Store {
         }
     }
 
+    /// Appends the verified bytes of a chunk of which there is an intact copy in a frame without bases. Returns
+    /// whether there is one. A frame with bases is never decoded for it.
+    pub fn read_without_bases(&self, id: &ObjectId, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+        let tables = read(&self.tables).clone();
+        for table in &tables {
+            if let Some((pack, place)) = table.lookup(id, &self.budget)?
+                && place.ty == ObjectType::Chunk
+                && self.read_plain(id, pack, place, out).is_ok()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Appends the verified bytes of a chunk at a place whose frame needs no base. So reading a
     /// base never leads to another one.
     fn read_plain(
@@ -207,6 +222,28 @@ impl Store {
         Ok(())
     }
 
+    /// Returns whether a frame with these bases may be appended to `pack`: it has them all without bases, from
+    /// the job that writes to it (`own`) or from one before.
+    pub(super) fn has_bases(&self, own: &PlainChunks, pack: PackId, bases: &[ObjectId]) -> bool {
+        let is_base = |id: &ObjectId| own.has(pack, id) || self.is_listed_plain(pack, id);
+        bases.is_empty() || pack.may_have_bases() && bases.iter().all(is_base)
+    }
+
+    /// Returns whether the tables in use list a chunk in a frame of `pack` that needs no bases. Does not read
+    /// the chunk.
+    fn is_listed_plain(&self, pack: PackId, id: &ObjectId) -> bool {
+        let tables = read(&self.tables).clone();
+        tables.iter().any(|table| {
+            let found = table.lookup(id, &self.budget).ok().flatten();
+            found.is_some_and(|(at, place)| at == pack && self.is_plain(at, place.offset))
+        })
+    }
+
+    /// Returns whether a pack may have frames with bases.
+    pub fn may_have_bases(&self) -> bool {
+        read(&self.rows).iter().any(|row| row.id.may_have_bases())
+    }
+
     /// Returns whether the frame at `offset` needs no bases.
     pub(super) fn is_plain(&self, pack: PackId, offset: u64) -> bool {
         let table = self.frame_table(pack, offset);
@@ -286,7 +323,7 @@ impl Store {
     }
 }
 
-fn start_of(id: &ObjectId) -> u64 {
+pub(super) fn start_of(id: &ObjectId) -> u64 {
     id.as_bytes()[..8]
         .iter()
         .fold(0, |start, byte| start << 8 | u64::from(*byte))
@@ -318,9 +355,9 @@ impl PlainChunks {
         }
     }
 
-    /// Returns whether all of `bases` are stored without bases in `pack`.
-    pub fn has_all(&self, pack: PackId, bases: &[ObjectId]) -> bool {
-        self.pack == Some(pack) && bases.iter().all(|id| self.ids.contains(id))
+    /// Returns whether a chunk is stored without bases in `pack`.
+    fn has(&self, pack: PackId, id: &ObjectId) -> bool {
+        self.pack == Some(pack) && self.ids.contains(id)
     }
 }
 

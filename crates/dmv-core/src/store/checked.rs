@@ -5,6 +5,7 @@ use super::layout::{
     Encoding, PAYLOAD_CHECK_BYTES, PackKind, RECORD_HEADER_BYTES, RecordHeader, RecordType, array,
 };
 use crate::hash::ObjectId;
+use crate::limits::MAX_BASE_BYTES;
 use crate::object::ObjectType;
 use std::borrow::Cow;
 
@@ -25,8 +26,22 @@ pub struct CheckedRecord {
     ends: Box<[u32]>,
 }
 
+/// Appends the verified bytes of a chunk, and returns whether it is here.
+pub type ReadBase<'r, E> = &'r mut dyn FnMut(&ObjectId, &mut Vec<u8>) -> Result<bool, E>;
+
+/// A record from a peer that may need bases.
+pub enum ReceivedRecord {
+    /// It was decoded and checked.
+    Checked(CheckedRecord),
+    /// A base is not here, so its objects are not known.
+    LacksBase {
+        /// The number of its objects.
+        objects: u16,
+    },
+}
+
 impl CheckedRecord {
-    /// Decodes and checks a record.
+    /// Decodes and checks a record without bases.
     ///
     /// The error is for the log: only malice causes it, or damage that the transport should have
     /// noticed.
@@ -36,6 +51,29 @@ impl CheckedRecord {
             return Err("record of a kind that is not sent");
         }
         CheckedRecord::with_prefix(record, &[])
+    }
+
+    /// Decodes and checks a record that may need bases, which `read` gives. At most 64 chunks are read, and 8 MiB and one more chunk are in memory.
+    ///
+    /// The inner error is for the log, as that of [`new`](Self::new).
+    pub fn with_bases<E>(
+        record: Vec<u8>,
+        read: ReadBase<'_, E>,
+    ) -> Result<Result<ReceivedRecord, &'static str>, E> {
+        let (bases, objects) = match bases_of(&record) {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        let mut prefix = Vec::new();
+        for id in &bases {
+            if !read(id, &mut prefix)? {
+                return Ok(Ok(ReceivedRecord::LacksBase { objects }));
+            }
+            if prefix.len() > MAX_BASE_BYTES {
+                return Ok(Err("base objects are too large together"));
+            }
+        }
+        Ok(CheckedRecord::with_prefix(record, &prefix).map(ReceivedRecord::Checked))
     }
 
     /// Returns the length in bytes of the record of a frame that begins with these bytes, of which
@@ -87,6 +125,11 @@ impl CheckedRecord {
     /// Returns its objects.
     pub fn objects(&self) -> &[FrameObject] {
         &self.objects
+    }
+
+    /// Returns whether other objects were needed to decode it.
+    pub fn has_bases(&self) -> bool {
+        !self.bases.is_empty()
     }
 
     /// Returns the objects whose bytes are needed to decode it.
@@ -148,6 +191,24 @@ impl CheckedRecord {
             _ => PackKind::Meta,
         }
     }
+}
+
+/// Returns the bases of a record from a peer, and the number of its objects.
+fn bases_of(record: &[u8]) -> Result<(Vec<ObjectId>, u16), &'static str> {
+    let header = RecordHeader::decode(record)?;
+    if header.ty != RecordType::Frame {
+        return Err("record of a kind that is not sent");
+    }
+    if header.record_len() != record.len() as u64 {
+        return Err("record has another length than it says");
+    }
+    let table = &record[RECORD_HEADER_BYTES..header.payload_at() as usize];
+    if !header.check_table(table) {
+        return Err("record header fails its check");
+    }
+    let count = header.count;
+    let table = FrameTable::decode(header, table)?;
+    Ok((table.base, count))
 }
 
 fn objects_of(table: &FrameTable, raw: &[u8]) -> Result<Vec<FrameObject>, &'static str> {
@@ -281,6 +342,88 @@ mod tests {
                 "cut at {cut}"
             );
         }
+    }
+
+    /// A record whose chunk is `text`, based on `bases`.
+    fn based_record(text: &[u8], bases: &[Vec<u8>]) -> Vec<u8> {
+        let objects = [FrameObject {
+            id: Chunk.id_of(text),
+            ty: Chunk,
+            len: text.len() as u32,
+        }];
+        let prefix = bases.concat();
+        let ids: Vec<_> = bases.iter().map(|base| Chunk.id_of(base)).collect();
+        let mut encoder = FrameEncoder::default();
+        let frame = encoder.encode_with_bases(text, &objects, &ids, &prefix);
+        let frame = frame.expect("memory");
+        [&frame.head[..], frame.payload, &frame.check].concat()
+    }
+
+    /// Decodes a record with these chunks at hand. Returns the chunks in it, or what it lacks.
+    fn received(
+        record: Vec<u8>,
+        at_hand: &[Vec<u8>],
+    ) -> Result<Result<Vec<ObjectId>, u16>, &'static str> {
+        let mut read = |id: &ObjectId, out: &mut Vec<u8>| {
+            let found = at_hand.iter().find(|chunk| Chunk.id_of(chunk) == *id);
+            out.extend(found.into_iter().flatten());
+            Ok::<bool, ()>(found.is_some())
+        };
+        let done = CheckedRecord::with_bases(record, &mut read).expect("reading does not fail");
+        Ok(match done? {
+            ReceivedRecord::Checked(record) => Ok(record.objects().iter().map(|o| o.id).collect()),
+            ReceivedRecord::LacksBase { objects } => Err(objects),
+        })
+    }
+
+    #[test]
+    fn a_record_with_bases_is_decoded_once_all_of_them_are_here() {
+        let bases = [
+            b"again and again ".repeat(300),
+            b"and once more ".repeat(300),
+        ];
+        let text = [&bases[0][100..4000], b"new", &bases[1][50..]].concat();
+        let record = based_record(&text, &bases);
+        assert!(record.len() < 400, "{}", record.len());
+        assert!(CheckedRecord::new(record.clone()).is_err());
+        let id = Chunk.id_of(&text);
+        assert_eq!(received(record.clone(), &bases), Ok(Ok(vec![id])));
+        let lacking = Ok(Err(1));
+        assert_eq!(received(record.clone(), &bases[..1]), lacking);
+        // Whatever a flipped bit makes of it, it is not this chunk with other bytes.
+        for bit in 0..record.len() * 8 {
+            let mut bad = record.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let found = received(bad, &bases);
+            assert!(
+                !matches!(&found, Ok(Ok(ids)) if ids.contains(&id)),
+                "bit {bit}"
+            );
+        }
+        for cut in 0..record.len() {
+            assert!(
+                received(record[..cut].to_vec(), &bases).is_err(),
+                "cut at {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn bases_are_bounded_whatever_a_record_says() {
+        // Nine chunks of 1 MiB are more than the limit: reading stops there.
+        let large: Vec<Vec<u8>> = (0..12).map(|n| vec![n; 1 << 20]).collect();
+        let record = based_record(b"text", &large);
+        let mut reads = 0;
+        let mut read = |_: &ObjectId, out: &mut Vec<u8>| {
+            reads += 1;
+            out.resize(out.len() + (1 << 20), 0);
+            Ok::<bool, ()>(true)
+        };
+        let done = CheckedRecord::with_bases(record, &mut read).expect("reading does not fail");
+        assert!(done.is_err());
+        assert_eq!(reads, MAX_BASE_BYTES / (1 << 20) + 1);
+        let many: Vec<Vec<u8>> = (0..65u8).map(|n| vec![n]).collect();
+        assert!(received(based_record(b"text", &many), &many).is_err());
     }
 
     #[test]

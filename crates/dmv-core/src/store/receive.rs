@@ -10,6 +10,7 @@ use super::frame::{FrameEncoder, FrameObject};
 use super::framer::Framer;
 use super::layout::PackKind;
 use super::write::StoreWriter;
+use crate::hash::ObjectId;
 use crate::path::PathContext;
 use std::path::Path;
 use std::sync::Arc;
@@ -143,6 +144,12 @@ impl<'s> IncomingObjects<'s> {
                 .push(&self.writer, object.id, object.ty, bytes)?;
         }
         Ok(())
+    }
+
+    /// Returns whether this job has stored an object, or is about to. Nobody can read it before the job is
+    /// published.
+    pub fn has_taken(&self, id: &ObjectId) -> bool {
+        self.writer.has_claimed(id)
     }
 
     /// Adds an object to the frame that is being filled. Returns whether it is new.

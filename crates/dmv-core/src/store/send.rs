@@ -1,6 +1,7 @@
 //! Sending: frames are sent as stored. If little of a frame is wanted, its objects are sent one by
-//! one.
+//! one. So are those of a frame with bases, unless the receiver takes such frames.
 
+use super::bases::start_of;
 use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::frame::FrameTable;
@@ -10,7 +11,7 @@ use super::{Place, Store};
 use crate::hash::ObjectId;
 use crate::memory::{Budget, LookUps};
 use crate::object::ObjectType;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Most objects that wait until the rest of their frames is wanted, too.
@@ -21,6 +22,9 @@ const FRAME_BYTES: usize = 640;
 /// Bytes that may wait without a share of the budget, and the step in which more is taken from it.
 const OWN_BYTES: usize = 256 << 10;
 const STEP_BYTES: usize = 64 << 10;
+
+/// Most chunks that are remembered as sent, so that frames based on them can follow.
+const MOST_SENT: usize = 1 << 20;
 
 /// A record or object to send.
 #[derive(Debug)]
@@ -43,8 +47,22 @@ pub enum OutgoingItem {
 struct PartialFrame {
     /// Number of objects in the frame.
     count: u16,
+    /// Its bases. They are sent first, as far as they are wanted.
+    bases: Vec<ObjectId>,
     /// The wanted objects, by their number in the frame.
     wanted: BTreeMap<u16, (ObjectType, ObjectId)>,
+}
+
+/// Which frames with bases a receiver gets as they are stored. Of others it gets the chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GivenBases {
+    /// None.
+    #[default]
+    None,
+    /// Those whose bases it got in this transfer.
+    Sent,
+    /// All: it has the bases, or asks for the chunks.
+    All,
 }
 
 /// Collects wanted objects until frames are complete.
@@ -58,6 +76,9 @@ pub struct FrameCollector<'s> {
     store: &'s Store,
     /// Whether records are decoded and hashed before they are sent.
     checks: bool,
+    given: GivenBases,
+    /// The chunks that were sent without bases, as far as they may be bases: the first bytes of their ids.
+    sent: HashSet<u64>,
     /// Objects that are to be looked up together.
     added: Vec<(ObjectType, ObjectId)>,
     look_ups: LookUps,
@@ -82,6 +103,8 @@ impl<'s> FrameCollector<'s> {
         FrameCollector {
             store,
             checks,
+            given: GivenBases::None,
+            sent: HashSet::new(),
             added: Vec::new(),
             look_ups: LookUps::default(),
             frames: HashMap::new(),
@@ -89,6 +112,14 @@ impl<'s> FrameCollector<'s> {
             objects: 0,
             budget,
             taken: 0,
+        }
+    }
+
+    /// Sets which frames with bases the receiver gets from now on.
+    pub fn give_bases(&mut self, given: GivenBases) {
+        self.given = given;
+        if given != GivenBases::Sent {
+            self.sent = HashSet::new();
         }
     }
 
@@ -133,21 +164,16 @@ impl<'s> FrameCollector<'s> {
     ) -> Result<(), E> {
         let key = (pack, place.offset);
         if !self.frames.contains_key(&key) {
-            let count = match self.store.frame_table(pack, place.offset) {
-                Ok(table) if table.header.encoding != Encoding::ZstdWithBase => table.header.count,
-                // This frame is never complete: its objects are sent one by one, or its damage is
-                // reported then.
-                _ => u16::MAX,
-            };
-            let wanted = BTreeMap::new();
-            self.frames.insert(key, PartialFrame { count, wanted });
+            let frame = self.partial_frame(key);
+            self.frames.insert(key, frame);
             self.order.push_back(key);
         }
         let frame = self.frames.get_mut(&key).expect("it was inserted above");
         if frame.wanted.insert(place.ordinal, (place.ty, id)).is_none() {
             self.objects += 1;
         }
-        if frame.wanted.len() == usize::from(frame.count) {
+        // A frame with bases waits until they had a chance to be sent.
+        if frame.wanted.len() == usize::from(frame.count) && frame.bases.is_empty() {
             self.release(key, out)?;
         }
         // Frames that were sent completely wait no more.
@@ -167,6 +193,23 @@ impl<'s> FrameCollector<'s> {
         Ok(())
     }
 
+    /// Returns a frame of which nothing is wanted yet.
+    fn partial_frame(&self, (pack, offset): (PackId, u64)) -> PartialFrame {
+        let table = self.store.frame_table(pack, offset).ok();
+        let bases = table.as_ref().map(|table| table.base.clone());
+        let bases = bases.unwrap_or_default();
+        let is_given = bases.is_empty() || self.given != GivenBases::None;
+        PartialFrame {
+            // Otherwise this frame is never complete: its objects are sent one by one, or its damage is
+            // reported then.
+            count: table
+                .filter(|_| is_given)
+                .map_or(u16::MAX, |table| table.header.count),
+            bases,
+            wanted: BTreeMap::new(),
+        }
+    }
+
     /// Returns whether the budget has room for the waiting objects.
     fn has_room(&mut self) -> bool {
         let bytes = self.objects * OBJECT_BYTES + self.frames.len() * FRAME_BYTES;
@@ -183,18 +226,23 @@ impl<'s> FrameCollector<'s> {
         self.budget.give_back(std::mem::take(&mut self.taken));
     }
 
-    /// Passes everything that still waits to `out`, in the order of the packs.
+    /// Passes everything that still waits to `out`: first the frames without bases, each kind in the order of
+    /// the packs.
     pub fn flush<E: From<StoreError>>(
         &mut self,
         out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         self.look_up(out)?;
         self.look_ups.shrink();
-        let mut keys: Vec<_> = self.frames.keys().copied().collect();
+        let keys = self.frames.iter();
+        let mut keys: Vec<_> = keys
+            .map(|(key, frame)| (!frame.bases.is_empty(), *key))
+            .collect();
         keys.sort_unstable();
         self.order.clear();
         self.give_back();
-        keys.into_iter().try_for_each(|key| self.release(key, out))
+        keys.into_iter()
+            .try_for_each(|(_, key)| self.release(key, out))
     }
 
     fn release<E: From<StoreError>>(
@@ -206,7 +254,13 @@ impl<'s> FrameCollector<'s> {
             return Ok(());
         };
         self.objects -= frame.wanted.len();
+        self.note_sent(key.0, &frame);
+        let are_there = |bases: &[ObjectId]| {
+            self.given != GivenBases::Sent
+                || bases.iter().all(|id| self.sent.contains(&start_of(id)))
+        };
         if frame.wanted.len() == usize::from(frame.count)
+            && are_there(&frame.bases)
             && let Some(whole) = self.store.intact_record(key, &frame.wanted, self.checks)
         {
             return out(whole);
@@ -220,6 +274,19 @@ impl<'s> FrameCollector<'s> {
             }
         }
         Ok(())
+    }
+}
+
+impl FrameCollector<'_> {
+    /// Notes the chunks of a frame that may be bases of later ones. A base is in the pack of the frames on it.
+    fn note_sent(&mut self, pack: PackId, frame: &PartialFrame) {
+        if self.given == GivenBases::Sent && pack.may_have_bases() && frame.bases.is_empty() {
+            let chunks = frame.wanted.values();
+            let chunks = chunks.filter(|(ty, _)| *ty == ObjectType::Chunk);
+            let room = MOST_SENT.saturating_sub(self.sent.len());
+            self.sent
+                .extend(chunks.take(room).map(|(_, id)| start_of(id)));
+        }
     }
 }
 
@@ -240,7 +307,8 @@ impl Store {
         let table = self.frame_table(pack, offset).ok()?;
         let record = self.record((pack, offset), &table.header).ok()?;
         if checks {
-            let record = CheckedRecord::new(record).ok()?;
+            let bases = self.base_bytes(&table, pack, offset).ok()?;
+            let record = CheckedRecord::with_prefix(record, &bases).ok()?;
             let found = record.objects().iter().map(|object| (object.ty, object.id));
             return found
                 .eq(wanted.values().copied())

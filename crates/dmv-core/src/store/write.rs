@@ -254,7 +254,7 @@ impl<'s> StoreWriter<'s> {
     }
 
     /// Lets the job write frames with bases to its new packs.
-    pub(super) fn with_bases(mut self, has_bases: bool) -> StoreWriter<'s> {
+    pub(crate) fn with_bases(mut self, has_bases: bool) -> StoreWriter<'s> {
         self.has_bases = has_bases;
         self
     }
@@ -310,6 +310,11 @@ impl<'s> StoreWriter<'s> {
             return Ok(false);
         }
         Ok(shard.insert(*id))
+    }
+
+    /// Returns whether [`claim`](Self::claim) returned `true` for an object.
+    pub(super) fn has_claimed(&self, id: &ObjectId) -> bool {
+        lock(self.shard(id)).contains(id)
     }
 
     fn is_in_closed(&self, id: &ObjectId) -> Result<bool, StoreError> {
@@ -396,9 +401,10 @@ impl<'s> StoreWriter<'s> {
         let (id, file, path, at, writeback) = {
             let mut state = lock(&lane.state);
             let pack = self.pack_of_lane(lane, &mut state)?;
-            let is_decodable = frame.bases.is_empty()
-                || pack.id.may_have_bases() && lock(&self.plain).has_all(pack.id, frame.bases);
-            if !is_decodable {
+            if !self
+                .store
+                .has_bases(&lock(&self.plain), pack.id, frame.bases)
+            {
                 return Ok(false);
             }
             let at = pack.offset;
@@ -447,13 +453,7 @@ impl<'s> StoreWriter<'s> {
             return Ok(());
         }
         self.close_segment(lane, &mut state)?;
-        if state
-            .pack
-            .as_ref()
-            .is_some_and(|p| p.offset > PACK_FULL_BYTES)
-        {
-            state.pack = None;
-        }
+        state.pack.take_if(|pack| pack.offset > PACK_FULL_BYTES);
         Ok(())
     }
 

@@ -548,6 +548,7 @@ pub fn hello(repo: &Repo, access: Access, link: &Link) -> Hello {
         Extension::deletes(),
         Extension::takes_little(),
         Extension::purges(has_purged(repo)),
+        Extension::bases(repo.store().may_have_bases()),
     ];
     extensions.extend(link.patience_millis().map(Extension::works));
     Hello {

@@ -95,6 +95,10 @@ pub struct Link {
     pub says_totals: bool,
     /// Whether the other side accepts small content with metadata.
     pub gives_little: bool,
+    /// Whether the other side takes frames with bases and knows [`Message::NeedPlain`].
+    pub gives_bases: bool,
+    /// Whether the other side has frames with bases.
+    pub gets_bases: bool,
     /// What went over this connection.
     pub traffic: Traffic,
 }
@@ -114,6 +118,8 @@ impl Link {
             clues: None,
             says_totals: false,
             gives_little: false,
+            gives_bases: false,
+            gets_bases: false,
             traffic: Traffic::default(),
         };
         (end(to_b, from_b), end(to_a, from_a))
@@ -203,6 +209,8 @@ impl Link {
             clues: None,
             says_totals: false,
             gives_little: false,
+            gives_bases: false,
+            gets_bases: false,
             traffic: Traffic::default(),
         })
     }
@@ -228,6 +236,8 @@ impl Link {
     pub fn greeted(&mut self, hello: &Hello) {
         self.says_totals = hello.hears_totals();
         self.gives_little = hello.takes_little();
+        self.gives_bases = hello.bases().is_some();
+        self.gets_bases = hello.bases() == Some(true);
         let millis = hello.patience_millis().map(u64::from);
         let patience = millis.map(Duration::from_millis);
         self.waiting.signs.is_heard_by(patience);

@@ -12,7 +12,8 @@ use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::{AbsentError, BusyError, Purge, Repo, RepoError};
 use dmv_core::store::{
-    CheckedObject, CheckedRecord, FrameCollector, IncomingObjects, OutgoingItem,
+    CheckedObject, CheckedRecord, FrameCollector, GivenBases, IncomingObjects, OutgoingItem,
+    ReceivedRecord,
 };
 use std::collections::BTreeSet;
 
@@ -21,6 +22,16 @@ use std::collections::BTreeSet;
 const FIRST_KEEP_BYTES: u64 = 1 << 20;
 /// The greatest number of received bytes that are not durable. A power loss costs at most these.
 const KEEP_BYTES: u64 = 256 << 20;
+
+/// Received bytes for each time that what has come is made readable because a frame needs it: a peer must
+/// not cause that for every few bytes.
+const KEEP_FOR_BASES_BYTES: u64 = 1 << 20;
+
+/// How many bases may be read that are stored with bases themselves, before anything has come, and received
+/// bytes for each further one. To read one may take 10 MiB of decoding, which a peer must not cause for a few
+/// bytes. Versions in a frame of 1 MiB have some 16 bases.
+const FIRST_READS_WITH_BASES: u64 = 64;
+const BYTES_PER_READ_WITH_BASES: u64 = 32 << 10;
 
 /// Receives everything that `goal` wants. When it returns, all objects are stored and verified.
 /// Returns the files that the goal's filter left out although the commits need them.
@@ -58,7 +69,8 @@ fn take_all(
     receiver: Receiver,
     job: &Job,
 ) -> Result<Receiver, NetError> {
-    let incoming = repo.incoming()?;
+    let incoming = incoming(repo, link.gets_bases)?;
+    let receiver = receiver.expecting_bases(link.gives_bases, link.gets_bases);
     let receiver = if link.takes_clues() {
         receiver.with_clues()
     } else {
@@ -70,6 +82,9 @@ fn take_all(
         job,
         receiver,
         incoming: Some(incoming),
+        gets_bases: link.gets_bases,
+        kept_for_bases: 0,
+        read_with_bases: 0,
         bytes: 0,
         kept_bytes: 0,
     };
@@ -100,6 +115,12 @@ struct ReceiveJob<'r> {
     job: &'r Job,
     receiver: Receiver,
     incoming: Option<IncomingObjects<'r>>,
+    /// Whether frames with bases may come.
+    gets_bases: bool,
+    /// How often what has come was made readable for the sake of a base.
+    kept_for_bases: u64,
+    /// How many bases were read that have bases themselves.
+    read_with_bases: u64,
     /// The bytes of received objects, and below, how many of them are durable.
     bytes: u64,
     kept_bytes: u64,
@@ -120,7 +141,13 @@ impl<'r> ReceiveJob<'r> {
                 }
                 Some(Output::Keep) => self.keep_and_go_on()?,
                 Some(Output::Done) => return Ok(()),
-                Some(Output::Objects(_) | Output::Flush | Output::Ahead(_) | Output::Working) => {}
+                Some(
+                    Output::Objects(_)
+                    | Output::PlainObjects(_)
+                    | Output::Flush
+                    | Output::Ahead(_)
+                    | Output::Working,
+                ) => {}
                 None => {
                     let frame = link.receive(self.job)?;
                     self.take(frame, link)?;
@@ -135,7 +162,7 @@ impl<'r> ReceiveJob<'r> {
     /// Fails if it is about to request a chunk that must not be stored: a file that was not purged
     /// needs it.
     fn check_purged(&self, message: &Message) -> Result<(), NetError> {
-        let Message::Need(objects) = message else {
+        let (Message::Need(objects) | Message::NeedPlain(objects)) = message else {
             return Ok(());
         };
         let refused = self.repo.store().refused();
@@ -169,8 +196,15 @@ impl<'r> ReceiveJob<'r> {
                 self.receiver.handle(message, self.objects)?;
             }
             Frame::Record(record) => {
-                let record = CheckedRecord::new(record).map_err(NetError::Protocol)?;
-                self.take_record(record, link)?;
+                let bytes = record.len() as u64;
+                let read =
+                    CheckedRecord::with_bases(record, &mut |id, out| self.read_base(id, out))?;
+                match read.map_err(NetError::Protocol)? {
+                    ReceivedRecord::Checked(record) => self.take_record(record, link)?,
+                    ReceivedRecord::LacksBase { objects } => {
+                        self.receiver.lacks_base(u64::from(objects), bytes)?;
+                    }
+                }
             }
             Frame::Checked(record) => self.take_record(record, link)?,
             Frame::Objects(body) => {
@@ -197,14 +231,48 @@ impl<'r> ReceiveJob<'r> {
             self.receiver.admit(object.ty, &object.id, len)?;
         }
         let (all, bytes) = (record.objects().len() as u64, u64::from(record.raw_len()));
+        if record.has_bases() {
+            self.receiver.decoded_with_bases(all);
+        }
         let (new, new_bytes) = self.incoming()?.add_record(record)?;
         self.count(new, new_bytes, true, link)?;
         self.count(all - new, bytes - new_bytes, false, link)
     }
 
+    /// Appends the bytes of a chunk that is stored here in a frame with bases itself, within a bound.
+    fn read_with_bases(&mut self, id: &ObjectId, out: &mut Vec<u8>) -> bool {
+        let most = FIRST_READS_WITH_BASES + self.bytes / BYTES_PER_READ_WITH_BASES;
+        if self.read_with_bases >= most {
+            return false;
+        }
+        let len = out.len();
+        // A damaged copy is of no use, either.
+        let read = self.repo.store().read_into(ObjectType::Chunk, id, out);
+        let is_read = read.unwrap_or(false);
+        self.read_with_bases += u64::from(is_read);
+        out.truncate(if is_read { out.len() } else { len });
+        is_read
+    }
+
+    /// Appends the bytes of a chunk that is stored here, or that has come before. Returns whether there is
+    /// one.
+    fn read_base(&mut self, id: &ObjectId, out: &mut Vec<u8>) -> Result<bool, NetError> {
+        if self.repo.store().read_without_bases(id, out)? || self.read_with_bases(id, out) {
+            return Ok(true);
+        }
+        let has_come = |incoming: &IncomingObjects<'_>| incoming.has_taken(id);
+        let may_keep = self.bytes >= self.kept_for_bases * KEEP_FOR_BASES_BYTES;
+        if !may_keep || !self.incoming.as_ref().is_some_and(has_come) {
+            return Ok(false);
+        }
+        self.kept_for_bases += 1;
+        self.keep()?;
+        Ok(self.repo.store().read_without_bases(id, out)?)
+    }
+
     fn incoming(&mut self) -> Result<&mut IncomingObjects<'r>, NetError> {
         if self.incoming.is_none() {
-            self.incoming = Some(self.repo.incoming()?);
+            self.incoming = Some(incoming(self.repo, self.gets_bases)?);
         }
         Ok(self.incoming.as_mut().expect("it was set above"))
     }
@@ -237,6 +305,15 @@ impl<'r> ReceiveJob<'r> {
         }
         self.keep()
     }
+}
+
+/// Starts to receive objects from a peer that may send frames with bases, or not.
+fn incoming(repo: &Repo, gets_bases: bool) -> Result<IncomingObjects<'_>, NetError> {
+    Ok(if gets_bases {
+        repo.incoming_with_bases()?
+    } else {
+        repo.incoming()?
+    })
 }
 
 /// Sends the objects that a receiver requests. `want` is its first message, already received.
@@ -273,20 +350,39 @@ fn give(
     want: Message,
     job: &Job,
 ) -> Result<(), NetError> {
-    let mut frames = FrameCollector::new(repo.store(), giving.link.is_inside());
+    let (is_inside, gives_bases) = (giving.link.is_inside(), giving.link.gives_bases);
+    let collector = || FrameCollector::new(repo.store(), is_inside);
+    let (mut frames, mut plain) = (collector(), collector());
+    let given = |after_end: bool| match (gives_bases, after_end) {
+        (false, _) => GivenBases::None,
+        (true, false) => GivenBases::Sent,
+        (true, true) => GivenBases::All,
+    };
+    frames.give_bases(given(false));
     sender.handle(want, repo.objects())?;
     loop {
         if job.is_cancelled() {
             return Err(NetError::Cancelled);
         }
         match sender.poll(repo.objects())? {
-            Some(Output::Send(message)) => giving.link.say(&message)?,
+            Some(Output::Send(message)) => {
+                if message == Message::End {
+                    frames.give_bases(given(true));
+                }
+                giving.link.say(&message)?;
+            }
             Some(Output::Objects(objects)) => {
                 for (ty, id) in objects {
                     frames.add(ty, id, &mut |out| giving.put_next(out))?;
                 }
             }
+            Some(Output::PlainObjects(objects)) => {
+                for (ty, id) in objects {
+                    plain.add(ty, id, &mut |out| giving.put_next(out))?;
+                }
+            }
             Some(Output::Flush) => {
+                plain.flush(&mut |out| giving.put_next(out))?;
                 frames.flush(&mut |out| giving.put_next(out))?;
                 giving.flush()?;
             }

@@ -27,6 +27,8 @@ pub enum Output {
     /// Send these objects, now or together with later ones. Chunks that are absent here are left out: the
     /// receiver requests what it needs.
     Objects(Vec<(ObjectType, ObjectId)>),
+    /// Send these objects one by one: the receiver could not decode their frames.
+    PlainObjects(Vec<(ObjectType, ObjectId)>),
     /// Send the objects that were delayed.
     Flush,
     /// No action. At most this many bytes of chunks are still to be sent.

@@ -68,6 +68,50 @@ enum Phase {
     Done,
 }
 
+/// A requested object: its type, and how many were requested before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AskedObject {
+    ty: ObjectType,
+    number: u64,
+}
+
+/// What is known of the frames with bases in a transfer.
+#[derive(Default)]
+struct BasedFrames {
+    /// Whether the sender knows [`Message::NeedPlain`], and may send them.
+    may_come: bool,
+    /// Whether they are of use here: the sender has some, and this side probably has their bases.
+    are_wanted: bool,
+    /// The number of objects in those that were decoded.
+    decoded: u64,
+    /// The number of objects in those that lacked a base.
+    lacked: u64,
+    /// How many of these the open requests may have named.
+    undecoded: usize,
+    /// Objects to be requested once more, without such frames. Nothing else is requested meanwhile.
+    again: VecDeque<(ObjectType, ObjectId)>,
+    /// Whether such requests are to be sent, or are open.
+    asks_again: bool,
+    /// Whether a request was answered.
+    is_answered: bool,
+}
+
+impl BasedFrames {
+    /// Returns how many requests may be open: the first answer tells whether its frames are of use here.
+    fn most_needs(&self) -> usize {
+        if self.are_wanted && !self.is_answered {
+            1
+        } else {
+            MAX_NEEDS
+        }
+    }
+
+    /// Returns whether requests do without them.
+    fn are_useless(&self) -> bool {
+        self.may_come && (!self.are_wanted || self.lacked > self.decoded)
+    }
+}
+
 /// The receiving half of a transfer.
 pub struct Receiver {
     phase: Phase,
@@ -77,11 +121,15 @@ pub struct Receiver {
     rounds: usize,
     reach: Reach,
     /// Requested objects that have not arrived.
-    asked: HashMap<ObjectId, ObjectType>,
+    asked: HashMap<ObjectId, AskedObject>,
+    /// The number of objects that were requested until now.
+    requested: u64,
     /// The number of open requests.
     open_needs: usize,
     /// The number of ids that the next request may have.
     batch: usize,
+    /// Frames with bases that have come.
+    bases: BasedFrames,
     /// The requested objects that the sender lacks.
     absent: BTreeMap<ObjectId, ObjectType>,
     /// Whether objects were requested by id. Absent objects are then left to other peers.
@@ -151,11 +199,13 @@ impl Receiver {
             rounds: 1,
             reach,
             asked: HashMap::new(),
+            requested: 0,
             open_needs: 0,
             batch: match unasked {
                 UnaskedObjects::Commits => FIRST_IDS,
                 UnaskedObjects::Metadata | UnaskedObjects::All => MAX_IDS,
             },
+            bases: BasedFrames::default(),
             absent: BTreeMap::new(),
             picks: false,
             openings: 0,
@@ -190,6 +240,20 @@ impl Receiver {
             round_trips: 0,
             ..nothing
         })
+    }
+
+    /// Sets whether the sender may send frames with bases, so that it knows [`Message::NeedPlain`], and whether
+    /// it has any.
+    ///
+    /// This side requests none if it wants a part of the commits or certain files: it then probably lacks
+    /// the bases.
+    pub fn expecting_bases(mut self, may_come: bool, has_some: bool) -> Receiver {
+        let filter = &self.goal.filter;
+        let is_part = filter.depth > 0 || filter.since.is_some() || filter.metadata_only;
+        let is_part = is_part || !filter.paths.is_everything() || self.picks;
+        self.bases.may_come = may_come && has_some;
+        self.bases.are_wanted = self.bases.may_come && !is_part;
+        self
     }
 
     /// Also notes [`clues`](Self::take_clues) from now on.
@@ -244,7 +308,7 @@ impl Receiver {
             (Phase::Asking, Message::End) if self.openings == 1 => self.openings = 0,
             (Phase::Asking, Message::Absent(gone)) => {
                 for (ty, id) in from_wire_objects(&gone)? {
-                    if self.asked.remove(&id) != Some(ty) {
+                    if self.asked.remove(&id).map(|asked| asked.ty) != Some(ty) {
                         return Err(SyncError::Broken("absence of what was not asked for"));
                     }
                     self.absent.insert(id, ty);
@@ -255,13 +319,58 @@ impl Receiver {
             }
             (Phase::Asking, Message::NeedEnd) if self.open_needs > 0 && self.openings == 0 => {
                 self.open_needs -= 1;
-                if self.open_needs == 0 && !self.asked.is_empty() {
-                    return Err(SyncError::Broken("an answer lacks what was asked for"));
+                self.bases.is_answered = true;
+                if self.open_needs == 0 {
+                    self.all_answered()?;
                 }
             }
             _ => return Err(SyncError::Broken("a message that does not belong here")),
         }
         Ok(())
+    }
+
+    /// Handles the last answer of all open requests. What is missing may have been in frames with bases that
+    /// could not be decoded: it is requested once more.
+    fn all_answered(&mut self) -> Result<(), SyncError> {
+        let missing = self.asked.len();
+        let undecoded = std::mem::take(&mut self.bases.undecoded);
+        if missing > undecoded || self.bases.asks_again && missing > 0 {
+            return Err(SyncError::Broken("an answer lacks what was asked for"));
+        }
+        let mut again: Vec<_> = self.asked.drain().collect();
+        // In the order of the walk: it is that of the sender's packs, more or less.
+        again.sort_unstable_by_key(|(_, asked)| asked.number);
+        let again = again.into_iter().map(|(id, asked)| (asked.ty, id));
+        self.bases.again.extend(again);
+        self.bases.asks_again = !self.bases.again.is_empty();
+        Ok(())
+    }
+
+    /// Notes a frame with bases that was decoded, after its objects were admitted.
+    pub fn decoded_with_bases(&mut self, objects: u64) {
+        self.bases.decoded += objects;
+    }
+
+    /// Notes a frame with bases that cannot be decoded, as a base is not here. Fails if such a frame may not
+    /// come now, or if too many came. `bytes` is its length as it came.
+    pub fn lacks_base(&mut self, objects: u64, bytes: u64) -> Result<(), SyncError> {
+        let welcome = match self.phase {
+            Phase::Streaming => match self.unasked {
+                UnaskedObjects::Commits => false,
+                UnaskedObjects::Metadata => self.is_little(bytes),
+                UnaskedObjects::All => true,
+            },
+            Phase::Asking => self.open_needs > 0 && self.bases.are_wanted && !self.bases.asks_again,
+            Phase::Negotiating | Phase::Done => false,
+        };
+        if !welcome || !self.bases.may_come {
+            return Err(SyncError::Broken("a frame with bases that are not here"));
+        }
+        self.bases.lacked += objects;
+        if self.phase == Phase::Asking {
+            self.bases.undecoded += objects as usize;
+        }
+        self.noted(objects, bytes, false)
     }
 
     /// Admits an object that has arrived and matches its id. Fails if the object was neither
@@ -273,7 +382,9 @@ impl Receiver {
                 UnaskedObjects::Metadata => ty != ObjectType::Chunk || self.is_little(len),
                 UnaskedObjects::All => true,
             },
-            Phase::Asking => self.openings == 0 && self.asked.remove(id) == Some(ty),
+            Phase::Asking => {
+                self.openings == 0 && self.asked.remove(id).map(|asked| asked.ty) == Some(ty)
+            }
             Phase::Negotiating | Phase::Done => false,
         };
         self.admitted += u64::from(welcome);
@@ -320,8 +431,11 @@ impl Receiver {
         if let Some(output) = self.out.pop_front() {
             return Ok(Some(output));
         }
-        if self.phase != Phase::Asking || self.open_needs >= MAX_NEEDS {
+        if self.phase != Phase::Asking || self.open_needs >= self.bases.most_needs() {
             return Ok(None);
+        }
+        if self.bases.asks_again {
+            return Ok(self.ask_again());
         }
         // The walk pauses until it knows what the parked objects lead to. Picked objects have no
         // such limit: any number may be absent, but the commits that they belong to are stored here
@@ -336,7 +450,7 @@ impl Receiver {
                 }
                 Some(found) if found.here || self.absent.contains_key(&found.id) => {}
                 Some(found) => {
-                    if self.asked.insert(found.id, found.ty).is_none() {
+                    if self.is_first_request(found.ty, found.id) {
                         self.ahead = self.ahead.saturating_add(found.len);
                         need.push((found.ty, found.id));
                         if let (Some(clues), Some(above)) = (&mut self.clues, found.above) {
@@ -354,12 +468,9 @@ impl Receiver {
         let is_all = is_over && self.reach.parked() == 0;
         self.bound = Some(if is_all { Bound::Exact } else { Bound::AtLeast });
         if !need.is_empty() {
-            if self.open_needs == 0 {
-                self.round_trips += 1;
-            }
-            self.open_needs += 1;
             self.batch = (self.batch * 2).min(MAX_IDS);
-            return Ok(Some(Output::Send(Message::Need(to_wire_objects(&need)))));
+            let is_plain = self.bases.are_useless();
+            return Ok(Some(self.request(&need, is_plain)));
         }
         if !is_over {
             return Ok(Some(Output::Working));
@@ -379,6 +490,36 @@ impl Receiver {
         self.phase = Phase::Done;
         self.out.push_back(Output::Done);
         Ok(Some(Output::Send(Message::Complete)))
+    }
+
+    /// Notes that an object is requested. Returns whether it was not already.
+    fn is_first_request(&mut self, ty: ObjectType, id: ObjectId) -> bool {
+        let number = self.requested;
+        self.requested += 1;
+        self.asked.insert(id, AskedObject { ty, number }).is_none()
+    }
+
+    fn request(&mut self, objects: &[(ObjectType, ObjectId)], is_plain: bool) -> Output {
+        if self.open_needs == 0 {
+            self.round_trips += 1;
+        }
+        self.open_needs += 1;
+        let objects = to_wire_objects(objects);
+        Output::Send(if is_plain {
+            Message::NeedPlain(objects)
+        } else {
+            Message::Need(objects)
+        })
+    }
+
+    /// Requests objects once more, without frames with bases.
+    fn ask_again(&mut self) -> Option<Output> {
+        let len = self.bases.again.len().min(MAX_IDS);
+        let objects: Vec<_> = self.bases.again.drain(..len).collect();
+        for (ty, id) in &objects {
+            self.is_first_request(*ty, *id);
+        }
+        (!objects.is_empty()).then(|| self.request(&objects, true))
     }
 
     /// Returns where the filter ends history: see [`Reach::boundary`]. This side's own walk finds

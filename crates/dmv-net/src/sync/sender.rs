@@ -3,7 +3,7 @@
 
 use super::{Output, SyncError};
 use crate::wire::{
-    LITTLE_BYTES, MAX_NEEDS, MAX_ROUNDS, Message, UnaskedObjects, WireId, from_wire,
+    LITTLE_BYTES, MAX_NEEDS, MAX_ROUNDS, Message, UnaskedObjects, WireId, WireObject, from_wire,
     from_wire_objects, to_wire, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
@@ -31,6 +31,13 @@ enum Phase {
 /// How many absent objects a sender notes for the message about them.
 const MAX_UNMET: usize = 64;
 
+/// Objects that the receiver requests.
+struct Request {
+    objects: Vec<(ObjectType, ObjectId)>,
+    /// Whether it takes no frames with bases.
+    is_plain: bool,
+}
+
 /// The sending half of a transfer.
 pub struct Sender {
     phase: Phase,
@@ -50,7 +57,7 @@ pub struct Sender {
     says_total: bool,
     /// Whether the receiver accepts small content with metadata.
     gives_little: bool,
-    needs: VecDeque<Vec<(ObjectType, ObjectId)>>,
+    needs: VecDeque<Request>,
     out: VecDeque<Output>,
     /// The first objects that the receiver needs and that are absent here.
     unmet: Vec<(ObjectType, ObjectId)>,
@@ -107,6 +114,13 @@ impl Sender {
     /// commit is not offered.
     pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
         match (self.phase, message) {
+            // A receiver that wants no commits may send requests at once.
+            (Phase::Streaming | Phase::Answering, Message::Need(objects)) => {
+                self.request(&objects, false)?;
+            }
+            (Phase::Streaming | Phase::Answering, Message::NeedPlain(objects)) => {
+                self.request(&objects, true)?;
+            }
             (Phase::Waiting, Message::Want(want)) => {
                 self.filter = want.filter.to_walk(&want.shallow)?;
                 self.tips = from_wire(&want.tips);
@@ -118,19 +132,21 @@ impl Sender {
                 self.have(&want.haves, want.last, objects)?;
             }
             (Phase::Negotiating, Message::Have(haves, last)) => self.have(&haves, last, objects)?,
-            // A receiver that wants no commits may send requests at once.
-            (Phase::Streaming | Phase::Answering, Message::Need(objects)) => {
-                if self.needs.len() >= MAX_NEEDS {
-                    return Err(SyncError::Broken("too many requests at once"));
-                }
-                self.needs.push_back(from_wire_objects(&objects)?);
-            }
             (Phase::Answering, Message::Complete) if self.needs.is_empty() => {
                 self.phase = Phase::Done;
                 self.out.push_back(Output::Done);
             }
             _ => return Err(SyncError::Broken("a message that does not belong here")),
         }
+        Ok(())
+    }
+
+    fn request(&mut self, objects: &[WireObject], is_plain: bool) -> Result<(), SyncError> {
+        if self.needs.len() >= MAX_NEEDS {
+            return Err(SyncError::Broken("too many requests at once"));
+        }
+        let objects = from_wire_objects(objects)?;
+        self.needs.push_back(Request { objects, is_plain });
         Ok(())
     }
 
@@ -264,15 +280,19 @@ impl Sender {
             return Ok(None);
         };
         let (mut here, mut absent) = (Vec::new(), Vec::new());
-        let held = objects.holds_all(&need)?;
-        for (object, is_here) in need.into_iter().zip(held) {
+        let held = objects.holds_all(&need.objects)?;
+        for (object, is_here) in need.objects.into_iter().zip(held) {
             if is_here {
                 here.push(object)
             } else {
                 absent.push(object)
             }
         }
-        self.out.push_back(Output::Objects(here));
+        self.out.push_back(if need.is_plain {
+            Output::PlainObjects(here)
+        } else {
+            Output::Objects(here)
+        });
         self.out.push_back(Output::Flush);
         if !absent.is_empty() {
             let room = MAX_UNMET.saturating_sub(self.unmet.len());

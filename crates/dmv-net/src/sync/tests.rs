@@ -15,6 +15,7 @@ use dmv_random::Rng;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod bases;
 mod pick;
 mod slices;
 
@@ -117,6 +118,8 @@ fn closure(mem: &MemObjects, tips: &[ObjectId]) -> Result<Objects, ObjectError> 
 enum Packet {
     Message(Message),
     Object(ObjectType, ObjectId),
+    /// A frame with so many chunks of so many bytes, which the receiver cannot decode.
+    LacksBase(u64, u64),
 }
 
 /// The result of one transfer.
@@ -126,6 +129,8 @@ struct Run {
     round_trips: u64,
     messages: usize,
     objects: usize,
+    /// Objects that were requested because their frames could not be decoded.
+    plain: usize,
 }
 
 /// How a transfer is disturbed.
@@ -135,6 +140,8 @@ struct Trouble {
     cut_after: u64,
     /// Whether the receiver forgets objects that it has not published.
     crash: bool,
+    /// Whether some chunks come in frames with bases that the receiver lacks.
+    lacks_bases: bool,
 }
 
 /// What a receiver announced about the bytes to come, and what came.
@@ -188,7 +195,8 @@ fn transfer(
     let mut sender = Sender::new(goal.tips.clone())
         .saying_total(dice.below(2) == 0)
         .giving_little(dice.below(2) == 0);
-    let mut receiver = Receiver::new(goal, to)?;
+    let mut receiver =
+        Receiver::new(goal, to)?.expecting_bases(trouble.lacks_bases, trouble.lacks_bases);
     run(from, to, &mut sender, &mut receiver, trouble, dice)
 }
 
@@ -238,7 +246,19 @@ fn run(
                 Some(Output::Flush) => {
                     // Objects that share a frame come in the order in the frame.
                     held.sort_by_key(|(ty, id)| (*ty != ObjectType::List, *id));
-                    there.extend(held.drain(..).map(|(ty, id)| Packet::Object(ty, id)));
+                    for (ty, id) in held.drain(..) {
+                        let in_vain = trouble.lacks_bases && ty == ObjectType::Chunk;
+                        there.push_back(if in_vain && dice.below(3) == 0 {
+                            let len = from.require(ty, &id)?.len() as u64;
+                            Packet::LacksBase(1, len)
+                        } else {
+                            Packet::Object(ty, id)
+                        });
+                    }
+                }
+                Some(Output::PlainObjects(objects)) => {
+                    run.plain += objects.len();
+                    there.extend(objects.into_iter().map(|(ty, id)| Packet::Object(ty, id)));
                 }
                 Some(_) => {}
                 None => continue,
@@ -250,6 +270,7 @@ fn run(
                     run.messages += 1;
                     receiver.handle(message, to)?;
                 }
+                Some(Packet::LacksBase(objects, bytes)) => receiver.lacks_base(objects, bytes)?,
                 Some(Packet::Object(ty, id)) => {
                     let len = from.require(ty, &id)?.len() as u64;
                     receiver.admit(ty, &id, len)?;
@@ -345,6 +366,7 @@ fn simulate(seed: u64) -> Outcome {
             let trouble = Trouble {
                 cut_after: [0, dice.below(400) + 1][dice.below(2) as usize],
                 crash: dice.below(2) == 0,
+                lacks_bases: dice.below(3) == 0,
             };
             exchange(&mut peers, other, me, trouble, &mut dice)?;
         }
@@ -500,7 +522,7 @@ fn a_cut_transfer_goes_on_where_it_was() -> Outcome {
     loop {
         let trouble = Trouble {
             cut_after: 20_000 + dice.below(20_000),
-            crash: false,
+            ..Trouble::default()
         };
         let goal = goal(&tip, &[], &ours);
         let run = transfer(&theirs, &ours, goal, trouble, &mut dice)?;

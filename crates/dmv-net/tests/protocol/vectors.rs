@@ -184,6 +184,11 @@ fn messages() -> Vec<(&'static str, Message)> {
             "purge-busy",
             Message::PurgeDone(PurgeOutcome::Busy, PurgeSums::default(), "later".into()),
         ),
+        (
+            "hello-bases",
+            hello(Access::Read, vec![Extension::bases(true)]),
+        ),
+        ("need-plain", Message::NeedPlain(vec![(1, id(6))])),
     ]
 }
 

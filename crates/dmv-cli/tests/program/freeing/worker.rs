@@ -32,31 +32,48 @@ pub const WORKERS: [Worker; 3] = [
 /// Contents that are the same for all workers, so that one frees what another commits again.
 const COMMON: u64 = 8;
 
+/// Bytes of a file of which there are versions.
+const VERSIONED: usize = 400_000;
+/// How far apart the bytes lie in which versions differ.
+const STEP: usize = 3_000;
+
 /// What a file has.
 #[derive(Clone, Copy, Debug)]
-pub struct Content {
-    seed: u64,
-    len: usize,
+pub enum Content {
+    /// So many bytes, others for each seed.
+    Noise { seed: u64, len: usize },
+    /// A version of a file that changes here and there, of which repack stores the difference.
+    Version(u8),
 }
 
 impl Content {
     fn any(rng: &mut Rng) -> Content {
-        match rng.below(3) {
-            0 => Content {
+        match rng.below(4) {
+            0 => Content::Noise {
                 seed: rng.word() | 1 << 63,
                 len: rng.below(3_000) as usize,
             },
+            1 => Content::Version(rng.below(20) as u8),
             _ => {
                 let seed = rng.below(COMMON);
                 // Of one chunk, and of many.
                 let len = [900, 5_000, 40_000, 400_000][seed as usize % 4];
-                Content { seed, len }
+                Content::Noise { seed, len }
             }
         }
     }
 
     pub fn bytes(self) -> Vec<u8> {
-        noise(self.seed, self.len)
+        match self {
+            Content::Noise { seed, len } => noise(seed, len),
+            Content::Version(version) => {
+                let mut bytes = noise(COMMON, VERSIONED);
+                for at in (usize::from(version)..VERSIONED).step_by(STEP) {
+                    bytes[at] ^= version;
+                }
+                bytes
+            }
+        }
     }
 }
 

@@ -55,7 +55,12 @@ impl Repo {
     /// First registers the objects that an interrupted job left in the packs, so that they need not
     /// be sent again.
     pub fn incoming(&self) -> Result<IncomingObjects<'_>, RepoError> {
-        peers::exchange::incoming(&self.handle)
+        peers::exchange::incoming(&self.handle, false)
+    }
+
+    /// Does the same for a peer that may send frames with bases: new packs can have them.
+    pub fn incoming_with_bases(&self) -> Result<IncomingObjects<'_>, RepoError> {
+        peers::exchange::incoming(&self.handle, true)
     }
 
     /// Makes the received objects visible to this repository's commands. No ref names them yet.

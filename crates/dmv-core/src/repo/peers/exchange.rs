@@ -96,12 +96,17 @@ pub(in crate::repo) fn offered(repo: &Handle) -> Result<OfferedRefs, RepoError> 
 }
 
 /// Starts to receive objects. First registers the objects that an interrupted job left in the
-/// packs, so that they need not be sent again.
-pub(in crate::repo) fn incoming(repo: &Handle) -> Result<IncomingObjects<'_>, RepoError> {
+/// packs, so that they need not be sent again. With `has_bases`, frames with bases may come: new packs
+/// can have them.
+pub(in crate::repo) fn incoming(
+    repo: &Handle,
+    has_bases: bool,
+) -> Result<IncomingObjects<'_>, RepoError> {
     refused::refresh(repo);
     let left = repo.store.writer()?;
     publish::keep(repo, publish::seal(repo, left)?)?;
-    Ok(IncomingObjects::new(repo.store.writer()?))
+    let writer = repo.store.writer()?.with_bases(has_bases);
+    Ok(IncomingObjects::new(writer))
 }
 
 /// Makes the received objects visible to this repository's commands. No ref names them yet.

@@ -208,6 +208,7 @@ fn simulate(seed: u64) -> Outcome {
             let trouble = Trouble {
                 cut_after: [0, world.dice.below(400) + 1][world.dice.below(2) as usize],
                 crash: world.dice.below(2) == 0,
+                lacks_bases: world.dice.below(3) == 0,
             };
             world.exchange(other, me, trouble)?;
         }
