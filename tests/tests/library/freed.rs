@@ -4,12 +4,13 @@
 //! all other objects into new packs. Whatever the command says then, everything that the view names
 //! must be here. The same with the real gc, three times in a row.
 
+use crate::deltas::repack;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{
     AddOptions, BusyError, CheckoutOptions, CheckoutTarget, FastForward, GcOptions, Head,
-    MergeOptions, PickFrom, PickOptions, RefKind, RepackOptions, Repo, RepoError, ResetFiles,
-    StashOptions, UndoOptions, UndoWhat, Who, discover,
+    MergeOptions, PickFrom, PickOptions, RefKind, Repo, RepoError, ResetFiles, StashOptions,
+    UndoOptions, UndoWhat, Who, discover,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_net::session::{Client, Link, NetError, serve};
@@ -186,16 +187,8 @@ fn fetch_differences(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
         let name = format!("newer/{n}");
         stage.theirs.write(&name, &content).expect("it is written");
         commit(&sender, "newer")?;
-        let options = RepackOptions {
-            now: request("repack").time,
-            until: None,
-            dry_run: false,
-        };
-        stage
-            .theirs
-            .again()
-            .expect("it opens")
-            .repack(&options, &Job::default())?;
+        let sender = stage.theirs.again().expect("it opens");
+        repack(&sender).expect("it repacks");
     }
     let sender = stage.theirs.again().expect("it opens");
     assert!(sender.store().may_have_bases());

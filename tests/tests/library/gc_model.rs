@@ -5,13 +5,13 @@
 //! `DMV_GC_STORIES=10000 cargo test -p dmv-tests --test library -- gc_model::` runs many: `DMV_GC_STORIES` is
 //! the number of stories, `DMV_SEED` the seed of the first one.
 
+use crate::deltas::repack;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::refs::testing::{RefsBypass, StoreBypass};
 use dmv_core::repo::{
-    ExpireOptions, GcOptions, GcReport, RefKind, RefUpdate, RepackOptions, RepackReport, Repo,
-    ResetFiles, UndoOptions, UndoWhat,
+    ExpireOptions, GcOptions, GcReport, RefKind, RefUpdate, Repo, ResetFiles, UndoOptions, UndoWhat,
 };
 use dmv_core::store::{CheckedObject, IncomingObjects};
 use dmv_core::subset::Subset;
@@ -52,15 +52,6 @@ fn options(thorough: bool) -> GcOptions {
         thorough,
         dry_run: false,
     }
-}
-
-fn repack(repo: &Repo) -> Done<RepackReport> {
-    let options = RepackOptions {
-        now: request("repack").time,
-        until: None,
-        dry_run: false,
-    };
-    Ok(repo.repack(&options, &Job::default())?)
 }
 
 impl Story {

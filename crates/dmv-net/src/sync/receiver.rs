@@ -80,8 +80,10 @@ struct AskedObject {
 struct BasedFrames {
     /// Whether the sender knows [`Message::NeedPlain`], and may send them.
     may_come: bool,
-    /// Whether they are of use here: the sender has some, and this side probably has their bases.
+    /// Whether they are of use here: this side probably has their bases.
     are_wanted: bool,
+    /// Whether the sender had some when the session began. A `repack` may make some at any time.
+    are_there: bool,
     /// The number of objects in those that were decoded.
     decoded: u64,
     /// The number of objects in those that lacked a base.
@@ -99,7 +101,7 @@ struct BasedFrames {
 impl BasedFrames {
     /// Returns how many requests may be open: the first answer tells whether its frames are of use here.
     fn most_needs(&self) -> usize {
-        if self.are_wanted && !self.is_answered {
+        if self.are_wanted && self.are_there && !self.is_answered {
             1
         } else {
             MAX_NEEDS
@@ -243,7 +245,7 @@ impl Receiver {
     }
 
     /// Sets whether the sender may send frames with bases, so that it knows [`Message::NeedPlain`], and whether
-    /// it has any.
+    /// it has any now.
     ///
     /// This side requests none if it wants a part of the commits or certain files: it then probably lacks
     /// the bases.
@@ -251,8 +253,9 @@ impl Receiver {
         let filter = &self.goal.filter;
         let is_part = filter.depth > 0 || filter.since.is_some() || filter.metadata_only;
         let is_part = is_part || !filter.paths.is_everything() || self.picks;
-        self.bases.may_come = may_come && has_some;
-        self.bases.are_wanted = self.bases.may_come && !is_part;
+        self.bases.may_come = may_come;
+        self.bases.are_wanted = may_come && !is_part;
+        self.bases.are_there = has_some;
         self
     }
 

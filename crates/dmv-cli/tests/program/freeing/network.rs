@@ -1,11 +1,10 @@
 //! The repositories, and how a command runs among others: undisturbed, killed, stopped for a moment,
 //! or with a server that dies.
 
+use crate::place::several::speaking_ssh;
 use crate::place::{Outcome, Place};
 use dmv_random::Rng;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
@@ -27,15 +26,7 @@ exec sh -c "exec $3"
 /// `film` with the worktree `film2`, a clone of the hub that speaks ssh, and two bare repositories, of
 /// which one shares packs with `film`.
 pub fn network() -> Outcome<Place> {
-    let mut place = Place::new()?;
-    let ssh = place.home().join("ssh");
-    fs::write(&ssh, SSH)?;
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755))?;
-    place.env = vec![
-        ("PATH", std::env::var_os("PATH").unwrap_or_default()),
-        ("DMV_SSH_COMMAND", ssh.into()),
-        ("DMV_SSH_REMOTE", env!("CARGO_BIN_EXE_dmv").into()),
-    ];
+    let place = speaking_ssh(SSH)?;
     place.ok(&["init", "film"])?;
     place.write("film/first", "first")?;
     place.ok(&["-C", "film", "commit", "-m", "first"])?;

@@ -16,17 +16,23 @@ esac
 exec sh -c "$3"
 "#;
 
-/// Several repositories in one directory, with an ssh that goes nowhere else. `film` has a commit.
-pub fn several() -> Outcome<Place> {
+/// An empty place in which the program calls this script as ssh.
+pub fn speaking_ssh(script: &str) -> Outcome<Place> {
     let mut place = Place::new()?;
     let ssh = place.home().join("ssh");
-    fs::write(&ssh, SSH)?;
+    fs::write(&ssh, script)?;
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755))?;
     place.env = vec![
         ("PATH", std::env::var_os("PATH").unwrap_or_default()),
         ("DMV_SSH_COMMAND", ssh.into()),
         ("DMV_SSH_REMOTE", env!("CARGO_BIN_EXE_dmv").into()),
     ];
+    Ok(place)
+}
+
+/// Several repositories in one directory, with an ssh that goes nowhere else. `film` has a commit.
+pub fn several() -> Outcome<Place> {
+    let place = speaking_ssh(SSH)?;
     place.ok(&["init", "film"])?;
     for n in 0..20 {
         place.write(format!("film/shots/{n}"), format!("shot {n}").repeat(100))?;

@@ -64,6 +64,14 @@ fn who_wants_a_part_of_the_history_requests_no_frames_with_bases() -> Outcome {
 
 /// A receiver that has requested `asked` chunks, and whether its sender may send frames with bases.
 fn asking(may_come: bool) -> Result<(Receiver, MemObjects, Vec<ObjectId>), SyncError> {
+    asking_one(may_come, may_come)
+}
+
+/// The same for a sender that has such frames when the session begins, or not.
+fn asking_one(
+    may_come: bool,
+    has_some: bool,
+) -> Result<(Receiver, MemObjects, Vec<ObjectId>), SyncError> {
     let (from, to) = (MemObjects::default(), MemObjects::default());
     let files = Files::from([((0, 0), 39)]);
     let tip = put_commit(&from, &[], &files, "many chunks")?;
@@ -75,7 +83,7 @@ fn asking(may_come: bool) -> Result<(Receiver, MemObjects, Vec<ObjectId>), SyncE
         }
     }
     let goal = goal(&[tip], &[], &to);
-    let mut receiver = Receiver::new(goal, &to)?.expecting_bases(may_come, may_come);
+    let mut receiver = Receiver::new(goal, &to)?.expecting_bases(may_come, has_some);
     receiver.handle(Message::Common(Vec::new(), true), &to)?;
     receiver.handle(Message::End, &to)?;
     // The first requests name few objects.
@@ -92,6 +100,22 @@ fn sent(receiver: &mut Receiver, to: &MemObjects) -> Result<Vec<Message>, SyncEr
         }
     }
     Ok(out)
+}
+
+#[test]
+fn a_sender_may_get_frames_with_bases_while_it_answers() -> Outcome {
+    let (mut receiver, to, chunks) = asking_one(true, false)?;
+    receiver.lacks_base(chunks.len() as u64, 16)?;
+    let mut again = Vec::new();
+    while again.is_empty() {
+        receiver.handle(Message::NeedEnd, &to)?;
+        again = sent(&mut receiver, &to)?;
+    }
+    let Message::NeedPlain(objects) = &again[0] else {
+        return Err(SyncError::Broken("they are requested without such frames"));
+    };
+    assert_eq!((again.len(), objects.len()), (1, chunks.len()));
+    Ok(())
 }
 
 #[test]
