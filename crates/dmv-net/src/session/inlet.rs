@@ -5,8 +5,10 @@ use super::outlet::Plain;
 use super::waiting::CountedStream;
 use std::io::{self, Read};
 
-/// The bytes that are allocated for a body before its first byte arrives.
-const FIRST_READ_BYTES: usize = 512 << 10;
+/// The bytes by which a body grows before the next ones have arrived.
+const READ_BYTES: usize = 256 << 10;
+/// Room for them. The copy is fast in builds without optimisation, too, unlike `Vec::resize`.
+static ROOM: [u8; READ_BYTES] = [0; READ_BYTES];
 
 /// A source of a connection's bytes.
 pub trait Inlet: Read {
@@ -48,7 +50,7 @@ impl<R: Read> Inlet for Plain<R> {
     ) -> io::Result<bool> {
         while body.len() < len {
             let mut at = body.len();
-            body.resize(len.min(at + at.max(FIRST_READ_BYTES)), 0);
+            body.extend_from_slice(&ROOM[..READ_BYTES.min(len - at)]);
             while at < body.len() {
                 match read_some(&mut self.0, &mut body[at..])? {
                     0 => return Ok(false),

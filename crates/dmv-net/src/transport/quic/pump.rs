@@ -60,38 +60,43 @@ async fn take_in(
     let mut filled = 0;
     loop {
         tokio::select! {
-                    // Bytes that have arrived are read first. The piece is handed over when there are no
-                    // more.
-                    biased;
-                    read = stream.read(&mut piece[filled..]), if filled < piece.len() => match read {
-                        Ok(n @ 1..) => filled += n,
-                        end => {
-                            piece.truncate(filled);
-                            // The reader may be gone.
-                            if filled > 0 {
-                                let _ = pieces.send(Ok(piece)).await;
-                            }
-                            let _ = pieces.send(end.map(|_| Vec::new())).await;
-                            return;
-                        }
-                    },
-                    room = pieces.reserve(), if filled > 0 => {
-                        let Ok(room) = room else {
-                            return;
-                        };
-                        let next = emptied.try_recv().unwrap_or_default();
-                        let mut full = std::mem::replace(&mut piece, next);
-                        let len = if filled == full.len() {
-        PIECE_BYTES.min(2 * filled)
-        } else {
-        full.len()
-        };
-                        full.truncate(filled);
-                        room.send(Ok(full));
-                        piece.resize(len, 0);
-                        filled = 0;
+            // Bytes that have arrived are read first. The piece is handed over when there are no
+            // more.
+            biased;
+            read = stream.read(&mut piece[filled..]), if filled < piece.len() => match read {
+                Ok(n @ 1..) => filled += n,
+                end => {
+                    piece.truncate(filled);
+                    // The reader may be gone.
+                    if filled > 0 {
+                        let _ = pieces.send(Ok(piece)).await;
                     }
+                    let _ = pieces.send(end.map(|_| Vec::new())).await;
+                    return;
                 }
+            },
+            room = pieces.reserve(), if filled > 0 => {
+                let Ok(room) = room else {
+                    return;
+                };
+                let next = emptied.try_recv().unwrap_or_default();
+                let mut full = std::mem::replace(&mut piece, next);
+                let len = next_len(filled, full.len());
+                full.truncate(filled);
+                room.send(Ok(full));
+                piece.resize(len, 0);
+                filled = 0;
+            }
+        }
+    }
+}
+
+/// Returns the length of the next piece. It grows once a piece was filled.
+fn next_len(filled: usize, len: usize) -> usize {
+    if filled == len {
+        PIECE_BYTES.min(2 * len)
+    } else {
+        len
     }
 }
 
