@@ -24,6 +24,7 @@ pub mod mutator;
 pub mod packs;
 pub mod peers;
 pub mod scratch;
+pub mod server;
 pub mod simfs;
 
 pub use dmv_random as rng;

@@ -172,9 +172,10 @@ pub(crate) fn bases_come_first(repo: &Repo) -> Done<usize> {
 pub(crate) fn live(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     let live = walk(repo, &named(repo)?)?;
     let lost: Vec<&ObjectId> = live.iter().filter(|id| !is_readable(repo, id)).collect();
-    match lost.is_empty() {
-        true => Ok(live),
-        false => Err(format!("lost: {lost:?}").into()),
+    if lost.is_empty() {
+        Ok(live)
+    } else {
+        Err(format!("lost: {lost:?}").into())
     }
 }
 
@@ -651,9 +652,10 @@ fn a_crash_anywhere_loses_nothing() -> Done {
             std::fs::create_dir_all(place.dir.path().join(".dmv/index"))?;
             let mut lab = Lab::over(place)?;
             lab.sim.crash_at(at);
-            let done = match is_gc {
-                true => gc(&lab.open()?).map(drop),
-                false => repack(&lab.open()?).map(drop),
+            let done = if is_gc {
+                gc(&lab.open()?).map(drop)
+            } else {
+                repack(&lab.open()?).map(drop)
             };
             let has_crashed = lab.sim.has_crashed();
             if !has_crashed {

@@ -487,13 +487,12 @@ fn nothing_is_freed_while_something_needed_is_missing_or_damaged() -> Done {
         }
         let path = repo.store().pack_path(pack.ok_or("it is here")?);
         let whole = std::fs::read(&path)?;
-        match is_missing {
-            true => std::fs::remove_file(&path)?,
-            false => {
-                let mut bytes = whole.clone();
-                bytes[offset as usize + 50] ^= 1;
-                std::fs::write(&path, bytes)?;
-            }
+        if is_missing {
+            std::fs::remove_file(&path)?
+        } else {
+            let mut bytes = whole.clone();
+            bytes[offset as usize + 50] ^= 1;
+            std::fs::write(&path, bytes)?;
         }
         drop(repo);
         let others = || -> Done<Vec<_>> {

@@ -106,10 +106,10 @@ impl Story {
     fn step(&mut self) -> Done {
         let repo = self.ours.again()?;
         let job = Job::default();
-        let of = match self.commits.is_empty() {
-            // After an undo there may be no commit.
-            true => self.ours.tip().unwrap_or(ObjectId::from_bytes([1; 32])),
-            false => self.commits[self.rng.below(self.commits.len() as u64) as usize],
+        let of = if self.commits.is_empty() {
+            self.ours.tip().unwrap_or(ObjectId::from_bytes([1; 32]))
+        } else {
+            self.commits[self.rng.below(self.commits.len() as u64) as usize]
         };
         let branch = BRANCHES[self.rng.below(3) as usize];
         let told = match self.rng.below(23) {
@@ -131,9 +131,10 @@ impl Story {
                 format!("branch -d {branch}: {gone:?}")
             }
             6 => {
-                let what = match self.rng.one_in(3) {
-                    true => UndoWhat::LastUndo,
-                    false => UndoWhat::Last,
+                let what = if self.rng.one_in(3) {
+                    UndoWhat::LastUndo
+                } else {
+                    UndoWhat::Last
                 };
                 let settings = Default::default();
                 let options = UndoOptions {
@@ -216,9 +217,10 @@ impl Story {
     /// Frees space in a repository while a session with it is open.
     fn gc_meanwhile(&mut self, place: bool) -> Done {
         for _ in 0..self.rng.below(3) {
-            let repo = match place {
-                true => self.ours.again()?,
-                false => self.theirs.again()?,
+            let repo = if place {
+                self.ours.again()?
+            } else {
+                self.theirs.again()?
             };
             if self.rng.one_in(2) {
                 forget_operations(&repo)?;

@@ -1,8 +1,6 @@
 //! Hostile peers: objects that are invalid, too many, or without end.
 
-#[path = "../../../crates/dmv-core/tests/formats/nasty/mod.rs"]
-mod nasty;
-
+use crate::formats::nasty;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::codec::put_varint;

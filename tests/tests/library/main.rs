@@ -1,5 +1,9 @@
 //! The library and the parts together: one module for each subject.
 
+// The fuzz targets import the fuzzer's crate. Here this program takes its place: `fuzz_replay` has
+// the macro that they use.
+extern crate self as libfuzzer_sys;
+
 mod arrivals;
 mod bisect;
 mod blame;
@@ -13,7 +17,9 @@ mod drop;
 mod drop_packs;
 mod expire;
 mod flips;
+mod formats;
 mod freed;
+mod fuzz_replay;
 mod gc;
 mod gc_model;
 mod hostile;
@@ -29,6 +35,7 @@ mod naming;
 mod nothing_lost;
 mod ops;
 mod peers;
+mod protocol;
 mod purge;
 mod quic;
 mod recovering;

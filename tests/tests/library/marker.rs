@@ -212,9 +212,10 @@ fn damage_hides_nothing_from_marking() -> Done {
             let path = repo.store().pack_path(row.id);
             let mut bytes = std::fs::read(&path)?;
             // Often in the index of the last segment.
-            let at = match rng.one_in(4) {
-                true => row.len - 33 - rng.below(60),
-                false => 64 + rng.below(row.len - 64),
+            let at = if rng.one_in(4) {
+                row.len - 33 - rng.below(60)
+            } else {
+                64 + rng.below(row.len - 64)
             };
             bytes[at as usize] ^= 1 << rng.below(8);
             std::fs::write(&path, bytes)?;

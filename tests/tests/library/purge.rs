@@ -292,9 +292,10 @@ fn crash_in_purge(
         let repo = lab.open()?;
         keeps_all_but(&repo, before, ids)
             .map_err(|e| format!("operation {at}, {survival:?}: {e}"))?;
-        let done = match repo.slice()?.purged.is_empty() {
-            true => purge(&repo, "secret")?,
-            false => go_on(&repo)?,
+        let done = if repo.slice()?.purged.is_empty() {
+            purge(&repo, "secret")?
+        } else {
+            go_on(&repo)?
         };
         assert_eq!(
             done.left,
@@ -381,9 +382,10 @@ fn a_disk_that_is_full_or_fails_loses_nothing_and_the_next_purge_ends_it() -> Do
                 lab.sim.clear_faults();
                 let repo = lab.open()?;
                 keeps_all_but(&repo, &before, &ids)?;
-                let done = match repo.slice()?.purged.is_empty() {
-                    true => purge(&repo, "secret")?,
-                    false => go_on(&repo)?,
+                let done = if repo.slice()?.purged.is_empty() {
+                    purge(&repo, "secret")?
+                } else {
+                    go_on(&repo)?
                 };
                 assert_eq!(done.left, Vec::<String>::new(), "{op:?} {after} {forever}");
                 is_clean(&lab).map_err(|e| format!("{op:?} {after} {forever}: {e}"))?;

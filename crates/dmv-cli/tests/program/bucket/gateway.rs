@@ -1,21 +1,15 @@
 //! versitygw, an S3 server over a directory, for the time of a test.
 
 use crate::place::{Outcome, Place};
-use std::fs::{self, File};
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use dmv_tests::server::{Server, go_program, skip};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-/// Where CI installs it, if not in PATH: `go install` puts it there.
-const GO_BIN: &str = "go/bin";
+use std::process::Command;
+use std::time::Duration;
 
 /// A running server with one bucket, `film`.
 pub struct Gateway {
-    dir: TempDir,
-    server: Child,
+    server: Server,
     pub endpoint: String,
 }
 
@@ -54,43 +48,22 @@ impl Gateway {
         secret: &str,
     ) -> Outcome<Option<Gateway>> {
         let Some(program) = go_program(name, &|_| true) else {
-            // Past the capture of test output, so that it is seen.
-            let why = format!("skipped: {name} is not installed; {install}");
-            writeln!(std::io::stderr(), "{why}")?;
+            skip(&format!("{name} is not installed; {install}"))?;
             return Ok(None);
         };
-        let dir = TempDir::new()?;
-        fs::create_dir_all(dir.path().join("data/film"))?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let server = Command::new(program)
-            .args([
-                "--port",
-                &format!("127.0.0.1:{port}"),
-                "--quiet",
-                "--keep-alive",
-            ])
-            .args(["--access", key, "--secret", secret])
-            .arg("--access-log")
-            .arg(dir.path().join("log"))
+        let server = Server::start(|port, dir| {
+            fs::create_dir_all(dir.join("data/film"))?;
+            let mut command = Command::new(program);
+            let place = format!("127.0.0.1:{port}");
+            command.args(["--port", &place, "--quiet", "--keep-alive"]);
+            command.args(["--access", key, "--secret", secret]);
+            command.arg("--access-log").arg(dir.join("log"));
             // With a sidecar, it keeps the states of files apart from them, and reads mix them.
-            .arg("posix")
-            .arg(dir.path().join("data"))
-            .stdin(Stdio::null())
-            .stdout(File::create(dir.path().join("out"))?)
-            .stderr(File::create(dir.path().join("errors"))?)
-            .spawn()?;
-        let gateway = Gateway {
-            dir,
-            server,
-            endpoint: format!("http://127.0.0.1:{port}"),
-        };
-        let end = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let errors = fs::read_to_string(gateway.dir.path().join("errors"))?;
-            assert!(Instant::now() < end, "versitygw does not start: {errors}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(Some(gateway))
+            command.arg("posix").arg(dir.join("data"));
+            Ok(command)
+        })?;
+        let endpoint = server.endpoint();
+        Ok(Some(Gateway { server, endpoint }))
     }
 
     /// Adds a bucket of it as a remote.
@@ -122,7 +95,7 @@ impl Gateway {
 
     /// The access log. The server writes it after its answers: once nothing more comes, it is complete.
     fn log(&self) -> Outcome<String> {
-        let file = self.dir.path().join("log");
+        let file = self.server.dir().join("log");
         let mut text = fs::read_to_string(&file)?;
         loop {
             std::thread::sleep(Duration::from_millis(300));
@@ -141,15 +114,7 @@ impl Gateway {
 
     /// The directory of a bucket.
     pub fn path(&self, bucket: &str) -> PathBuf {
-        self.dir.path().join("data").join(bucket)
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.server.kill();
-        let _ = self.server.wait();
+        self.server.dir().join("data").join(bucket)
     }
 }
 
@@ -160,13 +125,4 @@ fn count(dir: &Path) -> Outcome<usize> {
         files += if path.is_dir() { count(&path)? } else { 1 };
     }
     Ok(files)
-}
-
-/// A program in PATH, or where `go install` puts it, that fits.
-pub fn go_program(name: &str, fits: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(GO_BIN));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs = std::env::split_paths(&path).chain(home);
-    dirs.map(|dir| dir.join(name))
-        .find(|file| file.is_file() && fits(file))
 }

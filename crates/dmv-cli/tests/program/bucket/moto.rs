@@ -5,65 +5,36 @@
 
 use super::{KEY, SECRET, place};
 use crate::place::{Outcome, Place};
+use dmv_tests::server::{Server, skip};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::net::TcpStream;
+use std::process::Command;
 
-/// A running server with one bucket, `film`.
-struct Moto {
-    server: Child,
-    endpoint: String,
-}
-
-impl Moto {
-    /// Starts a server; `None`, and a line that says so, where it is not installed.
-    fn start() -> Outcome<Option<Moto>> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let server = Command::new("moto_server")
-            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(server) = server else {
-            // Past the capture of test output, so that it is seen.
-            let why = "skipped: moto_server is not installed: pip install 'moto[server,s3]'";
-            writeln!(std::io::stderr(), "{why}")?;
+/// Starts a server with one bucket, `film`; `None`, and a line that says so, where it is not installed.
+fn start() -> Outcome<Option<Server>> {
+    let started = Server::start(|port, _| {
+        let mut command = Command::new("moto_server");
+        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+        Ok(command)
+    });
+    let server = match started {
+        Ok(server) => server,
+        Err(e) => {
+            skip(&format!(
+                "moto_server cannot be started: pip install 'moto[server,s3]': {e}"
+            ))?;
             return Ok(None);
-        };
-        let mut moto = Moto {
-            server,
-            endpoint: format!("http://127.0.0.1:{port}"),
-        };
-        let end = Instant::now() + Duration::from_secs(60);
-        let mut stream = loop {
-            if let Some(status) = moto.server.try_wait()? {
-                writeln!(std::io::stderr(), "skipped: moto_server ends with {status}")?;
-                return Ok(None);
-            }
-            if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
-                break stream;
-            }
-            assert!(Instant::now() < end, "moto_server does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        };
-        let request = "PUT /film HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        Ok(Some(moto))
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
+        }
+    };
+    let mut stream = TcpStream::connect(server.host())?;
+    let request =
+        "PUT /film HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    Ok(Some(server))
 }
 
 /// Adds a bucket as the remote `studio`, also one that was refused for a race.
@@ -95,12 +66,12 @@ fn note_as_tested(place: &Place, name: &str, bucket: &str, endpoint: &str) -> Ou
 
 #[test]
 fn another_server_is_refused_for_its_races_alone_and_serves_one_writer_at_a_time() -> Outcome {
-    let Some(moto) = Moto::start()? else {
+    let Some(moto) = start()? else {
         return Ok(());
     };
     let ada = place()?;
     let bucket = "s3://film/x";
-    add(&ada, bucket, &moto.endpoint)?;
+    add(&ada, bucket, &moto.endpoint())?;
     // The last one goes up in parts.
     let large: Vec<u8> = (0..5_000_000_u32)
         .flat_map(|n| {
@@ -120,9 +91,9 @@ fn another_server_is_refused_for_its_races_alone_and_serves_one_writer_at_a_time
     let mut bob = Place::new()?;
     bob.env.push(("AWS_ACCESS_KEY_ID", KEY.into()));
     bob.env.push(("AWS_SECRET_ACCESS_KEY", SECRET.into()));
-    bob.ok(&["clone", bucket, ".", "--endpoint", &moto.endpoint])?;
+    bob.ok(&["clone", bucket, ".", "--endpoint", &moto.endpoint()])?;
     assert_eq!(fs::read(bob.work().join("large"))?, large);
-    note_as_tested(&bob, "origin", bucket, &moto.endpoint)?;
+    note_as_tested(&bob, "origin", bucket, &moto.endpoint())?;
     bob.write("d/file", "of bob")?;
     bob.commit("of bob")?;
     bob.ok(&["push"])?;

@@ -4,10 +4,11 @@
 use dmv_net::bucket::files::{FileFailure, Files};
 use dmv_net::bucket::trouble::Trouble;
 use dmv_net::transport::store::{BucketAddress, Settings, Store};
+use dmv_tests::server::{Server, go_program, skip};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -288,42 +289,22 @@ fn a_web_server_that_sends_whole_files_only_is_read_too() -> Outcome {
     Ok(())
 }
 
-/// A running versitygw.
-struct Gateway(Child);
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_real_store_keeps_files_parts_and_conditions() -> Outcome {
-    let dir = tempfile::tempdir()?;
-    std::fs::create_dir_all(dir.path().join("data/film"))?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let home = std::env::var("HOME").unwrap_or_default();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let started = Command::new("versitygw")
-        .env("PATH", format!("{path}:{home}/go/bin"))
-        .args(["--port", &format!("127.0.0.1:{port}"), "--quiet"])
-        .args(["--access", KEY, "--secret", SECRET, "posix"])
-        .arg(dir.path().join("data"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(server) = started else {
-        writeln!(std::io::stderr(), "skipped: versitygw is not installed")?;
-        return Ok(());
+    let Some(program) = go_program("versitygw", &|_| true) else {
+        return Ok(skip(
+            "versitygw is not installed; .ci/run installs it with go",
+        )?);
     };
-    let _gateway = Gateway(server);
-    let end = Instant::now() + Duration::from_secs(20);
-    while TcpStream::connect(("127.0.0.1", port)).is_err() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let endpoint = format!("http://127.0.0.1:{port}");
+    let gateway = Server::start(|port, dir| {
+        std::fs::create_dir_all(dir.join("data/film"))?;
+        let mut command = Command::new(program);
+        command.args(["--port", &format!("127.0.0.1:{port}"), "--quiet"]);
+        command.args(["--access", KEY, "--secret", SECRET, "posix"]);
+        command.arg(dir.join("data"));
+        Ok(command)
+    })?;
+    let endpoint = gateway.endpoint();
     let (store, settings) = open("s3://film/a/b", Some(&endpoint), Duration::from_secs(60))?;
     exercise(&store).map_err(|e| format!("{e:?}"))?;
     let counted = settings.counters.now();

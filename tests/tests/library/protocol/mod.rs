@@ -2,6 +2,5 @@
 
 mod bucket_vectors;
 mod patience;
-#[cfg(feature = "store")]
 mod store;
 mod vectors;

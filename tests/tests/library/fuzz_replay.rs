@@ -4,29 +4,25 @@
 // The targets are programs of their own and begin with attributes.
 #![allow(unused_attributes)]
 
-// The targets import the fuzzer's crate. In this test, this crate with a macro of the same name
-// takes its place.
-extern crate self as libfuzzer_sys;
-
 use dmv_tests::rng::Rng;
 use std::fs;
 use std::path::Path;
 
-#[path = "../../fuzz/fuzz_targets/bucket.rs"]
+#[path = "../../../fuzz/fuzz_targets/bucket.rs"]
 mod bucket;
-#[path = "../../fuzz/fuzz_targets/name_check.rs"]
+#[path = "../../../fuzz/fuzz_targets/name_check.rs"]
 mod name_check;
-#[path = "../../fuzz/fuzz_targets/object_decode.rs"]
+#[path = "../../../fuzz/fuzz_targets/object_decode.rs"]
 mod object_decode;
-#[path = "../../fuzz/fuzz_targets/op_decode.rs"]
+#[path = "../../../fuzz/fuzz_targets/op_decode.rs"]
 mod op_decode;
-#[path = "../../fuzz/fuzz_targets/pack_read.rs"]
+#[path = "../../../fuzz/fuzz_targets/pack_read.rs"]
 mod pack_read;
-#[path = "../../fuzz/fuzz_targets/statcache.rs"]
+#[path = "../../../fuzz/fuzz_targets/statcache.rs"]
 mod statcache;
-#[path = "../../fuzz/fuzz_targets/sync.rs"]
+#[path = "../../../fuzz/fuzz_targets/sync.rs"]
 mod sync;
-#[path = "../../fuzz/fuzz_targets/wire.rs"]
+#[path = "../../../fuzz/fuzz_targets/wire.rs"]
 mod wire;
 
 /// A target's name, and its function.

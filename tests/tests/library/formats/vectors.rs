@@ -24,7 +24,7 @@ type Vector = (&'static str, Vec<u8>);
 
 /// Compares `text` with a vector file, or writes it.
 fn hold_against(file: &str, text: &str) -> Outcome {
-    let vectors = "../../docs/format/vectors";
+    let vectors = "../docs/format/vectors";
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join(vectors)
         .join(file);

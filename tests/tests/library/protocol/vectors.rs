@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const FILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../docs/format/vectors/messages.txt"
+    "/../docs/format/vectors/messages.txt"
 );
 
 fn id(byte: u8) -> [u8; 32] {

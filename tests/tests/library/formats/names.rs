@@ -1,6 +1,6 @@
 //! Every line of docs/format/vectors/nasty_names.tsv gets the verdict written there.
 
-use crate::nasty::{lines, parse, unescape};
+use super::nasty::{lines, parse, unescape};
 use dmv_core::object::name::{check_name, escape, fold_key, portability};
 
 #[test]

@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 const FILE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../docs/format/vectors/bucket.txt"
+    "/../docs/format/vectors/bucket.txt"
 );
 
 fn name(byte: u8) -> Name {

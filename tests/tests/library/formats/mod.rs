@@ -1,5 +1,5 @@
 //! Bytes and names against the pages of docs/format.
 
 mod names;
-mod nasty;
+pub mod nasty;
 mod vectors;
