@@ -22,10 +22,12 @@ pub fn part(header: Option<&str>, size: u64) -> Part {
     let Some((from, to)) = asked.trim().split_once('-') else {
         return Part::Whole;
     };
-    let number = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
-        // A number beyond 64 bits is beyond every file.
-        true if !text.is_empty() => Some(text.parse::<u64>().unwrap_or(u64::MAX)),
-        _ => None,
+    let number = |text: &str| {
+        if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
+            Some(text.parse::<u64>().unwrap_or(u64::MAX))
+        } else {
+            None
+        }
     };
     match (number(from.trim()), number(to.trim())) {
         (Some(from), None) if to.trim().is_empty() => within(from, size, size),

@@ -134,9 +134,10 @@ impl Remedy {
     /// Returns what it can save, as a line.
     fn saving(&self, used: &PathUse) -> String {
         let size = bytes(used.earlier_stored_bytes);
-        match self.frees {
-            true => format!("this frees up to {size}"),
-            false => format!("as many versions saved like this take up to {size} less"),
+        if self.frees {
+            format!("this frees up to {size}")
+        } else {
+            format!("as many versions saved like this take up to {size} less")
         }
     }
 }

@@ -87,9 +87,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let rules = clear_rules(context, &repo)?;
     let options = ExpireOptions {
-        paths: match args.patterns.is_empty() {
-            true => Subset::everything(),
-            false => of(&args.patterns)?,
+        paths: if args.patterns.is_empty() {
+            Subset::everything()
+        } else {
+            of(&args.patterns)?
         },
         max_bytes: args.max_free,
         now: now().seconds,
@@ -106,19 +107,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let found = repo.expirable(&rules, &options, &context.job)?;
     drop(watch);
     tell_unused(context, args, &rules, &found);
-    let (done, peers) = match args.last_copy {
-        true => {
-            let given = ExpireRun {
-                context,
-                found: &found,
-                rules: (&rules, &options),
-            };
-            (
-                given.up(&freeing, &found.earlier, &mut || true)?,
-                Vec::new(),
-            )
-        }
-        false => give_up(context, &repo, &freeing, &found, (&rules, &options))?,
+    let (done, peers) = if args.last_copy {
+        let given = ExpireRun {
+            context,
+            found: &found,
+            rules: (&rules, &options),
+        };
+        (
+            given.up(&freeing, &found.earlier, &mut || true)?,
+            Vec::new(),
+        )
+    } else {
+        give_up(context, &repo, &freeing, &found, (&rules, &options))?
     };
     finish(context, args, &rules, &found, Some(done), peers)
 }

@@ -84,23 +84,26 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         dry_run: args.dry_run,
     };
     let repo = context.repo()?;
-    let watch = context.watch(match args.dry_run {
-        true => "counting",
-        false => "freeing space",
+    let watch = context.watch(if args.dry_run {
+        "counting"
+    } else {
+        "freeing space"
     });
     let report = patiently(context, || repo.gc(&options, &context.job))?;
     drop(watch);
-    match context.globals.json {
-        true => context.ui.json(&document(&report))?,
-        false => print(context, args, &report)?,
+    if context.globals.json {
+        context.ui.json(&document(&report))?
+    } else {
+        print(context, args, &report)?
     }
     if let Some(why) = &report.no_room {
         let stays = format!("{} could not be freed", bytes(report.no_room_bytes));
         return Err(no_room(&stays, why));
     }
-    Ok(match report.finished {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.finished {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 
@@ -208,9 +211,10 @@ fn print_freed(
         writeln!(out, "freed {freed}: {objects} that nothing needs")?;
     }
     let removed = count(report.packs_removed, "pack", "packs");
-    let (will, rewritten) = match is_dry_run {
-        true => ("would be ", "would be rewritten"),
-        false => ("", "rewritten"),
+    let (will, rewritten) = if is_dry_run {
+        ("would be ", "would be rewritten")
+    } else {
+        ("", "rewritten")
     };
     let copied = bytes(report.copied_bytes);
     writeln!(

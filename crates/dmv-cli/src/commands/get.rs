@@ -78,9 +78,10 @@ fn not_fetched(context: &Context, suppliers: Suppliers<'_>, mut left: Vec<Lack>)
     left.retain(|lack| purged.iter().all(|purged| purged.path != lack.path));
     let failures = purged.into_iter().map(RepoError::from);
     let mut failures: Vec<Failure> = failures.map(Failure::from).collect();
-    let last = match left.is_empty() {
-        true => failures.pop(),
-        false => None,
+    let last = if left.is_empty() {
+        failures.pop()
+    } else {
+        None
     };
     for failure in failures {
         context.ui.warn(format_args!("{failure}"));

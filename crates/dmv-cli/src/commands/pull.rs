@@ -109,9 +109,10 @@ fn tell(
     report.idle = Some(format!("nothing new from {remote}"));
     tell_gone(context, remote, &done.fetched.gone, false);
     let rewritten = done.rewritten.map(|old| {
-        let what = match went_back(repo, options.remote.recorded(), branch, &old) {
-            true => "went back to an earlier commit",
-            false => "was rewritten",
+        let what = if went_back(repo, options.remote.recorded(), branch, &old) {
+            "went back to an earlier commit"
+        } else {
+            "was rewritten"
         };
         let old = old.short(SHORT_ID);
         format!(

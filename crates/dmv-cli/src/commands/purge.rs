@@ -242,9 +242,10 @@ fn go_on(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
     let done = freeing.purge(None, &context.job)?;
     drop(watch);
     drop(freeing);
-    let purges = match args.asks() {
-        true => repo.purges()?,
-        false => Vec::new(),
+    let purges = if args.asks() {
+        repo.purges()?
+    } else {
+        Vec::new()
     };
     let peers = ask_all(context, repo, &purges, args.at.as_deref())?;
     tell::done(context, repo, None, done, peers)
@@ -346,8 +347,9 @@ fn lift(context: &Context, repo: &Repo, target: &OsStr) -> Result<u8, Failure> {
 /// Returns the exit code.
 fn exit_of(document: &Document) -> u8 {
     let all_done = document.peers.iter().all(|peer| peer.outcome == "done");
-    match document.left.is_empty() && all_done {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    if document.left.is_empty() && all_done {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     }
 }

@@ -75,8 +75,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let watch = context.watch("repacking");
     let report = patiently(context, || repo.repack(&options, &context.job))?;
     drop(watch);
-    match context.globals.json {
-        true => context.ui.json(&Document {
+    if context.globals.json {
+        context.ui.json(&Document {
             before_bytes: report.before_bytes,
             after_bytes: report.after_bytes,
             packs_before: report.packs_before,
@@ -86,12 +86,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             finished: report.finished,
             why_not: &report.why_not,
             failed: report.failed,
-        })?,
-        false => print(context, args, &report)?,
+        })?
+    } else {
+        print(context, args, &report)?
     }
-    Ok(match report.finished && !report.failed {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.finished && !report.failed {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 
@@ -128,9 +130,10 @@ fn told(is_dry_run: bool, report: &RepackReport) -> String {
     let before = packs(report.packs_before, report.before_bytes);
     if report.copied_bytes == 0 && report.packs_before == report.packs_after {
         let is_all = report.finished && report.why_not.is_empty();
-        return match is_all {
-            true => format!("nothing to join: {before}"),
-            false => format!("nothing was joined: {before}"),
+        return if is_all {
+            format!("nothing to join: {before}")
+        } else {
+            format!("nothing was joined: {before}")
         };
     }
     let after = count(report.packs_after, "pack", "packs");

@@ -172,9 +172,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 || found.report.marked.contains(&change.path)
         };
         let lines = folded::lines(&repo, &found.report.changes, &select, &is_alone)?;
-        match args.short {
-            true => short::print(context, &found, &lines, args.branch)?,
-            false => print(context, &repo, &found, &lines)?,
+        if args.short {
+            short::print(context, &found, &lines, args.branch)?
+        } else {
+            print(context, &repo, &found, &lines)?
         }
         tell_problems(context, &found.report);
     }
@@ -567,9 +568,10 @@ fn print_paths(
     }
     for at in &report.untracking {
         let word = ui.paint(color(AnsiColor::Red), "untracked");
-        let note = match at.on_disk {
-            true => "after the next commit; the file stays",
-            false => "after the next commit; not in this worktree",
+        let note = if at.on_disk {
+            "after the next commit; the file stays"
+        } else {
+            "after the next commit; not in this worktree"
         };
         writeln!(out, "  {word} {} ({note})", escape(&at.path))?;
     }

@@ -146,9 +146,10 @@ impl Files for MemFiles {
     fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), FileFailure> {
         let state = self.ask(|n| n.get += 1)?;
         let (bytes, version) = state.file(name)?;
-        match known == Some(&tag(*version)) {
-            true => Err(FileFailure::Unchanged),
-            false => Ok((bytes.clone(), tag(*version))),
+        if known == Some(&tag(*version)) {
+            Err(FileFailure::Unchanged)
+        } else {
+            Ok((bytes.clone(), tag(*version)))
         }
     }
 

@@ -250,9 +250,10 @@ impl<'f> Desk<'f> {
             let read = |page: &PageRef| {
                 let path = this.path(&page.name).ok_or(FileFailure::Missing)?;
                 let (bytes, _) = this.repeat(|files| files.read_whole(&path, None))?;
-                let decoded = match bytes.len() as u64 == u64::from(page.len) {
-                    true => Page::decode(&bytes).map_err(|e| e.what),
-                    false => Err("it has another length than the root says"),
+                let decoded = if bytes.len() as u64 == u64::from(page.len) {
+                    Page::decode(&bytes).map_err(|e| e.what)
+                } else {
+                    Err("it has another length than the root says")
                 };
                 decoded.map_err(|why| FileFailure::Trouble(unreadable("a page of the root", why)))
             };

@@ -167,9 +167,10 @@ pub fn newest(desk: &mut Desk<'_>, known: Option<(Root, Tag)>) -> Result<(Root, 
     }
     match (desk.answer(&Request::GetRoot { unless, lost: 0 }), known) {
         (Answer::Root(root, tag), known) => {
-            match known.is_some_and(|(known, _)| !root.can_follow(&known)) {
-                true => Err(Trouble::Forked.into()),
-                false => Ok((*root, tag)),
+            if known.is_some_and(|(known, _)| !root.can_follow(&known)) {
+                Err(Trouble::Forked.into())
+            } else {
+                Ok((*root, tag))
             }
         }
         (Answer::Unchanged, Some(known)) => Ok(known),
@@ -258,9 +259,10 @@ fn find(desk: &mut Desk<'_>, root: &Root, seq: u64) -> Result<Option<Operation>,
         if operation.seq == seq {
             found = Some(operation.clone());
         }
-        match operation.seq <= seq {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if operation.seq <= seq {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     })?;
     Ok(found)
@@ -300,9 +302,10 @@ fn last_undo(desk: &mut Desk<'_>, root: &Root) -> Result<Operation, UndoError> {
                 _ => undos.push(operation.clone()),
             }
         }
-        match ended && undos.iter().all(|undo| undo.undoes >= operation.seq) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if ended && undos.iter().all(|undo| undo.undoes >= operation.seq) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     })?;
     let is_redo = |undo: &Operation| targets.get(&undo.undoes).is_some_and(|of| *of != 0);
@@ -353,9 +356,10 @@ fn inverse(desk: &mut Desk<'_>, root: &Root, of: &Operation) -> Result<Vec<Chang
             if is_it {
                 by = Some((short(&later.id), later.who.clone(), later.command.clone()));
             }
-            match is_it || later.seq <= of.seq {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if is_it || later.seq <= of.seq {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         let (operation, key) = (short(&of.id), first.key.clone());

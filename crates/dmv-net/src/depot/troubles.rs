@@ -132,10 +132,10 @@ fn gc_and_joins_that_are_refused_at_any_request_say_why_and_go_on() -> Outcome {
                 },
             };
             let done = free(&with, None, &options)?;
-            match done.all_deleted {
-                true => Ok(()),
-                // The next gc finds the rest.
-                false => Err(PushError::Trouble(trouble.clone())),
+            if done.all_deleted {
+                Ok(())
+            } else {
+                Err(PushError::Trouble(trouble.clone()))
             }
         })?;
     }

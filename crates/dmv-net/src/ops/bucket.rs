@@ -282,9 +282,10 @@ pub(super) fn at_bucket<'u, T>(
 
 /// Fails if the address is that of a web server: nothing can be changed there.
 fn refuse_mirror(address: &BucketAddress) -> Result<(), NetError> {
-    match address.scheme.is_web() {
-        true => Err(net_error(address, Trouble::Mirror.into())),
-        false => Ok(()),
+    if address.scheme.is_web() {
+        Err(net_error(address, Trouble::Mirror.into()))
+    } else {
+        Ok(())
     }
 }
 

@@ -220,9 +220,10 @@ fn answer(done: &FreeReport) -> PurgeAnswer {
             done.buried.unknown
         ));
     }
-    let outcome = match why.is_empty() {
-        true => PurgeOutcome::Done,
-        false => PurgeOutcome::Incomplete,
+    let outcome = if why.is_empty() {
+        PurgeOutcome::Done
+    } else {
+        PurgeOutcome::Incomplete
     };
     PurgeAnswer {
         outcome,

@@ -278,9 +278,14 @@ fn file_difference(ask: &Ask<'_>, a: &Side, b: &Side) -> Result<ComparisonKind, 
     Ok(match (old, new) {
         (Some(old), Some(new)) => {
             let found = ByChunks::of(&old, &new, a.size());
-            match found.new_bytes == 0 && a.size() == b.size() && found.removed_bytes == 0 {
-                true if old.iter().map(|c| c.1).eq(new.iter().map(|c| c.1)) => ComparisonKind::Same,
-                _ => ComparisonKind::Bytes(found),
+            if found.new_bytes == 0
+                && a.size() == b.size()
+                && found.removed_bytes == 0
+                && old.iter().map(|c| c.1).eq(new.iter().map(|c| c.1))
+            {
+                ComparisonKind::Same
+            } else {
+                ComparisonKind::Bytes(found)
             }
         }
         _ => ComparisonKind::Not(match [a, b].iter().find(|side| side.is_large_on_disk()) {

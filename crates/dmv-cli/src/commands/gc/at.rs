@@ -27,13 +27,15 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     let done = ops::free_at(&repo, &options, &call, &context.job);
     drop(call);
     let freed = done.map_err(|e| failure(context, &remote, e))?;
-    match context.globals.json {
-        true => print_json(context, args, &freed)?,
-        false => print(context, args, &remote, &freed)?,
+    if context.globals.json {
+        print_json(context, args, &freed)?
+    } else {
+        print(context, args, &remote, &freed)?
     }
-    Ok(match freed.all_deleted || args.dry_run {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if freed.all_deleted || args.dry_run {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 
@@ -99,9 +101,10 @@ fn print(
         writeln!(out, "nothing to free at {name}")?;
     } else {
         let size = bytes(freed.bytes);
-        let done = match args.dry_run {
-            true => format!("{size} can be freed at {name}"),
-            false => format!("freed {size} at {name}"),
+        let done = if args.dry_run {
+            format!("{size} can be freed at {name}")
+        } else {
+            format!("freed {size} at {name}")
         };
         let packs = count(freed.packs, "pack", "packs");
         let strays = count(freed.strays, "file", "files");

@@ -185,9 +185,10 @@ pub(super) fn done(
 
 /// Says that remotes purge only named contents. They may have versions that this repository lacks.
 fn tell_cut(context: &Context, repo: &Repo) -> Result<(), Failure> {
-    let why = match repo.slice()?.boundary.is_empty() {
-        true => "versions that this repository has not fetched",
-        false => "older versions, because history is cut off here",
+    let why = if repo.slice()?.boundary.is_empty() {
+        "versions that this repository has not fetched"
+    } else {
+        "older versions, because history is cut off here"
     };
     context.ui.note(format_args!(
         "note: remotes purge only the contents that are listed here; they may still have {why}"

@@ -38,9 +38,10 @@ pub fn run(context: &Context, at: &str, chosen: Option<&str>) -> Result<u8, Fail
         OpsError::NotRestored(why) => refused(&why, &remote),
         e => remote_failure(context, &remote, e),
     })?;
-    match context.globals.json {
-        true => print_json(context, &report)?,
-        false => print(context, &remote, &report)?,
+    if context.globals.json {
+        print_json(context, &report)?
+    } else {
+        print(context, &remote, &report)?
     }
     Ok(match (&report.lost, &report.restored) {
         (Some(_), None) => EXIT_DAMAGE,

@@ -31,13 +31,15 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     let done = free_at(&repo, &options, &call, &context.job);
     drop((call, watch));
     let done = done.map_err(|e| gc::at::failure(context, &remote, e))?;
-    match context.globals.json {
-        true => print_json(context, args, &done)?,
-        false => print(context, args, &clean(&remote.name), &done)?,
+    if context.globals.json {
+        print_json(context, args, &done)?
+    } else {
+        print(context, args, &clean(&remote.name), &done)?
     }
-    Ok(match done.all_deleted || args.dry_run {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if done.all_deleted || args.dry_run {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 

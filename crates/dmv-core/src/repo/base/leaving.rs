@@ -113,9 +113,10 @@ pub(in crate::repo) fn free_packs(
             .map_err(StoreError::Io)
         {
             Ok(()) => {
-                match is_linked {
-                    true => gone.linked_bytes += len,
-                    false => gone.bytes += len,
+                if is_linked {
+                    gone.linked_bytes += len
+                } else {
+                    gone.bytes += len
                 }
                 removed.push(row.id);
             }

@@ -247,9 +247,10 @@ impl FreeingLock<'_> {
         }
         // A crash behind this leaves an operation that has given up nothing yet. Run again, the command
         // does the same.
-        let operation = match found.files.is_empty() {
-            true => None,
-            false => Some(self.record(found, request)?),
+        let operation = if found.files.is_empty() {
+            None
+        } else {
+            Some(self.record(found, request)?)
         };
         self.note(found)?;
         // The last operation that the choice of files considers.
@@ -422,9 +423,10 @@ impl<'a> History<'a> {
     }
 
     fn check_cancel(&self) -> Result<(), RepoError> {
-        match self.job.is_cancelled() {
-            true => Err(RepoError::Cancelled),
-            false => Ok(()),
+        if self.job.is_cancelled() {
+            Err(RepoError::Cancelled)
+        } else {
+            Ok(())
         }
     }
 

@@ -197,9 +197,10 @@ fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, R
     };
     let plan = choose(&candidates(repo, &marking)?, options.thorough);
     for pack in plan.remove.iter().chain(&plan.rewrite) {
-        match pack.is_linked {
-            true => report.linked_bytes += pack.garbage_bytes(),
-            false => report.freed_bytes += pack.garbage_bytes(),
+        if pack.is_linked {
+            report.linked_bytes += pack.garbage_bytes()
+        } else {
+            report.freed_bytes += pack.garbage_bytes()
         }
         report.freed_objects += pack.usage.others;
     }

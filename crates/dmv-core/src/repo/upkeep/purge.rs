@@ -436,9 +436,10 @@ impl FreeingLock<'_> {
         let kept = plan.kept()?;
         for row in self.repo.store().packs() {
             if self.may_have(&row, gone, job)? {
-                match kept.contains(&row.id) {
-                    true => plan.rewrite.push(row),
-                    false => plan.packs.push(row),
+                if kept.contains(&row.id) {
+                    plan.rewrite.push(row)
+                } else {
+                    plan.packs.push(row)
                 }
             }
         }

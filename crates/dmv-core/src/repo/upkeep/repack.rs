@@ -191,9 +191,10 @@ pub(in crate::repo) fn repack_pays(repo: &Handle) -> Result<bool, RepoError> {
 
 /// Does the same once in a number of operations, for a program that says so after a commit.
 pub(in crate::repo) fn repack_pays_now(repo: &Handle) -> Result<bool, RepoError> {
-    match is_turn(repo.refs.last_operation()?) {
-        true => repack_pays(repo),
-        false => Ok(false),
+    if is_turn(repo.refs.last_operation()?) {
+        repack_pays(repo)
+    } else {
+        Ok(false)
     }
 }
 

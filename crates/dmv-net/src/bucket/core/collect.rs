@@ -127,10 +127,13 @@ impl Collect {
         match turn {
             Turn::Ask(request) => Step::Ask(request),
             Turn::Fault(fault) => Step::Done(CollectEnd::Failed(fault)),
-            Turn::Landed(entry) => match entry.left.is_empty() {
-                true => freed(entry.left, true),
-                false => self.delete(entry.left, 0),
-            },
+            Turn::Landed(entry) => {
+                if entry.left.is_empty() {
+                    freed(entry.left, true)
+                } else {
+                    self.delete(entry.left, 0)
+                }
+            }
             Turn::Ready => self.ready(fresh),
         }
     }
@@ -189,9 +192,10 @@ fn draft(root: &Root, rows: &[Row], marked: &MarkResult, forget: u64) -> Draft {
     let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
     let dead = marked.dead.intersection(&packs).copied();
     let dead: BTreeSet<Name> = dead.take(MAX_LEFT).collect();
-    let joined = match holds(Rule::JoinedAtOnce) {
-        true => marked.joined.clone(),
-        false => Vec::new(),
+    let joined = if holds(Rule::JoinedAtOnce) {
+        marked.joined.clone()
+    } else {
+        Vec::new()
     };
     // One that was made for an earlier root is listed as a stray file.
     let is_new = |name: &Name| joined.iter().any(|row| row.name == *name);

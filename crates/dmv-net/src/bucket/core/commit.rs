@@ -182,9 +182,10 @@ impl Commit {
             if entry.operation.id == self.stamp.id {
                 found = Some(Box::new(entry.clone()));
             }
-            match found.is_some() || first <= tried {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if found.is_some() || first <= tried {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         });
         match (ended, found) {

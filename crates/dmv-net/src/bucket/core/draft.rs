@@ -349,9 +349,10 @@ pub(super) fn add_purges(
         }
     }
     next.purge_pages.push(out.put(&Page::Purges(part))?);
-    match next.purge_pages.len() > MAX_PURGE_PAGES {
-        true => Err(Lack::Bad("more content was purged than a bucket can note")),
-        false => Ok(()),
+    if next.purge_pages.len() > MAX_PURGE_PAGES {
+        Err(Lack::Bad("more content was purged than a bucket can note"))
+    } else {
+        Ok(())
     }
 }
 

@@ -239,9 +239,10 @@ impl Push {
             || visit_log(root, &self.commit.pages, |entry| {
                 burnt.extend(entry.left.iter().filter(|name| names.contains(name)));
                 freed -= u64::from(!entry.left.is_empty() && freed > 0);
-                match freed <= since {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                if freed <= since {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             })?;
         match (holds(Rule::Burnt), all_seen || !holds(Rule::ShortLog)) {

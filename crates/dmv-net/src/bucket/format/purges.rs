@@ -85,8 +85,9 @@ fn ids(input: &mut Decoder) -> Result<BTreeSet<ObjectId>, DecodeError> {
     let bytes = input.take(count as usize * ID_BYTES)?;
     let id = |bytes: &[u8]| ObjectId::from_bytes(bytes.try_into().expect("it is one id long"));
     let found: Vec<ObjectId> = bytes.chunks_exact(ID_BYTES).map(id).collect();
-    match found.is_sorted_by(|a, b| a < b) {
-        true => Ok(found.into_iter().collect()),
-        false => Err(input.error("ids are not sorted")),
+    if found.is_sorted_by(|a, b| a < b) {
+        Ok(found.into_iter().collect())
+    } else {
+        Err(input.error("ids are not sorted"))
     }
 }

@@ -102,13 +102,11 @@ pub fn sources(rows: &[Row], uses: &BTreeMap<Name, Use>) -> Vec<Row> {
         if !is_wasted && (few || !is_small(&row)) {
             continue;
         }
-        bytes += match is_wasted {
-            true => used(&row),
-            false => row.len,
-        };
-        node_bytes += match row.kind.has_metadata() {
-            true => row.len - row.metadata,
-            false => 0,
+        bytes += if is_wasted { used(&row) } else { row.len };
+        node_bytes += if row.kind.has_metadata() {
+            row.len - row.metadata
+        } else {
+            0
         };
         if chosen.len() >= MAX_PACKS || bytes > MAX_BYTES || node_bytes > MAX_NODE_BYTES {
             break;
@@ -144,9 +142,10 @@ pub fn foresee(sources: &[Row], uses: &BTreeMap<Name, Use>) -> JoinReport {
     for row in sources {
         joined.packs += 1;
         joined.bytes += row.len;
-        let used = match row.len <= SMALL_BYTES {
-            true => row.len,
-            false => uses.get(&row.name).map_or(0, |used| used.bytes),
+        let used = if row.len <= SMALL_BYTES {
+            row.len
+        } else {
+            uses.get(&row.name).map_or(0, |used| used.bytes)
         };
         joined.new_bytes += used;
         joined.read_bytes += used;
@@ -352,9 +351,10 @@ impl SourceReader<'_, '_> {
     fn frames(&mut self, tail: &SegmentTail, end: u64) -> Vec<Frame> {
         let mut frames: BTreeMap<FrameAt, Vec<ObjectId>> = BTreeMap::new();
         for (id, at) in frames_of(tail, end) {
-            match self.needed.has(&id) {
-                true => frames.entry(at).or_default().push(id),
-                false => self.left_out.push(start_of(&id)),
+            if self.needed.has(&id) {
+                frames.entry(at).or_default().push(id)
+            } else {
+                self.left_out.push(start_of(&id))
             }
         }
         let frames = frames.into_iter();

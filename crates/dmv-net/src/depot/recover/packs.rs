@@ -146,9 +146,10 @@ impl PackReader<'_> {
             RowKind::Meta => is_at_start && frames_end <= index,
             RowKind::Joint => !is_at_start && frames_end <= index,
         };
-        Ok(match fits && tail.end == end {
-            true => Ok(row),
-            false => Err("its parts are out of order"),
+        Ok(if fits && tail.end == end {
+            Ok(row)
+        } else {
+            Err("its parts are out of order")
         })
     }
 

@@ -315,9 +315,10 @@ pub fn foresee(
     let walk = Walk::new(&prepare, Omissions::new(with, purges));
     walk.nodes(with)?;
     let (foreseen, lacking) = measure(with.store, walk.reach(Detail::All), with.job)?;
-    match lacking.is_empty() {
-        true => Ok(foreseen),
-        false => Err(PushError::Lacking(lacking)),
+    if lacking.is_empty() {
+        Ok(foreseen)
+    } else {
+        Err(PushError::Lacking(lacking))
     }
 }
 

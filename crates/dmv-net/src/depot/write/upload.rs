@@ -182,9 +182,10 @@ impl OpenUpload {
 impl<'u> Uploads<'u> {
     /// Returns a sink for a new pack. A pack of chunks `goes_on` where an earlier push was cut.
     pub fn begin(&self, goes_on: bool) -> PartSink<'_, 'u> {
-        let resumed = match goes_on {
-            true => self.note.take_upload(),
-            false => None,
+        let resumed = if goes_on {
+            self.note.take_upload()
+        } else {
+            None
         };
         let resumed = resumed.and_then(|(resumed, age)| {
             if age == self.age {
@@ -214,9 +215,10 @@ impl<'u> Uploads<'u> {
 
     fn give(&self, task: Task) -> io::Result<()> {
         let given = self.give.send(task);
-        match lock(self.failed).is_some() || given.is_err() {
-            true => Err(io::Error::other("an upload has failed")),
-            false => Ok(()),
+        if lock(self.failed).is_some() || given.is_err() {
+            Err(io::Error::other("an upload has failed"))
+        } else {
+            Ok(())
         }
     }
 

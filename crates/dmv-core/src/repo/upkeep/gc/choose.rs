@@ -71,12 +71,11 @@ pub(super) fn choose(packs: &[Candidate], thorough: bool) -> Plan {
         let (would_copy, would_free) = (copied + pack.usage.staying_bytes(), freed + garbage);
         let is_worth_it = garbage >= pack.file_bytes / WORTH_REWRITING
             && would_copy <= would_free.saturating_mul(COPIED_PER_FREED);
-        match thorough || is_worth_it {
-            true => {
-                (copied, freed) = (would_copy, would_free);
-                plan.rewrite.push(pack);
-            }
-            false => plan.waiting_bytes += garbage,
+        if thorough || is_worth_it {
+            (copied, freed) = (would_copy, would_free);
+            plan.rewrite.push(pack);
+        } else {
+            plan.waiting_bytes += garbage
         }
     }
     plan.remove = empty;

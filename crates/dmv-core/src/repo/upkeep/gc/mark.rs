@@ -28,9 +28,10 @@ pub(super) struct MarkRun<'r> {
 
 /// Returns whether work goes on. Fails if the user has ended it.
 pub(super) fn goes_on(options: &GcOptions, job: &Job) -> Result<bool, RepoError> {
-    match job.is_cancelled() {
-        true => Err(RepoError::Cancelled),
-        false => Ok(options.until.is_none_or(|until| Instant::now() < until)),
+    if job.is_cancelled() {
+        Err(RepoError::Cancelled)
+    } else {
+        Ok(options.until.is_none_or(|until| Instant::now() < until))
     }
 }
 

@@ -203,9 +203,10 @@ impl Search<'_> {
     }
 
     fn check_cancel(&self) -> Result<(), RepoError> {
-        match self.job.is_cancelled() {
-            true => Err(RepoError::Cancelled),
-            false => Ok(()),
+        if self.job.is_cancelled() {
+            Err(RepoError::Cancelled)
+        } else {
+            Ok(())
         }
     }
 }

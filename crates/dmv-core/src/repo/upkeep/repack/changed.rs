@@ -99,9 +99,10 @@ fn changes(reader: &dyn ObjectRead, commit: &Commit) -> Result<Option<Changes>, 
         let parent = parent.map(|id| load_commit(reader, id)).transpose()?;
         let before = parent.map(|parent| parent.tree);
         let mut add = |path: &RepoPath, _: Option<&TreeEntry>, _: Option<&TreeEntry>| {
-            Ok::<_, ObjectError>(match changes.add(path) {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            Ok::<_, ObjectError>(if changes.add(path) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             })
         };
         // Beyond the limit, the rest does not matter.

@@ -141,9 +141,10 @@ fn compared(packs: &[&Candidate], new: &Candidate) -> Vec<PackRow> {
     let most = new.row.len.saturating_mul(COMPARED).min(LARGE_BYTES);
     let others = packs.iter().map(|pack| pack.row);
     let others = others.filter(|row| row.id != new.row.id && row.len < most);
-    let mut all = match new.row.len < LARGE_BYTES {
-        true => up_to_full(std::iter::once(new.row).chain(others)),
-        false => vec![new.row],
+    let mut all = if new.row.len < LARGE_BYTES {
+        up_to_full(std::iter::once(new.row).chain(others))
+    } else {
+        vec![new.row]
     };
     all.sort_by_key(|row| (row.len, row.id));
     all

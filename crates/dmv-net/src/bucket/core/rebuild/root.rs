@@ -108,14 +108,13 @@ fn put_view(root: &mut Root, view: &View, limits: Limits, new: &mut Writer) -> R
         .iter()
         .map(|(key, value)| key.len() + value.len())
         .sum();
-    match size > limits.bytes {
-        true => root.view_page = Some(new.put(&Page::View(view.clone()))?),
-        false => {
-            let values = view.iter();
-            root.view = values
-                .map(|(key, value)| (key.clone(), Some(value.clone())))
-                .collect();
-        }
+    if size > limits.bytes {
+        root.view_page = Some(new.put(&Page::View(view.clone()))?)
+    } else {
+        let values = view.iter();
+        root.view = values
+            .map(|(key, value)| (key.clone(), Some(value.clone())))
+            .collect();
     }
     Ok(())
 }

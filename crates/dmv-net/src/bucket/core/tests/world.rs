@@ -304,9 +304,10 @@ impl World {
         let write = match request {
             Request::GetRoot { unless, .. } => {
                 let now = tag(&self.root);
-                return Ok(match unless == Some(now.clone()) {
-                    true => Answer::Unchanged,
-                    false => Answer::Root(Box::new(self.root()), now),
+                return Ok(if unless == Some(now.clone()) {
+                    Answer::Unchanged
+                } else {
+                    Answer::Root(Box::new(self.root()), now)
                 });
             }
             Request::GetPages(pages) => {
@@ -612,18 +613,19 @@ impl World {
         self.actors[actor].held.clone_from(&held);
         let joins = self.actors[actor].joins;
         let is_source = |row: &&Row| joins && !marked.dead.contains(&row.name);
-        let sources: Vec<Row> = match held.is_empty() {
-            true => mark.rows.iter().filter(is_source).copied().collect(),
-            false => mark
-                .rows
+        let sources: Vec<Row> = if held.is_empty() {
+            mark.rows.iter().filter(is_source).copied().collect()
+        } else {
+            mark.rows
                 .iter()
                 .filter(|row| held.contains(&row.name))
                 .copied()
-                .collect(),
+                .collect()
         };
-        match sources.len() >= if held.is_empty() { 2 } else { 1 } {
-            true => self.begin_to_join(actor, &mark, sources, &needed, &pieces, marked),
-            false => self.marked(actor, Some(marked)),
+        if sources.len() >= if held.is_empty() { 2 } else { 1 } {
+            self.begin_to_join(actor, &mark, sources, &needed, &pieces, marked)
+        } else {
+            self.marked(actor, Some(marked))
         }
     }
 
