@@ -46,7 +46,7 @@ pub fn settings(context: &Context, url: &Url) -> Result<Settings, Failure> {
     let config = context.config()?;
     let mut settings = Settings::new(config.seconds("net.patience")?);
     settings.counters = Arc::clone(&context.buckets.counters);
-    if !matches!(url, Url::Bucket(_)) {
+    if !url.is_bucket() {
         return Ok(settings);
     }
     let text = url.to_string();

@@ -119,6 +119,13 @@ impl Caller for Call<'_> {
 }
 
 /// What a connection to `url` needs.
+#[cfg_attr(
+    not(any(feature = "quic", feature = "store")),
+    expect(
+        unused_variables,
+        reason = "paths and ssh need the same for all addresses"
+    )
+)]
 pub fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Failure> {
     let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
     let config = context.config()?;

@@ -44,7 +44,7 @@ impl Reach {
         if *self == Reach::default() {
             return Ok(());
         }
-        if !matches!(url, Url::Bucket(_)) {
+        if !url.is_bucket() {
             let message = format!("--endpoint and --path-style are for buckets, and {url} is none");
             return Err(Failure::usage(message));
         }

@@ -1,7 +1,9 @@
 //! Fetching content that a command lacks: what is said if no remote has it.
 
 use crate::context::Context;
-use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, EXIT_REFUSED, Failure};
+#[cfg(feature = "store")]
+use crate::failure::EXIT_REFUSED;
+use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, Failure};
 use crate::format::text::{SHORT_ID, quoted};
 use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};

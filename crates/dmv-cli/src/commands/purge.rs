@@ -13,7 +13,6 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{KnownPurge, Purge, PurgeWhat, Purgeable, Repo, ToPurge, roots_of};
 use dmv_net::ops::request_purge;
-use dmv_net::transport::Url;
 use dmv_net::wire::{PurgeOutcome, PurgeSums};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -293,7 +292,7 @@ fn ask_all(
             }
         };
         out.push(PeerValue {
-            is_bucket: matches!(remote.url, Url::Bucket(_)),
+            is_bucket: remote.url.is_bucket(),
             name: remote.name,
             outcome,
             files: sums.files,

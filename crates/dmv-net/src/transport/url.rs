@@ -86,6 +86,15 @@ impl Url {
         }
     }
 
+    /// Returns whether it names a place in a bucket. A build without the feature `store` knows none.
+    pub fn is_bucket(&self) -> bool {
+        #[cfg(feature = "store")]
+        let is_bucket = matches!(self, Url::Bucket(_));
+        #[cfg(not(feature = "store"))]
+        let is_bucket = false;
+        is_bucket
+    }
+
     /// Returns the last part of the path without a final `.dmv`, or the short key. A clone gets
     /// this name.
     pub fn last_part(&self) -> Option<String> {

@@ -16,7 +16,6 @@ use dmv_core::repo::{
     HEAD, MIN_PREFIX, Repo, RepoError, RevisionError, end_of_range, split_steps, walk_steps,
 };
 use dmv_net::ops::{HistoryAt, Remote, history_at};
-use dmv_net::transport::Url;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -62,7 +61,7 @@ fn check(args: &Args, remote: &Remote) -> Result<(), Failure> {
             format!("dmv fetch {name}; then dmv log {name}/BRANCH{rest}")
         }
     };
-    if !matches!(remote.url, Url::Bucket(_)) {
+    if !remote.url.is_bucket() {
         let message = format!("log --at lists the history of a bucket, and {name} is none");
         return Err(Failure::usage(message).hint(fetch_first("")));
     }

@@ -13,7 +13,6 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{KnownPurge, Purge, PurgeReport, Purgeable, Repo};
 use dmv_net::ops::purges_at;
-use dmv_net::transport::Url;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -400,9 +399,10 @@ fn ask(context: &Context, repo: &Repo, purges: &[KnownPurge]) -> Result<Vec<Peer
                 let ours = |purge: &&KnownPurge| purge.files.iter().any(|id| here.contains(id));
                 let stored = there.iter().filter(ours).map(|purge| purge.stored);
                 // A bucket has one count for all its purges.
-                let stored = match remote.url {
-                    Url::Bucket(_) => stored.max().unwrap_or_default(),
-                    _ => stored.sum(),
+                let stored = if remote.url.is_bucket() {
+                    stored.max().unwrap_or_default()
+                } else {
+                    stored.sum()
                 };
                 let there: BTreeSet<_> = there.iter().flat_map(|purge| &purge.files).collect();
                 let missing = here.iter().filter(|id| !there.contains(*id)).count() as u64;
