@@ -27,6 +27,7 @@ stops|dmv-cli|program|a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_
 level|dmv-tests|library|after_any_damage_to_the_database_recovery_gives_every_commit|DMV_FLIPS|2000|100000|garbage in the database and the log, and older copies of them
 nothing-lost|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
 gc|dmv-tests|library|gc_frees_everything_that_nothing_needs_and_nothing_else|DMV_GC_STORIES|500|10000|random histories with gc, pushes, drops, expire, interrupted transfers and killed jobs: what is needed stays, everything else goes
+freed|dmv-tests|library|what_a_command_names_is_here|DMV_MOMENTS|70|100000|before each operation on files of a command, another process frees what nothing names, and moves the rest
 freeing|dmv-cli|program|repositories_that_free_space_beside_each_other_lose_nothing_and_leave_nothing|DMV_FREEING_ROUNDS|100|2000|four repositories free space beside commits, pushes and drops; processes and servers are killed or stopped
 mutator|dmv-tests|library|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
 symlinks|dmv-tests|library|directories_that_become_symlinks_lead_no_command_outside|DMV_SWAPS|20000|100000|directories become symlinks that lead outside, while commands read and write there
