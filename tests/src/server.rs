@@ -25,7 +25,8 @@ impl Server {
     /// Starts the program that `command` names for a port and a directory. Waits until it accepts
     /// connections.
     ///
-    /// Fails if it cannot be started, or ends at once; the error says what it printed.
+    /// Fails if it cannot be started, or ends before that; the error says what it printed. Panics if
+    /// it does not accept connections within a minute.
     pub fn start(
         command: impl FnOnce(u16, &Path) -> io::Result<Command>,
     ) -> Result<Server, Box<dyn Error>> {
@@ -41,10 +42,11 @@ impl Server {
         let end = Instant::now() + START;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let ended = server.child.try_wait()?;
-            if ended.is_some() || Instant::now() > end {
-                let printed = fs::read_to_string(&errors)?;
-                return Err(format!("the server does not start: {ended:?}: {printed}").into());
+            let printed = fs::read_to_string(&errors)?;
+            if let Some(status) = ended {
+                return Err(format!("the server ends with {status}: {printed}").into());
             }
+            assert!(Instant::now() < end, "the server does not start: {printed}");
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(server)

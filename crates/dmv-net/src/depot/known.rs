@@ -219,15 +219,15 @@ fn join(dir: &Path, old: &SortedFile, new: &SortedFile) -> io::Result<SortedFile
         if is_same {
             a.next();
         }
-        if !takes_new {
-            a.next()
-        } else {
+        if takes_new {
             b.next().map(|record| {
                 let record = record?;
                 let number = of_new.get(record.pack as usize);
                 let pack = *number.ok_or_else(|| io::Error::other("no such pack"))?;
                 Ok(Record { pack, ..record })
             })
+        } else {
+            a.next()
         }
     });
     write(dir, &packs, old.records + new.records, joined)
