@@ -63,12 +63,18 @@ impl Graph {
     fn lead(&mut self, at: usize, parents: &[ObjectId]) -> Vec<String> {
         let mut links = Vec::new();
         let mut going_on = None;
-        for parent in parents {
+        for (nth, parent) in parents.iter().enumerate() {
             let known = self
                 .columns
                 .iter()
                 .position(|column| *column == Some(*parent));
             match known {
+                // The main line stays where it is: the other one ends in it.
+                Some(other) if nth == 0 && other > at => {
+                    links.push(self.turn(other, at, false, true));
+                    self.columns[other] = None;
+                    going_on = Some(*parent);
+                }
                 Some(to) if going_on.is_none() && parents.len() == 1 => {
                     // The line ends in another one.
                     links.push(self.turn(at, to, false, true));
@@ -182,6 +188,23 @@ mod tests {
     fn a_merge_opens_a_column_and_a_fork_closes_it() {
         let drawn = draw(&[(4, &[3, 2]), (3, &[1]), (2, &[1]), (1, &[])]);
         assert_eq!(drawn, "○ 4\n├─╮\n○ │ 3\n│ ○ 2\n├─╯\n○ 1");
+    }
+
+    #[test]
+    fn the_main_line_stays_in_the_first_column() {
+        // 9 merges 7 into 8. 7 began at 5, and is drawn before 8, which merges 6 into 5.
+        let drawn = draw(&[
+            (9, &[8, 7]),
+            (7, &[5]),
+            (8, &[5, 6]),
+            (6, &[5]),
+            (5, &[4]),
+            (4, &[]),
+        ]);
+        let want = "○ 9\n├─╮\n│ ○ 7\n○ │ 8\n├─╯\n├─╮\n│ ○ 6\n├─╯\n○ 5\n○ 4";
+        assert_eq!(drawn, want, "\n{drawn}");
+        let plain = draw(&[(9, &[8, 7]), (7, &[5]), (8, &[5]), (5, &[])]);
+        assert_eq!(plain, "○ 9\n├─╮\n│ ○ 7\n○ │ 8\n├─╯\n○ 5", "\n{plain}");
     }
 
     #[test]

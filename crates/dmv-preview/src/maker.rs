@@ -400,8 +400,8 @@ fn why(end: End, late: bool, limits: &Limits) -> Reason {
             Reason::new(Kind::TooLarge, words)
         }
         End::Crash => Reason::new(
-            Kind::Damaged,
-            "the file is damaged: decoding it ended with a crash",
+            Kind::Crash,
+            "decoding the file ended with a crash, which is a defect of dmv: the file may be intact",
         ),
         End::Refused => Reason::new(
             Kind::NoWorker,
@@ -430,7 +430,7 @@ fn check(wanted: PreviewKind) -> Result<(), Reason> {
 }
 
 /// Changes with each change of what previews look like.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 fn key(source: &Source<'_>, wanted: PreviewKind) -> String {
     key_of(source.id, source.name, wanted)

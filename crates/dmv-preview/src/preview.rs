@@ -159,8 +159,10 @@ pub enum Kind {
     Unknown,
     /// The format is known, but this file lacks what a preview is made of.
     Absent,
-    /// The file is damaged, or decoding it crashed.
+    /// The file is damaged.
     Damaged,
+    /// Decoding the file crashed. That is a defect of the decoder, and says nothing about the file.
+    Crash,
     /// The file needs more memory, pixels or bytes than a preview may.
     TooLarge,
     /// Decoding takes longer than a preview may.
@@ -181,7 +183,7 @@ impl Reason {
     /// Returns whether the content itself is the cause, so that another try ends the same.
     pub fn is_lasting(&self) -> bool {
         match self.kind {
-            Kind::Unknown | Kind::Absent | Kind::Damaged | Kind::TooLarge => true,
+            Kind::Unknown | Kind::Absent | Kind::Damaged | Kind::Crash | Kind::TooLarge => true,
             // A busy machine can be the cause.
             Kind::TooSlow | Kind::Unreadable | Kind::NoWorker => false,
         }

@@ -226,7 +226,7 @@ const FORMS: [Form; 5] = [
     Form::Peaks,
     Form::Nothing,
 ];
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Unknown,
     Kind::Absent,
     Kind::Damaged,
@@ -234,6 +234,7 @@ const KINDS: [Kind; 7] = [
     Kind::TooSlow,
     Kind::Unreadable,
     Kind::NoWorker,
+    Kind::Crash,
 ];
 
 fn form_number(form: Form) -> u8 {

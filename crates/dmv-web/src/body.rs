@@ -20,8 +20,8 @@ use tokio::task::JoinHandle;
 
 /// The first piece is small, so that it is there soon.
 const FIRST_PIECE: u64 = 64 << 10;
-/// Bytes of later pieces.
-const PIECE: u64 = 1 << 20;
+/// Bytes of later pieces. A connection whose reader rests keeps three of them in memory, and there are many connections.
+const PIECE: u64 = 256 << 10;
 /// Pieces that are read while one is sent. Two keep both the disk and the connection busy.
 const AHEAD: usize = 2;
 /// How long a reader of a body may rest that a thread makes.

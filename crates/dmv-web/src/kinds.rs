@@ -58,7 +58,8 @@ const TABLE: &[(&[&str], Sort, Option<&str>)] = &[
     (
         &[
             "tga", "tif", "tiff", "hdr", "qoi", "exr", "psd", "psb", "kra", "ora", "dpx", "cin",
-            "dds", "cr2", "cr3", "nef", "arw", "dng", "raf", "rw2", "orf", "heic", "jxl", "xcf",
+            "dds", "ppm", "pgm", "pbm", "pnm", "pam", "cr2", "cr3", "nef", "arw", "dng", "raf",
+            "rw2", "orf", "heic", "jxl", "xcf",
         ],
         Sort::Raster,
         None,

@@ -20,6 +20,7 @@ mod doing;
 mod getting;
 mod graph;
 mod guard;
+mod guests;
 mod kinds;
 mod looking;
 mod ondisk;

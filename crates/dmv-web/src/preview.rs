@@ -34,14 +34,15 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
         return Err(Stop::NoPage);
     }
     if ask.target.json() {
-        let made = make(ask, &place, &entry, PreviewKind::Metadata);
-        let mut values = told(made);
-        // The head of a file can be whole although its picture is not.
-        let name = place.path.file_name().unwrap_or_default();
-        if let Some(reason) = known_reason(ask.site.previews.as_ref(), &entry, name) {
-            values["reason"] = value!(reason.words);
-        }
-        return Ok(json(StatusCode::OK, &values));
+        let facts = make(ask, &place, &entry, PreviewKind::Metadata);
+        let wanted = wanted(ask).0;
+        // The one that is asked for comes first.
+        let sizes = [wanted, PreviewKind::Large, PreviewKind::Thumbnail];
+        let known = sizes
+            .iter()
+            .find_map(|size| known(ask, &place, &entry, *size));
+        let make = || facts.is_err().then(|| make(ask, &place, &entry, wanted));
+        return Ok(json(StatusCode::OK, &told(&facts, known.or_else(make))));
     }
     let (wanted, size) = wanted(ask);
     let tag = format!("\"{}-{size}\"", entry.id);
@@ -84,25 +85,23 @@ fn picture(preview: Preview) -> Answer {
 fn on_disk(ask: &Ask<'_>) -> Result<Answer, Stop> {
     let file = OnDisk::open(&ask.repo, &ask.target.path_from(2))?;
     let name = String::from_utf8_lossy(file.path.file_name().unwrap_or_default()).into_owned();
-    let wanted = if ask.target.json() {
-        PreviewKind::Metadata
-    } else {
-        wanted(ask).0
+    let source = Source {
+        id: "",
+        name: &name,
+        len: file.size,
+        bytes: &file,
     };
-    let made = match &ask.site.previews {
-        Some(maker) => maker.make_once(
-            &Source {
-                id: "",
-                name: &name,
-                len: file.size,
-                bytes: &file,
-            },
-            wanted,
-        ),
+    let make = |wanted| match &ask.site.previews {
+        Some(maker) => maker.make_once(&source, wanted),
         None => Err(Reason::new(Kind::NoWorker, "no previews are made here")),
     };
-    Ok(match made {
-        made if ask.target.json() => json(StatusCode::OK, &told(made)),
+    let wanted = wanted(ask).0;
+    if ask.target.json() {
+        let facts = make(PreviewKind::Metadata);
+        let picture = facts.is_err().then(|| make(wanted));
+        return Ok(json(StatusCode::OK, &told(&facts, picture)));
+    }
+    Ok(match make(wanted) {
         Ok(preview) => picture(preview),
         Err(_) => stand_in(file.path.as_bytes()),
     })
@@ -142,17 +141,34 @@ pub fn known_reason(maker: Option<&Maker>, entry: &TreeEntry, name: &[u8]) -> Op
     known.err()
 }
 
-/// The facts of a file as JSON.
-fn told(made: Result<Preview, Reason>) -> Value {
-    match made {
-        Ok(preview) => value!({
-            "facts": preview.facts,
-            "width": preview.original.map(|(width, _)| width),
-            "height": preview.original.map(|(_, height)| height),
-            "reason": null,
-        }),
-        Err(reason) => value!({ "facts": [], "reason": reason.words }),
-    }
+/// What is in the cache of a file's preview.
+fn known(
+    ask: &Ask<'_>,
+    place: &CommitPath,
+    entry: &TreeEntry,
+    wanted: PreviewKind,
+) -> Option<Result<Preview, Reason>> {
+    let name = String::from_utf8_lossy(place.path.file_name().unwrap_or_default());
+    let maker = ask.site.previews.as_ref()?;
+    maker.cached(&entry.id.to_string(), &name, wanted)
+}
+
+/// The facts of a file as JSON, and the reason why it has no picture. A picture can fail although the head of its file is
+/// intact, and a film can have a picture although nothing here reads its head; so `picture` decides if it is known.
+fn told(facts: &Result<Preview, Reason>, picture: Option<Result<Preview, Reason>>) -> Value {
+    let reason = match (&picture, facts) {
+        (Some(Ok(_)), _) | (None, Ok(_)) => None,
+        (Some(Err(reason)), _) | (None, Err(reason)) => Some(&reason.words),
+    };
+    let known = facts.as_ref().ok();
+    let original = known.or(picture.as_ref().and_then(|made| made.as_ref().ok()));
+    let original = original.and_then(|preview| preview.original);
+    value!({
+        "facts": known.map(|preview| &preview.facts[..]).unwrap_or_default(),
+        "width": original.map(|(width, _)| width),
+        "height": original.map(|(_, height)| height),
+        "reason": reason,
+    })
 }
 
 /// A file of a commit, as the decoder reads it.
@@ -197,4 +213,45 @@ fn stand_in(path: &[u8]) -> Answer {
     );
     set(&mut sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
     sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dmv_preview::Form;
+
+    fn preview(original: (u32, u32)) -> Preview {
+        Preview {
+            form: Form::Nothing,
+            bytes: Vec::new(),
+            width: 0,
+            height: 0,
+            original: Some(original),
+            sound: None,
+            facts: vec![("format".to_owned(), "TGA".to_owned())],
+        }
+    }
+
+    fn none(words: &str) -> Result<Preview, Reason> {
+        Err(Reason::new(Kind::Unknown, words))
+    }
+
+    #[test]
+    fn a_reason_is_given_only_where_no_picture_is() {
+        let whole = || Ok(preview((6, 3)));
+        for (facts, picture, reason) in [
+            (whole(), None, None),
+            (whole(), Some(whole()), None),
+            (whole(), Some(none("cut off")), Some("cut off")),
+            // A film: nothing here reads its head, but `ffmpeg` finds a picture in it.
+            (none("a film"), Some(whole()), None),
+            (none("a film"), Some(none("no ffmpeg")), Some("no ffmpeg")),
+            (none("unknown"), None, Some("unknown")),
+        ] {
+            let told = told(&facts, picture);
+            assert_eq!(told["reason"].as_str(), reason, "{facts:?}");
+            let facts = told["facts"].as_array().expect("a list");
+            assert!(facts.len() <= 1);
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use crate::address::Target;
 use crate::answer::{Answer, line, redirect, set};
 use crate::guard::{Entry, Secrets};
+use crate::guests::{Activity, Guests, WatchedStream};
 use crate::program::Program;
 use crate::site::{Post, Site};
 use crate::{assets, pages, routes};
@@ -15,19 +16,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
-/// Connections at a time. The next one takes the place of the oldest stranger, or waits if there is none.
+/// Connections at a time. The next one takes the place of one that only waits ([`Guests::make_room`]).
 const MAX_CONNECTIONS: usize = 96;
+/// How often it is tried again to make room.
+const ROOM_PAUSE: Duration = Duration::from_millis(200);
 /// Requests that are worked on at a time. Others wait.
 const MAX_AT_WORK: usize = 8;
 /// Previews that are waited for at a time. They take no turn from pages.
@@ -137,44 +137,32 @@ async fn accept(listener: TcpListener, site: Arc<Site>) {
         pages: Semaphore::new(MAX_AT_WORK),
         previews: Semaphore::new(MAX_PREVIEWS),
     });
-    let mut guests = VecDeque::new();
+    let mut guests = Guests::default();
     loop {
         // Too many open files, for example: it may pass.
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        if room.available_permits() == 0 {
-            send_one_away(&mut guests);
-        }
-        let Ok(place) = room.clone().acquire_owned().await else {
-            return;
+        let place = loop {
+            if room.available_permits() == 0 {
+                guests.make_room();
+            }
+            match tokio::time::timeout(ROOM_PAUSE, room.clone().acquire_owned()).await {
+                Ok(Ok(place)) => break place,
+                Ok(Err(_)) => return,
+                // All of them are at work; one may come to rest.
+                Err(_) => {}
+            }
         };
         let (site, work) = (site.clone(), work.clone());
-        let is_known = Arc::new(AtomicBool::new(false));
-        let known = is_known.clone();
+        let activity = Arc::new(Activity::default());
+        let of_task = activity.clone();
         let task = tokio::spawn(async move {
-            serve(stream, from, site, work, known).await;
+            serve(stream, from, site, work, of_task).await;
             drop(place);
         });
-        guests.push_back(Guest { task, is_known });
-    }
-}
-
-/// A connection.
-struct Guest {
-    task: JoinHandle<()>,
-    /// Whether it has shown the cookie.
-    is_known: Arc<AtomicBool>,
-}
-
-/// Ends the oldest connection that has not shown the cookie: it may be one of many that only take the places.
-fn send_one_away(guests: &mut VecDeque<Guest>) {
-    guests.retain(|guest| !guest.task.is_finished());
-    let is_strange = |guest: &Guest| !guest.is_known.load(Ordering::Relaxed);
-    let oldest = guests.iter().position(is_strange);
-    if let Some(guest) = oldest.and_then(|at| guests.remove(at)) {
-        guest.task.abort();
+        guests.add(task, activity);
     }
 }
 
@@ -183,16 +171,20 @@ async fn serve(
     from: SocketAddr,
     site: Arc<Site>,
     work: Arc<Turns>,
-    known: Arc<AtomicBool>,
+    activity: Arc<Activity>,
 ) {
     // It listens on the loopback address; this says so once more.
     if !from.ip().is_loopback() {
         return;
     }
     let _ = stream.set_nodelay(true);
+    let watched = WatchedStream::new(stream, activity.clone());
     let service = service_fn(move |request| {
-        let (site, work, known) = (site.clone(), work.clone(), known.clone());
-        async move { Ok::<_, Infallible>(respond(request, site, work, &known).await) }
+        let (site, work, activity) = (site.clone(), work.clone(), activity.clone());
+        async move {
+            let _at_work = activity.begin_work();
+            Ok::<_, Infallible>(respond(request, site, work, &activity).await)
+        }
     });
     let mut server = http1::Builder::new();
     server
@@ -201,7 +193,9 @@ async fn serve(
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS);
     // A client that goes away is no failure.
-    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+    let _ = server
+        .serve_connection(TokioIo::new(watched), service)
+        .await;
 }
 
 /// Answers one request: first who may ask, then what.
@@ -209,7 +203,7 @@ async fn respond(
     request: Request<Incoming>,
     site: Arc<Site>,
     work: Arc<Turns>,
-    known: &AtomicBool,
+    activity: &Activity,
 ) -> Answer {
     let (head, body) = request.into_parts();
     let secrets = &site.secrets;
@@ -235,7 +229,7 @@ async fn respond(
     if !is_known {
         return pages::layout::locked(target.json());
     }
-    known.store(true, Ordering::Relaxed);
+    activity.has_shown_the_cookie();
     let post = match head.method {
         Method::POST => match form(&head, body).await {
             Ok(form) => Some(form),

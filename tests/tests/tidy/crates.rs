@@ -10,7 +10,7 @@ const DECODE: &str = "crates/dmv-preview/src/decode/";
 const WEB: &str = "crates/dmv-web/";
 
 /// Each outside crate, and the files that may name it. A directory ends with a slash.
-pub const CRATES: [(&str, &[&str]); 63] = [
+pub const CRATES: [(&str, &[&str]); 65] = [
     (
         "blake3",
         &[
@@ -45,9 +45,11 @@ pub const CRATES: [(&str, &[&str]); 63] = [
     ("rayon", &["crates/dmv-core/src/worktree/scan/sort.rs"]),
     ("image", &[DECODE, "crates/dmv-preview/src/paint.rs"]),
     ("ab_glyph", &[DECODE]),
+    ("bcdec_rs", &[DECODE]),
     ("exr", &[DECODE]),
     ("flate2", &[DECODE, "crates/dmv-web/src/assets.rs"]),
     ("symphonia", &[DECODE]),
+    ("tiff", &[DECODE]),
     ("libc", &[CONFINE]),
     ("landlock", &[CONFINE]),
     ("seccompiler", &[CONFINE]),

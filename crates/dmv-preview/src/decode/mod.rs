@@ -3,6 +3,7 @@
 //! allocated.
 
 mod blend;
+mod dds;
 mod eighth;
 mod font;
 mod openexr;
@@ -11,6 +12,7 @@ mod psd;
 mod raw;
 mod sound;
 mod tables;
+mod tiff;
 mod zip;
 
 use crate::input::Input;
@@ -80,6 +82,9 @@ impl DecodedFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Picture(ImageFormat),
+    /// TIFF and BigTIFF.
+    Tiff,
+    Dds,
     Exr,
     Psd,
     /// Camera RAW with tables like TIFF.
@@ -128,6 +133,8 @@ pub fn make(input: &mut Input<'_>, job: &Job) -> Result<Preview, Reason> {
     }
     let found = match format {
         Format::Picture(format) => picture::read(input, format, &ask)?,
+        Format::Tiff => tiff::read(input, &ask)?,
+        Format::Dds => dds::read(input, &ask)?,
         Format::Exr => openexr::read(input, &ask)?,
         Format::Psd => psd::read(input, &ask)?,
         Format::Raw => raw::read(input, &ask)?,
@@ -142,6 +149,12 @@ pub fn make(input: &mut Input<'_>, job: &Job) -> Result<Preview, Reason> {
         }
         Format::Closed(why) => return Err(Reason::new(Kind::Unknown, why)),
         Format::Unknown => {
+            if MARKED.contains(&job.ending.as_str()) {
+                return Err(damaged(format!(
+                    "it does not begin as .{} files do",
+                    job.ending
+                )));
+            }
             let words = match job.ending.as_str() {
                 "" => "previews are not made for this kind of file".to_owned(),
                 ending => format!("previews are not made for this kind of file (.{ending})"),
@@ -185,9 +198,15 @@ const RAW: [&str; 19] = [
     "nrw", "pef", "raw", "sr2", "srf", "srw",
 ];
 
+/// Endings of files that always begin with a mark.
+const MARKED: [&str; 21] = [
+    "aif", "aiff", "blend", "bmp", "dds", "exr", "flac", "gif", "ico", "jpeg", "jpg", "kra", "ora",
+    "png", "psb", "psd", "qoi", "tif", "tiff", "wav", "webp",
+];
+
 fn format_of(head: &[u8], ending: &str) -> Format {
     let at = |offset: usize, mark: &[u8]| head.get(offset..).is_some_and(|h| h.starts_with(mark));
-    let tiff = at(0, b"II*\0") || at(0, b"MM\0*");
+    let tiff = tiff::is_tiff(head);
     // Panasonic and Olympus have marks of their own.
     let other_raw = [&b"IIU\0"[..], b"IIRO", b"IIRS", b"MMOR"];
     let is_raw = tiff && RAW.contains(&ending) || other_raw.iter().any(|mark| at(0, mark));
@@ -199,7 +218,10 @@ fn format_of(head: &[u8], ending: &str) -> Format {
         () if at(0, b"BM") && ending != "tga" => Format::Picture(ImageFormat::Bmp),
         () if is_raw => Format::Raw,
         () if at(0, b"FUJIFILMCCD-RAW") => Format::Raf,
-        () if tiff => Format::Picture(ImageFormat::Tiff),
+        () if tiff => Format::Tiff,
+        () if at(0, b"DDS |\0\0\0") => Format::Dds,
+        () if at(0, b"\0\0\x01\0") && ending != "tga" => Format::Picture(ImageFormat::Ico),
+        () if is_portable(head) => Format::Picture(ImageFormat::Pnm),
         () if at(0, b"#?RADIANCE") || at(0, b"#?RGBE") => Format::Picture(ImageFormat::Hdr),
         () if at(0, b"qoif") => Format::Picture(ImageFormat::Qoi),
         () if at(0, b"\x76\x2f\x31\x01") => Format::Exr,
@@ -220,7 +242,7 @@ fn format_of(head: &[u8], ending: &str) -> Format {
         () if at(0, b"\xff\x0a") || at(4, b"JXL \r\n\x87\n") => {
             Format::Closed("dmv has no decoder for JPEG XL")
         }
-        () if at(4, b"ftyp") || at(0, b"\x1aE\xdf\xa3") => Format::Other("videos"),
+        () if is_film(head) => Format::Other("videos"),
         () if is_svg(head) => Format::Other("SVG drawings"),
         () if ending == "tga" => Format::Picture(ImageFormat::Tga),
         () => Format::Unknown,
@@ -237,6 +259,28 @@ fn has_brand(head: &[u8], wanted: &[&[u8; 4]]) -> bool {
     let brands = head.get(8..len.min(head.len())).unwrap_or_default();
     let mut brands = brands.as_chunks::<4>().0.iter();
     brands.any(|brand| wanted.contains(&brand))
+}
+
+/// Returns whether a file begins as a film. QuickTime files of before 2001 begin with any of their boxes.
+fn is_film(head: &[u8]) -> bool {
+    let boxes = [
+        &b"ftyp"[..],
+        b"moov",
+        b"mdat",
+        b"wide",
+        b"pnot",
+        b"skip",
+        b"free",
+    ];
+    // The first four bytes are the length of the box. In a text they would be letters.
+    let is_box = head.first().is_some_and(|byte| *byte < b' ');
+    let first = head.get(4..8).unwrap_or_default();
+    head.starts_with(b"\x1aE\xdf\xa3") || is_box && boxes.contains(&first)
+}
+
+/// Returns whether a file begins as one of the portable formats: PBM, PGM, PPM and PAM.
+fn is_portable(head: &[u8]) -> bool {
+    matches!(head, [b'P', b'1'..=b'7', mark, ..] if mark.is_ascii_whitespace() || *mark == b'#')
 }
 
 /// How fonts begin.

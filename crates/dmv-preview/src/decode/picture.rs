@@ -38,13 +38,20 @@ fn decode(
     let size = decoder.dimensions();
     check_size(size, ask.limits)?;
     ask.check_bytes(decoder.total_bytes())?;
-    let turn = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let exif = exif(&mut decoder);
+    let turn = match exif.as_deref().map(Orientation::from_exif_chunk) {
+        Some(turn) => turn,
+        None => decoder.orientation().ok(),
+    };
+    let turn = turn.unwrap_or(Orientation::NoTransforms);
     let mut found = DecodedFile::default();
     found.fact("format", name(format));
     found.fact("colour", colour(decoder.color_type()));
     found.original = Some(seen(size, turn));
     found.turned = turn != Orientation::NoTransforms;
-    camera(&mut decoder, &mut found);
+    if let Some(bytes) = &exif {
+        camera(bytes, &mut found);
+    }
     if let Some(canvas) = ask.canvas(size)? {
         let picture = match whole.and_then(|bytes| small(bytes, size, ask)) {
             Some(small) => small,
@@ -74,14 +81,16 @@ fn small(bytes: &[u8], size: (u32, u32), ask: &Ask<'_>) -> Option<Picture> {
     Some(canvas.finish())
 }
 
+/// Returns the EXIF data. Some programs leave the mark of JPEG's segment in, also in other formats.
+fn exif(decoder: &mut impl ImageDecoder) -> Option<Vec<u8>> {
+    let bytes = decoder.exif_metadata().ok()??;
+    let stripped = bytes.strip_prefix(b"Exif\0\0").map(<[u8]>::to_vec);
+    Some(stripped.unwrap_or(bytes))
+}
+
 /// Adds what the EXIF data tells.
-fn camera(decoder: &mut impl ImageDecoder, found: &mut DecodedFile) {
-    let Ok(Some(bytes)) = decoder.exif_metadata() else {
-        return;
-    };
-    // Some programs leave the mark of JPEG's segment in.
-    let bytes = bytes.strip_prefix(b"Exif\0\0").unwrap_or(&bytes);
-    let mut input = Input::new(Memory(bytes), bytes.len() as u64);
+fn camera(exif: &[u8], found: &mut DecodedFile) {
+    let mut input = Input::new(Memory(exif), exif.len() as u64);
     if let Some(tables) = tables::read(&mut input, 0) {
         tables.tell(found);
     }
@@ -199,7 +208,8 @@ fn name(format: ImageFormat) -> &'static str {
         ImageFormat::WebP => "WebP",
         ImageFormat::Bmp => "BMP",
         ImageFormat::Tga => "TGA",
-        ImageFormat::Tiff => "TIFF",
+        ImageFormat::Ico => "ICO",
+        ImageFormat::Pnm => "portable (PNM)",
         ImageFormat::Hdr => "Radiance HDR",
         ImageFormat::Qoi => "QOI",
         _ => "",

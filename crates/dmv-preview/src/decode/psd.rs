@@ -37,6 +37,7 @@ enum Mode {
     Indexed,
     Rgb,
     Cmyk,
+    Multichannel,
     Lab,
 }
 
@@ -49,6 +50,7 @@ impl Mode {
             2 => Self::Indexed,
             3 => Self::Rgb,
             4 => Self::Cmyk,
+            7 => Self::Multichannel,
             9 => Self::Lab,
             _ => return None,
         })
@@ -56,7 +58,7 @@ impl Mode {
 
     fn channels(self) -> usize {
         match self {
-            Self::Bitmap | Self::Grey | Self::Indexed => 1,
+            Self::Bitmap | Self::Grey | Self::Indexed | Self::Multichannel => 1,
             Self::Rgb | Self::Lab => 3,
             Self::Cmyk => 4,
         }
@@ -69,6 +71,7 @@ impl Mode {
             Self::Indexed => "indexed",
             Self::Rgb => "RGB",
             Self::Cmyk => "CMYK",
+            Self::Multichannel => "multichannel",
             Self::Lab => "Lab",
         }
     }
@@ -82,7 +85,11 @@ const BATCH: u64 = 128 << 10;
 
 /// Reads a document.
 pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
-    let head = head(input).ok_or_else(|| damaged("its head is cut off or unknown"))?;
+    let head = head(input).ok_or_else(|| damaged("its head is cut off or wrong"))?;
+    if head.mode == Mode::Multichannel {
+        let words = "documents in the mode \"multichannel\" have inks instead of colours";
+        return Err(Reason::new(Kind::Unknown, words));
+    }
     let mut found = DecodedFile {
         original: Some((head.width, head.height)),
         ..DecodedFile::default()
@@ -300,10 +307,12 @@ fn rows(input: &mut Input<'_>, head: &Head, count: usize) -> Result<Rows, Reason
                 plain,
             })
         }
-        _ => Err(Reason::new(
+        // The specification has these two ways for layers.
+        Some(2 | 3) => Err(Reason::new(
             Kind::Unknown,
             "the merged picture is compressed in a way that dmv does not know",
         )),
+        _ => Err(damaged("no Photoshop document is compressed in this way")),
     }
 }
 
@@ -404,7 +413,7 @@ fn mix(line: &[Vec<u8>], head: &Head, clear: bool, out: &mut [u8]) {
     for (x, pixel) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let at = |channel: usize| line[channel][x];
         let [r, g, b] = match head.mode {
-            Mode::Bitmap | Mode::Grey => [at(0); 3],
+            Mode::Bitmap | Mode::Grey | Mode::Multichannel => [at(0); 3],
             Mode::Indexed => [0, 256, 512].map(|part| {
                 head.palette
                     .get(part + usize::from(at(0)))
@@ -434,7 +443,7 @@ fn plain(colours: [u8; 3], alpha: u8) -> [u8; 4] {
 }
 
 /// Returns a colour of the CIE's Lab (light of D50) as sRGB.
-fn lab([l, a, b]: [u8; 3]) -> [u8; 3] {
+pub fn lab([l, a, b]: [u8; 3]) -> [u8; 3] {
     let (l, a, b) = (
         f32::from(l) / 2.55,
         f32::from(a) - 128.0,

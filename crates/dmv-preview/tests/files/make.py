@@ -45,6 +45,29 @@ open("camera.dng", "wb").write(head)
 raf = (b"FUJIFILMCCD-RAW 0201FF389501DMV".ljust(84, b"\0") + struct.pack(">II", 100, len(jpeg))).ljust(100, b"\0")
 open("camera.raf", "wb").write(raf + jpeg)
 
+# A picture in CIE Lab with the light of D50, as the TIFF specification has it: sRGB, to XYZ, adapted by Bradford.
+def lab(r, g, b):
+    line = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (r / 255, g / 255, b / 255)]
+    to_xyz = ((0.4360747, 0.3850649, 0.1430804), (0.2225045, 0.7168786, 0.0606169), (0.0139322, 0.0971045, 0.7141733))
+    x, y, z = (sum(a * c for a, c in zip(row, line)) for row in to_xyz)
+    f = lambda t: t ** (1 / 3) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116
+    fx, fy, fz = f(x / 0.9642), f(y), f(z / 0.8249)
+    l, a, b = 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+    return bytes([round(l * 2.55), round(a) & 255, round(b) & 255])
+pixels = b"".join(lab(*rgba[i:i + 3]) for i in range(0, len(rgba), 4))
+bits_at = 8 + 2 + 9 * 12 + 4
+out = b"II*\0" + struct.pack("<I", 8) + table([(0x100, 3, 1, W), (0x101, 3, 1, H), (0x102, 3, 3, bits_at), (0x103, 3, 1, 1),
+    (0x106, 3, 1, 8), (0x111, 4, 1, bits_at + 6), (0x115, 3, 1, 3), (0x116, 3, 1, H), (0x117, 4, 1, len(pixels))])
+open("lab.tif", "wb").write(out + struct.pack("<HHH", 8, 8, 8) + pixels)
+
+# A picture whose EXIF data begins with the mark of JPEG's segment, as some programs leave it in WebP.
+exif = b"Exif\0\0II*\0" + struct.pack("<I", 8) + table([(0x112, 3, 1, 6)])
+chunk = lambda name, data: name + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)
+plain = open("lossy.webp", "rb").read()[12:]
+head = bytes([8, 0, 0, 0]) + (W - 1).to_bytes(3, "little") + (H - 1).to_bytes(3, "little")
+body = b"WEBP" + chunk(b"VP8X", head) + plain + chunk(b"EXIF", exif)
+open("turned.webp", "wb").write(b"RIFF" + struct.pack("<I", len(body)) + body)
+
 letters = "Hamburgefonstiv 123"
 names = [".notdef"] + [f"u{ord(c):04X}" for c in sorted(set(letters))]
 font = FontBuilder(1000, isTTF=True)

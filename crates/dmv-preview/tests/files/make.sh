@@ -21,6 +21,21 @@ convert base.png plain.bmp
 convert base.png -compress RLE packed.tga
 convert base.png -compress LZW lzw.tif
 convert deep.png -depth 16 -compress Zip deep.tif
+convert base.png TIFF64:big.tif
+convert base.png -colors 9 -type Palette -compress LZW indexed.tif
+convert base.png -colorspace YCbCr ycbcr.tif
+# Floating point is linear light.
+convert base.png -colorspace RGB -depth 32 -define quantum:format=floating-point float.tif
+convert base.png -interlace plane -define tiff:tile-geometry=16x16 planes.tif
+convert alpha.png -define tiff:tile-geometry=16x16 -compress Zip tiles.tif
+convert base.png -monochrome -compress Group4 fax.tif
+convert base.png -compress JPEG -quality 95 jpeg.tif
+convert base.png plain.ppm
+convert base.png -compress none -colorspace Gray grey.pgm
+convert alpha.png plain.ico
+convert base.png -compress dxt1 blocks1.dds
+convert alpha.png -compress dxt5 blocks5.dds
+convert alpha.png -compress none plain.dds
 convert base.png light.hdr
 convert base.png -type TrueColor plain.psd
 convert deep.png -type TrueColor -depth 16 -compress None deep.psd
@@ -42,9 +57,13 @@ sound -c:a libvorbis plain.ogg
 python3 make.py
 # What the tools themselves see.
 shopt -s extglob
-for file in !(blocks-*).jpg *.png *.gif *.webp *.bmp *.tga *.tif *.hdr *.psd *.psb; do
+for file in !(blocks-*).jpg *.png *.gif *.webp *.bmp *.tga *.tif *.dds *.ico *.p[gp]m *.hdr *.psd *.psb; do
   convert "$file[0]" -auto-orient -depth 8 "RGBA:$file.rgba"
 done
+# ImageMagick takes linear light and the light of Lab for another one, and does not turn this WebP.
+cp base.png.rgba float.tif.rgba
+cp base.png.rgba lab.tif.rgba
+convert lossy.webp -rotate 90 -depth 8 RGBA:turned.webp.rgba
 for file in *.exr; do
   ffmpeg -hide_banner -loglevel error -y -apply_trc iec61966_2_1 -i "$file" -f rawvideo -pix_fmt rgba "$file.rgba"
 done

@@ -53,6 +53,22 @@ fn source<'a>(id: &'a str, bytes: &'a Vec<u8>) -> Source<'a> {
     }
 }
 
+/// A crash is a defect of the decoder. The file may be intact, so nobody may be told that it is damaged.
+#[test]
+fn a_crash_is_not_called_damage() {
+    for script in ["exit 101", "kill -SEGV $$", "kill -KILL $$"] {
+        let command = WorkerCommand {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+        };
+        let maker = Maker::new(command, Limits::default(), None);
+        let made = maker.make(&source("1", &png(8, 8)), PreviewKind::Thumbnail);
+        let why = made.expect_err("no preview");
+        assert_eq!(why.kind, Kind::Crash, "{script}: {why}");
+        assert!(!why.words.contains("damaged"), "{why}");
+    }
+}
+
 #[test]
 fn a_picture_comes_in_every_size_that_is_wanted() {
     let maker = maker(Limits::default());
@@ -186,14 +202,14 @@ fn processes_that_lie_hang_or_do_not_exist_are_reasons() {
     for (program, args, kind) in [
         ("/nowhere/dmv", &[][..], Kind::NoWorker),
         ("/bin/sleep", &["60"][..], Kind::TooSlow),
-        ("/bin/sh", &["-c", "yes"][..], Kind::Damaged),
-        ("/bin/sh", &["-c", "exit 0"][..], Kind::Damaged),
+        ("/bin/sh", &["-c", "yes"][..], Kind::Crash),
+        ("/bin/sh", &["-c", "exit 0"][..], Kind::Crash),
         (
             "/bin/sh",
             &["-c", "exec >&-; exec sleep 60"][..],
-            Kind::Damaged,
+            Kind::Crash,
         ),
-        ("/bin/sh", &["-c", "kill -SEGV $$"][..], Kind::Damaged),
+        ("/bin/sh", &["-c", "kill -SEGV $$"][..], Kind::Crash),
         ("/bin/sh", &["-c", "kill -ABRT $$"][..], Kind::TooLarge),
         ("/bin/sh", &["-c", "kill -XCPU $$"][..], Kind::TooSlow),
         ("/bin/sh", &["-c", "exit 97"][..], Kind::NoWorker),
@@ -201,12 +217,12 @@ fn processes_that_lie_hang_or_do_not_exist_are_reasons() {
         (
             "/usr/bin/printf",
             &[r"\003\014\0\0\0\377\0\0\0\0\0\0\0\001\0\0\0"][..],
-            Kind::Damaged,
+            Kind::Crash,
         ),
         (
             "/usr/bin/printf",
             &[r"\004\377\377\377\377"][..],
-            Kind::Damaged,
+            Kind::Crash,
         ),
     ] {
         let command = WorkerCommand {

@@ -302,7 +302,8 @@ impl FilePage {
     /// Where the script finds what a decoder knows about the file.
     fn facts_link(&self, ask: &Ask<'_>) -> Option<String> {
         let is_file = self.entry.kind.is_blob() && self.entry.size > 0;
-        let link = || link("preview", &self.place.link(), self.path()) + "?json";
+        // The reason belongs to the picture that the page shows.
+        let link = || link("preview", &self.place.link(), self.path()) + "?json&size=large";
         (is_file && has_preview(ask, self.path())).then(link)
     }
 

@@ -395,6 +395,10 @@ fn drawn(row: &GraphRow, width: usize) -> Markup {
                     path.(lane(*column)) d={ "M" (x(*column)) " 0V44" } {}
                 }
                 @if let Some(line) = upright(row) { path.(lane(row.node)) d={ "M" (node) (line) } {} }
+                @for from in &row.joining {
+                    path.(lane(*from))
+                        d={ "M" (x(*from)) " 0C" (x(*from)) " 14 " (node) " 8 " (node) " 20" } {}
+                }
                 @for to in row.to_below.iter().filter(|to| **to != row.node) {
                     path.(lane((*to).max(row.node)))
                         d={ "M" (node) " 20C" (node) " 34 " (x(*to)) " 28 " (x(*to)) " 44" } {}

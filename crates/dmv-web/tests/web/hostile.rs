@@ -532,3 +532,27 @@ fn a_refused_change_is_no_failure_of_the_server() {
         assert_eq!(reply.status, 409, "{form}: {}", reply.text());
     }
 }
+
+/// Readers that stop reading keep their connections, but not the places of others: also if they have the cookie.
+#[test]
+fn readers_that_rest_lock_nobody_out() {
+    let film = Film::new();
+    film.write("big.bin", dmv_random::noise(1, 12_000_000));
+    film.commit("big");
+    let served = film.serve();
+    let client = served.enter();
+    let mut resting = Vec::new();
+    for target in ["/raw/@/big.bin", "/zip/@"].repeat(60) {
+        let mut stream = served.connect();
+        let head = client.head("GET", target) + "\r\n";
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        let mut start = [0; 64];
+        stream.read_exact(&mut start).expect("a beginning");
+        resting.push(stream);
+    }
+    for _ in 0..3 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    let content = client.get("/raw/@/big.bin");
+    assert_eq!((content.status, content.body.len()), (200, 12_000_000));
+}
