@@ -21,9 +21,10 @@ const MAX_VALUE: usize = 16 << 20;
 const MAX_ENTRIES: u64 = 4096;
 /// The most channels of a pixel.
 const MAX_CHANNELS: u16 = 64;
-/// The tag of the photometric interpretation, and the value that says that samples are plain numbers.
-const PHOTOMETRIC: u16 = 0x0106;
-const BLACK_IS_ZERO: u8 = 1;
+/// The value of the photometric interpretation that says that samples are plain numbers.
+const BLACK_IS_ZERO: u32 = 1;
+/// Compression as JPEG, which joins the parts of YCbCr by itself.
+const JPEG: u16 = 7;
 
 /// Returns whether a file that begins like this is a TIFF or a BigTIFF.
 pub fn is_tiff(head: &[u8]) -> bool {
@@ -104,25 +105,49 @@ struct Head {
     /// The colours of a palette.
     palette: Vec<[u8; 3]>,
     turn: Orientation,
+    /// How pixels share the colours of YCbCr, unless each has its own.
+    units: Option<Units>,
 }
 
-/// The file, with other bytes at one place: the crate `tiff` is told that samples are plain numbers, whatever they mean.
+/// Pixels of YCbCr that share one pair of colours: a unit is the brightness of each pixel, row by row, and the pair.
+#[derive(Clone, Copy)]
+struct Units {
+    columns: usize,
+    rows: usize,
+}
+
+impl Units {
+    /// Bytes of a unit.
+    fn len(self) -> usize {
+        self.columns * self.rows + 2
+    }
+}
+
+/// The file, with other bytes at some places: the crate `tiff` is told that samples are plain numbers, whatever they
+/// mean, and that units are rows of bytes.
 struct PlainSamples<'a, 'b> {
     input: &'a mut Input<'b>,
     at: u64,
-    /// Where the photometric interpretation stands.
-    place: u64,
-    value: [u8; 2],
+    patches: Vec<Patch>,
+}
+
+/// Other bytes at a place.
+#[derive(Clone)]
+struct Patch {
+    at: u64,
+    bytes: Vec<u8>,
 }
 
 impl Read for PlainSamples<'_, '_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let len = self.input.read(buf)?;
-        for (place, byte) in (self.place..).zip(self.value) {
-            let offset = place.checked_sub(self.at);
-            let within = offset.and_then(|at| buf[..len].get_mut(usize::try_from(at).ok()?));
-            if let Some(within) = within {
-                *within = byte;
+        for patch in &self.patches {
+            for (place, byte) in (patch.at..).zip(&patch.bytes) {
+                let offset = place.checked_sub(self.at);
+                let within = offset.and_then(|at| buf[..len].get_mut(usize::try_from(at).ok()?));
+                if let Some(within) = within {
+                    *within = *byte;
+                }
             }
         }
         self.at += len as u64;
@@ -142,31 +167,14 @@ type TiffDecoder<'a, 'b> = Decoder<PlainSamples<'a, 'b>>;
 /// Reads the first picture of a file.
 pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     let mut found = DecodedFile::default();
-    let cut_off = || damaged("its first table is cut off");
-    let is_big = input.range(2, 2).map_err(damaged)?.contains(&b'+');
-    let (place, colour) = photometric(input, is_big).ok_or_else(cut_off)?;
-    let camera = (!is_big).then(|| tables::read(input, 0)).flatten();
-    let is_little = input.start(1).map_err(damaged)? == b"I";
-    input.seek(SeekFrom::Start(0)).map_err(damaged)?;
-    let reader = PlainSamples {
-        input,
-        at: 0,
-        place,
-        value: if is_little {
-            [BLACK_IS_ZERO, 0]
-        } else {
-            [0, BLACK_IS_ZERO]
-        },
-    };
-    let mut limits = Limits::default();
-    let most = usize::try_from(ask.limits.decoded_bytes).unwrap_or(usize::MAX);
-    limits.decoding_buffer_size = most;
-    limits.intermediate_buffer_size = most;
-    limits.ifd_value_size = MAX_VALUE;
-    let mut decoder = Decoder::new(reader).map_err(failed)?.with_limits(limits);
-    let head = head(&mut decoder, colour)?;
+    let table = FirstTable::read(input).ok_or_else(|| damaged("its first table is cut off"))?;
+    let colour = table.value(input, Tag::PhotometricInterpretation);
+    let colour = colour.ok_or_else(|| damaged("its first table names no colours"))?;
+    let mut patches = table.patch(Tag::PhotometricInterpretation, BLACK_IS_ZERO);
+    let camera = (!table.is_big).then(|| tables::read(input, 0)).flatten();
+    let mut head = head(&mut decoder(input, &patches, ask)?, colour)?;
     check_size(head.size, ask.limits)?;
-    found.fact("format", if is_big { "BigTIFF" } else { "TIFF" });
+    found.fact("format", if table.is_big { "BigTIFF" } else { "TIFF" });
     found.fact("colour", describe(&head));
     found.original = Some(seen(head.size, head.turn));
     found.turned = head.turn != Orientation::NoTransforms;
@@ -174,39 +182,158 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
         camera.tell(&mut found);
     }
     if let Some(mut canvas) = ask.canvas(head.size)? {
+        if let Some(units) = head.units {
+            patches.extend(table.as_units(input, head.size, units)?);
+            head.samples = 3;
+        }
+        let mut decoder = decoder(input, &patches, ask)?;
         paint(&mut decoder, &head, ask, &mut canvas)?;
         found.picture = Some(canvas.finish().turned(head.turn));
     }
     Ok(found)
 }
 
-/// Finds the photometric interpretation in the first table: where its value stands, and the value.
-fn photometric(input: &mut Input<'_>, is_big: bool) -> Option<(u64, u16)> {
-    let is_little = input.start(1).ok()? == b"I";
-    let mut number = |at: u64, len: u64| -> Option<u64> {
+/// Opens the file with other bytes at some places.
+fn decoder<'a, 'b>(
+    input: &'a mut Input<'b>,
+    patches: &[Patch],
+    ask: &Ask<'_>,
+) -> Result<TiffDecoder<'a, 'b>, Reason> {
+    input.seek(SeekFrom::Start(0)).map_err(damaged)?;
+    let reader = PlainSamples {
+        input,
+        at: 0,
+        patches: patches.to_vec(),
+    };
+    let mut limits = Limits::default();
+    let most = usize::try_from(ask.limits.decoded_bytes).unwrap_or(usize::MAX);
+    limits.decoding_buffer_size = most;
+    limits.intermediate_buffer_size = most;
+    limits.ifd_value_size = MAX_VALUE;
+    Ok(Decoder::new(reader).map_err(failed)?.with_limits(limits))
+}
+
+/// Where the entries of the first table stand.
+struct FirstTable {
+    is_big: bool,
+    is_little: bool,
+    /// The tag and the place of each entry.
+    entries: Vec<EntryPlace>,
+}
+
+struct EntryPlace {
+    tag: u16,
+    at: u64,
+}
+
+impl FirstTable {
+    fn read(input: &mut Input<'_>) -> Option<Self> {
+        let head = input.start(16).ok()?;
+        let mut table = Self {
+            is_big: head.get(2..4)?.contains(&b'+'),
+            is_little: head.first()? == &b'I',
+            entries: Vec::new(),
+        };
+        let (first, count_len, entry_len) = if table.is_big {
+            (table.number(input, 8, 8)?, 8, 20)
+        } else {
+            (table.number(input, 4, 4)?, 2, 12)
+        };
+        let count = table.number(input, first, count_len)?.min(MAX_ENTRIES);
+        for entry in 0..count {
+            let at = first.checked_add(count_len + entry * entry_len)?;
+            let tag = table.number(input, at, 2)?;
+            let tag = u16::try_from(tag).ok()?;
+            table.entries.push(EntryPlace { tag, at });
+        }
+        Some(table)
+    }
+
+    fn number(&self, input: &mut Input<'_>, at: u64, len: u64) -> Option<u64> {
         let bytes = input.range(at, len).ok()?;
         let mut out = [0; 8];
-        if is_little {
+        if self.is_little {
             out[..bytes.len()].copy_from_slice(&bytes);
             return Some(u64::from_le_bytes(out));
         }
         out[8 - bytes.len()..].copy_from_slice(&bytes);
         Some(u64::from_be_bytes(out))
-    };
-    let (first, count_len, entry_len, value_at) = if is_big {
-        (number(8, 8)?, 8, 20, 12)
-    } else {
-        (number(4, 4)?, 2, 12, 8)
-    };
-    let count = number(first, count_len)?.min(MAX_ENTRIES);
-    for entry in 0..count {
-        let at = first.checked_add(count_len + entry * entry_len)?;
-        if number(at, 2)? == u64::from(PHOTOMETRIC) {
-            let value = number(at + value_at, 2)?;
-            return Some((at + value_at, u16::try_from(value).ok()?));
+    }
+
+    fn place(&self, tag: Tag) -> Option<u64> {
+        let entry = self.entries.iter().find(|entry| entry.tag == tag.to_u16());
+        entry.map(|entry| entry.at)
+    }
+
+    /// Returns the first value of an entry that holds 16-bit numbers.
+    fn value(&self, input: &mut Input<'_>, tag: Tag) -> Option<u16> {
+        let value_at = if self.is_big { 12 } else { 8 };
+        let value = self.number(input, self.place(tag)? + value_at, 2)?;
+        u16::try_from(value).ok()
+    }
+
+    /// Makes an entry hold one number. There is nothing to do if the table has no such entry.
+    fn patch(&self, tag: Tag, value: u32) -> Vec<Patch> {
+        const LONG: u16 = 4;
+        let Some(at) = self.place(tag) else {
+            return Vec::new();
+        };
+        let mut bytes = self.bytes(u64::from(LONG), 2);
+        bytes.extend(self.bytes(1, if self.is_big { 8 } else { 4 }));
+        // A shorter value stands at the beginning of its field.
+        bytes.extend(self.bytes(u64::from(value), 4));
+        vec![Patch { at: at + 2, bytes }]
+    }
+
+    fn bytes(&self, value: u64, len: usize) -> Vec<u8> {
+        if self.is_little {
+            value.to_le_bytes()[..len].to_vec()
+        } else {
+            value.to_be_bytes()[8 - len..].to_vec()
         }
     }
-    None
+
+    /// Makes a picture of units one of bytes: a row of units becomes a row of its bytes.
+    fn as_units(
+        &self,
+        input: &mut Input<'_>,
+        (width, height): (u32, u32),
+        units: Units,
+    ) -> Result<Vec<Patch>, Reason> {
+        let long = |input: &mut Input<'_>, tag| {
+            let place = self.place(tag)?;
+            let value_at = if self.is_big { 12 } else { 8 };
+            // A 16-bit number stands at the beginning of the field.
+            let kind = self.number(input, place + 2, 2)?;
+            let len = if kind == 3 { 2 } else { 4 };
+            u32::try_from(self.number(input, place + value_at, len)?).ok()
+        };
+        let tile_width = long(input, Tag::TileWidth).unwrap_or(width);
+        let rows = long(input, Tag::TileLength).or_else(|| long(input, Tag::RowsPerStrip));
+        let rows = rows
+            .unwrap_or(height)
+            .min(height.next_multiple_of(units.rows as u32));
+        if tile_width == 0 || rows == 0 || rows % units.rows as u32 != 0 {
+            return Err(damaged("its strips or tiles cut pixels that share colours"));
+        }
+        let row_len = u64::from(tile_width).div_ceil(units.columns as u64) * units.len() as u64;
+        let across = u64::from(width.div_ceil(tile_width));
+        let short = |n: u64| u32::try_from(n).map_err(damaged);
+        let unit_rows = rows / units.rows as u32;
+        let down = height.div_ceil(units.rows as u32);
+        Ok([
+            (Tag::ImageWidth, short(row_len * across)?),
+            (Tag::ImageLength, down),
+            (Tag::TileWidth, short(row_len)?),
+            (Tag::TileLength, unit_rows),
+            (Tag::RowsPerStrip, unit_rows),
+            (Tag::SamplesPerPixel, 1),
+            (Tag::BitsPerSample, 8),
+        ]
+        .into_iter()
+        .flat_map(|(tag, value)| self.patch(tag, value))
+        .collect())
+    }
 }
 
 fn unknown(words: &str) -> Reason {
@@ -243,26 +370,35 @@ fn head(decoder: &mut TiffDecoder<'_, '_>, colour: u16) -> Result<Head, Reason> 
         is_planar: number(decoder, Tag::PlanarConfiguration)? == Some(2) && samples > 1,
         palette: palette(decoder, colour, bits)?,
         turn: orientation(decoder)?,
+        units: units(decoder, colour)?,
     };
-    check(decoder, &head)?;
-    Ok(head)
-}
-
-/// Refuses combinations that nothing here reads.
-fn check(decoder: &mut TiffDecoder<'_, '_>, head: &Head) -> Result<(), Reason> {
-    const JPEG: u16 = 7;
     let is_lab = matches!(head.colour, Colour::CieLab | Colour::IccLab);
     if is_lab && (head.is_float || ![8, 16].contains(&head.bits)) {
         return Err(unknown("Lab that has neither 8 nor 16 bits"));
     }
-    if head.colour == Colour::YCbCr && number(decoder, Tag::Compression)? != Some(JPEG) {
-        let parts = numbers(decoder, Tag::ChromaSubsampling)?;
-        // The specification's default is 2, 2.
-        if parts.as_deref() != Some(&[1, 1]) {
-            return Err(unknown("YCbCr with fewer colours than pixels"));
-        }
+    if head.units.is_some() && (head.bits != 8 || head.is_planar || head.samples != 3) {
+        return Err(unknown("YCbCr with more than three channels of 8 bits"));
     }
-    Ok(())
+    Ok(head)
+}
+
+/// Returns how pixels share the colours of YCbCr.
+fn units(decoder: &mut TiffDecoder<'_, '_>, colour: Colour) -> Result<Option<Units>, Reason> {
+    if colour != Colour::YCbCr || number(decoder, Tag::Compression)? == Some(JPEG) {
+        return Ok(None);
+    }
+    // The specification's default is 2, 2.
+    let told = numbers(decoder, Tag::ChromaSubsampling)?;
+    match told.as_deref().unwrap_or(&[2, 2]) {
+        [1, 1] => Ok(None),
+        [columns @ (1 | 2 | 4), rows @ (1 | 2 | 4)] => Ok(Some(Units {
+            columns: usize::from(*columns),
+            rows: usize::from(*rows),
+        })),
+        _ => Err(damaged(
+            "its pixels share colours in a way that TIFF does not have",
+        )),
+    }
 }
 
 fn numbers(decoder: &mut TiffDecoder<'_, '_>, tag: Tag) -> Result<Option<Vec<u16>>, Reason> {
@@ -326,7 +462,7 @@ fn paint(
     ask: &Ask<'_>,
     canvas: &mut Canvas,
 ) -> Result<(), Reason> {
-    let (width, height) = head.size;
+    let (width, height) = decoder.dimensions().map_err(failed)?;
     let (chunk_width, chunk_height) = decoder.chunk_dimensions();
     if chunk_width == 0 || chunk_height == 0 {
         return Err(damaged("its tiles have no pixels"));
@@ -337,7 +473,7 @@ fn paint(
     let rows = chunk_height.min(height);
     let bytes = u64::from(width) * u64::from(rows) * (u64::from(head.bits).div_ceil(8));
     ask.check_bytes(bytes.saturating_mul(head.samples as u64))?;
-    let mut line = vec![0; width as usize * head.samples];
+    let mut line = vec![0; head.size.0 as usize * head.samples];
     let mut pixels = Pixels::new(head);
     for (row, top) in (0..height).step_by(chunk_height as usize).enumerate() {
         let mut parts = Vec::new();
@@ -354,10 +490,16 @@ fn paint(
             }
         }
         for y in 0..rows.min(height - top) as usize {
-            for part in &parts {
-                part.write_row(y, head, &mut line)?;
+            for within in 0..head.units.map_or(1, |units| units.rows) {
+                for part in &parts {
+                    match head.units {
+                        Some(units) => part.write_units(y, within, units, &mut line)?,
+                        None => part.write_row(y, head, &mut line)?,
+                    }
+                }
+                // Rows of the last units that lie below the picture are left out by the canvas.
+                pixels.paint(&line, canvas);
             }
-            pixels.paint(&line, canvas);
         }
     }
     Ok(())
@@ -379,6 +521,33 @@ struct TiffChunk {
 }
 
 impl TiffChunk {
+    /// Writes one row of pixels from row `y` of the units: the row `within` of each.
+    fn write_units(
+        &self,
+        y: usize,
+        within: usize,
+        units: Units,
+        line: &mut [u8],
+    ) -> Result<(), Reason> {
+        let short = || damaged("a strip or tile is too short");
+        let DecodingResult::U8(bytes) = &self.samples else {
+            return Err(short());
+        };
+        let row = bytes.get(y * self.width..(y + 1) * self.width);
+        let row = row.ok_or_else(short)?.chunks_exact(units.len());
+        let start = self.at / units.len() * units.columns;
+        let places = line.get_mut(start * 3..).unwrap_or_default();
+        let places = places.as_chunks_mut::<3>().0.chunks_mut(units.columns);
+        for (places, unit) in places.zip(row) {
+            let (bright, pair) = unit.split_at(units.columns * units.rows);
+            let bright = &bright[within * units.columns..];
+            for (place, y) in places.iter_mut().zip(bright) {
+                *place = [*y, pair[0], pair[1]];
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the samples of row `y` to their places in `line`, as 8 bits. Indexes and the parts of Lab keep their bits.
     fn write_row(&self, y: usize, head: &Head, line: &mut [u8]) -> Result<(), Reason> {
         let samples = if head.is_planar { 1 } else { head.samples };

@@ -60,6 +60,23 @@ out = b"II*\0" + struct.pack("<I", 8) + table([(0x100, 3, 1, W), (0x101, 3, 1, H
     (0x106, 3, 1, 8), (0x111, 4, 1, bits_at + 6), (0x115, 3, 1, 3), (0x116, 3, 1, H), (0x117, 4, 1, len(pixels))])
 open("lab.tif", "wb").write(out + struct.pack("<HHH", 8, 8, 8) + pixels)
 
+# YCbCr in units of four pixels that share their colours, in strips of eight rows. The last units reach below the picture.
+def ycc(x, y):
+    r, g, b = rgba[(min(y, H - 1) * W + x) * 4:][:3]
+    return 0.299 * r + 0.587 * g + 0.114 * b, 128 - 0.168736 * r - 0.331264 * g + 0.5 * b, 128 + 0.5 * r - 0.418688 * g - 0.081312 * b
+def unit(x, y):
+    four = [ycc(x + i, y + j) for j in (0, 1) for i in (0, 1)]
+    return bytes(round(p[0]) for p in four) + bytes(min(255, round(sum(p[n] for p in four) / 4)) for n in (1, 2))
+strips = [b"".join(unit(x, y) for y in range(top, min(top + 8, H), 2) for x in range(0, W, 2)) for top in range(0, H, 8)]
+more_at = 8 + 2 + 10 * 12 + 4
+first_at = more_at + 6 + 24
+places = [first_at + sum(map(len, strips[:n])) for n in range(3)]
+out = b"II*\0" + struct.pack("<I", 8) + table([(0x100, 3, 1, W), (0x101, 3, 1, H), (0x102, 3, 3, more_at), (0x103, 3, 1, 1),
+    (0x106, 3, 1, 6), (0x111, 4, 3, more_at + 6), (0x115, 3, 1, 3), (0x116, 3, 1, 8), (0x117, 4, 3, more_at + 18),
+    (0x212, 3, 2, struct.pack("<HH", 2, 2))])
+out += struct.pack("<HHH", 8, 8, 8) + struct.pack("<6I", *places, *map(len, strips))
+open("shared.tif", "wb").write(out + b"".join(strips))
+
 # A picture whose EXIF data begins with the mark of JPEG's segment, as some programs leave it in WebP.
 exif = b"Exif\0\0II*\0" + struct.pack("<I", 8) + table([(0x112, 3, 1, 6)])
 chunk = lambda name, data: name + struct.pack("<I", len(data)) + data + bytes(len(data) % 2)

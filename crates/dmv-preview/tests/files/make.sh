@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the small files beside this script, with ImageMagick 6, ffmpeg, cjpeg of libjpeg-turbo, exiftool, zstd and fonttools of
+# Makes the small files beside this script, with ImageMagick 6, ffmpeg, cjpeg of libjpeg-turbo, exiftool, zstd fonttools and libtiff of
 # Python. The tests need no tool: the files are part of the repository.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -61,6 +61,7 @@ for file in !(blocks-*).jpg *.png *.gif *.webp *.bmp *.tga *.tif *.dds *.ico *.p
   convert "$file[0]" -auto-orient -depth 8 "RGBA:$file.rgba"
 done
 # ImageMagick takes linear light and the light of Lab for another one, and does not turn this WebP.
+tiff2rgba -c none shared.tif plain.tif && convert plain.tif -depth 8 RGBA:shared.tif.rgba && rm plain.tif
 cp base.png.rgba float.tif.rgba
 cp base.png.rgba lab.tif.rgba
 convert lossy.webp -rotate 90 -depth 8 RGBA:turned.webp.rgba
