@@ -14,6 +14,8 @@ mod crates;
 mod floors;
 #[path = "tidy/names.rs"]
 mod names;
+#[path = "tidy/opening.rs"]
+mod opening;
 #[path = "tidy/pages.rs"]
 mod pages;
 #[path = "tidy/snippets.rs"]
@@ -23,6 +25,7 @@ use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, 
 use crates::CRATES;
 use floors::{Room, drawing, rooms, unused};
 use names::participles;
+use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -42,7 +45,7 @@ const PLATFORM: &str = "crates/dmv-core/src/platform/";
 
 /// Other files that name `std::os` or `rustix`, with the reason. A directory ends with a slash. A test
 /// fails if one no longer does.
-const SYSTEM: [(&str, &str); 22] = [
+const SYSTEM: [(&str, &str); 21] = [
     ("crates/dmv-preview/src/confine.rs", "it takes rights away"),
     (
         "crates/dmv-preview/src/confine/film.rs",
@@ -57,10 +60,6 @@ const SYSTEM: [(&str, &str); 22] = [
     ("crates/dmv-cli/src/commands/serve/by_key.rs", HOST),
     ("crates/dmv-cli/src/commands/subset.rs", ARGUMENTS),
     ("crates/dmv-cli/src/commands/worktree.rs", ARGUMENTS),
-    (
-        "crates/dmv-cli/src/config.rs",
-        "settings are not read through a link",
-    ),
     ("crates/dmv-cli/src/context.rs", HOST),
     (
         "crates/dmv-cli/src/error.rs",
@@ -206,24 +205,43 @@ fn lines_of_one_system(code: &str) -> Vec<usize> {
 /// Complains about what only one operating system has outside of the platform room and of `known`,
 /// and about each of `known` that has nothing of the kind.
 fn check_systems(code: &[(&str, String)], known: &[(&str, &str)]) -> Vec<String> {
+    let why = format!("only one system has this; call a function of {PLATFORM}");
+    check_places(code, known, lines_of_one_system, &why, "SYSTEM")
+}
+
+/// Complains about files that are opened in other ways than by the platform room, outside of `known`,
+/// and about each of `known` that opens none.
+fn check_opening(code: &[(&str, String)], known: &[(&str, &str)]) -> Vec<String> {
+    let why = "this opens whatever is there: platform::open_own, or open_named for a user's file";
+    check_places(code, known, lines_that_open, why, "OPENS")
+}
+
+/// Complains about the lines that `find` finds outside of the platform room and of `known`, and about
+/// each of `known`, a list of the name `list`, where it finds none.
+fn check_places(
+    code: &[(&str, String)],
+    known: &[(&str, &str)],
+    find: fn(&str) -> Vec<usize>,
+    why: &str,
+    list: &str,
+) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut excused = BTreeSet::new();
     for (file, code) in code {
         let place = known.iter().find(|(place, _)| in_list(file, &[place]));
-        for line in lines_of_one_system(code) {
+        for line in find(code) {
             match place {
                 Some((place, _)) => drop(excused.insert(*place)),
                 None if file.starts_with(PLATFORM) => {}
-                None => complaints.push(format!(
-                    "{file}:{line}: only one system has this; call a function of {PLATFORM}"
-                )),
+                None => complaints.push(format!("{file}:{line}: {why}")),
             }
         }
     }
     for (place, _) in known {
         if !excused.contains(place) {
-            let text = "has nothing of only one system: take it off SYSTEM";
-            complaints.push(format!("{place} {text}"));
+            complaints.push(format!(
+                "{place} has nothing of the kind: take it off {list}"
+            ));
         }
     }
     complaints
@@ -442,6 +460,14 @@ fn only_the_platform_room_knows_the_operating_system() {
     let mut code = rust(&files, false);
     code.retain(|(file, _)| file.starts_with("crates/"));
     pass(check_systems(&code, &SYSTEM));
+}
+
+#[test]
+fn files_of_a_repository_are_opened_in_one_way() {
+    let files = tree();
+    let mut code = rust(&files, false);
+    code.retain(|(file, _)| file.starts_with("crates/") && !file.contains("/examples/"));
+    pass(check_opening(&code, &OPENS));
 }
 
 #[test]

@@ -9,16 +9,14 @@ pub use remote::of_remote;
 
 use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
+use dmv_core::platform::{OddKind, OwnAccess, open_named, open_own, share_new, sync_dir};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::{Url, without_secret};
 use remote::{is_web_address, remote_key};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Table, Value};
@@ -684,33 +682,23 @@ fn as_text(key: &Key, value: &Value) -> Option<String> {
 ///
 /// Neither a pipe nor a file without an end holds up the program or fills its memory.
 fn read_text(path: &Path, whose: Scope) -> Result<String, Failure> {
-    let follow = match whose {
-        Scope::Repository => OFlags::NOFOLLOW,
-        Scope::User => OFlags::empty(),
-    };
-    let flags = follow | OFlags::NONBLOCK;
     let refuse = |why: &str| {
         let message = format!("{} {why}", path.display());
         Failure::new("bad-config-file", EXIT_OTHER, message)
     };
-    let opened = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(e) if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
-            return Err(refuse(
-                "is a symbolic link; dmv does not read these settings through a link",
-            ));
-        }
-        Err(e) => return Err(Failure::file("read", path, &e)),
-    };
     let fail = |e: io::Error| Failure::file("read", path, &e);
-    if !file.metadata().map_err(fail)?.is_file() {
-        return Err(refuse("is not a regular file"));
-    }
+    let opened = match whose {
+        Scope::Repository => open_own(path, OwnAccess::Read),
+        Scope::User => open_named(path),
+    };
+    let file = match opened {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(e) => match OddKind::in_error(&e) {
+            Some(odd) => return Err(refuse(&format!("cannot be used: {odd}"))),
+            None => return Err(fail(e)),
+        },
+        Ok(file) => file,
+    };
     let mut text = String::new();
     let mut file = file.take(MAX_FILE_BYTES + 1);
     file.read_to_string(&mut text).map_err(fail)?;
@@ -742,7 +730,7 @@ const TURN: Duration = Duration::from_secs(10);
 fn take_turn(dir: &Path, path: &Path) -> Result<std::fs::File, Failure> {
     let fail = |e: io::Error| Failure::file("write", path, &e);
     std::fs::create_dir_all(dir).map_err(fail)?;
-    match dmv_core::locks::take(dir, TURN).map_err(fail)? {
+    match dmv_core::locks::take_dir(dir, TURN).map_err(fail)? {
         Ok(lock) => Ok(lock),
         Err(holder) => {
             let who = dmv_core::locks::told(&holder);
@@ -786,10 +774,14 @@ pub fn edit(
         if let Ok(meta) = std::fs::metadata(path) {
             file.as_file().set_permissions(meta.permissions())?;
         }
+        if whose == Scope::Repository {
+            // The others who share the repository need its settings.
+            share_new(file.as_file(), path);
+        }
         file.as_file().sync_all()?;
         file.persist(path).map_err(|e| e.error)?;
         // Else the name may lead to the former settings after a power cut.
-        std::fs::File::open(dir)?.sync_all()
+        sync_dir(dir)
     };
     write().map_err(|e| Failure::file("write", path, &e))
 }

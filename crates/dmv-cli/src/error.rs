@@ -66,7 +66,13 @@ fn repo_message(e: &RepoError) -> String {
         && (refs.is_refused() || matches!(refs, RefsError::ReadOnly(_)))
         && let Some(why) = why_unwritable()
     {
-        return format!("{e}: {why}");
+        // The directory stands in the message already.
+        return match refs {
+            RefsError::ReadOnly(path) if path.starts_with(why.path.to_path_buf()) => {
+                format!("{e}: {}", why.source)
+            }
+            _ => format!("{e}: {why}"),
+        };
     }
     match e {
         RepoError::Absent(AbsentError::Purged { path, purge, place }) => {
@@ -346,7 +352,7 @@ impl From<KeyError> for Failure {
                 let command = format!("mv {} {}", quoted(&path), quoted(&format!("{path}.bad")));
                 ("key-malformed", EXIT_PERMISSION, Some(command))
             }
-            KeyError::Io { source, .. } => sort_io(source, true),
+            KeyError::Io { source, .. } => sort_io(source),
         };
         Failure {
             hint,

@@ -80,7 +80,10 @@ impl Failure {
     /// A failure of a file operation outside of the repository.
     pub fn file(action: &str, path: &Path, source: &io::Error) -> Failure {
         let message = format!("cannot {action} {}: {source}", path.display());
-        Failure::new("file", EXIT_OTHER, message)
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Failure::new("permission", EXIT_PERMISSION, message),
+            _ => Failure::new("file", EXIT_OTHER, message),
+        }
     }
 
     /// Adds a command to run.

@@ -7,12 +7,7 @@ use crate::format::text::{patterns, quoted};
 #[cfg(feature = "store")]
 use dmv_core::repo::CONFIG_FILE;
 use dmv_core::repo::{DMV_DIR, HalfClone, Repo};
-use std::io::Read;
 use std::path::Path;
-
-/// The file that says what a clone is asked for: docs/format/clone.md. A longer one is none.
-const CLONE_FILE: &str = "clone";
-const MAX_BYTES: u64 = 1 << 20;
 
 /// The command that goes on with a half-made clone, from any directory.
 pub fn go_on(repo: &Repo, half: &HalfClone) -> String {
@@ -26,10 +21,7 @@ pub fn go_on(repo: &Repo, half: &HalfClone) -> String {
 pub fn begun_in(dir: &Path) -> Option<String> {
     let dir = std::fs::canonicalize(dir).ok()?;
     dir.ancestors().find_map(|dir| {
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(dir.join(DMV_DIR).join(CLONE_FILE)).ok()?;
-        file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-        let half = HalfClone::decode(&bytes)?;
+        let half = HalfClone::begun(&dir.join(DMV_DIR))?;
         let is_bucket = ["s3://", "gs://", "az://"];
         let is_bucket = is_bucket
             .iter()

@@ -14,8 +14,8 @@ pub(crate) use self::swap::mark_time;
 pub(crate) use self::times::{fs_now, machine_now, notice_mapped_writes, wait_for_write};
 
 pub use crate::platform::name_of as os_str;
+pub(crate) use crate::platform::stat_of as stat_file;
 pub use crate::platform::{FileKind, FileStat, FileTime, set_permissions};
-pub(crate) use crate::platform::{open_unfollowed, stat_of as stat_file};
 
 use crate::path::PathError;
 use crate::platform::{self, Cause, Dir, SystemError};
@@ -294,6 +294,16 @@ impl SafeDir {
     /// name.
     pub(crate) fn create_temp(&self, exec: bool) -> Result<(File, Vec<u8>), PathError> {
         self.with_temp_name("create", |name| self.handle.create_file(name, exec))
+    }
+
+    /// Creates a temporary file like [`create_temp`](Self::create_temp), for a file of DMV's own: it gets
+    /// the permissions that a shared repository demands.
+    pub(crate) fn create_own_temp(&self) -> Result<(File, Vec<u8>), PathError> {
+        let (file, name) = self.create_temp(false)?;
+        let dir = self.stat_self()?;
+        // If this fails, other users cannot read the file.
+        let _ = platform::share_like(&file, dir.mode);
+        Ok((file, name))
     }
 
     /// Returns whether new files here are private by default, because of the umask or an ACL.

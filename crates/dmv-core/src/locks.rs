@@ -6,7 +6,7 @@
 pub use crate::platform::Holder;
 pub(crate) use crate::platform::holder_of;
 
-use crate::platform::{stat_at, stat_of};
+use crate::platform::{OwnAccess, open_own, stat_at_unfollowed, stat_of};
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, Hasher};
@@ -41,13 +41,21 @@ pub fn told(holder: &Option<Holder>) -> String {
     holder.map_or_else(String::new, |holder| format!(": {holder}"))
 }
 
+/// Opens the lock file at `path`, and creates it if it is missing.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    // An existing file can be locked without the right to write to it.
+    open_own(path, OwnAccess::Create).or_else(|e| open_own(path, OwnAccess::Read).map_err(|_| e))
+}
+
 /// Tries to take the exclusive lock of the file at `path`, and creates the file if it is missing.
 ///
 /// Returns `None` if another process holds the lock. Closing the returned handle releases it.
 pub(crate) fn try_take(path: &Path) -> io::Result<Option<File>> {
-    let opened = File::options().create(true).append(true).open(path);
-    // An existing file can be locked without the right to write to it.
-    let file = opened.or_else(|e| File::open(path).map_err(|_| e))?;
+    try_lock(open(path)?, path)
+}
+
+/// Tries to take the lock of the file or directory at `path`, which is open.
+fn try_lock(file: File, path: &Path) -> io::Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
@@ -55,7 +63,7 @@ pub(crate) fn try_take(path: &Path) -> io::Result<Option<File>> {
     }
     // A file that was removed meanwhile excludes no other process.
     let own = stat_of(&file)?;
-    match stat_at(path) {
+    match stat_at_unfollowed(path) {
         Ok(now) => Ok((own.inode() == now.inode()).then_some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
@@ -66,6 +74,13 @@ pub(crate) fn try_take(path: &Path) -> io::Result<Option<File>> {
 /// if it is known.
 pub fn take(path: &Path, patience: Duration) -> io::Result<Result<File, Option<Holder>>> {
     wait(&[path], patience, || try_take(path))
+}
+
+/// Takes the lock of the directory `dir` like [`take`], for a directory in which no lock file is to lie.
+pub fn take_dir(dir: &Path, patience: Duration) -> io::Result<Result<File, Option<Holder>>> {
+    // The user may have put a symlink in its place.
+    let dir = &std::fs::canonicalize(dir)?;
+    wait(&[dir], patience, || try_lock(File::open(dir)?, dir))
 }
 
 /// How much of the time between two attempts counts as waiting, at most.

@@ -32,7 +32,7 @@ impl DiskPath {
     }
 
     /// Returns the path for calls of the system.
-    pub(crate) fn to_path_buf(&self) -> PathBuf {
+    pub fn to_path_buf(&self) -> PathBuf {
         PathBuf::from(platform::name_of(&self.0))
     }
 }

@@ -7,8 +7,8 @@
 
 pub use crate::platform::{Sharing, start_writeback};
 
-use crate::platform;
-use std::fs::{File, OpenOptions};
+use crate::platform::{self, OwnAccess, create_own_dirs, open_own};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub enum OpenMode {
 
 /// Operations on directories and names.
 pub trait Vfs: Send + Sync {
-    /// Opens a file. Fails if the last component is a symlink.
+    /// Opens a file. Fails if it is not a regular file.
     fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>>;
     /// Returns the names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Creates a directory and its missing parents.
+    /// Creates a directory of a repository, and its missing parents.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes the names in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
@@ -68,6 +68,12 @@ pub trait VfsFile: Send + Sync {
     /// Tries to take the file's exclusive lock. Returns `false` if another handle holds it. Closing
     /// this handle releases it.
     fn try_lock(&self) -> io::Result<bool>;
+    /// Returns the offset at or after `at` from which the file may have other bytes than zeros.
+    ///
+    /// File layers that do not know always return `at`.
+    fn skip_hole(&self, at: u64) -> u64 {
+        at
+    }
     /// Returns whether `path` still leads to this file.
     ///
     /// File layers in which no file is replaced always answer yes.
@@ -89,25 +95,12 @@ pub struct OsVfs;
 
 impl Vfs for OsVfs {
     fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        match how {
-            OpenMode::Read => {}
-            OpenMode::Append => {
-                options.write(true);
-            }
-            OpenMode::CreateNew => {
-                options.write(true).create_new(true);
-                platform::readable_by_all(&mut options);
-            }
-        }
-        let file = platform::open_unfollowed_waiting(&mut options, path)?;
-        if let (OpenMode::CreateNew, Some(dir)) = (how, path.parent()) {
-            // So that the other users of a shared repository can append to its packs. If it fails,
-            // they begin packs of their own.
-            let _ = platform::share_like_directory(&file, dir);
-        }
-        Ok(Arc::new(OsFile(file)))
+        let access = match how {
+            OpenMode::Read => OwnAccess::Read,
+            OpenMode::Append => OwnAccess::Write,
+            OpenMode::CreateNew => OwnAccess::CreateNew,
+        };
+        Ok(Arc::new(OsFile(open_own(path, access)?)))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -120,7 +113,7 @@ impl Vfs for OsVfs {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(dir)
+        create_own_dirs(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -222,6 +215,10 @@ impl VfsFile for OsFile {
             Err(std::fs::TryLockError::WouldBlock) => Ok(false),
             Err(std::fs::TryLockError::Error(e)) => Err(e),
         }
+    }
+
+    fn skip_hole(&self, at: u64) -> u64 {
+        platform::skip_hole(&self.0, at)
     }
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {

@@ -4,10 +4,11 @@
 //! The secret half lies in one file that only its owner may read. It is never printed. This room
 //! uses `dmv-core` only; `transport::quic` and the program use it. docs/trust.md describes keys.
 
+use dmv_core::platform::{OddKind, open_named, sync_dir};
 use dmv_core::repo::PeerKey;
 use iroh::SecretKey;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -78,22 +79,17 @@ impl DeviceKey {
             path: path.to_owned(),
             source,
         };
-        // Without this flag the open would wait if the path is a named pipe.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let mut file = match opened {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(io(e)),
-        };
-        let stat = file.metadata().map_err(io)?;
         let malformed = |why| KeyError::Malformed {
             path: path.to_owned(),
             why,
         };
-        if !stat.is_file() {
-            return Err(malformed("is not a file"));
-        }
+        let mut file = match open_named(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if OddKind::in_error(&e).is_some() => return Err(malformed("is not a file")),
+            Err(e) => return Err(io(e)),
+        };
+        let stat = file.metadata().map_err(io)?;
         refuse_exposed(path, &stat)?;
         // One byte more than a key file has, so that a longer file is noticed.
         let mut text = String::new();
@@ -184,9 +180,7 @@ fn create(path: &Path) -> Result<(), KeyError> {
     // If this fails, a temporary file remains. Its secret is never used.
     let _ = fs::remove_file(&temporary);
     linked.map_err(failed("write"))?;
-    File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(failed("sync"))
+    sync_dir(dir).map_err(failed("sync"))
 }
 
 fn write_new(path: &Path, text: &str) -> io::Result<()> {

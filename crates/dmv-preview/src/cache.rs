@@ -43,7 +43,9 @@ impl Cache {
     /// Returns the entry of a key. Damage and errors mean that there is none.
     pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
         let path = self.path(key);
-        let mut file = File::open(&path).ok()?;
+        // Something else would keep the process waiting.
+        let is_file = fs::symlink_metadata(&path).ok()?.is_file();
+        let mut file = is_file.then(|| File::open(&path))?.ok()?;
         let stat = file.metadata().ok()?;
         if stat.len() > self.cap {
             return None;

@@ -66,6 +66,36 @@ fn what_a_room_of_repo_uses_of_repo_is_found() {
 }
 
 #[test]
+fn a_file_that_is_opened_without_a_look_is_a_complaint() {
+    let code = |text: &str| text.to_owned();
+    let files = [
+        (
+            "crates/dmv-core/src/platform/own.rs",
+            code("OpenOptions::new();"),
+        ),
+        (
+            "crates/dmv-core/src/repo/a.rs",
+            code("let a;\nstd::fs::read(path)?;"),
+        ),
+        (
+            "crates/dmv-core/src/repo/b.rs",
+            code("open_own(path, OwnAccess::Read)?;"),
+        ),
+        ("crates/dmv-core/src/vfs.rs", code("File::open(path)?;")),
+    ];
+    let found = check_opening(&files, &[("crates/dmv-core/src/vfs.rs", "")]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("crates/dmv-core/src/repo/a.rs:2:"),
+        "{found:?}"
+    );
+    assert_eq!(
+        check_opening(&files[2..], &[("crates/dmv-core/src/repo/b.rs", "")]).len(),
+        2
+    );
+}
+
+#[test]
 fn what_one_system_has_is_a_complaint_outside_of_the_platform_room() {
     let code = "use std::os::unix::ffi::OsStrExt;\nuse std::ffi::OsStr;\nrustix::fs::open();";
     assert_eq!(lines_of_one_system(code), [1, 3]);

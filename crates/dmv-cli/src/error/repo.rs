@@ -9,6 +9,8 @@ use crate::half::begun_in;
 use crate::whose::{find_own, way_to_read, way_to_trust};
 use dmv_core::escape::escape;
 use dmv_core::object::{ObjectError, ObjectType};
+use dmv_core::path::PathError;
+use dmv_core::platform::OddKind;
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{
     AbsentError, BranchError, BusyError, ConflictError, DMV_DIR, FilesError, LookError,
@@ -16,7 +18,9 @@ use dmv_core::repo::{
     WorktreeError,
 };
 use dmv_core::store::StoreError;
+use rustix::io::Errno;
 use std::io;
+use std::path::Path;
 
 /// Hints that several failures share.
 const NEWER: &str = "install a newer version of dmv";
@@ -54,8 +58,7 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::Object(_) => damaged("dmv verify"),
         RepoError::Store(e) => sort_store(e),
         RepoError::Refs(e) => sort_refs(e),
-        RepoError::Path(e) => sort_io(&e.source, false),
-        RepoError::Io(e) => sort_io(&e.source, true),
+        RepoError::Path(e) | RepoError::Io(e) => sort_file(e),
         RepoError::Thread(_) => hinted("no-thread", EXIT_OTHER, FEWER_PROCESSES),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
@@ -88,7 +91,6 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
         },
         PlaceError::NoFormat(_) => damaged("dmv recover"),
         PlaceError::NoPacks(_) => damaged("dmv clone SOURCE DIR"),
-        PlaceError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
         PlaceError::NoDatabase(_) => damaged("dmv recover"),
         PlaceError::LostRepository { worktree, .. } => {
             let hint = format!("dmv -C REPOSITORY worktree repair {}", worktree.display());
@@ -417,7 +419,7 @@ fn damaged(hint: &str) -> ErrorClass {
 
 fn sort_store(e: &StoreError) -> ErrorClass {
     match e {
-        StoreError::Io(e) | StoreError::SyncFailed { source: e, .. } => sort_io(&e.source, true),
+        StoreError::Io(e) | StoreError::SyncFailed { source: e, .. } => sort_file(e),
         StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
         StoreError::DamagedTable { .. } => damaged("dmv recover"),
         StoreError::Catalogue { .. } => ("refs", EXIT_OTHER, None),
@@ -442,7 +444,7 @@ fn sort_refs(e: &RefsError) -> ErrorClass {
         RefsError::Replaced(_) => hinted("changed-meanwhile", EXIT_BUSY, AGAIN),
         RefsError::NotStored { .. } => damaged("dmv verify"),
         RefsError::ReadOnly(_) => sort_unwritable(),
-        RefsError::Lock(e) => sort_io(&e.source, true),
+        RefsError::File(e) | RefsError::Lock(e) => sort_file(e),
         _ if e.is_disk_full() => hinted("disk-full", EXIT_OTHER, FULL),
         RefsError::Log(e) => sort_store(e),
         _ => ("refs", EXIT_OTHER, None),
@@ -452,39 +454,59 @@ fn sort_refs(e: &RefsError) -> ErrorClass {
 /// A database that cannot be written to, by what the system says about writing beside it.
 fn sort_unwritable() -> ErrorClass {
     match why_unwritable() {
-        Some(e) => sort_io(&e, true),
+        Some(e) => sort_file(&e),
         None => ("refs", EXIT_OTHER, None),
     }
 }
 
 /// Why nothing can be written into the repository: SQLite does not tell. The system is asked, and
 /// nothing is written to find out.
-pub fn why_unwritable() -> Option<io::Error> {
+pub fn why_unwritable() -> Option<PathError> {
     use rustix::fs::{Access, access, statvfs};
     let place = find_own().ok()?;
+    let error = |path: &Path, e: io::Error| Some(PathError::new("write to", path, e));
     // On a file system that is mounted read-only it says so, whatever the permissions are.
     if let Err(e) = access(&place.dmv, Access::WRITE_OK | Access::EXEC_OK) {
-        return Some(e.into());
+        return error(&place.dmv, e.into());
+    }
+    for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+        let path = place.dmv.join(name);
+        match access(&path, Access::READ_OK | Access::WRITE_OK) {
+            Err(e) if e == Errno::ACCESS || e == Errno::PERM => return error(&path, e.into()),
+            _ => {}
+        }
     }
     let disk = statvfs(&place.dmv).ok()?;
     let room = disk.f_bavail.saturating_mul(disk.f_frsize);
     let has_files = disk.f_files == 0 || disk.f_favail > 0;
     let is_full = room < ROOM_BYTES || !has_files;
-    is_full.then(|| io::ErrorKind::StorageFull.into())
+    let full = || PathError::new("write to", &place.dmv, io::ErrorKind::StorageFull);
+    is_full.then(full)
 }
 
 /// As much as SQLite needs to open a database for writing.
 const ROOM_BYTES: u64 = 64 << 10;
 
-/// `own`: it is a file of the repository, where a permission is the user's to set.
-pub fn sort_io(e: &io::Error, own: bool) -> ErrorClass {
+/// A failed operation on a file.
+fn sort_file(e: &PathError) -> ErrorClass {
+    if OddKind::in_error(&e.source).is_none() {
+        return sort_io(&e.source);
+    }
+    let path = String::from_utf8_lossy(e.path.as_bytes());
+    let (from, to) = (quoted(&path), quoted(&format!("{path}.odd")));
+    let hint = format!("mv {from} {to}, to put it aside; then dmv verify");
+    ("odd-file", EXIT_DAMAGE, Some(hint))
+}
+
+/// An error of the system.
+pub fn sort_io(e: &io::Error) -> ErrorClass {
     match e.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             hinted("disk-full", EXIT_OTHER, FULL)
         }
         io::ErrorKind::FileTooLarge => hinted("file-limit", EXIT_OTHER, "ulimit -f unlimited"),
         io::ErrorKind::ReadOnlyFilesystem => hinted("read-only", EXIT_OTHER, MOUNT),
-        io::ErrorKind::PermissionDenied if own => ("permission", EXIT_PERMISSION, None),
+        io::ErrorKind::PermissionDenied => ("permission", EXIT_PERMISSION, None),
         _ => ("io", EXIT_OTHER, None),
     }
 }

@@ -18,6 +18,11 @@ pub(crate) fn is_read_only_disk(path: &Path) -> bool {
     system::is_read_only_disk(path)
 }
 
+/// Returns whether this user may read the file at `path`.
+pub(crate) fn may_read(path: &Path) -> bool {
+    system::may_read(path)
+}
+
 /// Returns whether this user may write to the file, or create files in the directory, at `path`.
 pub(crate) fn may_write(path: &Path) -> bool {
     system::may_write(path)

@@ -1,30 +1,9 @@
 //! Single files, open or by path.
 
-use super::{FileKind, FileStat, FileTime, system};
-use std::fs::{File, OpenOptions};
+use super::{FileStat, FileTime, OwnAccess, open_own, system};
+use std::fs::File;
 use std::io;
 use std::path::Path;
-
-/// Opens a file that another user may have replaced. Fails if a symlink is in its place, and does not
-/// wait for the other end of a pipe.
-pub(crate) fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    system::open_unfollowed(how, path)
-}
-
-/// Like [`open_unfollowed`], but waits if a pipe is in the file's place.
-pub(crate) fn open_unfollowed_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    system::open_unfollowed_waiting(how, path)
-}
-
-/// Lets every user read a file that `how` creates, within the umask, and only its owner write to it.
-pub(crate) fn readable_by_all(how: &mut OpenOptions) {
-    system::readable_by_all(how);
-}
-
-/// Lets the other users who may write to a file's directory write to the file.
-pub(crate) fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
-    system::share_like_directory(file, dir)
-}
 
 /// How two names have the same bytes without taking their space twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +17,13 @@ pub enum Sharing {
 /// Makes the regular file `from` available at `to`, without copying its bytes. Fails if there is a file
 /// at `to`, or if the file system can do neither.
 pub(crate) fn share_file(from: &Path, to: &Path) -> io::Result<Sharing> {
-    if stat_at_unfollowed(from)?.kind != FileKind::File {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    if system::share_blocks(from, to)? {
+    let source = open_own(from, OwnAccess::Read)?;
+    let target = open_own(to, OwnAccess::CreateNew)?;
+    if system::clone_blocks(&target, &source).is_ok() {
+        target.sync_all()?;
         return Ok(Sharing::Blocks);
     }
+    std::fs::remove_file(to)?;
     std::fs::hard_link(from, to)?;
     Ok(Sharing::File)
 }
@@ -70,6 +50,18 @@ pub(crate) fn has_hole(file: &File, size: u64) -> bool {
     system::has_hole(file, size)
 }
 
+/// Returns where the next data begins in `file` at or after `at`: there, or after a hole. Moves the
+/// position of `file`.
+pub(crate) fn skip_hole(file: &File, at: u64) -> u64 {
+    let Ok(size) = system::stat_of(file).map(|stat| stat.size) else {
+        return at;
+    };
+    match system::next_data(file, at, size) {
+        Some((start, _)) => start,
+        None => size.max(at),
+    }
+}
+
 /// Returns whether a file has extended attributes that a user or a program gave it.
 pub(crate) fn has_attributes(file: &File) -> bool {
     system::has_attributes(file)
@@ -86,7 +78,7 @@ pub fn set_modified(file: &File, mtime: FileTime) -> io::Result<()> {
 }
 
 /// Makes every later write to `file` go to its end.
-pub(crate) fn append_only(file: &File) -> io::Result<()> {
+pub fn append_only(file: &File) -> io::Result<()> {
     system::append_only(file)
 }
 

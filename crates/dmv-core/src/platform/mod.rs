@@ -14,6 +14,7 @@ mod error;
 mod file;
 mod holder;
 mod name;
+mod own;
 mod stat;
 #[cfg(unix)]
 mod unix;
@@ -29,18 +30,18 @@ compile_error!(
 pub use self::dir::Dir;
 pub use self::disk::is_own;
 pub(crate) use self::disk::{
-    LOCKLESS_SQLITE, is_network_disk, is_read_only_disk, is_written_by_this_user_only, may_write,
+    LOCKLESS_SQLITE, is_network_disk, is_read_only_disk, is_written_by_this_user_only, may_read,
+    may_write,
 };
 
 pub(crate) use self::error::cause_of;
 pub use self::error::{Cause, SystemError};
 pub use self::file::{
-    Sharing, read_at, read_exact_at, set_modified, set_permissions, start_writeback, sync_dir,
-    widen_pipe, write_all_at,
+    Sharing, append_only, read_at, read_exact_at, set_modified, set_permissions, start_writeback,
+    sync_dir, widen_pipe, write_all_at,
 };
 pub(crate) use self::file::{
-    append_only, has_attributes, has_hole, open_unfollowed, open_unfollowed_waiting,
-    readable_by_all, share_file, share_like_directory, stat_at, stat_at_unfollowed, stat_of,
+    has_attributes, has_hole, share_file, skip_hole, stat_at, stat_at_unfollowed, stat_of,
     wait_for_write, write_mapped_pages_back,
 };
 
@@ -48,6 +49,8 @@ pub use self::holder::Holder;
 pub(crate) use self::holder::holder_of;
 pub(crate) use self::name::string_of;
 pub use self::name::{bytes_of, name_of};
+pub use self::own::{OddKind, OwnAccess, create_own_dirs, open_named, open_own, share_new};
+pub(crate) use self::own::{copy_own, share_like};
 pub use self::stat::{FileKind, FileStat, FileTime, Inode};
 /// What everything that has a handle of the system can do: files, pipes, standard streams.
 pub(crate) use system::AsHandle;

@@ -4,12 +4,10 @@
 //! file is older than the log. So each page makes sense, and the tables contradict each other.
 
 use super::{Operation, Refs, RefsError, view_of};
-use crate::fsutil::open_unfollowed;
 use crate::hash::check;
-use crate::platform::{read_exact_at, stat_at, write_all_at};
+use crate::platform::{OwnAccess, open_own, read_exact_at, stat_at_unfollowed, write_all_at};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,13 +45,13 @@ impl Refs {
 /// Whether the write-ahead log of the database at `path` is not empty, and no note says that they
 /// belong together.
 pub(super) fn is_doubtful(path: &Path) -> bool {
-    let log = std::fs::metadata(path.with_extension("db-wal"));
-    if !log.is_ok_and(|log| log.len() > 0) {
+    let log = stat_at_unfollowed(&path.with_extension("db-wal"));
+    if !log.is_ok_and(|log| log.size > 0) {
         return false;
     }
     let is_noted = || -> io::Result<bool> {
         let mut noted = [0; NOTE_BYTES];
-        let file = open_unfollowed(OpenOptions::new().read(true), &note_of(path))?;
+        let file = open_own(&note_of(path), OwnAccess::Read)?;
         read_exact_at(&file, &mut noted, 0)?;
         Ok(state(path)?.is_some_and(|now| now == noted))
     };
@@ -68,8 +66,7 @@ fn note(path: &Path) -> io::Result<()> {
     let Some(now) = state(path)? else {
         return Ok(());
     };
-    let mut how = OpenOptions::new();
-    let file = open_unfollowed(how.write(true).create(true).truncate(false), &note_of(path))?;
+    let file = open_own(&note_of(path), OwnAccess::Create)?;
     write_all_at(&file, &now, 0)
 }
 
@@ -77,17 +74,14 @@ fn note(path: &Path) -> io::Result<()> {
 /// a log.
 fn state(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut header = [0; LOG_HEADER_BYTES];
-    let log = open_unfollowed(
-        OpenOptions::new().read(true),
-        &path.with_extension("db-wal"),
-    );
+    let log = open_own(&path.with_extension("db-wal"), OwnAccess::Read);
     match log.and_then(|log| read_exact_at(&log, &mut header, 0)) {
         Err(e) if [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof].contains(&e.kind()) => {
             return Ok(None);
         }
         done => done?,
     }
-    let stat = stat_at(path)?;
+    let stat = stat_at_unfollowed(path)?;
     let times = [stat.mtime, stat.ctime];
     let times = times.map(|time| [time.seconds.cast_unsigned(), time.nanos.into()]);
     let mut out = Vec::with_capacity(NOTE_BYTES);

@@ -7,7 +7,7 @@
 use super::RefsError;
 use crate::locks;
 use crate::path::PathError;
-use crate::platform::{Inode, stat_at};
+use crate::platform::{Inode, stat_at_unfollowed};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,5 +46,5 @@ fn unlockable(file: &Path, source: std::io::Error) -> RefsError {
 
 /// Returns which file is at `path`.
 pub(super) fn file_at(path: &Path) -> Option<Inode> {
-    Some(stat_at(path).ok()?.inode())
+    Some(stat_at_unfollowed(path).ok()?.inode())
 }

@@ -64,6 +64,9 @@ pub enum RefsError {
     /// Another process is changing the database, or was stopped while it did.
     #[error("another dmv command is changing this repository{}", locks::told(.0))]
     Busy(Option<Holder>),
+    /// A file of the database cannot be used.
+    #[error(transparent)]
+    File(PathError),
     /// The lock file of the database cannot be used.
     #[error(transparent)]
     Lock(PathError),

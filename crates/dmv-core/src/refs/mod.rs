@@ -92,6 +92,7 @@ impl Refs {
     /// Opens the database; on a read-only disk for reading only. If another process keeps it
     /// locked, opens a copy of it for reading.
     pub fn open(path: &Path) -> Result<Refs, RefsError> {
+        schema::check_files(path)?;
         loop {
             let before = database_lock::file_at(path);
             let may_be_inconsistent = consistency::is_doubtful(path);
@@ -129,6 +130,7 @@ impl Refs {
     /// the shared memory per process, and if that handle only reads, every write fails with
     /// `SQLITE_READONLY`.
     pub(crate) fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
+        schema::check_files(path)?;
         let file = database_lock::file_at(path);
         let conn = schema::open_to_read(path)?;
         Refs::over(path, conn, DatabaseAccess::ReadOnly, file)

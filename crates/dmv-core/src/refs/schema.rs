@@ -5,14 +5,16 @@ mod copy;
 
 use super::RefsError;
 use crate::locks::{self, Holder};
+use crate::path::PathError;
 use crate::platform::{
-    FileTime, LOCKLESS_SQLITE, bytes_of, is_network_disk, is_read_only_disk, may_write, stat_at,
+    FileTime, LOCKLESS_SQLITE, OddKind, OwnAccess, bytes_of, is_network_disk, is_read_only_disk,
+    may_read, may_write, open_own, stat_at_unfollowed,
 };
 use crate::threads;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction};
-use std::io::Read;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -47,10 +49,10 @@ CREATE TABLE leaving(id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 /// Creates the database. The file must not exist.
 pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+    // SQLite gives its other files the permissions of this one.
+    open_own(path, OwnAccess::CreateNew)
+        .map_err(|e| RefsError::File(PathError::new("create", path, e)))?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, "")?;
     configure(&conn, path, false)?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.pragma_update(None, "user_version", USER_VERSION)?;
@@ -58,6 +60,51 @@ pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
     conn.execute_batch(VERSION_2)?;
     conn.busy_timeout(locks::PATIENCE)?;
     Ok(conn)
+}
+
+/// Opens SQLite's own files, none of them through a symlink.
+///
+/// SQLite opens files by their names, so they are checked here first. `parameters` belong to the URI.
+fn connect(path: &Path, flags: OpenFlags, parameters: &str) -> Result<Connection, RefsError> {
+    check_files(path)?;
+    // `NOFOLLOW` refuses symlinks also in the directories above, where the user may have some.
+    let real = real_path(path).map_err(|e| RefsError::File(PathError::new("open", path, e)))?;
+    let uri = format!("file:{}{parameters}", uri_path(&real));
+    let flags = flags
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Ok(Connection::open_with_flags(uri, flags)?)
+}
+
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(std::fs::canonicalize(dir)?.join(name))
+}
+
+/// Fails if one of the database's files is not a regular file, or if this user may not read what the
+/// database consists of. SQLite would wait for a named pipe, and does not name the file.
+pub(super) fn check_files(path: &Path) -> Result<(), RefsError> {
+    for (end, has_data) in [
+        ("db", true),
+        ("db-wal", true),
+        ("db-journal", true),
+        ("db-shm", false),
+    ] {
+        let file = path.with_extension(end);
+        let checked = match stat_at_unfollowed(&file) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+            Ok(stat) => match OddKind::of_file(stat.kind) {
+                Some(odd) => Err(odd.into()),
+                None if has_data && !may_read(&file) => Err(io::ErrorKind::PermissionDenied.into()),
+                None => Ok(()),
+            },
+        };
+        checked.map_err(|e| RefsError::File(PathError::new("open", file, e)))?;
+    }
+    Ok(())
 }
 
 /// Makes the present version of a database of version 1, as a part of the transaction that is the
@@ -154,11 +201,7 @@ fn is_in_use(path: &Path) -> bool {
 /// Opens it as one of several processes. This needs the shared memory that the others have made,
 /// which is missing while no process works.
 fn open_shared(path: &Path) -> Result<Connection, RefsError> {
-    let uri = format!("file:{}?readonly_shm=1", uri_path(path));
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let conn = Connection::open_with_flags(uri, flags)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "?readonly_shm=1")?;
     configure(&conn, path, true)?;
     probe(&conn)?;
     Ok(conn)
@@ -197,7 +240,7 @@ fn copy(path: &Path) -> Result<Copy, RefsError> {
         return Ok(Copy::Unfit);
     }
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)
+    let read = open_own(path, OwnAccess::Read)
         .and_then(|file| file.take(MAX_COPY_BYTES + 1).read_to_end(&mut bytes));
     if read.is_err() || State::of(path).as_ref() != Some(&before) {
         return Ok(Copy::Changed);
@@ -228,12 +271,12 @@ struct State {
 
 impl State {
     fn of(path: &Path) -> Option<State> {
-        let beside = |extension: &str| std::fs::metadata(path.with_extension(extension));
+        let beside = |extension: &str| stat_at_unfollowed(&path.with_extension(extension));
         let has_log = ["db-wal", "db-journal"]
             .iter()
-            .any(|extension| beside(extension).is_ok_and(|m| m.len() > 0));
+            .any(|extension| beside(extension).is_ok_and(|stat| stat.size > 0));
         let in_use = beside("db-shm").is_ok();
-        let stat = stat_at(path).ok()?;
+        let stat = stat_at_unfollowed(path).ok()?;
         Some(State {
             len: stat.size,
             times: [stat.mtime, stat.ctime],
@@ -285,10 +328,7 @@ fn open_writable(path: &Path) -> Result<Connection, RefsError> {
     if is_read_only_disk(path) || is_closed_to_us(path) {
         return Err(RefsError::ReadOnly(path.to_owned()));
     }
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_READ_WRITE;
-    let conn = Connection::open_with_flags(path, flags)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, "")?;
     configure(&conn, path, false)?;
     probe(&conn)?;
     conn.busy_timeout(locks::PATIENCE)?;
@@ -324,20 +364,16 @@ pub(super) fn write_back_all(conn: &Connection) -> Result<(), RefsError> {
 /// Opens the database in a place that cannot be written to.
 fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     let wal = path.with_extension("db-wal");
-    let waits = std::fs::metadata(&wal).is_ok_and(|m| m.len() > 0);
+    let waits = stat_at_unfollowed(&wal).is_ok_and(|stat| stat.size > 0);
     // The write-ahead log was left by a killed command. Locks need a writable file, so reading it uses
     // none. `locking_mode` exclusive puts the index of the log into memory. No process can write
     // meanwhile.
     let how = if waits {
-        format!("vfs={LOCKLESS_SQLITE}")
+        format!("?vfs={LOCKLESS_SQLITE}")
     } else {
-        "immutable=1".to_owned()
+        "?immutable=1".to_owned()
     };
-    let uri = format!("file:{}?{how}", uri_path(path));
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let conn = Connection::open_with_flags(uri, flags)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, &how)?;
     if waits {
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     }

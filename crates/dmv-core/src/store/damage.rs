@@ -6,10 +6,11 @@
 
 use super::{PackId, Place, Store, StoreError, read, write};
 use crate::path::PathError;
-use crate::platform::{Cause, cause_of};
+use crate::platform::{Cause, OddKind, cause_of};
 use crate::vfs::{OpenMode, Vfs, read_small};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
 
 const FIRST_LINE: &str = "dmv-damaged 1";
@@ -96,7 +97,7 @@ impl Store {
         };
         *write(&self.bad) = found;
         match kept {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 Err(PathError::new("write", &path, e).into())
             }
             _ => Ok(()),
@@ -122,12 +123,19 @@ impl Store {
 }
 
 /// Returns whether the system refused access, which says nothing about the bytes.
-pub(super) fn is_refusal(e: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{NotFound, UnexpectedEof};
+pub(super) fn is_refusal(e: &io::Error) -> bool {
+    refusal(e).is_some()
+}
+
+/// Returns the same error again if the system refused access.
+pub(super) fn refusal(e: &io::Error) -> Option<io::Error> {
+    if let Some(odd) = OddKind::in_error(e) {
+        return Some(odd.into());
+    }
+    let code = e.raw_os_error()?;
     // The error of a failing disk is damage like any other.
-    !matches!(e.kind(), NotFound | UnexpectedEof)
-        && e.raw_os_error().is_some()
-        && cause_of(e) != Cause::BadMedium
+    let is_damage = e.kind() == io::ErrorKind::NotFound || cause_of(e) == Cause::BadMedium;
+    (!is_damage).then(|| io::Error::from_raw_os_error(code))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! places that merged indexes hide.
 
 use super::cache::{Cache, Key};
+use super::damage::refusal;
 use super::error::StoreError;
 use super::frame::{FrameTable, decode_payload};
 use super::ids::PackId;
@@ -172,18 +173,22 @@ impl Store {
     /// Reads and checks every table in use. Only if all are intact is an object that the store does
     /// not find really absent.
     pub fn check_tables(&self) -> Result<(), StoreError> {
-        // A table that this process may not read is not damaged.
-        for broken in read(&self.broken).iter() {
-            if let StoreError::Io(e) = broken
-                && let Some(errno) = e.source.raw_os_error()
-                && e.kind() != std::io::ErrorKind::NotFound
-            {
-                let source = std::io::Error::from_raw_os_error(errno);
-                return Err(PathError::new(e.op, e.path.clone(), source).into());
-            }
-        }
+        self.refuse_unreadable()?;
         if let Some(why) = self.damaged_tables().into_iter().next() {
             return Err(StoreError::DamagedTable { why });
+        }
+        Ok(())
+    }
+
+    /// Fails if this process may not read a table. Such a table is not damaged, and what it lists is not
+    /// absent.
+    pub(crate) fn refuse_unreadable(&self) -> Result<(), StoreError> {
+        for broken in read(&self.broken).iter() {
+            if let StoreError::Io(e) = broken
+                && let Some(source) = refusal(&e.source)
+            {
+                return Err(PathError::new(e.op, e.path.clone(), source).into());
+            }
         }
         Ok(())
     }
@@ -431,14 +436,21 @@ impl ObjectRead for Store {
 
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
         let place = self.locate_or_wait(id)?;
+        if place.is_none() {
+            self.refuse_unreadable()?;
+        }
         Ok(place.is_some_and(|(_, place)| place.ty == ty))
     }
+
     fn holds_all(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<bool>, ObjectError> {
         let mut held = vec![false; objects.len()];
         self.locate_all(objects, &mut |n, _, place| {
             let n = n as usize;
             held[n] = place.ty == objects[n].0;
         })?;
+        if !held.iter().all(|held| *held) {
+            self.refuse_unreadable()?;
+        }
         Ok(held)
     }
 }

@@ -194,7 +194,12 @@ fn each_magic(
 ) -> Result<(), StoreError> {
     let mut at = from;
     let mut buffer = vec![0; SEARCH_BYTES];
-    while at < to {
+    loop {
+        // A file may claim any length without having the bytes.
+        at = file.skip_hole(at);
+        if at >= to {
+            break;
+        }
         let len = (to - at).min(SEARCH_BYTES as u64) as usize;
         let n = file.read_at(&mut buffer[..len], at).context("read", path)?;
         for hit in buffer[..n].find_iter(&RECORD_MAGIC[..3]) {

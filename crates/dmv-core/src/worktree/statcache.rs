@@ -470,7 +470,7 @@ impl StatCacheWriter {
         header[..8].copy_from_slice(MAGIC);
         header[8..10].copy_from_slice(&VERSION.to_le_bytes());
         header[16..32].copy_from_slice(repo.as_bytes());
-        let (file, name) = dir.create_temp(false)?;
+        let (file, name) = dir.create_own_temp()?;
         let mut writer = StatCacheWriter {
             temp: Some(Temp {
                 dir: dir.try_clone()?,

@@ -8,8 +8,9 @@ use crate::bucket::core::Tag;
 use crate::bucket::format::{Name, Root};
 use dmv_core::hash::check;
 use dmv_core::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use dmv_core::platform::{OwnAccess, create_own_dirs, open_own};
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The directory below the repository's own files.
@@ -110,7 +111,7 @@ impl Cache {
 
     /// Returns what was kept under a name.
     pub fn file(&self, name: &str) -> Option<Vec<u8>> {
-        let file = fs::File::open(self.dir.as_ref()?.join(name)).ok()?;
+        let file = open_own(&self.dir.as_ref()?.join(name), OwnAccess::Read).ok()?;
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         let body = bytes.len().checked_sub(CHECK_BYTES)?;
@@ -123,18 +124,9 @@ impl Cache {
         let Some(dir) = &self.dir else {
             return;
         };
-        let (temporary, file) = (
-            dir.join(format!("{name}.{}.tmp", std::process::id())),
-            dir.join(name),
-        );
         let whole = [bytes, &check(&[bytes])].concat();
-        let kept = fs::create_dir_all(dir)
-            .and_then(|()| fs::write(&temporary, whole))
-            .and_then(|()| fs::rename(&temporary, file));
-        if kept.is_err() {
-            // If this fails, too, a file remains that nobody reads.
-            let _ = fs::remove_file(temporary);
-        }
+        // Without the copy, it is read again.
+        let _ = create_own_dirs(dir).and_then(|()| put(&dir.join(name), &whole));
     }
 
     /// Forgets all copies but the last root and those that `stays` names.
@@ -153,6 +145,20 @@ impl Cache {
             }
         }
     }
+}
+
+/// Puts a file in its place that can be made again: not durably, but as a whole.
+pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let _ = fs::remove_file(&temporary);
+    let written = open_own(&temporary, OwnAccess::CreateNew)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // If this fails, too, a file remains that nobody reads.
+        let _ = fs::remove_file(temporary);
+    }
+    written
 }
 
 fn decode_root(bytes: &[u8]) -> Result<(Root, Tag), DecodeError> {

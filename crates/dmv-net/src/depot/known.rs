@@ -10,6 +10,7 @@
 use crate::bucket::format::Name;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::ObjectType;
+use dmv_core::platform::{OwnAccess, create_own_dirs, open_own};
 use dmv_core::store::{CheckedRecord, random_bytes};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -112,7 +113,7 @@ impl HintFiles {
         let Some(dir) = self.dir.clone().filter(|_| !hints.is_empty()) else {
             return Ok(());
         };
-        std::fs::create_dir_all(&dir)?;
+        create_own_dirs(&dir)?;
         let mut numbers: HashMap<Name, u32> = HashMap::new();
         let mut packs = Vec::new();
         let mut records: Vec<Record> = Vec::with_capacity(hints.len());
@@ -243,7 +244,7 @@ fn write(
     let path = dir.join(format!("{}.hints", encode_hex(&random_bytes())));
     let part = path.with_extension("part");
     let written = (|| {
-        let mut out = BufWriter::with_capacity(1 << 18, File::create(&part)?);
+        let mut out = BufWriter::with_capacity(1 << 18, open_own(&part, OwnAccess::CreateNew)?);
         out.write_all(&header(packs.len() as u64, most))?;
         for pack in packs {
             out.write_all(&pack.0)?;
@@ -323,7 +324,7 @@ struct SortedFile {
 impl SortedFile {
     /// Opens a file; `None` if it is not one of these.
     fn open(path: PathBuf) -> Option<SortedFile> {
-        let mut file = File::open(&path).ok()?;
+        let mut file = open_own(&path, OwnAccess::Read).ok()?;
         let mut head = [0; HEADER_BYTES as usize];
         file.read_exact(&mut head).ok()?;
         let word = |at: usize| {
@@ -412,7 +413,7 @@ impl SortedFile {
     }
 
     fn walk(&self) -> io::Result<impl Iterator<Item = io::Result<Record>> + use<>> {
-        let mut file = BufReader::with_capacity(1 << 18, File::open(&self.path)?);
+        let mut file = BufReader::with_capacity(1 << 18, open_own(&self.path, OwnAccess::Read)?);
         file.seek(SeekFrom::Start(self.at))?;
         let mut left = self.records;
         Ok(std::iter::from_fn(move || {

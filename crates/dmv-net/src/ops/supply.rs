@@ -13,8 +13,12 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
+use dmv_core::path::PathError;
+use dmv_core::refs::RefsError;
 use dmv_core::repo::{AbsentError, Purge, PurgesElsewhere, Repo, RepoError};
+use dmv_core::store::StoreError;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// How the work of [`supplied`] ended.
@@ -57,6 +61,28 @@ fn purged_in(e: &NetError) -> Option<PurgedLack> {
                 purge: Purge::clone(purge),
                 place: place.clone(),
             })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the error again if this user may not use a file of `repo` itself.
+fn of_own_file(repo: &Repo, e: &NetError) -> Option<RepoError> {
+    let NetError::Repo(e) = e else {
+        return None;
+    };
+    match e {
+        RepoError::Io(e)
+        | RepoError::Store(StoreError::Io(e))
+        | RepoError::Refs(RefsError::File(e) | RefsError::Lock(e))
+            if e.kind() == ErrorKind::PermissionDenied
+                && e.path.to_path_buf().starts_with(repo.dmv_dir()) =>
+        {
+            let again = PathError::new(e.op, e.path.clone(), e.kind());
+            Some(RepoError::Io(again))
+        }
+        RepoError::Refs(RefsError::ReadOnly(path)) if path.starts_with(repo.dmv_dir()) => {
+            Some(RefsError::ReadOnly(path.clone()).into())
         }
         _ => None,
     }
@@ -180,6 +206,13 @@ impl<'a> Suppliers<'a> {
             let _ = peer.ask(|client| client.pick(roots));
             if self.job.is_cancelled() {
                 return Err(NetError::Cancelled.into());
+            }
+            // No other remote could be of help.
+            if let Some(own) = peer
+                .no_answer()
+                .and_then(|why| of_own_file(self.repo, why.error()))
+            {
+                return Err(own.into());
             }
             // A directory that arrives may have files that were purged here.
             if let Some(purged) = peer.no_answer().and_then(|why| purged_in(why.error())) {

@@ -38,9 +38,12 @@ use crate::sync::SyncError;
 use crate::wire::{Code, WireError};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectError, ObjectType};
+use dmv_core::platform::OddKind;
+use dmv_core::refs::RefsError;
 use dmv_core::repo::{BusyError, KnownPurge, PlaceError, Purge, RefChange, RepoError};
 use dmv_core::store::StoreError;
 use dmv_core::threads::NoThread;
+use std::io::ErrorKind;
 
 /// Every failure between peers.
 #[derive(Debug, thiserror::Error)]
@@ -208,6 +211,24 @@ impl From<StoreError> for NetError {
     }
 }
 
+/// Returns the code for an error of one of the repository's files, if it is a special one.
+fn code_of_file(e: &RepoError) -> Option<Code> {
+    let (RepoError::Io(e)
+    | RepoError::Store(StoreError::Io(e))
+    | RepoError::Refs(RefsError::File(e) | RefsError::Lock(e))) = e
+    else {
+        return None;
+    };
+    if OddKind::in_error(&e.source).is_some() {
+        return Some(Code::Damaged);
+    }
+    match e.kind() {
+        ErrorKind::StorageFull => Some(Code::Full),
+        ErrorKind::PermissionDenied => Some(Code::Denied),
+        _ => None,
+    }
+}
+
 impl NetError {
     /// Returns the code that the other side gets; `None` if there is no point in sending one.
     fn code(&self) -> Option<Code> {
@@ -236,11 +257,7 @@ impl NetError {
             ) => Code::NoRepository,
             NetError::Repo(RepoError::Place(PlaceError::ForeignOwner(_))) => Code::Denied,
             NetError::Repo(RepoError::Place(PlaceError::TooNew { .. })) => Code::Version,
-            NetError::Repo(RepoError::Store(StoreError::Io(e)))
-                if e.kind() == std::io::ErrorKind::StorageFull =>
-            {
-                Code::Full
-            }
+            NetError::Repo(e) => code_of_file(e).unwrap_or(Code::Failed),
             _ => Code::Failed,
         })
     }

@@ -9,6 +9,7 @@ use crate::failure::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use crate::whose::find_own;
+use dmv_core::platform::{OwnAccess, open_own};
 use dmv_core::repo::{
     OperationRequest, Peer, PeerKey, RefChange, RepackReport, RepoError, RepositoryLocation,
 };
@@ -337,7 +338,8 @@ fn announce_alone() -> Result<File, Failure> {
     let path = user_dir()
         .expect("the device key is in it")
         .join("announcing");
-    let file = File::create(&path).map_err(|e| Failure::file("create", &path, &e))?;
+    let file = open_own(&path, OwnAccess::Create);
+    let file = file.map_err(|e| Failure::file("create", &path, &e))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {

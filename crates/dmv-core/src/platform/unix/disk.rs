@@ -40,6 +40,10 @@ pub fn is_read_only_disk(path: &Path) -> bool {
     disk.is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
+pub fn may_read(path: &Path) -> bool {
+    rustix::fs::access(path, Access::READ_OK).is_ok()
+}
+
 pub fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }

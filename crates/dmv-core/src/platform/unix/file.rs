@@ -4,7 +4,8 @@ use super::disk::magic;
 use super::stat::{from_metadata, from_stat};
 use crate::platform::{FileStat, FileTime};
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Timespec, Timestamps};
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
@@ -15,51 +16,27 @@ use std::path::Path;
 const ATTRIBUTE_NAMES_BYTES: usize = 512;
 
 pub fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     how.custom_flags(flags.bits() as i32).open(path)
 }
 
-pub fn open_unfollowed_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    how.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+pub fn open_without_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    how.custom_flags(flags.bits() as i32).open(path)
 }
 
 pub fn readable_by_all(how: &mut OpenOptions) {
     how.mode(0o644);
 }
 
-pub fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
-    const OTHERS_WRITE: u32 = 0o022;
-    let mode = |meta: Metadata| meta.permissions().mode();
-    let extra = mode(std::fs::metadata(dir)?) & OTHERS_WRITE;
-    if extra != 0 {
-        let own = mode(file.metadata()?);
-        file.set_permissions(Permissions::from_mode(own | extra))?;
-    }
-    Ok(())
-}
-
-/// Makes a file at `to` that shares all blocks of the file at `from`. Returns `false` and leaves no file
-/// if the file system cannot do it.
-pub fn share_blocks(from: &Path, to: &Path) -> io::Result<bool> {
-    let from = open_unfollowed(OpenOptions::new().read(true), from)?;
-    let mut how = OpenOptions::new();
-    readable_by_all(how.write(true).create_new(true));
-    let file = open_unfollowed(&mut how, to)?;
-    if clone_blocks(&file, &from).is_err() {
-        std::fs::remove_file(to)?;
-        return Ok(false);
-    }
-    file.sync_all()?;
-    Ok(true)
-}
-
+/// Makes `to`, which is empty, share all blocks of `from`.
 #[cfg(target_os = "linux")]
-fn clone_blocks(to: &File, from: &File) -> io::Result<()> {
+pub fn clone_blocks(to: &File, from: &File) -> io::Result<()> {
     Ok(rustix::fs::ioctl_ficlone(to, from)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn clone_blocks(_: &File, _: &File) -> io::Result<()> {
+pub fn clone_blocks(_: &File, _: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -80,6 +57,21 @@ pub fn has_hole(file: &File, size: u64) -> bool {
     rustix::fs::seek(file, SeekFrom::Hole(0)).is_ok_and(|at| at < size)
 }
 
+/// Returns where data begins and ends in a file of this size, from `at` on.
+pub fn next_data(file: &File, at: u64, size: u64) -> Option<(u64, u64)> {
+    if at >= size {
+        return None;
+    }
+    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start,
+        Err(Errno::NXIO) => return None,
+        // The file system does not tell: everything is data.
+        Err(_) => return Some((at, size)),
+    };
+    let end = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(size);
+    Some((start, end.min(size).max(start + 1)))
+}
+
 pub fn has_attributes(file: &File) -> bool {
     let mut names = [0; ATTRIBUTE_NAMES_BYTES];
     match rustix::fs::flistxattr(file, &mut names[..]) {
@@ -87,13 +79,18 @@ pub fn has_attributes(file: &File) -> bool {
         Ok(len) => names[..len]
             .split(|b| *b == 0)
             .any(|name| name.starts_with(b"user.")),
-        Err(e) => e == rustix::io::Errno::RANGE,
+        Err(e) => e == Errno::RANGE,
     }
 }
 
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
     let mode = Mode::from_raw_mode(mode & 0o777);
     Ok(rustix::fs::fchmod(file, mode)?)
+}
+
+/// Keeps setuid, setgid and sticky bits.
+pub fn set_directory_permissions(dir: &Path, mode: u32) -> io::Result<()> {
+    std::fs::set_permissions(dir, Permissions::from_mode(mode))
 }
 
 pub fn set_modified(file: &File, mtime: FileTime) -> io::Result<()> {

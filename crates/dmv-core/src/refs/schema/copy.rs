@@ -7,12 +7,14 @@
 use super::open_reading;
 use crate::fsutil::{os_str, temp_name};
 use crate::path::PathError;
+use crate::platform::{OwnAccess, copy_own, open_own};
 use crate::refs::RefsError;
 use rusqlite::Connection;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+/// Size of the largest file that is copied.
+const MAX_BYTES: u64 = 4 << 30;
 /// How often files that change during the copy are copied again.
 const TRIES: usize = 5;
 
@@ -35,7 +37,8 @@ fn copied(from: &Path, to: &Path) -> io::Result<()> {
     let files = ["db", "db-wal"].map(|end| (from.with_extension(end), to.with_extension(end)));
     for _ in 0..TRIES {
         for (from, to) in &files {
-            match std::fs::copy(from, to) {
+            let _ = std::fs::remove_file(to);
+            match copy_own(from, to) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 other => drop(other?),
             }
@@ -54,7 +57,10 @@ fn copied(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn is_same(a: &Path, b: &Path) -> io::Result<bool> {
-    let mut files = [File::open(a)?, File::open(b)?];
+    let mut files = [open_own(a, OwnAccess::Read)?, open_own(b, OwnAccess::Read)?];
+    if files[0].metadata()?.len() > MAX_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     let mut parts = [vec![0; 64 << 10], vec![0; 64 << 10]];
     loop {
         let mut lens = [0; 2];

@@ -48,6 +48,9 @@ pub(in crate::repo) fn init(
     } else {
         worktrees.join(layout::MAIN)
     };
+    // Only what is in it is shared as it is: its own permissions come from the umask.
+    std::fs::create_dir_all(&dmv).map_err(io("create", &dmv))?;
+    layout::check_parts(&dmv)?;
     for part in [&packs, &dmv.join("index"), &own] {
         vfs.create_dir_all(part).map_err(io("create", part))?;
     }

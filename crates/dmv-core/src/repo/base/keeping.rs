@@ -16,6 +16,7 @@
 
 use crate::locks::{self, Holder};
 use crate::path::{PathContext, PathError};
+use crate::platform::{OwnAccess, open_own};
 use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::Whose;
@@ -144,14 +145,10 @@ pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<KeepingLock, RepoEr
 
 fn lock_file(path: &Path, whose: Whose) -> Result<File, RepoError> {
     let opened = match whose {
-        Whose::Own => File::options().create(true).append(true).open(path),
-        Whose::Foreign => File::open(path),
+        Whose::Own => locks::open(path),
+        Whose::Foreign => open_own(path, OwnAccess::Read),
     };
-    // Locking an existing file needs no write permission.
-    opened
-        .or_else(|e| File::open(path).map_err(|_| e))
-        .context("open", path)
-        .map_err(RepoError::Io)
+    opened.context("open", path).map_err(RepoError::Io)
 }
 
 fn locked(tried: Result<(), TryLockError>, path: &Path) -> Result<(), RepoError> {

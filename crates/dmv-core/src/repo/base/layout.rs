@@ -2,11 +2,12 @@
 
 use crate::chunker::CHUNKER;
 use crate::fsutil::{os_str, temp_name};
-use crate::path::PathContext;
-use crate::platform::{self, bytes_of, name_of};
+use crate::path::{PathContext, PathError};
+use crate::platform::{self, OddKind, bytes_of, name_of};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::store::{Owners, RepositoryId};
 use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The name of the repository's directory in a worktree.
@@ -18,12 +19,25 @@ pub const CONFIG_FILE: &str = "config.toml";
 pub(in crate::repo) const FORMAT_FILE: &str = "format";
 /// The name of the database.
 pub(in crate::repo) const REFS_FILE: &str = "refs.db";
+const PACKS_DIR: &str = "packs";
+const WORKTREES_DIR: &str = "worktrees";
+const BUCKETS_DIR: &str = "buckets";
+/// The directories in a repository's directory.
+const PARTS: [&str; 4] = [PACKS_DIR, "index", WORKTREES_DIR, BUCKETS_DIR];
+/// The directories in the one of a bucket.
+const BUCKET_PARTS: [&str; 2] = ["known", "push"];
 /// The name of the file that marks an unfinished clone (docs/format/clone.md).
 pub(in crate::repo) const CLONE_FILE: &str = "clone";
 
 /// Returns whether a clone into the repository's directory `dmv` has begun and not ended.
 pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
-    dmv.join(CLONE_FILE).exists()
+    !is_absent(&dmv.join(CLONE_FILE))
+}
+
+/// Returns whether no entry is at `path`. An entry of any kind counts, so that whoever opens it says what
+/// it is.
+pub(in crate::repo) fn is_absent(path: &Path) -> bool {
+    platform::stat_at_unfollowed(path).is_err_and(|e| e.kind() == ErrorKind::NotFound)
 }
 
 /// How the `format` file begins, before the version.
@@ -124,7 +138,7 @@ pub struct RepositoryLocation {
 
 /// Returns whether `dir` itself holds a repository's files.
 fn is_store(dir: &Path) -> bool {
-    dir.join(FORMAT_FILE).is_file() && dir.join("packs").is_dir()
+    !is_absent(&dir.join(FORMAT_FILE)) && dir.join(PACKS_DIR).is_dir()
 }
 
 /// Returns whether `dir` holds packs with committed data. A single log pack does not count: an
@@ -135,7 +149,7 @@ pub fn holds_packs(dir: &Path) -> bool {
 
 /// Returns the pack files under `dir`.
 pub fn packs_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = std::fs::read_dir(dir.join("packs"));
+    let entries = std::fs::read_dir(dir.join(PACKS_DIR));
     let paths = entries.into_iter().flatten().flatten().map(|e| e.path());
     paths.filter(|path| path.extension().is_some_and(|e| e == "pack"))
 }
@@ -226,11 +240,12 @@ pub fn discover_trusting(
         // Do not follow a symlink: the content of a worktree must not choose its repository.
         let found = std::fs::symlink_metadata(&dmv);
         let format = dmv.join(FORMAT_FILE);
-        let is_there = || {
-            format
-                .try_exists()
+        let is_there = || match platform::stat_at_unfollowed(&format) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            found => found
+                .map(|_| true)
                 .context("inspect", &format)
-                .map_err(RepoError::Io)
+                .map_err(RepoError::Io),
         };
         if found.as_ref().is_ok_and(|m| m.is_dir()) && is_there()? {
             let whose = trust.check(&dmv, here)?;
@@ -348,16 +363,39 @@ fn pointed(
     Ok((RepositoryLocation { dmv, worktree }, whose))
 }
 
-/// Fails with [`PlaceError::Symlink`] if a part of the repository is a symlink. In a copied or
-/// unpacked repository, it could redirect writes to any place.
+/// Fails with [`OddKind`] if a directory of the repository is something else. In a copied or
+/// unpacked repository, a symlink could redirect writes to any place.
+///
+/// Files need no such check: [`open_own`](platform::open_own) makes it for each.
 pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
-    for part in ["packs", "index", "worktrees", REFS_FILE] {
-        let path = dmv.join(part);
-        if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
-            return Err(PlaceError::Symlink(path).into());
+    let mut left = PARTS.map(|part| (dmv.join(part), part)).to_vec();
+    while let Some((path, part)) = left.pop() {
+        let kind = match platform::stat_at_unfollowed(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            found => found.context("inspect", &path).map_err(RepoError::Io)?.kind,
+        };
+        if let Some(why) = OddKind::of_dir(kind) {
+            return Err(RepoError::Io(PathError::new("use", path, why)));
+        }
+        match part {
+            WORKTREES_DIR => left.extend(entries_in(&path)?.map(|path| (path, ""))),
+            BUCKETS_DIR => {
+                for path in entries_in(&path)? {
+                    left.extend(BUCKET_PARTS.map(|part| (path.join(part), "")));
+                    left.push((path, ""));
+                }
+            }
+            _ => {}
         }
     }
     Ok(())
+}
+
+fn entries_in(dir: &Path) -> Result<impl Iterator<Item = PathBuf>, RepoError> {
+    let entries = std::fs::read_dir(dir)
+        .context("list", dir)
+        .map_err(RepoError::Io)?;
+    Ok(entries.flatten().map(|entry| entry.path()))
 }
 
 /// Returns who owns a file or directory. For root, everything counts as its own.

@@ -17,6 +17,7 @@ pub(in crate::repo) mod lock;
 pub(in crate::repo) mod made;
 pub(in crate::repo) mod moved;
 pub(in crate::repo) mod named;
+pub(in crate::repo) mod note;
 pub(in crate::repo) mod objects;
 pub(in crate::repo) mod open;
 pub(in crate::repo) mod path;

@@ -32,7 +32,10 @@ pub(in crate::repo) fn places_named(
                     pack,
                     offset: place.offset,
                 }),
-                None => return Err(RefsError::NotStored { key, id }.into()),
+                None => {
+                    repo.store.refuse_unreadable()?;
+                    return Err(RefsError::NotStored { key, id }.into());
+                }
             }
         }
     }

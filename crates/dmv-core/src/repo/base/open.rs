@@ -21,7 +21,7 @@ pub(in crate::repo) fn open(
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
     let db = place.dmv.join(REFS_FILE);
-    if !db.exists() {
+    if layout::is_absent(&db) {
         return Err(PlaceError::NoDatabase(db).into());
     }
     let refs = Refs::open(&db)?;

@@ -12,13 +12,13 @@ use crate::limits::{
 };
 use crate::object::ObjectType;
 use crate::path::PathError;
+use crate::platform::{OwnAccess, open_own, stat_at_unfollowed};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::lock::lock_file;
 use crate::subset::{Extent, Subset};
 use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -447,8 +447,12 @@ fn by_reason<R: Ord>(ids: &BTreeMap<ObjectId, Arc<R>>) -> BTreeMap<&R, Vec<&Obje
 
 /// Returns whether objects may be absent by choice in the repository at `dmv`.
 pub(in crate::repo) fn is_there(dmv: &Path) -> bool {
-    // The file exists only while the slice is not everything.
-    dmv.join(SLICE_FILE).exists()
+    // The file exists only while the slice is not everything. If it cannot be examined, the command
+    // fails when it reads it.
+    match stat_at_unfollowed(&dmv.join(SLICE_FILE)) {
+        Err(e) => e.kind() != ErrorKind::NotFound,
+        Ok(_) => true,
+    }
 }
 
 fn slice_file(repo: &Handle) -> PathBuf {
@@ -479,7 +483,7 @@ pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
 /// Returns what tells this state of the file from others, without reading all of it; `None` if nothing
 /// is purged.
 pub(in crate::repo) fn stamp_if_purged(repo: &Handle) -> Option<(u64, SystemTime)> {
-    let mut file = File::open(slice_file(repo)).ok()?;
+    let mut file = open_own(&slice_file(repo), OwnAccess::Read).ok()?;
     let mut first = [0; FIRST_LINE_PURGED.len()];
     file.read_exact(&mut first).ok()?;
     let data = file.metadata().ok()?;

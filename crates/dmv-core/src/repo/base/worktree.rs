@@ -5,6 +5,7 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::locks;
 use crate::path::PathContext;
+use crate::platform::create_own_dirs;
 use crate::repo::base::error::{PlaceError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
@@ -173,7 +174,7 @@ pub(in crate::repo) fn subset_value(
 pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
     let dir = own_dir_in(&repo.dmv, worktree_name(repo)?);
     if !dir.is_dir() && !repo.refs.is_read_only() {
-        std::fs::create_dir_all(&dir)
+        create_own_dirs(&dir)
             .context("create", &dir)
             .map_err(RepoError::Io)?;
     }

@@ -10,10 +10,11 @@ use crate::object::name::RepoPath;
 use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::note::read_note;
 use crate::repo::base::worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::stat_at;
-use crate::vfs::{OsVfs, read_small, write_durably};
+use crate::vfs::{OsVfs, write_durably};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -71,7 +72,7 @@ impl Private {
 /// Returns the private paths of this worktree. Ignores a malformed file.
 pub(in crate::repo) fn private(repo: &Handle) -> Result<Private, RepoError> {
     let path = worktree::own_dir(repo)?.join(PRIVATE_FILE);
-    let bytes = read_small(&OsVfs, &path, MAX_BYTES).unwrap_or_default();
+    let bytes = read_note(&path, MAX_BYTES)?;
     let parse = |text: &str| {
         let rest = text.strip_prefix(FIRST_LINE)?.strip_prefix('\n')?;
         let path = |line: &str| {

@@ -9,9 +9,10 @@ use crate::limits::MAX_SUBSET_BYTES;
 use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::note::read_note;
 use crate::repo::base::worktree;
 use crate::subset::Subset;
-use crate::vfs::{OsVfs, read_small, write_durably};
+use crate::vfs::{OsVfs, write_durably};
 use std::path::{Path, PathBuf};
 
 const SWITCH_FILE: &str = "switch";
@@ -100,9 +101,7 @@ pub(in crate::repo) fn unfinished(
     base: Option<ObjectId>,
     subset: &Subset,
 ) -> Result<Option<UnfinishedSwitches>, RepoError> {
-    let Ok(bytes) = read_small(&OsVfs, &switch_file(repo)?, MAX_BYTES) else {
-        return Ok(None);
-    };
+    let bytes = read_note(&switch_file(repo)?, MAX_BYTES)?;
     // The last switch has finished; only its file was not removed.
     let has_arrived = |found: &UnfinishedSwitches| {
         let last = found.targets.last();
@@ -112,13 +111,11 @@ pub(in crate::repo) fn unfinished(
 }
 
 /// Returns the trees that the file in a worktree's own directory notes.
-pub(in crate::repo) fn noted_trees(own_dir: &Path) -> Vec<ObjectId> {
-    let bytes = read_small(&OsVfs, &own_dir.join(SWITCH_FILE), MAX_BYTES);
-    let noted = bytes
-        .ok()
-        .and_then(|bytes| UnfinishedSwitches::parse(&bytes));
-    let targets = noted.unwrap_or_default().targets.into_iter();
-    targets.map(|target| target.tree).collect()
+pub(in crate::repo) fn noted_trees(own_dir: &Path) -> Result<Vec<ObjectId>, RepoError> {
+    let bytes = read_note(&own_dir.join(SWITCH_FILE), MAX_BYTES)?;
+    let noted = UnfinishedSwitches::parse(&bytes).unwrap_or_default();
+    let targets = noted.targets.into_iter();
+    Ok(targets.map(|target| target.tree).collect())
 }
 
 /// Notes durably that the files are about to become those of `target`.

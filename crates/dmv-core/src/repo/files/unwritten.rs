@@ -13,6 +13,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::path::{PathContext, PathError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::note::read_note;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{slice, worktree};
 use crate::repo::conflict::names::last_name;
@@ -20,7 +21,7 @@ use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{obstacle, stat_at};
-use crate::vfs::{OsVfs, read_small, write_durably};
+use crate::vfs::{OsVfs, write_durably};
 use crate::worktree::base::entry_at;
 use crate::worktree::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -220,13 +221,11 @@ fn unwritten_file(repo: &Handle) -> Result<PathBuf, RepoError> {
 
 /// Returns the paths noted in this worktree. Ignores a malformed file.
 pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<UnwrittenPath>, RepoError> {
-    Ok(noted_in(&unwritten_file(repo)?))
+    noted_in(&unwritten_file(repo)?)
 }
 
-fn noted_in(file: &Path) -> Vec<UnwrittenPath> {
-    let Ok(bytes) = read_small(&OsVfs, file, MAX_BYTES) else {
-        return Vec::new();
-    };
+fn noted_in(file: &Path) -> Result<Vec<UnwrittenPath>, RepoError> {
+    let bytes = read_note(file, MAX_BYTES)?;
     let parse = |text: &str| {
         let mut first = [FIRST_LINE, FIRST_LINE_MOVED].into_iter();
         let rest = first.find_map(|first| text.strip_prefix(first))?;
@@ -236,12 +235,14 @@ fn noted_in(file: &Path) -> Vec<UnwrittenPath> {
             .collect::<Option<_>>()
     };
     let text = std::str::from_utf8(&bytes).ok();
-    text.and_then(parse).unwrap_or_default()
+    Ok(text.and_then(parse).unwrap_or_default())
 }
 
 /// Returns the objects that the file in a worktree's own directory notes.
-pub(in crate::repo) fn noted_objects(own_dir: &Path) -> Vec<(ObjectType, ObjectId)> {
-    let noted = noted_in(&own_dir.join(UNWRITTEN_FILE)).into_iter();
+pub(in crate::repo) fn noted_objects(
+    own_dir: &Path,
+) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
+    let noted = noted_in(&own_dir.join(UNWRITTEN_FILE))?.into_iter();
     let entries = noted.flat_map(|at| at.want.into_iter().chain(at.have));
     let object = |entry: TreeEntry| {
         let ty = match entry.kind {
@@ -252,7 +253,7 @@ pub(in crate::repo) fn noted_objects(own_dir: &Path) -> Vec<(ObjectType, ObjectI
         };
         (ty, entry.id)
     };
-    entries.map(object).collect()
+    Ok(entries.map(object).collect())
 }
 
 /// Returns the notes whose paths are still unchanged.

@@ -6,12 +6,13 @@
 use crate::hash::{check, encode_hex};
 use crate::limits::MAX_SUBSET_BYTES;
 use crate::path::{PathContext, PathError};
+use crate::platform;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::CLONE_FILE;
 use crate::repo::look::history;
 use crate::subset::Subset;
-use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
+use crate::vfs::{OsVfs, read_small, write_durably};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -47,9 +48,20 @@ impl HalfClone {
     /// directory.
     pub fn begin(&self, dmv: &Path) -> Result<(), RepoError> {
         let path = dmv.join(CLONE_FILE);
-        let made = OsVfs.create_dir_all(dmv).context("create", &path);
+        let made = std::fs::create_dir_all(dmv).context("create", &path);
         made.and_then(|()| write_durably(&OsVfs, &path, &self.encode()).context("write", &path))
             .map_err(RepoError::Io)
+    }
+
+    /// Returns the clone that has begun in the repository's directory `dmv` of this user; `None` if there
+    /// is none.
+    pub fn begun(dmv: &Path) -> Option<HalfClone> {
+        // What another user has put there says nothing.
+        if !platform::is_own(dmv).ok()? {
+            return None;
+        }
+        let bytes = read_small(&OsVfs, &dmv.join(CLONE_FILE), MAX_BYTES).ok()?;
+        HalfClone::decode(&bytes)
     }
 
     /// Returns the file's bytes.

@@ -9,11 +9,12 @@ pub(in crate::repo) mod unnamed;
 use crate::job::Job;
 use crate::locks;
 use crate::path::{PathContext, PathError};
+use crate::platform::{OwnAccess, copy_own, open_own, sync_dir};
 use crate::refs::{DatabaseLock, Operation, Refs, RefsError, newest_chain};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::keeping::keep_unopened;
-use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, check_parts};
+use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, check_parts, is_absent};
 use crate::repo::base::level::{commits_of, decoded};
 use crate::repo::base::{layout, open, publish, slice};
 use crate::repo::upkeep::forks::keep_lost;
@@ -273,7 +274,7 @@ fn rebuild_in_place(refs: &Refs, lock: &DatabaseLock, rebuild: &Rebuild<'_>) -> 
 /// Returns the former database if it opens. Fails for a database of a later version of dmv, which
 /// stays unchanged.
 fn open_former(db: &Path) -> Result<Option<Refs>, RepoError> {
-    if !db.exists() {
+    if is_absent(db) {
         return Ok(None);
     }
     match Refs::open(db) {
@@ -374,7 +375,7 @@ fn replace(dmv: &Path, rebuild: &Rebuild<'_>) -> Result<(), RepoError> {
         let _ = std::fs::remove_file(left);
     }
     let _ = std::fs::remove_file(fresh.with_extension("lock"));
-    std::fs::File::open(&fresh)
+    open_own(&fresh, OwnAccess::Write)
         .and_then(|file| file.sync_all())
         .context("sync", &fresh)
         .map_err(RepoError::Io)?;
@@ -391,7 +392,7 @@ fn replace(dmv: &Path, rebuild: &Rebuild<'_>) -> Result<(), RepoError> {
 /// an earlier database is removed only when this one is complete.
 fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
     let (db, former) = (dmv.join(REFS_FILE), dmv.join("refs.former.db"));
-    if !db.exists() {
+    if is_absent(&db) {
         return Ok(None);
     }
     let fresh = dmv.join("refs.former.new.db");
@@ -420,10 +421,10 @@ fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
 
 /// Copies a file if it exists, durably.
 fn copy_durably(from: &Path, to: &Path) -> Result<(), RepoError> {
-    let copied = || match std::fs::copy(from, to) {
+    let copied = || match copy_own(from, to) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),
-        Ok(_) => std::fs::File::open(to)?.sync_all(),
+        Ok(copy) => copy.sync_all(),
     };
     copied().context("copy", from).map_err(RepoError::Io)
 }
@@ -435,7 +436,7 @@ fn remove_merged_indexes(dmv: &Path) {
         return;
     };
     for entry in entries.flatten() {
-        let file = std::fs::File::open(entry.path());
+        let file = open_own(&entry.path(), OwnAccess::Read);
         if file.is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = std::fs::remove_file(entry.path());
         }
@@ -443,10 +444,7 @@ fn remove_merged_indexes(dmv: &Path) {
 }
 
 fn sync_directory(dmv: &Path) -> Result<(), RepoError> {
-    std::fs::File::open(dmv)
-        .and_then(|dir| dir.sync_all())
-        .context("sync", dmv)
-        .map_err(RepoError::Io)
+    sync_dir(dmv).context("sync", dmv).map_err(RepoError::Io)
 }
 
 /// Returns the content of the `format` file, or what it must have been if it is missing or damaged.

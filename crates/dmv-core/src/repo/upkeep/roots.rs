@@ -90,9 +90,9 @@ pub(in crate::repo) fn of_operations_after(
 pub(in crate::repo) fn of_courtesy(repo: &Handle) -> Result<BTreeSet<Root>, RepoError> {
     let mut out = BTreeSet::new();
     for own in worktree::own_dirs(repo)? {
-        let trees = unfinished::noted_trees(&own).into_iter();
+        let trees = unfinished::noted_trees(&own)?.into_iter();
         out.extend(trees.map(|tree| Root::Object(ObjectType::Tree, tree)));
-        let objects = unwritten::noted_objects(&own).into_iter();
+        let objects = unwritten::noted_objects(&own)?.into_iter();
         out.extend(objects.map(|(ty, id)| Root::Object(ty, id)));
     }
     Ok(out)

@@ -9,16 +9,20 @@
 
 use crate::bucket::core::UploadedPack;
 use crate::bucket::format::{Age, Name, Row, RowKind};
+use crate::depot::cache::put;
 use dmv_core::hash::{ObjectId, decode_hex, encode_hex};
+use dmv_core::platform::{OwnAccess, append_only, create_own_dirs, open_own};
 use dmv_core::store::{RepositoryId, SegmentTail};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The greatest length of a note that is read.
 const MAX_BYTES: u64 = 64 << 20;
+/// The greatest accepted size of a noted tail in bytes.
+const MAX_TAIL_BYTES: u64 = 64 << 20;
 
 /// An upload that was not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,10 +88,9 @@ impl Note {
     }
 
     fn open_in(dir: &Path, repository: RepositoryId) -> Option<Note> {
-        std::fs::create_dir_all(dir).ok()?;
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true);
-        let mut file = options.open(dir.join("note")).ok()?;
+        create_own_dirs(dir).ok()?;
+        let mut file = open_own(&dir.join("note"), OwnAccess::Create).ok()?;
+        append_only(&file).ok()?;
         file.try_lock().ok()?;
         let mut text = String::new();
         let is_read = file.metadata().ok()?.len() <= MAX_BYTES
@@ -130,7 +133,7 @@ impl Note {
 
     /// Returns the bytes of that tail.
     pub fn tail_bytes(&self, row: &Row) -> Option<Vec<u8>> {
-        std::fs::read(self.tail_path(&row.name)?).ok()
+        read_tail(&self.tail_path(&row.name)?)
     }
 
     fn tail_path(&self, name: &Name) -> Option<PathBuf> {
@@ -179,7 +182,7 @@ impl Note {
             return;
         };
         // Without the tail, the pack is uploaded again.
-        if std::fs::write(path, tail).is_ok() {
+        if put(&path, tail).is_ok() {
             let Row {
                 name,
                 metadata,
@@ -226,6 +229,14 @@ impl Note {
     }
 }
 
+/// Returns the bytes of a tail that was noted.
+fn read_tail(path: &Path) -> Option<Vec<u8>> {
+    let file = open_own(path, OwnAccess::Read).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 impl State {
     fn read(&mut self, lines: &str, dir: &Path) {
         for line in lines.split_inclusive('\n') {
@@ -235,7 +246,7 @@ impl State {
             }
         }
         let has_tail = |row: &Row| {
-            let bytes = std::fs::read(dir.join(row.name.to_string())).ok()?;
+            let bytes = read_tail(&dir.join(row.name.to_string()))?;
             SegmentTail::decode(&bytes, row.tail).ok()
         };
         let rows: Vec<Row> = self.unended.iter().map(|u| u.sent.row).collect();

@@ -47,9 +47,6 @@ pub enum PlaceError {
     /// The directory of packs is missing.
     #[error("{} is missing: this repository has lost all its content", .0.display())]
     NoPacks(PathBuf),
-    /// A part of the repository is a symlink.
-    #[error("{} is a symbolic link; dmv does not follow links inside a repository", .0.display())]
-    Symlink(PathBuf),
     /// The database is missing. The packs may still be intact.
     #[error("the database {} is missing", .0.display())]
     NoDatabase(PathBuf),
