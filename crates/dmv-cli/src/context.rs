@@ -121,6 +121,10 @@ impl Context {
             return Err(failure.hint(way_to_trust(&place.dmv)));
         }
         let repo = Repo::open_as(place, whose)?;
+        // Settings that cannot be read are reported by whoever needs them.
+        if let Ok(config) = self.config() {
+            repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
+        }
         if repo.caught_up() > 0 {
             let what = count(repo.caught_up() as u64, "operation", "operations");
             self.ui.note(format_args!(

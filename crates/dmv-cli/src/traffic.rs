@@ -276,6 +276,10 @@ impl Report {
         };
         let short = |id: Option<ObjectId>| id.map(|id| id.short(SHORT_ID));
         match (moved.refused, short(moved.old), short(moved.new)) {
+            (Some(_), ..) if !at.there => {
+                let why = "a revision of this name has another meaning here";
+                writeln!(out, "{name}  not fetched: {why}")?;
+            }
             (Some(_), ..) => {
                 let ((done, _), why) = (done_to(moved), clean(self.why(moved)));
                 writeln!(out, "{name}  not {done}: {why}")?;

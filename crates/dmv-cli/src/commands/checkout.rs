@@ -8,8 +8,8 @@ use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
 use crate::limit::{EmptiedValue, LimitArgs, tell_adopted, tell_emptied, tell_idle};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutReport, CheckoutTarget, Head, Location, RefKind, Repo, RepoError,
-    RepoSlice, RevisionError, is_previous,
+    CheckoutOptions, CheckoutReport, CheckoutTarget, Head, Location, Repo, RepoError, RepoSlice,
+    RevisionError, is_previous,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::snapshot::Problem;
@@ -160,9 +160,8 @@ fn target(context: &Context, repo: &Repo, revision: &str) -> Result<CheckoutTarg
     {
         return Ok(CheckoutTarget::Branch(name));
     }
-    let mut branches = repo.list_refs(RefKind::Branch)?.into_iter();
-    if let Some(info) = branches.find(|info| info.name == revision) {
-        return Ok(CheckoutTarget::Branch(info.name));
+    if let Some(name) = repo.named_branch(revision)? {
+        return Ok(CheckoutTarget::Branch(name));
     }
     if is_previous(revision)
         && let Head::Branch(name) = repo.previous_head(revision)?

@@ -10,7 +10,7 @@ use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
-    ConflictAt, FastForward, Head, MergeOptions, MergeReport, RefKind, Repo, RepoError, is_previous,
+    ConflictAt, FastForward, Head, MergeOptions, MergeReport, Repo, RepoError, is_previous,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -111,9 +111,8 @@ fn default_message(repo: &Repo, revision: &str, id: &ObjectId) -> Result<String,
         None
     };
     let revision = previous.as_deref().unwrap_or(revision);
-    let is_branch = |info: &dmv_core::repo::RefInfo| info.name == revision;
-    let what = if repo.list_refs(RefKind::Branch)?.iter().any(is_branch) {
-        format!("branch '{revision}'")
+    let what = if let Some(name) = repo.named_branch(revision)? {
+        format!("branch '{name}'")
     } else if revision.len() <= 64 && !id.to_string().starts_with(revision) {
         format!("'{revision}'")
     } else {

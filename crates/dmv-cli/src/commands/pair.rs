@@ -8,7 +8,7 @@ use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
 use crate::peers::relays;
 use crate::ui;
-use dmv_core::refs::check_ref_name;
+use dmv_core::refs::check_new_ref_name;
 use dmv_core::repo::{Access, Peer, Repo};
 use dmv_net::transport::Url;
 use dmv_net::transport::quic::blocking::pair_with;
@@ -169,8 +169,10 @@ fn name_remote(context: &Context, repo: &Repo, peer: &Peer) -> Result<(), Failur
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let name: String = peer.name.chars().filter(|c| plain(*c)).collect();
     let is_free = |name: &String| remotes.iter().all(|(known, _)| known != name);
-    let is_name = |name: &String| check_ref_name(name).is_ok() && is_free(name);
-    let name = Some(name).filter(is_name).unwrap_or(peer.key.short());
+    let is_name = check_new_ref_name(&name).is_ok()
+        && is_free(&name)
+        && repo.named_like_remote(&name)?.is_none();
+    let name = Some(name).filter(|_| is_name).unwrap_or(peer.key.short());
     let (key, place) = (peer.key, None);
     let url = Url::Quic(PeerAddress { key, place });
     set(repo, &name, &url, Vec::new())?;

@@ -6,12 +6,13 @@ mod bucket;
 use crate::config::{REMOTES, Scope, edit};
 use crate::context::Context;
 use crate::error::like_ssh;
+use crate::error::way_to_rename;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{clean, count, quoted};
 use crate::partial::{SliceValue, words};
 use crate::peers::{Call, remote, why_closed, word_of};
-use dmv_core::refs::check_ref_name;
-use dmv_core::repo::{CONFIG_FILE, FETCH_HEAD, Repo, RepoError};
+use dmv_core::refs::check_new_ref_name;
+use dmv_core::repo::{CONFIG_FILE, Repo, RepoError};
 use dmv_net::ops::{Remote, dial};
 use dmv_net::session::{Client, PeerSlice};
 use dmv_net::transport::{Purpose, Url};
@@ -183,10 +184,13 @@ pub fn set(
     url: &Url,
     notes: Vec<(&'static str, toml_edit::Value)>,
 ) -> Result<String, Failure> {
-    check_ref_name(name).map_err(RepoError::from)?;
-    if name == FETCH_HEAD {
-        let message = format!("'{name}' is not a valid name for a remote: dmv uses it itself");
-        return Err(Failure::new("bad-name", EXIT_OTHER, message));
+    check_new_ref_name(name).map_err(RepoError::from)?;
+    if let Some((kind, like)) = repo.named_like_remote(name)? {
+        let kind = kind.word();
+        let message = format!(
+            "'{name}' cannot be the name of a remote: the {kind} '{like}' would have the name of a remote branch"
+        );
+        return Err(Failure::new("bad-name", EXIT_OTHER, message).hint(way_to_rename(kind, &like)));
     }
     if name.contains('/') {
         let message = format!("'{name}' is not a valid name for a remote: it contains a '/'");

@@ -8,7 +8,7 @@ use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::{keeping, tell_overwritten};
 use crate::supply::supplied;
 use dmv_core::object::name::escape;
-use dmv_core::repo::{AddOptions, Head, RefKind, Repo, WorktreeInfo, WorktreeState};
+use dmv_core::repo::{AddOptions, Head, Repo, WorktreeInfo, WorktreeState};
 use serde::Serialize;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -149,12 +149,12 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         (None, true) => "@".to_owned(),
         (None, false) => name.into_owned(),
     };
-    let branches = repo.list_refs(RefKind::Branch)?;
-    let branch = branches.iter().find(|info| info.name == wanted);
+    let branch = repo.named_branch(&wanted)?;
     let (head, commit) = match (branch, &args.revision) {
-        (Some(info), _) if !args.detach => {
-            let commit = info.commit.map_or_else(|| repo.resolve("@"), Ok)?;
-            (Head::Branch(info.name.clone()), commit)
+        (Some(branch), _) if !args.detach => {
+            let commit = repo.ref_at(&format!("branch/{branch}"))?;
+            let commit = commit.map_or_else(|| repo.resolve("@"), Ok)?;
+            (Head::Branch(branch), commit)
         }
         (None, None) if !args.detach => (Head::Branch(wanted), repo.resolve("@")?),
         _ => {

@@ -111,6 +111,11 @@ fn sort_busy(e: &BusyError) -> ErrorClass {
 fn sort_branch(e: &BranchError) -> ErrorClass {
     match e {
         BranchError::RefName(_) => ("bad-name", EXIT_OTHER, None),
+        BranchError::NameOfRemote { name, .. } => {
+            let other = quoted(&name.replace('/', "-"));
+            let hint = format!("use another name, such as {other}");
+            ("bad-name", EXIT_OTHER, Some(hint))
+        }
         BranchError::RefExists { kind, .. } => {
             ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
         }
@@ -157,9 +162,36 @@ fn sort_revision(e: &RevisionError) -> ErrorClass {
                 .map(|id| format!("dmv show {}", id.short(16)));
             ("ambiguous-revision", EXIT_OTHER, hint)
         }
+        RevisionError::Several { name, meanings } => {
+            let kind = match meanings.first() {
+                Some(first) if first.starts_with("refs/heads/") => "branch",
+                _ => "tag",
+            };
+            let hint = match &meanings[..] {
+                [_, other, ..] => format!(
+                    "use a full name, such as {}; or {}",
+                    quoted(other),
+                    way_to_rename(kind, name)
+                ),
+                _ => way_to_rename(kind, name),
+            };
+            ("ambiguous-revision", EXIT_OTHER, Some(hint))
+        }
         RevisionError::Beyond(_) | RevisionError::Syntax(_) => {
             hinted("bad-revision", EXIT_OTHER, "dmv log")
         }
+    }
+}
+
+/// The commands that give a branch or tag another name.
+pub fn way_to_rename(kind: &str, name: &str) -> String {
+    let old = quoted(name);
+    match kind {
+        "branch" => format!("dmv branch -m {old} NEW, to rename the branch"),
+        _ => format!(
+            "dmv tag NEW {}, then dmv tag -d {old}, to rename the tag",
+            quoted(&format!("refs/tags/{name}"))
+        ),
     }
 }
 

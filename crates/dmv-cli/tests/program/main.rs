@@ -3,6 +3,7 @@
 mod addresses;
 mod again;
 mod alias;
+mod ambiguous;
 mod beside;
 mod beside_conflicts;
 mod bisect;

@@ -26,7 +26,7 @@ pub use database_lock::DatabaseLock;
 pub use error::RefsError;
 pub use free::{CondemnResult, FreeCount, SeenOperation};
 pub use log_position::{LogPosition, Rows};
-pub use name::{RefNameError, check_ref_name};
+pub use name::{FETCH_HEAD, HEAD, RefNameError, check_new_ref_name, check_ref_name};
 pub use named::NamedPlace;
 pub(crate) use operation::view_of;
 pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain};

@@ -60,9 +60,73 @@ pub fn check_ref_name(name: &str) -> Result<(), RefNameError> {
     Ok(())
 }
 
+/// The revision for the commit that a worktree is on. It names no branch.
+pub const HEAD: &str = "HEAD";
+/// The name that stands for a remote in the keys of branches that were fetched from an address, which
+/// no remote has: `remote/FETCH_HEAD/main`. The next such fetch replaces all of them. As a revision,
+/// it means the branch with the name of the current one.
+pub const FETCH_HEAD: &str = "FETCH_HEAD";
+/// How full names of refs begin: `refs/heads/main`.
+const FULL: &str = "refs";
+/// The number of digits of an id of Git.
+const GIT_ID_DIGITS: usize = 40;
+
+/// Checks the name of a new branch, tag or remote: [`check_ref_name`], without names that a revision
+/// with another meaning has. Refs that have such a name already stay usable by their full names.
+pub fn check_new_ref_name(name: &str) -> Result<(), RefNameError> {
+    check_ref_name(name)?;
+    let fail = |why| {
+        Err(RefNameError {
+            name: name.to_owned(),
+            why,
+        })
+    };
+    if name.len() == GIT_ID_DIGITS && name.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return fail("it looks like an id");
+    }
+    match name.split('/').next().unwrap_or_default() {
+        HEAD if name == HEAD => fail("it is reserved for the commit that the worktree is on"),
+        FETCH_HEAD => fail("it is reserved for what was last fetched from an address"),
+        FULL => fail("full names of branches and tags begin with 'refs'"),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_other_revisions_have_are_refused_for_new_refs() {
+        for good in [
+            "main",
+            "head",
+            "beef",
+            "HEAD/x",
+            "origin/main",
+            &"a".repeat(39),
+        ] {
+            assert_eq!(check_new_ref_name(good), Ok(()), "{good}");
+        }
+        let (git, own) = ("0123456789abcdefABCD".repeat(2), "d".repeat(64));
+        let bad = [
+            "HEAD",
+            "FETCH_HEAD",
+            "FETCH_HEAD/main",
+            "refs",
+            "refs/heads/main",
+            "@",
+            "-",
+            "@{-1}",
+            "@{yesterday}",
+            "git:0123",
+            &git,
+            &own,
+        ];
+        for name in bad {
+            assert!(check_new_ref_name(name).is_err(), "{name:?}");
+        }
+    }
 
     #[test]
     fn names_that_would_confuse_are_refused() {

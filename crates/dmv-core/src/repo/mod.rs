@@ -17,15 +17,15 @@ mod peers;
 mod upkeep;
 mod verbs;
 
+pub use crate::refs::{FETCH_HEAD, HEAD};
 pub use base::branch::{RefInfo, RefKind};
 pub use base::change::{ChangeKind, PathChange};
 pub use base::error::{
     AbsentError, BranchError, BusyError, ConflictError, FilesError, LookError, PathRefusal,
     PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError, WorktreeError,
 };
-pub use base::head::{HEAD, Head};
+pub use base::head::Head;
 pub use base::keeping::KeepingLock;
-pub use base::keys::FETCH_HEAD;
 pub use base::layout::{
     CONFIG_FILE, DMV_DIR, RepositoryLocation, Trust, Whose, discover, discover_lost,
     discover_lost_trusting, discover_trusting,

@@ -19,7 +19,7 @@ use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Reach};
-use dmv_core::refs::{Change, check_ref_name};
+use dmv_core::refs::{Change, check_new_ref_name, check_ref_name};
 use dmv_core::repo::{
     OfferedRefs, OperationRequest, Purge, RefChange, RefUpdate, Refusal, Repo, RepoError,
 };
@@ -475,6 +475,9 @@ fn judge(
     }
     if now != update.old {
         return Ok(Some(Refusal::Moved));
+    }
+    if now.is_none() && check_new_ref_name(name).is_err() {
+        return Ok(Some(Refusal::BadName));
     }
     let Some(now) = now.filter(|_| !update.force) else {
         return Ok(None);

@@ -387,6 +387,9 @@ fn receive(
 ) -> Result<Outcome, NetError> {
     let start = Start::of(&client.offered, options.branch.as_deref())?;
     let head = start.as_ref().map(|start| start.head.clone());
+    if let Some(name) = head.as_ref().and_then(Head::branch) {
+        repo.check_new_branch(name, ORIGIN)?;
+    }
     let shared = from.map(|from| repo.share_packs(from, options.request.time));
     // An interrupted clone may have done so already.
     let shared = shared

@@ -2,10 +2,10 @@
 
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
-use crate::refs::{Change, Effect, RefNameError, check_ref_name};
+use crate::refs::{Change, Effect, check_new_ref_name};
 use crate::repo::base::error::{BranchError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::head::{HEAD, Head};
+use crate::repo::base::head::Head;
 use crate::repo::base::keys::{head_key, path_key};
 use crate::repo::base::publish::{OperationRequest, change, set};
 use crate::repo::base::{layout, publish, whole, worktree};
@@ -85,17 +85,53 @@ pub(in crate::repo) fn create_ref(
     Ok(())
 }
 
-/// Fails unless a new branch or tag may have this name.
-pub(in crate::repo) fn check_new_name(name: &str) -> Result<(), RefNameError> {
-    check_ref_name(name)?;
-    // A peer may have such a branch. Here, nothing could name it.
-    if name == HEAD {
-        return Err(RefNameError {
+/// Fails unless a new branch or tag may have this name: as a revision, it must mean nothing else.
+pub(in crate::repo) fn check_new_name(repo: &Handle, name: &str) -> Result<(), RepoError> {
+    check_new_name_beside(repo, name, None)
+}
+
+/// The same if `coming` is about to be a remote.
+pub(in crate::repo) fn check_new_name_beside(
+    repo: &Handle,
+    name: &str,
+    coming: Option<&str>,
+) -> Result<(), RepoError> {
+    check_new_ref_name(name)?;
+    let is_remote =
+        |first: &str| Ok::<_, RepoError>(coming == Some(first) || knows_remote(repo, first)?);
+    match name.split_once('/') {
+        Some((remote, _)) if is_remote(remote)? => Err(BranchError::NameOfRemote {
             name: name.to_owned(),
-            why: "it is reserved for the commit that the worktree is on",
-        });
+            remote: remote.to_owned(),
+        }
+        .into()),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// Returns whether there is a remote of this name, or branches of one are recorded.
+fn knows_remote(repo: &Handle, remote: &str) -> Result<bool, RepoError> {
+    let is_set = repo.remotes.get().is_some_and(|all| all.contains(remote));
+    Ok(is_set
+        || !repo
+            .refs
+            .with_prefix(&format!("remote/{remote}/"))?
+            .is_empty())
+}
+
+/// Returns a branch or tag that has the name of a branch of the remote `remote`, and its kind.
+pub(in crate::repo) fn named_like_remote(
+    repo: &Handle,
+    remote: &str,
+) -> Result<Option<(RefKind, String)>, RepoError> {
+    for kind in [RefKind::Branch, RefKind::Tag] {
+        let prefix = kind.key("");
+        let found = repo.refs.with_prefix(&format!("{prefix}{remote}/"))?;
+        if let Some((key, _)) = found.first() {
+            return Ok(Some((kind, key[prefix.len()..].to_owned())));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the change that creates a branch or tag.
@@ -105,7 +141,7 @@ pub(in crate::repo) fn new_ref(
     name: &str,
     target: ObjectId,
 ) -> Result<Change, RepoError> {
-    check_new_name(name)?;
+    check_new_name(repo, name)?;
     let key = kind.key(name);
     match repo.refs.get(&key)? {
         None => {
@@ -156,7 +192,7 @@ pub(in crate::repo) fn rename_branch(
     new: &str,
     request: OperationRequest,
 ) -> Result<(), RepoError> {
-    check_new_name(new)?;
+    check_new_name(repo, new)?;
     let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
     let missing = || {
         RepoError::Branch(BranchError::NoRef {

@@ -12,8 +12,9 @@ use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
 use crate::store::{LogPack, RepositoryId, Store};
 use crate::vfs::Vfs;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 
 /// An open repository.
@@ -36,6 +37,8 @@ pub(in crate::repo) struct Handle {
     /// The number of operations that the database had lost and that were restored from the log pack
     /// when the repository was opened.
     pub(in crate::repo) caught_up: usize,
+    /// The names of remotes in the settings, if the caller has told them.
+    pub(in crate::repo) remotes: OnceLock<BTreeSet<String>>,
     /// What the slice was like when the store last heard which chunks it must not store.
     pub(in crate::repo) heard: Mutex<Option<(u64, SystemTime)>>,
 }

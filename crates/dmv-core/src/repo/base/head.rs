@@ -2,9 +2,6 @@
 
 use crate::hash::ObjectId;
 
-/// The name that Git has for the head, as a revision.
-pub const HEAD: &str = "HEAD";
-
 /// The head of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {

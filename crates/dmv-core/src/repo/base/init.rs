@@ -2,13 +2,13 @@
 
 use crate::path::{PathContext, PathError};
 use crate::platform::bytes_of;
-use crate::refs::{Effect, Refs};
+use crate::refs::{Effect, Refs, check_new_ref_name};
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
 use crate::repo::base::publish::{OperationRequest, set};
 use crate::repo::base::vacancy::refuse_inside;
-use crate::repo::base::{branch as branches, keys, layout, open, publish};
+use crate::repo::base::{keys, layout, open, publish};
 use crate::store::{LogPack, Owners, RepositoryId};
 use crate::vfs::{OsVfs, Vfs};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(in crate::repo) fn init(
     shared: &[RepositoryId],
     request: OperationRequest,
 ) -> Result<Handle, RepoError> {
-    branches::check_new_name(branch)?;
+    check_new_ref_name(branch)?;
     let dir = std::path::absolute(dir)
         .context("find", dir)
         .map_err(RepoError::Io)?;

@@ -4,11 +4,6 @@
 use crate::hash::ObjectId;
 use crate::repo::base::head::Head;
 
-/// The name that stands for a remote in the keys of branches that were fetched from an address, which
-/// no remote has: `remote/FETCH_HEAD/main`. The next such fetch replaces all of them. As a revision,
-/// it means the branch with the name of the current one.
-pub const FETCH_HEAD: &str = "FETCH_HEAD";
-
 /// The prefix of the keys that name stashes.
 pub(in crate::repo) const STASH: &str = "stash/";
 

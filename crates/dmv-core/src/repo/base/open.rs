@@ -11,7 +11,7 @@ use crate::repo::base::{layout, level, refused, worktree};
 use crate::store::{Owners, Store};
 use crate::vfs::{OpenMode, ReadingVfs, Vfs};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Opens a repository whose packs and indexes are in `vfs`.
 pub(in crate::repo) fn open(
@@ -76,6 +76,7 @@ pub(in crate::repo) fn assemble(
         coming: None,
         whose: Whose::Own,
         caught_up,
+        remotes: OnceLock::new(),
         heard: Mutex::default(),
     };
     refused::refresh(&handle);

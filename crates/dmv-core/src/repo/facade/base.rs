@@ -29,6 +29,23 @@ impl Repo {
         base::branch::create_ref(&self.handle, kind, name, target, request)
     }
 
+    /// Tells which remotes the settings name, once. New branches and tags will not have names of their
+    /// branches.
+    pub fn name_remotes(&self, remotes: impl IntoIterator<Item = String>) {
+        // A second call comes from the same settings.
+        let _ = self.handle.remotes.set(remotes.into_iter().collect());
+    }
+
+    /// Fails unless a new branch may have this name once `remote` is a remote.
+    pub fn check_new_branch(&self, name: &str, remote: &str) -> Result<(), RepoError> {
+        base::branch::check_new_name_beside(&self.handle, name, Some(remote))
+    }
+
+    /// Returns a branch or tag that has the name of a branch of the remote `remote`, and its kind.
+    pub fn named_like_remote(&self, remote: &str) -> Result<Option<(RefKind, String)>, RepoError> {
+        base::branch::named_like_remote(&self.handle, remote)
+    }
+
     /// Deletes a branch or tag and returns the commit that it named.
     ///
     /// Fails with [`BranchError::InUse`](crate::repo::BranchError::InUse) for a branch that a worktree

@@ -174,13 +174,19 @@ impl Repo {
 
     /// Returns the commit that the revision `text` names.
     ///
-    /// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
-    /// worktree's head), `-` or `@{-1}` (the head before the last checkout). Any number of `~n`
-    /// and `^n` can follow.
+    /// A revision begins with a branch, tag, remote branch, a full name of one such as
+    /// `refs/heads/main`, id, id prefix, `@` or `HEAD` (the worktree's head), `-` or `@{-1}` (the head
+    /// before the last checkout). Any number of `~n` and `^n` can follow.
     ///
-    /// Fails with [`RepoError::Revision`] if `text` names nothing, or more than one commit.
+    /// Fails with [`RepoError::Revision`] if `text` names nothing, or may name several commits.
     pub fn resolve(&self, text: &str) -> Result<ObjectId, RepoError> {
         look::revision::resolve_revision(&self.handle, text)
+    }
+
+    /// Returns the local branch that the revision `text` names, also one without commits. Fails like
+    /// [`resolve`](Self::resolve) if it means something else as well.
+    pub fn named_branch(&self, text: &str) -> Result<Option<String>, RepoError> {
+        look::revision::named_branch(&self.handle, text)
     }
 
     /// Returns the head that the worktree had before the last checkout. Fails if there was none;

@@ -175,7 +175,7 @@ pub(in crate::repo) fn add_worktree(
         let key = format!("branch/{branch}");
         match worktree::ref_id(repo, &key)? {
             None => {
-                branch::check_new_name(branch)?;
+                branch::check_new_name(repo, branch)?;
                 changes.push(set(key, options.commit.as_bytes().to_vec()));
             }
             Some(id) if id == options.commit => {}

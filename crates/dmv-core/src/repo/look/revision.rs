@@ -3,14 +3,19 @@
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::object::{ObjectRead, ObjectType};
+use crate::refs::{FETCH_HEAD, HEAD};
 use crate::repo::base::error::{LookError, RepoError, RevisionError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::head::{HEAD, Head};
-use crate::repo::base::keys::FETCH_HEAD;
+use crate::repo::base::head::Head;
 use crate::repo::base::worktree;
 
 /// The fewest hex digits that can name an object.
 pub const MIN_PREFIX: usize = 4;
+
+/// How many digits of an id a message shows.
+const SHORT: usize = 12;
+/// The most meanings that a message lists besides the first.
+const MAX_SHOWN: usize = 8;
 
 /// Splits `REV:PATH`. An empty revision means `@`. Without a colon, there is no path.
 pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
@@ -77,7 +82,7 @@ pub fn walk_steps(
 /// Returns the commit that the revision `text` names.
 ///
 /// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
-/// worktree's head), `-` or `@{-1}` (the head before the last checkout), `FETCH_HEAD` (what was last
+/// worktree's head), a full name such as `refs/heads/main`, `-` or `@{-1}` (the head before the last checkout), `FETCH_HEAD` (what was last
 /// fetched from an address). Any number of `~n` and `^n` can follow.
 pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
     let (name, steps) = split_steps(text);
@@ -150,31 +155,31 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     if is_previous(name) {
         return resolve_previous(repo, name);
     }
-    for key in [
-        format!("branch/{name}"),
-        format!("tag/{name}"),
-        format!("remote/{name}"),
-    ] {
-        if let Some(id) = worktree::ref_id(repo, &key)? {
-            return Ok(id);
+    if let Some(full) = FullName::parse(name) {
+        let found = worktree::ref_id(repo, &full.key())?;
+        return Ok(found.ok_or_else(|| RevisionError::Unknown(name.to_owned()))?);
+    }
+    let mut commits = commits_with_prefix(repo, name)?;
+    if let Some((full, id)) = named_ref(repo, name)? {
+        commits.retain(|other| *other != id);
+        let mut others: Vec<String> = commits.iter().map(|id| id.short(SHORT)).collect();
+        if full.kind != FullKind::Remote {
+            let remote = FullName::new(FullKind::Remote, name);
+            let is_there = worktree::ref_id(repo, &remote.key())?.is_some();
+            others.extend(is_there.then(|| remote.text()));
+            let has_fetched = name == FETCH_HEAD && fetched_last(repo)?.is_some();
+            others.extend(has_fetched.then(|| format!("refs/remotes/{FETCH_HEAD}/BRANCH")));
         }
+        return match &others[..] {
+            [] => Ok(id),
+            _ => Err(several(name, full, others).into()),
+        };
     }
     if name == FETCH_HEAD
         && let Some(id) = fetched_last(repo)?
     {
         return Ok(id);
     }
-    let hex = name.to_ascii_lowercase();
-    if hex.len() < MIN_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(unknown(repo, name)?.into());
-    }
-    let found = repo.store.with_prefix(&hex, 1000)?;
-    let mut commits: Vec<ObjectId> = found
-        .iter()
-        .filter(|(_, ty)| *ty == ObjectType::Commit)
-        .map(|(id, _)| *id)
-        .collect();
-    commits.sort();
     match commits.as_slice() {
         [] => Err(unknown(repo, name)?.into()),
         [one] => Ok(*one),
@@ -187,5 +192,112 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
             }
             .into())
         }
+    }
+}
+
+/// Returns the branch, else the tag, else the remote branch that has a name.
+fn named_ref(repo: &Handle, name: &str) -> Result<Option<(FullName, ObjectId)>, RepoError> {
+    for kind in FullKind::ALL {
+        let full = FullName::new(kind, name);
+        if let Some(id) = worktree::ref_id(repo, &full.key())? {
+            return Ok(Some((full, id)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the error for a name that means a ref and `others`.
+fn several(name: &str, full: FullName, others: Vec<String>) -> RevisionError {
+    let mut meanings = vec![full.text()];
+    meanings.extend(others.into_iter().take(MAX_SHOWN));
+    RevisionError::Several {
+        name: name.to_owned(),
+        meanings,
+    }
+}
+
+/// Returns the commits whose ids begin with `prefix`, sorted; none if it cannot be a prefix.
+fn commits_with_prefix(repo: &Handle, prefix: &str) -> Result<Vec<ObjectId>, RepoError> {
+    let hex = prefix.to_ascii_lowercase();
+    if hex.len() < MIN_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(Vec::new());
+    }
+    let found = repo.store.with_prefix(&hex, 1000)?;
+    let commits = found.iter().filter(|(_, ty)| *ty == ObjectType::Commit);
+    let mut commits: Vec<ObjectId> = commits.map(|(id, _)| *id).collect();
+    commits.sort();
+    Ok(commits)
+}
+
+/// Returns the local branch that the revision `text` names, also one without commits. Fails if it means
+/// something else as well.
+pub(in crate::repo) fn named_branch(
+    repo: &Handle,
+    text: &str,
+) -> Result<Option<String>, RepoError> {
+    let full = FullName::parse(text);
+    let name = match &full {
+        None => text,
+        Some(full) if full.kind == FullKind::Branch => &full.name,
+        Some(_) => return Ok(None),
+    };
+    let key = FullName::new(FullKind::Branch, name).key();
+    if worktree::ref_id(repo, &key)?.is_some() {
+        // A name that means several things is an error.
+        resolve_name(repo, text)?;
+        return Ok(Some(name.to_owned()));
+    }
+    let is_current = worktree::head(repo)?.branch() == Some(name);
+    Ok(is_current.then(|| name.to_owned()))
+}
+
+/// What a full name names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FullKind {
+    Branch,
+    Tag,
+    Remote,
+}
+
+impl FullKind {
+    /// All kinds, in the order in which a short name is looked for.
+    const ALL: [FullKind; 3] = [FullKind::Branch, FullKind::Tag, FullKind::Remote];
+
+    /// Returns how full names begin, as in Git, and how the keys of the view do.
+    fn prefixes(self) -> (&'static str, &'static str) {
+        match self {
+            FullKind::Branch => ("refs/heads/", "branch/"),
+            FullKind::Tag => ("refs/tags/", "tag/"),
+            FullKind::Remote => ("refs/remotes/", "remote/"),
+        }
+    }
+}
+
+/// The name of a ref with its kind: `refs/heads/main`, `refs/tags/v1`, `refs/remotes/origin/main`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FullName {
+    kind: FullKind,
+    name: String,
+}
+
+impl FullName {
+    fn new(kind: FullKind, name: &str) -> FullName {
+        let name = name.to_owned();
+        FullName { kind, name }
+    }
+
+    fn parse(text: &str) -> Option<FullName> {
+        FullKind::ALL.into_iter().find_map(|kind| {
+            let name = text.strip_prefix(kind.prefixes().0)?;
+            Some(FullName::new(kind, name))
+        })
+    }
+
+    fn text(&self) -> String {
+        format!("{}{}", self.kind.prefixes().0, self.name)
+    }
+
+    fn key(&self) -> String {
+        format!("{}{}", self.kind.prefixes().1, self.name)
     }
 }

@@ -59,7 +59,7 @@ pub enum Refusal {
     /// The new commit does not descend from the old one. For a deletion: no other ref leads to the
     /// old commit.
     NotForward,
-    /// The name is not valid for a ref.
+    /// The name is not valid for a ref, or a new ref may not have it.
     BadName,
     /// The branch is to be deleted, and a worktree is on it.
     InUse,
@@ -76,6 +76,22 @@ pub struct RefChange {
     pub new: Option<ObjectId>,
     /// Why the ref stayed, or `None` if it was moved.
     pub refused: Option<Refusal>,
+}
+
+impl RefChange {
+    fn new(
+        key: String,
+        old: Option<ObjectId>,
+        new: Option<ObjectId>,
+        refused: Option<Refusal>,
+    ) -> RefChange {
+        RefChange {
+            key,
+            old,
+            new,
+            refused,
+        }
+    }
 }
 
 /// The number of attempts at an update while other commands move refs at the same time.
@@ -135,27 +151,30 @@ pub(in crate::repo) fn note_remote(
             if old != Some(id) {
                 let value = Some(id.as_bytes().to_vec());
                 changes.push(change(&repo.refs, key.clone(), value)?);
-                moved.push(RefChange {
-                    key,
-                    old,
-                    new: Some(id),
-                    refused: None,
-                });
+                moved.push(RefChange::new(key, old, Some(id), None));
             }
             Ok(())
         };
+        let mut new = Vec::new();
         for (key, id) in &offered.refs {
-            match key.strip_prefix("branch/") {
-                Some(branch) => set(format!("remote/{remote}/{branch}"), *id)?,
-                None if repo.refs.get(key)?.is_some() => {}
-                None => set(key.clone(), *id)?,
+            match key.split_once('/') {
+                Some(("branch", branch)) => set(format!("remote/{remote}/{branch}"), *id)?,
+                _ => new.push((key.clone(), *id)),
             }
         }
-        for (name, id) in &ours.make {
-            check_ref_name(name)?;
-            let key = format!("branch/{name}");
-            if repo.refs.get(&key)?.is_none() {
-                set(key, *id)?;
+        let ours_new = ours.make.iter();
+        new.extend(ours_new.map(|(name, id)| (format!("branch/{name}"), *id)));
+        let mut refused = Vec::new();
+        for (key, id) in new {
+            if repo.refs.get(&key)?.is_some() {
+                continue;
+            }
+            let (_, name) = key.split_once('/').unwrap_or_default();
+            if is_new_name(repo, name, Some(remote))? {
+                set(key, id)?;
+            } else {
+                let refusal = Some(Refusal::BadName);
+                refused.push(RefChange::new(key, None, Some(id), refusal));
             }
         }
         for name in &ours.forget {
@@ -168,8 +187,18 @@ pub(in crate::repo) fn note_remote(
             changes.extend((head.old != head.new).then_some(head));
         }
         publish_if_any(repo, request, changes)?;
+        moved.extend(refused);
         Ok(moved)
     })
+}
+
+/// Returns whether a new branch or tag may have this name, also beside the branches of `remote`.
+fn is_new_name(repo: &Handle, name: &str, remote: Option<&str>) -> Result<bool, RepoError> {
+    match branch::check_new_name_beside(repo, name, remote) {
+        Ok(()) => Ok(true),
+        Err(RepoError::Branch(_)) => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 /// Returns the branches that are recorded for a remote and that the remote no longer has.
@@ -231,12 +260,7 @@ pub(in crate::repo) fn accept_push(
                 let value = update.new.map(|id| id.as_bytes().to_vec());
                 changes.push(change(&repo.refs, update.key.clone(), value)?);
             }
-            moved.push(RefChange {
-                key: update.key.clone(),
-                old: now,
-                new: update.new,
-                refused,
-            });
+            moved.push(RefChange::new(update.key.clone(), now, update.new, refused));
         }
         publish_if_any(repo, request, changes)?;
         Ok(moved)
@@ -260,6 +284,9 @@ pub(in crate::repo) fn judge(
     }
     if now != update.old {
         return Ok(Some(Refusal::Moved));
+    }
+    if now.is_none() && !is_new_name(repo, name, None)? {
+        return Ok(Some(Refusal::BadName));
     }
     if update.new.is_none() && kind == "branch" && !branch::worktrees_on(repo, name)?.is_empty() {
         return Ok(Some(Refusal::InUse));

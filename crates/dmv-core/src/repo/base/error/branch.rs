@@ -8,6 +8,16 @@ pub enum BranchError {
     /// A name is not valid for a ref.
     #[error(transparent)]
     RefName(#[from] RefNameError),
+    /// A new branch or tag would have the name of a remote branch.
+    #[error(
+        "'{name}' cannot be the name of a branch or tag: names that begin with '{remote}/' are those of the remote '{remote}'"
+    )]
+    NameOfRemote {
+        /// The refused name.
+        name: String,
+        /// The remote.
+        remote: String,
+    },
     /// The ref already exists.
     #[error("{kind} '{name}' already exists")]
     RefExists {

@@ -41,6 +41,14 @@ pub enum RevisionError {
         /// The commits whose ids begin with it.
         candidates: Vec<ObjectId>,
     },
+    /// The name means several things.
+    #[error("'{name}' is ambiguous; it means {}", meanings.join(" and "))]
+    Several {
+        /// The name.
+        name: String,
+        /// Revisions that mean each of them.
+        meanings: Vec<String>,
+    },
     /// The revision goes back further than the history, or names a parent that does not exist.
     #[error("'{0}' does not exist: the history has no such ancestor")]
     Beyond(String),
