@@ -3,7 +3,7 @@
 use crate::context::Context;
 #[cfg(feature = "store")]
 use crate::failure::EXIT_REFUSED;
-use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, Failure};
+use crate::failure::{EXIT_ABSENT, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, Failure};
 use crate::format::text::{SHORT_ID, quoted};
 use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
@@ -33,6 +33,19 @@ pub fn supplied<T>(
     let supplied = supplied.map_err(|e| ops_failure(context, e))?;
     tell_skipped(context, supplied.skipped);
     Ok(supplied.done?)
+}
+
+/// Fetches the ignore files outside of the worktree's subset whose rules hold in it. If no remote gives
+/// them, the command that needs them says what it leaves out.
+pub fn bring_rules(context: &Context, repo: &Repo) -> Result<(), Failure> {
+    let settings = context.settings()?;
+    let fetched = supplied(context, repo, "fetching ignore files", || {
+        repo.check_rules_here(&settings)
+    });
+    match fetched {
+        Err(failure) if failure.exit == EXIT_INTERRUPTED => Err(failure),
+        _ => Ok(()),
+    }
 }
 
 /// The failure of a command of `ops`.

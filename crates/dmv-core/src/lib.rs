@@ -3,7 +3,7 @@
 //! Each module is a *room* on one of six floors and uses lower floors only. `ARCHITECTURE.md` has
 //! the complete rules. The floors, bottom-up:
 //!
-//! - [`hash`], [`limits`], [`memory`], [`escape`] and [`job`] know nothing of DMV's objects;
+//! - [`hash`], [`limits`], [`memory`], [`escape`], [`glob`] and [`job`] know nothing of DMV's objects;
 //!   [`platform`] hides the operating system, [`threads`] starts threads, and [`path`] names what a
 //!   file operation failed on.
 //! - [`object`] defines the bytes and ids of objects. [`fsutil`], [`locks`] and [`vfs`] reach files.
@@ -50,6 +50,7 @@ pub mod chunker;
 pub mod diff;
 pub mod escape;
 pub mod fsutil;
+pub mod glob;
 pub mod hash;
 pub mod history;
 pub mod job;

@@ -24,6 +24,7 @@ mod gc;
 mod gc_model;
 mod hostile;
 mod hostile_objects;
+mod ignoring;
 mod leaving;
 mod level;
 mod lineage;

@@ -10,7 +10,7 @@ const DECODE: &str = "crates/dmv-preview/src/decode/";
 const WEB: &str = "crates/dmv-web/";
 
 /// Each outside crate, and the files that may name it. A directory ends with a slash.
-pub const CRATES: [(&str, &[&str]); 65] = [
+pub const CRATES: [(&str, &[&str]); 63] = [
     (
         "blake3",
         &[
@@ -23,14 +23,6 @@ pub const CRATES: [(&str, &[&str]); 65] = [
     ("fastcdc", &["crates/dmv-core/src/chunker.rs"]),
     ("zstd", &["crates/dmv-core/src/store/frame.rs", DECODE]),
     ("rusqlite", &["crates/dmv-core/src/refs/"]),
-    (
-        "ignore",
-        &[
-            "crates/dmv-core/src/worktree/attributes.rs",
-            "crates/dmv-core/src/worktree/ignore.rs",
-        ],
-    ),
-    ("globset", &["crates/dmv-core/src/subset/pattern.rs"]),
     (
         "unicode_normalization",
         &["crates/dmv-core/src/object/portable.rs"],

@@ -128,10 +128,10 @@ fn a_crate_outside_of_its_room_is_a_complaint() {
         1
     );
     assert_eq!(
-        check("worktree/scan.rs", "use super::ignore::Rules;").len(),
+        check("worktree/scan.rs", "use super::fastcdc::Rules;").len(),
         0
     );
-    assert_eq!(check("worktree/scan.rs", "use ignore::Walk;").len(), 1);
+    assert_eq!(check("worktree/scan.rs", "use fastcdc::Walk;").len(), 1);
     assert_eq!(check("repo/base/publish.rs", "use tokio;").len(), 1);
     assert_eq!(
         check("refs/schema.rs", "use rusqlite::Connection;").len(),

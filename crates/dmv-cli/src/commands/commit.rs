@@ -12,7 +12,7 @@ use crate::failure::{
 };
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
-use crate::supply::supplied;
+use crate::supply::{bring_rules, supplied};
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
@@ -116,6 +116,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let _budget = guard(context, &repo)?;
     let paths = context.paths(&repo, &args.paths)?;
     check_paths(&repo, &paths)?;
+    bring_rules(context, &repo)?;
     let mut written = None;
     if wants_editor {
         match draft::write(context, &repo, &args, &paths)? {

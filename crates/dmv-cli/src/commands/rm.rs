@@ -7,7 +7,9 @@ use crate::format::text::{clean, count, quoted};
 use crate::keeping::{OverwrittenValue, keeping};
 use crate::ui::{ask, can_ask};
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{RemoveOptions, RemoveReport, Repo, UntrackOptions, UntrackReport};
+use dmv_core::repo::{
+    IgnoreOffer, RemoveOptions, RemoveReport, Repo, UntrackOptions, UntrackReport,
+};
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -150,7 +152,7 @@ fn untrack(
     args: &Args,
 ) -> Result<u8, Failure> {
     let settings = context.settings()?;
-    let lines = repo.ignore_lines(&settings, &paths)?;
+    let IgnoreOffer { lines, uncovered } = repo.ignore_offer(&settings, &paths)?;
     let question = format!("Add {} to .dmvignore?", clean(&lines.join(" and ")));
     let adds = !lines.is_empty() && (context.globals.yes || can_ask() && ask(&question));
     let mut options = UntrackOptions {
@@ -186,11 +188,18 @@ fn untrack(
             if lines.len() == 1 { "it" } else { "them" }
         ));
     }
+    for path in &uncovered {
+        context.ui.warn(format_args!(
+            "no line in the root's .dmvignore keeps {} out of later commits: deeper rules include \
+             it, or an ignore file cannot be used; see: dmv status",
+            escape(path)
+        ));
+    }
     for problem in &report.refused {
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("not written: {path}: {why}"));
     }
-    Ok(if report.refused.is_empty() {
+    Ok(if report.refused.is_empty() && uncovered.is_empty() {
         EXIT_OK
     } else {
         EXIT_INCOMPLETE

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{CommitValue, PathValue, conflict_values, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
-use crate::supply::supplied;
+use crate::supply::{bring_rules, supplied};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
     Repo, RepoError, StashApplyReport, StashAt, StashInfo, StashOptions, StashPushReport, VerbError,
@@ -194,6 +194,7 @@ fn push(
 ) -> Result<u8, Failure> {
     let paths = context.paths(repo, paths)?;
     check_paths(repo, &paths)?;
+    bring_rules(context, repo)?;
     let select = Paths::new(paths);
     let options = options(context)?;
     let done = supplied(context, repo, "stashing", || {

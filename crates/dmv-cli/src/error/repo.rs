@@ -428,6 +428,11 @@ fn sort_path(path: &[u8], why: PathRefusal) -> ErrorClass {
             EXIT_REFUSED,
             "--force, to move it all the same".to_owned(),
         ),
+        PathRefusal::UnknownTarget => (
+            "ignored",
+            EXIT_REFUSED,
+            "dmv status names the ignore file; --force, to move it all the same".to_owned(),
+        ),
         PathRefusal::Partial => (
             "outside-subset",
             EXIT_REFUSED,

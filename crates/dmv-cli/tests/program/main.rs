@@ -31,6 +31,7 @@ mod hardship;
 mod heal;
 mod history;
 mod hostile;
+mod ignoring;
 mod interrupt;
 #[cfg(feature = "quic")]
 mod lan;

@@ -3,7 +3,7 @@
 use crate::chunker::Cutter;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
 use crate::object::conflict::Term;
-use crate::object::list::{Blob, BlobChunks, ListBuilder};
+use crate::object::list::{Blob, ListBuilder, read_blob};
 use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root, has_blob};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
@@ -29,26 +29,9 @@ pub(super) fn read_short(
     blob: Blob,
     count: &mut u64,
 ) -> Result<Option<Vec<u8>>, ObjectError> {
-    if blob.size > MAX_MERGE_TEXT_BYTES {
-        return Ok(None);
-    }
-    let mut out = Vec::new();
-    for chunk in BlobChunks::new(reader, blob) {
-        let (_, id, _) = match chunk {
-            Err(ObjectError::Missing { .. }) => return Ok(None),
-            chunk => chunk?,
-        };
-        let Some(bytes) = reader.read(ObjectType::Chunk, &id)? else {
-            return Ok(None);
-        };
-        *count += bytes.len() as u64;
-        // The stored content may be longer than its entry says. The limit applies to it, too.
-        if (out.len() + bytes.len()) as u64 > MAX_MERGE_TEXT_BYTES {
-            return Ok(None);
-        }
-        out.extend_from_slice(&bytes);
-    }
-    Ok(Some(out))
+    let bytes = read_blob(reader, blob, MAX_MERGE_TEXT_BYTES)?;
+    *count += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    Ok(bytes)
 }
 
 /// Returns the content of a file's term, if it is completely stored and a text that can be merged.

@@ -226,6 +226,33 @@ pub struct BlobChunks<'a> {
     skip: u64,
 }
 
+/// Returns a blob's bytes; `None` if a part of it is absent, or if there are more than `most`.
+pub(crate) fn read_blob(
+    objects: &dyn ObjectRead,
+    blob: Blob,
+    most: u64,
+) -> Result<Option<Vec<u8>>, ObjectError> {
+    if blob.size > most {
+        return Ok(None);
+    }
+    let mut out = Vec::new();
+    for chunk in BlobChunks::new(objects, blob) {
+        let (_, id, _) = match chunk {
+            Err(ObjectError::Missing { .. }) => return Ok(None),
+            chunk => chunk?,
+        };
+        let Some(bytes) = objects.read(ObjectType::Chunk, &id)? else {
+            return Ok(None);
+        };
+        // The stored content may be longer than its entry says. The limit applies to it, too.
+        if (out.len() + bytes.len()) as u64 > most {
+            return Ok(None);
+        }
+        out.extend_from_slice(&bytes);
+    }
+    Ok(Some(out))
+}
+
 impl<'a> BlobChunks<'a> {
     /// Returns all chunks of `blob`.
     pub fn new(objects: &'a dyn ObjectRead, blob: Blob) -> BlobChunks<'a> {

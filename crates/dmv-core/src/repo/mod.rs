@@ -53,7 +53,7 @@ pub use files::rename::{Rename, Renames};
 pub use files::saved::OverwrittenFiles;
 pub use files::status::{StatusOptions, StatusReport, UntrackedFile};
 pub use files::unfinished::UnfinishedSwitches;
-pub use files::untrack::{UntrackOptions, UntrackReport};
+pub use files::untrack::{IgnoreOffer, UntrackOptions, UntrackReport};
 pub use files::who::Who;
 pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 pub use look::entries::{ListingLine, Location, Selection, blob_of};

@@ -5,10 +5,8 @@
 
 use super::SubsetError;
 use crate::escape::escape;
+use crate::glob::Glob;
 use crate::limits::{MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_SUBSET_GLOB_PARTS};
-use crate::platform::name_of;
-use globset::{GlobBuilder, GlobMatcher};
-use std::path::Path;
 
 /// The pattern that names every path.
 const ALL: &[u8] = b"**";
@@ -31,7 +29,7 @@ enum Part {
     /// Exactly this name.
     Name(Box<[u8]>),
     /// Any name that matches.
-    Glob(GlobMatcher),
+    Glob(Glob),
     /// `**`: any number of names, or none.
     AnyDepth,
 }
@@ -250,29 +248,8 @@ impl Part {
         if source.len() > 4 * MAX_NAME_BYTES {
             return Err("no name is that long".to_owned());
         }
-        let source = std::str::from_utf8(source).map_err(|_| "wildcards need UTF-8")?;
-        // Braces stand for themselves, as in ignore files.
-        let mut text = String::with_capacity(source.len());
-        let (mut in_class, mut is_escaped) = (false, false);
-        for c in source.chars() {
-            match c {
-                '{' | '}' if !in_class && !is_escaped => text.extend(['\\', c]),
-                c => text.push(c),
-            }
-            match c {
-                _ if is_escaped => {}
-                '[' => in_class = true,
-                ']' => in_class = false,
-                _ => {}
-            }
-            is_escaped = c == '\\' && !is_escaped && !in_class;
-        }
-        let glob = GlobBuilder::new(&text)
-            .literal_separator(true)
-            .backslash_escape(true)
-            .build();
-        let glob = glob.map_err(|e| e.kind().to_string())?;
-        Ok(Part::Glob(glob.compile_matcher()))
+        let glob = Glob::parse(source).map_err(|e| e.to_string())?;
+        Ok(Part::Glob(glob))
     }
 
     fn name(&self) -> Option<&[u8]> {
@@ -285,7 +262,7 @@ impl Part {
     fn fits(&self, name: &[u8]) -> bool {
         match self {
             Part::Name(own) => **own == *name,
-            Part::Glob(glob) => glob.is_match(Path::new(name_of(name))),
+            Part::Glob(glob) => glob.matches(name),
             Part::AnyDepth => true,
         }
     }

@@ -4,11 +4,8 @@
 //! names a directory names everything below it, too. The module does not know what the attributes
 //! mean, and it reads no files: the text comes from a commit.
 
-use crate::fsutil::os_str;
+use crate::glob::list::{Pattern, PatternList};
 use crate::limits::{MAX_ATTRIBUTE_LINES, MAX_KEEP_LINE_BYTES};
-use ::ignore::gitignore::{Gitignore, GitignoreBuilder};
-use std::collections::HashMap;
-use std::path::Path;
 
 /// The file name of DMV's attribute files.
 pub(crate) const DMVATTRIBUTES: &[u8] = b".dmvattributes";
@@ -120,37 +117,25 @@ pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
     if pattern.contains(['\n', '\0']) {
         return Err("no line can hold it".to_owned());
     }
-    let mut builder = GitignoreBuilder::new(".");
-    let added = builder.add_line(None, pattern);
-    added.map_err(|e| e.to_string())?;
-    match builder.build() {
-        Ok(matcher) if matcher.is_empty() => Err("the pattern names nothing".to_owned()),
+    match Pattern::parse(pattern.as_bytes()) {
+        Ok(parsed) if parsed.is_empty() => Err("the pattern names nothing".to_owned()),
         Ok(_) => Ok(()),
-        Err(e) => Err(e.to_string()),
+        Err(e) => Err(format!("the pattern names nothing: {e}")),
     }
 }
 
 /// The patterns of one file.
 #[derive(Debug)]
-pub struct Patterns {
-    matcher: Gitignore,
-    /// The last place of each pattern in the file.
-    places: HashMap<String, usize>,
-}
+pub struct Patterns(PatternList);
 
 impl Patterns {
-    /// Prepares patterns that `check_pattern` accepts, in the order of their lines. Fails with the
-    /// reason if they are too complex together.
+    /// Prepares patterns that `check_pattern` accepts, in the order of their lines.
     pub fn new<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Result<Patterns, String> {
-        // With this root the matcher accepts paths as they are.
-        let mut builder = GitignoreBuilder::new(".");
-        let mut places = HashMap::new();
-        for (at, pattern) in patterns.into_iter().enumerate() {
-            builder.add_line(None, pattern).map_err(|e| e.to_string())?;
-            places.insert(stripped(pattern).to_owned(), at);
-        }
-        let matcher = builder.build().map_err(|e| e.to_string())?;
-        Ok(Patterns { matcher, places })
+        let parsed = patterns.into_iter().map(|p| Pattern::parse(p.as_bytes()));
+        let parsed = parsed.collect::<Result<Vec<_>, _>>();
+        Ok(Patterns(PatternList::new(
+            parsed.map_err(|e| e.to_string())?,
+        )))
     }
 
     /// Returns the place of the last pattern that names the file at `path` or a directory above it.
@@ -159,23 +144,8 @@ impl Patterns {
         let inner = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         let dirs = inner.map(|(end, _)| (&path[..end], true));
         let all = dirs.chain([(path, false)]);
-        all.filter_map(|(path, is_dir)| self.last_of(path, is_dir))
+        all.filter_map(|(path, is_dir)| self.0.last(path, is_dir))
             .max()
-    }
-
-    fn last_of(&self, path: &[u8], is_dir: bool) -> Option<usize> {
-        let found = self.matcher.matched(Path::new(os_str(path)), is_dir);
-        let glob = found.inner()?;
-        self.places.get(stripped(glob.original())).copied()
-    }
-}
-
-/// Returns a pattern without the blanks at its end that ignore files leave out.
-fn stripped(pattern: &str) -> &str {
-    if pattern.ends_with("\\ ") {
-        pattern
-    } else {
-        pattern.trim_end()
     }
 }
 
@@ -210,7 +180,7 @@ mod tests {
 
     #[test]
     fn lines_that_cannot_be_used_are_named() {
-        let text = "!a keep=all\n\"b keep=all\n\"c\"d keep=all\n{x keep=all\nok keep=all\n";
+        let text = "!a keep=all\n\"b keep=all\n\"c\"d keep=all\n[x keep=all\nok keep=all\n";
         let (found, bad) = lines(text);
         assert_eq!(bad, [1, 2, 3, 4]);
         assert_eq!(found.len(), 1);

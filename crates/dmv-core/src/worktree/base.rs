@@ -9,6 +9,7 @@ use super::statcache::{Section, StatCache, SubsetCheck, subset_check};
 use crate::diff::{each_entry_in, entries_in};
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
+use crate::object::list::{Blob, read_blob};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead};
@@ -126,6 +127,28 @@ impl BaseEntries for TreeBase<'_> {
             section.push(name, entry.kind, fingerprint);
         })?;
         Ok(Some(section))
+    }
+
+    fn file(&self, path: &[u8], most: u64) -> Result<Option<Vec<u8>>, String> {
+        let entry = self.base.map(|base| entry_at(self.reader, &base, path));
+        let entry = entry.transpose().map_err(|e| e.to_string())?.flatten();
+        let Some(entry) = entry else {
+            return Ok(None);
+        };
+        let (Kind::File | Kind::Executable) = entry.kind else {
+            return Err("it is not a regular file in the commit".to_owned());
+        };
+        if entry.size > most {
+            return Err(format!("it is larger than {most} bytes"));
+        }
+        let blob = Blob {
+            id: entry.id,
+            is_list: entry.is_list,
+            size: entry.size,
+        };
+        let content = read_blob(self.reader, blob, most).map_err(|e| e.to_string())?;
+        let content = content.ok_or("its content is not stored in this repository")?;
+        Ok(Some(content))
     }
 }
 

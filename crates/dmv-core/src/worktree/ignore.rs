@@ -3,14 +3,18 @@
 //! Rules have the syntax of git's ignore files. They come from `.dmvignore` files, on request also
 //! from `.gitignore` files, and from one file of the user for all worktrees. A deeper file wins
 //! over those above it, `.dmvignore` wins over `.gitignore` in the same directory, and a later line
-//! over an earlier one. The module does not know which entries are in the base commit; callers ask
-//! it about the others only. A worktree without rules costs one test per entry.
+//! over an earlier one. A file whose rules nobody can tell may cover anything, so the answer for
+//! what is below it is [`Verdict::Unknown`]. The module does not know which entries are in the base
+//! commit; callers ask it about the others only. A worktree without rules costs one test per entry.
 
-use crate::fsutil::{SafeDir, os_str};
+use super::join;
+use super::scan::BaseEntries;
+use crate::fsutil::{FileKind, SafeDir};
+use crate::glob::list::{Pattern, PatternList, lines};
 use crate::limits::MAX_IGNORE_BYTES;
 use crate::path::DiskPath;
 use crate::platform::bytes_of;
-use ::ignore::gitignore::{Gitignore, GitignoreBuilder};
+use crate::subset::Subset;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,25 +26,38 @@ pub(crate) const DMVIGNORE: &[u8] = b".dmvignore";
 /// The file name of git's ignore files.
 pub(crate) const GITIGNORE: &[u8] = b".gitignore";
 
-/// A part of an ignore file that has no effect.
+/// What is wrong with an ignore file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IgnoreWarning {
+pub struct IgnoreFault {
     /// The ignore file.
     pub path: DiskPath,
-    /// The number of the line, from 1; `None` for the complete file.
+    /// The number of the line that has no effect, from 1. `None` if nobody can tell what the
+    /// file's rules are.
     pub line: Option<usize>,
     /// What is wrong.
     pub why: String,
+    /// Whether the file is outside of the worktree's subset, so that it is not on disk.
+    pub is_outside: bool,
 }
 
-impl fmt::Display for IgnoreWarning {
+impl fmt::Display for IgnoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path)?;
         if let Some(line) = self.line {
-            write!(f, ":{line}")?;
+            write!(f, "line {line} has no effect: ")?;
         }
-        write!(f, ": {}", self.why)
+        f.write_str(&self.why)
     }
+}
+
+/// Whether the rules cover an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No rule covers it.
+    Wanted,
+    /// The rules cover it.
+    Ignored,
+    /// Nobody can tell, because an ignore file cannot be used.
+    Unknown,
 }
 
 /// The rules that apply in one directory.
@@ -48,14 +65,24 @@ impl fmt::Display for IgnoreWarning {
 pub struct IgnoreRules {
     git: bool,
     innermost: Option<Arc<Level>>,
+    /// What is wrong with the user's file.
+    faults: Arc<[IgnoreFault]>,
 }
 
 #[derive(Debug)]
 struct Level {
-    matcher: Gitignore,
+    /// `None` if nobody can tell them.
+    patterns: Option<PatternList>,
     /// Length of the path of the directory that the rules are relative to.
     prefix_len: usize,
     above: Option<Arc<Level>>,
+}
+
+/// What an ignore file holds.
+enum Text {
+    Rules(Vec<u8>),
+    /// Why nobody can tell its rules.
+    Unusable(String),
 }
 
 impl IgnoreRules {
@@ -63,25 +90,33 @@ impl IgnoreRules {
     /// exists.
     ///
     /// With `git`, `.gitignore` files count, too.
-    pub fn new(global: Option<&Path>, git: bool) -> (IgnoreRules, Vec<IgnoreWarning>) {
-        let mut rules = IgnoreRules {
+    pub fn new(global: Option<&Path>, git: bool) -> IgnoreRules {
+        let rules = IgnoreRules {
             git,
-            innermost: None,
+            ..IgnoreRules::default()
         };
-        let mut warnings = Vec::new();
-        if let Some(path) = global {
-            let name = bytes_of(path);
-            let mut builder = Builder::new(&mut warnings);
-            match File::open(path) {
-                Ok(file) => builder.add(name, Ok(file)),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => builder.add(name, Err(e)),
-            }
-            if let Some(matcher) = builder.build() {
-                rules = rules.below(matcher, 0);
-            }
+        let Some(path) = global else {
+            return rules;
+        };
+        let text = match std::fs::metadata(path) {
+            Ok(stat) if stat.is_file() => read(File::open(path)),
+            Ok(_) => Text::Unusable(NOT_A_FILE.to_owned()),
+            // A link that leads nowhere names rules that nobody can tell.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return rules,
+            Err(e) => Text::Unusable(e.to_string()),
+        };
+        let file = IgnoreFile {
+            path: bytes_of(path).to_vec(),
+            prefix_len: 0,
+            text,
+            is_outside: false,
+        };
+        let mut faults = Vec::new();
+        let rules = rules.below(file, &mut faults);
+        IgnoreRules {
+            faults: faults.into(),
+            ..rules
         }
-        (rules, warnings)
     }
 
     /// Returns whether there are no rules.
@@ -95,194 +130,200 @@ impl IgnoreRules {
         name == DMVIGNORE || (self.git && name == GITIGNORE)
     }
 
-    /// Returns the rules for the directory `dir`, whose path from the root is `path`.
-    ///
-    /// `files` are its ignore files. A file that cannot be used gives a warning.
-    pub fn enter(
+    /// Returns what is wrong with the user's file.
+    pub(crate) fn faults(&self) -> &[IgnoreFault] {
+        &self.faults
+    }
+
+    /// Returns these rules with those of the files in a directory whose path from the root is
+    /// `path`. What is wrong with them is added to `faults`.
+    pub(crate) fn enter(
         &self,
-        dir: &SafeDir,
         path: &[u8],
-        files: &[&[u8]],
-        warnings: &mut Vec<IgnoreWarning>,
+        files: &RuleFiles<'_>,
+        faults: &mut Vec<IgnoreFault>,
     ) -> IgnoreRules {
-        let mut builder = Builder::new(warnings);
+        let mut rules = self.clone();
         for name in [GITIGNORE, DMVIGNORE] {
-            if files.contains(&name) && self.is_ignore_file(name) {
-                let opened = dir.open_file_read(name).map(|(file, _)| file);
-                builder.add(&super::join(path, name), opened.map_err(|e| e.source));
+            if !self.is_ignore_file(name) {
+                continue;
+            }
+            if let Some(text) = files.text(path, name) {
+                let file = IgnoreFile {
+                    path: join(path, name),
+                    prefix_len: if path.is_empty() { 0 } else { path.len() + 1 },
+                    text,
+                    is_outside: !files.is_on_disk(name),
+                };
+                rules = rules.below(file, faults);
             }
         }
-        match builder.build() {
-            Some(matcher) if path.is_empty() => self.below(matcher, 0),
-            Some(matcher) => self.below(matcher, path.len() + 1),
-            None => self.clone(),
-        }
+        rules
     }
 
-    fn below(&self, matcher: Gitignore, prefix_len: usize) -> IgnoreRules {
-        let above = self.innermost.clone();
+    fn below(&self, file: IgnoreFile, faults: &mut Vec<IgnoreFault>) -> IgnoreRules {
+        let mut fault = |line, why| {
+            faults.push(IgnoreFault {
+                path: file.path.clone().into(),
+                line,
+                why,
+                is_outside: file.is_outside,
+            });
+        };
+        let patterns = match file.text {
+            Text::Unusable(why) => {
+                fault(None, why);
+                None
+            }
+            Text::Rules(text) => {
+                let mut patterns = Vec::new();
+                for (number, line) in lines(&text) {
+                    match Pattern::parse(line) {
+                        Ok(pattern) => patterns.push(pattern),
+                        Err(e) => fault(Some(number), e.to_string()),
+                    }
+                }
+                if patterns.is_empty() {
+                    return self.clone();
+                }
+                Some(PatternList::new(patterns))
+            }
+        };
+        let level = Level {
+            patterns,
+            prefix_len: file.prefix_len,
+            above: self.innermost.clone(),
+        };
         IgnoreRules {
             git: self.git,
-            innermost: Some(Arc::new(Level {
-                matcher,
-                prefix_len,
-                above,
-            })),
+            innermost: Some(Arc::new(level)),
+            faults: self.faults.clone(),
         }
     }
 
-    /// Returns whether the rules ignore the entry at `path` from the root. It must be in the
+    /// Returns whether the rules cover the entry at `path` from the root. It must be in the
     /// directory of these rules.
     ///
     /// The content of an ignored directory is ignored, too; the caller must apply that.
-    pub fn ignores(&self, path: &[u8], is_dir: bool) -> bool {
+    pub fn verdict(&self, path: &[u8], is_dir: bool) -> Verdict {
         let mut next = self.innermost.as_ref();
+        let mut decided = None;
         while let Some(level) = next {
-            let relative = Path::new(os_str(&path[level.prefix_len..]));
-            let found = level.matcher.matched(relative, is_dir);
-            if !found.is_none() {
-                return found.is_ignore();
+            let Some(patterns) = &level.patterns else {
+                // A rule there may cover the entry or a directory above it.
+                return Verdict::Unknown;
+            };
+            if decided.is_none() {
+                let found = patterns.last(&path[level.prefix_len..], is_dir);
+                decided = found.map(|number| patterns.get(number).is_negated);
+            }
+            if decided == Some(false) {
+                return Verdict::Ignored;
             }
             next = level.above.as_ref();
         }
-        false
+        Verdict::Wanted
     }
 }
 
-struct Builder<'a> {
-    builder: GitignoreBuilder,
-    warnings: &'a mut Vec<IgnoreWarning>,
-    last_path: Vec<u8>,
+/// An ignore file.
+struct IgnoreFile {
+    path: Vec<u8>,
+    /// Length of the path of the directory that its rules are relative to.
+    prefix_len: usize,
+    text: Text,
+    is_outside: bool,
 }
 
-impl Builder<'_> {
-    fn new(warnings: &mut Vec<IgnoreWarning>) -> Builder<'_> {
-        Builder {
-            // With this root the matcher accepts paths as they are.
-            builder: GitignoreBuilder::new("."),
-            warnings,
-            last_path: Vec::new(),
-        }
+/// Where the ignore files of one directory are.
+pub(crate) struct RuleFiles<'a> {
+    /// The directory; `None` if it is missing.
+    pub dir: Option<&'a SafeDir>,
+    /// Whether the directory has an entry of a name.
+    pub is_listed: &'a dyn Fn(&[u8]) -> bool,
+    /// What the base commit has.
+    pub known: &'a dyn BaseEntries,
+    /// The subset of the worktree. Files of the commit outside of it are not on disk, but their
+    /// rules apply.
+    pub subset: &'a Subset,
+    /// A text in place of what `.dmvignore` has.
+    pub instead: Option<&'a [u8]>,
+}
+
+impl RuleFiles<'_> {
+    fn is_on_disk(&self, name: &[u8]) -> bool {
+        self.dir.is_some() && (self.is_listed)(name)
     }
 
-    fn add(&mut self, path: &[u8], file: io::Result<File>) {
-        self.last_path = path.to_vec();
-        let mut text = Vec::new();
-        let read = file.and_then(|f| f.take(MAX_IGNORE_BYTES + 1).read_to_end(&mut text));
-        match read {
-            Err(e) => return self.warn(None, format!("not used: {e}")),
-            Ok(n) if n as u64 > MAX_IGNORE_BYTES => {
-                return self.warn(
-                    None,
-                    format!("not used: larger than {MAX_IGNORE_BYTES} bytes"),
-                );
+    /// Returns the text of the ignore file `name` of the directory at `path`, if there is one.
+    fn text(&self, path: &[u8], name: &[u8]) -> Option<Text> {
+        match self.dir {
+            _ if name == DMVIGNORE && self.instead.is_some() => {
+                self.instead.map(|text| usable(text.to_vec()))
             }
-            Ok(_) => {}
-        }
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
-        for (i, line) in text.split(|b| *b == b'\n').enumerate() {
-            let Ok(line) = std::str::from_utf8(line) else {
-                self.warn(Some(i + 1), "not UTF-8".into());
-                continue;
-            };
-            if let Err(e) = self.builder.add_line(None, line) {
-                self.warn(Some(i + 1), e.to_string());
-            }
-        }
-    }
-
-    fn warn(&mut self, line: Option<usize>, why: String) {
-        self.warnings.push(IgnoreWarning {
-            path: self.last_path.clone().into(),
-            line,
-            why,
-        });
-    }
-
-    fn build(mut self) -> Option<Gitignore> {
-        match self.builder.build() {
-            Ok(matcher) => (!matcher.is_empty()).then_some(matcher),
-            Err(e) => {
-                self.warn(None, format!("not used: {e}"));
-                None
+            Some(dir) if (self.is_listed)(name) => Some(read_in(dir, name)),
+            _ => {
+                let path = join(path, name);
+                if self.subset.is_everything() || self.subset.includes(&path, false) {
+                    return None;
+                }
+                match self.known.file(&path, MAX_IGNORE_BYTES) {
+                    Ok(text) => text.map(usable),
+                    Err(why) => Some(Text::Unusable(why)),
+                }
             }
         }
     }
 }
 
+/// Why an entry of another kind cannot be used.
+const NOT_A_FILE: &str = "it is not a regular file";
+
+/// Reads the ignore file `name` in `dir`.
+fn read_in(dir: &SafeDir, name: &[u8]) -> Text {
+    match dir.stat(name) {
+        Ok(stat) if stat.kind == FileKind::Symlink => {
+            Text::Unusable("it is a symlink, which dmv does not follow".to_owned())
+        }
+        Ok(stat) if stat.kind != FileKind::File => Text::Unusable(NOT_A_FILE.to_owned()),
+        Ok(_) => {
+            let opened = dir.open_file_read(name).map(|(file, _)| file);
+            read(opened.map_err(|e| e.source))
+        }
+        Err(e) => Text::Unusable(e.source.to_string()),
+    }
+}
+
+/// Reads an open ignore file.
+fn read(file: io::Result<File>) -> Text {
+    let mut text = Vec::new();
+    match file.and_then(|file| file.take(MAX_IGNORE_BYTES + 1).read_to_end(&mut text)) {
+        Err(e) => Text::Unusable(e.to_string()),
+        Ok(_) => usable(text),
+    }
+}
+
+/// Returns the rules in a text, unless it is too long or not lines of text.
+fn usable(text: Vec<u8>) -> Text {
+    let why = if text.len() as u64 > MAX_IGNORE_BYTES {
+        format!("it is larger than {} MiB", MAX_IGNORE_BYTES >> 20)
+    } else if [&b"\xff\xfe"[..], b"\xfe\xff"]
+        .iter()
+        .any(|mark| text.starts_with(mark))
+    {
+        "it is UTF-16; an ignore file is UTF-8".to_owned()
+    } else if text.contains(&0) {
+        "it has NUL bytes, so it is not a text of single bytes or UTF-8".to_owned()
+    } else if !text.contains(&b'\n') && text[..text.len().saturating_sub(1)].contains(&b'\r') {
+        "its lines end in carriage returns alone".to_owned()
+    } else {
+        return Text::Rules(text);
+    };
+    Text::Unusable(why)
+}
+
+mod report;
 #[cfg(test)]
-mod tests {
-    use super::*;
+mod tests;
 
-    type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
-
-    #[test]
-    fn deeper_files_and_later_lines_win() -> Result {
-        let temp = tempfile::tempdir()?;
-        std::fs::create_dir(temp.path().join("sub"))?;
-        std::fs::write(temp.path().join("global"), "*.g\n")?;
-        std::fs::write(temp.path().join(".gitignore"), "*.tmp\n*.o\n")?;
-        std::fs::write(temp.path().join(".dmvignore"), "!keep.tmp\n/top\nbuild/\n")?;
-        std::fs::write(temp.path().join("sub/.dmvignore"), "!*.o\n/own\n")?;
-        let dir = SafeDir::open_root(temp.path())?;
-        let mut warnings = Vec::new();
-        let (above, none) = IgnoreRules::new(Some(&temp.path().join("global")), true);
-        let root = above.enter(&dir, b"", &[DMVIGNORE, GITIGNORE], &mut warnings);
-        let sub = root.enter(&dir.open_dir(b"sub")?, b"sub", &[DMVIGNORE], &mut warnings);
-        for (path, is_dir, want) in [
-            ("a.tmp", false, true),
-            ("keep.tmp", false, false),
-            ("top", false, true),
-            ("build", true, true),
-            ("build", false, false),
-            ("x.g", false, true),
-        ] {
-            assert_eq!(root.ignores(path.as_bytes(), is_dir), want, "{path}");
-        }
-        for (path, want) in [
-            ("sub/a.tmp", true),
-            ("sub/a.o", false),
-            ("sub/top", false),
-            ("sub/own", true),
-            ("sub/x.g", true),
-        ] {
-            assert_eq!(sub.ignores(path.as_bytes(), false), want, "{path}");
-        }
-        assert!(none.is_empty() && warnings.is_empty());
-        Ok(())
-    }
-
-    #[test]
-    fn bad_lines_are_warnings_and_the_others_hold() -> Result {
-        let temp = tempfile::tempdir()?;
-        let text = b"a{b\n\xff\n\n# comment\n*.tmp\r\n";
-        std::fs::write(temp.path().join(".dmvignore"), text)?;
-        let dir = SafeDir::open_root(temp.path())?;
-        let mut warnings = Vec::new();
-        let rules = IgnoreRules::default().enter(&dir, b"", &[DMVIGNORE], &mut warnings);
-        assert!(rules.ignores(b"x.tmp", false));
-        let lines: Vec<_> = warnings.iter().map(|w| w.line).collect();
-        assert_eq!(lines, [Some(1), Some(2)]);
-        assert_eq!(warnings[1].to_string(), ".dmvignore:2: not UTF-8");
-        Ok(())
-    }
-
-    #[test]
-    fn an_ignore_file_that_is_a_link_or_too_big_is_not_used() -> Result {
-        let temp = tempfile::tempdir()?;
-        std::fs::write(temp.path().join("real"), "*\n")?;
-        std::os::unix::fs::symlink("real", temp.path().join(".dmvignore"))?;
-        let dir = SafeDir::open_root(temp.path())?;
-        let mut warnings = Vec::new();
-        let rules = IgnoreRules::default().enter(&dir, b"", &[DMVIGNORE], &mut warnings);
-        assert!(rules.is_empty() && warnings.len() == 1);
-        std::fs::remove_file(temp.path().join(".dmvignore"))?;
-        let big = vec![b'\n'; MAX_IGNORE_BYTES as usize + 1];
-        std::fs::write(temp.path().join(".dmvignore"), big)?;
-        let rules = IgnoreRules::default().enter(&dir, b"", &[DMVIGNORE], &mut warnings);
-        assert!(rules.is_empty() && warnings.len() == 2);
-        let (rules, none) = IgnoreRules::new(Some(&temp.path().join("absent")), false);
-        assert!(rules.is_empty() && none.is_empty());
-        Ok(())
-    }
-}
+pub(crate) use report::RuleReport;

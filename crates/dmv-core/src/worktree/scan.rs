@@ -23,7 +23,7 @@ use self::dirs::{Handle, OpenDirs};
 use self::queue::{Job, Queue};
 use self::sort::sorted;
 use self::stats::{SLICE, Stat, StatWork, stat_pairs};
-use super::ignore::{IgnoreRules, IgnoreWarning};
+use super::ignore::{IgnoreFault, IgnoreRules, RuleFiles, Verdict};
 use super::statcache::Section;
 use super::{Skip, join};
 use crate::fsutil::{FileKind, FileStat, Listing, SafeDir};
@@ -137,6 +137,11 @@ pub enum State<'a> {
         /// Its kind.
         kind: FileKind,
     },
+    /// Not in the base commit, and nobody can tell whether it is ignored. A directory is not entered.
+    Held {
+        /// Its kind.
+        kind: FileKind,
+    },
     /// Outside of the worktree's subset. The scan does not look whether the base commit has it, and
     /// does not enter a directory.
     Outside {
@@ -168,6 +173,8 @@ pub struct DirScan {
     pub clean: usize,
     /// Number of ignored entries.
     pub ignored: usize,
+    /// Number of entries of which nobody can tell whether they are ignored.
+    pub held: usize,
     /// The directory's own stat, taken before it was read, if it has exactly the known names, each
     /// of the known kind. A section's [`set_dir_fingerprint`](Section::set_dir_fingerprint) needs
     /// the trusted fingerprint of this stat.
@@ -175,8 +182,8 @@ pub struct DirScan {
     /// Whether the directory itself is missing. Content outside of the subset keeps it in the tree,
     /// so only its known entries count as removed.
     pub absent: bool,
-    /// The faults in the directory's ignore files.
-    pub warnings: Vec<IgnoreWarning>,
+    /// The faults in the directory's ignore files; for the root also in the user's.
+    pub faults: Vec<IgnoreFault>,
     /// The ignore rules in the directory, and whether they cover the directory itself.
     rules: (IgnoreRules, bool),
     listing: Arc<Listing>,
@@ -206,6 +213,7 @@ enum StateWithStat {
     TypeChanged(Kind, FileKind),
     Dir(bool),
     Ignored(FileKind),
+    Held(FileKind),
     Outside(FileKind),
     Skipped(Option<Kind>, Skip),
 }
@@ -218,9 +226,10 @@ impl DirScan {
             known,
             clean: 0,
             ignored: 0,
+            held: 0,
             exact: None,
             absent: false,
-            warnings: Vec::new(),
+            faults: Vec::new(),
             rules: Default::default(),
             listing: Arc::default(),
             entries: Vec::new(),
@@ -245,6 +254,7 @@ impl DirScan {
                 StateWithStat::TypeChanged(was, now) => State::TypeChanged { was, now },
                 StateWithStat::Dir(known) => State::Dir { known },
                 StateWithStat::Ignored(kind) => State::Ignored { kind },
+                StateWithStat::Held(kind) => State::Held { kind },
                 StateWithStat::Outside(kind) => State::Outside { kind },
                 StateWithStat::Skipped(known, reason) => State::Skipped { known, reason },
             };
@@ -256,7 +266,8 @@ impl DirScan {
     /// base commit has.
     pub(crate) fn is_covered(&self, name: &[u8]) -> bool {
         let (rules, is_ignored) = &self.rules;
-        *is_ignored || !rules.is_empty() && rules.ignores(&join(&self.path, name), false)
+        let covers = || rules.verdict(&join(&self.path, name), false) == Verdict::Ignored;
+        *is_ignored || !rules.is_empty() && covers()
     }
 
     /// Returns the known directories that the selection leaves out. Nothing is reported about them.
@@ -463,6 +474,9 @@ impl<'a> SharedScan<'a> {
         };
         let mut result = DirScan::empty(path, Outcome::Read, known);
         result.listing = Arc::new(listing);
+        if job.parent.is_none() {
+            result.faults.extend_from_slice(rules.faults());
+        }
         let rules = self.enter_rules(rules, &dir, &mut result);
         let pairs = Arc::new(self.pair_up(&result));
         let stats = self.stat(&dir, &result, &pairs)?;
@@ -540,15 +554,16 @@ impl<'a> SharedScan<'a> {
 
     fn enter_rules(&self, rules: &IgnoreRules, dir: &SafeDir, result: &mut DirScan) -> IgnoreRules {
         let listing = result.listing.clone();
-        let files: Vec<&[u8]> = (0..listing.len())
-            .map(|i| listing.name(i))
-            .filter(|name| rules.is_ignore_file(name))
-            .collect();
-        if files.is_empty() {
-            rules.clone()
-        } else {
-            rules.enter(dir, &result.path, &files, &mut result.warnings)
-        }
+        let names = (0..listing.len()).map(|i| listing.name(i));
+        let listed: Vec<&[u8]> = names.filter(|name| rules.is_ignore_file(name)).collect();
+        let files = RuleFiles {
+            dir: Some(dir),
+            is_listed: &|name| listed.contains(&name),
+            known: self.options.known,
+            subset: self.options.subset,
+            instead: None,
+        };
+        rules.enter(&result.path, &files, &mut result.faults)
     }
 
     /// Returns all wanted names that are on disk or known, in order.

@@ -9,6 +9,7 @@ mod changes;
 use self::changes::Changes;
 use super::base::{dir_tree, has_content};
 use super::cacheupdate::CacheUpdate;
+use super::ignore::{IgnoreFault, RuleReport};
 use super::ingest::{Failure, Ingest, IngestError, IngestResult, TASK_FILES, Task, with_ingest};
 use super::not_kept::NotKept;
 use super::outlook::while_looking;
@@ -60,6 +61,18 @@ impl Problem {
     pub fn new(path: impl Into<DiskPath>, why: impl Into<String>) -> Problem {
         let (path, why) = (path.into(), why.into());
         Problem { path, why }
+    }
+
+    /// Returns what is wrong with an ignore file, and what follows from that.
+    pub(crate) fn of_rules(fault: &IgnoreFault) -> Problem {
+        let why = match fault.line {
+            Some(_) => fault.to_string(),
+            None => format!(
+                "its rules cannot be used: {fault}; until you mend it, new files in its directory \
+                 and below stay out of commits"
+            ),
+        };
+        Problem::new(fault.path.clone(), why)
     }
 }
 
@@ -155,6 +168,7 @@ fn build(
         root: None,
         failed: None,
         covered: BTreeSet::new(),
+        rules: RuleReport::default(),
         out: Snapshot::default(),
     };
     scan(
@@ -201,6 +215,8 @@ fn build(
     tree.check()?;
     finished?;
     tree.out.tree = tree.root;
+    tree.rules
+        .finish(&mut tree.out.problems, &mut tree.out.warnings);
     Ok(tree.out)
 }
 
@@ -254,6 +270,7 @@ struct Builder<'a, 'c> {
     failed: Option<SnapshotError>,
     /// Files of the base that may have changed and that ignore rules cover.
     covered: BTreeSet<Vec<u8>>,
+    rules: RuleReport,
     out: Snapshot,
 }
 
@@ -316,10 +333,7 @@ impl Builder<'_, '_> {
                 self.cache.keep_all_under(dir);
             }
         }
-        for warning in &scan.warnings {
-            let why = warning.to_string();
-            self.out.warnings.push(Problem::new(scan.path.clone(), why));
-        }
+        self.rules.note(scan);
         // An empty directory outside of the subset needs no warning: no content is left out with
         // it.
         let is_content =
@@ -365,7 +379,7 @@ impl Builder<'_, '_> {
                 }
                 None
             }
-            State::Ignored { .. } => None,
+            State::Ignored { .. } | State::Held { .. } => None,
             State::Outside { .. } => {
                 self.out.outside.push(join(path, name));
                 None

@@ -8,10 +8,10 @@ use crate::object::name::RepoPath;
 use crate::object::root::Root;
 use crate::repo::{
     AddOptions, AddReport, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
-    CommitReport, ExportReport, Head, MoveOptions, MoveReport, OperationRequest, OverwrittenFiles,
-    PathChange, PathState, RemoveOptions, RemoveReport, Renames, Repo, RepoError, Selection,
-    StatusOptions, StatusReport, UntrackOptions, UntrackReport, WorktreeChange, WorktreeInfo,
-    WorktreeSettings, files,
+    CommitReport, ExportReport, Head, IgnoreOffer, MoveOptions, MoveReport, OperationRequest,
+    OverwrittenFiles, PathChange, PathState, RemoveOptions, RemoveReport, Renames, Repo, RepoError,
+    Selection, StatusOptions, StatusReport, UntrackOptions, UntrackReport, WorktreeChange,
+    WorktreeInfo, WorktreeSettings, files,
 };
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
@@ -195,6 +195,12 @@ impl Repo {
         files::path_state::path_state(&self.handle, path)
     }
 
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if the rules of an ignore
+    /// file outside of the worktree's subset hold in it, and its content is absent.
+    pub fn check_rules_here(&self, settings: &WorktreeSettings) -> Result<(), RepoError> {
+        files::ignored::check_here(&self.handle, settings)
+    }
+
     /// Returns whether the ignore rules cover the file at `path`, which is relative to the worktree's
     /// root.
     pub fn is_ignored(
@@ -290,13 +296,13 @@ impl Repo {
         files::untrack::untrack(&self.handle, options, job)
     }
 
-    /// Returns the line of `.dmvignore` for each path that no ignore rule covers yet.
-    pub fn ignore_lines(
+    /// Returns the lines of `.dmvignore` for those paths that no ignore rule covers yet.
+    pub fn ignore_offer(
         &self,
         settings: &WorktreeSettings,
         paths: &[RepoPath],
-    ) -> Result<Vec<String>, RepoError> {
-        files::untrack::ignore_lines(&self.handle, settings, paths)
+    ) -> Result<IgnoreOffer, RepoError> {
+        files::untrack::ignore_offer(&self.handle, settings, paths)
     }
 
     /// Moves files and directories within the worktree, uncommitted changes included.

@@ -1,42 +1,62 @@
 //! Whether the ignore rules cover a single path, and the line that makes them cover it.
 
 use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeIter};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::slice;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::worktree::ignore::{DMVIGNORE, GITIGNORE};
+use crate::repo::look::entries::path_in;
+use crate::repo::look::lack;
+use crate::subset::Extent;
+use crate::worktree::ignore::{RuleFiles, Verdict};
 use crate::worktree::join;
 
 /// Returns whether the ignore rules cover `path`, or a directory above it.
-pub(in crate::repo) fn is_ignored(
+pub(in crate::repo) fn verdict(
+    repo: &Handle,
     tree: &OpenWorktree,
     path: &RepoPath,
     is_dir: bool,
-) -> Result<bool, RepoError> {
+) -> Result<Verdict, RepoError> {
+    verdict_with(repo, tree, path, is_dir, None)
+}
+
+/// Like [`verdict`], as if the ignore file in the worktree's root had the text `root`.
+pub(in crate::repo) fn verdict_with(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    path: &RepoPath,
+    is_dir: bool,
+    root: Option<&[u8]>,
+) -> Result<Verdict, RepoError> {
+    let known = tree.known(repo);
     let mut rules = tree.ignore.clone();
     let mut dir = Some(tree.root.try_clone()?);
     let mut at = Vec::new();
     let mut names = path.as_bytes().split(|b| *b == b'/').peekable();
     while let Some(name) = names.next() {
-        if let Some(dir) = &dir {
-            let is_there = |name: &&[u8]| rules.is_ignore_file(name) && dir.stat(name).is_ok();
-            let files: Vec<&[u8]> = [GITIGNORE, DMVIGNORE]
-                .into_iter()
-                .filter(is_there)
-                .collect();
-            rules = rules.enter(dir, &at, &files, &mut Vec::new());
-        }
+        let is_listed = |name: &[u8]| dir.as_ref().is_some_and(|dir| dir.stat(name).is_ok());
+        let files = RuleFiles {
+            dir: dir.as_ref(),
+            is_listed: &is_listed,
+            known: &*known,
+            subset: &tree.subset,
+            instead: root.filter(|_| at.is_empty()),
+        };
+        rules = rules.enter(&at, &files, &mut Vec::new());
         at = join(&at, name);
         let is_last = names.peek().is_none();
-        if rules.ignores(&at, is_dir || !is_last) {
-            return Ok(true);
+        let verdict = rules.verdict(&at, is_dir || !is_last);
+        if is_last || verdict == Verdict::Ignored {
+            return Ok(verdict);
         }
-        // A directory that is missing has no rules.
+        // A missing directory has no rules of its own on disk.
         dir = dir.and_then(|dir| dir.open_dir(name).ok());
     }
-    Ok(false)
+    Ok(Verdict::Wanted)
 }
 
 /// Returns whether the ignore rules of the worktree cover the file at `path`.
@@ -45,61 +65,99 @@ pub(in crate::repo) fn covers(
     path: &RepoPath,
     settings: &WorktreeSettings,
 ) -> Result<bool, RepoError> {
-    is_ignored(&open_worktree::open(repo, settings)?, path, false)
+    let tree = open_worktree::open(repo, settings)?;
+    Ok(verdict(repo, &tree, path, false)? == Verdict::Ignored)
 }
 
-/// Returns the line of an ignore file in the root that covers exactly this path. `None` if no line
-/// can: an ignore file is text.
-pub(in crate::repo) fn line_for(path: &RepoPath, is_dir: bool) -> Option<String> {
-    let text = std::str::from_utf8(path.as_bytes()).ok()?;
-    if text.contains(['\n', '\r']) {
-        return None;
+/// Fails with `AbsentError::Lacking` if an ignore file outside of the worktree's subset, whose rules
+/// hold in the subset, is not stored here.
+pub(in crate::repo) fn check_here(
+    repo: &Handle,
+    settings: &WorktreeSettings,
+) -> Result<(), RepoError> {
+    if !slice::is_partial(repo) {
+        return Ok(());
     }
-    let mut line = "/".to_owned();
-    let last = text.len() - 1;
-    for (at, c) in text.char_indices() {
-        // A space at the end would be cut off.
-        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '{' | '}') || c == ' ' && at == last {
-            line.push('\\');
+    let tree = open_worktree::open(repo, settings)?;
+    let mut dirs = Vec::from_iter(tree.base_tree.map(|root| (RepoPath::root(), root)));
+    let mut found = Vec::new();
+    while let Some((dir, id)) = dirs.pop() {
+        for entry in TreeIter::new(repo.objects(), id) {
+            let entry = entry?;
+            let path = path_in(repo, &dir, id, &entry)?;
+            let bytes = path.as_bytes();
+            if entry.kind == Kind::Directory {
+                // All of a directory, or nothing of it, has its ignore files as well.
+                if tree.subset.extent(bytes) == Extent::Part {
+                    dirs.push((path, entry.id));
+                }
+            } else if tree.ignore.is_ignore_file(entry.name.as_bytes())
+                && !tree.subset.includes(bytes, false)
+            {
+                found.push((path, entry));
+            }
         }
-        line.push(c);
+    }
+    let found = found.iter().map(|(path, entry)| (path.as_bytes(), entry));
+    lack::check_entries_here(repo, found)
+}
+
+/// Returns the line of an ignore file in the root that covers this path.
+///
+/// It covers no other path, with one exception: an ignore file is text, so a wildcard stands for a
+/// line feed, a carriage return, and a byte that is not UTF-8.
+pub(in crate::repo) fn line_for(path: &RepoPath, is_dir: bool) -> String {
+    let mut line = "/".to_owned();
+    for part in path.as_bytes().utf8_chunks() {
+        for c in part.valid().chars() {
+            match c {
+                '\n' | '\r' => line.push_str("[[:cntrl:]]"),
+                '*' | '?' | '[' | '\\' => line.extend(['\\', c]),
+                c => line.push(c),
+            }
+        }
+        line.extend(part.invalid().iter().map(|_| '?'));
     }
     if is_dir {
         line.push('/');
+    } else if line.ends_with(' ') {
+        // A space at the end would be cut off.
+        line.insert(line.len() - 1, '\\');
     }
-    Some(line)
+    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fsutil::SafeDir;
-    use crate::worktree::ignore::IgnoreRules;
+    use crate::glob::list::{Pattern, PatternList, lines};
 
     #[test]
     fn the_line_for_a_path_covers_it_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
-        let names = ["a", "a b ", "x*", "[ab]", "!a", "#a", "a\\b", "{a,b}", "é?"];
+        let names = [
+            "a", "a b ", "x*", "[ab]", "!a", "#a", "a\\b", "{a,b}", "é?", " a", "a\t", "a\\ ", "]",
+            "**", "a  ", "-a",
+        ];
         for name in names {
-            let temp = tempfile::tempdir()?;
-            let path = RepoPath::parse(name.as_bytes())?;
-            let line = line_for(&path, false).ok_or("no line")?;
-            std::fs::write(temp.path().join(".dmvignore"), format!("{line}\n"))?;
-            let root = SafeDir::open_root(temp.path())?;
-            let mut warnings = Vec::new();
-            let rules = IgnoreRules::default().enter(&root, b"", &[DMVIGNORE], &mut warnings);
-            assert!(warnings.is_empty(), "{line}: {warnings:?}");
+            let line = line_for(&RepoPath::parse(name.as_bytes())?, false) + "\n";
+            let found: Vec<&[u8]> = lines(line.as_bytes()).map(|(_, line)| line).collect();
+            assert_eq!(found.len(), 1, "{line:?}");
+            let rules = PatternList::new(vec![Pattern::parse(found[0])?]);
             for other in names {
-                let is_covered = rules.ignores(other.as_bytes(), false);
-                assert_eq!(is_covered, other == name, "{line} and {other}");
+                let is_covered = rules.last(other.as_bytes(), false).is_some();
+                assert_eq!(is_covered, other == name, "{line:?} and {other:?}");
             }
-            assert!(!rules.ignores(format!("d/{name}").as_bytes(), false));
+            assert_eq!(rules.last(format!("d/{name}").as_bytes(), false), None);
         }
-        assert_eq!(line_for(&RepoPath::parse(b"a\nb")?, false), None);
-        assert_eq!(line_for(&RepoPath::parse(b"\xff")?, false), None);
-        assert_eq!(
-            line_for(&RepoPath::parse(b"d/e")?, true).as_deref(),
-            Some("/d/e/")
-        );
+        for name in ["a\nb", "\n", "a\r"] {
+            let line = line_for(&RepoPath::parse(name.as_bytes())?, false);
+            let rules = PatternList::new(vec![Pattern::parse(line.as_bytes())?]);
+            assert_eq!(rules.last(name.as_bytes(), false), Some(0), "{line}");
+            assert_eq!(rules.last(b"a", false), None, "{line}");
+        }
+        let latin = line_for(&RepoPath::parse(b"caf\xe9.txt")?, false);
+        assert_eq!(latin, "/caf?.txt");
+        assert_eq!(line_for(&RepoPath::parse(b"d/e ")?, true), "/d/e /");
         Ok(())
     }
 }

@@ -37,6 +37,7 @@ use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Extent;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Removal};
+use crate::worktree::ignore::Verdict;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
 use std::collections::BTreeSet;
@@ -195,7 +196,7 @@ fn plan(
         if !taken.insert(target.clone()) {
             return Err(refused(&target, PathRefusal::Twice));
         }
-        if check_target(tree, options, (from, stat.as_ref()), &target)? {
+        if check_target(repo, tree, options, (from, stat.as_ref()), &target)? {
             replaced.push(target.as_bytes().to_vec());
         }
         let from = from.clone();
@@ -232,8 +233,8 @@ fn check_source(
     };
     let is_dir = stat.kind == FileKind::Dir;
     check_subset(tree, from, is_dir)?;
-    if known.is_none() && ignored::is_ignored(tree, from, is_dir)? {
-        return Err(not_tracked(tree, from)?);
+    if known.is_none() && ignored::verdict(repo, tree, from, is_dir)? == Verdict::Ignored {
+        return Err(not_tracked(repo, tree, from)?);
     }
     if is_special(&stat) {
         return Err(refused(from, PathRefusal::NotAFile));
@@ -257,6 +258,7 @@ fn check_subset(tree: &OpenWorktree, path: &RepoPath, is_dir: bool) -> Result<()
 
 /// Fails unless the entry may move to `to`. Returns whether it replaces a file there.
 fn check_target(
+    repo: &Handle,
     tree: &OpenWorktree,
     options: &MoveOptions,
     (from, stat): (&RepoPath, Option<&FileStat>),
@@ -285,8 +287,11 @@ fn check_target(
     if let Some(shown) = conflict_at(tree, bytes).filter(|_| !is_same) {
         return Err(refused(&shown.at.path, PathRefusal::Conflict));
     }
-    if !options.force && ignored::is_ignored(tree, to, is_dir)? {
-        return Err(refused(to, PathRefusal::IgnoredTarget));
+    match ignored::verdict(repo, tree, to, is_dir)? {
+        _ if options.force => {}
+        Verdict::Wanted => {}
+        Verdict::Ignored => return Err(refused(to, PathRefusal::IgnoredTarget)),
+        Verdict::Unknown => return Err(refused(to, PathRefusal::UnknownTarget)),
     }
     match stat_at(tree, bytes)? {
         None => Ok(false),

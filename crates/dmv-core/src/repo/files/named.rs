@@ -14,6 +14,7 @@ use crate::repo::files::saved::stat_at;
 use crate::repo::look::entries;
 use crate::subset::Extent;
 use crate::worktree::base::entry_at;
+use crate::worktree::ignore::Verdict;
 use crate::worktree::select::is_under;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -54,7 +55,7 @@ pub(in crate::repo) fn named(
             }
             Some(entry) => add(repo, tree, path, &entry, &mut out)?,
             None if shown.is_some() => {}
-            None => return Err(not_tracked(tree, path)?),
+            None => return Err(not_tracked(repo, tree, path)?),
         }
     }
     Ok(out)
@@ -76,6 +77,7 @@ pub(in crate::repo) fn refused(path: &RepoPath, why: PathRefusal) -> RepoError {
 
 /// Returns why a path that the base does not have cannot be used as a tracked one.
 pub(in crate::repo) fn not_tracked(
+    repo: &Handle,
     tree: &OpenWorktree,
     path: &RepoPath,
 ) -> Result<RepoError, RepoError> {
@@ -83,10 +85,9 @@ pub(in crate::repo) fn not_tracked(
         return Ok(refused(path, PathRefusal::Nowhere));
     };
     let is_dir = stat.kind == FileKind::Dir;
-    Ok(if ignored::is_ignored(tree, path, is_dir)? {
-        refused(path, PathRefusal::Ignored)
-    } else {
-        refused(path, PathRefusal::Untracked)
+    Ok(match ignored::verdict(repo, tree, path, is_dir)? {
+        Verdict::Ignored => refused(path, PathRefusal::Ignored),
+        Verdict::Wanted | Verdict::Unknown => refused(path, PathRefusal::Untracked),
     })
 }
 

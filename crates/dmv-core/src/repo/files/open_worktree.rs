@@ -44,7 +44,6 @@ pub(in crate::repo) struct OpenWorktree {
     pub subset: Subset,
     /// Whether nobody has chosen that subset. The worktree's first commit makes it permanent.
     pub has_implied_subset: bool,
-    pub ignore_warnings: Vec<String>,
 }
 
 impl OpenWorktree {
@@ -113,6 +112,10 @@ impl BaseEntries for ByCache<'_> {
             Ok(None) | Err(_) => self.tree.section(dir),
         }
     }
+
+    fn file(&self, path: &[u8], most: u64) -> Result<Option<Vec<u8>>, String> {
+        self.tree.file(path, most)
+    }
 }
 
 /// Returns whether a file with the kind and size of `entry` is at `path`.
@@ -142,9 +145,7 @@ pub(in crate::repo) fn open(
     let form = form.transpose()?;
     let base_tree = form.as_ref().map(|form| form.tree);
     let cache = StatCache::open(&own, STAT_NAME, &repo.id);
-    let (ignore, warnings) =
-        IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
-    let ignore_warnings = warnings.iter().map(|w| w.to_string()).collect();
+    let ignore = IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
     let name = worktree::worktree_name(repo)?.to_owned();
     let subset = worktree::subset(repo)?;
     if let Some(form) = &form {
@@ -165,6 +166,5 @@ pub(in crate::repo) fn open(
         base_tree,
         form,
         cache,
-        ignore_warnings,
     })
 }

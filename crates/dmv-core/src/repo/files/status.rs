@@ -8,7 +8,6 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
-use crate::path::DiskPath;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -29,6 +28,7 @@ use crate::repo::look::moved::moved;
 use crate::subset::Subset;
 use crate::worktree::base::{each_base_dir, entry_at};
 use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::ignore::RuleReport;
 use crate::worktree::scan::{BaseEntries, DirScan, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
@@ -213,6 +213,7 @@ fn survey<'a>(
             Whose::Own => fs_now(&tree.own),
             Whose::Foreign => machine_now(),
         },
+        rules: RuleReport::default(),
         out: StatusReport {
             moved: moved(repo, tree.base, &head)?,
             unfinished: unfinished::unfinished(repo, tree.base_tree, &tree.subset)?,
@@ -230,12 +231,6 @@ fn survey<'a>(
             warnings: Vec::new(),
         },
     };
-    for why in &tree.ignore_warnings {
-        status
-            .out
-            .warnings
-            .push(Problem::new(DiskPath::default(), why.clone()));
-    }
     let scan_options = tree.scan_options(known, options.select, job);
     scan(&tree.root, &scan_options, |dir| {
         status.dir(dir, options.select)
@@ -244,8 +239,10 @@ fn survey<'a>(
         mut out,
         cache,
         cache_failed,
+        rules,
         ..
     } = status;
+    rules.finish(&mut out.problems, &mut out.warnings);
     out.outside
         .sort_by(|a, b| crate::worktree::compare_dirs(a, b));
     out.changes.sort_by(|a, b| a.path.cmp(&b.path));
@@ -265,6 +262,7 @@ struct Status<'a> {
     compared: Option<&'a mut WrittenFiles>,
     job: &'a Job,
     started: crate::fsutil::FileTime,
+    rules: RuleReport,
     out: StatusReport,
 }
 
@@ -278,10 +276,7 @@ impl Status<'_> {
         for dir in scan.left_out(select) {
             self.cache.keep_all_under(dir);
         }
-        for warning in &scan.warnings {
-            let why = warning.to_string();
-            self.out.warnings.push(Problem::new(scan.path.clone(), why));
-        }
+        self.rules.note(&scan);
         let mut equal = Vec::new();
         for (name, state) in scan.entries() {
             let path = join(&scan.path, name);
@@ -299,7 +294,7 @@ impl Status<'_> {
                         self.cache.keep_all_under(path);
                     }
                 }
-                State::Ignored { .. } => {}
+                State::Ignored { .. } | State::Held { .. } => {}
                 State::Outside { .. } => self.out.outside.push(path),
                 State::Skipped { known, reason } => self.skipped(path, known, reason),
             }

@@ -5,9 +5,11 @@
 
 use crate::fsutil::FileKind;
 use crate::job::Job;
+use crate::limits::MAX_IGNORE_BYTES;
 use crate::merge::write_blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::path::PathError;
 use crate::refs::Effect;
 use crate::repo::base::error::{LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
@@ -17,12 +19,12 @@ use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
-use crate::repo::files::ignored::{is_ignored, line_for};
+use crate::repo::files::ignored::{line_for, verdict, verdict_with};
 use crate::repo::files::named::{NamedFiles, conflict_at, named, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{Overwrite, Overwrites, overwritten_changes, stat_at};
 use crate::repo::files::{open_worktree, untracked};
-use crate::worktree::ignore::DMVIGNORE;
+use crate::worktree::ignore::{DMVIGNORE, Verdict};
 use crate::worktree::snapshot::Problem;
 use std::io::Read;
 
@@ -52,30 +54,47 @@ pub struct UntrackReport {
 /// Names the action in messages that refuse it.
 const WHAT: &str = "this rm --cached";
 
-/// Returns the line of the root's ignore file for each of `paths` that no ignore rule covers yet.
-/// Paths that no line can name are left out.
-pub(in crate::repo) fn ignore_lines(
+/// Which lines in the root's ignore file keep files out of later commits.
+#[derive(Debug, Default)]
+pub struct IgnoreOffer {
+    /// The lines for paths that no ignore rule covers yet.
+    pub lines: Vec<String>,
+    /// Paths that no line there would cover: deeper rules include them again, or an ignore file
+    /// cannot be used.
+    pub uncovered: Vec<RepoPath>,
+}
+
+/// Returns the lines of the root's ignore file for those of `paths` that no ignore rule covers yet.
+pub(in crate::repo) fn ignore_offer(
     repo: &Handle,
     settings: &WorktreeSettings,
     paths: &[RepoPath],
-) -> Result<Vec<String>, RepoError> {
+) -> Result<IgnoreOffer, RepoError> {
     let tree = open_worktree::open(repo, settings)?;
-    let mut lines = Vec::new();
+    let mut offer = IgnoreOffer::default();
     // The file would not be in this worktree's commits.
     if !tree.subset.includes(DMVIGNORE, false) {
-        return Ok(lines);
+        return Ok(offer);
     }
+    let root = root_rules(&tree).unwrap_or_default();
     for path in paths {
         if path.is_root() {
             continue;
         }
         let stat = stat_at(&tree, path.as_bytes())?;
         let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
-        if !is_ignored(&tree, path, is_dir)? {
-            lines.extend(line_for(path, is_dir));
+        if verdict(repo, &tree, path, is_dir)? == Verdict::Ignored {
+            continue;
+        }
+        let line = line_for(path, is_dir);
+        let text = with_lines(root.text.clone(), std::slice::from_ref(&line));
+        if verdict_with(repo, &tree, path, is_dir, Some(&text))? == Verdict::Ignored {
+            offer.lines.push(line);
+        } else {
+            offer.uncovered.push(path.clone());
         }
     }
-    Ok(lines)
+    Ok(offer)
 }
 
 /// Stops tracking files: the next commit leaves them out.
@@ -100,7 +119,7 @@ pub(in crate::repo) fn untrack(
     let (mut changes, mut stored, mut writes) = (Vec::new(), None, Vec::new());
     if !options.ignore.is_empty() {
         switch.find_dirty(&options.settings)?;
-        let (path, entry) = with_lines(repo, &tree, &options.ignore)?;
+        let (path, entry) = rules_with(repo, &tree, &options.ignore)?;
         let overwrite = Overwrite {
             committed: switch.clean_entry(&path)?,
             after: Some(entry.clone()),
@@ -133,39 +152,67 @@ pub(in crate::repo) fn untrack(
     })
 }
 
+/// The ignore file in the worktree's root.
+#[derive(Default)]
+struct RootRules {
+    text: Vec<u8>,
+    is_executable: bool,
+}
+
+/// Reads the ignore file in the worktree's root.
+fn root_rules(tree: &OpenWorktree) -> Result<RootRules, RepoError> {
+    match stat_at(tree, DMVIGNORE)? {
+        None => Ok(RootRules::default()),
+        Some(stat) if stat.kind == FileKind::File => {
+            let mut text = Vec::new();
+            let (file, _) = tree.root.open_file_read(DMVIGNORE)?;
+            let read = file.take(MAX_IGNORE_BYTES + 1).read_to_end(&mut text);
+            read.map_err(|e| PathError::new("read", DMVIGNORE, e))?;
+            Ok(RootRules {
+                text,
+                is_executable: stat.exec,
+            })
+        }
+        Some(_) => {
+            let path = RepoPath::from_checked(DMVIGNORE.to_vec());
+            Err(refused(&path, PathRefusal::NotAFile))
+        }
+    }
+}
+
+/// Returns a text with further lines, which end as its others do.
+fn with_lines(mut text: Vec<u8>, lines: &[String]) -> Vec<u8> {
+    let end: &[u8] = if text.windows(2).any(|two| two == b"\r\n") {
+        b"\r\n"
+    } else {
+        b"\n"
+    };
+    if text.last().is_some_and(|last| *last != b'\n') {
+        text.extend_from_slice(end);
+    }
+    for line in lines {
+        text.extend_from_slice(line.as_bytes());
+        text.extend_from_slice(end);
+    }
+    text
+}
+
 /// Returns the root's ignore file with further lines. Its content is only in memory.
-fn with_lines(
+fn rules_with(
     repo: &Handle,
     tree: &OpenWorktree,
     lines: &[String],
 ) -> Result<(Vec<u8>, TreeEntry), RepoError> {
     let path = RepoPath::parse(DMVIGNORE).expect("the name of the ignore file is a path");
-    let (mut text, mut kind) = (Vec::new(), Kind::File);
-    if let Some(stat) = stat_at(tree, DMVIGNORE)? {
-        if stat.kind != FileKind::File {
-            return Err(refused(
-                &RepoPath::from_checked(DMVIGNORE.to_vec()),
-                PathRefusal::NotAFile,
-            ));
-        }
-        let (mut file, _) = tree.root.open_file_read(DMVIGNORE)?;
-        file.read_to_end(&mut text)
-            .map_err(|e| crate::path::PathError::new("read", DMVIGNORE, e))?;
-        if stat.exec {
-            kind = Kind::Executable;
-        }
-    }
-    if text.last().is_some_and(|last| *last != b'\n') {
-        text.push(b'\n');
-    }
-    for line in lines {
-        text.extend_from_slice(line.as_bytes());
-        text.push(b'\n');
-    }
-    let blob = write_blob(&text, &mut &repo.made)?;
+    let root = root_rules(tree)?;
+    let blob = write_blob(&with_lines(root.text, lines), &mut &repo.made)?;
     let entry = TreeEntry {
         name: last_name(&path),
-        kind,
+        kind: if root.is_executable {
+            Kind::Executable
+        } else {
+            Kind::File
+        },
         is_list: blob.is_list,
         id: blob.id,
         size: blob.size,

@@ -479,7 +479,9 @@ fn uncommitted(
             let path = join(&dir.path, name);
             let own = path == DMV_DIR.as_bytes();
             match state {
-                State::Ignored { .. } | State::Outside { .. } => lost.push(path),
+                State::Ignored { .. } | State::Held { .. } | State::Outside { .. } => {
+                    lost.push(path);
+                }
                 State::Skipped { reason, .. } if !own && !matches!(reason, Skip::Temporary) => {
                     lost.push(path);
                 }

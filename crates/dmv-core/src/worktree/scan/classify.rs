@@ -10,7 +10,7 @@ use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
 use crate::object::name::NameError;
 use crate::object::tree::Kind;
 use crate::platform::{Cause, SystemError};
-use crate::worktree::ignore::IgnoreRules;
+use crate::worktree::ignore::{IgnoreRules, Verdict};
 use crate::worktree::statcache::{KnownEntry, Section};
 use crate::worktree::{Skip, refused_name};
 use std::iter::Peekable;
@@ -121,7 +121,8 @@ impl Classifier<'_> {
             return Some(StateWithStat::Skipped(known, Skip::Special(kind)));
         }
         let is_dir = kind == FileKind::Dir;
-        let is_ignored = self.is_ignored(name, is_dir, known.is_some());
+        let verdict = self.verdict(name, is_dir, known.is_some());
+        let is_ignored = verdict == Verdict::Ignored;
         let state = match known {
             None if is_ignored => {
                 self.result.ignored += 1;
@@ -131,6 +132,10 @@ impl Classifier<'_> {
                     .then_some(StateWithStat::Ignored(kind));
             }
             None if !self.inside.takes(name, is_dir) => return Some(StateWithStat::Outside(kind)),
+            None if verdict == Verdict::Unknown => {
+                self.result.held += 1;
+                return Some(StateWithStat::Held(kind));
+            }
             None if is_dir => StateWithStat::Dir(false),
             None => StateWithStat::New(kind),
             Some(known) => self.compared(known, kind, stat),
@@ -181,16 +186,16 @@ impl Classifier<'_> {
         }
     }
 
-    fn is_ignored(&mut self, name: &[u8], is_dir: bool, is_known: bool) -> bool {
+    fn verdict(&mut self, name: &[u8], is_dir: bool, is_known: bool) -> Verdict {
         if self.is_ignored_above {
-            return true;
+            return Verdict::Ignored;
         }
         // The rules do not matter for a file that the base has.
         if self.rules.is_empty() || (is_known && !is_dir) {
-            return false;
+            return Verdict::Wanted;
         }
         let path = path_to(&mut self.path, self.dir_len, name);
-        self.rules.ignores(path, is_dir)
+        self.rules.verdict(path, is_dir)
     }
 
     /// Returns the state of an entry that the base has as `known`.

@@ -95,6 +95,9 @@ pub enum PathRefusal {
     /// The ignore rules cover the new path.
     #[error("is covered by ignore rules, so the next commit would not include it")]
     IgnoredTarget,
+    /// An ignore file that cannot be used may cover the new path.
+    #[error("is below an ignore file that cannot be used, so the next commit would not include it")]
+    UnknownTarget,
     /// Two arguments mean the same path, or one lies in the other.
     #[error("is named twice")]
     Twice,
