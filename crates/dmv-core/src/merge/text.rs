@@ -42,7 +42,8 @@ pub(crate) fn written_marker_len(text: &[u8]) -> Option<usize> {
     let lines = text.split(|b| *b == b'\n');
     let lens = lines.filter_map(|line| {
         let len = run_of(line, b'<');
-        (len >= MARKER_LEN && &line[len..] == b" ours").then_some(len)
+        let label = line[len..].strip_suffix(b"\r").unwrap_or(&line[len..]);
+        (len >= MARKER_LEN && label == b" ours").then_some(len)
     });
     // Markers are longer than what looks like one in the texts.
     lens.max()
@@ -89,7 +90,12 @@ pub(crate) fn marked_text(
                 out.text.extend_from_slice(ours);
             }
             [ours, theirs] if ours == before => out.text.extend_from_slice(theirs),
-            made => out.put_conflict(before, made),
+            made => {
+                let ends = [(ours, starts[0]), (theirs, starts[1])]
+                    .map(|(lines, start)| line_end(lines, start.saturating_sub(1)));
+                let line_end = common_line_end([ends[0], ends[1], line_end(base, 0)]);
+                out.put_conflict(before, made, line_end);
+            }
         }
         at = region.end;
         done = ends;
@@ -118,7 +124,7 @@ fn edits_of_sides(
 }
 
 impl MergedText {
-    fn put_conflict(&mut self, base: &[u8], [ours, theirs]: [&[u8]; 2]) {
+    fn put_conflict(&mut self, base: &[u8], [ours, theirs]: [&[u8]; 2], line_end: &[u8]) {
         self.regions += 1;
         let parts = [
             (b'<', "ours", ours),
@@ -126,23 +132,43 @@ impl MergedText {
             (b'=', "", theirs),
         ];
         for (mark, label, lines) in parts {
-            self.put_marker(mark, label);
+            self.put_marker(mark, label, line_end);
             self.text.extend_from_slice(lines);
         }
-        self.put_marker(b'>', "theirs");
+        self.put_marker(b'>', "theirs", line_end);
     }
 
-    fn put_marker(&mut self, mark: u8, label: &str) {
+    fn put_marker(&mut self, mark: u8, label: &str, line_end: &[u8]) {
         // A last line without a line end would join with the marker.
         if self.text.last().is_some_and(|b| *b != b'\n') {
-            self.text.push(b'\n');
+            self.text.extend_from_slice(line_end);
         }
         self.text.extend(std::iter::repeat_n(mark, self.marker_len));
         if !label.is_empty() {
             self.text.push(b' ');
             self.text.extend_from_slice(label.as_bytes());
         }
-        self.text.push(b'\n');
+        self.text.extend_from_slice(line_end);
+    }
+}
+
+/// Returns whether a line, or else the one before it, ends with a carriage return and a line feed.
+/// `None` if neither has an end.
+fn line_end(lines: &Lines<'_>, at: usize) -> Option<bool> {
+    let line = |at: usize| lines.range(at..(at + 1).min(lines.len()));
+    let found = [Some(at), at.checked_sub(1)].into_iter().flatten();
+    let mut found = found.map(line).filter(|line| line.ends_with(b"\n"));
+    found.next().map(|line| line.ends_with(b"\r\n"))
+}
+
+/// Returns the line end of markers among lines with these ends, as Git does: a carriage return only
+/// if nothing speaks against it.
+fn common_line_end(ends: [Option<bool>; 3]) -> &'static [u8] {
+    let mut known = ends.into_iter().flatten().peekable();
+    if known.peek().is_some() && known.all(|is_crlf| is_crlf) {
+        b"\r\n"
+    } else {
+        b"\n"
     }
 }
 
@@ -225,6 +251,28 @@ mod tests {
         );
         assert_eq!(merge("a\nb\n", "a\nb\n", "b\n"), ("b\n".into(), 0));
         assert_eq!(merge("", "a\n", ""), ("a\n".into(), 0));
+    }
+
+    #[test]
+    fn markers_end_as_the_lines_around_them() {
+        let crlf = |text: &str| text.replace('\n', "\r\n");
+        let want = "a\n<<<<<<< ours\nx\n||||||| base\nb\n=======\ny\n>>>>>>> theirs\nc\n";
+        let [base, ours, theirs] = ["a\nb\nc\n", "a\nx\nc\n", "a\ny\nc\n"];
+        let (made, _) = merge(&crlf(base), &crlf(ours), &crlf(theirs));
+        assert_eq!(made, crlf(want));
+        assert_eq!(written_marker_len(made.as_bytes()), Some(7));
+        // A side with line feeds alone decides, and texts without a line end say nothing.
+        let (made, _) = merge(&crlf(base), &crlf(ours), theirs);
+        assert!(
+            made.contains("<<<<<<< ours\nx") || made.contains("<<<<<<< ours\na"),
+            "{made:?}"
+        );
+        let (made, _) = merge("b\r\n", "x", "y");
+        assert_eq!(
+            made,
+            crlf("<<<<<<< ours\nx\n||||||| base\nb\n=======\ny\n>>>>>>> theirs\n")
+        );
+        assert!(merge("", "x", "y").0.starts_with("<<<<<<< ours\nx\n"));
     }
 
     #[test]
