@@ -41,7 +41,7 @@ impl SshTarget {
             return Err("its path contains a control character");
         }
         let (user, place) = match place.rsplit_once('@') {
-            Some((user, place)) => (Some(user), place),
+            Some((user, place)) => (Some(user_name(user)?), place),
             None => (None, place),
         };
         let (host, port) = match place.strip_prefix('[') {
@@ -74,7 +74,7 @@ impl SshTarget {
         if !word(host, "-._:%") {
             return Err("its host name is invalid");
         }
-        if user.is_some_and(|user| !word(user, "-._")) {
+        if user.as_ref().is_some_and(|user| !word(user, "-._@:+")) {
             return Err("its user name is invalid");
         }
         let digits = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
@@ -87,7 +87,7 @@ impl SshTarget {
             },
         };
         Ok(SshTarget {
-            user: user.map(str::to_owned),
+            user,
             host: host.to_owned(),
             port,
             path: path.to_owned(),
@@ -121,11 +121,30 @@ impl SshTarget {
     }
 }
 
+/// Returns the user name of an address, in which `%` and two hexadecimal digits stand for a byte.
+fn user_name(text: &str) -> Result<String, &'static str> {
+    if text.contains(':') {
+        return Err("its user name has a ':'; write it as %3A; a password cannot be part of it");
+    }
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let byte = part
+            .get(..2)
+            .filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let byte = byte.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.ok_or("its user name has a '%' without two hexadecimal digits")?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map_err(|_| "its user name is invalid")
+}
+
 impl std::fmt::Display for SshTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ssh://")?;
         if let Some(user) = &self.user {
-            write!(f, "{user}@")?;
+            // As it was accepted: a colon could begin a password.
+            write!(f, "{}@", user.replace(':', "%3A"))?;
         }
         if self.host.contains(':') {
             write!(f, "[{}]", self.host)?
@@ -289,6 +308,43 @@ impl Drop for Helper {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_may_have_an_at_sign() {
+        for (text, user, shown) in [
+            (
+                "ada@corp.org@nas/x",
+                "ada@corp.org",
+                "ssh://ada@corp.org@nas/x",
+            ),
+            (
+                "ada%40corp.org@nas:22/x",
+                "ada@corp.org",
+                "ssh://ada@corp.org@nas:22/x",
+            ),
+            ("a%3Ab+c@nas/x", "a:b+c", "ssh://a%3Ab+c@nas/x"),
+        ] {
+            let target = SshTarget::parse(text).expect("an address");
+            assert_eq!(target.user.as_deref(), Some(user));
+            assert!(target.arguments("dmv").contains(&format!("{user}@nas")));
+            assert_eq!(target.to_string(), shown);
+            assert_eq!(SshTarget::parse(&shown["ssh://".len()..]), Ok(target));
+        }
+        for text in [
+            "a:b@nas/x",
+            "@nas/x",
+            "%2dx@nas/x",
+            "a%4@nas/x",
+            "a%zz@nas/x",
+            "a%20b@nas/x",
+            "a%0a@nas/x",
+            "%ff@nas/x",
+            "a%@nas/x",
+            "a%é@nas/x",
+        ] {
+            assert!(SshTarget::parse(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn ssh_gets_a_checked_host_and_one_quoted_command() {
