@@ -192,10 +192,10 @@ impl Context {
                 .or_else(login_name)
                 .unwrap_or_else(|| "unknown".to_owned())
         };
-        let name = match config.value("user.name")? {
-            Some(name) => name,
-            None => login(),
-        };
+        // A blank name names nobody.
+        let name = config.value("user.name")?;
+        let name = name.filter(|name| !name.trim().is_empty());
+        let name = name.unwrap_or_else(login);
         let email = match config.value("user.email")? {
             Some(email) => email,
             None => {

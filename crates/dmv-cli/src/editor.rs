@@ -9,6 +9,7 @@ use crate::format::text::quoted;
 use crate::programs::{by_shell, is_there};
 use crate::progress::while_lent;
 use crate::terminal::{Lent, Whom};
+use dmv_core::object::commit::tidy_message;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -72,15 +73,14 @@ pub fn write(context: &Context, message: &str, notes: &[String]) -> Result<Edite
         let message = format!("the message in {} is not UTF-8", kept.display());
         return Err(Failure::new("bad-text", EXIT_OTHER, message));
     };
-    let message = without_comments(&text, mark);
-    if message.is_empty() {
+    let Some(message) = without_comments(&text, mark) else {
         let failure = Failure::new(
             "no-message",
             EXIT_OTHER,
             "the message is empty; nothing was committed",
         );
         return Err(failure.hint("dmv commit, and write a message; or dmv commit -m MESSAGE"));
-    }
+    };
     Ok(EditedText { message, dir })
 }
 
@@ -125,24 +125,11 @@ fn template(message: &str, notes: &[String], mark: char) -> String {
     text
 }
 
-/// The message in a file that was edited: without comments, without spaces at the ends of lines, and
-/// with single empty lines between paragraphs.
-fn without_comments(text: &str, mark: char) -> String {
-    let lines = text.lines().filter(|line| !line.starts_with(mark));
-    let mut out = String::new();
-    let mut gap = false;
-    for line in lines.map(str::trim_end) {
-        if line.is_empty() {
-            gap = true;
-            continue;
-        }
-        if !out.is_empty() {
-            out += if gap { "\n\n" } else { "\n" };
-        }
-        gap = false;
-        out += line;
-    }
-    out
+/// The message in a file that was edited, without comments.
+fn without_comments(text: &str, mark: char) -> Option<String> {
+    let lines = text.split_inclusive('\n');
+    let text: String = lines.filter(|line| !line.starts_with(mark)).collect();
+    tidy_message(&text)
 }
 
 /// The command that uses a message that was kept.
@@ -168,7 +155,8 @@ mod tests {
             ("one\n# two\nthree\n", "one\nthree"),
             ("  indented\n #kept\n", "  indented\n #kept"),
         ] {
-            assert_eq!(without_comments(text, '#'), message, "{text:?}");
+            let found = without_comments(text, '#').unwrap_or_default();
+            assert_eq!(found, message, "{text:?}");
         }
     }
 
@@ -177,7 +165,7 @@ mod tests {
         for message in ["fix", "fix\n\n#12 is solved", "#1\n;2\n@3"] {
             let mark = mark(message);
             let text = template(message, &["On branch main".to_owned()], mark);
-            assert_eq!(without_comments(&text, mark), message);
+            assert_eq!(without_comments(&text, mark).as_deref(), Some(message));
         }
         assert_eq!((mark("a"), mark("#a"), mark("b\n#a\n;")), ('#', ';', '@'));
     }

@@ -26,6 +26,7 @@ mod help;
 mod keeping;
 mod limit;
 mod meant;
+mod message;
 mod pager;
 mod partial;
 mod patience;

@@ -13,6 +13,7 @@ use crate::stopped;
 use crate::words::{SHORT_ID, clean, count, shown};
 use dmv_core::hash::decode_hex;
 use dmv_core::job::Job;
+use dmv_core::object::commit::tidy_message;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
     Choice, CommitOptions, CommitReport, Head, Repo, RepoError, UndoOptions, UndoWhat,
@@ -193,12 +194,8 @@ fn decoded_path(post: &Post) -> Option<Vec<u8>> {
 }
 
 fn commit(it: &ChangeJob) -> Result<Note, Stop> {
-    let message = it.post.text("message").unwrap_or_default();
-    // Browsers send the line ends of the network.
-    let message = message.replace("\r\n", "\n").trim().to_owned();
-    if message.is_empty() {
-        return Err(Stop::Bad("a commit needs a message"));
-    }
+    let message = tidy_message(it.post.text("message").unwrap_or_default());
+    let message = message.ok_or(Stop::Bad("a commit needs a message"))?;
     let told = Stop::Told;
     let options = CommitOptions {
         settings: it.program().settings().map_err(told)?,

@@ -4,7 +4,7 @@ use super::checkout::tell_refused;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{SHORT_ID, clean, count, quoted};
+use crate::format::text::{SHORT_ID, clean, count, word};
 use crate::keeping::{OverwrittenValue, tell_overwritten};
 use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
@@ -227,11 +227,8 @@ fn run_tests(context: &Context, repo: &Repo, command: &[OsString]) -> Result<u8,
 /// Runs a test and returns its result.
 fn tested(context: &Context, command: &[OsString]) -> Result<Verdict, Failure> {
     let (program, args) = command.split_first().expect("the option needs one");
-    let shown: Vec<String> = command
-        .iter()
-        .map(|arg| quoted(&arg.to_string_lossy()))
-        .collect();
-    let shown = clean(&shown.join(" "));
+    let shown = command.iter().map(|arg| word(&arg.to_string_lossy()));
+    let shown = clean(&shown.collect::<Vec<_>>().join(" "));
     context.ui.note(format_args!("running {shown}"));
     let mut command = Command::new(program);
     command.args(args);

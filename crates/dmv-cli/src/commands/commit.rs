@@ -12,6 +12,7 @@ use crate::failure::{
 };
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
+use crate::message::given;
 use crate::supply::{bring_rules, supplied};
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
@@ -253,6 +254,7 @@ fn author(text: &str) -> Result<Who, String> {
     let parts = text
         .strip_suffix('>')
         .and_then(|text| text.split_once('<'))
+        .filter(|(name, _)| !name.trim().is_empty())
         .filter(|(name, email)| !name.contains('>') && !email.contains(['<', '>']));
     match parts {
         Some((name, email)) => Ok(Who {
@@ -265,11 +267,11 @@ fn author(text: &str) -> Result<Who, String> {
 
 fn message(args: &Args) -> Result<Option<String>, Failure> {
     let Some(file) = &args.file else {
-        return Ok(if args.message.is_empty() {
-            None
+        return if args.message.is_empty() {
+            Ok(None)
         } else {
-            Some(args.message.join("\n\n"))
-        });
+            given(&args.message.join("\n\n")).map(Some)
+        };
     };
     let mut bytes = Vec::new();
     let read = if file.as_os_str() == "-" {
@@ -282,7 +284,7 @@ fn message(args: &Args) -> Result<Option<String>, Failure> {
         let message = format!("the message in {} is not UTF-8", file.display());
         Failure::new("bad-text", EXIT_OTHER, message)
     })?;
-    Ok(Some(text.trim_end().to_owned()))
+    given(&text).map(Some)
 }
 
 /// A path that a commit or a stash can take nothing from is a slip.

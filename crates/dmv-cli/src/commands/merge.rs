@@ -6,6 +6,7 @@ use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ConflictValue, ProblemValue, conflict_values, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::limit::{EmptiedValue, tell_emptied};
+use crate::message::given;
 use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
@@ -75,7 +76,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         _ => FastForward::Auto,
     };
     let message = match args.message {
-        Some(message) => message,
+        Some(message) => given(&message)?,
         None => default_message(&repo, &args.revision, &theirs)?,
     };
     let options = options(context, message)?;

@@ -10,6 +10,7 @@ use crate::format::text::{clean, count, quoted};
 use crate::patience::free;
 use crate::peers::{Call, remote, remotes, session_failure};
 use dmv_core::hash::ObjectId;
+use dmv_core::object::commit::tidy_message;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{KnownPurge, Purge, PurgeWhat, Purgeable, Repo, ToPurge, roots_of};
 use dmv_net::ops::request_purge;
@@ -152,7 +153,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let why = Purge {
         at: now().seconds,
         by: request.who.clone(),
-        reason: reason.trim().to_owned(),
+        reason: tidy_message(reason).unwrap_or_default(),
     };
     if !why.is_storable() {
         let message = "the reason of a purge is one line without control characters, and not longer \

@@ -3,6 +3,7 @@
 use super::merge::{finish, options};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::message::given;
 use crate::supply::supplied;
 
 /// Create a commit that reverses another commit
@@ -32,7 +33,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let id = repo.resolve(&args.revision)?;
     let message = match args.message {
-        Some(message) => message,
+        Some(message) => given(&message)?,
         None => {
             let commit = repo.read_commit(&id)?;
             let subject = commit.message.lines().next().unwrap_or_default().to_owned();

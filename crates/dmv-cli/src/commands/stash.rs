@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{CommitValue, PathValue, conflict_values, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
+use crate::message::given;
 use crate::supply::{bring_rules, supplied};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
@@ -192,13 +193,14 @@ fn push(
     message: Option<&str>,
     paths: &[OsString],
 ) -> Result<u8, Failure> {
+    let message = message.map(given).transpose()?;
     let paths = context.paths(repo, paths)?;
     check_paths(repo, &paths)?;
     bring_rules(context, repo)?;
     let select = Paths::new(paths);
     let options = options(context)?;
     let done = supplied(context, repo, "stashing", || {
-        repo.stash_push(&select, message, &options, &context.job)
+        repo.stash_push(&select, message.as_deref(), &options, &context.job)
     })?;
     if context.globals.json {
         context.ui.json(&pushed_value(&done))?;

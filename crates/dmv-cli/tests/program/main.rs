@@ -39,6 +39,7 @@ mod left_alone;
 mod loss;
 mod mapped;
 mod merge;
+mod messages;
 mod model;
 mod moved;
 mod mv;

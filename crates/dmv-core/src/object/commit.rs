@@ -166,6 +166,30 @@ impl Commit {
     }
 }
 
+/// Returns a message as a new commit has it; `None` if nothing is left.
+///
+/// Leaves out byte order marks, blanks and carriage returns at the ends of lines, empty lines at the
+/// start and at the end, and all but one of several empty lines in between.
+pub fn tidy_message(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut gap = false;
+    for line in text.split('\n') {
+        // Several texts may have been joined, each with its mark.
+        let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        let line = line.trim_end_matches([' ', '\t', '\r', '\x0b', '\x0c']);
+        if line.is_empty() {
+            gap = true;
+            continue;
+        }
+        if !out.is_empty() {
+            out += if gap { "\n\n" } else { "\n" };
+        }
+        gap = false;
+        out += line;
+    }
+    (!out.is_empty()).then_some(out)
+}
+
 const TOO_MANY_PARENTS: &str = "too many parents";
 const MESSAGE_TOO_LONG: &str = "message is too long";
 const TOO_MANY_EXTRAS: &str = "too many extras";
@@ -315,6 +339,21 @@ mod tests {
                 extras: extras.into_iter().collect(),
                 signature,
             }
+        }
+    }
+
+    #[test]
+    fn a_message_loses_what_nobody_wrote_on_purpose() {
+        for (text, want) in [
+            ("", None),
+            (" \r\n\t\n\u{feff}", None),
+            ("\u{feff} \r\n", None),
+            ("one", Some("one")),
+            ("\u{feff}one\r\n\r\n\r\ntwo \r\n", Some("one\n\ntwo")),
+            ("\n\n  in\t\n\n\n\n# out\n", Some("  in\n\n# out")),
+            ("a\rb\n", Some("a\rb")),
+        ] {
+            assert_eq!(tidy_message(text).as_deref(), want, "{text:?}");
         }
     }
 
