@@ -428,6 +428,11 @@ fn sort_path(path: &[u8], why: PathRefusal) -> ErrorClass {
             EXIT_REFUSED,
             "--force, to move it all the same".to_owned(),
         ),
+        PathRefusal::Collides => (
+            "not-portable",
+            EXIT_REFUSED,
+            "rename one of them first: dmv mv OLD NEW, and commit".to_owned(),
+        ),
         PathRefusal::UnknownTarget => (
             "ignored",
             EXIT_REFUSED,

@@ -52,6 +52,7 @@ mod partial;
 mod partial_model;
 mod peers;
 mod place;
+mod portable;
 mod private;
 mod pull;
 mod purge;

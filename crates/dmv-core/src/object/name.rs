@@ -7,7 +7,7 @@
 //! file system.
 
 pub use super::path::RepoPath;
-pub use super::portable::{fold_key, portability};
+pub use super::portable::{FoldedNames, fold_key, portability};
 
 pub use crate::escape::escape;
 use crate::limits::MAX_NAME_BYTES;

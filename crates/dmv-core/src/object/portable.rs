@@ -5,7 +5,9 @@
 //! names over each other.
 
 use super::name::is_control_directory;
-use crate::escape::{is_hidden, is_ignorable};
+use crate::escape::{escape, is_hidden, is_ignorable};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use unicode_normalization::UnicodeNormalization;
 
 /// Files that other tools read as their configuration. Some of these tools run commands from it.
@@ -46,6 +48,35 @@ pub fn portability(name: &[u8]) -> Result<(), &'static str> {
         return Err("is configuration to another tool");
     }
     Ok(())
+}
+
+/// The names of one directory, as far as some common file system treats two of them as one.
+#[derive(Debug, Default)]
+pub struct FoldedNames(HashMap<Vec<u8>, Vec<u8>>);
+
+impl FoldedNames {
+    /// Adds a name, unless another one is equal to it on some file system. Returns that one.
+    pub fn other(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        match self.0.entry(fold_key(name)) {
+            Entry::Occupied(other) => Some(other.get().clone()).filter(|other| other != name),
+            Entry::Vacant(place) => {
+                place.insert(name.to_vec());
+                None
+            }
+        }
+    }
+
+    /// Adds a name. Fails with the reason if another name is equal to it on some file system, and
+    /// then adds nothing.
+    pub fn add(&mut self, name: &[u8]) -> Result<(), String> {
+        match self.other(name) {
+            None => Ok(()),
+            Some(other) => Err(format!(
+                "systems that ignore case or forms of letters cannot tell it from '{}' beside it",
+                escape(&other)
+            )),
+        }
+    }
 }
 
 /// Returns whether a lower-case name is that of a Windows device, with any extension.
@@ -118,6 +149,23 @@ mod tests {
             }
         }
         assert_ne!(fold_key(b"a\xff"), fold_key(b"a\xfe"));
+    }
+
+    #[test]
+    fn names_that_some_systems_take_for_one_collide() {
+        for (first, second) in [
+            ("README", "Readme"),
+            ("caf\u{e9}", "cafe\u{301}"),
+            ("stra\u{df}e", "STRASSE"),
+            ("a", "a."),
+        ] {
+            let mut names = FoldedNames::default();
+            assert_eq!(names.add(first.as_bytes()), Ok(()));
+            let why = names.add(second.as_bytes()).expect_err("they collide");
+            assert!(why.contains(first), "{why}");
+            assert_eq!(names.add(first.as_bytes()), Ok(()));
+            assert_eq!(names.add(b"other"), Ok(()));
+        }
     }
 
     #[test]

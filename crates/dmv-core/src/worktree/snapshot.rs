@@ -5,6 +5,7 @@
 //! are in memory. A directory without changes keeps its id and is not read.
 
 mod changes;
+mod portable;
 
 use self::changes::Changes;
 use super::base::{dir_tree, has_content};
@@ -20,7 +21,7 @@ use crate::diff::is_wanted;
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::name::{RepoPath, SafeName, portability};
+use crate::object::name::{RepoPath, SafeName};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use crate::path::{DiskPath, PathError};
@@ -437,20 +438,6 @@ impl Builder<'_, '_> {
         was == Kind::Directory && self.input.scan.subset.extent(&join(dir, name)) == Extent::Part
     }
 
-    /// Returns whether a new name may be read in; reports it if not.
-    fn admit(&mut self, dir: &[u8], name: &[u8]) -> bool {
-        let refused = if self.input.portable {
-            portability(name).err()
-        } else {
-            None
-        };
-        if let Some(why) = refused {
-            let why = format!("its name is not portable: {why}");
-            self.out.problems.push(Problem::new(join(dir, name), why));
-        }
-        refused.is_none()
-    }
-
     /// Reports a skipped entry. Returns whether the base's entry of that name is removed.
     fn skip(&mut self, dir: &[u8], name: &[u8], known: Option<Kind>, reason: Skip) -> bool {
         let path = join(dir, name);
@@ -576,12 +563,19 @@ impl Builder<'_, '_> {
         if dir.changes.is_empty() && !dir.is_content && dir.parent != NO_DIR {
             return Ok(None);
         }
-        let order = dir.changes.in_order();
-        let changes = || order.iter().map(|i| dir.changes.get(*i));
+        let mut order = dir.changes.in_order();
         let base = match (&dir.known, self.input.base) {
             (Some(_), Some(root)) => dir_tree(self.input.reader, &root, &dir.path)?,
             _ => None,
         };
+        if self.input.portable {
+            self.leave_out_unportable(base, &dir, &mut order)?;
+            let is_empty = order.is_empty() && base.is_none() && !dir.is_content;
+            if is_empty && dir.parent != NO_DIR {
+                return Ok(None);
+            }
+        }
+        let changes = || order.iter().map(|i| dir.changes.get(*i));
         let (summary, changed) = self.merge(base, &dir.path, changes(), meta)?;
         let unknown = Section::default();
         let known = dir.known.as_deref().unwrap_or(&unknown);

@@ -16,6 +16,7 @@ pub(in crate::repo) mod moving;
 pub(in crate::repo) mod named;
 pub(in crate::repo) mod open_worktree;
 pub(in crate::repo) mod path_state;
+pub(in crate::repo) mod portable;
 pub(in crate::repo) mod private;
 pub(in crate::repo) mod record;
 pub(in crate::repo) mod remove;

@@ -31,7 +31,7 @@ use crate::repo::files::saved::{
     Overwrite, Overwrites, OverwrittenFiles, overwritten_changes, stat_at,
 };
 use crate::repo::files::seen::Expectation;
-use crate::repo::files::{ignored, moved_purged, open_worktree};
+use crate::repo::files::{ignored, moved_purged, open_worktree, portable};
 use crate::repo::look::{content, entries};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Extent;
@@ -281,6 +281,9 @@ fn check_target(
         if let (true, Err(why)) = (options.settings.portable_names, portability(name)) {
             let (path, why) = (to.into(), format!("its name is not portable: {why}"));
             return Err(LookError::BadPath { path, why }.into());
+        }
+        if options.settings.portable_names {
+            portable::check_move(&tree.root, from, to)?;
         }
     }
     check_subset(tree, to, is_dir)?;

@@ -26,7 +26,7 @@ use crate::repo::files::commit::advance;
 use crate::repo::files::emptied::EmptiedPattern;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::who::Who;
-use crate::repo::files::{checkout, commit, open_worktree};
+use crate::repo::files::{checkout, commit, open_worktree, portable};
 use crate::repo::look::{entries, moved};
 use crate::repo::verbs::mainline::mainline_parent;
 use crate::store::{FinishedJob, MetaWriter};
@@ -328,10 +328,13 @@ pub(in crate::repo) fn make(
     // The commit names its conflicts, so this list of them is not needed any more.
     let made = std::mem::take(&mut merged.conflicts);
     let mut paths: BTreeSet<RepoPath> = made.into_iter().map(|c| c.path).collect();
+    let before = parents.clone();
     if inherited.is_empty() {
         let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
         meta.flush()?;
         let sealed = publish::seal(repo, writer)?;
+        repo.store.preview(&sealed);
+        check_names(repo, &before, merged.tree.id, options)?;
         return Ok(UnpublishedCommit {
             id,
             commit,
@@ -343,6 +346,7 @@ pub(in crate::repo) fn make(
     meta.flush()?;
     let first = publish::seal(repo, writer)?;
     repo.store.preview(&first);
+    check_names(repo, &before, merged.tree.id, options)?;
     for path in inherited {
         for path in after_moves(path, &merged.moves)? {
             match at::paths_at(repo.objects(), &merged.tree.id, &path) {
@@ -366,6 +370,28 @@ pub(in crate::repo) fn make(
         merged,
         sealed,
     })
+}
+
+/// Fails if names have to be portable, and the merge of the commits `parents` puts names beside each
+/// other that some systems take for one.
+fn check_names(
+    repo: &Handle,
+    parents: &[ObjectId],
+    tree: ObjectId,
+    options: &MergeOptions,
+) -> Result<(), RepoError> {
+    if !options.settings.portable_names {
+        return Ok(());
+    }
+    let trees = parents
+        .iter()
+        .map(|id| Ok(entries::read_commit(repo, id)?.tree));
+    let trees = trees.collect::<Result<Vec<_>, RepoError>>()?;
+    match portable::check_tree(repo, &trees, tree) {
+        // In a partial repository, a part that is absent is one that the merge did not touch.
+        Err(RepoError::Absent(_)) if slice::is_partial(repo) => Ok(()),
+        done => done,
+    }
 }
 
 /// Returns the places where something at `path` may be after a merge: there, and where the merge

@@ -98,6 +98,12 @@ pub enum PathRefusal {
     /// An ignore file that cannot be used may cover the new path.
     #[error("is below an ignore file that cannot be used, so the next commit would not include it")]
     UnknownTarget,
+    /// Names have to be portable, and a name beside the path's is equal to it on some systems.
+    #[error(
+        "would stand beside a name that systems cannot tell from it if they ignore case or forms of \
+         letters, and names.portable is set"
+    )]
+    Collides,
     /// Two arguments mean the same path, or one lies in the other.
     #[error("is named twice")]
     Twice,

@@ -1,0 +1,107 @@
+//! Names that other systems refuse, or take for one, with `names.portable = true`.
+
+use crate::place::{Outcome, Place};
+use std::fs;
+
+/// Pairs of names that some systems take for one.
+const PAIRS: [(&str, &str); 5] = [
+    ("README", "Readme"),
+    ("caf\u{e9}", "cafe\u{301}"),
+    ("stra\u{df}e", "STRASSE"),
+    ("\u{3a3}", "\u{3c2}"),
+    ("k", "\u{212a}"),
+];
+
+fn place() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.ok(&["config", "set", "names.portable", "true"])?;
+    Ok(place)
+}
+
+fn files(place: &Place) -> Outcome<Vec<String>> {
+    let records = place.records(&["ls", "-r", "@", "--json"])?;
+    let paths = records.iter().filter_map(|record| record["path"].as_str());
+    Ok(paths.map(str::to_owned).collect())
+}
+
+#[test]
+fn names_that_some_systems_take_for_one_are_not_committed_together() -> Outcome {
+    for (first, second) in PAIRS {
+        for (one, other) in [(first, second), (second, first)] {
+            let place = place()?;
+            place.write(one, "1")?;
+            place.write(format!("d/{one}/f"), "1")?;
+            place.commit("one")?;
+            place.write(other, "2")?;
+            place.write(format!("d/{other}/f"), "2")?;
+            place.write("new", "2")?;
+            let said = place.fails(3, &["commit", "-m", "two"])?;
+            assert!(said.contains("not portable"), "{said}");
+            let mut want = vec![one.to_owned(), format!("d/{one}/f"), "new".to_owned()];
+            want.sort();
+            assert_eq!(files(&place)?, want, "{one} {other}");
+            // The name alone may change.
+            fs::remove_file(place.work().join(one))?;
+            fs::remove_dir_all(place.work().join("d").join(one))?;
+            place.ok(&["commit", "-m", "renamed"])?;
+            let mut want = vec![other.to_owned(), format!("d/{other}/f"), "new".to_owned()];
+            want.sort();
+            assert_eq!(files(&place)?, want, "{one} {other}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_directory_with_a_name_that_others_refuse_is_left_out() -> Outcome {
+    let place = place()?;
+    for path in [
+        "aux/f",
+        "d/nul/deep/f",
+        "end./f",
+        "space /f",
+        "fine/f",
+        "a:b",
+    ] {
+        place.write(path, "x")?;
+    }
+    fs::create_dir(place.work().join("con"))?;
+    let said = place.fails(3, &["commit", "-m", "one"])?;
+    for name in ["aux", "d/nul", "end.", "space ", "a:b", "con"] {
+        assert!(
+            said.contains(&format!("{name}: its name is not portable")),
+            "{name}: {said}"
+        );
+    }
+    assert_eq!(files(&place)?, ["fine/f"]);
+    Ok(())
+}
+
+#[test]
+fn a_move_and_a_merge_that_would_put_such_names_together_are_refused() -> Outcome {
+    let place = place()?;
+    place.write("base", "x")?;
+    place.commit("base")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("Readme", "theirs")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("README", "ours")?;
+    let ours = place.commit("ours")?;
+    let said = place.fails(5, &["merge", "side"])?;
+    assert!(said.contains("names.portable"), "{said}");
+    assert_eq!(place.records(&["log", "-n", "1", "--json"])?[0]["id"], ours);
+    assert_eq!(files(&place)?, ["README", "base"]);
+    let said = place.fails(5, &["mv", "base", "readme"])?;
+    assert!(said.contains("names.portable"), "{said}");
+    place.ok(&["mv", "README", "Readme"])?;
+    // Who has both already may go on with them.
+    place.ok(&["undo"])?;
+    place.ok(&["config", "set", "names.portable", "false"])?;
+    place.ok(&["merge", "side"])?;
+    place.ok(&["config", "set", "names.portable", "true"])?;
+    place.write("README", "more")?;
+    place.ok(&["commit", "-m", "more"])?;
+    assert_eq!(files(&place)?, ["README", "Readme", "base"]);
+    Ok(())
+}
