@@ -25,6 +25,9 @@ crash|dmv-tests|library|many_outcomes_of_a_crash_in_any_operation_lose_nothing|D
 beside|dmv-cli|program|commits_beside_every_other_command_are_read_back_by_a_fresh_process|DMV_ROUNDS|60|2000|every command beside commits, in several processes
 stops|dmv-cli|program|a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long|DMV_STOPS|30|500|a process that is stopped (SIGSTOP) holds up nobody for long
 level|dmv-tests|library|after_any_damage_to_the_database_recovery_gives_every_commit|DMV_FLIPS|2000|100000|garbage in the database and the log, and older copies of them
+verbs|dmv-tests|library|every_command_does_what_the_model_says|DMV_VERBS|20000|1000000|random commands, every verb, in several worktrees of two repositories: files, commits and conflicts are what a plain model says, and undo and redo are exact
+verbs-program|dmv-cli|program|every_command_line_does_what_the_model_says|DMV_VERBS|2000|50000|the same as processes
+merges|dmv-tests|library|merges_are_those_that_git_makes|DMV_MERGE_ROUNDS|2500|6200|random merges beside Git: the same files, or conflicts at the same paths
 nothing-lost|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
 gc|dmv-tests|library|gc_frees_everything_that_nothing_needs_and_nothing_else|DMV_GC_STORIES|500|10000|random histories with gc, pushes, drops, expire, interrupted transfers and killed jobs: what is needed stays, everything else goes
 freed|dmv-tests|library|what_a_command_names_is_here|DMV_MOMENTS|70|100000|before each operation on files of a command, another process frees what nothing names, and moves the rest

@@ -7,6 +7,7 @@
 //! - Peers: [`peers`] are honest, [`evil`] ones break the protocol.
 //! - [`bucket`] is a bucket in memory, and writes packs to it.
 //! - [`graph`] makes histories of any shape, for DMV and for Git.
+//! - [`verbs`] is a model of all commands, which foretells what they do to files and commits.
 //! - [`mutator`] edits a worktree while a command runs. [`rng`] is a seeded source of random
 //!   numbers, which the tests of all crates use.
 
@@ -26,5 +27,6 @@ pub mod peers;
 pub mod scratch;
 pub mod server;
 pub mod simfs;
+pub mod verbs;
 
 pub use dmv_random as rng;

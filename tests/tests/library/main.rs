@@ -47,3 +47,4 @@ mod subset;
 mod symlinks;
 mod undo;
 mod unlisted;
+mod verbs;
