@@ -10,8 +10,10 @@ use crate::bucket::core::Tag;
 use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::trouble::Trouble;
 use dmv_core::threads;
+use std::cell::RefCell;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Writers in one race.
 const WRITERS: usize = 8;
@@ -23,6 +25,10 @@ const WRITES: usize = 24;
 /// Readers beside them, and how often each one reads at most.
 const READERS: usize = 4;
 const READS: usize = 32;
+/// How often a part of the test is made if requests have no answer, and the wait after the first time. It
+/// doubles after each.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(100);
 /// The bytes of a file that is read beside writes: about as many as a root has.
 const BODY_BYTES: usize = 16 << 10;
 
@@ -101,15 +107,15 @@ impl From<BrokenPromise> for Bad {
 
 /// Tests the store of a bucket.
 pub fn check(store: &dyn Files) -> Result<(), Bad> {
-    test(store, &random_digits()?)
+    test(store, random_digits()?)
 }
 
 /// Tests whether conditions get from this device to the store at all, without races: whoever has made
 /// the repository there has tested the rest.
 pub fn check_briefly(store: &dyn Files) -> Result<(), Bad> {
-    let names = [format!("probe/{}/one", random_digits()?)];
-    let verdict = conditions_hold(store, &names[0]);
-    clean_up(store, &names, verdict)
+    let probes = Probes::new(store, random_digits()?);
+    let verdict = probes.part(&|name| conditions_hold(store, &name("one")));
+    probes.clean_up(verdict)
 }
 
 fn random_digits() -> Result<String, Bad> {
@@ -120,32 +126,77 @@ fn random_digits() -> Result<String, Bad> {
 }
 
 /// Tests a store. `id` makes the names of the files.
-fn test(store: &dyn Files, id: &str) -> Result<(), Bad> {
-    let name = |what: &str| format!("probe/{id}/{what}");
-    let mut names = vec![name("one"), name("none"), name("read")];
-    names.extend((0..RACES).map(|race| name(&format!("race-{race}"))));
-    let verdict = in_sequence(store, &names).and_then(|()| {
-        for race in &names[3..] {
-            let tag = run_race(store, race, None)?;
-            run_race(store, race, Some(&tag))?;
+fn test(store: &dyn Files, id: String) -> Result<(), Bad> {
+    let probes = Probes::new(store, id);
+    let all_parts = || {
+        probes.part(&|name| in_sequence(store, &name("one"), &name("none")))?;
+        for n in 0..RACES {
+            probes.part(&|name| {
+                let race = name(&format!("race-{n}"));
+                let tag = run_race(store, &race, None)?;
+                run_race(store, &race, Some(&tag)).map(|_| ())
+            })?;
         }
-        read_beside_writes(store, &names[2])
-    });
-    clean_up(store, &names, verdict)
+        probes.part(&|name| read_beside_writes(store, &name("read")))
+    };
+    let verdict = all_parts();
+    probes.clean_up(verdict)
 }
 
-/// Deletes the files of a test, and returns its verdict.
-fn clean_up(store: &dyn Files, names: &[String], verdict: Result<(), Bad>) -> Result<(), Bad> {
-    if let Err(Bad::Trouble(_)) = &verdict {
-        // The store would refuse this, too.
-        return verdict;
+/// The files of one test.
+struct Probes<'s> {
+    store: &'s dyn Files,
+    id: String,
+    names: RefCell<Vec<String>>,
+}
+
+/// Returns the name of a new file.
+type NewName<'n> = &'n dyn Fn(&str) -> String;
+
+impl Probes<'_> {
+    fn new(store: &dyn Files, id: String) -> Probes<'_> {
+        Probes {
+            store,
+            id,
+            names: RefCell::default(),
+        }
     }
-    let deleted = store.delete_all(names);
-    verdict?;
-    match deleted {
-        // Who may not delete can still write: nothing but the probes stays.
-        Ok(()) | Err(FileFailure::Trouble(Trouble::Denied(_))) => Ok(()),
-        Err(e) => Err(trouble(e)),
+
+    /// Does a part of the test. If a request has no answer, nobody knows what the files are, so the part
+    /// begins again with others.
+    fn part(&self, work: &dyn Fn(NewName<'_>) -> Result<(), Bad>) -> Result<(), Bad> {
+        let run = |time: u32| {
+            work(&|what| {
+                let name = format!("probe/{}/{what}-{time}", self.id);
+                self.names.borrow_mut().push(name.clone());
+                name
+            })
+        };
+        let mut pause = PAUSE;
+        for time in 1..TRIES {
+            match run(time) {
+                Err(Bad::Trouble(Trouble::Cut(_) | Trouble::Busy | Trouble::Other(_))) => {}
+                verdict => return verdict,
+            }
+            std::thread::sleep(pause);
+            pause *= 2;
+        }
+        run(TRIES)
+    }
+
+    /// Deletes the files, and returns the verdict.
+    fn clean_up(&self, verdict: Result<(), Bad>) -> Result<(), Bad> {
+        if let Err(Bad::Trouble(_)) = &verdict {
+            // The store would refuse this, too.
+            return verdict;
+        }
+        let deleted = self.store.delete_all(&self.names.borrow());
+        verdict?;
+        match deleted {
+            // Who may not delete can still write: nothing but the probes stays.
+            Ok(()) | Err(FileFailure::Trouble(Trouble::Denied(_))) => Ok(()),
+            Err(e) => Err(trouble(e)),
+        }
     }
 }
 
@@ -163,8 +214,7 @@ fn conditions_hold(store: &dyn Files, name: &str) -> Result<(), Bad> {
     }
 }
 
-fn in_sequence(store: &dyn Files, names: &[String]) -> Result<(), Bad> {
-    let (one, none) = (&names[0], &names[1]);
+fn in_sequence(store: &dyn Files, one: &str, none: &str) -> Result<(), Bad> {
     let write =
         |name: &str, text: &[u8], old: Option<&Tag>| won(store.write_if(name, text.to_vec(), old));
     let first = write(one, b"first", None)?.ok_or(BrokenPromise::Refuses)?;
@@ -228,26 +278,35 @@ fn run_race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Tag, Bad
     }
     let (bytes, tag) = match store.read_whole(name, None) {
         Ok(found) => found,
-        Err(FileFailure::Missing) => return Err(BrokenPromise::Read.into()),
+        Err(FileFailure::Missing) => return Err(no_winner(answers, BrokenPromise::Read)),
         Err(e) => return Err(trouble(e)),
     };
     let is_of = |writer: usize| bytes == body(writer, old.is_some());
-    for (writer, answer) in answers {
+    for (writer, answer) in &answers {
         match answer {
-            Ok(_) if is_of(writer) => return Ok(tag),
+            Ok(_) if is_of(*writer) => return Ok(tag),
             Ok(_) => return Err(BrokenPromise::Winner.into()),
-            Err(FileFailure::Refused) if is_of(writer) => return Err(BrokenPromise::Winner.into()),
+            Err(FileFailure::Refused) if is_of(*writer) => return Err(BrokenPromise::Winner.into()),
             Err(FileFailure::Trouble(Trouble::Unsupported(why))) => {
-                return Err(BrokenPromise::Unsupported(why).into());
+                return Err(BrokenPromise::Unsupported(why.clone()).into());
             }
             Err(_) => {}
         }
     }
     // Nobody was told that it has won. It may be one whose answer was lost.
     if old.is_some_and(|old| *old == tag) {
-        return Err(BrokenPromise::Refuses.into());
+        return Err(no_winner(answers, BrokenPromise::Refuses));
     }
     Ok(tag)
+}
+
+/// Returns the verdict of a race that nobody has won: the promise is broken only if all were answered.
+fn no_winner(answers: Answers, broken: BrokenPromise) -> Bad {
+    let mut failed = answers.into_iter().filter_map(|(_, answer)| answer.err());
+    match failed.find(|failed| !matches!(failed, FileFailure::Refused)) {
+        Some(failed) => trouble(failed),
+        None => broken.into(),
+    }
 }
 
 type Answers = Vec<(usize, Result<Tag, FileFailure>)>;
@@ -395,6 +454,16 @@ mod tests {
     struct Fake {
         fault: Fault,
         files: Mutex<(Kept, u64)>,
+        /// The answers of which writes are lost, of those that come, and whether they are carried out.
+        lost: Mutex<Vec<Loss>>,
+    }
+
+    /// What becomes of a write.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Loss {
+        None,
+        Before,
+        After,
     }
 
     fn tag(n: u64) -> Tag {
@@ -409,7 +478,13 @@ mod tests {
             Fake {
                 fault,
                 files: Mutex::default(),
+                lost: Mutex::default(),
             }
+        }
+
+        fn loss(&self) -> Loss {
+            let mut lost = self.lost.lock().expect("nobody panics");
+            lost.pop().unwrap_or(Loss::None)
         }
 
         fn holds(&self, name: &str, old: Option<&Tag>) -> bool {
@@ -441,6 +516,11 @@ mod tests {
             bytes: Vec<u8>,
             old: Option<&Tag>,
         ) -> Result<Tag, FileFailure> {
+            let loss = self.loss();
+            let cut = FileFailure::Trouble(Trouble::Cut("by the test".to_owned()));
+            if loss == Loss::Before {
+                return Err(cut);
+            }
             let turn = (self.fault != Fault::ChecksThenWrites).then(|| TURN.lock());
             let holds = self.holds(name, old);
             if self.fault == Fault::ChecksThenWrites {
@@ -456,7 +536,11 @@ mod tests {
                 false => Err(FileFailure::Refused),
             };
             drop(turn);
-            answer
+            if loss == Loss::After {
+                Err(cut)
+            } else {
+                answer
+            }
         }
 
         fn read_whole(&self, name: &str, _: Option<&Tag>) -> Result<(Vec<u8>, Tag), FileFailure> {
@@ -531,7 +615,7 @@ mod tests {
 
     fn verdict(fault: Fault) -> (Option<BrokenPromise>, usize) {
         let fake = Fake::new(fault);
-        let broken = match test(&fake, "1f") {
+        let broken = match test(&fake, "1f".to_owned()) {
             Ok(()) => None,
             Err(Bad::Broken(broken)) => Some(broken),
             Err(Bad::Trouble(trouble)) => panic!("{fault:?}: {trouble}"),
@@ -570,6 +654,41 @@ mod tests {
         assert_eq!(BRIEF_CHECK.reads + BRIEF_CHECK.writes, 5);
         // The help of `remote add`, the guide and the format name this number.
         assert_eq!(CHECK.reads + CHECK.writes, 343);
+    }
+
+    #[test]
+    fn a_test_survives_lost_answers_and_finds_the_same() {
+        for fault in [Fault::Nothing, Fault::IgnoresCreate, Fault::IgnoresReplace] {
+            for loss in [Loss::Before, Loss::After] {
+                for at in 0..4 {
+                    for again in 0..2 {
+                        let fake = Fake::new(fault);
+                        let mut losses = vec![Loss::None; at];
+                        losses.push(loss);
+                        losses.extend(vec![Loss::None; again * at]);
+                        losses.extend(vec![loss; again]);
+                        losses.reverse();
+                        *fake.lost.lock().expect("nobody panics") = losses;
+                        let found = check_briefly(&fake);
+                        let is_good = found.is_ok();
+                        assert!(
+                            matches!(found, Ok(()) | Err(Bad::Broken(_))),
+                            "{fault:?}: {found:?}"
+                        );
+                        assert_eq!(is_good, fault == Fault::Nothing, "{fault:?}: {found:?}");
+                        assert!(fake.files.lock().expect("nobody panics").0.is_empty());
+                    }
+                }
+            }
+        }
+        for at in [0, 3, 20, 60, 170, 185] {
+            let fake = Fake::new(Fault::Nothing);
+            let mut losses = vec![Loss::None; at];
+            losses.extend([Loss::After, Loss::Before]);
+            losses.reverse();
+            *fake.lost.lock().expect("nobody panics") = losses;
+            assert!(check(&fake).is_ok(), "at {at}");
+        }
     }
 
     #[test]
