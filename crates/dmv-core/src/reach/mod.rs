@@ -17,6 +17,7 @@ mod chunks;
 mod claims;
 mod compare;
 pub(crate) mod filter;
+mod moved;
 mod seen;
 
 use crate::hash::ObjectId;
@@ -33,6 +34,7 @@ use chunks::{Chunk, Chunks};
 use claims::{check_list, check_tree, damaged, wrong_generation};
 use compare::{OldLists, OldTrees};
 use filter::Scope;
+use moved::MovedContent;
 use seen::VisitedIds;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
@@ -158,6 +160,9 @@ pub struct Reach {
     skips_chunks: bool,
     /// Bytes of the chunks that the walk has passed; `None` unless they are counted.
     content: Option<u64>,
+    /// Whether content that hidden commits have at other paths is looked for before the walk begins.
+    seeks_moved: bool,
+    moved: MovedContent,
 }
 
 impl Reach {
@@ -202,7 +207,28 @@ impl Reach {
             chunks: Chunks::default(),
             skips_chunks: false,
             content: None,
+            seeks_moved: false,
+            moved: MovedContent::default(),
         }
+    }
+
+    /// Also skips what hidden commits have at another path. For walks that decide what to send.
+    pub fn skipping_moved(mut self) -> Reach {
+        self.seeks_moved = true;
+        self
+    }
+
+    /// Finds out what hidden commits have at other paths than the tips.
+    fn seek_moved(&mut self, objects: &dyn ObjectRead) {
+        if self.detail == Detail::Commits || !matches!(self.filter.root(), Some(Scope::All)) {
+            return;
+        }
+        let hidden = self.waiting.values().map(|state| &state.commit);
+        let tips = self.stack.iter().filter_map(|item| match item {
+            Item::Commit { id, .. } => Some(*id),
+            _ => None,
+        });
+        self.moved = MovedContent::between(objects, tips, hidden);
     }
 
     /// Also sums up [`content`](Self::content). For walks that report no chunks.
@@ -276,6 +302,9 @@ impl Reach {
     pub fn next(&mut self, objects: &dyn ObjectRead) -> Result<Option<ReachedObject>, ObjectError> {
         while let Some(id) = self.hidden.pop() {
             self.enqueue(&id, true, None, 1, objects)?;
+        }
+        if std::mem::take(&mut self.seeks_moved) {
+            self.seek_moved(objects);
         }
         loop {
             if let Some(found) = self.out.pop_front() {
@@ -603,10 +632,16 @@ impl Reach {
             return Ok(());
         };
         let same_kind = |f: &&&TreeEntry| f.kind == entry.kind && f.is_list == entry.is_list;
+        if self.moved.has(&entry.id) && !self.filter.dropped.contains(&entry.id) {
+            return Ok(());
+        }
+        let old = former.iter().filter(same_kind);
+        let mut old: Vec<ObjectId> = old.map(|f| f.id).collect();
+        if old.is_empty() && entry.is_list {
+            old.extend(self.moved.former(entry.name.as_bytes()));
+        }
         // What the new file shares with one that was given up is as absent as that one.
-        let is_there = |f: &&&TreeEntry| !self.filter.dropped.contains(&f.id);
-        let old = former.iter().filter(same_kind).filter(is_there);
-        let old = old.map(|f| f.id).collect();
+        old.retain(|id| !self.filter.dropped.contains(id));
         let target = Target {
             kind: entry.kind,
             is_list: entry.is_list,

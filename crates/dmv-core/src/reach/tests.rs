@@ -176,6 +176,58 @@ fn some(dice: &mut Rng, of: &[ObjectId]) -> Vec<ObjectId> {
         .collect()
 }
 
+/// Files of all sizes in a directory.
+fn directory(dir: u64, count: u64) -> Files {
+    (0..count).map(|name| ((dir, name), name)).collect()
+}
+
+#[test]
+fn what_was_renamed_is_not_sent_again() -> Outcome {
+    let mem = MemObjects::new();
+    let base: Files = directory(3, 50)
+        .into_iter()
+        .chain(directory(1, 5))
+        .collect();
+    let tree = put_tree(&mem, &base)?;
+    let first = put_commit(&mem, &[], &tree, 1)?;
+    let moved = |from: (u64, u64), to: (u64, u64), files: &Files| {
+        let mut files = files.clone();
+        let content = files.remove(&from).expect("it is there");
+        files.insert(to, content);
+        files
+    };
+    let renamed = |dir: u64| -> Files {
+        let at = |((of, name), content): (&(u64, u64), &u64)| {
+            (if *of == 3 { (dir, *name) } else { (*of, *name) }, *content)
+        };
+        base.iter().map(at).collect()
+    };
+    let mut edited = renamed(2);
+    // Content 44 shares no chunk with content 10, and 14 differs from 10 in few.
+    edited.insert((2, 10), 44);
+    for (files, most) in [
+        // A commit and the root.
+        (renamed(2), 2),
+        (renamed(9), 2),
+        // Both directories, too, of one or two nodes.
+        (moved((3, 40), (1, 77), &base), 8),
+        (moved((3, 40), (8, 40), &base), 8),
+        (moved((1, 4), (3, 99), &renamed(2)), 9),
+        (edited, 8),
+    ] {
+        let tree = put_tree(&mem, &files)?;
+        let second = put_commit(&mem, &[first], &tree, 2)?;
+        let walk = || Reach::new([second], [first], Detail::All);
+        let all = found(&mut walk(), &mem)?;
+        let few = found(&mut walk().skipping_moved(), &mem)?;
+        assert!(few.len() <= most, "{} of {}", few.len(), all.len());
+        let needed = closure(&mem, &[second])?;
+        let had = closure(&mem, &[first])?;
+        assert!(needed.difference(&had).all(|object| few.contains(object)));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -187,11 +239,14 @@ proptest! {
             let (tips, hidden) = (some(&mut dice, &commits), some(&mut dice, &commits));
             let all = closure(&mem, &tips)?;
             let had = closure(&mem, &hidden)?;
-            let mut reach = Reach::new(tips.clone(), hidden.clone(), Detail::All);
-            let found = found(&mut reach, &mem)?;
-            assert!(found.is_subset(&all));
+            let walk = || Reach::new(tips.clone(), hidden.clone(), Detail::All);
             let needed: Objects = all.difference(&had).copied().collect();
+            let without_moved = found(&mut walk().skipping_moved(), &mem)?;
+            let found = found(&mut walk(), &mem)?;
+            assert!(found.is_subset(&all));
             assert!(needed.is_subset(&found), "{:?}", needed.difference(&found));
+            assert!(needed.is_subset(&without_moved), "what was moved takes more along");
+            assert!(without_moved.is_subset(&found));
             let new = |o: &&(ObjectType, ObjectId)| o.0 == ObjectType::Commit && had.contains(o);
             assert_eq!(found.iter().filter(new).count(), 0, "a hidden commit was found");
             Ok(())

@@ -176,7 +176,7 @@ impl Sender {
             let filter = std::mem::take(&mut self.filter);
             let walk = |detail| {
                 let (tips, common) = (self.tips.iter().copied(), self.common.iter().copied());
-                Reach::filtered(tips, common, detail, filter.clone())
+                Reach::filtered(tips, common, detail, filter.clone()).skipping_moved()
             };
             let detail = Detail::from(self.unasked);
             // Chunks come last: a receiver that has the trees can write files while their content
