@@ -611,3 +611,54 @@ fn conflicts_outside_of_a_slice_are_carried_on() -> Outcome {
     place.ok(&["-C", "whole", "verify", "--full"])?;
     Ok(())
 }
+
+#[test]
+fn a_push_fetches_first_what_it_lacks_and_another_remote_has() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "light", "--meta-only"])?;
+    for (name, command) in [("disk", "push"), ("other", "sync")] {
+        place.ok(&["init", "--bare", name])?;
+        place.ok(&["-C", "light", "remote", "add", name, &format!("../{name}")])?;
+        let offline = place.fails(6, &["-C", "light", "--offline", command, name])?;
+        assert!(offline.contains("absent"), "{offline}");
+        fs::rename(place.work().join("full"), place.work().join("away"))?;
+        let silent = place.fails(6, &["-C", "light", command, name])?;
+        assert!(
+            silent.contains("origin may have it, but did not answer"),
+            "{silent}"
+        );
+        fs::rename(place.work().join("away"), place.work().join("full"))?;
+        // What one push has fetched, the next one has.
+        place.ok(&["-C", "light", command, name])?;
+        assert_eq!(tip(&place, name)?, tip(&place, "full")?);
+        assert_eq!(verified(&place, name)?, 0);
+        place.ok(&["clone", "full", "fresh", "--meta-only"])?;
+        fs::remove_dir_all(place.work().join("light"))?;
+        fs::rename(place.work().join("fresh"), place.work().join("light"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_push_of_a_renamed_directory_of_many_lists_is_small() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    for n in 0..40_u32 {
+        let noise =
+            (0..200_000_u32).map(|at| at.wrapping_mul(0x9e37_79b9) ^ n.wrapping_mul(0x85eb_ca6b));
+        let bytes: Vec<u8> = noise
+            .flat_map(|x| x.wrapping_mul(x | 1).to_le_bytes())
+            .collect();
+        place.write(format!("full/a/f{n}"), bytes)?;
+    }
+    commit(&place, "full", "one")?;
+    place.ok(&["init", "--bare", "disk"])?;
+    place.ok(&["-C", "full", "remote", "add", "disk", "../disk"])?;
+    place.ok(&["-C", "full", "push", "disk"])?;
+    place.ok(&["-C", "full", "mv", "a", "b"])?;
+    commit(&place, "full", "two")?;
+    let done = place.json(&["-C", "full", "push", "disk", "--json"])?;
+    assert!(done["bytes_sent"].as_u64() < Some(4 << 10), "{done}");
+    place.ok(&["-C", "disk", "verify", "--full"])?;
+    Ok(())
+}

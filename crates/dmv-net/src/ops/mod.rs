@@ -38,6 +38,7 @@ mod foresee;
 mod free;
 #[cfg(feature = "store")]
 mod history;
+mod lacked;
 #[cfg(feature = "store")]
 mod operations;
 mod peer;

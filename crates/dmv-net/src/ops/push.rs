@@ -5,6 +5,7 @@ use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
+use super::lacked::{PushGoal, with_content};
 use super::refs::{BranchStanding, RefTip, moved_there, standing, tip_at, update};
 use crate::depot::foresee::{PushForecast, measure};
 use crate::session::{Client, NetError, Summary};
@@ -78,6 +79,8 @@ impl PushReport {
 
 /// Sends branches and tags, and deletes others.
 ///
+/// Content that the push needs and that is absent here is fetched from the caller's other remotes.
+///
 /// If the remote does not have a name that is to be deleted, this changes nothing and fails with
 /// [`OpsError::NoSuchRef`].
 pub fn push(
@@ -86,10 +89,25 @@ pub fn push(
     caller: &dyn Caller,
     job: &Job,
 ) -> Result<PushReport, OpsError> {
+    if options.dry_run {
+        return push_once(repo, options, caller, job, &mut PushGoal::default());
+    }
+    with_content(repo, &options.remote, caller, job, |goal| {
+        push_once(repo, options, caller, job, goal)
+    })
+}
+
+fn push_once(
+    repo: &Repo,
+    options: &PushOptions,
+    caller: &dyn Caller,
+    job: &Job,
+    goal: &mut PushGoal,
+) -> Result<PushReport, OpsError> {
     let url = &options.remote.url;
     #[cfg(feature = "store")]
     if let Url::Bucket(address) = url {
-        return push_to_bucket(repo, options, address, caller, job);
+        return push_to_bucket(repo, options, address, caller, job, goal);
     }
     let pushed = session(repo, url, Purpose::Write, caller, job, |client| {
         let deletions = deletions(&client.offered, &options.delete, options.force);
@@ -97,7 +115,7 @@ pub fn push(
             Ok(deletions) if options.dry_run => {
                 Ok(Ok(foresee(repo, options, client, &deletions, job)?))
             }
-            Ok(deletions) => Ok(Ok(push_to(repo, options, client, &deletions)?)),
+            Ok(deletions) => Ok(Ok(push_to(repo, options, client, &deletions, goal)?)),
             Err(name) => {
                 client.finish(Vec::new());
                 Ok(Err(name))
@@ -117,6 +135,7 @@ fn push_to_bucket(
     address: &BucketAddress,
     caller: &dyn Caller,
     job: &Job,
+    goal: &mut PushGoal,
 ) -> Result<PushReport, OpsError> {
     let mut bucket = Bucket::open(repo, address, options.dry_run, caller, job)?;
     let deletions = deletions(&bucket.offered, &options.delete, options.force);
@@ -144,6 +163,7 @@ fn push_to_bucket(
             reads: forecast.reads,
         });
     }
+    goal.note(&updates, &bucket.offered);
     moved.extend(bucket.push(&updates, &options.request)?);
     note(repo, options, &moved, there_already)?;
     Ok(PushReport {
@@ -182,12 +202,14 @@ fn push_to(
     options: &PushOptions,
     mut client: Client<'_>,
     deletions: &[RefUpdate],
+    goal: &mut PushGoal,
 ) -> Result<PushReport, NetError> {
     let Plan {
         updates,
         there_already,
         refused: mut moved,
     } = Plan::new(repo, options, &client.offered)?;
+    goal.note(&updates, &client.offered);
     if !updates.is_empty() {
         moved.extend(client.push(&updates)?);
     }

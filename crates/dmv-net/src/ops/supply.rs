@@ -4,7 +4,7 @@
 //! at once, and the command runs again.
 
 use super::absent::{Absent, Answer, PeerAnswer};
-use super::caller::{Caller, Step};
+use super::caller::{Caller, Remote, Step};
 use super::error::OpsError;
 use super::peer::{Peer, SilentPeer};
 use crate::session::NetError;
@@ -176,6 +176,13 @@ impl<'a> Suppliers<'a> {
             peers: Peer::all(remotes.list, repo, caller, job),
             purged_there: BTreeMap::new(),
         })
+    }
+
+    /// Leaves out a remote: that which lacks the same.
+    pub fn without(mut self, remote: &Remote) -> Suppliers<'a> {
+        let url = remote.url.to_string();
+        self.peers.retain(|peer| peer.remote.url.to_string() != url);
+        self
     }
 
     /// Fetches what is lacking, from one remote after the other. Returns what none of them has.

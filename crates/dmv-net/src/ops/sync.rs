@@ -5,6 +5,9 @@ use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
+#[cfg(feature = "store")]
+use super::lacked::PushGoal;
+use super::lacked::with_content;
 use super::refs::{BranchStanding, RefTip, moved_there, standing, tip_at, tips, update};
 #[cfg(feature = "store")]
 use crate::session::Traffic;
@@ -68,16 +71,19 @@ pub fn sync(
     job: &Job,
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
-    #[cfg(feature = "store")]
-    if let Url::Bucket(address) = url {
-        return sync_bucket(repo, options, address, caller, job);
-    }
-    let report = session(repo, url, Purpose::Write, caller, job, |client| {
-        sync_with(repo, options, client, &mut |client, updates| {
-            client.push(updates)
-        })
-    })?;
-    Ok(report)
+    with_content(repo, &options.remote, caller, job, |goal| {
+        #[cfg(feature = "store")]
+        if let Url::Bucket(address) = url {
+            return sync_bucket(repo, options, address, caller, job, goal);
+        }
+        let report = session(repo, url, Purpose::Write, caller, job, |client| {
+            sync_with(repo, options, client, &mut |client, updates| {
+                goal.note(updates, &client.offered);
+                client.push(updates)
+            })
+        })?;
+        Ok(report)
+    })
 }
 
 /// Nobody takes a push at a bucket, so this side does all of it.
@@ -88,6 +94,7 @@ fn sync_bucket(
     address: &BucketAddress,
     caller: &dyn Caller,
     job: &Job,
+    goal: &mut PushGoal,
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
     let mut sent = Traffic::default();
@@ -95,6 +102,7 @@ fn sync_bucket(
         sync_with(repo, options, client, &mut |_, updates| {
             let opened = Bucket::open(repo, address, false, caller, job);
             let mut bucket = opened.map_err(|e| e.source)?;
+            goal.note(updates, &bucket.offered);
             let moved = bucket.push(updates, &options.request);
             let moved = moved.map_err(|e| e.source)?;
             sent = bucket.finish().traffic;
