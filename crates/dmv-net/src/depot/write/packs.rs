@@ -23,6 +23,12 @@ const PACK_OBJECTS: usize = 7 << 16;
 /// The greatest length of the chunks, and number of nodes, of a joint pack.
 pub const JOINT_BYTES: u64 = 8 << 20;
 const JOINT_NODES: usize = 8 << 10;
+/// Bytes of a frame of trees and lists, and of one of small chunks, before compression. Whoever wants a part of
+/// a repository reads whole frames: of a slice of 200 KiB in small files, frames of the usual 1 MiB would be
+/// most of what is read.
+const SMALL_FRAME_BYTES: usize = 128 << 10;
+/// A frame of more chunks than this is one of small files.
+const FEW_CHUNKS: usize = 4;
 /// Children that are looked up together.
 const LOOK_UPS: usize = 1 << 14;
 
@@ -174,8 +180,17 @@ impl<'s, 'u> Packer<'s, 'u> {
         }
     }
 
-    /// Adds a frame of chunks as it is stored.
+    /// Adds a frame of chunks as it is stored; one of many small files in smaller frames.
     pub fn add_record(&mut self, record: &CheckedRecord) -> io::Result<()> {
+        let objects = record.objects();
+        if objects.len() > FEW_CHUNKS && record.raw_len() as usize > 2 * SMALL_FRAME_BYTES {
+            for (n, object) in objects.iter().enumerate() {
+                let bytes = record.bytes_of(n);
+                let bytes = bytes.ok_or_else(|| io::Error::other("a frame lacks an object"))?;
+                self.add_chunk(object.id, bytes)?;
+            }
+            return Ok(());
+        }
         let mut pack = self.pack_for(record.objects().len())?;
         let at = pack.add_record(record)?;
         let ids = record.objects().iter().map(|object| object.id);
@@ -186,7 +201,7 @@ impl<'s, 'u> Packer<'s, 'u> {
 
     /// Adds a chunk.
     pub fn add_chunk(&mut self, id: ObjectId, bytes: &[u8]) -> io::Result<()> {
-        if self.loose.is_full_for(bytes.len()) {
+        if is_full_frame(&self.loose, bytes.len()) {
             self.flush()?;
         }
         self.loose.push(id, ObjectType::Chunk, bytes);
@@ -287,6 +302,12 @@ impl<'s, 'u> Packer<'s, 'u> {
     }
 }
 
+/// Whether a frame of small objects should be written before one of `next` bytes is added.
+fn is_full_frame(frame: &FrameBuilder, next: usize) -> bool {
+    frame.is_full_for(next)
+        || !frame.objects.is_empty() && frame.raw.len() + next > SMALL_FRAME_BYTES
+}
+
 fn is_full(pack: &Pack<'_, '_>, more: usize) -> bool {
     pack.objects() + more > PACK_OBJECTS || pack.position() > PACK_BYTES
 }
@@ -361,7 +382,12 @@ impl NodePacker<'_, '_, '_> {
             self.flush()?;
             self.is_in_commits = false;
         }
-        if self.frame.is_full_for(bytes.len()) {
+        let ends = if self.is_in_commits {
+            self.frame.is_full_for(bytes.len())
+        } else {
+            is_full_frame(&self.frame, bytes.len())
+        };
+        if ends {
             self.flush()?;
         }
         let more = self.frame.objects.len() + 1;
