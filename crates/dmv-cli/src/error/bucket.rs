@@ -23,6 +23,7 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
         Trouble::Page | Trouble::Unreachable(_) | Trouble::Cut(_) => {
             ("unreachable", EXIT_UNREACHABLE)
         }
+        Trouble::Unanswered { .. } => ("unanswered", EXIT_UNREACHABLE),
         Trouble::Cold => ("cold", EXIT_ABSENT),
         Trouble::Full(_) => ("full", EXIT_OTHER),
         Trouble::Unsupported(_) => ("unsafe-store", EXIT_REFUSED),
@@ -104,6 +105,12 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         Trouble::Busy | Trouble::Cut(_) | Trouble::Purged => {
             "run the same command again to continue"
         }
+        Trouble::Unanswered { operation, .. } => {
+            return Some(format!(
+                "dmv op log --at {place}, which lists operation {operation} if it has happened; or run the same \
+                 command again: it does nothing twice"
+            ));
+        }
         Trouble::Unreachable(why) if why.contains("certificate") => {
             "if the store's certificate is of an authority of your own: AWS_CA_BUNDLE=FILE, or \
              SSL_CERT_FILE=FILE"
@@ -136,6 +143,13 @@ mod tests {
             (Trouble::Unsupported(String::new()), 5),
             (Trouble::Busy, 11),
             (Trouble::Cut(String::new()), 13),
+            (
+                Trouble::Unanswered {
+                    operation: String::new(),
+                    undoes: None,
+                },
+                13,
+            ),
         ] {
             assert_eq!(sort_bucket(&trouble).1, exit, "{trouble:?}");
         }

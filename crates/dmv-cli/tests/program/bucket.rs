@@ -1,5 +1,6 @@
 //! Buckets: with a real object store where one is installed, and with one that answers badly.
 
+mod answers;
 mod bad_stores;
 mod cut;
 mod fetch;
@@ -8,6 +9,7 @@ mod log;
 mod lost;
 mod misbehaving;
 mod moto;
+mod proxy;
 mod purge;
 mod push;
 mod refusals;

@@ -76,9 +76,23 @@ pub enum Trouble {
     /// The connection ended before the answer.
     #[error("the connection was lost: {0}")]
     Cut(String),
+    /// An attempt to publish an operation has no answer: it may have been published, and may still be.
+    #[error("it is not known whether operation {operation}{} was published: no answer came", undoing(undoes.as_deref()))]
+    Unanswered {
+        /// The first digits of its id.
+        operation: String,
+        /// Those of the operation that it takes back.
+        undoes: Option<String>,
+    },
     /// Anything else.
     #[error("the store reports: {0}")]
     Other(String),
+}
+
+fn undoing(undoes: Option<&str>) -> String {
+    undoes.map_or(String::new(), |of| {
+        format!(", which undoes operation {of},")
+    })
 }
 
 /// How the root of a bucket was lost.

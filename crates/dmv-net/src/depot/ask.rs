@@ -33,7 +33,6 @@ pub struct Desk<'f> {
     waits: &'f (dyn Fn(Duration) -> bool + Sync),
     repository: Option<RepositoryId>,
     trouble: Option<Trouble>,
-    is_denied: bool,
 }
 
 impl<'f> Desk<'f> {
@@ -44,7 +43,6 @@ impl<'f> Desk<'f> {
             waits,
             repository: None,
             trouble: None,
-            is_denied: false,
         }
     }
 
@@ -76,12 +74,6 @@ impl<'f> Desk<'f> {
     /// Notes that a file is lost that the root names, for whoever asks why a machine has failed.
     pub fn note_loss(&mut self, path: &str) {
         self.trouble = Some(Trouble::Lost(path.to_owned()));
-    }
-
-    /// Returns whether the store has refused to replace the root for a reason that stays. A machine
-    /// would try for ever.
-    pub fn is_denied(&self) -> bool {
-        self.is_denied
     }
 
     /// Carries out a request.
@@ -123,13 +115,16 @@ impl<'f> Desk<'f> {
             Request::PutRoot { bytes, over } => {
                 match self.files.write_if(ROOT, bytes.clone(), over.as_ref()) {
                     Ok(tag) => Answer::Replaced(tag),
-                    Err(e) => {
-                        self.is_denied = match &e {
-                            FileFailure::Trouble(trouble) => stays(trouble),
-                            _ => false,
+                    Err(FileFailure::Trouble(trouble)) => {
+                        let answer = match &trouble {
+                            Trouble::Unreachable(_) => Answer::NotSent,
+                            trouble if stays(trouble) => Answer::Refused,
+                            _ => Answer::Unclear,
                         };
-                        self.failed(e)
+                        self.trouble = Some(trouble);
+                        answer
                     }
+                    Err(e) => self.failed(e),
                 }
             }
             Request::Delete(names) => {
@@ -370,7 +365,7 @@ mod tests {
         };
         assert!(matches!(desk.answer(&create), Answer::Replaced(_)));
         assert!(matches!(desk.answer(&create), Answer::Unclear));
-        assert!(!desk.is_denied() && desk.trouble().is_none());
+        assert!(desk.trouble().is_none());
         let Answer::Root(found, tag) = desk.answer(&get()) else {
             panic!("there is a root");
         };
@@ -381,8 +376,8 @@ mod tests {
         };
         assert!(matches!(desk.answer(&again), Answer::Unchanged));
         files.fail(&[Fault::Denied]);
-        assert!(matches!(desk.answer(&create), Answer::Unclear));
-        assert!(desk.is_denied());
+        assert!(matches!(desk.answer(&create), Answer::Refused));
+        assert!(matches!(desk.trouble(), Some(Trouble::Denied(_))));
     }
 
     #[test]

@@ -6,13 +6,13 @@
 //!
 //! A purge is gc that also says what was purged, and makes packs anew that have any of it.
 
-use super::ask::{Desk, stays};
+use super::ask::Desk;
 use super::cache::Cache;
+use super::drive::Drive;
 use super::log::newest;
-use super::write::{PushError, frames_of, stop_if_hopeless, wait};
-use crate::bucket::core::{
-    Collect, CollectEnd, Fault, Limits, Mark, MarkResult, Request, Stamp, Step, Tag,
-};
+use super::unanswered::AttemptNote;
+use super::write::{PushError, frames_of, wait};
+use crate::bucket::core::{Collect, CollectEnd, Limits, Mark, MarkResult, Stamp, Step, Tag};
 use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Name, Purges, Root, Row, RowKind};
 use crate::bucket::trouble::Trouble;
@@ -124,59 +124,42 @@ fn run(
         known = Some((root, tag));
     }
     let mut machine = Collect::new(options.stamp.clone(), forget, known, options.limits);
-    let fresh = &mut random_bytes;
-    let mut step = Step::Ask(machine.start());
+    let first = Step::Ask(machine.start());
+    let drive = Drive {
+        job: with.job,
+        operation: options.stamp.id,
+        // Run again, gc does what is left.
+        note: &mut AttemptNote::none(),
+    };
     let mut report = FreeReport::default();
-    let (mut made, mut attempts): (Option<NewPacks>, u32) = (None, 0);
-    let mut may_land = false;
-    loop {
-        step = match step {
-            Step::Ask(request) => {
-                let replaces = matches!(request, Request::PutRoot { .. });
-                if replaces {
-                    attempts += 1;
-                    stop_if_hopeless(with.job, &desk, attempts)?;
-                }
-                if with.job.is_cancelled() {
-                    return Err(PushError::Cancelled);
-                }
-                let answer = desk.answer(&request);
-                let unclear = desk.trouble().is_some_and(|trouble| !stays(trouble));
-                may_land |= replaces && unclear;
-                machine.answer(answer, fresh)
+    let mut made: Option<NewPacks> = None;
+    let ended = drive.run(
+        &mut desk,
+        &mut machine,
+        first,
+        &mut |desk, machine, mark| {
+            let marked = marked(with, desk, &mark, options, &mut made)?;
+            if let Some((found, _)) = &marked {
+                report = *found;
             }
-            Step::Work(mark) => {
-                let marked = marked(with, &mut desk, &mark, options, &mut made)?;
-                if let Some((found, _)) = &marked {
-                    report = *found;
-                }
-                match marked {
-                    Some(_) if options.dry_run => return Ok((report, None)),
-                    marked => machine.marked(marked.map(|(_, marked)| marked), fresh),
-                }
+            Ok(match marked {
+                Some(_) if options.dry_run => Step::Done(CollectEnd::Nothing),
+                marked => machine.marked(marked.map(|(_, marked)| marked), &mut random_bytes),
+            })
+        },
+    )?;
+    match ended {
+        CollectEnd::Nothing => {
+            report.all_deleted = !options.dry_run;
+            Ok((report, None))
+        }
+        CollectEnd::Freed { all_deleted, .. } => {
+            report.all_deleted = all_deleted;
+            if let Some(made) = made {
+                made.keep_hints(with);
             }
-            Step::Done(CollectEnd::Nothing) => {
-                report.all_deleted = true;
-                return Ok((report, None));
-            }
-            Step::Done(CollectEnd::Freed { all_deleted, .. }) => {
-                report.all_deleted = all_deleted;
-                if let Some(made) = made {
-                    made.keep_hints(with);
-                }
-                return Ok((report, machine.purged()));
-            }
-            Step::Done(CollectEnd::Failed(fault)) => {
-                return Err(match (fault, desk.trouble()) {
-                    (Fault::Unreachable, Some(trouble)) => trouble.clone().into(),
-                    (Fault::Lost, Some(lost @ Trouble::Lost(_))) => lost.clone().into(),
-                    (Fault::Unknown, Some(trouble)) if desk.is_denied() && !may_land => {
-                        trouble.clone().into()
-                    }
-                    (fault, _) => PushError::Fault(fault),
-                });
-            }
-        };
+            Ok((report, machine.purged()))
+        }
     }
 }
 
@@ -318,12 +301,16 @@ fn strays(
     let spares = options.purge.is_none() && !is_after_purge;
     let named: BTreeSet<Name> = mark.rows.iter().map(|row| row.name).collect();
     let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
+    // An operation has let these go already, and could not delete them.
+    let burnt = root.log.iter().flat_map(|entry| &entry.left);
+    let burnt: BTreeSet<&Name> = burnt.collect();
     let mut strays = Vec::new();
     let folder = root.repository.to_string();
     for file in desk.repeat(|files| files.list_all(&folder))? {
         let name = file.name.rsplit('/').next().and_then(Name::from_hex);
         let is_young = file.written >= options.young_from;
-        let Some(name) = name.filter(|_| !(spares && is_young)) else {
+        let is_spared = |name: &Name| spares && is_young && !burnt.contains(name);
+        let Some(name) = name.filter(|name| !is_spared(name)) else {
             continue;
         };
         let is_made = made.is_some_and(|made| made.has(&name));

@@ -5,29 +5,26 @@
 //! commits is there as long as the log has the operation.
 
 use super::ask::Desk;
-use super::write::{PushError, wait};
-use crate::bucket::core::{
-    Answer, Fault, Limits, Preparation, Push, PushEnd, Request, Stamp, Step, Tag,
-};
+use super::drive::{Drive, short};
+use super::error::PushError;
+pub use super::operations::each_operation;
+use super::operations::{find, find_id};
+use super::unanswered::AttemptNote;
+use super::write::wait;
+use crate::bucket::core::{Answer, Limits, Preparation, Push, PushEnd, Request, Stamp, Step, Tag};
 use crate::bucket::files::Files;
-use crate::bucket::format::{Entry, Root};
+use crate::bucket::format::Root;
 use crate::bucket::trouble::{RootLoss, Trouble};
 use dmv_core::hash::encode_hex;
 use dmv_core::job::Job;
 use dmv_core::refs::{Change, Operation};
 use dmv_core::store::random_bytes;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 
-/// Pages of the log that are read at once, after the first one.
-const PAGES: usize = 8;
-/// How often an undo tries to replace the root while others do the same.
-const ATTEMPTS: u32 = 200;
 /// The fewest digits by which an operation is named.
 const MIN_DIGITS: usize = 4;
-
-/// Visits an operation, with whether it has been undone.
-pub type Visit<'v> = &'v mut dyn FnMut(&Entry, bool) -> ControlFlow<()>;
 
 /// Which operation to take back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,44 +118,6 @@ fn told(by: Option<&(String, String, String)>) -> String {
     })
 }
 
-/// The first digits of an operation's id.
-pub fn short(id: &[u8; 16]) -> String {
-    encode_hex(id)[..12].to_owned()
-}
-
-/// Visits the operations in the log of a root, newest first.
-pub fn each_operation(desk: &mut Desk<'_>, root: &Root, visit: Visit<'_>) -> Result<(), PushError> {
-    let mut undone: HashSet<u64> = HashSet::new();
-    let mut visit = |entries: &[Entry]| {
-        for entry in entries.iter().rev() {
-            let operation = &entry.operation;
-            let is_undone = undone.remove(&operation.seq);
-            // The undo of an undo restores what the first undo reversed.
-            if operation.undoes != 0 && !is_undone {
-                undone.insert(operation.undoes);
-            }
-            if visit(entry, is_undone).is_break() {
-                return true;
-            }
-        }
-        false
-    };
-    if visit(&root.log) {
-        return Ok(());
-    }
-    let mut left = &root.log_pages[..];
-    let mut at_once = 1;
-    while !left.is_empty() {
-        let (older, now) = left.split_at(left.len().saturating_sub(at_once));
-        let entries = desk.log_pages(now).ok_or_else(|| desk.failure())?;
-        if visit(&entries) {
-            return Ok(());
-        }
-        (left, at_once) = (older, PAGES);
-    }
-    Ok(())
-}
-
 /// Returns the newest root, unless it is gone or older than the known one.
 pub fn newest(desk: &mut Desk<'_>, known: Option<(Root, Tag)>) -> Result<(Root, Tag), PushError> {
     let unless = known.as_ref().map(|(_, tag)| tag.clone());
@@ -181,17 +140,27 @@ pub fn newest(desk: &mut Desk<'_>, known: Option<(Root, Tag)>) -> Result<(Root, 
 }
 
 /// Takes an operation back: all that it has changed, or nothing. `known` is the root as this device has
-/// seen it last; the stamp's `undoes` is set here.
+/// seen it last, and `dir` its directory for notes about the bucket; the stamp's `undoes` is set here.
+///
+/// If the same command has ended before without an answer, this is about the same operation: if it has
+/// happened, it is not done again.
 pub fn undo(
-    files: &dyn Files,
-    job: &Job,
+    with: &Undoer<'_>,
     known: Option<(Root, Tag)>,
     which: &Which,
     mut stamp: Stamp,
 ) -> Result<Undone, UndoError> {
-    let waits = |time| wait(job, time);
-    let mut desk = Desk::new(files, &waits);
+    let waits = |time| wait(with.job, time);
+    let mut desk = Desk::new(with.files, &waits);
     let known = newest(&mut desk, known)?;
+    let mut note = AttemptNote::open(with.dir, aim(which));
+    let earlier = note.noted().cloned();
+    if let Some(earlier) = &earlier
+        && let Some(landed) = find_id(&mut desk, &known.0, earlier)?
+    {
+        note.forget();
+        return undone_before(&mut desk, known, landed);
+    }
     let chosen = choose(&mut desk, &known.0, which)?;
     let changes = inverse(&mut desk, &known.0, &chosen)?;
     let original = match chosen.undoes {
@@ -199,73 +168,101 @@ pub fn undo(
         seq => find(&mut desk, &known.0, seq)?,
     };
     stamp.undoes = chosen.seq;
+    let open = earlier.filter(|earlier| earlier.attempt.over == known.0.write);
+    stamp.id = open.as_ref().map_or(stamp.id, |open| open.id);
     let id = stamp.id;
-    let fresh = &mut random_bytes;
     let mut machine = Push::new(stamp, changes, Some(known), Vec::new(), Limits::default()).whole();
-    let (mut step, mut attempts) = (machine.start(fresh), 0);
-    loop {
-        step = match step {
-            Step::Ask(request) => {
-                if matches!(request, Request::PutRoot { .. }) {
-                    attempts += 1;
-                    match () {
-                        () if desk.is_denied() => return Err(desk.failure().into()),
-                        () if job.is_cancelled() => return Err(PushError::Cancelled.into()),
-                        () if attempts > ATTEMPTS => return Err(Trouble::Busy.into()),
-                        () => {}
-                    }
-                }
-                machine.answer(desk.answer(&request), fresh)
-            }
-            Step::Work(prepare) => {
-                // gc may have forgotten it since, and freed what only it led to.
-                if find(&mut desk, &prepare.root, chosen.seq)?.as_ref() != Some(&chosen) {
-                    return Err(NotUndone::Forgotten(short(&chosen.id)).into());
-                }
-                machine.prepared(Some(Preparation::default()), fresh)
-            }
-            Step::Done(PushEnd::Landed { root, changes }) => {
-                return Ok(Undone {
-                    root,
-                    id,
-                    undone: chosen,
-                    original,
-                    changes,
-                });
-            }
-            Step::Done(PushEnd::Moved) => {
-                let (root, _) = newest(&mut desk, None)?;
-                inverse(&mut desk, &root, &chosen)?;
-                // It has changed back in this moment.
-                return Err(Trouble::Busy.into());
-            }
-            Step::Done(PushEnd::Failed(fault)) => {
-                let denied = desk.is_denied();
-                return Err(match (fault, desk.trouble().cloned()) {
-                    (Fault::Unreachable, Some(trouble)) => trouble.into(),
-                    (Fault::Unknown, Some(trouble)) if denied => trouble.into(),
-                    (fault, _) => PushError::Fault(fault).into(),
-                });
-            }
-        };
+    if let Some(open) = open {
+        machine.resume(open.attempt);
+    }
+    let first = machine.start(&mut random_bytes);
+    let drive = Drive {
+        job: with.job,
+        operation: id,
+        note: &mut note,
+    };
+    // gc may have forgotten it since, and freed what only it led to.
+    let mut is_forgotten = false;
+    let ended = drive.run(
+        &mut desk,
+        &mut machine,
+        first,
+        &mut |desk, machine, prepare| {
+            is_forgotten = find(desk, &prepare.root, chosen.seq)?.as_ref() != Some(&chosen);
+            Ok(if is_forgotten {
+                Step::Done(PushEnd::Moved)
+            } else {
+                machine.prepared(Some(Preparation::default()), &mut random_bytes)
+            })
+        },
+    );
+    match ended.map_err(|e| undoing(e, &chosen))? {
+        PushEnd::Landed { root, changes } => Ok(Undone {
+            root,
+            id,
+            undone: chosen,
+            original,
+            changes,
+        }),
+        PushEnd::Moved if is_forgotten => Err(NotUndone::Forgotten(short(&chosen.id)).into()),
+        PushEnd::Moved => {
+            let (root, _) = newest(&mut desk, None)?;
+            inverse(&mut desk, &root, &chosen)?;
+            // It has changed back in this moment.
+            Err(Trouble::Busy.into())
+        }
     }
 }
 
-/// Returns the operation with a number, if the log has it.
-fn find(desk: &mut Desk<'_>, root: &Root, seq: u64) -> Result<Option<Operation>, PushError> {
-    let mut found = None;
-    each_operation(desk, root, &mut |entry, _| {
-        let operation = &entry.operation;
-        if operation.seq == seq {
-            found = Some(operation.clone());
+/// What an undo works with.
+pub struct Undoer<'a> {
+    /// The bucket.
+    pub files: &'a dyn Files,
+    /// Whether the user has cancelled.
+    pub job: &'a Job,
+    /// A directory of this device for notes about the bucket.
+    pub dir: Option<&'a Path>,
+}
+
+/// What an undo is to do, for the note of an operation without an answer.
+fn aim(which: &Which) -> Vec<u8> {
+    match which {
+        Which::Last => b"undo".to_vec(),
+        Which::LastUndo => b"redo".to_vec(),
+        Which::Id(id) => format!("undo {}", id.to_ascii_lowercase()).into_bytes(),
+    }
+}
+
+/// Returns what an earlier undo has done, which the log has.
+fn undone_before(
+    desk: &mut Desk<'_>,
+    root: (Root, Tag),
+    landed: Operation,
+) -> Result<Undone, UndoError> {
+    let forgotten = || NotUndone::Forgotten(short(&landed.id));
+    let undone = find(desk, &root.0, landed.undoes)?.ok_or_else(forgotten)?;
+    let original = match undone.undoes {
+        0 => None,
+        seq => find(desk, &root.0, seq)?,
+    };
+    Ok(Undone {
+        root: Box::new(root),
+        id: landed.id,
+        undone,
+        original,
+        changes: landed.changes,
+    })
+}
+
+/// Adds to a failure which operation was to be undone.
+fn undoing(e: PushError, chosen: &Operation) -> PushError {
+    match e {
+        PushError::Trouble(Trouble::Unanswered { operation, .. }) => {
+            let undoes = Some(short(&chosen.id));
+            Trouble::Unanswered { operation, undoes }.into()
         }
-        if operation.seq <= seq {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })?;
-    Ok(found)
+        e => e,
+    }
 }
 
 fn choose(desk: &mut Desk<'_>, root: &Root, which: &Which) -> Result<Operation, UndoError> {

@@ -2,7 +2,7 @@
 //! the moment, the command says the reason, nothing is lost, and the same command then goes on.
 
 use super::free::{Collector, FreeOptions, free};
-use super::log::{UndoError, Which, undo};
+use super::log::{UndoError, Undoer, Which, undo};
 use super::write::PushError;
 use super::write::tests::{
     Outcome, Place, bucket, content, is_complete, newest, noise, stamp, ten_files,
@@ -151,10 +151,17 @@ fn an_undo_that_is_refused_at_any_request_says_why_and_goes_on() -> Outcome {
             &trouble,
             // What is taken back leads to what stays.
             &|| Ok((pushed(&ada, &tips)?.0, tips[1])),
-            &|files, _| match undo(files, &ada.job, None, &Which::Last, stamp()) {
-                Ok(_) => Ok(()),
-                Err(UndoError::Failed(e)) => Err(e),
-                Err(UndoError::Refused(e)) => Err(Trouble::Other(e.to_string()).into()),
+            &|files, _| {
+                let with = Undoer {
+                    files,
+                    job: &ada.job,
+                    dir: None,
+                };
+                match undo(&with, None, &Which::Last, stamp()) {
+                    Ok(_) => Ok(()),
+                    Err(UndoError::Failed(e)) => Err(e),
+                    Err(UndoError::Refused(e)) => Err(Trouble::Other(e.to_string()).into()),
+                }
             },
         )?;
     }

@@ -3,7 +3,7 @@
 
 use super::caller::{Caller, Step};
 use super::dial::SessionError;
-use crate::bucket::core::{Answer, Fault, Request, Stamp, Tag};
+use crate::bucket::core::{Answer, Request, Stamp, Tag};
 use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{ROOT, Root, View};
 use crate::bucket::trouble::{RootLoss, Trouble};
@@ -112,26 +112,34 @@ impl<'a> Bucket<'a> {
         updates: &[RefUpdate],
         request: &OperationRequest,
     ) -> Result<Vec<RefChange>, Box<SessionError>> {
-        self.push_all(updates, request).map_err(|source| {
-            Box::new(SessionError {
-                url: Url::Bucket(self.address.clone()),
-                answered: true,
-                held: None,
-                source,
-            })
+        let pushed = self.push_all(updates, request);
+        pushed.map_err(|source| self.failed(source))
+    }
+
+    /// Returns the refs that an earlier push has moved that had no answer.
+    pub fn landed_unanswered(&self) -> Result<Vec<RefChange>, Box<SessionError>> {
+        let waits = |time| write::wait(self.job, time);
+        let mut desk = Desk::new(&self.files, &waits);
+        desk.know(self.root.0.repository);
+        let landed = write::landed_unanswered(&self.pusher(), &mut desk, &self.root.0);
+        match landed {
+            Ok(changes) => Ok(changes.iter().map(moved).collect()),
+            Err(e) => Err(self.failed(net_error(&self.address, e))),
+        }
+    }
+
+    fn failed(&self, source: NetError) -> Box<SessionError> {
+        Box::new(SessionError {
+            url: Url::Bucket(self.address.clone()),
+            answered: true,
+            held: None,
+            source,
         })
     }
 
     /// Returns what a push of the same updates would do.
     pub fn foresee(&self, updates: &[RefUpdate]) -> Result<Forecast, Box<SessionError>> {
-        let failed = |source| {
-            Box::new(SessionError {
-                url: Url::Bucket(self.address.clone()),
-                answered: true,
-                held: None,
-                source,
-            })
-        };
+        let failed = |source| self.failed(source);
         let (moved, changes) = self.judge_all(updates).map_err(failed)?;
         if changes.is_empty() {
             let forecast = Forecast::default();
@@ -313,17 +321,6 @@ pub(super) fn unanswered(url: &Url, source: NetError) -> Box<SessionError> {
 pub(super) fn net_error(address: &dyn std::fmt::Display, e: PushError) -> NetError {
     let trouble = match e {
         PushError::Trouble(trouble) => trouble,
-        PushError::Fault(fault) => match fault {
-            Fault::NoRoot => Trouble::NoRoot,
-            Fault::RootGone => Trouble::LostRoot(RootLoss::Gone),
-            Fault::Forked => Trouble::Forked,
-            Fault::Lost => Trouble::Lost("a page of the root".to_owned()),
-            Fault::Bad(why) => Trouble::Damaged(why.to_owned()),
-            Fault::Unreachable => Trouble::Cut("no answer that helps".to_owned()),
-            Fault::Unknown => Trouble::Cut(
-                "nobody knows whether the push was published; the same push again tells".to_owned(),
-            ),
-        },
         PushError::Lacking(objects) => return NetError::Lacking(objects),
         PushError::Purged { files, why } => return NetError::Purged { files, purge: why },
         PushError::Object(e) => return NetError::Repo(e.into()),
@@ -335,6 +332,17 @@ pub(super) fn net_error(address: &dyn std::fmt::Display, e: PushError) -> NetErr
     NetError::Bucket {
         place: address.to_string(),
         trouble,
+    }
+}
+
+/// Returns a change of a bucket as that of a ref.
+pub(super) fn moved(change: &Change) -> RefChange {
+    let id = |value: &Option<Vec<u8>>| value.as_deref().and_then(id_of);
+    RefChange {
+        key: change.key.clone(),
+        old: id(&change.old),
+        new: id(&change.new),
+        refused: None,
     }
 }
 

@@ -1,17 +1,17 @@
 //! The operation log of a bucket, and undo there.
 
-use super::bucket::{at_bucket, id_of, net_error, stamp};
+use super::bucket::{at_bucket, moved, net_error, stamp};
 use super::caller::{Caller, Remote};
 use super::error::OpsError;
 use crate::depot::ask::Desk;
 use crate::depot::cache::Cache;
 pub use crate::depot::log::{NotUndone, Which};
-use crate::depot::log::{UndoError, each_operation, newest, undo};
+use crate::depot::log::{UndoError, Undoer, each_operation, newest, undo};
 use crate::depot::write::wait;
 use crate::transport::Purpose;
 use crate::transport::store::Store;
 use dmv_core::job::Job;
-use dmv_core::refs::{Change, Operation};
+use dmv_core::refs::Operation;
 use dmv_core::repo::{OperationRequest, RefChange, Repo};
 use std::ops::ControlFlow;
 
@@ -29,7 +29,7 @@ pub struct OperationAt<'o> {
 impl OperationAt<'_> {
     /// Returns the branches and tags that it has moved.
     pub fn moved(&self) -> Vec<RefChange> {
-        moved(&self.operation.changes)
+        self.operation.changes.iter().map(moved).collect()
     }
 }
 
@@ -109,7 +109,12 @@ pub fn undo_at(
         let files = Store::open(address, &reach.store)?;
         let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
         let known = cache.root();
-        match undo(&files, job, known, &options.which, stamp(&options.request)) {
+        let with = Undoer {
+            files: &files,
+            job,
+            dir: cache.dir(),
+        };
+        match undo(&with, known, &options.which, stamp(&options.request)) {
             Ok(done) => {
                 let (root, tag) = &*done.root;
                 cache.keep_root(root, tag);
@@ -117,7 +122,7 @@ pub fn undo_at(
                     id: done.id,
                     undone: done.undone,
                     original: done.original,
-                    moved: moved(&done.changes),
+                    moved: done.changes.iter().map(moved).collect(),
                 }))
             }
             Err(UndoError::Refused(why)) => Ok(Err(why)),
@@ -125,15 +130,4 @@ pub fn undo_at(
         }
     });
     Ok(done??)
-}
-
-fn moved(changes: &[Change]) -> Vec<RefChange> {
-    let id = |value: &Option<Vec<u8>>| value.as_deref().and_then(id_of);
-    let moved = |change: &Change| RefChange {
-        key: change.key.clone(),
-        old: id(&change.old),
-        new: id(&change.new),
-        refused: None,
-    };
-    changes.iter().map(moved).collect()
 }

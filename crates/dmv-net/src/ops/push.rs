@@ -138,6 +138,13 @@ fn push_to_bucket(
     goal: &mut PushGoal,
 ) -> Result<PushReport, OpsError> {
     let mut bucket = Bucket::open(repo, address, options.dry_run, caller, job)?;
+    let landed = if options.dry_run {
+        Vec::new()
+    } else {
+        bucket.landed_unanswered()?
+    };
+    let (options, mut moved) = without_landed(options, landed);
+    let options = &options;
     let deletions = deletions(&bucket.offered, &options.delete, options.force);
     let deletions = deletions.map_err(|name| OpsError::NoSuchRef {
         remote: options.remote.name.clone(),
@@ -149,7 +156,7 @@ fn push_to_bucket(
         refused,
     } = Plan::new(repo, options, &bucket.offered)?;
     updates.extend(deletions);
-    let mut moved = refused;
+    moved.extend(refused);
     if options.dry_run {
         let forecast = bucket.foresee(&updates)?;
         moved.extend(forecast.moved);
@@ -175,6 +182,31 @@ fn push_to_bucket(
         writes: 0,
         reads: 0,
     })
+}
+
+/// Returns the options without what an earlier push has done that had no answer, and what that was of it: a
+/// push by force that is run again must not take back what others have pushed since.
+#[cfg(feature = "store")]
+fn without_landed(
+    options: &PushOptions,
+    mut landed: Vec<RefChange>,
+) -> (PushOptions, Vec<RefChange>) {
+    let mut options = options.clone();
+    let is_of = |change: &RefChange, name: &String| {
+        let (_, of) = change.key.split_once('/').unwrap_or_default();
+        change.new.is_none() && of == name
+    };
+    let moves =
+        |change: &RefChange, tip: &RefTip| change.key == tip.key && change.new == Some(tip.commit);
+    landed.retain(|change| {
+        options.refs.iter().any(|tip| moves(change, tip))
+            || options.delete.iter().any(|name| is_of(change, name))
+    });
+    let is_new = |tip: &RefTip| !landed.iter().any(|change| moves(change, tip));
+    options.refs.retain(is_new);
+    let is_there = |name: &String| !landed.iter().any(|change| is_of(change, name));
+    options.delete.retain(is_there);
+    (options, landed)
 }
 
 /// Records the refs that the remote has now.

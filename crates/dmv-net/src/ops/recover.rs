@@ -5,11 +5,14 @@ use super::caller::{Caller, Remote, Step};
 use super::error::OpsError;
 pub use crate::bucket::core::Origin;
 use crate::bucket::core::{Candidate, RebuiltRoot, Remains};
-use crate::bucket::format::{Name, Row};
+use crate::bucket::format::{Name, Root, Row};
 use crate::bucket::trouble::Trouble;
+use crate::depot::ask::Desk;
 use crate::depot::cache::Cache;
 pub use crate::depot::recover::{Flaw, NotRestored, words_of};
-use crate::depot::recover::{RootState, look, restore, survey};
+use crate::depot::recover::{RootState, has_operation, look, restore, survey};
+use crate::depot::unanswered::AttemptNote;
+use crate::depot::write::wait;
 use crate::session::{NetError, RowsReport, Shelf, verify_rows};
 use crate::transport::{Purpose, shelf};
 use dmv_core::hash::ObjectId;
@@ -149,10 +152,7 @@ impl Rescue<'_> {
         let files = &*self.shelf.files;
         let lost = look(files, self.job).map_err(|e| self.failed(e))?;
         let kind = match &lost {
-            RootState::Intact if self.options.chosen.is_some() => {
-                return Ok(Err(NotRestored::Intact));
-            }
-            RootState::Intact => return Ok(Ok(RecoverAtReport::default())),
+            RootState::Intact(root) => return self.intact(root),
             RootState::Gone => LostKind::Gone,
             RootState::Damaged { why, .. } => LostKind::Damaged(why.clone()),
         };
@@ -176,11 +176,58 @@ impl Rescue<'_> {
             if matches!(lost, RootState::Damaged { tag: None, .. }) {
                 return Ok(Err(NotRestored::TooLarge));
             }
-            self.write(&lost, chosen)?;
+            self.write(&lost, chosen, id)?;
             report.restored = Some(chosen.state.clone());
         }
         report.states = drafts.into_iter().map(|draft| draft.state).collect();
         Ok(Ok(report))
+    }
+
+    /// Returns what to report if there is an intact root: an earlier run may have restored it.
+    fn intact(&self, root: &Root) -> Result<Result<RecoverAtReport, NotRestored>, NetError> {
+        let Some(chosen) = &self.options.chosen else {
+            return Ok(Ok(RecoverAtReport::default()));
+        };
+        let mut note = self.note(chosen);
+        let earlier = note.noted().map(|noted| noted.id);
+        note.forget();
+        if !earlier.is_some_and(|id| has_operation(root, &id)) {
+            return Ok(Err(NotRestored::Intact));
+        }
+        let waits = |time| wait(self.job, time);
+        let mut desk = Desk::new(&*self.shelf.files, &waits);
+        desk.know(root.repository);
+        let view = desk.view(root);
+        let view = view.ok_or_else(|| self.failed(desk.failure().into()))?;
+        let refs = view.iter().map(|(key, value)| (key, id_of(value)));
+        let state = LostState {
+            id: chosen.clone(),
+            repository: root.repository.to_string(),
+            origin: Origin::Packs,
+            operations: root.last.0,
+            newest: root.log.last().map(|entry| entry.operation.clone()),
+            added: 0,
+            unsure: 0,
+            unknown: 0,
+            left_out: Vec::new(),
+            refs: refs
+                .filter_map(|(key, id)| Some((key.clone(), id?)))
+                .collect(),
+            missing_files: 0,
+            missing: 0,
+            flaw: None,
+        };
+        Ok(Ok(RecoverAtReport {
+            lost: Some(LostKind::Gone),
+            restored: Some(state),
+            ..RecoverAtReport::default()
+        }))
+    }
+
+    /// The note of an earlier run that was to restore the same state.
+    fn note(&self, chosen: &str) -> AttemptNote {
+        let aim = format!("recover {}", chosen.to_ascii_lowercase());
+        AttemptNote::open(self.cache.dir(), aim.into_bytes())
     }
 
     /// Returns the states of a repository, after a check of its packs.
@@ -230,8 +277,10 @@ impl Rescue<'_> {
         Ok(drafts.collect())
     }
 
-    fn write(&self, lost: &RootState, draft: &Draft<'_>) -> Result<(), NetError> {
-        let stamp = stamp(&self.options.request);
+    fn write(&self, lost: &RootState, draft: &Draft<'_>, chosen: &str) -> Result<(), NetError> {
+        let mut note = self.note(chosen);
+        let mut stamp = stamp(&self.options.request);
+        stamp.id = note.noted().map_or(stamp.id, |earlier| earlier.id);
         let made = draft.remains.root_of(
             &draft.candidate,
             draft.rows.clone(),
@@ -244,8 +293,9 @@ impl Rescue<'_> {
             self.failed(trouble.into())
         })?;
         let new = RebuiltRoot { root, pages };
-        let tag = restore(&*self.shelf.files, lost, &new, self.job).map_err(|e| self.failed(e))?;
-        self.cache.keep_root(&new.root, &tag);
+        let restored = restore(&*self.shelf.files, lost, &new, &mut note, self.job);
+        let (root, tag) = restored.map_err(|e| self.failed(e))?;
+        self.cache.keep_root(&root, &tag);
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! gc at a bucket: takes files that nothing needs out of the root, and then deletes them.
 
-use super::commit::{Commit, Fault, Turn};
+use super::commit::{Attempt, Commit, Fault, Turn};
 use super::draft::{Draft, Limits, Stamp, all_rows, kept_from};
 use super::rules::{Rule, holds};
-use super::{Answer, Fresh, Request, Step, Tag};
+use super::{Answer, Fresh, Machine, Request, Step, Tag};
 use crate::bucket::format::{MAX_LEFT, Name, Purges, Root, Row};
 use std::collections::BTreeSet;
 
@@ -55,8 +55,6 @@ pub enum CollectEnd {
         /// Whether all of them are deleted. The next gc finds the others.
         all_deleted: bool,
     },
-    /// It failed. Nothing was deleted.
-    Failed(Fault),
 }
 
 /// A run of gc.
@@ -74,6 +72,27 @@ pub struct Collect {
 }
 
 type Next = Step<Box<Mark>, CollectEnd>;
+
+impl Machine for Collect {
+    type Work = Box<Mark>;
+    type End = CollectEnd;
+
+    fn answer(&mut self, answer: Answer, fresh: Fresh) -> Next {
+        if let Some((left, asked)) = self.left.take() {
+            return match answer {
+                Answer::Done => freed(left, true),
+                _ if asked >= DELETIONS => freed(left, false),
+                _ => self.delete(left, asked),
+            };
+        }
+        let turn = self.commit.answer(answer);
+        self.turn(turn, fresh)
+    }
+
+    fn unanswered(&self) -> Option<Attempt> {
+        self.commit.unanswered()
+    }
+}
 
 impl Collect {
     /// Returns a run. Operations before the sequence number `forget` may leave the log, except the
@@ -100,19 +119,6 @@ impl Collect {
         self.commit.start()
     }
 
-    /// Takes the answer to the last request.
-    pub fn answer(&mut self, answer: Answer, fresh: Fresh) -> Next {
-        if let Some((left, asked)) = self.left.take() {
-            return match answer {
-                Answer::Done => freed(left, true),
-                _ if asked >= DELETIONS => freed(left, false),
-                _ => self.delete(left, asked),
-            };
-        }
-        let turn = self.commit.answer(answer);
-        self.turn(turn, fresh)
-    }
-
     /// Takes what was marked; `None` if a file was missing that the root names.
     pub fn marked(&mut self, marked: Option<MarkResult>, fresh: Fresh) -> Next {
         let Some((marked, root)) = marked.zip(self.commit.root()) else {
@@ -126,7 +132,7 @@ impl Collect {
     fn turn(&mut self, turn: Turn, fresh: Fresh) -> Next {
         match turn {
             Turn::Ask(request) => Step::Ask(request),
-            Turn::Fault(fault) => Step::Done(CollectEnd::Failed(fault)),
+            Turn::Fault(fault) => Step::Failed(fault),
             Turn::Landed(entry) => {
                 if entry.left.is_empty() {
                     freed(entry.left, true)
@@ -140,7 +146,7 @@ impl Collect {
 
     fn ready(&mut self, fresh: Fresh) -> Next {
         let Some(root) = self.commit.root() else {
-            return Step::Done(CollectEnd::Failed(Fault::Unreachable));
+            return Step::Failed(Fault::Unreachable);
         };
         let rows = match all_rows(root, &self.commit.pages) {
             Ok(rows) => rows,

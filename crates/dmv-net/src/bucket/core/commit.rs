@@ -14,9 +14,10 @@ use std::ops::ControlFlow;
 pub enum Fault {
     /// There is no root: no repository, or no right to see it.
     NoRoot,
-    /// The store did not answer, or not in a way that helps. Nothing was changed.
+    /// The store did not answer, or it has refused. The operation was not published, and will not be.
     Unreachable,
-    /// The operation may have been published, and may still be. Its id tells.
+    /// An attempt to publish the operation has no answer: it may have been published, and may still be.
+    /// Its id tells.
     Unknown,
     /// There is no root where one was seen before.
     RootGone,
@@ -26,6 +27,17 @@ pub enum Fault {
     Lost,
     /// A page contradicts the root, or the next root would be too large. The text says which.
     Bad(&'static str),
+}
+
+/// Attempts to publish an operation that have no answer yet. Whoever notes it can ask later what became of
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The smallest sequence number that an attempt gave to the operation.
+    pub seq: u64,
+    /// The write id of the root that the last one replaces. While that root is in place, the attempt may
+    /// still be carried out; afterwards its condition never holds again.
+    pub over: [u8; 16],
 }
 
 /// What the loop does next.
@@ -43,7 +55,8 @@ enum CommitStep {
     Root,
     Pages(Vec<PageRef>),
     NewPages(Box<Next>),
-    NewRoot(Box<Next>),
+    /// The new root, and the root that an earlier attempt without an answer replaces.
+    NewRoot(Box<Next>, Option<[u8; 16]>),
 }
 
 /// The loop. Its owner decides what to publish.
@@ -58,6 +71,10 @@ pub(super) struct Commit {
     open: CommitStep,
     /// The smallest sequence number that an attempt gave to the operation.
     tried: Option<u64>,
+    /// The write id of the root that an attempt without an answer replaces.
+    unanswered: Option<[u8; 16]>,
+    /// Whether the store has said that it does not replace the root for this writer.
+    is_refused: bool,
     lost: u32,
     /// The root that named a page which does not exist.
     gone: Option<[u8; 16]>,
@@ -73,9 +90,24 @@ impl Commit {
             pages: Pages::new(),
             open: CommitStep::Root,
             tried: None,
+            unanswered: None,
+            is_refused: false,
             lost: 0,
             gone: None,
         }
+    }
+
+    /// Goes on with an operation that an earlier run has tried to publish.
+    pub fn resume(&mut self, attempt: Attempt) {
+        self.tried = Some(attempt.seq);
+        self.unanswered = Some(attempt.over);
+    }
+
+    /// Returns the attempts that have no answer: as long as there are any, nobody knows whether the
+    /// operation is published.
+    pub fn unanswered(&self) -> Option<Attempt> {
+        let (seq, over) = (self.tried?, self.unanswered?);
+        Some(Attempt { seq, over })
     }
 
     pub fn start(&mut self) -> Request {
@@ -138,14 +170,25 @@ impl Commit {
             }
             (CommitStep::Pages(_), Answer::Gone) => self.missed(),
             (CommitStep::NewPages(next), Answer::Done) => self.put_root(next),
-            (CommitStep::NewRoot(next), Answer::Replaced(tag)) => {
+            (CommitStep::NewRoot(next, _), Answer::Replaced(tag)) => {
                 self.known = Some((next.root, tag));
-                Turn::Landed(Box::new(next.entry))
+                self.landed(next.entry)
             }
-            (CommitStep::NewRoot(_), _) => {
+            (CommitStep::NewRoot(_, before), Answer::Refused) => {
+                self.unanswered = before;
+                self.is_refused = true;
+                match before {
+                    None => self.give_up(),
+                    Some(_) => Turn::Ask(self.start()),
+                }
+            }
+            (CommitStep::NewRoot(_, before), answer) => {
                 self.lost += 1;
+                if matches!(answer, Answer::NotSent) {
+                    self.unanswered = before;
+                }
                 if !holds(Rule::ReadBack) {
-                    self.tried = None;
+                    (self.tried, self.unanswered) = (None, None);
                 }
                 Turn::Ask(self.start())
             }
@@ -154,10 +197,15 @@ impl Commit {
     }
 
     fn give_up(&self) -> Turn {
-        Turn::Fault(match self.tried {
+        Turn::Fault(match self.unanswered {
             Some(_) => Fault::Unknown,
             None => Fault::Unreachable,
         })
+    }
+
+    fn landed(&mut self, entry: Entry) -> Turn {
+        self.unanswered = None;
+        Turn::Landed(Box::new(entry))
     }
 
     fn read(&mut self, root: Root, tag: Tag) -> Turn {
@@ -180,7 +228,7 @@ impl Commit {
         let ended = visit_log(root, &self.pages, |entry| {
             first = entry.operation.seq;
             if entry.operation.id == self.stamp.id {
-                found = Some(Box::new(entry.clone()));
+                found = Some(entry.clone());
             }
             if found.is_some() || first <= tried {
                 ControlFlow::Break(())
@@ -190,10 +238,18 @@ impl Commit {
         });
         match (ended, found) {
             (Err(lack), _) => self.lacks(lack),
-            (Ok(_), Some(entry)) => Turn::Landed(entry),
+            (Ok(_), Some(entry)) => self.landed(entry),
             // The log does not go back to the first attempt.
             (Ok(false), None) if first > tried => Turn::Fault(Fault::Unknown),
-            (Ok(_), None) => Turn::Ready,
+            (Ok(_), None) => {
+                // Over a later root, no earlier attempt can be carried out any more.
+                self.unanswered = self.unanswered.filter(|over| *over == root.write);
+                if self.is_refused {
+                    self.give_up()
+                } else {
+                    Turn::Ready
+                }
+            }
         }
     }
 
@@ -225,7 +281,9 @@ impl Commit {
         let over = self.known.as_ref().map(|(_, tag)| tag.clone());
         let seq = next.entry.operation.seq;
         self.tried = Some(self.tried.map_or(seq, |tried| tried.min(seq)));
-        self.open = CommitStep::NewRoot(next);
+        let before = self.unanswered;
+        self.unanswered = self.root().map(|root| root.write);
+        self.open = CommitStep::NewRoot(next, before);
         Turn::Ask(Request::PutRoot { bytes, over })
     }
 }

@@ -21,8 +21,6 @@ pub enum FetchEnd {
     Complete(Box<(Root, Tag)>),
     /// This file is lost: the newest root needs it.
     Lost(Name),
-    /// It failed.
-    Failed(Fault),
 }
 
 /// A fetch.
@@ -57,16 +55,16 @@ impl Fetch {
             (Answer::Root(root, tag), known) => {
                 let known = known.as_ref().map(|(root, _)| root);
                 if known.is_some_and(|known| !root.can_follow(known)) {
-                    return Step::Done(FetchEnd::Failed(Fault::Forked));
+                    return Step::Failed(Fault::Forked);
                 }
                 let is_new = known.is_none_or(|known| known.write != root.write);
                 self.known = Some((*root, tag));
                 is_new
             }
             (Answer::Unchanged, Some(_)) => false,
-            (Answer::NoRoot, None) => return Step::Done(FetchEnd::Failed(Fault::NoRoot)),
-            (Answer::NoRoot, Some(_)) => return Step::Done(FetchEnd::Failed(Fault::RootGone)),
-            _ => return Step::Done(FetchEnd::Failed(Fault::Unreachable)),
+            (Answer::NoRoot, None) => return Step::Failed(Fault::NoRoot),
+            (Answer::NoRoot, Some(_)) => return Step::Failed(Fault::RootGone),
+            _ => return Step::Failed(Fault::Unreachable),
         };
         match (&self.known, self.missing.take()) {
             (Some((root, _)), _) if is_new => {
@@ -88,7 +86,7 @@ impl Fetch {
                 self.missing = Some(name);
                 Step::Ask(self.start())
             }
-            (Ok(()), None) => Step::Done(FetchEnd::Failed(Fault::Unreachable)),
+            (Ok(()), None) => Step::Failed(Fault::Unreachable),
         }
     }
 }

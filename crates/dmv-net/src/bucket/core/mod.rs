@@ -21,7 +21,7 @@ mod rules;
 mod tests;
 
 pub use collect::{Collect, CollectEnd, Mark, MarkResult};
-pub use commit::Fault;
+pub use commit::{Attempt, Fault};
 pub use draft::{Limits, Stamp, intended};
 pub use fetch::{Fetch, FetchEnd, Read};
 pub use push::{Preparation, Prepare, Push, PushEnd, UploadedPack};
@@ -81,8 +81,12 @@ pub enum Answer {
     Replaced(Tag),
     /// The pages are stored, or the files are deleted.
     Done,
-    /// Anything else: refused, failed, cut off, or not understood. The request may have been
-    /// carried out, and it may still be.
+    /// The store does not carry out this request, nor the same one again: it is denied, or the store is full.
+    Refused,
+    /// The request did not get to the store.
+    NotSent,
+    /// Anything else: a condition that does not hold, a failure, a cut, or an answer that is not understood.
+    /// The request may have been carried out, and it may still be.
     Unclear,
 }
 
@@ -95,6 +99,23 @@ pub enum Step<W, D> {
     Work(W),
     /// The machine has ended.
     Done(D),
+    /// The machine has given up.
+    Failed(Fault),
+}
+
+/// A machine that changes a bucket.
+pub trait Machine {
+    /// Work for the caller.
+    type Work;
+    /// How it ends.
+    type End;
+
+    /// Takes the answer to the last request.
+    fn answer(&mut self, answer: Answer, fresh: Fresh) -> Step<Self::Work, Self::End>;
+
+    /// Returns the attempts to publish its operation that have no answer: as long as there are any, nobody
+    /// knows whether it is published.
+    fn unanswered(&self) -> Option<Attempt>;
 }
 
 /// A source of random ids. A machine takes one for each page and for each attempt to replace the

@@ -1,9 +1,9 @@
 //! A push: uploads what the root's commits lack, and publishes refs.
 
-use super::commit::{Commit, Fault, Turn};
+use super::commit::{Attempt, Commit, Fault, Turn};
 use super::draft::{Draft, Lack, Limits, Stamp, full_view, value, visit_log};
 use super::rules::{Rule, holds};
-use super::{Answer, Fresh, Step, Tag};
+use super::{Answer, Fresh, Machine, Step, Tag};
 use crate::bucket::format::{Age, Name, Purges, Root, Row, View};
 use dmv_core::refs::Change;
 use std::collections::BTreeSet;
@@ -59,8 +59,6 @@ pub enum PushEnd {
     },
     /// All keys have moved, or one of a [whole](Push::whole) push: nothing was changed.
     Moved,
-    /// It failed.
-    Failed(Fault),
 }
 
 /// A push.
@@ -80,6 +78,20 @@ pub struct Push {
 }
 
 type Next = Step<Box<Prepare>, PushEnd>;
+
+impl Machine for Push {
+    type Work = Box<Prepare>;
+    type End = PushEnd;
+
+    fn answer(&mut self, answer: Answer, fresh: Fresh) -> Next {
+        let turn = self.commit.answer(answer);
+        self.turn(turn, fresh)
+    }
+
+    fn unanswered(&self) -> Option<Attempt> {
+        self.commit.unanswered()
+    }
+}
 
 impl Push {
     /// Returns a push. `known` is the root as it was last seen; `sent` are packs of an earlier run
@@ -109,6 +121,16 @@ impl Push {
         self
     }
 
+    /// Makes it go on with an operation that an earlier run has tried to publish under the same id.
+    pub fn resume(&mut self, attempt: Attempt) {
+        self.commit.resume(attempt);
+    }
+
+    /// Returns the newest root that it knows.
+    pub fn root(&self) -> Option<&Root> {
+        self.commit.root()
+    }
+
     /// Returns the packs that it has uploaded, for a note on the disk: after a kill, the next run
     /// need not upload them again.
     pub fn sent(&self) -> &[UploadedPack] {
@@ -125,15 +147,9 @@ impl Push {
     /// one, nobody has to read it.
     pub fn start(&mut self, fresh: Fresh) -> Next {
         match self.commit.root() {
-            Some(_) => self.turn(Turn::Ready, fresh),
-            None => Step::Ask(self.commit.start()),
+            Some(_) if self.commit.unanswered().is_none() => self.turn(Turn::Ready, fresh),
+            _ => Step::Ask(self.commit.start()),
         }
-    }
-
-    /// Takes the answer to the last request.
-    pub fn answer(&mut self, answer: Answer, fresh: Fresh) -> Next {
-        let turn = self.commit.answer(answer);
-        self.turn(turn, fresh)
     }
 
     /// Takes what was done for [`Prepare`]; `None` if a file was missing that the root names.
@@ -153,13 +169,13 @@ impl Push {
     fn turn(&mut self, turn: Turn, fresh: Fresh) -> Next {
         match turn {
             Turn::Ask(request) => Step::Ask(request),
-            Turn::Fault(fault) => Step::Done(PushEnd::Failed(fault)),
+            Turn::Fault(fault) => Step::Failed(fault),
             Turn::Landed(entry) => match self.commit.clone().known() {
                 Some(known) => Step::Done(PushEnd::Landed {
                     root: Box::new(known),
                     changes: entry.operation.changes,
                 }),
-                None => Step::Done(PushEnd::Failed(Fault::Unknown)),
+                None => Step::Failed(Fault::Unknown),
             },
             Turn::Ready => match self.decide() {
                 // An older root does not tell.
@@ -173,10 +189,8 @@ impl Push {
                 }
                 Err(lack) => match self.commit.lacks(lack) {
                     Turn::Ask(request) => Step::Ask(request),
-                    Turn::Fault(fault) => Step::Done(PushEnd::Failed(fault)),
-                    Turn::Ready | Turn::Landed(_) => {
-                        Step::Done(PushEnd::Failed(Fault::Unreachable))
-                    }
+                    Turn::Fault(fault) => Step::Failed(fault),
+                    Turn::Ready | Turn::Landed(_) => Step::Failed(Fault::Unreachable),
                 },
             },
         }

@@ -1,10 +1,12 @@
 //! Purge at a bucket: docs/format/bucket.md, "Purge".
 
 use super::{Collector, FreeOptions, FreeReport, NeededIds, run, wait};
-use crate::bucket::core::{Collect, CollectEnd, Limits, MarkResult, Request, Stamp, Step, Tag};
+use crate::bucket::core::{Collect, Limits, MarkResult, Stamp, Step, Tag};
 use crate::bucket::format::{Purges, Root};
 use crate::depot::ask::Desk;
-use crate::depot::write::{PushError, each_chunk, stop_if_hopeless};
+use crate::depot::drive::Drive;
+use crate::depot::unanswered::AttemptNote;
+use crate::depot::write::{PushError, each_chunk};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Purge;
@@ -132,7 +134,11 @@ pub fn purge(
             return Ok(sum);
         };
         if done.buried.left == 0 && done.all_deleted {
-            sum.all_deleted = settle(with, &options.stamp, purged)?;
+            // The purge has happened. If the root does not say so yet, the same command continues.
+            sum.all_deleted = match settle(with, &options.stamp, purged) {
+                Err(PushError::Cancelled) => return Err(PushError::Cancelled),
+                settled => settled.unwrap_or(false),
+            };
             return Ok(sum);
         }
         if done.packs + done.joined.packs + done.strays == 0 || !done.all_deleted {
@@ -151,34 +157,23 @@ fn settle(with: &Collector<'_>, stamp: &Stamp, purged: u64) -> Result<bool, Push
         id: random_bytes(),
         ..stamp.clone()
     };
-    let fresh = &mut random_bytes;
-    let mut machine = Collect::new(stamp, 0, None, Limits::default());
-    let mut step = Step::Ask(machine.start());
-    let (mut is_settled, mut attempts) = (true, 0);
-    loop {
-        step = match step {
-            Step::Ask(request) => {
-                attempts += u32::from(matches!(request, Request::PutRoot { .. }));
-                stop_if_hopeless(with.job, &desk, attempts)?;
-                machine.answer(desk.answer(&request), fresh)
-            }
-            Step::Work(mark) => {
-                is_settled = mark.root.purged == purged;
-                let marked = MarkResult {
-                    unpurged: is_settled.then_some(0),
-                    ..MarkResult::default()
-                };
-                machine.marked(Some(marked), fresh)
-            }
-            Step::Done(CollectEnd::Failed(fault)) => {
-                return match desk.trouble() {
-                    Some(trouble) => Err(trouble.clone().into()),
-                    None => Err(PushError::Fault(fault)),
-                };
-            }
-            Step::Done(_) => return Ok(is_settled),
+    let mut machine = Collect::new(stamp.clone(), 0, None, Limits::default());
+    let first = Step::Ask(machine.start());
+    let drive = Drive {
+        job: with.job,
+        operation: stamp.id,
+        note: &mut AttemptNote::none(),
+    };
+    let mut is_settled = true;
+    drive.run(&mut desk, &mut machine, first, &mut |_, machine, mark| {
+        is_settled = mark.root.purged == purged;
+        let marked = MarkResult {
+            unpurged: is_settled.then_some(0),
+            ..MarkResult::default()
         };
-    }
+        Ok(machine.marked(Some(marked), &mut random_bytes))
+    })?;
+    Ok(is_settled)
 }
 
 #[cfg(test)]

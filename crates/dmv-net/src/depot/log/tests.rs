@@ -8,7 +8,15 @@ use dmv_core::hash::ObjectId;
 
 fn take_back(files: &MemFiles, place: &Place, which: Which) -> Result<Undone, UndoError> {
     let known = now(files).ok();
-    undo(files, &place.job, known, &which, stamp())
+    undo(&undoer(files, place), known, &which, stamp())
+}
+
+fn undoer<'a>(files: &'a MemFiles, place: &'a Place) -> Undoer<'a> {
+    Undoer {
+        files,
+        job: &place.job,
+        dir: Some(place.notes.path()),
+    }
 }
 
 fn branch(files: &MemFiles, name: &str) -> Option<ObjectId> {
@@ -50,7 +58,7 @@ fn undo_goes_back_one_push_at_a_time_and_redo_forward() -> Outcome {
     ] {
         let known = now(&files).ok();
         files.counts();
-        undo(&files, &place.job, known, &which, stamp())?;
+        undo(&undoer(&files, &place), known, &which, stamp())?;
         let counts = files.counts();
         assert_eq!((counts.get, counts.put), (1, 1), "the root alone");
         let expected = main.map(|n: usize| commits[n]);
@@ -118,7 +126,7 @@ fn an_undo_whose_answer_is_lost_lands_once_and_one_that_loses_a_race_tries_again
     let old = now(&files)?;
     let c = short(&old.0.last.1);
     push(&files, &place, "d", &tip)?;
-    undo(&files, &place.job, Some(old), &Which::Id(c), stamp())?;
+    undo(&undoer(&files, &place), Some(old), &Which::Id(c), stamp())?;
     assert_eq!(
         (branch(&files, "c"), branch(&files, "d")),
         (None, Some(tip))

@@ -10,8 +10,10 @@ pub use refusal::{Flaw, NotRestored, words_of};
 
 use super::ask::Desk;
 use super::cache::Cache;
+use super::drive::unanswered;
+use super::unanswered::AttemptNote;
 use super::write::{PushError, wait};
-use crate::bucket::core::{Answer, LogPage, RebuiltRoot, Remains, Request, Tag};
+use crate::bucket::core::{Answer, Attempt, LogPage, RebuiltRoot, Remains, Request, Tag};
 use crate::bucket::files::{FileFailure, Files};
 use crate::bucket::format::{Entry, MAX_PAGE_BYTES, Name, Page, PageKind, ROOT, Root, Row};
 use crate::bucket::trouble::{RootLoss, Trouble};
@@ -34,7 +36,7 @@ const MAX_NEWEST_PAGES: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootState {
     /// An intact root.
-    Intact,
+    Intact(Box<Root>),
     /// Nothing.
     Gone,
     /// A file that does not decode, in this state.
@@ -52,7 +54,7 @@ pub fn look(files: &dyn Files, job: &Job) -> Result<RootState, PushError> {
     let desk = Desk::new(files, &waits);
     match desk.repeat(|files| files.read_whole(ROOT, None)) {
         Ok((bytes, tag)) => match Root::decode(&bytes) {
-            Ok(_) => Ok(RootState::Intact),
+            Ok(root) => Ok(RootState::Intact(Box::new(root))),
             Err(e) if e.is_too_new() => Err(Trouble::TooNew.into()),
             Err(e) => Ok(RootState::Damaged {
                 why: e.what.to_owned(),
@@ -303,20 +305,24 @@ fn at_once<T: Sync, R: Send>(
     }
 }
 
-/// Writes a root in place of a lost one, whose state is `lost`. Fails if it has come back meanwhile.
+/// Writes a root in place of a lost one, whose state is `lost`. Returns the root that is there then. Fails if
+/// another one has come back meanwhile.
+///
+/// `note` has the aim of the command. If it knows an earlier attempt, the new root has the same operation.
 pub fn restore(
     files: &dyn Files,
     lost: &RootState,
     new: &RebuiltRoot,
+    note: &mut AttemptNote,
     job: &Job,
-) -> Result<Tag, PushError> {
+) -> Result<(Root, Tag), PushError> {
     let over = match lost {
         RootState::Gone => None,
         RootState::Damaged { tag: Some(tag), .. } => Some(tag.clone()),
         RootState::Damaged { why, tag: None } => {
             return Err(Trouble::LostRoot(RootLoss::Damaged(why.clone())).into());
         }
-        RootState::Intact => return Err(Trouble::Busy.into()),
+        RootState::Intact(_) => return Err(Trouble::Busy.into()),
     };
     let waits = |time| wait(job, time);
     let mut desk = Desk::new(files, &waits);
@@ -328,19 +334,47 @@ pub fn restore(
     }
     let bytes = new.root.encode();
     let bytes = bytes.map_err(|e| Trouble::Other(e.what.to_owned()))?;
-    if let Answer::Replaced(tag) = desk.answer(&Request::PutRoot { bytes, over }) {
-        return Ok(tag);
+    let (seq, operation) = new.root.last;
+    let was_tried = note.noted().is_some();
+    // There is no root that it replaces, whose write id would show that the attempt is over.
+    let over_none = [0; 16];
+    note.keep(
+        operation,
+        Some(Attempt {
+            seq,
+            over: over_none,
+        }),
+    );
+    match desk.answer(&Request::PutRoot { bytes, over }) {
+        Answer::Replaced(tag) => {
+            note.forget();
+            return Ok((new.root.clone(), tag));
+        }
+        Answer::Refused | Answer::NotSent if !was_tried => {
+            note.forget();
+            return Err(desk.failure().into());
+        }
+        _ => {}
     }
-    let why = desk.trouble().cloned();
     let again = Request::GetRoot {
         unless: None,
         lost: 0,
     };
-    match (desk.answer(&again), why) {
-        (Answer::Root(root, tag), _) if root.write == new.root.write => Ok(tag),
-        // Somebody else has restored it, or pushed since.
-        (Answer::Root(..), _) => Err(Trouble::Busy.into()),
-        (_, Some(why)) => Err(why.into()),
-        _ => Err(desk.failure().into()),
+    match desk.answer(&again) {
+        Answer::Root(root, tag) => {
+            note.forget();
+            if has_operation(&root, &operation) {
+                Ok((*root, tag))
+            } else {
+                // Somebody else has restored it, or pushed since.
+                Err(Trouble::Busy.into())
+            }
+        }
+        _ => Err(unanswered(&operation).into()),
     }
+}
+
+/// Returns whether the newest entries of a log have an operation.
+pub fn has_operation(root: &Root, id: &[u8; 16]) -> bool {
+    root.log.iter().any(|entry| entry.operation.id == *id)
 }

@@ -9,25 +9,28 @@ mod packs;
 mod purged;
 mod upload;
 
-pub(super) use super::ask::{Desk, stays};
+pub(super) use super::ask::Desk;
 use super::cache::Cache;
+use super::drive::Drive;
+pub use super::error::PushError;
 use super::foresee::{PushForecast, measure};
 use super::known::{self, FrameOf, HintFiles};
+use super::operations::find_id;
+use super::unanswered::AttemptNote;
 use crate::bucket::core::{
-    Fault, Limits, Preparation, Prepare, Push, PushEnd, Request, Stamp, Step, Tag, UploadedPack,
-    intended,
+    Limits, Preparation, Prepare, Push, PushEnd, Stamp, Tag, UploadedPack, intended,
 };
-use crate::bucket::files::{FileFailure, Files};
+use crate::bucket::files::Files;
 use crate::bucket::format::{Name, Purges, Root, Row, View};
-use crate::bucket::trouble::Trouble;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
-use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
+use dmv_core::object::codec::put_bytes;
+use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::Change;
-use dmv_core::repo::{Purge, RepoError};
+use dmv_core::repo::Purge;
 use dmv_core::store::{
-    CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, Store, StoreError, random_bytes,
+    CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, Store, random_bytes,
 };
 pub(super) use note::Note;
 use packs::UploadedPacks;
@@ -40,8 +43,6 @@ use std::sync::Arc;
 use std::time::Duration;
 pub(super) use upload::with_uploads;
 
-/// How often a push tries to replace the root while others do the same.
-const ATTEMPTS: u32 = 200;
 /// Objects that a failed push reports as absent.
 const MAX_LACKING: usize = 64;
 /// The first bytes of a chunk's id by which a push knows what it has uploaded.
@@ -72,61 +73,6 @@ pub struct PushResult {
     pub objects: u64,
 }
 
-/// Why a push failed.
-#[derive(Debug, thiserror::Error)]
-pub enum PushError {
-    /// The store does not do its part.
-    #[error(transparent)]
-    Trouble(#[from] Trouble),
-    /// The root or a page is not what it should be, or nobody knows whether the push has landed.
-    #[error("the push did not end: {0:?}")]
-    Fault(Fault),
-    /// Objects that the push needs are neither here nor in the bucket.
-    #[error("objects are absent")]
-    Lacking(Vec<(ObjectType, ObjectId)>),
-    /// The bucket has purged content that the push brings, and that is stored here.
-    #[error("content was purged there")]
-    Purged {
-        /// The number of files.
-        files: u64,
-        /// Why one of them was purged.
-        why: Box<Purge>,
-    },
-    /// The repository cannot be read.
-    #[error(transparent)]
-    Object(#[from] ObjectError),
-    /// The repository cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The repository cannot be read.
-    #[error(transparent)]
-    Repo(#[from] RepoError),
-    /// Whoever pushes has found out that the store is not fit for it.
-    #[error(transparent)]
-    Caller(Box<dyn std::error::Error + Send + Sync>),
-    /// The user has cancelled it.
-    #[error("cancelled")]
-    Cancelled,
-}
-
-impl From<std::io::Error> for PushError {
-    fn from(e: std::io::Error) -> PushError {
-        PushError::Trouble(Trouble::Other(e.to_string()))
-    }
-}
-
-impl From<FileFailure> for PushError {
-    fn from(failed: FileFailure) -> PushError {
-        PushError::Trouble(match failed {
-            FileFailure::Trouble(trouble) => trouble,
-            FileFailure::Missing => Trouble::Cut("the store has given up an upload".to_owned()),
-            FileFailure::Length | FileFailure::Unchanged | FileFailure::Refused => {
-                Trouble::Other("an answer that does not belong to the request".to_owned())
-            }
-        })
-    }
-}
-
 /// Waits for a time, and returns whether the job goes on.
 pub fn wait(job: &Job, time: Duration) -> bool {
     const LOOK: Duration = Duration::from_millis(20);
@@ -151,10 +97,7 @@ pub fn push(
     changes: Vec<Change>,
     stamp: &Stamp,
 ) -> Result<Option<PushResult>, PushError> {
-    let waits = |time| wait(with.job, time);
-    let mut desk = Desk::new(with.files, &waits);
     let repository = root.0.repository;
-    desk.know(repository);
     let note = match with.dir {
         Some(dir) => Note::open(&dir.join("push"), repository),
         None => Note::none(),
@@ -164,20 +107,62 @@ pub fn push(
         None => HintFiles::none(),
     };
     let sent = resume(with, &root.0, &note);
+    let mut unanswered = AttemptNote::open(with.dir, aim(&changes));
+    let earlier = unanswered.noted().cloned();
+    let stamp = &Stamp {
+        id: earlier.as_ref().map_or(stamp.id, |earlier| earlier.id),
+        ..stamp.clone()
+    };
     let mut errand = Errand {
         with,
         stamp,
-        desk,
         note: &note,
         known,
         made: UploadedPacks::default(),
     };
     let mut machine = Push::new(stamp.clone(), changes, Some(root), sent, Limits::default());
-    let done = errand.run(&mut machine);
+    if let Some(earlier) = earlier {
+        machine.resume(earlier.attempt);
+    }
+    let done = errand.run(&mut machine, &mut unanswered);
     if !machine.tainted().is_empty() && let_go(with, machine.tainted(), stamp) {
         note.clear();
     }
     done
+}
+
+/// How the aims of pushes begin.
+const PUSH: &[u8] = b"push ";
+
+/// What a push is to do: which refs have which values after it.
+fn aim(changes: &[Change]) -> Vec<u8> {
+    let mut aim = PUSH.to_vec();
+    for change in changes {
+        put_bytes(&mut aim, change.key.as_bytes());
+        put_bytes(&mut aim, change.new.as_deref().unwrap_or_default());
+    }
+    aim
+}
+
+/// Returns what an earlier push has changed, if it ended without an answer and the log of `root` has it.
+pub fn landed_unanswered(
+    with: &Pusher<'_>,
+    desk: &mut Desk<'_>,
+    root: &Root,
+) -> Result<Vec<Change>, PushError> {
+    let mut note = AttemptNote::open(with.dir, Vec::new());
+    let Some(earlier) = note
+        .any()
+        .filter(|noted| noted.aim.starts_with(PUSH))
+        .cloned()
+    else {
+        return Ok(Vec::new());
+    };
+    let landed = find_id(desk, root, &earlier)?;
+    if landed.is_some() || earlier.attempt.over != root.write {
+        note.forget();
+    }
+    Ok(landed.map_or_else(Vec::new, |operation| operation.changes))
 }
 
 /// Ends the uploads of an earlier push that were complete. Returns the packs that it has uploaded.
@@ -214,7 +199,6 @@ fn resume(with: &Pusher<'_>, root: &Root, note: &Note) -> Vec<UploadedPack> {
 struct Errand<'a> {
     with: &'a Pusher<'a>,
     stamp: &'a Stamp,
-    desk: Desk<'a>,
     note: &'a Note,
     known: HintFiles,
     /// What it has uploaded.
@@ -223,59 +207,50 @@ struct Errand<'a> {
 
 impl Errand<'_> {
     /// Makes the requests and the packs that the machine asks for, to its end.
-    fn run(&mut self, machine: &mut Push) -> Result<Option<PushResult>, PushError> {
-        let fresh = &mut random_bytes;
-        let (mut step, mut attempts, mut may_land) = (machine.start(fresh), 0, false);
-        loop {
-            step = match step {
-                Step::Ask(request) => {
-                    let replaces = matches!(request, Request::PutRoot { .. });
-                    if replaces {
-                        attempts += 1;
-                        stop_if_hopeless(self.with.job, &self.desk, attempts)?;
-                    }
-                    let answer = self.desk.answer(&request);
-                    let unclear = self.desk.trouble().is_some_and(|trouble| !stays(trouble));
-                    may_land |= replaces && unclear;
-                    machine.answer(answer, fresh)
-                }
-                Step::Work(prepare) => machine.prepared(self.prepare(&prepare)?, fresh),
-                Step::Done(PushEnd::Landed { root, changes }) => {
-                    let hints = std::mem::take(&mut self.made.hints);
-                    keep_hints(&mut self.known, self.note, hints, machine.sent());
-                    keep_tables(&Cache::at(self.with.dir), self.note, machine.sent());
-                    self.note.clear();
-                    let objects = self.made.objects;
-                    return Ok(Some(PushResult {
-                        root,
-                        changes,
-                        objects,
-                    }));
-                }
-                Step::Done(PushEnd::Moved) => return Ok(None),
-                Step::Done(PushEnd::Failed(fault)) => {
-                    let trouble = self.desk.trouble().cloned();
-                    return Err(match (fault, trouble) {
-                        (Fault::Unreachable, Some(trouble)) => trouble.into(),
-                        (Fault::Unknown, Some(trouble)) if self.desk.is_denied() && !may_land => {
-                            trouble.into()
-                        }
-                        (fault, _) => PushError::Fault(fault),
-                    });
-                }
-            };
+    fn run(
+        &mut self,
+        machine: &mut Push,
+        note: &mut AttemptNote,
+    ) -> Result<Option<PushResult>, PushError> {
+        let waits = |time| wait(self.with.job, time);
+        let mut desk = Desk::new(self.with.files, &waits);
+        if let Some(root) = machine.root() {
+            desk.know(root.repository);
         }
+        let fresh = &mut random_bytes;
+        let drive = Drive {
+            job: self.with.job,
+            operation: self.stamp.id,
+            note,
+        };
+        let first = machine.start(fresh);
+        let ended = drive.run(&mut desk, machine, first, &mut |desk, machine, prepare| {
+            let done = self.prepare(desk, &prepare)?;
+            Ok(machine.prepared(done, &mut random_bytes))
+        })?;
+        let PushEnd::Landed { root, changes } = ended else {
+            return Ok(None);
+        };
+        let hints = std::mem::take(&mut self.made.hints);
+        keep_hints(&mut self.known, self.note, hints, machine.sent());
+        keep_tables(&Cache::at(self.with.dir), self.note, machine.sent());
+        self.note.clear();
+        Ok(Some(PushResult {
+            root,
+            changes,
+            objects: self.made.objects,
+        }))
     }
 
     /// Uploads what the root lacks. `None`: a file is missing that the root names.
-    fn prepare(&mut self, prepare: &Prepare) -> Result<Option<Preparation>, PushError> {
+    fn prepare(
+        &mut self,
+        desk: &mut Desk<'_>,
+        prepare: &Prepare,
+    ) -> Result<Option<Preparation>, PushError> {
         let root = &prepare.root;
-        let Some(purges) = self.desk.purges(root, &Cache::at(self.with.dir)) else {
-            return self
-                .desk
-                .lost_or_failed()
-                .map(|()| None)
-                .map_err(PushError::from);
+        let Some(purges) = desk.purges(root, &Cache::at(self.with.dir)) else {
+            return Ok(desk.lost_or_failed().map(|()| None)?);
         };
         let left = Omissions::new(self.with, purges);
         let (new, purges) = upload_all(
@@ -319,16 +294,6 @@ pub fn foresee(
         Ok(foreseen)
     } else {
         Err(PushError::Lacking(lacking))
-    }
-}
-
-/// Fails before another attempt to replace the root if that cannot go well.
-pub(super) fn stop_if_hopeless(job: &Job, desk: &Desk<'_>, attempts: u32) -> Result<(), PushError> {
-    match desk.trouble() {
-        Some(trouble) if desk.is_denied() => Err(trouble.clone().into()),
-        _ if job.is_cancelled() => Err(PushError::Cancelled),
-        _ if attempts > ATTEMPTS => Err(Trouble::Busy.into()),
-        _ => Ok(()),
     }
 }
 
@@ -455,7 +420,7 @@ impl Walk {
             ..Filter::default()
         };
         let (tips, hidden) = (self.tips.iter().copied(), self.hidden.iter().copied());
-        Reach::filtered(tips, hidden, detail, filter)
+        Reach::filtered(tips, hidden, detail, filter).skipping_moved()
     }
 
     /// Returns the commits, then trees and conflicts from the root down, then lists; and what the bucket

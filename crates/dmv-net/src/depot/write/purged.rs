@@ -1,9 +1,11 @@
 //! What a push leaves out because it was purged, here or at the bucket.
 
-use super::{PushError, Pusher, stop_if_hopeless, wait};
-use crate::bucket::core::{Collect, CollectEnd, Limits, MarkResult, Request, Stamp, Step};
+use super::{PushError, Pusher, wait};
+use crate::bucket::core::{Collect, CollectEnd, Limits, MarkResult, Stamp, Step};
 use crate::bucket::format::{Name, Purges};
 use crate::depot::ask::Desk;
+use crate::depot::drive::Drive;
+use crate::depot::unanswered::AttemptNote;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
@@ -163,28 +165,25 @@ pub fn let_go(with: &Pusher<'_>, packs: &BTreeSet<Name>, stamp: &Stamp) -> bool 
         id: random_bytes(),
         ..stamp.clone()
     };
-    let fresh = &mut random_bytes;
-    let mut machine = Collect::new(stamp, 0, None, Limits::default());
-    let mut step = Step::Ask(machine.start());
-    let mut attempts = 0;
-    loop {
-        step = match step {
-            Step::Ask(request) => {
-                attempts += u32::from(matches!(request, Request::PutRoot { .. }));
-                if stop_if_hopeless(with.job, &desk, attempts).is_err() {
-                    return false;
-                }
-                machine.answer(desk.answer(&request), fresh)
-            }
-            Step::Work(_) => {
-                let marked = MarkResult {
-                    listed: packs.clone(),
-                    ..MarkResult::default()
-                };
-                machine.marked(Some(marked), fresh)
-            }
-            Step::Done(CollectEnd::Freed { all_deleted, .. }) => return all_deleted,
-            Step::Done(CollectEnd::Nothing | CollectEnd::Failed(_)) => return false,
+    let mut machine = Collect::new(stamp.clone(), 0, None, Limits::default());
+    let first = Step::Ask(machine.start());
+    let drive = Drive {
+        job: with.job,
+        operation: stamp.id,
+        note: &mut AttemptNote::none(),
+    };
+    let ended = drive.run(&mut desk, &mut machine, first, &mut |_, machine, _| {
+        let marked = MarkResult {
+            listed: packs.clone(),
+            ..MarkResult::default()
         };
-    }
+        Ok(machine.marked(Some(marked), &mut random_bytes))
+    });
+    matches!(
+        ended,
+        Ok(CollectEnd::Freed {
+            all_deleted: true,
+            ..
+        })
+    )
 }

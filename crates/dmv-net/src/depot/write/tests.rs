@@ -5,6 +5,7 @@ use super::*;
 use crate::bucket::files::FileFailure;
 use crate::bucket::format::{Name, Places, ROOT, RowKind};
 use crate::bucket::mem::{Counts, Fault, MemFiles};
+use crate::bucket::trouble::Trouble;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{CommitOptions, OperationRequest, Repo, Who};
 use dmv_core::store::{RepositoryId, SealedHeader, SealedKind};
@@ -295,6 +296,75 @@ fn a_small_push_is_one_joint_pack_and_two_writes() -> Outcome {
     let root = done.ok_or("moved")?.root;
     assert_eq!((root.0.rows.len(), root.0.last.0), (2, 3));
     assert_eq!(newest(&files)?.0, root.0);
+    Ok(())
+}
+
+/// A push of many small files.
+#[test]
+fn small_files_and_directories_are_in_small_frames() -> Outcome {
+    let (files, root) = bucket()?;
+    let place = Place::new()?;
+    let names: Vec<String> = (0..400).map(|n| format!("d{}/f{n}", n / 40)).collect();
+    let all: Vec<(&str, Vec<u8>)> = (0..)
+        .zip(&names)
+        .map(|(n, name)| (&name[..], noise(2 * n + 1, 5000)))
+        .collect();
+    let tip = place.commit(&all)?;
+    let done = place.push(&files, root, "main", &tip)?.ok_or("moved")?;
+    let (root, _) = &*done.root;
+    is_complete(&content(&files, root)?, &tip)?;
+    let row = &root.rows[0];
+    let bytes = files.content(&row.name.path(root.repository)).ok_or("it")?;
+    let trailer = &bytes[row.metadata as usize - 32..][..32];
+    let at = u64::from_le_bytes(trailer[8..16].try_into()?);
+    let tail = SegmentTail::decode(&bytes[at as usize..], at)?;
+    let frames: HashSet<u64> = frames_of(&tail, at).map(|(_, at)| at.offset).collect();
+    let longest = frames_of(&tail, at).map(|(_, at)| at.len).max();
+    assert!(longest < Some(270 << 10), "{longest:?}");
+    assert!((8..30).contains(&frames.len()), "{}", frames.len());
+    Ok(())
+}
+
+#[test]
+fn what_was_renamed_is_not_uploaded_again() -> Outcome {
+    let (files, root) = bucket()?;
+    let place = Place::new()?;
+    let first = place.commit(&[("a/film", noise(1, 4 << 20)), ("a/reel", noise(2, 2 << 20))])?;
+    let done = place.push(&files, root, "main", &first)?.ok_or("moved")?;
+    let at = |name: &str| place.dir.path().join(name);
+    std::fs::rename(at("a"), at("b"))?;
+    let second = place.commit(&[])?;
+    let done = place
+        .push(&files, *done.root, "main", &second)?
+        .ok_or("moved")?;
+    assert!(
+        done.root.0.rows[1].len < 2000,
+        "{}",
+        done.root.0.rows[1].len
+    );
+    std::fs::rename(at("b/film"), at("b/movie"))?;
+    let third = place.commit(&[("b/more", noise(3, 100))])?;
+    let done = place
+        .push(&files, *done.root, "main", &third)?
+        .ok_or("moved")?;
+    assert!(
+        done.root.0.rows[2].len < 4000,
+        "{}",
+        done.root.0.rows[2].len
+    );
+    // Of a file that was renamed and edited, only the new part goes.
+    std::fs::rename(at("b/movie"), at("cut"))?;
+    let edited = [noise(1, 4 << 20), noise(9, 10_000)].concat();
+    let fourth = place.commit(&[("cut", edited)])?;
+    let done = place
+        .push(&files, *done.root, "main", &fourth)?
+        .ok_or("moved")?;
+    assert!(
+        done.root.0.rows[3].len < 600 << 10,
+        "{}",
+        done.root.0.rows[3].len
+    );
+    is_complete(&content(&files, &done.root.0)?, &fourth)?;
     Ok(())
 }
 

@@ -106,7 +106,7 @@ impl Bucket {
                     push.prepared(Some(done), &mut fresh)
                 }
                 Step::Done(PushEnd::Landed { .. }) => break,
-                Step::Done(other) => panic!("{other:?}"),
+                other => panic!("{other:?}"),
             };
         }
         self.ids = ids;

@@ -8,6 +8,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod answers;
 mod many;
 mod world;
 

@@ -1,6 +1,8 @@
 //! A simulated bucket with its writers and readers. Every step is a choice of the caller, so a
 //! list of choices replays every run.
 
+mod again;
+mod ends;
 mod join;
 mod purge;
 
@@ -39,6 +41,12 @@ pub enum Trouble {
     Late,
     /// It is carried out, and may be carried out again later.
     Repeated,
+    /// It is not carried out, and there is no answer.
+    Lost,
+    /// The store denies it.
+    Refused,
+    /// It does not get to the store.
+    NotSent,
 }
 
 /// A rule of the store, or of the work that the machines give to their caller, that is broken.
@@ -80,9 +88,9 @@ enum Doing {
 }
 
 #[derive(Clone, Debug)]
-enum Machine {
+enum Device {
     Push(Push, [u8; 16]),
-    Collect(Collect),
+    Collect(Collect, [u8; 16]),
     Fetch(Fetch),
 }
 
@@ -90,7 +98,7 @@ enum Machine {
 #[derive(Clone, Debug)]
 pub struct Actor {
     number: u8,
-    machine: Option<Machine>,
+    machine: Option<Device>,
     doing: Doing,
     ids: u64,
     known: Option<(Root, Tag)>,
@@ -106,6 +114,10 @@ pub struct Actor {
     held: BTreeSet<Name>,
     /// The commit that it pushed last.
     pub last: Option<Object>,
+    /// The id of its last push, and what that was to change.
+    pushed: ([u8; 16], Vec<Change>),
+    /// The attempts without an answer of its last push.
+    pub open: Option<Attempt>,
 }
 
 /// The bucket and the devices.
@@ -217,6 +229,8 @@ impl World {
             settles: None,
             held: BTreeSet::new(),
             last: None,
+            pushed: ([0; 16], Vec::new()),
+            open: None,
         };
         World {
             root: root.encode().expect("it is small"),
@@ -249,6 +263,7 @@ impl World {
         let id = device.fresh(salt);
         let sent = std::mem::take(&mut device.sent);
         let sent = if resume { sent } else { Vec::new() };
+        (device.pushed, device.open) = ((id, changes.clone()), None);
         let mut push = Push::new(stamp(id), changes, device.known.clone(), sent, limits);
         let step = push.start(&mut || device.fresh(salt));
         self.pushing(actor, push, id, step)
@@ -262,14 +277,14 @@ impl World {
         let id = actor.fresh(salt);
         let mut collect = Collect::new(stamp(id), forget, actor.known.clone(), limits);
         actor.doing = Doing::Ask(collect.start());
-        actor.machine = Some(Machine::Collect(collect));
+        actor.machine = Some(Device::Collect(collect, id));
     }
 
     pub fn fetch(&mut self, actor: usize) {
         let actor = &mut self.actors[actor];
         let fetch = Fetch::new(actor.known.clone());
         actor.doing = Doing::Ask(fetch.start());
-        actor.machine = Some(Machine::Fetch(fetch));
+        actor.machine = Some(Device::Fetch(fetch));
     }
 
     /// Ends a device in the middle of what it does.
@@ -301,6 +316,10 @@ impl World {
     }
 
     fn carry_out(&mut self, request: Request, trouble: Option<Trouble>) -> Result<Answer, Hole> {
+        let is_read = matches!(request, Request::GetRoot { .. } | Request::GetPages(_));
+        if trouble.is_some() && is_read {
+            return Ok(Answer::Unclear);
+        }
         let write = match request {
             Request::GetRoot { unless, .. } => {
                 let now = tag(&self.root);
@@ -338,6 +357,11 @@ impl World {
                 self.late.push(again);
                 self.write(write)
             }
+            Some(Trouble::Lost) => Ok(Answer::Unclear),
+            // Other writes are repeated below the machines, and fail there.
+            Some(_) if !matches!(write, Write::Root(..)) => Ok(Answer::Unclear),
+            Some(Trouble::Refused) => Ok(Answer::Refused),
+            Some(Trouble::NotSent) => Ok(Answer::NotSent),
         }
     }
 
@@ -566,7 +590,7 @@ impl World {
 
     fn prepared(&mut self, actor: usize, done: Option<Preparation>) -> Result<(), Hole> {
         let salt = self.salt;
-        let Some(Machine::Push(mut push, id)) = self.actors[actor].machine.take() else {
+        let Some(Device::Push(mut push, id)) = self.actors[actor].machine.take() else {
             return Err("nobody prepares but a push".to_owned());
         };
         let step = push.prepared(done, &mut || self.actors[actor].fresh(salt));
@@ -631,16 +655,16 @@ impl World {
 
     fn marked(&mut self, actor: usize, marked: Option<MarkResult>) -> Result<(), Hole> {
         let salt = self.salt;
-        let Some(Machine::Collect(mut collect)) = self.actors[actor].machine.take() else {
+        let Some(Device::Collect(mut collect, id)) = self.actors[actor].machine.take() else {
             return Err("nobody marks but gc".to_owned());
         };
         let fresh = &mut || self.actors[actor].fresh(salt);
         let step = collect.marked(marked, fresh);
-        self.collecting(actor, collect, step)
+        self.collecting(actor, collect, id, step)
     }
 
     fn read(&mut self, actor: usize, root: &Root) -> Result<(), Hole> {
-        let Some(Machine::Fetch(mut fetch)) = self.actors[actor].machine.take() else {
+        let Some(Device::Fetch(mut fetch)) = self.actors[actor].machine.take() else {
             return Err("nobody reads but a fetch".to_owned());
         };
         let mut pages = root.pages().map(|page| page.name);
@@ -657,129 +681,20 @@ impl World {
     fn answer(&mut self, actor: usize, answer: Answer) -> Result<(), Hole> {
         let salt = self.salt;
         match self.actors[actor].machine.take() {
-            Some(Machine::Push(mut push, id)) => {
+            Some(Device::Push(mut push, id)) => {
                 let step = push.answer(answer, &mut || self.actors[actor].fresh(salt));
                 self.pushing(actor, push, id, step)
             }
-            Some(Machine::Collect(mut collect)) => {
+            Some(Device::Collect(mut collect, id)) => {
                 let step = collect.answer(answer, &mut || self.actors[actor].fresh(salt));
-                self.collecting(actor, collect, step)
+                self.collecting(actor, collect, id, step)
             }
-            Some(Machine::Fetch(mut fetch)) => {
+            Some(Device::Fetch(mut fetch)) => {
                 let step = fetch.answer(answer);
                 self.fetching(actor, fetch, step)
             }
             None => Ok(()),
         }
-    }
-
-    fn pushing(
-        &mut self,
-        actor: usize,
-        push: Push,
-        id: [u8; 16],
-        step: Step<Box<Prepare>, PushEnd>,
-    ) -> Result<(), Hole> {
-        let landed = self.landed.contains_key(&id);
-        let device = &mut self.actors[actor];
-        match step {
-            Step::Ask(request) => device.doing = Doing::Ask(request),
-            Step::Work(prepare) => device.doing = Doing::Prepare(prepare),
-            Step::Done(end) => {
-                device.sent.clear();
-                return self.pushed(actor, id, landed, end);
-            }
-        }
-        device.sent = push.sent().to_vec();
-        device.machine = Some(Machine::Push(push, id));
-        Ok(())
-    }
-
-    fn pushed(
-        &mut self,
-        actor: usize,
-        id: [u8; 16],
-        landed: bool,
-        end: PushEnd,
-    ) -> Result<(), Hole> {
-        match end {
-            PushEnd::Landed { .. } if !landed => Err("a push claims that it landed".to_owned()),
-            PushEnd::Landed { root, .. } => {
-                self.actors[actor].known = Some(*root);
-                self.published += 1;
-                Ok(())
-            }
-            PushEnd::Moved if landed => Err("a push has landed and reports a conflict".to_owned()),
-            PushEnd::Moved => {
-                self.refused.insert(id);
-                // It would fetch now.
-                self.actors[actor].known = Some((self.root(), tag(&self.root)));
-                Ok(())
-            }
-            PushEnd::Failed(Fault::Unknown) => {
-                self.unknown += 1;
-                Ok(())
-            }
-            PushEnd::Failed(Fault::Unreachable) if !landed => {
-                self.refused.insert(id);
-                Ok(())
-            }
-            PushEnd::Failed(fault) => Err(format!("a push failed: {fault:?}")),
-        }
-    }
-
-    fn collecting(
-        &mut self,
-        actor: usize,
-        collect: Collect,
-        step: Step<Box<Mark>, CollectEnd>,
-    ) -> Result<(), Hole> {
-        let device = &mut self.actors[actor];
-        match step {
-            Step::Ask(request) => device.doing = Doing::Ask(request),
-            Step::Work(mark) => device.doing = Doing::Mark(mark),
-            Step::Done(CollectEnd::Freed { left, .. }) => {
-                self.freed += left.len() as u32;
-                self.joined += u32::from(device.made.is_some());
-                self.purge_goes_on(actor, collect.purged());
-                return Ok(());
-            }
-            Step::Done(CollectEnd::Nothing) => return Ok(()),
-            Step::Done(CollectEnd::Failed(Fault::Unreachable)) => return Ok(()),
-            Step::Done(CollectEnd::Failed(Fault::Unknown)) => {
-                self.unknown += 1;
-                return Ok(());
-            }
-            Step::Done(CollectEnd::Failed(fault)) => return Err(format!("gc failed: {fault:?}")),
-        }
-        device.machine = Some(Machine::Collect(collect));
-        Ok(())
-    }
-
-    fn fetching(
-        &mut self,
-        actor: usize,
-        fetch: Fetch,
-        step: Step<Box<Read>, FetchEnd>,
-    ) -> Result<(), Hole> {
-        let device = &mut self.actors[actor];
-        match step {
-            Step::Ask(request) => device.doing = Doing::Ask(request),
-            Step::Work(read) => device.doing = Doing::Read(read),
-            Step::Done(FetchEnd::Nothing) => return Ok(()),
-            Step::Done(FetchEnd::Complete(known)) => {
-                device.known = Some(*known);
-                return Ok(());
-            }
-            Step::Done(FetchEnd::Lost(name)) => {
-                return Err(format!("a reader reports that {name:?} is lost"));
-            }
-            Step::Done(FetchEnd::Failed(fault)) => {
-                return Err(format!("a fetch failed: {fault:?}"));
-            }
-        }
-        device.machine = Some(Machine::Fetch(fetch));
-        Ok(())
     }
 }
 

@@ -366,7 +366,13 @@ fn a_damaged_root_is_replaced_only_in_the_state_that_was_seen() -> Outcome {
         pages: Vec::new(),
     };
     for lost in [RootState::Gone, damaged] {
-        let failed = restore(&*world.files, &lost, &new, &Job::default());
+        let failed = restore(
+            &*world.files,
+            &lost,
+            &new,
+            &mut AttemptNote::none(),
+            &Job::default(),
+        );
         assert!(failed.is_err_and(|e| e.to_string().contains("again")));
     }
     let now = world.root()?;

@@ -118,7 +118,7 @@ impl World {
 
     /// A push ends because it needs what was purged.
     pub(super) fn unpushed(&mut self, actor: usize) -> Result<(), Hole> {
-        let Some(Machine::Push(_, id)) = self.actors[actor].machine.take() else {
+        let Some(Device::Push(_, id)) = self.actors[actor].machine.take() else {
             return Err("nobody prepares but a push".to_owned());
         };
         self.refused.insert(id);

@@ -1,0 +1,389 @@
+//! Commands that change a bucket behind a proxy that loses, delays and refuses answers: they say that they
+//! have happened, that they have not, or that nobody knows; and run again, they do nothing twice.
+//!
+//! `DMV_BUCKET_ANSWERS=1 cargo test -p dmv-cli --test program -- bucket::answers` tries all pairs.
+
+use super::gateway::Gateway;
+use super::proxy::{Fate, Proxy};
+use super::{KEY, SECRET, place};
+use crate::place::{Outcome, Place};
+use serde_json::Value;
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+const BUCKET: &str = "s3://film/x";
+
+/// All fates of a request that writes the root.
+const FATES: [Fate; 8] = [
+    Fate::Ok,
+    Fate::Lost,
+    Fate::AnswerLost,
+    Fate::Late,
+    Fate::Refused(403),
+    Fate::Refused(412),
+    Fate::Refused(500),
+    Fate::Refused(503),
+];
+
+/// A command, and how a place gets to where it has something to do.
+struct Case {
+    command: &'static [&'static str],
+    prepare: fn(&Place, u32) -> Outcome,
+    /// Whether each run adds one operation: it does not do more if it is run again.
+    adds_one: bool,
+}
+
+fn commit(place: &Place, n: u32) -> Outcome {
+    place.write("file", format!("text {n}"))?;
+    place.commit(&n.to_string())?;
+    Ok(())
+}
+
+fn pushed(place: &Place, n: u32) -> Outcome {
+    commit(place, n)?;
+    place.ok(&["push", "studio"])?;
+    Ok(())
+}
+
+const CASES: [Case; 10] = [
+    Case {
+        command: &["push", "studio"],
+        prepare: commit,
+        adds_one: true,
+    },
+    Case {
+        command: &["push", "studio", "v"],
+        prepare: |place, n| {
+            pushed(place, n)?;
+            // There is none yet at first.
+            place.run(&["push", "studio", "--force", "--delete", "v"])?;
+            place.run(&["tag", "-d", "v"])?;
+            place.ok(&["tag", "v"])?;
+            Ok(())
+        },
+        adds_one: true,
+    },
+    Case {
+        command: &["push", "studio", "--delete", "side", "--force"],
+        prepare: |place, n| {
+            pushed(place, n)?;
+            place.run(&["branch", "-d", "side"])?;
+            place.ok(&["branch", "side"])?;
+            place.ok(&["push", "studio", "side"])?;
+            Ok(())
+        },
+        adds_one: true,
+    },
+    Case {
+        command: &["push", "studio", "--force"],
+        prepare: |place, n| {
+            pushed(place, n)?;
+            place.ok(&["reset", "--hard", "@~1"])?;
+            commit(place, 1000 + n)
+        },
+        adds_one: true,
+    },
+    Case {
+        command: &["undo", "--at", "studio"],
+        prepare: |place, n| {
+            pushed(place, 2 * n)?;
+            pushed(place, 2 * n + 1)
+        },
+        adds_one: true,
+    },
+    Case {
+        command: &["redo", "--at", "studio"],
+        prepare: |place, n| {
+            pushed(place, 2 * n)?;
+            pushed(place, 2 * n + 1)?;
+            place.ok(&["undo", "--at", "studio"])?;
+            place.ok(&["undo", "--at", "studio"])?;
+            Ok(())
+        },
+        adds_one: true,
+    },
+    Case {
+        command: &["gc", "--at", "studio", "--grace", "0"],
+        prepare: |place, n| {
+            pushed(place, n)?;
+            stray(place)
+        },
+        // The next one lets go again what could not be deleted.
+        adds_one: false,
+    },
+    Case {
+        command: &["repack", "--at", "studio"],
+        prepare: |place, n| {
+            for n in 10 * n..10 * n + 9 {
+                pushed(place, n)?;
+            }
+            Ok(())
+        },
+        // Both attempts may have made a pack: what one of them has made goes.
+        adds_one: false,
+    },
+    Case {
+        command: &[
+            "purge", "secret", "--reason", "leaked", "--at", "studio", "-y",
+        ],
+        prepare: |place, n| {
+            place.write("secret", format!("key {n}"))?;
+            pushed(place, n)?;
+            fs::remove_file(place.work().join("secret"))?;
+            pushed(place, n)
+        },
+        adds_one: false,
+    },
+    Case {
+        command: &["recover", "--at", "studio", "--use", "STATE"],
+        prepare: |place, n| {
+            pushed(place, n)?;
+            fs::remove_file(files(place)?.join("root"))?;
+            Ok(())
+        },
+        adds_one: false,
+    },
+];
+
+/// The directory of the repository in the bucket, which the test has noted.
+fn files(place: &Place) -> Outcome<std::path::PathBuf> {
+    Ok(fs::read_to_string(place.home().join("bucket"))?.into())
+}
+
+/// Puts a file into the bucket that no root names.
+fn stray(place: &Place) -> Outcome {
+    for entry in fs::read_dir(files(place)?)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            let file = path.join("0123456789abcdef0123456789abcdef");
+            fs::write(&file, "stray")?;
+            // A file of this second is too young.
+            let old = SystemTime::now() - Duration::from_secs(3600);
+            fs::File::options()
+                .write(true)
+                .open(&file)?
+                .set_modified(old)?;
+        }
+    }
+    Ok(())
+}
+
+/// A repository whose bucket is behind the proxy.
+fn behind(gateway: &Gateway, proxy: &Proxy) -> Outcome<Place> {
+    let place = place()?;
+    let bucket = gateway.path("film").join("x");
+    fs::write(
+        place.home().join("bucket"),
+        bucket.to_string_lossy().as_bytes(),
+    )?;
+    commit(&place, 0)?;
+    let endpoint = proxy.endpoint();
+    place.ok(&["remote", "add", "studio", BUCKET, "--endpoint", &endpoint])?;
+    place.ok(&["push", "studio"])?;
+    Ok(place)
+}
+
+/// The ids of the operations at the bucket; none if its root is lost.
+fn operations(place: &Place) -> Outcome<Vec<String>> {
+    let done = place.run(&["op", "log", "--at", "studio", "--json"])?;
+    let text = String::from_utf8(done.stdout)?;
+    let records = text.lines().map(serde_json::from_str::<Value>);
+    let ids = records.map(|record| Ok(record?["id"].as_str().unwrap_or_default().to_owned()));
+    ids.collect()
+}
+
+/// The command, with the state that `recover` shows.
+fn words(place: &Place, case: &Case) -> Outcome<Vec<String>> {
+    let mut words: Vec<String> = case.command.iter().map(|word| (*word).to_owned()).collect();
+    if case.command[0] == "recover" {
+        let found = place.run(&["recover", "--at", "studio", "--json"])?;
+        let found: Value = serde_json::from_slice(&found.stdout)?;
+        let id = found["states"][0]["id"].as_str().ok_or("a state")?;
+        *words.last_mut().ok_or("a word")? = id.to_owned();
+    }
+    Ok(words)
+}
+
+/// Runs a command with these fates of its writes of the root, and of all other requests after so many.
+fn run_case(
+    place: &Place,
+    proxy: &Proxy,
+    case: &Case,
+    n: u32,
+    writes: &[Fate],
+    others: Option<(usize, Fate)>,
+) -> Outcome {
+    (case.prepare)(place, n)?;
+    let words = words(place, case)?;
+    let before = operations(place)?;
+    proxy.plan(writes, others);
+    let done = place.run(&words)?;
+    let said = String::from_utf8(done.stderr)?;
+    let exit = done.status.code();
+    let at = |what: &str| format!("{words:?} {writes:?} {others:?}: {what}: {exit:?} {said}");
+    let named = operation_in(&said);
+    proxy.pass()?;
+    let after = operations(place)?;
+    let added = after.len() as i64 - before.len() as i64;
+    match (exit, &named) {
+        (Some(0), _) => assert!(added >= 1, "{}", at("it claims that it has happened")),
+        (Some(13), Some(_)) => {
+            assert!(said.contains("hint: dmv op log --at "), "{}", at("no hint"));
+            let may_be = |fate: &Fate| !matches!(fate, Fate::Ok | Fate::Refused(403));
+            assert!(writes.iter().any(may_be), "{}", at("all is known"));
+        }
+        // A purge has several roots, and its own report of what is left.
+        _ if case.command[0] == "purge" => {}
+        _ => assert_eq!(added, 0, "{}", at("it claims that it has not happened")),
+    }
+    if exit != Some(0) {
+        // The same command again does it, or says that it has happened.
+        let again = place.run(&words)?;
+        let told = String::from_utf8(again.stderr)?;
+        assert_eq!(again.status.code(), Some(0), "{}, then {told}", at("again"));
+        let done = operations(place)?.len() as i64 - before.len() as i64;
+        assert!(
+            done <= 1 || !case.adds_one,
+            "{}",
+            at(&format!("{done} times, then {told}"))
+        );
+    }
+    place.ok(&["verify", "--at", "studio"])?;
+    place.ok(&["fetch", "studio"])?;
+    place.run(&["push", "studio", "--force"])?;
+    Ok(())
+}
+
+/// The operation that a message names whose end is not known.
+fn operation_in(said: &str) -> Option<String> {
+    let (_, rest) = said.split_once("it is not known whether operation ")?;
+    let id: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
+    (id.len() == 12).then_some(id)
+}
+
+/// Pairs that tell most; with the variable, all.
+fn pairs() -> Vec<(Vec<Fate>, Option<(usize, Fate)>)> {
+    let no_more = |n| Some((n, Fate::Refused(403)));
+    if std::env::var("DMV_BUCKET_ANSWERS").is_ok() {
+        let mut all = Vec::new();
+        for first in FATES {
+            all.push((vec![first], no_more(1)));
+            for second in FATES {
+                all.push((vec![first, second], None));
+                all.push((vec![first, second], no_more(2)));
+            }
+        }
+        return all;
+    }
+    vec![
+        (vec![Fate::AnswerLost], no_more(1)),
+        (vec![Fate::Late], no_more(1)),
+        (vec![Fate::Late, Fate::Refused(403)], None),
+        (vec![Fate::Refused(403)], None),
+        (vec![Fate::Refused(412), Fate::Lost], None),
+    ]
+}
+
+#[test]
+fn commands_tell_the_truth_whatever_becomes_of_their_answers() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let proxy = Proxy::start(&gateway.endpoint)?;
+    let place = behind(&gateway, &proxy)?;
+    let mut n = 1;
+    for case in &CASES {
+        for (writes, others) in pairs() {
+            n += 1;
+            run_case(&place, &proxy, case, n, &writes, others)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_undo_without_an_answer_takes_back_one_push_and_names_both_operations() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let proxy = Proxy::start(&gateway.endpoint)?;
+    let place = behind(&gateway, &proxy)?;
+    pushed(&place, 1)?;
+    let first = operations(&place)?;
+    pushed(&place, 2)?;
+    let pushed_last = operations(&place)?[0].clone();
+    proxy.plan(&[Fate::AnswerLost], Some((1, Fate::Refused(403))));
+    let said = place.fails(13, &["undo", "--at", "studio"])?;
+    let id = operation_in(&said).ok_or_else(|| said.clone())?;
+    assert!(
+        said.contains(&format!("undoes operation {}", &pushed_last[..12])),
+        "{said}"
+    );
+    let still = place.fails(12, &["undo", "--at", "studio"])?;
+    assert!(still.contains("denies access"), "{still}");
+    proxy.pass()?;
+    let done = place.json(&["undo", "--at", "studio", "--json"])?;
+    assert!(
+        done["id"]
+            .as_str()
+            .is_some_and(|full| full.starts_with(&id)),
+        "{done}"
+    );
+    assert_eq!(done["undone"].as_str(), Some(&pushed_last[..]));
+    assert_eq!(operations(&place)?.len(), first.len() + 2);
+    // The next one is another one.
+    let done = place.json(&["undo", "--at", "studio", "--json"])?;
+    assert_eq!(done["undone"].as_str(), Some(&first[0][..]));
+    Ok(())
+}
+
+#[test]
+fn a_push_by_force_without_an_answer_does_not_take_back_what_others_have_pushed_since() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let proxy = Proxy::start(&gateway.endpoint)?;
+    let place = behind(&gateway, &proxy)?;
+    pushed(&place, 1)?;
+    place.ok(&["reset", "--hard", "@~1"])?;
+    commit(&place, 2)?;
+    proxy.plan(&[Fate::AnswerLost], Some((1, Fate::Refused(403))));
+    place.fails(13, &["push", "studio", "--force"])?;
+    proxy.pass()?;
+    let bob = super::push::clone(&gateway, BUCKET)?;
+    bob.write("of-bob", "text")?;
+    let tip = bob.commit("of bob")?;
+    bob.ok(&["push"])?;
+    place.ok(&["push", "studio", "--force"])?;
+    let eve = super::push::clone(&gateway, BUCKET)?;
+    assert_eq!(crate::place::several::tip(&eve, ".", "@")?, tip);
+    Ok(())
+}
+
+#[test]
+fn the_test_before_a_first_push_survives_lost_answers() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let proxy = Proxy::start(&gateway.endpoint)?;
+    let ada = behind(&gateway, &proxy)?;
+    let endpoint = proxy.endpoint();
+    for (n, fate) in [Fate::Lost, Fate::AnswerLost, Fate::Late]
+        .into_iter()
+        .enumerate()
+    {
+        for at in 0..4 {
+            let copy = format!("copy-{n}-{at}");
+            ada.ok(&["clone", BUCKET, &copy, "--endpoint", &endpoint])?;
+            let name = format!("{copy}/file-{n}-{at}");
+            ada.write(name, copy.as_bytes())?;
+            ada.ok(&["-C", &copy, "commit", "-m", "next"])?;
+            let mut probes = vec![Fate::Ok; at];
+            probes.extend([fate, fate]);
+            proxy.plan_probes(&probes);
+            ada.ok(&["-C", &copy, "push"])?;
+            proxy.pass()?;
+        }
+    }
+    Ok(())
+}
