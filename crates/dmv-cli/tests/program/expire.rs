@@ -313,7 +313,7 @@ fn local_rules_are_set_listed_undone_and_win() -> Outcome {
         "{said}"
     );
     place.fails(2, &["-C", "film", "keep", "set", "a", "last:0"])?;
-    for bad in ["!a", "", "#a", "{a"] {
+    for bad in ["!a", "", "#a", "[a"] {
         place.fails(20, &["-C", "film", "keep", "set", "--", bad, "all"])?;
     }
     // A clone has the file's rules, not the local ones.
