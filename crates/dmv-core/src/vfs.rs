@@ -43,6 +43,11 @@ pub trait Vfs: Send + Sync {
     fn share(&self, _from: &Path, _to: &Path) -> io::Result<Sharing> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Creates a file without a name beside those of `dir`, for bytes that no other process needs. Also
+    /// returns how many bytes have room there. Fails where that is impossible.
+    fn unnamed(&self, _dir: &Path) -> io::Result<(Arc<dyn VfsFile>, u64)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Operations on one open file.
@@ -130,6 +135,11 @@ impl Vfs for OsVfs {
 
     fn share(&self, from: &Path, to: &Path) -> io::Result<Sharing> {
         platform::share_file(from, to)
+    }
+
+    fn unnamed(&self, dir: &Path) -> io::Result<(Arc<dyn VfsFile>, u64)> {
+        let file = platform::unnamed_file(dir)?;
+        Ok((Arc::new(OsFile(file)), platform::free_bytes(dir)?))
     }
 }
 

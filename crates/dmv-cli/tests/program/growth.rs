@@ -248,6 +248,74 @@ fn moved_files(growth: &mut Growth, count: usize) -> Outcome {
     growth.measure(&place, "status, all moved", &["status"], &[0])
 }
 
+/// How many files a quarter of the most is: 12 MiB, which the cache of frames has room for.
+const SCATTERED_FILES: usize = 400;
+/// How many lines the files of [`scattered_files`] have: some 32 KiB, so that thirty are in a frame.
+const LONG_LINES: usize = 500;
+
+/// A longer file whose lines no other file has. Each side may have a line of its own.
+fn long_content(n: usize, ours: &str, theirs: &str) -> String {
+    let mut state = n as u64 + 1;
+    let mut word = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let line = |m: usize| match m {
+        20 => format!("{ours} {n}\n"),
+        400 => format!("{theirs} {n}\n"),
+        _ => format!("{:016x} {:016x} {:016x} {n}\n", word(), word(), word()),
+    };
+    (0..LONG_LINES).map(line).collect()
+}
+
+/// One side moves all files into another order, both sides edit them, and the frames of a quarter of
+/// them fit into the cache. What decodes a frame for each of its files shows here.
+fn scattered_files(growth: &mut Growth, count: usize) -> Outcome {
+    let place = Place::with_repository()?;
+    // Neighbours lie far apart afterwards. No amount is a multiple of this prime.
+    let elsewhere = |n: usize| n * 7919 % count;
+    let put = |root: &str, own: [&str; 2], at: &dyn Fn(usize) -> usize| -> Outcome {
+        for n in 0..count {
+            let path = Shape::Spread.path(root, at(n));
+            place.write(path, long_content(n, own[0], own[1]))?;
+        }
+        Ok(())
+    };
+    let files = |side: &str| -> Outcome {
+        if side != "ours" {
+            return put("all", ["base", side], &|n| n);
+        }
+        fs::remove_dir_all(place.work().join("all"))?;
+        put("moved", ["ours", "base"], &elsewhere)
+    };
+    branches(&place, files, ["base", "ours", "theirs"])?;
+    growth.measure(
+        &place,
+        "diff, scattered",
+        &["diff", "--stat", "@~1", "@"],
+        &[0],
+    )?;
+    growth.measure(&place, "log -p, scattered", &["log", "-p", "-n", "1"], &[0])?;
+    growth.measure(&place, "merge, scattered", &["merge", "theirs"], &[0])?;
+    place.ok(&["undo"])?;
+    let pick = ["cherry-pick", "theirs"];
+    growth.measure(&place, "cherry-pick, scattered", &pick, &[0])?;
+    growth.measure(
+        &place,
+        "export, scattered",
+        &["export", "@", "--to", "out"],
+        &[0],
+    )?;
+    fs::remove_dir_all(place.work().join("out"))?;
+    fs::rename(place.work().join("moved"), place.work().join("again"))?;
+    put("again", ["again", "theirs"], &|n| n)?;
+    growth.measure(&place, "status, scattered", &["status"], &[0])?;
+    growth.measure(&place, "stash, scattered", &["stash"], &[0])?;
+    growth.measure(&place, "stash pop, scattered", &["stash", "pop"], &[0])
+}
+
 /// One text: sides that change one line in ten, and sides that have little in common.
 fn lines(growth: &mut Growth, count: usize) -> Outcome {
     let place = Place::with_repository()?;
@@ -292,6 +360,7 @@ fn measure_all(files: usize, text_lines: usize, shapes: &[(Shape, &str)]) -> Out
             }
         }
         moved_files(&mut growth, count)?;
+        scattered_files(&mut growth, times * SCATTERED_FILES)?;
         lines(&mut growth, times * text_lines)?;
     }
     Ok(growth)

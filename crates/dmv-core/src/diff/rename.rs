@@ -150,6 +150,12 @@ pub trait Contents {
         sketcher: Sketcher,
     ) -> Result<Option<Sketch>, Self::Error>;
 
+    /// Returns a rank for each of some files. They are read in the order of their ranks.
+    fn reading_ranks(&mut self, side: Side, files: &[usize]) -> Result<Vec<u32>, Self::Error> {
+        let _ = side;
+        Ok(vec![0; files.len()])
+    }
+
     /// Returns whether the file `gone` may have become the file `new`.
     fn is_free(&mut self, gone: usize, new: usize) -> Result<bool, Self::Error> {
         let _ = (gone, new);
@@ -318,7 +324,7 @@ struct SketchedFile {
     sketch: Sketch,
 }
 
-/// Reads each file once. The sketches of each list are in the order of size, then name.
+/// Reads each file once, in the order in which it is read fastest. The sketches of each list are in the order of size, then name.
 fn sketches<C: Contents>(
     lists: [&[Candidate<'_>]; 2],
     open: [Vec<usize>; 2],
@@ -329,14 +335,19 @@ fn sketches<C: Contents>(
     let mut out = [Vec::new(), Vec::new()];
     for (s, mut list) in open.into_iter().enumerate() {
         let side = [Side::Gone, Side::New][s];
-        list.sort_by_key(|n| (lists[s][*n].size, lists[s][*n].name(), *n));
-        for n in list {
+        let by_size = |n: usize| (lists[s][n].size, lists[s][n].name(), n);
+        list.sort_by_key(|n| by_size(*n));
+        let ranks = contents.reading_ranks(side, &list)?;
+        let mut by_rank: Vec<(u32, usize)> = ranks.into_iter().zip(list).collect();
+        by_rank.sort_by_key(|(rank, _)| *rank);
+        for (_, n) in by_rank {
             contents.go_on()?;
             if let Some(sketch) = contents.sketch(side, n, Sketcher::new(most))? {
                 let size = lists[s][n].size;
                 out[s].push(SketchedFile { n, size, sketch });
             }
         }
+        out[s].sort_by_key(|file| by_size(file.n));
     }
     Ok(out)
 }

@@ -336,6 +336,20 @@ impl Contents for Read<'_, '_> {
         )?)
     }
 
+    fn reading_ranks(&mut self, side: Side, files: &[usize]) -> Result<Vec<u32>, MergeError> {
+        let list = match side {
+            Side::Gone => &self.search.gone,
+            Side::New => &self.search.added,
+        };
+        let terms = files.iter().map(|n| Term::of_entry(&list[*n].entry));
+        // Only files are read, and they have a term.
+        let roots = terms.map(|term| term.map(|term| blob_of(&term).root()));
+        match roots.collect::<Option<Vec<_>>>() {
+            Some(roots) => Ok(self.search.reader.reading_ranks(&roots)?),
+            None => Ok(vec![0; files.len()]),
+        }
+    }
+
     fn is_free(&mut self, gone: usize, new: usize) -> Result<bool, MergeError> {
         let (from, to) = (&self.search.gone[gone].path, &self.search.added[new].path);
         Ok(self.search.may_go(from, to)?)

@@ -118,6 +118,11 @@ impl Blob {
             ObjectType::Chunk
         }
     }
+
+    /// Returns the object that `id` names.
+    pub fn root(&self) -> (ObjectType, ObjectId) {
+        (self.ty(), self.id)
+    }
 }
 
 /// Builds a blob from its chunks in order.

@@ -208,6 +208,11 @@ pub trait ObjectRead: Sync {
         objects.iter().map(held).collect()
     }
 
+    /// Returns a rank for each of `objects`. Many are read fastest in the order of their ranks.
+    fn reading_ranks(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<u32>, ObjectError> {
+        Ok(vec![0; objects.len()])
+    }
+
     /// Like [`read`](Self::read), but fails with [`ObjectError::Missing`] if the object is not
     /// stored here.
     fn require(&self, ty: ObjectType, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {

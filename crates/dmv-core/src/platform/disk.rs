@@ -23,6 +23,11 @@ pub(crate) fn may_read(path: &Path) -> bool {
     system::may_read(path)
 }
 
+/// Returns how many bytes this user may still write to the file system of `path`.
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+    system::free_bytes(path)
+}
+
 /// Returns whether this user may write to the file, or create files in the directory, at `path`.
 pub(crate) fn may_write(path: &Path) -> bool {
     system::may_write(path)

@@ -5,6 +5,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+/// Creates a file without a name on the file system of the directory `dir`, to read and write. It goes
+/// when it is closed. Fails where the file system has no such files.
+pub(crate) fn unnamed_file(dir: &Path) -> io::Result<File> {
+    system::unnamed_file(dir)
+}
+
 /// How two names have the same bytes without taking their space twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {

@@ -30,8 +30,8 @@ compile_error!(
 pub use self::dir::Dir;
 pub use self::disk::is_own;
 pub(crate) use self::disk::{
-    LOCKLESS_SQLITE, is_network_disk, is_read_only_disk, is_written_by_this_user_only, may_read,
-    may_write,
+    LOCKLESS_SQLITE, free_bytes, is_network_disk, is_read_only_disk, is_written_by_this_user_only,
+    may_read, may_write,
 };
 
 pub(crate) use self::error::cause_of;
@@ -42,7 +42,7 @@ pub use self::file::{
 };
 pub(crate) use self::file::{
     has_attributes, has_hole, share_file, skip_hole, stat_at, stat_at_unfollowed, stat_of,
-    wait_for_write, write_mapped_pages_back,
+    unnamed_file, wait_for_write, write_mapped_pages_back,
 };
 
 pub use self::holder::Holder;

@@ -73,6 +73,9 @@ pub enum StoreError {
     /// The user asked to stop.
     #[error("interrupted")]
     Cancelled,
+    /// The job would write more than the repository has room for within its budget.
+    #[error("the repository's budget leaves too little room for this")]
+    OverBudget,
     /// An object exceeds the limits of the format.
     #[error("{} of {bytes} bytes is larger than the format allows", ty.word())]
     TooLarge {

@@ -17,6 +17,8 @@ pub struct FinishedJob {
     pub relied: Vec<PackId>,
     /// Bytes appended to packs.
     pub stored_bytes: u64,
+    /// Whether the repository's budget limits the job.
+    pub(crate) is_limited: bool,
     /// The chunks that the job has moved only into frames without bases.
     pub(super) kept_plain: HashSet<ObjectId>,
     /// Tables of the segments, for [`Store::adopt`].
@@ -36,6 +38,7 @@ impl FinishedJob {
         let relied = later.relied.into_iter().filter(|id| !own.contains(id));
         self.relied.extend(relied);
         self.stored_bytes += later.stored_bytes;
+        self.is_limited |= later.is_limited;
         self.kept_plain.extend(later.kept_plain);
         self.tables.extend(later.tables);
         self.locks.extend(later.locks);

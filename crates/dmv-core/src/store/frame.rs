@@ -245,6 +245,16 @@ impl FrameTable {
             objects,
         })
     }
+
+    /// Returns the stored bytes that an object takes: as large a part of the payload as the object is
+    /// of the decoded bytes. The parts of all objects add up to the payload.
+    pub fn stored_share(&self, ordinal: u16) -> u64 {
+        let (raw, stored) = (self.header.raw_len, self.header.stored_len);
+        // Both factors fit in 32 bits.
+        let until = |at: u32| u64::from(at) * u64::from(stored) / u64::from(raw.max(1));
+        let object = self.objects.get(usize::from(ordinal));
+        object.map_or(0, |(_, range)| until(range.end) - until(range.start))
+    }
 }
 
 /// Decodes the stored payload of a frame.

@@ -113,9 +113,11 @@ impl<'s> Marker<'s> {
         &self.map
     }
 
-    /// Forgets a pack whose file is gone: what it had is elsewhere, or nothing needs it.
+    /// Forgets a pack whose file is gone: what it had is elsewhere, or nothing needs it. The file takes
+    /// space as long as a table has it open.
     pub fn forget(&mut self, pack: PackId) {
         self.map.forget(pack);
+        self.tables.retain(|table| !table.is_in(pack));
     }
 
     /// Adds an object that is needed, with everything below it.

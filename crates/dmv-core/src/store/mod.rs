@@ -30,6 +30,7 @@ mod log;
 mod map;
 mod marker;
 mod marks;
+mod overflow;
 mod owners;
 mod read;
 mod receive;
@@ -408,27 +409,6 @@ impl Store {
     ) -> Result<Option<PackKind>, StoreError> {
         let head = table::read_exactly(file, path, 0, PACK_HEADER_BYTES as usize)?;
         Ok(layout::PackHeader::decode(&head).ok().map(|h| h.kind))
-    }
-
-    /// Begins a job that adds objects.
-    pub(crate) fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::new(self, None, HashSet::new())
-    }
-
-    /// Begins a second writer of the job of `first`. Both are published together, so objects of
-    /// `first` need not be written again.
-    pub(crate) fn writer_after(&self, first: &FinishedJob) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::after(self, first)
-    }
-
-    /// Begins a job that stores only the objects in `wanted` and ignores all others.
-    pub(crate) fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::new(self, Some(wanted), HashSet::new())
-    }
-
-    /// Begins a job that copies objects out of the packs `leaving`, which will be removed.
-    pub(crate) fn mover(&self, leaving: HashSet<PackId>) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::new(self, None, leaving)
     }
 
     /// Returns the place of `id`. Also finds objects that another process has stored meanwhile, and

@@ -9,6 +9,7 @@ use super::error::StoreError;
 use super::frame::{FrameTable, decode_payload};
 use super::ids::PackId;
 use super::layout::{Encoding, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType};
+use super::overflow::Overflow;
 use super::table::Place;
 use super::{Store, read};
 use crate::hash::ObjectId;
@@ -72,6 +73,7 @@ pub(super) struct FrameCache {
     bases: Cache<Frame>,
     tables: Cache<FrameTable>,
     records: Cache<Vec<u8>>,
+    overflow: Overflow,
 }
 
 impl FrameCache {
@@ -91,6 +93,7 @@ impl Default for FrameCache {
             bases: Cache::sharing(CACHED_BASES_BYTES, Budget::for_frames()),
             tables: Cache::new(KEPT_TABLES_BYTES),
             records: Cache::new(KEPT_RECORDS_BYTES),
+            overflow: Overflow::default(),
         }
     }
 }
@@ -253,6 +256,11 @@ impl Store {
                 let at = place.offset + table.header.payload_at() + u64::from(range.start);
                 out.resize(start + (range.end - range.start) as usize, 0);
                 self.read_bytes(pack, &mut out[start..], at)?;
+            } else if let Some(bytes) = self.cache.overflow.read(key, &range)
+                && ty.id_of(&bytes) == *id
+            {
+                out.extend_from_slice(&bytes);
+                return Ok(());
             } else {
                 let frame = self.load_frame(key, table).map_err(|e| match e {
                     StoreError::DamagedFile { why, .. } => damaged(why),
@@ -261,6 +269,9 @@ impl Store {
                 out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
                 let size = frame.size();
                 cache.keep(key, &frame, size);
+                self.cache
+                    .overflow
+                    .decoded(key, &frame.raw, &|| self.vfs.unnamed(&self.packs_dir).ok());
             }
         }
         if ty.id_of(&out[start..]) != *id {
@@ -396,11 +407,26 @@ impl Store {
             return Ok(None);
         };
         let table = self.frame_table(pack, place.offset)?;
-        let object = table.objects.get(usize::from(place.ordinal));
-        let len = object.map_or(0, |(_, range)| u64::from(range.end - range.start));
-        let (raw, stored) = (table.header.raw_len, table.header.stored_len);
-        // Both factors fit in 32 bits.
-        Ok(Some(len * u64::from(stored) / u64::from(raw.max(1))))
+        Ok(Some(table.stored_share(place.ordinal)))
+    }
+
+    /// Returns the same for many objects, and reads the tables of their frames in the order of packs.
+    /// Those that are not stored, or whose frame is damaged, take nothing.
+    pub fn stored_lens(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<u64>, StoreError> {
+        let mut places: Vec<(PackId, u64, u16, u32)> = Vec::with_capacity(objects.len());
+        self.locate_all(objects, &mut |n, pack, place| {
+            places.push((pack, place.offset, place.ordinal, n));
+        })?;
+        places.sort_unstable();
+        let mut lens = vec![0; objects.len()];
+        for (pack, offset, ordinal, n) in places {
+            match self.frame_table(pack, offset) {
+                Ok(table) => lens[n as usize] = table.stored_share(ordinal),
+                Err(StoreError::DamagedFile { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(lens)
     }
 }
 
@@ -452,5 +478,18 @@ impl ObjectRead for Store {
             self.refuse_unreadable()?;
         }
         Ok(held)
+    }
+
+    fn reading_ranks(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<u32>, ObjectError> {
+        let mut found: Vec<(PackId, u64, u32)> = Vec::with_capacity(objects.len());
+        self.locate_all(objects, &mut |n, pack, place| {
+            found.push((pack, place.offset, n))
+        })?;
+        found.sort_unstable();
+        let mut ranks = vec![0; objects.len()];
+        for ((.., n), rank) in found.into_iter().zip(0..) {
+            ranks[n as usize] = rank;
+        }
+        Ok(ranks)
     }
 }

@@ -314,6 +314,11 @@ impl Table {
         self.live
     }
 
+    /// Returns whether this is the table of a segment of the pack.
+    pub fn is_in(&self, pack: PackId) -> bool {
+        !self.merged && self.packs.contains(&pack)
+    }
+
     /// Returns the packs whose entries count.
     pub fn packs_in_use(&self) -> impl Iterator<Item = PackId> + use<'_> {
         let packs = self.packs.iter().filter(|id| self.counts(id));

@@ -296,27 +296,3 @@ impl Store {
         Ok(())
     }
 }
-
-impl Store {
-    /// Calls `visit` with the decoded and the stored payload bytes of each frame in the data packs.
-    pub(crate) fn for_each_frame(&self, visit: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
-        for row in self
-            .packs()
-            .iter()
-            .filter(|row| row.kind == super::PackKind::Data)
-        {
-            let path = self.pack_path(row.id);
-            let file = self.pack_file(row.id)?;
-            scan(&*file, &path, 0, row.len, &mut |_, found| {
-                if let ScannedPart::Frame(table) = found {
-                    visit(
-                        u64::from(table.header.raw_len),
-                        u64::from(table.header.stored_len),
-                    );
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-}

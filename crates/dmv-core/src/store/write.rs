@@ -4,6 +4,8 @@
 //! A [`StoreWriter`] belongs to one job, and many threads may feed it. It holds a data pack and a
 //! meta pack under their file locks until the job is published. So two jobs never write one file.
 
+mod resume;
+
 use super::bases::PlainChunks;
 use super::checked::CheckedRecord;
 use super::error::StoreError;
@@ -11,17 +13,16 @@ use super::finished::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
 use super::ids::PackId;
 use super::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
-use super::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, scan};
 use super::segment::SegmentEnd;
-use super::table::{Entry, MAX_GAPS, Place, Table};
-use super::{PackRow, SegmentRow, Store, lock};
+use super::table::{Entry, Place, Table};
+use super::{SegmentRow, Store, lock};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
 use crate::path::PathContext;
 use crate::vfs::{OpenMode, VfsFile};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -193,7 +194,37 @@ pub struct StoreWriter<'s> {
     /// Chunks that must not be stored.
     pub(super) refused: Arc<BTreeSet<ObjectId>>,
     stored_bytes: AtomicU64,
+    /// How many bytes it may write, if that is limited.
+    room: Option<u64>,
     failed: AtomicBool,
+}
+
+impl Store {
+    /// Begins a job that adds objects.
+    pub(crate) fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
+        StoreWriter::new(self, None, HashSet::new())
+    }
+
+    /// Begins a job that adds objects in new packs of its own, which can go as a whole.
+    pub(crate) fn writer_in_new_packs(&self) -> StoreWriter<'_> {
+        StoreWriter::in_new_packs(self)
+    }
+
+    /// Begins a second writer of the job of `first`. Both are published together, so objects of
+    /// `first` need not be written again.
+    pub(crate) fn writer_after(&self, first: &FinishedJob) -> Result<StoreWriter<'_>, StoreError> {
+        StoreWriter::after(self, first)
+    }
+
+    /// Begins a job that stores only the objects in `wanted` and ignores all others.
+    pub(crate) fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
+        StoreWriter::new(self, Some(wanted), HashSet::new())
+    }
+
+    /// Begins a job that copies objects out of the packs `leaving`, which will be removed.
+    pub(crate) fn mover(&self, leaving: HashSet<PackId>) -> Result<StoreWriter<'_>, StoreError> {
+        StoreWriter::new(self, None, leaving)
+    }
 }
 
 impl<'s> StoreWriter<'s> {
@@ -249,8 +280,23 @@ impl<'s> StoreWriter<'s> {
             relied: Mutex::default(),
             refused: Arc::default(),
             stored_bytes: AtomicU64::new(0),
+            room: None,
             failed: AtomicBool::new(false),
         }
+    }
+
+    /// Begins a job that adds objects in new packs of its own.
+    pub(super) fn in_new_packs(store: &'s Store) -> StoreWriter<'s> {
+        StoreWriter {
+            refused: store.refused(),
+            ..StoreWriter::fresh(store, HashSet::new())
+        }
+    }
+
+    /// Makes the job fail before it writes more than `room` bytes, if that is limited.
+    pub(crate) fn within(mut self, room: Option<u64>) -> StoreWriter<'s> {
+        self.room = room;
+        self
     }
 
     /// Lets the job write frames with bases to its new packs.
@@ -398,6 +444,10 @@ impl<'s> StoreWriter<'s> {
         self.make_room(lane, frame.objects.len())?;
         let _writing = lane.in_flight.read().unwrap_or_else(|p| p.into_inner());
         let len = (frame.head.len() + frame.payload.len() + frame.check.len()) as u64;
+        let written = self.stored_bytes.fetch_add(len, Ordering::Relaxed);
+        if self.room.is_some_and(|room| written + len > room) {
+            return Err(StoreError::OverBudget);
+        }
         let (id, file, path, at, writeback) = {
             let mut state = lock(&lane.state);
             let pack = self.pack_of_lane(lane, &mut state)?;
@@ -405,6 +455,7 @@ impl<'s> StoreWriter<'s> {
                 .store
                 .has_bases(&lock(&self.plain), pack.id, frame.bases)
             {
+                self.stored_bytes.fetch_sub(len, Ordering::Relaxed);
                 return Ok(false);
             }
             let at = pack.offset;
@@ -425,7 +476,6 @@ impl<'s> StoreWriter<'s> {
             .context("write to", &path)?;
         file.write_at(&frame.check, at + head + frame.payload.len() as u64)
             .context("write to", &path)?;
-        self.stored_bytes.fetch_add(len, Ordering::Relaxed);
         if id.may_have_bases() {
             lock(&self.plain).note(id, frame);
         }
@@ -513,163 +563,6 @@ impl<'s> StoreWriter<'s> {
         let at = PACK_HEADER_BYTES;
         let mut pack = OpenPack::resume(id, path, file, at, at, 0);
         pack.is_unlisted = true;
-        Ok(pack)
-    }
-
-    /// Returns an unlisted pack of this kind whose job ended before it could publish. Without this,
-    /// each of many killed first commits would leave a pack of its own.
-    fn adopt_pack(
-        &self,
-        kind: PackKind,
-        state: &LaneState,
-    ) -> Result<Option<OpenPack>, StoreError> {
-        let dir = self.store.packs_dir();
-        let listed = self.store.packs();
-        for name in self.store.vfs().list(dir).context("list", dir)? {
-            let id = name.strip_suffix(".pack").and_then(PackId::from_hex);
-            let Some(id) = id.filter(|id| *id != self.store.repo_id().log_pack()) else {
-                continue;
-            };
-            let path = self.store.pack_path(id);
-            if listed.iter().any(|row| row.id == id)
-                || state.touched.iter().any(|touched| touched.path == path)
-            {
-                continue;
-            }
-            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
-                continue;
-            };
-            // A process that publishes or removes the pack holds its lock until then, so the answer
-            // stays true. Names are never used again.
-            if !file.try_lock().context("lock", &path)?
-                || self.store.source.pack(id)?.is_some()
-                || self.store.source.is_leaving(id)?
-                || !self.is_there(&path)
-            {
-                continue;
-            }
-            if file.has_other_names().context("inspect", &path)? {
-                continue;
-            }
-            // Its job ended before it had written the header.
-            if file.len().context("measure", &path)? < PACK_HEADER_BYTES {
-                return self.begin_pack(kind, id, path, file).map(Some);
-            }
-            if self.store.check_own_header(id, &*file).is_err()
-                || self.store.kind_in_header(&*file, &path)? != Some(kind)
-            {
-                continue;
-            }
-            let row = PackRow {
-                id,
-                kind,
-                len: PACK_HEADER_BYTES,
-                poisoned: false,
-            };
-            let mut pack = self.resume_at(row, path, file)?;
-            pack.is_unlisted = true;
-            return Ok(Some(pack));
-        }
-        Ok(None)
-    }
-
-    /// Returns whether a file that this process has opened still has its name. Names of packs are never
-    /// used again.
-    fn is_there(&self, path: &Path) -> bool {
-        self.store.vfs().open(path, OpenMode::Read).is_ok()
-    }
-
-    /// Returns a pack of this kind that has room and that no other job is writing to.
-    fn resume_pack(
-        &self,
-        kind: PackKind,
-        state: &LaneState,
-    ) -> Result<Option<OpenPack>, StoreError> {
-        for id in self.store.unfilled_packs(kind) {
-            let path = self.store.pack_path(id);
-            if self.leaving.contains(&id)
-                || state.touched.iter().any(|touched| touched.path == path)
-            {
-                continue;
-            }
-            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
-                continue;
-            };
-            if !file.try_lock().context("lock", &path)? {
-                continue;
-            }
-            // Another repository may use a file with other names, whatever its header says: its own
-            // records would go to the same place. Recovery may have put another file in its place.
-            if file.has_other_names().context("inspect", &path)?
-                || !file.is_at(&path).context("find", &path)?
-            {
-                continue;
-            }
-            // Its committed length is certain only now: the previous holder of the lock has
-            // published.
-            let Some(row) = self.store.source.pack(id)? else {
-                continue;
-            };
-            if row.poisoned || row.len > PACK_FULL_BYTES {
-                continue;
-            }
-            // A shortened pack is damage, which `verify` reports. Nothing is appended to it.
-            if file.len().context("measure", &path)? < row.len {
-                continue;
-            }
-            if self.store.check_own_header(id, &*file).is_err() {
-                continue;
-            }
-            return self.resume_at(row, path, file).map(Some);
-        }
-        self.adopt_pack(kind, state)
-    }
-
-    /// Continues a pack after its committed segments.
-    ///
-    /// Intact frames of a torn tail, left by an interrupted job, join the new segment. So the same
-    /// job need not write them again.
-    fn resume_at(
-        &self,
-        row: PackRow,
-        path: PathBuf,
-        file: Arc<dyn VfsFile>,
-    ) -> Result<OpenPack, StoreError> {
-        let len = file.len().context("measure", &path)?;
-        let (mut entries, mut gaps) = (Vec::new(), Vec::new());
-        scan(&*file, &path, row.len, len, &mut |at, found| {
-            match found {
-                ScannedPart::Frame(table) => {
-                    let intact = entries_of(&*file, &path, at, &table, &|_| None)?;
-                    if intact.is_empty() {
-                        gaps.push((at, at + table.header.record_len()));
-                    }
-                    for entry in intact {
-                        if entries.len() < SEGMENT_ENTRIES / 2 && self.claim(&entry.id)? {
-                            entries.push(entry);
-                        }
-                    }
-                }
-                ScannedPart::Index(header) => {
-                    if checked_payload(&*file, &path, at, &header)?.is_none() {
-                        gaps.push((at, at + header.record_len()));
-                    }
-                }
-                ScannedPart::Garbage(to) => gaps.push((at, to)),
-                ScannedPart::Trailer(_) | ScannedPart::Operation(_) => {}
-            }
-            Ok(())
-        })?;
-        let end = after_cut_records(&*file, &path, len, &mut gaps)?;
-        gaps.truncate(MAX_GAPS);
-        let previous_end = if row.len > PACK_HEADER_BYTES {
-            row.len
-        } else {
-            0
-        };
-        let mut pack = OpenPack::resume(row.id, path, file, end, row.len, previous_end);
-        pack.entries = entries;
-        pack.gaps = gaps;
         Ok(pack)
     }
 
@@ -767,6 +660,7 @@ impl<'s> StoreWriter<'s> {
             segments,
             relied,
             stored_bytes,
+            is_limited: self.room.is_some(),
             kept_plain: self.keeps_plain.clone(),
             tables: std::mem::take(&mut *super::write(&self.closed)),
             refused: self.refused.clone(),

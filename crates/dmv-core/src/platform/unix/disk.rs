@@ -44,6 +44,11 @@ pub fn may_read(path: &Path) -> bool {
     rustix::fs::access(path, Access::READ_OK).is_ok()
 }
 
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(path)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 pub fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }

@@ -25,6 +25,17 @@ pub fn open_without_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<Fi
     how.custom_flags(flags.bits() as i32).open(path)
 }
 
+#[cfg(target_os = "linux")]
+pub fn unnamed_file(dir: &Path) -> io::Result<File> {
+    let how = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(dir, how, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn unnamed_file(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub fn readable_by_all(how: &mut OpenOptions) {
     how.mode(0o644);
 }

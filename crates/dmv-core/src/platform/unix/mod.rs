@@ -10,15 +10,15 @@ mod stat;
 
 pub use self::dir::Dir;
 pub use self::disk::{
-    LOCKLESS_SQLITE, is_network_disk, is_own, is_read_only_disk, is_written_by_this_user_only,
-    may_read, may_write,
+    LOCKLESS_SQLITE, free_bytes, is_network_disk, is_own, is_read_only_disk,
+    is_written_by_this_user_only, may_read, may_write,
 };
 pub use self::error::{INVALID, NAME_TOO_LONG, TOO_BIG, cause};
 pub use self::file::{
     append_only, clone_blocks, has_attributes, has_hole, next_data, open_unfollowed,
     open_without_waiting, read_at, read_exact_at, readable_by_all, set_directory_permissions,
     set_modified, set_permissions, start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir,
-    wait_for_write, widen_pipe, write_all_at, write_mapped_pages_back,
+    unnamed_file, wait_for_write, widen_pipe, write_all_at, write_mapped_pages_back,
 };
 pub use self::holder::holder_of;
 pub use self::name::{bytes_of, name_of, string_of};

@@ -31,6 +31,10 @@ impl ObjectRead for Handle {
         }
         Ok(held)
     }
+
+    fn reading_ranks(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<u32>, ObjectError> {
+        self.store.reading_ranks(objects)
+    }
 }
 
 /// Returns whether an object can be read from a place that no check has found damaged.

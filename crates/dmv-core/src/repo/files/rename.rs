@@ -394,6 +394,21 @@ impl Contents for Read<'_> {
         })
     }
 
+    fn reading_ranks(&mut self, side: Side, files: &[usize]) -> Result<Vec<u32>, RepoError> {
+        let entry = |n: &usize| match side {
+            Side::Gone => Some(&self.gone[*n].entry),
+            Side::New => self.new[*n].entry.as_ref(),
+        };
+        let roots = files
+            .iter()
+            .map(|n| entry(n).map(|entry| blob_of(entry).root()));
+        match roots.collect::<Option<Vec<_>>>() {
+            Some(roots) => Ok(self.repo.objects().reading_ranks(&roots)?),
+            // Files on disk: in the order of paths.
+            None => Ok(files.iter().map(|n| *n as u32).collect()),
+        }
+    }
+
     fn go_on(&mut self) -> Result<(), RepoError> {
         go_on(self.job)
     }

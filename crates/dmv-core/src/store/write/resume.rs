@@ -1,0 +1,173 @@
+//! Packs that a job continues: existing ones with room, and those that a killed job has begun.
+
+use super::{LaneState, OpenPack, SEGMENT_ENTRIES, StoreWriter};
+use crate::limits::PACK_FULL_BYTES;
+use crate::path::PathContext;
+use crate::store::PackRow;
+use crate::store::error::StoreError;
+use crate::store::ids::PackId;
+use crate::store::layout::{PACK_HEADER_BYTES, PackKind};
+use crate::store::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, scan};
+use crate::store::table::MAX_GAPS;
+use crate::vfs::{OpenMode, VfsFile};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl StoreWriter<'_> {
+    /// Returns an unlisted pack of this kind whose job ended before it could publish. Without this,
+    /// each of many killed first commits would leave a pack of its own.
+    fn adopt_pack(
+        &self,
+        kind: PackKind,
+        state: &LaneState,
+    ) -> Result<Option<OpenPack>, StoreError> {
+        let dir = self.store.packs_dir();
+        let listed = self.store.packs();
+        for name in self.store.vfs().list(dir).context("list", dir)? {
+            let id = name.strip_suffix(".pack").and_then(PackId::from_hex);
+            let Some(id) = id.filter(|id| *id != self.store.repo_id().log_pack()) else {
+                continue;
+            };
+            let path = self.store.pack_path(id);
+            if listed.iter().any(|row| row.id == id)
+                || state.touched.iter().any(|touched| touched.path == path)
+            {
+                continue;
+            }
+            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
+                continue;
+            };
+            // A process that publishes or removes the pack holds its lock until then, so the answer
+            // stays true. Names are never used again.
+            if !file.try_lock().context("lock", &path)?
+                || self.store.source.pack(id)?.is_some()
+                || self.store.source.is_leaving(id)?
+                || !self.is_there(&path)
+            {
+                continue;
+            }
+            if file.has_other_names().context("inspect", &path)? {
+                continue;
+            }
+            // Its job ended before it had written the header.
+            if file.len().context("measure", &path)? < PACK_HEADER_BYTES {
+                return self.begin_pack(kind, id, path, file).map(Some);
+            }
+            if self.store.check_own_header(id, &*file).is_err()
+                || self.store.kind_in_header(&*file, &path)? != Some(kind)
+            {
+                continue;
+            }
+            let row = PackRow {
+                id,
+                kind,
+                len: PACK_HEADER_BYTES,
+                poisoned: false,
+            };
+            let mut pack = self.resume_at(row, path, file)?;
+            pack.is_unlisted = true;
+            return Ok(Some(pack));
+        }
+        Ok(None)
+    }
+
+    /// Returns whether a file that this process has opened still has its name. Names of packs are never
+    /// used again.
+    pub(super) fn is_there(&self, path: &Path) -> bool {
+        self.store.vfs().open(path, OpenMode::Read).is_ok()
+    }
+
+    /// Returns a pack of this kind that has room and that no other job is writing to.
+    pub(super) fn resume_pack(
+        &self,
+        kind: PackKind,
+        state: &LaneState,
+    ) -> Result<Option<OpenPack>, StoreError> {
+        for id in self.store.unfilled_packs(kind) {
+            let path = self.store.pack_path(id);
+            if self.leaving.contains(&id)
+                || state.touched.iter().any(|touched| touched.path == path)
+            {
+                continue;
+            }
+            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
+                continue;
+            };
+            if !file.try_lock().context("lock", &path)? {
+                continue;
+            }
+            // Another repository may use a file with other names, whatever its header says: its own
+            // records would go to the same place. Recovery may have put another file in its place.
+            if file.has_other_names().context("inspect", &path)?
+                || !file.is_at(&path).context("find", &path)?
+            {
+                continue;
+            }
+            // Its committed length is certain only now: the previous holder of the lock has
+            // published.
+            let Some(row) = self.store.source.pack(id)? else {
+                continue;
+            };
+            if row.poisoned || row.len > PACK_FULL_BYTES {
+                continue;
+            }
+            // A shortened pack is damage, which `verify` reports. Nothing is appended to it.
+            if file.len().context("measure", &path)? < row.len {
+                continue;
+            }
+            if self.store.check_own_header(id, &*file).is_err() {
+                continue;
+            }
+            return self.resume_at(row, path, file).map(Some);
+        }
+        self.adopt_pack(kind, state)
+    }
+
+    /// Continues a pack after its committed segments.
+    ///
+    /// Intact frames of a torn tail, left by an interrupted job, join the new segment. So the same
+    /// job need not write them again.
+    fn resume_at(
+        &self,
+        row: PackRow,
+        path: PathBuf,
+        file: Arc<dyn VfsFile>,
+    ) -> Result<OpenPack, StoreError> {
+        let len = file.len().context("measure", &path)?;
+        let (mut entries, mut gaps) = (Vec::new(), Vec::new());
+        scan(&*file, &path, row.len, len, &mut |at, found| {
+            match found {
+                ScannedPart::Frame(table) => {
+                    let intact = entries_of(&*file, &path, at, &table, &|_| None)?;
+                    if intact.is_empty() {
+                        gaps.push((at, at + table.header.record_len()));
+                    }
+                    for entry in intact {
+                        if entries.len() < SEGMENT_ENTRIES / 2 && self.claim(&entry.id)? {
+                            entries.push(entry);
+                        }
+                    }
+                }
+                ScannedPart::Index(header) => {
+                    if checked_payload(&*file, &path, at, &header)?.is_none() {
+                        gaps.push((at, at + header.record_len()));
+                    }
+                }
+                ScannedPart::Garbage(to) => gaps.push((at, to)),
+                ScannedPart::Trailer(_) | ScannedPart::Operation(_) => {}
+            }
+            Ok(())
+        })?;
+        let end = after_cut_records(&*file, &path, len, &mut gaps)?;
+        gaps.truncate(MAX_GAPS);
+        let previous_end = if row.len > PACK_HEADER_BYTES {
+            row.len
+        } else {
+            0
+        };
+        let mut pack = OpenPack::resume(row.id, path, file, end, row.len, previous_end);
+        pack.entries = entries;
+        pack.gaps = gaps;
+        Ok(pack)
+    }
+}
