@@ -42,6 +42,7 @@ mod quic;
 mod recovering;
 mod repack;
 mod replay;
+mod space;
 mod statcache;
 mod subset;
 mod symlinks;

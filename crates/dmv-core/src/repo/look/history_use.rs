@@ -6,7 +6,7 @@ use crate::job::Job;
 use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
-use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::object::{ObjectError, ObjectType};
 use crate::reach::{Detail, Reach};
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
@@ -14,8 +14,9 @@ use crate::repo::base::slice;
 use crate::repo::base::slice::RepoSlice;
 use crate::repo::look::entries::{blob_of, list, read_commit};
 use crate::repo::look::history::complete_commits;
-use crate::repo::look::stats::{compression, in_packs};
+use crate::repo::look::stored::StoredLens;
 use crate::worktree::select::is_under;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -38,8 +39,7 @@ pub struct PathUse {
     /// Bytes of chunks that no newer version of any path has. Content that several paths share
     /// counts once.
     pub unique_bytes: u64,
-    /// What those of them that are stored here take in packs, estimated from the compression of the
-    /// whole store.
+    /// What those of them that are stored here take in packs. Each chunk has its part of its frame.
     pub stored_bytes: u64,
     /// The same, without the newest version.
     pub earlier_stored_bytes: u64,
@@ -85,10 +85,10 @@ pub(in crate::repo) fn history_use(
         job,
         // Damage of this file stops nothing that only counts: `verify` reports it.
         slice: slice::slice(repo).unwrap_or_default(),
-        is_partial: slice::is_partial(repo),
         dirs: PathContents::default(),
         files: PathContents::default(),
         chunks: HashSet::new(),
+        lens: StoredLens::new(repo),
         newest: Vec::new(),
         out: HistoryUse::default(),
     };
@@ -99,14 +99,16 @@ pub(in crate::repo) fn history_use(
             walk.tree(read_commit(repo, &found.id)?.tree)?;
         }
     }
-    let (raw, stored) = compression(repo)?;
-    let mut out = walk.out;
-    for (used, newest) in out.paths.iter_mut().zip(walk.newest) {
+    let Walk {
+        lens,
+        newest,
+        mut out,
+        ..
+    } = walk;
+    lens.finish(&mut |part, len| out.add_stored(part, len))?;
+    for (used, newest) in out.paths.iter_mut().zip(newest) {
         if used.versions > 1 && used.newest_bytes >= LARGE {
             used.compressed = compressed(repo, newest)?;
-        }
-        for bytes in [&mut used.stored_bytes, &mut used.earlier_stored_bytes] {
-            *bytes = in_packs(*bytes, (raw, stored));
         }
     }
     out.paths.sort_by(|a, b| {
@@ -114,6 +116,23 @@ pub(in crate::repo) fn history_use(
         by_size.then_with(|| a.path.cmp(&b.path))
     });
     Ok(out)
+}
+
+impl HistoryUse {
+    fn add_stored(&mut self, part: PathPart, stored_bytes: u64) {
+        let used = &mut self.paths[part.path];
+        used.stored_bytes += stored_bytes;
+        used.earlier_stored_bytes += if part.is_earlier { stored_bytes } else { 0 };
+    }
+}
+
+/// Where a chunk counts.
+#[derive(Clone, Copy)]
+struct PathPart {
+    /// The position of the path in the list.
+    path: usize,
+    /// Whether the chunk is in an earlier version than the newest.
+    is_earlier: bool,
 }
 
 /// Numbers for paths, and which contents each has had.
@@ -143,11 +162,11 @@ struct Walk<'a> {
     limits: &'a [RepoPath],
     job: &'a Job,
     slice: RepoSlice,
-    is_partial: bool,
     dirs: PathContents,
     /// The numbers are positions in `out.paths`.
     files: PathContents,
     chunks: HashSet<ObjectId>,
+    lens: StoredLens<'a, PathPart>,
     /// The newest version of each path in `out.paths`.
     newest: Vec<Blob>,
     out: HistoryUse,
@@ -210,28 +229,28 @@ impl Walk<'_> {
             });
             self.newest.push(blob_of(entry));
         }
-        let (mut unique, mut here) = (0, 0);
-        let counted = self.count_new(blob_of(entry), &mut unique, &mut here);
+        let part = PathPart {
+            path: number,
+            is_earlier: self.out.paths[number].versions > 0,
+        };
+        let counted = self.count_new(blob_of(entry), part);
         self.unless_absent(counted)?;
         let used = &mut self.out.paths[number];
-        used.earlier_stored_bytes += if used.versions > 0 { here } else { 0 };
         used.versions += 1;
         used.given_up += u64::from(self.slice.is_given_up(&entry.id));
         used.bytes += entry.size;
-        used.unique_bytes += unique;
-        used.stored_bytes += here;
         Ok(())
     }
 
-    /// Adds the bytes of those chunks of a file that were not counted yet to `unique`, and to `here` if
-    /// they are stored.
-    fn count_new(&mut self, blob: Blob, unique: &mut u64, here: &mut u64) -> Result<(), RepoError> {
+    /// Counts those chunks of a file that were not counted yet.
+    fn count_new(&mut self, blob: Blob, part: PathPart) -> Result<(), RepoError> {
         for chunk in BlobChunks::new(self.repo.objects(), blob) {
             let (_, id, len) = chunk?;
             if self.chunks.insert(id) {
-                *unique += len;
-                let is_here = !self.is_partial || self.repo.holds(ObjectType::Chunk, &id)?;
-                *here += if is_here { len } else { 0 };
+                self.out.paths[part.path].unique_bytes += len;
+                let out = &mut self.out;
+                let mut add = |part, len| out.add_stored(part, len);
+                self.lens.ask(id, part, &mut add)?;
             }
         }
         Ok(())
@@ -267,50 +286,85 @@ const MUCH_SHARED: u64 = 10;
 /// The most chunks of each version that are compared: some 4 GiB.
 const MAX_COMPARED: usize = 64 << 10;
 
+/// The most changed files that are looked at: the largest ones.
+const MAX_LOOKED_AT: usize = 1024;
+
+/// A large file that two commits have with different contents.
+struct LargeChange {
+    path: RepoPath,
+    old: Blob,
+    new: Blob,
+}
+
 /// Returns the largest file that differs between two root trees, is saved compressed, and shares
-/// little with its previous version. Reads the first chunk of such files and no other content.
+/// little with its previous version. Reads the first chunk of large files and no other content.
 pub(in crate::repo) fn saved_compressed(
     repo: &Handle,
     old: ObjectId,
     new: ObjectId,
 ) -> Result<Option<CompressedFile>, RepoError> {
-    let mut largest: Option<(RepoPath, Blob, Blob)> = None;
+    for change in large_changes(repo, old, new)? {
+        let Some(compressed) = compressed(repo, change.new)? else {
+            continue;
+        };
+        let shared_percent = shared_percent(repo, &change)?;
+        if shared_percent < MUCH_SHARED {
+            return Ok(Some(CompressedFile {
+                path: change.path,
+                compressed,
+                shared_percent,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the large files that differ between two root trees, the largest first.
+fn large_changes(
+    repo: &Handle,
+    old: ObjectId,
+    new: ObjectId,
+) -> Result<Vec<LargeChange>, RepoError> {
+    let mut changes: Vec<LargeChange> = Vec::new();
+    let shorten = |changes: &mut Vec<LargeChange>| {
+        changes.sort_by_key(|change| Reverse(change.new.size));
+        changes.truncate(MAX_LOOKED_AT);
+    };
     let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         if let (Some(old), Some(new)) = (old, new)
             && old.kind.is_blob()
             && new.kind.is_blob()
             && new.size >= WORTH_A_WARNING
-            && largest
-                .as_ref()
-                .is_none_or(|(_, _, known)| known.size < new.size)
         {
-            largest = Some((path.clone(), blob_of(old), blob_of(new)));
+            if changes.len() >= 2 * MAX_LOOKED_AT {
+                shorten(&mut changes);
+            }
+            changes.push(LargeChange {
+                path: path.clone(),
+                old: blob_of(old),
+                new: blob_of(new),
+            });
         }
         Ok::<_, ObjectError>(ControlFlow::Continue(()))
     };
     let _ = diff_trees(repo.objects(), Some(old), Some(new), &mut note)?;
-    let Some((path, old, new)) = largest else {
-        return Ok(None);
-    };
-    let Some(compressed) = compressed(repo, new)? else {
-        return Ok(None);
-    };
+    shorten(&mut changes);
+    Ok(changes)
+}
+
+/// Returns how much of the new version the old one has, too, in percent.
+fn shared_percent(repo: &Handle, change: &LargeChange) -> Result<u64, RepoError> {
     let mut known = HashSet::new();
-    for chunk in BlobChunks::new(repo.objects(), old).take(MAX_COMPARED) {
+    for chunk in BlobChunks::new(repo.objects(), change.old).take(MAX_COMPARED) {
         known.insert(chunk?.1);
     }
     let (mut all, mut shared) = (0, 0);
-    for chunk in BlobChunks::new(repo.objects(), new).take(MAX_COMPARED) {
+    for chunk in BlobChunks::new(repo.objects(), change.new).take(MAX_COMPARED) {
         let (_, id, len) = chunk?;
         all += len;
         shared += if known.contains(&id) { len } else { 0 };
     }
-    let shared_percent = shared * 100 / all.max(1);
-    Ok((shared_percent < MUCH_SHARED).then_some(CompressedFile {
-        path,
-        compressed,
-        shared_percent,
-    }))
+    Ok(shared * 100 / all.max(1))
 }
 
 /// Returns the name of the compression of a file, if it is compressed as a whole and its content

@@ -2,20 +2,18 @@
 
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::Kind;
-use crate::object::{ObjectRead, ObjectType};
-use crate::path::PathError;
+use crate::repo::base::budget::disk_size;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
 use crate::repo::base::worktree;
 use crate::repo::look::entries;
 use crate::repo::look::entries::{Selection, blob_of};
+use crate::repo::look::stored::StoredLens;
 use std::collections::HashSet;
-use std::io::ErrorKind;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 /// The size of a directory or file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +22,7 @@ pub struct DiskUse {
     pub bytes: u64,
     /// Bytes of the different chunks among them.
     pub unique_bytes: u64,
-    /// Bytes that those of them that are stored here take in packs, estimated from the compression of the whole
-    /// store.
+    /// Bytes that those of them that are stored here take in packs. Each has its part of its frame.
     pub stored_bytes: u64,
     /// The number of files.
     pub files: u64,
@@ -68,8 +65,9 @@ pub(in crate::repo) fn disk_use(
 ) -> Result<DiskUse, RepoError> {
     let mut seen: HashSet<ObjectId> = HashSet::new();
     let mut sum = DiskUse::default();
-    let is_partial = slice::is_partial(repo);
-    let mut here = 0;
+    let mut lens = StoredLens::new(repo);
+    let mut stored_bytes = 0;
+    let mut count = |(), len: u64| stored_bytes += len;
     let mut add = |entry: &crate::object::tree::TreeEntry| -> Result<(), RepoError> {
         if job.is_cancelled() {
             return Err(RepoError::Cancelled);
@@ -83,8 +81,7 @@ pub(in crate::repo) fn disk_use(
             let (_, id, len) = chunk?;
             if seen.insert(id) {
                 sum.unique_bytes += len;
-                let is_here = !is_partial || repo.holds(ObjectType::Chunk, &id)?;
-                here += if is_here { len } else { 0 };
+                lens.ask(id, (), &mut count)?;
             }
         }
         Ok(())
@@ -93,26 +90,9 @@ pub(in crate::repo) fn disk_use(
         add(&listed.entry)?;
         Ok(ControlFlow::Continue(()))
     })?;
-    sum.stored_bytes = in_packs(here, compression(repo)?);
+    lens.finish(&mut count)?;
+    sum.stored_bytes = stored_bytes;
     Ok(sum)
-}
-
-/// Returns what `bytes` of content take in packs if they are compressed as well as everything else.
-pub(in crate::repo) fn in_packs(bytes: u64, (raw, stored): (u64, u64)) -> u64 {
-    match raw {
-        0 => bytes,
-        raw => (u128::from(bytes) * u128::from(stored) / u128::from(raw)) as u64,
-    }
-}
-
-/// Returns the raw and the stored bytes of the frames in data packs.
-pub(in crate::repo) fn compression(repo: &Handle) -> Result<(u64, u64), RepoError> {
-    let (mut raw, mut stored) = (0, 0);
-    repo.store.for_each_frame(&mut |r, s| {
-        raw += r;
-        stored += s;
-    })?;
-    Ok((raw, stored))
 }
 
 /// Counts the objects and bytes of the store.
@@ -144,28 +124,4 @@ pub(in crate::repo) fn store_stats(repo: &Handle) -> Result<StoreStats, RepoErro
         out.head_files = commit.tree_files;
     }
     Ok(out)
-}
-
-/// Returns the number of a repository's own files and their bytes, below the directory `.dmv` that has
-/// them. Files that go meanwhile do not count.
-pub fn disk_size(dmv: &Path) -> Result<(u64, u64), RepoError> {
-    let (mut files, mut bytes) = (0, 0);
-    let mut dirs = vec![dmv.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        let io = |source| RepoError::Io(PathError::new("list", &dir, source));
-        for entry in std::fs::read_dir(&dir).map_err(io)? {
-            let entry = entry.map_err(io)?;
-            let meta = match entry.metadata() {
-                Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                meta => meta.map_err(io)?,
-            };
-            if meta.is_dir() {
-                dirs.push(entry.path())
-            } else {
-                files += 1;
-                bytes += meta.len();
-            }
-        }
-    }
-    Ok((files, bytes))
 }

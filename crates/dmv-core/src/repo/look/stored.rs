@@ -78,16 +78,69 @@ pub(in crate::repo) fn stored_bytes(
     blobs: impl IntoIterator<Item = Blob>,
 ) -> Result<u64, RepoError> {
     let mut seen = repo.store().marks();
+    let mut lens = StoredLens::new(repo);
     let mut bytes = 0;
+    let mut add = |(), len: u64| bytes += len;
     for blob in blobs {
         for chunk in BlobChunks::new(repo.objects(), blob) {
             match chunk {
-                Ok((_, id, _)) if seen.mark(&id)? == Mark::New => bytes += stored_len(repo, &id)?,
+                Ok((_, id, _)) if seen.mark(&id)? == Mark::New => lens.ask(id, (), &mut add)?,
                 Ok(_) => {}
                 Err(ObjectError::Missing { .. }) => break,
                 Err(e) => return Err(e.into()),
             }
         }
     }
+    lens.finish(&mut add)?;
     Ok(bytes)
+}
+
+/// How many chunks are looked up together: some 10 MiB.
+const ASKED_TOGETHER: usize = 64 << 10;
+
+/// Finds out what chunks take in packs, many at a time, so that the packs are read in order. Each chunk
+/// has a note for the caller. Chunks that are absent, or whose frame is damaged, take nothing.
+pub(in crate::repo) struct StoredLens<'r, N> {
+    repo: &'r Handle,
+    chunks: Vec<(ObjectType, ObjectId)>,
+    notes: Vec<N>,
+}
+
+impl<'r, N> StoredLens<'r, N> {
+    pub fn new(repo: &'r Handle) -> StoredLens<'r, N> {
+        StoredLens {
+            repo,
+            chunks: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Asks for a chunk. Now and then calls `visit` with the answers so far: notes and stored bytes.
+    pub fn ask(
+        &mut self,
+        id: ObjectId,
+        note: N,
+        visit: &mut dyn FnMut(N, u64),
+    ) -> Result<(), RepoError> {
+        self.chunks.push((ObjectType::Chunk, id));
+        self.notes.push(note);
+        if self.chunks.len() < ASKED_TOGETHER {
+            return Ok(());
+        }
+        self.answer(visit)
+    }
+
+    /// Calls `visit` with the last answers.
+    pub fn finish(mut self, visit: &mut dyn FnMut(N, u64)) -> Result<(), RepoError> {
+        self.answer(visit)
+    }
+
+    fn answer(&mut self, visit: &mut dyn FnMut(N, u64)) -> Result<(), RepoError> {
+        let lens = self.repo.store.stored_lens(&self.chunks)?;
+        self.chunks.clear();
+        for (note, len) in self.notes.drain(..).zip(lens) {
+            visit(note, len);
+        }
+        Ok(())
+    }
 }
