@@ -301,3 +301,55 @@ fn a_restore_on_a_full_disk_names_the_disk() -> Outcome {
     drop(disk);
     Ok(())
 }
+
+/// A repository of which one pack is garbage, and another half of it: 27 MB and 4 MB.
+fn with_garbage(place: &Place, at: &str) -> Outcome {
+    let dmv = |args: &[&str]| place.ok(&[&["-C", at], args].concat());
+    place.ok(&["init", at])?;
+    place.write(format!("{at}/stays"), noise(1, 3 << 20))?;
+    dmv(&["commit", "-m", "stays"])?;
+    place.write(format!("{at}/goes"), noise(2, 4 << 20))?;
+    dmv(&["commit", "-m", "mixed"])?;
+    // While its pack is in use, further content goes to a new one.
+    let mut held = Vec::new();
+    for pack in fs::read_dir(place.work().join(at).join(".dmv/packs"))? {
+        let file = fs::File::options().append(true).open(pack?.path())?;
+        if file.metadata()?.len() > 1 << 20 {
+            file.lock()?;
+            held.push(file);
+        }
+    }
+    for n in 3..6 {
+        place.write(format!("{at}/goes"), noise(n, 9 << 20))?;
+        dmv(&["commit", "-m", "goes"])?;
+    }
+    drop(held);
+    dmv(&["checkout", "-b", "short", "@~4"])?;
+    dmv(&["branch", "-d", "main"])?;
+    dmv(&["op", "expire", "--older", "0d", "-y"])?;
+    Ok(())
+}
+
+/// A pack goes only after the database has named it, which takes some space.
+#[test]
+fn gc_on_a_disk_without_a_byte_left_frees_everything() -> Outcome {
+    for room in [0, 4, 16, 64, 256] {
+        let place = Place::new()?;
+        let Some(disk) = Disk::new(&place.work().join("disk"), 64)? else {
+            return skipped("no file system can be mounted here");
+        };
+        with_garbage(&place, "disk/r")?;
+        let spare = place.work().join("disk/spare");
+        fs::write(&spare, vec![1; room << 10])?;
+        let mut file = fs::File::create(place.work().join("disk/fill"))?;
+        while file.write_all(&[1; 4096]).is_ok() {}
+        drop(file);
+        fs::remove_file(spare)?;
+        let done = place.json(&["-C", "disk/r", "gc", "--grace", "0", "--json"])?;
+        let freed = done["freed_bytes"].as_u64();
+        assert!(freed > Some(30_000_000), "{room} KiB: {done}");
+        place.ok(&["-C", "disk/r", "verify", "--full"])?;
+        drop(disk);
+    }
+    Ok(())
+}

@@ -20,8 +20,8 @@ use crate::platform::{OwnAccess, open_own};
 use crate::repo::base::error::{BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::Whose;
-use crate::repo::base::relying;
 use crate::repo::base::relying::Reliance;
+use crate::repo::base::{relying, reserve};
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
@@ -77,6 +77,7 @@ pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, Repo
     let path = repo.dmv_dir().join(KEEPING_FILE);
     let file = lock_file(&path, repo.whose)?;
     locked(file.try_lock(), &path)?;
+    reserve::give(repo);
     Ok(Exclusive { _lock: file })
 }
 

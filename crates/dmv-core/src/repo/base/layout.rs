@@ -26,6 +26,8 @@ const BUCKETS_DIR: &str = "buckets";
 const PARTS: [&str; 4] = [PACKS_DIR, "index", WORKTREES_DIR, BUCKETS_DIR];
 /// The directories in the one of a bucket.
 const BUCKET_PARTS: [&str; 2] = ["known", "push"];
+/// The name of the file whose space gc gets on a full disk.
+pub(in crate::repo) const RESERVE_FILE: &str = "reserve";
 /// The name of the file that marks an unfinished clone (docs/format/clone.md).
 pub(in crate::repo) const CLONE_FILE: &str = "clone";
 

@@ -10,21 +10,20 @@
 
 mod carry;
 mod choose;
-pub(super) mod left;
 mod mark;
 
 use crate::job::{Bound, Job, Moment};
 use crate::refs::{RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{keeping, layout, leaving, publish};
+use crate::repo::base::{keeping, layout, leaving, leftovers, publish, reserve};
 use crate::repo::look::history;
 use crate::repo::upkeep::gc::carry::{Carry, Run};
 use crate::repo::upkeep::gc::choose::{Candidate, choose};
 use crate::repo::upkeep::gc::mark::{MarkRun, mark};
-use crate::store::PackUse;
+use crate::store::{PackId, PackUse};
 use crate::vfs::OpenMode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How often gc marks anew, because packs that are worth it have grown meanwhile.
 const ROUNDS: usize = 3;
@@ -118,10 +117,11 @@ pub(in crate::repo) fn gc(
         return foretell(repo, options, job);
     }
     let right = keeping::free_alone(repo)?;
+    reserve::give(repo);
     leaving::sweep_leftovers(repo, &right)?;
     mark::catch_up(repo)?;
     let mut report = GcReport {
-        freed_bytes: left::remove_unlisted(repo, options)?,
+        freed_bytes: leftovers::remove_unlisted(repo, &|id| is_young(repo, id, options))?,
         ..GcReport::default()
     };
     let mut held = Vec::new();
@@ -147,6 +147,7 @@ pub(in crate::repo) fn gc(
         held = carry::lock_all(repo, &grown, &mut report)?;
     }
     publish::merge_tables(repo);
+    reserve::keep(repo);
     report.kept_bytes = packs_len(repo)?;
     Ok(report)
 }
@@ -215,4 +216,15 @@ fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, R
     report.freed_bytes = report.freed_bytes.saturating_sub(copied);
     report.finished = true;
     Ok(report)
+}
+
+/// Returns whether a file was written to within the time of grace. An unknown time counts as now.
+fn is_young(repo: &Handle, id: PackId, options: &GcOptions) -> bool {
+    let modified = std::fs::metadata(repo.store.pack_path(id)).and_then(|m| m.modified());
+    let at = modified
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let now = u64::try_from(options.now.seconds).unwrap_or(0);
+    let oldest = now.saturating_sub(options.grace.as_secs());
+    !options.grace.is_zero() && at.is_none_or(|at| at.as_secs() > oldest)
 }

@@ -13,6 +13,7 @@ use crate::repo::upkeep::room::is_no_room;
 use crate::store::{FinishedJob, PACK_HEADER_BYTES, PackId, PackRow};
 use crate::vfs::VfsFile;
 use std::collections::{HashMap, HashSet};
+use std::mem::take;
 use std::sync::Arc;
 
 /// How often gc follows the log before a pack, because others commit just then.
@@ -30,6 +31,8 @@ pub(super) struct Run<'r> {
     done: GcReport,
     /// Packs that were worth it and have grown, or that others began to need.
     grown: Vec<PackRow>,
+    /// Packs that the disk had no room to copy.
+    without_room: Vec<Candidate>,
     stopped: bool,
 }
 
@@ -77,6 +80,7 @@ impl<'r> Run<'r> {
             job,
             done: GcReport::default(),
             grown: Vec::new(),
+            without_room: Vec::new(),
             stopped: false,
         }
     }
@@ -111,15 +115,29 @@ impl<'r> Run<'r> {
         let freed = self.condemn(&empty)?;
         self.done.packs_removed += freed;
         drop(empty);
-        for pack in &plan.rewrite {
+        let mut packs = plan.rewrite.clone();
+        loop {
+            let freed = self.done.freed_bytes;
+            self.rewrite_all(&packs)?;
+            // What was freed behind a pack may be room enough for its copy.
+            packs = take(&mut self.without_room);
+            if self.stopped || packs.is_empty() || self.done.freed_bytes == freed {
+                break;
+            }
+            (self.done.no_room, self.done.no_room_bytes) = (None, 0);
+        }
+        Ok(())
+    }
+
+    fn rewrite_all(&mut self, packs: &[Candidate]) -> Result<(), RepoError> {
+        for pack in packs {
             if !goes_on(self.options, self.job)? {
                 self.stopped = true;
-                return Ok(());
             }
-            self.rewrite(pack)?;
             if self.stopped {
                 return Ok(());
             }
+            self.rewrite(pack)?;
         }
         Ok(())
     }
@@ -188,7 +206,11 @@ impl<'r> Run<'r> {
             self.grown.push(pack.usage.row);
             return Ok(());
         }
-        self.done.packs_rewritten += self.condemn(&[(*pack, lock)])?;
+        match self.condemn(&[(*pack, lock)]) {
+            // The copy stays and counts from the next run on.
+            Err(e) if is_no_room(&e) => self.leave(pack, &e),
+            condemned => self.done.packs_rewritten += condemned?,
+        }
         Ok(())
     }
 
@@ -197,6 +219,7 @@ impl<'r> Run<'r> {
         if is_no_room(why) {
             self.done.no_room = Some(why.to_string());
             self.done.no_room_bytes += pack.garbage_bytes();
+            self.without_room.push(*pack);
         } else {
             self.done.why_not.push(why.to_string());
         }
