@@ -1,7 +1,7 @@
-//! The limit on the repository's size: checked before a command stores something, and while it does.
+//! The limit on the repository's size: what a command says that it refuses.
 
 use crate::context::{Context, now};
-use crate::failure::{EXIT_INTERRUPTED, EXIT_REFUSED, Failure};
+use crate::failure::{EXIT_REFUSED, Failure, OVER_BUDGET};
 use crate::format::text::{bytes, quoted};
 use crate::peers::remotes;
 use dmv_core::job::Job;
@@ -9,68 +9,22 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeIter;
 use dmv_core::repo::{ExpireOptions, GcOptions, Location, Repo, RepoError, Selection, disk_size};
 use dmv_core::subset::Subset;
-use dmv_core::threads;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the size is looked at while a command stores something.
-const OFTEN: Duration = Duration::from_millis(50);
 /// What `dmv gc` spares.
 pub const GRACE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// How many ways to free space are named.
 const NAMED: usize = 3;
 
-/// Watches the size until it is dropped.
-pub struct Guard {
-    watching: Option<(Sender<()>, JoinHandle<()>)>,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some((stop, thread)) = self.watching.take() {
-            drop(stop);
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Refuses to go on if the repository has reached its limit. Otherwise stops the command's job when it
-/// does. Without a limit, does nothing.
-pub fn guard(context: &Context, repo: &Repo) -> Result<Guard, Failure> {
-    let Some(limit) = repo.budget()? else {
-        return Ok(Guard { watching: None });
-    };
-    let used = used_bytes(repo)?;
-    if used >= limit {
-        return Err(over(context, repo, limit, used));
-    }
-    let dmv = repo.dmv_dir().to_owned();
-    let (job, over) = (context.job.clone(), context.over_budget.clone());
-    let (stop, stopped) = channel::<()>();
-    let thread = threads::start(move || {
-        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(OFTEN) {
-            if disk_size(&dmv).is_ok_and(|(_, used)| used > limit) {
-                over.store(true, Ordering::Relaxed);
-                job.cancel();
-                return;
-            }
-        }
-    });
-    Ok(Guard {
-        watching: thread.ok().map(|thread| (stop, thread)),
-    })
-}
-
-/// The failure of a command: one that its guard has stopped says so.
+/// The failure of a command: one that the budget refuses names the ways to free most. What the command
+/// wrote goes.
 pub fn explained(context: &Context, failure: Failure) -> Failure {
-    let is_over = context.over_budget.load(Ordering::Relaxed);
-    if !is_over || failure.exit != EXIT_INTERRUPTED {
+    if failure.code != OVER_BUDGET {
         return failure;
     }
     let found = || -> Result<Failure, Failure> {
-        let repo = context.repo()?;
+        let repo = context.repo_as_it_is()?;
+        repo.remove_leftovers()?;
         let limit = repo.budget()?.unwrap_or(0);
         Ok(over(context, &repo, limit, used_bytes(&repo)?))
     };
@@ -84,14 +38,19 @@ pub fn used_bytes(repo: &Repo) -> Result<u64, Failure> {
 
 /// The refusal, with the ways to free most.
 fn over(context: &Context, repo: &Repo, limit: u64, used: u64) -> Failure {
+    let is_full = used >= limit;
     let (used, limit) = (bytes(used), bytes(limit));
-    let message = format!("the repository takes {used}, and its budget is {limit}");
+    let message = if is_full {
+        format!("the repository takes {used}, and its budget is {limit}")
+    } else {
+        format!("the repository takes {used}, its budget is {limit}, and this needs more")
+    };
     let ways = ways(context, repo);
     let line = |(freed, command): &(u64, String)| format!("{:>10}  {command}", bytes(*freed));
     let details = ways.iter().map(line).collect();
     let hint = ways.into_iter().next().map(|(_, command)| command);
     let hint = hint.unwrap_or_else(|| "dmv budget SIZE, with a greater size".to_owned());
-    let mut failure = Failure::new("over-budget", EXIT_REFUSED, message).hint(hint);
+    let mut failure = Failure::new(OVER_BUDGET, EXIT_REFUSED, message).hint(hint);
     failure.details = details;
     failure
 }

@@ -22,7 +22,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The surroundings of a command.
 pub struct Context {
@@ -41,8 +40,6 @@ pub struct Context {
     pub reads: Cell<bool>,
     /// Whether the user knows what the repository's file sets in vain.
     warned: Cell<bool>,
-    /// Whether the job was stopped because the repository has reached its budget.
-    pub over_budget: Arc<AtomicBool>,
     /// The revisions of places that the user has named, for hints.
     pub revisions: RefCell<Vec<String>>,
     /// Remotes in object stores.
@@ -66,7 +63,6 @@ impl Context {
             typed,
             reads: Cell::new(false),
             warned: Cell::new(false),
-            over_budget: Arc::default(),
             revisions: RefCell::default(),
             #[cfg(feature = "store")]
             buckets: crate::reach::Buckets::default(),

@@ -38,6 +38,9 @@ pub const EXIT_BROKEN_PIPE: u8 = 141;
 /// The user stopped it.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
+/// The word of a failure for programs: the repository's budget refuses the command.
+pub const OVER_BUDGET: &str = "over-budget";
+
 /// A command that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {

@@ -24,7 +24,6 @@ use dmv_net::ops;
 use hyper::StatusCode;
 use percent_encoding::percent_decode;
 use serde_json::json;
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +102,7 @@ fn begin(
         job: turn.job.clone(),
     };
     let started = threads::start(move || {
-        let done = it.guarded(verb).and_then(|_guard| work(&it));
+        let done = work(&it);
         it.site.forget();
         let done = done.map_err(|stop| it.failed(verb, stop, turn.is_stopped()));
         turn.end(done);
@@ -146,18 +145,6 @@ impl ChangeJob {
         &*self.site.program
     }
 
-    /// Keeps the change within the budget until what it returns is dropped.
-    fn guarded(&self, verb: &str) -> Result<Option<Box<dyn Any>>, Stop> {
-        match verb {
-            // It has a guard of its own, on the thread that works.
-            "get" => Ok(None),
-            _ => {
-                let guard = self.program().guard(&self.repo, &self.job);
-                Ok(Some(guard.map_err(Stop::Told)?))
-            }
-        }
-    }
-
     /// The failure in words, and its status. An interrupted change says who interrupted it.
     fn failed(&self, verb: &str, stop: Stop, is_stopped: bool) -> (StatusCode, ShownFailure) {
         let failed = self.site.told(stop);
@@ -167,11 +154,7 @@ impl ChangeJob {
         if is_stopped {
             return (StatusCode::CONFLICT, stopped::after(verb));
         }
-        // Its guard has stopped it, and refuses another change for the same reason.
-        match self.program().guard(&self.repo, &Arc::default()) {
-            Err(told) => self.site.told(Stop::Told(told)),
-            Ok(_) => failed,
-        }
+        failed
     }
 
     /// Runs `work`, after fetching what it turns out to lack.

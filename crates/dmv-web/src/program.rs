@@ -1,7 +1,6 @@
 //! What the pages need from the program that serves them: its settings, its remotes, and its words
 //! for failures. So a page says what the command says.
 
-use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
     MergeOptions, OperationRequest, Repo, RepoError, RepositoryLocation, Who, Whose,
@@ -9,8 +8,6 @@ use dmv_core::repo::{
 };
 use dmv_net::ops::{Caller, OpsError};
 use serde_json::{Value, json};
-use std::any::Any;
-use std::sync::Arc;
 
 /// The program that serves the pages.
 pub trait Program: Send + Sync + 'static {
@@ -38,9 +35,6 @@ pub trait Program: Send + Sync + 'static {
 
     /// Returns what a partial repository leaves out, in the words of `status`; `None` for a complete one.
     fn partial(&self, repo: &Repo) -> Option<String>;
-
-    /// Keeps a change within the repository's budget until what it returns is dropped.
-    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, ShownFailure>;
 
     /// Returns the words for a failure of the library.
     fn explain(&self, e: RepoError) -> ShownFailure;

@@ -10,9 +10,9 @@ use std::io::Write;
 
 /// Limit the size of the repository on this disk
 ///
-/// Without SIZE, prints the limit and the present size. 'commit', 'fetch', 'pull', 'sync', 'get' and a
-/// continued 'clone' refuse to begin when the limit is reached, and stop when they reach it. They then name
-/// the commands that free most. Nothing is ever freed by itself.
+/// Without SIZE, prints the limit and the present size. A command that would store more than there is room
+/// for is refused: 'commit', 'stash', 'merge', 'fetch', 'get', a push from elsewhere and others. It leaves
+/// nothing behind, and names the commands that free most. Nothing is ever freed by itself.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv budget 500GB\n  dmv budget\n  dmv budget none\n\n\

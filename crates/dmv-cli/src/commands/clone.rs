@@ -3,7 +3,6 @@
 #[cfg(feature = "store")]
 mod foresee;
 
-use crate::budget::guard;
 use crate::commands::checkout::{tell_refused, way_to_restore};
 use crate::commands::remote::set;
 use crate::commands::status::go_back;
@@ -85,7 +84,6 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         return foresee::run(context, &options);
     }
     let started = begin(context, &options)?;
-    let _budget = guard(context, started.repo())?;
     let call = Call::new(context);
     let done = started.run(&options, &call, &context.job);
     drop(call);

@@ -2,7 +2,6 @@
 
 mod draft;
 
-use crate::budget::guard;
 use crate::commands::checkout::hint_restore;
 use crate::commands::{merge, repack};
 use crate::context::{Context, unknown_path};
@@ -114,7 +113,6 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         return Err(Failure::usage("a commit needs a message").hint("dmv commit -m MESSAGE"));
     }
     let repo = context.repo()?;
-    let _budget = guard(context, &repo)?;
     let paths = context.paths(&repo, &args.paths)?;
     check_paths(&repo, &paths)?;
     bring_rules(context, &repo)?;

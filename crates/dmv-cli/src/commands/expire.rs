@@ -1,7 +1,7 @@
 //! `dmv expire`
 
 use crate::commands::gc::no_room;
-use crate::commands::keep::{rules, tell_idle};
+use crate::commands::keep::{rules, tell_detached, tell_idle};
 use crate::config::size_option;
 use crate::context::{Context, now};
 use crate::copies::{PeerAnswers, ask, end};
@@ -100,6 +100,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let found = repo.expirable(&rules, &options, &context.job)?;
         drop(watch);
         tell_unused(context, args, &rules, &found);
+        tell_detached(context, &repo, &rules)?;
         return finish(context, args, &rules, &found, None, Vec::new());
     }
     let freeing = free(context, &repo)?;
@@ -107,6 +108,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let found = repo.expirable(&rules, &options, &context.job)?;
     drop(watch);
     tell_unused(context, args, &rules, &found);
+    tell_detached(context, &repo, &rules)?;
     let (done, peers) = if args.last_copy {
         let given = ExpireRun {
             context,

@@ -1,6 +1,5 @@
 //! `dmv fetch`
 
-use crate::budget::guard;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::partial::{HistoryArgs, tell_longer, told_slice, words};
@@ -43,7 +42,6 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let _budget = guard(context, &repo)?;
     let remote = remote(context, args.remote.as_deref())?;
     let history = if args.all_history {
         History::All

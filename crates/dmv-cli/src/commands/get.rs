@@ -1,6 +1,5 @@
 //! `dmv get`
 
-use crate::budget::guard;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
@@ -41,7 +40,6 @@ struct Document {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let _budget = guard(context, &repo)?;
     let mut brought = Brought::default();
     let mut left = Vec::new();
     let call = Call::new(context);

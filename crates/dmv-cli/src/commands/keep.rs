@@ -17,7 +17,7 @@ use std::io::Write;
 /// The newest version on each branch always stays, as does what tags, worktrees and stashes have.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Rules:\n  last:N  keep the newest N versions on each branch\n  \
+    after_help = "Rules:\n  last:N  keep the newest N versions on each branch; a worktree\n          that is on no branch counts as one\n  \
                   days:N  keep what a branch had in the last N days\n  \
                   tagged  keep only what tags have\n  \
                   all     keep all versions; this is the default\n  \
@@ -103,6 +103,23 @@ pub fn tell_idle(context: &Context, rules: &KeepRules, idle: &[usize]) {
     }
 }
 
+/// Says which worktrees count as branches although they are on none.
+pub fn tell_detached(context: &Context, repo: &Repo, rules: &KeepRules) -> Result<(), Failure> {
+    let counts = |line: &RuleLine| matches!(line.rule, KeepRule::Last(_));
+    if !rules.lines.iter().any(counts) {
+        return Ok(());
+    }
+    for tree in repo.worktrees()? {
+        if tree.head.branch().is_none() {
+            context.ui.note(format_args!(
+                "note: the worktree {} is on no branch, so last:N counts it as a branch of its own",
+                clean(&tree.name)
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn list(context: &Context, repo: &Repo) -> Result<(), Failure> {
     let rules = rules(context, repo)?;
     let idle = supplied(context, repo, "reading", || repo.idle_rules(&rules))?;
@@ -117,7 +134,7 @@ fn list(context: &Context, repo: &Repo) -> Result<(), Failure> {
         context.ui.note("hint: dmv keep set '/renders/**' last:5");
     }
     tell_idle(context, &rules, &idle);
-    Ok(())
+    tell_detached(context, repo, &rules)
 }
 
 fn print(context: &Context, line: &RuleLine, used: bool) -> Result<(), Failure> {

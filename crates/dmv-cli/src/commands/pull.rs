@@ -1,6 +1,5 @@
 //! `dmv pull`
 
-use crate::budget::guard;
 use crate::commands::push::way_past_replaced;
 use crate::commands::{cherry_pick, merge, rebase};
 use crate::context::Context;
@@ -57,7 +56,6 @@ const MAX_NAMED: usize = 5;
 /// Runs the command.
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let _budget = guard(context, &repo)?;
     let Some(branch) = repo.head()?.branch().map(str::to_owned) else {
         let failure = Failure::usage("no branch is checked out, so there is nothing to merge into");
         return Err(failure.hint("dmv checkout BRANCH; or dmv fetch, to download only"));

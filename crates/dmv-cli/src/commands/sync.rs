@@ -1,6 +1,5 @@
 //! `dmv sync`
 
-use crate::budget::guard;
 use crate::commands::push::{is_replaced, way_past_replaced};
 use crate::context::Context;
 use crate::failure::{
@@ -30,7 +29,6 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let _budget = guard(context, &repo)?;
     let mut names = args.remotes.clone();
     if names.is_empty() {
         names = context

@@ -9,7 +9,6 @@ use crate::partial::{self, told_slice};
 use crate::peers;
 use crate::supply::ops_failure;
 use crate::whose;
-use dmv_core::job::Job;
 use dmv_core::repo::{
     OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation, Who, Whose, WorktreeSettings,
 };
@@ -19,12 +18,10 @@ use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
 use dmv_web::{Options, Program, Server, ShownFailure};
 use serde_json::json;
-use std::any::Any;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
 /// How large the cache of previews may become.
 const CACHE_BYTES: u64 = 512 << 20;
@@ -213,19 +210,13 @@ impl Program for Desk {
         partial::words(&told_slice(&self.context(""), repo))
     }
 
-    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, ShownFailure> {
-        let mut context = self.context("");
-        context.job = job.clone();
-        let guard = budget::guard(&context, repo).map_err(told)?;
-        Ok(Box::new(guard))
-    }
-
     fn explain(&self, e: RepoError) -> ShownFailure {
-        told(e.into())
+        told(budget::explained(&self.context(""), e.into()))
     }
 
     fn explain_ops(&self, e: OpsError) -> ShownFailure {
-        told(ops_failure(&self.context(""), e))
+        let context = self.context("");
+        told(budget::explained(&context, ops_failure(&context, e)))
     }
 }
 

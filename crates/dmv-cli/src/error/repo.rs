@@ -2,7 +2,7 @@
 
 use crate::failure::{
     EXIT_ABSENT, EXIT_BUSY, EXIT_CONFLICTS, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY,
-    EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, WOULD_LOSE,
+    EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, OVER_BUDGET, WOULD_LOSE,
 };
 use crate::format::text::{clean, quoted};
 use crate::half::begun_in;
@@ -60,6 +60,7 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::Refs(e) => sort_refs(e),
         RepoError::Path(e) | RepoError::Io(e) => sort_file(e),
         RepoError::Thread(_) => hinted("no-thread", EXIT_OTHER, FEWER_PROCESSES),
+        RepoError::OverBudget => over_budget(),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
     }
@@ -459,6 +460,10 @@ fn damaged(hint: &str) -> ErrorClass {
     hinted("damaged", EXIT_DAMAGE, hint)
 }
 
+fn over_budget() -> ErrorClass {
+    hinted(OVER_BUDGET, EXIT_REFUSED, "dmv budget")
+}
+
 fn sort_store(e: &StoreError) -> ErrorClass {
     match e {
         StoreError::Io(e) | StoreError::SyncFailed { source: e, .. } => sort_file(e),
@@ -468,6 +473,7 @@ fn sort_store(e: &StoreError) -> ErrorClass {
         StoreError::TooNew { .. } => hinted("too-new", EXIT_TOO_NEW, NEWER),
         StoreError::Poisoned { .. } => hinted("poisoned", EXIT_OTHER, "dmv verify"),
         StoreError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
+        StoreError::OverBudget => over_budget(),
         StoreError::TooLarge { .. } => ("too-large", EXIT_OTHER, None),
     }
 }

@@ -146,3 +146,139 @@ fn the_ways_to_free_name_bytes_of_packs() -> Outcome {
     );
     Ok(())
 }
+
+/// Bytes that a repository may pass its limit by: pages of its database, and a record of the log.
+const LITTLE: u64 = 64 << 10;
+
+/// Fails unless a command is refused and leaves nothing behind that takes space, and a small commit still
+/// has room.
+fn is_refused(place: &Place, repo: &str, room: u64, args: &[&str]) -> Outcome {
+    let used = || -> Outcome<u64> {
+        let found = place.json(&["-C", repo, "budget", "--json"])?;
+        Ok(found["used_bytes"].as_u64().ok_or("no size")?)
+    };
+    let before = used()?;
+    let limit = (before + room).to_string();
+    place.ok(&["-C", repo, "budget", &limit])?;
+    let log = place.ok(&["-C", repo, "log", "--json"])?;
+    let said = place.fails(5, args)?;
+    assert!(said.contains("its budget is"), "{args:?}: {said}");
+    assert!(said.contains("hint: "), "{args:?}: {said}");
+    let after = used()?;
+    assert!(after < before + LITTLE, "{args:?}: {before} {after}");
+    assert_eq!(place.ok(&["-C", repo, "log", "--json"])?, log, "{args:?}");
+    place.ok(&["-C", repo, "verify", "--full"])?;
+    // A clone without content accepts no new files.
+    if repo != "meta" {
+        let small = format!("small-{before}");
+        place.write(format!("{repo}/{small}"), "small")?;
+        place.ok(&["-C", repo, "commit", "-m", "small", &small])?;
+        assert!(used()? < before + room, "{args:?}");
+    }
+    place.ok(&["-C", repo, "budget", "none"])?;
+    Ok(())
+}
+
+/// A command that ends in a moment is measured, too: by what it writes.
+#[test]
+fn what_writes_a_little_too_much_in_a_moment_is_refused_and_leaves_nothing() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "film"])?;
+    place.write("film/a", noise(1, 100_000))?;
+    // Each side changes its own tenth of the lines, so the merged text shares few chunks with any version.
+    let text = |ours: &str, theirs: &str| -> String {
+        let line = |n: u64| match n % 10 {
+            3 => format!("{ours} {n}\n"),
+            8 => format!("{theirs} {n}\n"),
+            _ => format!("{}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        };
+        (0..20_000).map(line).collect()
+    };
+    place.write("film/text", text("base", "base"))?;
+    place.ok(&["-C", "film", "commit", "-m", "a"])?;
+    place.write("film/a", noise(2, 900_000))?;
+    is_refused(
+        &place,
+        "film",
+        700_000,
+        &["-C", "film", "commit", "-m", "b"],
+    )?;
+    is_refused(
+        &place,
+        "film",
+        700_000,
+        &["-C", "film", "commit", "--amend", "-m", "b"],
+    )?;
+    is_refused(&place, "film", 700_000, &["-C", "film", "stash"])?;
+    // Many small files, each of which would fit.
+    for n in 0..300 {
+        place.write(format!("film/many/{n}"), noise(n, 3_000))?;
+    }
+    is_refused(
+        &place,
+        "film",
+        700_000,
+        &["-C", "film", "commit", "-m", "many"],
+    )?;
+    place.ok(&["-C", "film", "commit", "-m", "all"])?;
+    // A merge stores the text that it makes.
+    place.ok(&["-C", "film", "branch", "side"])?;
+    place.write("film/text", text("ours", "base"))?;
+    place.ok(&["-C", "film", "commit", "-m", "ours"])?;
+    place.ok(&["-C", "film", "checkout", "side"])?;
+    place.write("film/text", text("base", "theirs"))?;
+    place.ok(&["-C", "film", "commit", "-m", "theirs"])?;
+    for verb in ["merge", "cherry-pick", "rebase"] {
+        is_refused(&place, "film", 90_000, &["-C", "film", verb, "main"])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_would_arrive_beyond_the_limit_is_refused_and_leaves_nothing() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "film"])?;
+    place.write("film/raw/a", noise(1, 6 << 20))?;
+    place.ok(&["-C", "film", "commit", "-m", "a"])?;
+    place.ok(&["clone", "--meta-only", "film", "meta"])?;
+    is_refused(&place, "meta", 1_000_000, &["-C", "meta", "get", "raw"])?;
+    is_refused(&place, "meta", 1_000_000, &["-C", "meta", "cat", "@:raw/a"])?;
+    place.ok(&["clone", "--copy", "film", "copy"])?;
+    place.write("film/raw/b", noise(2, 6 << 20))?;
+    place.ok(&["-C", "film", "commit", "-m", "b"])?;
+    for verb in ["fetch", "pull", "sync"] {
+        is_refused(&place, "copy", 1_000_000, &["-C", "copy", verb])?;
+    }
+    // The repository at the other end has the limit.
+    place.ok(&["init", "--bare", "store"])?;
+    place.ok(&["-C", "store", "budget", "1MB"])?;
+    place.ok(&["-C", "film", "remote", "add", "store", "../store"])?;
+    let pushed = place.run(&["-C", "film", "push", "store"])?;
+    let said = String::from_utf8(pushed.stderr)?;
+    assert!(said.contains("budget"), "{said}");
+    assert_ne!(pushed.status.code(), Some(0));
+    let used = place.json(&["-C", "store", "budget", "--json"])?;
+    assert!(used["used_bytes"].as_u64() < Some(300_000), "{used}");
+    place.ok(&["-C", "store", "budget", "none"])?;
+    place.ok(&["-C", "film", "push", "store"])?;
+    place.ok(&["-C", "copy", "pull"])?;
+    place.ok(&["-C", "meta", "get", "raw"])?;
+    Ok(())
+}
+
+/// What steps back needs no room, although it keeps what it overwrites.
+#[test]
+fn a_step_back_is_never_refused() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "1")?;
+    place.commit("1")?;
+    place.write("a", "2")?;
+    place.commit("2")?;
+    place.write("a", noise(3, 300_000))?;
+    place.ok(&["budget", "10"])?;
+    place.ok(&["restore", "a"])?;
+    place.ok(&["undo"])?;
+    place.ok(&["redo"])?;
+    place.ok(&["gc"])?;
+    Ok(())
+}

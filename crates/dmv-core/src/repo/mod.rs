@@ -19,6 +19,7 @@ mod verbs;
 
 pub use crate::refs::{FETCH_HEAD, HEAD};
 pub use base::branch::{RefInfo, RefKind};
+pub use base::budget::disk_size;
 pub use base::change::{ChangeKind, PathChange};
 pub use base::error::{
     AbsentError, BranchError, BusyError, ConflictError, FilesError, LookError, PathRefusal,
@@ -61,7 +62,7 @@ pub use look::history::end_of_range;
 pub use look::history_use::{CompressedFile, HistoryUse, PathUse, compressed_as};
 pub use look::lack::LackOf;
 pub use look::revision::{MIN_PREFIX, is_previous, split_path, split_steps, walk_steps};
-pub use look::stats::{DiskUse, StoreStats, disk_size};
+pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use peers::exchange::{OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};
 pub use peers::half::HalfClone;

@@ -221,6 +221,11 @@ impl<'a> Suppliers<'a> {
             {
                 return Err(own.into());
             }
+            // No other remote needs less room.
+            let error = peer.no_answer().map(|why| why.error());
+            if let Some(NetError::Repo(RepoError::OverBudget)) = error {
+                return Err(RepoError::OverBudget.into());
+            }
             // A directory that arrives may have files that were purged here.
             if let Some(purged) = peer.no_answer().and_then(|why| purged_in(why.error())) {
                 return Err(RepoError::from(purged).into());

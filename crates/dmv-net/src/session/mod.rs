@@ -257,6 +257,7 @@ impl NetError {
             ) => Code::NoRepository,
             NetError::Repo(RepoError::Place(PlaceError::ForeignOwner(_))) => Code::Denied,
             NetError::Repo(RepoError::Place(PlaceError::TooNew { .. })) => Code::Version,
+            NetError::Repo(RepoError::OverBudget) => Code::Full,
             NetError::Repo(e) => code_of_file(e).unwrap_or(Code::Failed),
             _ => Code::Failed,
         })

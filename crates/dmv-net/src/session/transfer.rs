@@ -93,6 +93,12 @@ fn take_all(
     match done {
         // Each received object was checked. But a malicious peer's last ones are not worth a sync.
         Err(e) if e.is_malice() => Err(e),
+        Err(e @ NetError::Repo(RepoError::OverBudget)) => {
+            drop(taking.incoming.take());
+            // If this fails, `gc` frees it later.
+            let _ = repo.give_back_arrivals();
+            Err(e)
+        }
         Err(e) => {
             // A failure here is ignored: the first failure is the one to report.
             let _ = taking.keep();

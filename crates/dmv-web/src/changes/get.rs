@@ -68,7 +68,6 @@ fn get(
     job: &Arc<Job>,
 ) -> Result<String, ShownFailure> {
     let words = |e: RepoError| site.program.explain(e);
-    let _budget = site.program.guard(repo, job)?;
     let caller = site.program.caller();
     let of_net = |e| site.program.explain_ops(OpsError::Net(e));
     let mut suppliers = Suppliers::new(repo, &*caller, job).map_err(of_net)?;

@@ -11,7 +11,6 @@ use dmv_net::ops::{Caller, CloneOptions, Network, OpsError, Remote, clone};
 use dmv_net::transport::Url;
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
 use dmv_web::{Options, Program, Server, ShownFailure};
-use std::any::Any;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -88,10 +87,6 @@ impl Program for Desk {
 
     fn partial(&self, repo: &Repo) -> Option<String> {
         repo.is_partial().then(|| "no file content".to_owned())
-    }
-
-    fn guard(&self, _repo: &Repo, _job: &Arc<Job>) -> Result<Box<dyn Any>, ShownFailure> {
-        Ok(Box::new(()))
     }
 
     fn explain(&self, e: RepoError) -> ShownFailure {

@@ -98,6 +98,9 @@ pub enum RepoError {
     /// The system starts no further thread.
     #[error(transparent)]
     Thread(#[from] NoThread),
+    /// The command needs more space than the repository's budget leaves. Its objects are not stored.
+    #[error("this needs more space than the repository's budget leaves")]
+    OverBudget,
     /// The user cancelled the command.
     #[error("interrupted")]
     Cancelled,
@@ -151,6 +154,7 @@ impl From<StoreError> for RepoError {
     fn from(e: StoreError) -> RepoError {
         match e {
             StoreError::Cancelled => RepoError::Cancelled,
+            StoreError::OverBudget => RepoError::OverBudget,
             StoreError::TooNew { path, version } => RepoError::Place(PlaceError::TooNew {
                 path,
                 found: format!("version {version}"),

@@ -5,6 +5,7 @@
 
 use crate::object::ObjectRead;
 use crate::refs::Refs;
+use crate::repo::base::arrived::ArrivedPacks;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
@@ -29,6 +30,8 @@ pub(in crate::repo) struct Handle {
     pub(in crate::repo) log: Mutex<Option<LogPack>>,
     /// The jobs that rely on what they have found stored.
     pub(in crate::repo) relied: RelianceList,
+    /// What has arrived within a budget and has no name yet.
+    pub(in crate::repo) arrived: ArrivedPacks,
     pub(in crate::repo) worktree: Option<(PathBuf, String)>,
     /// The future head of a worktree that is being created and that the view does not list yet.
     pub(in crate::repo) coming: Option<Head>,

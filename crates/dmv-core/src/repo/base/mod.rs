@@ -2,7 +2,9 @@
 //!
 //! This room knows commits only by their ids, and no files of a worktree. Every other room uses it.
 
+pub(in crate::repo) mod arrived;
 pub(in crate::repo) mod branch;
+pub(in crate::repo) mod budget;
 pub(in crate::repo) mod change;
 pub(in crate::repo) mod error;
 pub(in crate::repo) mod handle;
@@ -12,6 +14,7 @@ pub(in crate::repo) mod keeping;
 pub(in crate::repo) mod keys;
 pub(in crate::repo) mod layout;
 pub(in crate::repo) mod leaving;
+pub(in crate::repo) mod leftovers;
 pub(in crate::repo) mod level;
 pub(in crate::repo) mod lock;
 pub(in crate::repo) mod made;
@@ -24,6 +27,7 @@ pub(in crate::repo) mod path;
 pub(in crate::repo) mod publish;
 pub(in crate::repo) mod refused;
 pub(in crate::repo) mod relying;
+pub(in crate::repo) mod reserve;
 pub(in crate::repo) mod slice;
 pub(in crate::repo) mod spill;
 pub(in crate::repo) mod stamp;

@@ -1,6 +1,7 @@
 //! Opening a repository: assembling its parts and checking them against each other.
 
 use crate::refs::{Refs, RefsError};
+use crate::repo::base::arrived::ArrivedPacks;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, named_by};
@@ -72,6 +73,7 @@ pub(in crate::repo) fn assemble(
         refs,
         log: Mutex::new(None),
         relied: RelianceList::default(),
+        arrived: ArrivedPacks::default(),
         worktree,
         coming: None,
         whose: Whose::Own,

@@ -8,7 +8,7 @@ use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsErr
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::named_by;
-use crate::repo::base::{leaving, level, named, refused, relying, whole};
+use crate::repo::base::{arrived, budget, leaving, level, named, refused, relying, reserve, whole};
 use crate::store::{FinishedJob, PackId, StoreError};
 use crate::vfs::OpenMode;
 
@@ -21,7 +21,9 @@ pub(in crate::repo) fn keep_arrivals(
     mut sealed: FinishedJob,
 ) -> Result<(), RepoError> {
     refused::check_job(repo, &sealed)?;
+    budget::check_job(repo, &sealed)?;
     sealed.relied.clear();
+    arrived::note(repo, &sealed);
     keep(repo, sealed)
 }
 
@@ -185,6 +187,9 @@ pub(in crate::repo) fn publish_proved(
     proof: Proof,
 ) -> Result<Operation, RepoError> {
     repo.check_own()?;
+    if let Some(sealed) = &sealed {
+        budget::check_job(repo, sealed)?;
+    }
     // Before the first look at what is named.
     let mut since = if proof == Proof::Needless || !names_objects(&changes) {
         None
@@ -231,6 +236,7 @@ pub(in crate::repo) fn publish_proved(
                 drop(sealed);
                 merge_tables(repo);
                 leaving::sweep_one(repo);
+                reserve::keep(repo);
                 return Ok(done);
             }
         }

@@ -6,7 +6,7 @@ use crate::refs::Timestamp;
 use crate::repo::{
     Expiry, HalfClone, Keeper, LackOf, Location, OfferedRefs, OperationRequest, OwnBranches, Peer,
     PeerKey, RefChange, RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, StoredHistory,
-    peers,
+    base, peers,
 };
 use crate::store::{IncomingObjects, RepositoryId};
 use crate::subset::Subset;
@@ -66,6 +66,11 @@ impl Repo {
     /// Makes the received objects visible to this repository's commands. No ref names them yet.
     pub fn keep_incoming(&self, incoming: IncomingObjects<'_>) -> Result<(), RepoError> {
         peers::exchange::keep_incoming(&self.handle, incoming)
+    }
+
+    /// Removes what has arrived and has no name yet, after the budget turned out to be too small.
+    pub fn give_back_arrivals(&self) -> Result<(), RepoError> {
+        base::arrived::give_back(&self.handle)
     }
 
     /// Records the branches of a remote, adds its new tags and creates local branches, in one

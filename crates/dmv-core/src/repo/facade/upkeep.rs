@@ -8,7 +8,7 @@ use crate::repo::look::entries::Selection;
 use crate::repo::{
     Expirable, ExpireOptions, FreeingLock, GcOptions, GcReport, HealJob, KeepRule, KeepRules,
     KnownPurge, OperationRequest, PurgeWhat, Purgeable, RepackOptions, RepackReport, Repo,
-    RepoError, UndoReach, VerifyDepth, VerifyReport, upkeep,
+    RepoError, UndoReach, VerifyDepth, VerifyReport, base, upkeep,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -33,7 +33,13 @@ impl Repo {
 
     /// Returns the most bytes that the repository is to take on disk, if there is a limit.
     pub fn budget(&self) -> Result<Option<u64>, RepoError> {
-        upkeep::budget::budget(&self.handle)
+        base::budget::budget(&self.handle)
+    }
+
+    /// Removes what commands wrote that were refused or killed before they could publish it. Returns
+    /// the bytes.
+    pub fn remove_leftovers(&self) -> Result<u64, RepoError> {
+        base::leftovers::remove(&self.handle)
     }
 
     /// Sets or removes the limit on the repository's size. Returns the former one.

@@ -20,7 +20,7 @@ use crate::repo::base::keys::{base_key, settled_key};
 use crate::repo::base::moved::BranchPosition;
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{keys, publish, worktree};
+use crate::repo::base::{budget, keys, publish, worktree};
 use crate::repo::conflict::at::list_conflicts;
 use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::settle::MarkersLeft;
@@ -220,7 +220,7 @@ fn commit_once(
     let tree = &start.tree;
     let known = tree.known(repo);
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
-    let writer = repo.store.writer()?;
+    let writer = budget::writer(repo)?;
     let mut made = read_files(repo, tree, options, (&*known, &mut cache), &writer, job)?;
     let mut report = CommitReport::before(&start);
     report.private = note_private(repo, tree, &made.private)?;
@@ -513,7 +513,7 @@ pub(in crate::repo) fn readable<'s>(
         None => sealed,
     };
     repo.store.preview(&sealed);
-    Ok((repo.store.writer_after(&sealed)?, sealed))
+    Ok((budget::writer_after(repo, &sealed)?, sealed))
 }
 
 /// Removes the files from the tree to commit that show conflicts of no commit, unless they are

@@ -11,7 +11,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
 use crate::repo::base::publish::{OperationRequest, Proof, change};
-use crate::repo::base::{branch, layout, publish, refused, worktree};
+use crate::repo::base::{arrived, branch, budget, layout, publish, refused, worktree};
 use crate::store::IncomingObjects;
 use std::collections::HashSet;
 
@@ -112,17 +112,26 @@ pub(in crate::repo) fn offered(repo: &Handle) -> Result<OfferedRefs, RepoError> 
 }
 
 /// Starts to receive objects. First registers the objects that an interrupted job left in the
-/// packs, so that they need not be sent again. With `has_bases`, frames with bases may come: new packs
+/// packs, so that they need not be sent again. Within a budget, everything goes to new packs, which are
+/// removed if the budget is too small. With `has_bases`, frames with bases may come: new packs
 /// can have them.
 pub(in crate::repo) fn incoming(
     repo: &Handle,
     has_bases: bool,
 ) -> Result<IncomingObjects<'_>, RepoError> {
     refused::refresh(repo);
-    let left = repo.store.writer()?;
-    publish::keep(repo, publish::seal(repo, left)?)?;
-    let writer = repo.store.writer()?.with_bases(has_bases);
-    Ok(IncomingObjects::new(writer))
+    let room = budget::room(repo)?;
+    let writer = if room.is_some() {
+        arrived::begin(repo)?;
+        repo.store.writer_in_new_packs()
+    } else {
+        let left = repo.store.writer()?;
+        publish::keep(repo, publish::seal(repo, left)?)?;
+        repo.store.writer()?
+    };
+    Ok(IncomingObjects::new(
+        writer.within(room).with_bases(has_bases),
+    ))
 }
 
 /// Makes the received objects visible to this repository's commands. No ref names them yet.

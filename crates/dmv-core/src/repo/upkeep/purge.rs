@@ -16,7 +16,7 @@ use crate::job::Job;
 use crate::limits::{MAX_SLICE_PURGED, MAX_SLICE_TOLD, MAX_SLICE_TOLD_REASONS};
 use crate::object::list::Blob;
 use crate::object::{ObjectRead, ObjectType};
-use crate::refs::{Effect, Operation, Timestamp};
+use crate::refs::{Effect, Operation};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_PURGED;
@@ -24,15 +24,12 @@ use crate::repo::base::leaving::is_linked;
 use crate::repo::base::publish::{OperationRequest, change, publish};
 use crate::repo::base::slice::{Purge, PurgesElsewhere, RepoSlice};
 use crate::repo::base::window::LIFTED;
-use crate::repo::base::{refused, slice};
+use crate::repo::base::{leftovers, refused, slice};
 use crate::repo::look::stored::{has_chunks, is_complete, stored_type};
 use crate::repo::upkeep::drop::{FreedSpace, FreeingLock, Plan, each_chunk};
-use crate::repo::upkeep::gc::GcOptions;
-use crate::repo::upkeep::gc::left;
 use crate::store::{PackId, PackRow, StoreError};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How often a purge starts again because other commands commit meanwhile.
 const ROUNDS: usize = 16;
@@ -272,7 +269,7 @@ impl FreeingLock<'_> {
             // A pack with a damaged index would seem to hold nothing that is needed.
             self.repo.store().check_tables()?;
             let gone = self.unneeded(&known, job)?;
-            left::remove_unlisted(self.repo, &at_once())?;
+            leftovers::remove_unlisted(self.repo, &|_| false)?;
             let mut plan = self.plan_purge(&gone, job)?;
             let rows = plan.packs.iter().chain(&plan.rewrite);
             linked.extend(
@@ -479,7 +476,7 @@ impl FreeingLock<'_> {
                 left.push(format!("{} may still have bytes of it", path.display()));
             }
         }
-        for id in left::unlisted(self.repo)? {
+        for id in leftovers::unlisted(self.repo)? {
             let path = self.repo.store().pack_path(id);
             left.push(format!("another command is writing to {}", path.display()));
         }
@@ -499,21 +496,6 @@ impl FreeingLock<'_> {
             refused::refresh(self.repo);
         }
         Ok(())
-    }
-}
-
-/// Packs of killed commands go at once.
-fn at_once() -> GcOptions {
-    GcOptions {
-        grace: Duration::ZERO,
-        now: Timestamp {
-            seconds: 0,
-            nanos: 0,
-            tz_minutes: 0,
-        },
-        until: None,
-        thorough: false,
-        dry_run: false,
     }
 }
 

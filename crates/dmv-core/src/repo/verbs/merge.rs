@@ -17,7 +17,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, publish, slice, whole, worktree};
+use crate::repo::base::{budget, path, publish, slice, whole, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{at, choices, form};
@@ -322,7 +322,7 @@ pub(in crate::repo) fn make(
     parents: Vec<ObjectId>,
     options: &MergeOptions,
 ) -> Result<UnpublishedCommit, RepoError> {
-    let writer = repo.store.writer()?;
+    let writer = budget::writer(repo)?;
     let mut meta = MetaWriter::new(&writer);
     let mut merged = merge(&mut meta)?;
     // The commit names its conflicts, so this list of them is not needed any more.
@@ -359,7 +359,7 @@ pub(in crate::repo) fn make(
             }
         }
     }
-    let writer = repo.store.writer_after(&first)?;
+    let writer = budget::writer_after(repo, &first)?;
     let mut meta = MetaWriter::new(&writer);
     let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
     meta.flush()?;

@@ -17,7 +17,7 @@ use crate::object::tree::empty_tree_id;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{publish, slice};
+use crate::repo::base::{budget, publish, slice};
 use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
 use crate::repo::look::entries::read_commit;
 use crate::repo::verbs::mainline::mainline_parent;
@@ -135,8 +135,8 @@ impl Replay<'_> {
     fn portion<'p>(&mut self, picks: &'p [Pick]) -> Result<&'p [Pick], RepoError> {
         let repo = self.repo;
         let writer = match &self.line.sealed {
-            Some(before) => repo.store.writer_after(before)?,
-            None => repo.store.writer()?,
+            Some(before) => budget::writer_after(repo, before)?,
+            None => budget::writer(repo)?,
         };
         let mut meta = MetaWriter::new(&writer);
         let mut rest = picks;

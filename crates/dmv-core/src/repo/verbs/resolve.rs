@@ -20,7 +20,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Record, settled_key};
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, publish, slice, worktree};
+use crate::repo::base::{budget, path, publish, slice, worktree};
 use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::choices::ConflictResolution;
@@ -225,7 +225,7 @@ fn chosen_file(
     choice: &Choice,
     job: &Job,
 ) -> Result<(Option<Term>, Option<FinishedJob>), RepoError> {
-    let writer = repo.store.writer()?;
+    let writer = budget::writer(repo)?;
     let Some(file) = choices::take_chosen_file(repo, choice, &writer, job)? else {
         return Ok((None, None));
     };
@@ -332,8 +332,8 @@ fn store_choice(
         .collect();
     let is_free = |path: &RepoPath| former.contains(path) || is_nothing_at(&tree.root, path);
     let writer = match before {
-        Some(before) => repo.store.writer_after(before)?,
-        None => repo.store.writer()?,
+        Some(before) => budget::writer_after(repo, before)?,
+        None => budget::writer(repo)?,
     };
     let file = choices::take_chosen_file(repo, choice, &writer, job)?;
     let (edits, settled) = choices::choose(
@@ -371,7 +371,7 @@ pub(in crate::repo) fn resolve_in_commit(
     refuse(under(unseen, paths))?;
     let inherited = at::conflict_paths(repo, &commit)?.into_iter().collect();
     let these = choose(all, paths, choice)?;
-    let writer = repo.store.writer()?;
+    let writer = budget::writer(repo)?;
     let file = choices::take_chosen_file(repo, choice, &writer, job)?;
     let sealed = publish::seal(repo, writer)?;
     repo.store.preview(&sealed);

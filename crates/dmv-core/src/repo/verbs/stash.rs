@@ -28,7 +28,7 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::{STASH, stash_key};
 use crate::repo::base::publish::{OperationRequest, set};
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, publish, worktree};
+use crate::repo::base::{budget, path, publish, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::generation;
@@ -104,7 +104,7 @@ pub(in crate::repo) fn push(
         return Err(LookError::NoCommit.into());
     };
     refuse_unfinished(repo, &tree)?;
-    let writer = repo.store.writer()?;
+    let writer = budget::writer(repo)?;
     let select = TrackedSelection {
         select,
         untracked: &tree.untracked,
@@ -292,7 +292,7 @@ fn keep(
             old.entry(dir).or_insert(Some(entry));
         }
     }
-    let writer = repo.store.writer_after(&sealed)?;
+    let writer = budget::writer_after(repo, &sealed)?;
     let mut meta = MetaWriter::new(&writer);
     let id = put_commits(repo, &old, &new, request, &mut meta)?;
     meta.flush()?;
