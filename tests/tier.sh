@@ -29,6 +29,7 @@ verbs|dmv-tests|library|every_command_does_what_the_model_says|DMV_VERBS|20000|1
 verbs-program|dmv-cli|program|every_command_line_does_what_the_model_says|DMV_VERBS|2000|50000|the same as processes
 merges|dmv-tests|library|merges_are_those_that_git_makes|DMV_MERGE_ROUNDS|2500|6200|random merges beside Git: the same files, or conflicts at the same paths
 nothing-lost|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
+permuted|dmv-tests|library|every_verb_moves_permuted_names_into_place|DMV_PERMUTED|4000|100000|every verb between trees with permuted names, with untracked and ignored files beside, and undo and redo
 gc|dmv-tests|library|gc_frees_everything_that_nothing_needs_and_nothing_else|DMV_GC_STORIES|500|10000|random histories with gc, pushes, drops, expire, interrupted transfers and killed jobs: what is needed stays, everything else goes
 freed|dmv-tests|library|what_a_command_names_is_here|DMV_MOMENTS|70|100000|before each operation on files of a command, another process frees what nothing names, and moves the rest
 freeing|dmv-cli|program|repositories_that_free_space_beside_each_other_lose_nothing_and_leave_nothing|DMV_FREEING_ROUNDS|100|2000|four repositories free space beside commits, pushes and drops; processes and servers are killed or stopped

@@ -174,7 +174,14 @@ impl Context {
                 (limit, true) => Keep::UpToOrNothing(limit),
                 (limit, false) => Keep::UpTo(limit),
             },
+            in_use: self.places(),
         })
+    }
+
+    /// The directories that the user is in: the shell's, and the one that `-C` names.
+    fn places(&self) -> Vec<PathBuf> {
+        let shell = self.globals.started_in.clone();
+        shell.into_iter().chain([PathBuf::from(".")]).collect()
     }
 
     /// The user: as the settings say, else by login and host.

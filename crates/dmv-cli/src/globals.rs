@@ -37,6 +37,9 @@ pub struct Globals {
     /// Answer yes to every question
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub yes: bool,
+    /// The directory that the program was started in, before `-C` counts.
+    #[arg(skip)]
+    pub started_in: Option<PathBuf>,
 }
 
 const GLOBAL: &str = "Options for every command";

@@ -73,12 +73,13 @@ fn main() -> ExitCode {
     let TypedText {
         name,
         args,
-        globals,
+        mut globals,
         command,
     } = match typed::parse() {
         Ok(typed) => typed,
         Err(exit) => return ExitCode::from(exit),
     };
+    globals.started_in = std::env::current_dir().ok();
     if let Some(dir) = &globals.directory
         && let Err(e) = std::env::set_current_dir(dir)
     {

@@ -15,7 +15,7 @@ pub(crate) use self::times::{fs_now, machine_now, notice_mapped_writes, wait_for
 
 pub use crate::platform::name_of as os_str;
 pub(crate) use crate::platform::stat_of as stat_file;
-pub use crate::platform::{FileKind, FileStat, FileTime, set_permissions};
+pub use crate::platform::{FileKind, FileStat, FileTime, Inode, set_permissions};
 
 use crate::path::PathError;
 use crate::platform::{self, Cause, Dir, SystemError};

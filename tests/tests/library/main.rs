@@ -36,6 +36,7 @@ mod naming;
 mod nothing_lost;
 mod ops;
 mod peers;
+mod permuted;
 mod protocol;
 mod purge;
 mod quic;

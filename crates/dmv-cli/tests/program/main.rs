@@ -36,6 +36,7 @@ mod interrupt;
 #[cfg(feature = "quic")]
 mod lan;
 mod left_alone;
+mod leftover;
 mod loss;
 mod mapped;
 mod merge;

@@ -475,11 +475,22 @@ fn a_forced_checkout_to_where_a_directory_is_a_file_takes_what_was_changed() -> 
     place.ok(&["redo"])?;
     assert_eq!(changes(&place)?, []);
     place.ok(&["undo"])?;
-    // An untracked file in the way is nobody's but the user's.
+    // Untracked files in the directory go and come back with the others.
     place.write("d/new", "untracked")?;
-    let errors = place.fails(5, &["checkout", "--force", "side"])?;
-    assert!(errors.contains("d"), "{errors}");
-    assert_eq!(read(&place, "d/x")?, "edited");
+    let errors = place.fails(5, &["checkout", "side"])?;
+    assert!(errors.contains("d/new"), "{errors}");
+    for command in [
+        &["checkout", "--force", "side"][..],
+        &["reset", "--hard", "side"],
+    ] {
+        place.ok(command)?;
+        assert_eq!(read(&place, "d")?, "a file");
+        place.ok(&["undo"])?;
+        assert_eq!(
+            (read(&place, "d/x")?, read(&place, "d/new")?),
+            ("edited".into(), "untracked".into())
+        );
+    }
     Ok(())
 }
 

@@ -426,6 +426,13 @@ impl Builder<'_, '_> {
         !found.is_empty()
     }
 
+    /// Returns whether a directory is there only because a switch could not remove it.
+    fn is_left_over(&self, dir: &Dir) -> bool {
+        dir.known.is_none()
+            && dir.changes.is_empty()
+            && self.input.unwritten.contains(&dir.path[..])
+    }
+
     /// Returns the directory being scanned.
     fn dir(&mut self, number: usize) -> &mut Dir {
         self.dirs[number]
@@ -528,7 +535,11 @@ impl Builder<'_, '_> {
             self.free.push(number);
             let (parent, absent) = (dir.parent, dir.absent);
             let name: Box<[u8]> = dir.path.rsplit(|b| *b == b'/').next().unwrap_or(b"").into();
-            let made = self.make(dir, meta)?;
+            let made = if self.is_left_over(&dir) {
+                None
+            } else {
+                self.make(dir, meta)?
+            };
             match (self.dirs.get_mut(parent), made) {
                 (Some(Some(parent)), made) => {
                     parent.waiting -= 1;

@@ -28,6 +28,9 @@ pub struct WorktreeSettings {
     pub portable_names: bool,
     /// How much of the overwritten files is stored for an undo.
     pub keep: Keep,
+    /// Directories that somebody is in. No command removes one: in a removed directory, no further
+    /// command would work.
+    pub in_use: Vec<PathBuf>,
 }
 
 /// How much of the files that a command overwrites on request is stored, so that an undo can

@@ -424,6 +424,11 @@ pub(in crate::repo) fn switch_uncommitted(
     first()?;
     carry_out(&mut switch, to.force)?;
     switch.sync()?;
+    if is_base {
+        unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
+    } else {
+        switch.excuse_left()?;
+    }
     then(&switch.refused)?;
     if is_base {
         // The stat cache is an optimization for the next scan.

@@ -2,7 +2,7 @@
 //!
 //! Every command on the worktree's files starts with [`open`].
 
-use crate::fsutil::{FileKind, SafeDir};
+use crate::fsutil::{FileKind, Inode, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::RepoPath;
@@ -23,6 +23,8 @@ use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
 use crate::worktree::scan::{BaseEntries, ScanOptions, Select};
 use crate::worktree::statcache::{StatCache, subset_check};
+use std::path::Path;
+use std::sync::Arc;
 
 /// A worktree in use.
 pub(in crate::repo) struct OpenWorktree {
@@ -44,6 +46,8 @@ pub(in crate::repo) struct OpenWorktree {
     pub subset: Subset,
     /// Whether nobody has chosen that subset. The worktree's first commit makes it permanent.
     pub has_implied_subset: bool,
+    /// Directories that somebody is in.
+    pub in_use: Arc<[Inode]>,
 }
 
 impl OpenWorktree {
@@ -166,5 +170,16 @@ pub(in crate::repo) fn open(
         base_tree,
         form,
         cache,
+        in_use: settings
+            .in_use
+            .iter()
+            .filter_map(|dir| inode_of(dir))
+            .collect(),
     })
+}
+
+/// Returns which directory is at a path. `None` if there is none: then nobody is in it.
+fn inode_of(dir: &Path) -> Option<Inode> {
+    let stat = SafeDir::open_root(dir).and_then(|dir| dir.stat_self());
+    stat.ok().map(|stat| stat.inode())
 }

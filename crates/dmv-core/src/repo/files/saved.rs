@@ -486,6 +486,9 @@ pub(in crate::repo) struct Return {
     /// Whether directories that become empty go, too. The directories that were empty before are
     /// among the steps.
     pub empties: bool,
+    /// Whether the steps have all of these directories: a redo does not know those that the commit
+    /// has.
+    pub knows_empty: bool,
 }
 
 impl Return {
@@ -493,6 +496,13 @@ impl Return {
     pub fn step(&self, path: &[u8]) -> Option<&Step> {
         let found = self.steps.binary_search_by(|step| step.path[..].cmp(path));
         found.ok().map(|at| &self.steps[at])
+    }
+
+    /// Returns whether a redo removes a file at the path of a step, so that a directory of the target
+    /// can come. The steps of an undo have each directory that was there instead.
+    pub fn has_room(&self, step: &Step) -> bool {
+        let is_file = |stat: FileStat| stat.kind != FileKind::Dir;
+        !self.knows_empty && step.to.is_none() && step.there.is_some_and(is_file)
     }
 
     /// Returns whether a step decides about a path. Steps above or below the path count, too.
@@ -556,6 +566,7 @@ pub(in crate::repo) fn plan_return(
     let found = sides(repo, (id, back))?;
     let mut out = Return {
         empties: true,
+        knows_empty: back,
         ..Return::default()
     };
     let mut lost = BTreeSet::new();

@@ -113,6 +113,8 @@ pub(in crate::repo) fn status(
     let differs = |change: &PathChange| unwritten.contains(change.path.as_bytes());
     let of_others = out.changes.extract_if(.., |change| differs(change));
     out.unwritten = of_others.map(|change| change.path).collect();
+    // A directory in the place of a file is a deletion and an addition.
+    out.unwritten.dedup();
     if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
         // The stat cache is an optimization. On a full disk the answer is the same.
         let _ = cache.finish(&tree_id, !tree.cache_fits());

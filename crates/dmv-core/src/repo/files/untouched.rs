@@ -64,7 +64,10 @@ pub(in crate::repo) fn remove_untouched(
     job: &Job,
 ) -> Result<Vec<Problem>, RepoError> {
     let mut files = Vec::new();
-    let mut plan = Plan::<crate::object::list::Blob>::default();
+    let mut plan = Plan::<crate::object::list::Blob> {
+        in_use: tree.in_use.clone(),
+        ..Plan::default()
+    };
     for (path, entry) in entries {
         if entry.kind != Kind::Directory {
             files.push((path.clone(), entry.clone()));
@@ -114,7 +117,8 @@ pub(in crate::repo) fn remove_untouched(
         CheckoutError::Disk(e) => RepoError::Path(e),
     })?;
     let left = done.refused.into_iter().chain(asides.finish());
-    let left = left.filter(|refused| !matches!(refused.why, Refusal::NotEmpty));
+    let stays = |why: &Refusal| matches!(why, Refusal::NotEmpty | Refusal::InUse);
+    let left = left.filter(|refused| !stays(&refused.why));
     problems.extend(left.map(|refused| Problem::new(refused.path, refused.why.to_string())));
     Ok(problems)
 }

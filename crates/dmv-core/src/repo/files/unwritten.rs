@@ -1,11 +1,12 @@
 //! Paths that a switch could not make equal to its target: a small file beside the stat cache.
 //!
-//! The files at these paths are from the former commit, and nobody has edited them. So they are no
-//! edits: a commit does not include them, `status` lists them separately, and the next switch
-//! continues from there (docs/format/layout.md, "Paths that were not written").
+//! What is at these paths is from the former commit, or nothing, and nobody has edited it. So they
+//! are no edits: a commit does not include them, `status` lists them separately, and the next switch
+//! or a restore continues from there (docs/format/layout.md, "Paths that were not written"). An entry
+//! of a directory stands for any directory, whatever is in it.
 
 use crate::diff::is_wanted;
-use crate::fsutil::FileStat;
+use crate::fsutil::{FileKind, FileStat, Fingerprint};
 use crate::hash::{ObjectId, decode_hex, encode_hex};
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
@@ -17,10 +18,11 @@ use crate::repo::base::note::read_note;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{slice, worktree};
 use crate::repo::conflict::names::last_name;
+use crate::repo::files::checkout::dirs::is_dir;
 use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_as};
-use crate::repo::files::saved::{obstacle, stat_at};
+use crate::repo::files::saved::{all_gone, empty_dir, obstacle, stat_at};
 use crate::vfs::{OsVfs, write_durably};
 use crate::worktree::base::entry_at;
 use crate::worktree::snapshot::Snapshot;
@@ -43,7 +45,7 @@ pub(in crate::repo) struct UnwrittenPath {
     pub path: RepoPath,
     /// The entry that should be there.
     pub want: Option<TreeEntry>,
-    /// The entry of the former base, which is there instead.
+    /// The entry that is there instead: the former base's, or nothing.
     pub have: Option<TreeEntry>,
     /// The path at which the base has `want`, if `mv` has moved the name since. Only for content that
     /// was purged, so that there is no file to move.
@@ -51,8 +53,9 @@ pub(in crate::repo) struct UnwrittenPath {
 }
 
 impl UnwrittenPath {
-    /// Returns a path that should have become `want` and is still `former`. Returns `None` if it is
-    /// as it should be, or if the user has changed it since: then it is an edit.
+    /// Returns a path that a switch should have made `want`, and that has `former` or nothing.
+    /// Returns `None` if it is as it should be, or if the user has changed it since: then it is an
+    /// edit.
     pub fn find(
         repo: &Handle,
         tree: &OpenWorktree,
@@ -60,19 +63,49 @@ impl UnwrittenPath {
         (want, former): (Option<TreeEntry>, Option<TreeEntry>),
     ) -> Result<Option<UnwrittenPath>, RepoError> {
         let stat = stat_at(tree, path.as_bytes())?;
+        let plain = |entry: TreeEntry| match entry.kind {
+            Kind::Directory => empty_dir(&path),
+            _ => entry,
+        };
+        let want = want.map(plain);
+        let have = match stat {
+            // The switch has made room for the file, and then it could not write it.
+            None => None,
+            // The same, of a directory that could not go.
+            Some(stat) if stat.kind == FileKind::Dir => Some(empty_dir(&path)),
+            Some(_) => former.map(plain),
+        };
+        let from = None;
         let is_written = is_as((repo, tree), &path, want.as_ref(), stat)? == Some(true);
         let at = UnwrittenPath {
             path,
             want,
-            have: former,
-            from: None,
+            have,
+            from,
         };
         let is_former = at.is_former(repo, tree, stat)?;
         Ok((is_former && !is_written).then_some(at))
     }
 
+    /// Returns whether it is a directory that should be gone.
+    pub fn is_left_dir(&self) -> bool {
+        self.want.is_none() && self.have.as_ref().is_some_and(is_dir)
+    }
+
+    /// Returns the fingerprint of the file that should be gone, so that it can be removed. `None` if
+    /// it is no longer what it was.
+    pub fn seen(
+        &self,
+        repo: &Handle,
+        tree: &OpenWorktree,
+    ) -> Result<Option<Fingerprint>, RepoError> {
+        let stat = stat_at(tree, self.path.as_bytes())?;
+        let is_same = is_as((repo, tree), &self.path, self.have.as_ref(), stat)? == Some(true);
+        Ok(stat.filter(|_| is_same).map(|stat| stat.fingerprint()))
+    }
+
     /// Returns whether the path is unchanged since then, and `base` still has the entry that should
-    /// be there.
+    /// be there. What is above it counts separately: see [`retain_reached`].
     pub fn holds(
         &self,
         repo: &Handle,
@@ -80,7 +113,7 @@ impl UnwrittenPath {
         base: Option<&TreeEntry>,
     ) -> Result<bool, RepoError> {
         let as_wanted = match (base, &self.want) {
-            (Some(base), Some(want)) => same_blob(base, want),
+            (Some(base), Some(want)) => same_blob(base, want) || is_dir(base) && is_dir(want),
             (base, want) => base.is_none() && want.is_none(),
         };
         Ok(as_wanted && self.is_former(repo, tree, stat_at(tree, self.path.as_bytes())?)?)
@@ -129,11 +162,6 @@ impl UnwrittenPath {
         tree: &OpenWorktree,
         stat: Option<FileStat>,
     ) -> Result<bool, RepoError> {
-        // A file in the place of a directory above is the user's, and decides about the paths
-        // below.
-        if obstacle(tree, self.path.as_bytes())?.is_some() {
-            return Ok(false);
-        }
         // A file that cannot be read counts as unchanged.
         let is = is_as((repo, tree), &self.path, self.have.as_ref(), stat)?;
         Ok(is != Some(false))
@@ -208,6 +236,9 @@ fn is_as(
     let (Some(entry), Some(stat)) = (entry, stat) else {
         return Ok(Some(entry.is_none() && stat.is_none()));
     };
+    if is_dir(entry) {
+        return Ok(Some(stat.kind == FileKind::Dir));
+    }
     match same_as(repo, &tree.root, path.as_bytes(), entry, &stat) {
         Ok(same) => Ok(Some(same)),
         Err(SameError::Path(_)) => Ok(None),
@@ -244,9 +275,10 @@ pub(in crate::repo) fn noted_objects(
 ) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
     let noted = noted_in(&own_dir.join(UNWRITTEN_FILE))?.into_iter();
     let entries = noted.flat_map(|at| at.want.into_iter().chain(at.have));
+    // The empty tree stands for any directory, and need not be stored.
+    let entries = entries.filter(|entry| !is_dir(entry));
     let object = |entry: TreeEntry| {
         let ty = match entry.kind {
-            Kind::Directory => ObjectType::Tree,
             Kind::Conflict => ObjectType::Conflict,
             _ if entry.is_list => ObjectType::List,
             _ => ObjectType::Chunk,
@@ -275,7 +307,36 @@ pub(in crate::repo) fn unwritten(
             false
         })
     });
-    error.map_or(Ok(found), Err)
+    match error {
+        None => retain_reached(tree, found),
+        Some(e) => Err(e),
+    }
+}
+
+/// Returns those of some paths to which nothing of the user bars the way. A file of the user in the
+/// place of a directory above decides about the paths below it, and a directory with files of the
+/// user about the file in whose place it is; what is a left-over itself does not.
+pub(in crate::repo) fn retain_reached(
+    tree: &OpenWorktree,
+    found: Vec<UnwrittenPath>,
+) -> Result<Vec<UnwrittenPath>, RepoError> {
+    let left: BTreeSet<Vec<u8>> = found.iter().map(|at| at.path.as_bytes().to_vec()).collect();
+    let mut out = Vec::with_capacity(found.len());
+    for at in found {
+        let above = obstacle(tree, at.path.as_bytes())?;
+        let replaces_file = at.want.as_ref().is_some_and(|want| !is_dir(want))
+            && at.have.as_ref().is_some_and(is_dir);
+        let below = if replaces_file {
+            all_gone(tree, vec![at.path.as_bytes().to_vec()])?
+        } else {
+            Default::default()
+        };
+        let is_own = |path: &Vec<u8>| path != at.path.as_bytes() && !left.contains(path);
+        if above.is_none_or(|above| left.contains(&above)) && !below.keys().any(is_own) {
+            out.push(at);
+        }
+    }
+    Ok(out)
 }
 
 /// Returns the noted paths that are still unchanged.

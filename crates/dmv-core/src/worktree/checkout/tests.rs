@@ -143,6 +143,7 @@ fn a_plan_is_carried_out() -> Result {
             link("new/link", "/etc/passwd"),
         ],
         rename_always: false,
+        in_use: Default::default(),
         private: Default::default(),
     };
     let report = run(root, &plan)?;
@@ -321,5 +322,70 @@ fn many_files_report_in_the_order_of_the_plan() -> Result {
         &ReplacedEntries::new(&root),
     );
     assert!(matches!(cancelled, Err(CheckoutError::Cancelled)));
+    Ok(())
+}
+
+#[test]
+fn files_that_exchange_their_names_with_directories_arrive_after_all_have_left() -> Result {
+    let temp = tempfile::tempdir()?;
+    let root = temp.path();
+    // `a` goes into a directory of its name, the file of `b` takes the name of its directory.
+    std::fs::create_dir(root.join("b"))?;
+    std::fs::write(root.join("a"), "one")?;
+    std::fs::write(root.join("b/x"), "two")?;
+    std::fs::write(root.join("edited"), "three")?;
+    let one = |from: &str, to: &str| -> Result<Move> {
+        let expected = fingerprint(root, from)?;
+        let (from, to) = (from.into(), to.into());
+        Ok(Move { from, to, expected })
+    };
+    let moves = vec![one("a", "a/y")?, one("b/x", "b")?, one("edited", "c")?];
+    std::fs::write(root.join("edited"), "by somebody else")?;
+    let safe = SafeDir::open_root(root)?;
+    let (cancel, replaced) = (AtomicBool::new(false), ReplacedEntries::new(&safe));
+    let Departure { moving, stay } = leave(&safe, moves, &cancel, &|| {}, &replaced)?;
+    let stay: Vec<_> = stay.iter().map(|one| &one.from[..]).collect();
+    assert_eq!(stay, [b"edited"]);
+    std::fs::remove_dir(root.join("b"))?;
+    std::fs::create_dir(root.join("a"))?;
+    let placed = arrive(&safe, moving, &cancel, &replaced)?;
+    assert!(
+        placed
+            .iter()
+            .all(|placed| placed.is_some_and(|p| !p.touched))
+    );
+    assert_eq!(std::fs::read_to_string(root.join("a/y"))?, "one");
+    assert_eq!(std::fs::read_to_string(root.join("b"))?, "two");
+    assert_eq!(
+        std::fs::read_to_string(root.join("edited"))?,
+        "by somebody else"
+    );
+    // A name that is not free: the file goes, unless somebody has written to it on its way.
+    let moves = vec![one("b", "edited")?, one("a/y", "edited")?];
+    let Departure { moving, .. } = leave(&safe, moves, &cancel, &|| {}, &replaced)?;
+    let on_its_way = root.join(std::ffi::OsStr::new(str::from_utf8(&moving[1].temp)?));
+    std::fs::write(on_its_way, "a late edit")?;
+    let placed = arrive(&safe, moving, &cancel, &replaced)?;
+    assert!(placed.iter().all(Option::is_none));
+    assert_eq!(replaced.finish().len(), 1);
+    assert_eq!(std::fs::read_to_string(root.join("a/y"))?, "a late edit");
+    assert!(!root.join("b").exists());
+    Ok(())
+}
+
+#[test]
+fn a_directory_in_use_stays() -> Result {
+    let temp = tempfile::tempdir()?;
+    std::fs::create_dir_all(temp.path().join("d/e"))?;
+    let in_use = SafeDir::open_root(&temp.path().join("d/e"))?.stat_self()?;
+    let plan = Plan {
+        remove_dirs: vec![b"d".to_vec(), b"d/e".to_vec()],
+        in_use: [in_use.inode()].into(),
+        ..Plan::default()
+    };
+    let report = run(temp.path(), &plan)?;
+    assert!(temp.path().join("d/e").is_dir());
+    assert_eq!(report.refused.len(), 2, "{:?}", refusals(&report));
+    assert!(matches!(report.refused[0].why, Refusal::InUse));
     Ok(())
 }

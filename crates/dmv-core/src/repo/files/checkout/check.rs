@@ -207,7 +207,7 @@ impl Switch<'_> {
     ) -> Result<(), RepoError> {
         if self.gives_way(&obstacle) {
             found.in_the_way.insert(obstacle);
-        } else if force && self.is_in_place_of_dir(&obstacle)? {
+        } else if force {
             found.in_the_way.insert(obstacle);
             found.overwrites.insert(path.to_vec(), Some(new.clone()));
         } else if self.form.is_side(path) {
@@ -279,12 +279,8 @@ impl Switch<'_> {
         if is_dir && is_file(new) && goes {
             found.replaced_dirs.push(path.to_vec());
         }
-        let is_forced = if is_dir {
-            goes || force && tracked.is_some() && !was_dir
-        } else {
-            // Without a request, an untracked file is in the way.
-            force
-        };
+        // Without a request, an untracked entry is in the way.
+        let is_forced = force || is_dir && goes;
         if is_forced && !same {
             if is_dir == is_file(new) && !goes && !is_brought {
                 found.in_the_way.insert(path.to_vec());
@@ -317,12 +313,10 @@ impl Switch<'_> {
                 found.overwrites.entry(path.clone()).or_insert_with(after);
             }
             match stat {
-                None => match self.obstacle(&path, &mut found.above)? {
-                    Some(above) if self.is_in_place_of_dir(&above)? => {
-                        found.in_the_way.insert(above);
-                    }
-                    above => found.lost.extend(above),
-                },
+                None => {
+                    let above = self.obstacle(&path, &mut found.above)?;
+                    found.in_the_way.extend(above);
+                }
                 Some(stat) if (stat.kind == FileKind::Dir) == is_file(&entry) => {
                     found.in_the_way.insert(path);
                 }

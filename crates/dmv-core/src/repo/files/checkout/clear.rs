@@ -16,9 +16,9 @@ use crate::worktree::{join, split_path};
 use std::collections::{BTreeSet, HashSet};
 
 /// What clearing the way has found so far.
-struct ClearancePlan<'m> {
+struct ClearancePlan {
     /// Where files will be moved from.
-    moving: HashSet<&'m [u8]>,
+    moving: HashSet<Vec<u8>>,
     /// Directories that are known not to be there.
     absent: BTreeSet<Vec<u8>>,
     /// Removals that are not carried out yet.
@@ -35,7 +35,7 @@ impl Switch<'_> {
     pub(in crate::repo) fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
         let job = self.job;
         let mut clearing = ClearancePlan {
-            moving: moves.iter().map(|one| &one.from[..]).collect(),
+            moving: moves.iter().map(|one| one.from.clone()).collect(),
             absent: BTreeSet::new(),
             plan: Plan::default(),
             gone_dirs: BTreeSet::new(),
@@ -70,8 +70,14 @@ impl Switch<'_> {
             plan.remove_dirs = there;
             return self.run(plan);
         }
+        // Everything that leaves its place leaves before anything takes one.
         self.run(plan)?;
-        self.carry_out_moves(moves, there)
+        let moving = self.leave(moves)?;
+        self.run(Plan {
+            remove_dirs: there,
+            ..Plan::default()
+        })?;
+        self.arrive(moving)
     }
 
     /// Plans what goes at one path where the base has `old` and the target `new`.
@@ -80,7 +86,7 @@ impl Switch<'_> {
         path: &[u8],
         old: Option<&TreeEntry>,
         new: Option<&TreeEntry>,
-        clearing: &mut ClearancePlan<'_>,
+        clearing: &mut ClearancePlan,
     ) -> Result<(), RepoError> {
         if self.stays_there(path) {
             return Ok(());
@@ -127,7 +133,7 @@ impl Switch<'_> {
         &mut self,
         path: &[u8],
         old: &TreeEntry,
-        clearing: &mut ClearancePlan<'_>,
+        clearing: &mut ClearancePlan,
     ) -> Result<(), RepoError> {
         let expectation = self.expected(path, Some(old))?;
         let path = path.to_vec();

@@ -10,6 +10,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::files::checkout::dirs::{add_above, is_dir};
 use crate::repo::files::checkout::span::{Differences, InterruptedPath, LeftPaths};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::same::{SameError, same_as};
@@ -76,28 +77,26 @@ impl<'a> Switch<'a> {
     /// write and that are still unchanged.
     pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<UnwrittenPath>, RepoError> {
         let mut found: BTreeMap<RepoPath, UnwrittenPath> = BTreeMap::new();
-        for problem in &self.refused {
-            let path = problem.path.as_bytes();
-            let is_own = self.subset.includes(path, false) && !self.is_brought(path);
+        let refused = self.refused.iter().map(|problem| problem.path.as_bytes());
+        for path in refused.chain(self.in_use.iter().map(|dir| &dir[..])) {
             let is_side = self.unshown.contains(path) || self.form.is_side(path);
             let Ok(at) = RepoPath::parse(path) else {
                 continue;
             };
             let want = self.target_entry(path)?;
-            let is_file = |entry: &TreeEntry| entry.kind.is_blob() || entry.kind == Kind::Symlink;
-            // A conflict that the commit does not list has no form, and so no file.
-            let is_kept = |entry: &TreeEntry| is_file(entry) || entry.kind == Kind::Conflict;
-            if !is_own || is_side || !want.as_ref().is_none_or(is_kept) {
-                continue;
-            }
             let former = match self.left.get(path) {
                 Some(left) => left.entry.clone(),
                 None => self.base_entry(path)?,
             };
-            let former = former.filter(is_file);
+            let is_dir = want.iter().chain(&former).all(is_dir);
+            let is_own = self.subset.includes(path, is_dir) && !self.is_brought(path);
+            if !is_own || is_side {
+                continue;
+            }
             let at = UnwrittenPath::find(self.repo, self.tree, at, (want, former))?;
             found.extend(at.map(|at| (at.path.clone(), at)));
         }
+        self.add_left_dirs(&mut found)?;
         for mut at in unwritten::noted_unwritten(self.repo)? {
             let mut want = self.target_entry(at.path.as_bytes())?;
             if want.is_none() && at.from.is_some() {
@@ -108,7 +107,40 @@ impl<'a> Switch<'a> {
                 found.insert(at.path.clone(), at);
             }
         }
-        Ok(found.into_values().collect())
+        unwritten::retain_reached(self.tree, found.into_values().collect())
+    }
+
+    /// Takes left-overs of earlier switches off the refused paths: they stay what they are, and have
+    /// nothing to do with what this switch writes.
+    pub(in crate::repo) fn excuse_left(&mut self) -> Result<(), RepoError> {
+        for problem in std::mem::take(&mut self.refused) {
+            let path = problem.path.as_bytes();
+            let is_left = self.left.contains_key(path) && self.target_entry(path)?.is_none();
+            if !is_left {
+                self.refused.push(problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the directories above left-overs that should have gone with them.
+    fn add_left_dirs(
+        &self,
+        found: &mut BTreeMap<RepoPath, UnwrittenPath>,
+    ) -> Result<(), RepoError> {
+        let mut dirs = BTreeSet::new();
+        for at in found.values().filter(|at| at.want.is_none()) {
+            add_above(at.path.as_bytes(), &mut dirs);
+        }
+        for dir in dirs {
+            let at = RepoPath::from_checked(dir);
+            if !found.contains_key(&at) && self.target_entry(at.as_bytes())?.is_none() {
+                let sides = (None, Some(empty_dir(&at)));
+                let at = UnwrittenPath::find(self.repo, self.tree, at, sides)?;
+                found.extend(at.map(|at| (at.path.clone(), at)));
+            }
+        }
+        Ok(())
     }
 
     /// Returns paths of a target that the worktree's subset leaves out.
@@ -155,7 +187,6 @@ impl<'a> Switch<'a> {
             return Ok(None); // The switch had nothing to do here.
         }
         let stat = self.stat(path, absent)?;
-        let is_dir = |e: &TreeEntry| e.kind == Kind::Directory;
         let begun = match (&entry, &stat) {
             (None, None) => false,
             // The switch did only the first half of replacing a file with a directory, or the

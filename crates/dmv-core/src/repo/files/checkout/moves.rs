@@ -1,7 +1,7 @@
 //! Moved files: if the target has a file at another path, the switch moves it instead of writing it
 //! again.
 
-use crate::fsutil::fs_now;
+use crate::fsutil::{FileKind, fs_now};
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::tree::{Kind, TreeEntry};
@@ -10,7 +10,7 @@ use crate::repo::files::checkout::dirs::sorted;
 use crate::repo::files::checkout::switch::{Switch, checkout_error};
 use crate::repo::files::saved::Return;
 use crate::repo::files::seen::Expectation;
-use crate::worktree::checkout::{Move, Plan, Removal, move_files};
+use crate::worktree::checkout::{Departure, Move, MovingFile, Plan, Removal, arrive, leave};
 use crate::worktree::split_path;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -27,7 +27,7 @@ fn same_of(entry: &TreeEntry) -> Option<Same> {
 }
 
 impl Switch<'_> {
-    /// Finds files that are removed, equal the base, and appear again at free paths.
+    /// Finds files that are removed, equal the base, and appear again at other paths.
     pub(in crate::repo) fn plan_moves(&mut self) -> Result<Vec<Move>, RepoError> {
         // Overwritten files, and those that an undo brings back, are restored one by one.
         let is_some = |brings: &Return| !brings.steps.is_empty() || !brings.stays.is_empty();
@@ -63,7 +63,9 @@ impl Switch<'_> {
                 continue;
             };
             let is_taken = self.unshown.contains(&to) || self.is_of_others(&to);
-            if is_taken || self.stat(&to, &mut absent)?.is_some() {
+            // A directory goes before the file arrives, or the file is written like others.
+            let there = self.stat(&to, &mut absent)?;
+            if is_taken || there.is_some_and(|stat| stat.kind != FileKind::Dir) {
                 continue;
             }
             while let Some(from) = sources.pop_front() {
@@ -84,47 +86,61 @@ impl Switch<'_> {
         self.dirty.contains_key(path) || self.left.contains_key(path)
     }
 
-    /// Moves files, then removes the directories that they leave. A file that cannot be moved is
-    /// removed here and written at its new path.
-    pub(in crate::repo) fn carry_out_moves(
+    /// Takes files out of their places. A file that cannot be moved is removed, and written at its
+    /// new path.
+    pub(in crate::repo) fn leave(
         &mut self,
         moves: Vec<Move>,
-        gone_dirs: Vec<Vec<u8>>,
-    ) -> Result<(), RepoError> {
-        let mut dirs = BTreeSet::new();
-        for one in &moves {
-            let dir = split_path(&one.to).map_or(&b""[..], |(dir, _)| dir);
+    ) -> Result<Vec<MovingFile>, RepoError> {
+        let (job, root) = (self.job, &self.tree.root);
+        let reached = || job.reached(Moment::Replacing);
+        let left = leave(root, moves, job.cancel_flag(), &reached, &self.asides);
+        let Departure { moving, stay } = left.map_err(checkout_error)?;
+        let remove = stay.into_iter().map(|Move { from, expected, .. }| Removal {
+            path: from,
+            expected,
+        });
+        let remove: Vec<Removal> = remove.collect();
+        self.removed += moving.len() as u64;
+        if !remove.is_empty() {
+            self.run(Plan {
+                remove,
+                ..Plan::default()
+            })?;
+        }
+        Ok(moving)
+    }
+
+    /// Puts moved files in their new places, once everything that was there has gone. A file whose
+    /// new name is not free is written like others.
+    pub(in crate::repo) fn arrive(&mut self, moving: Vec<MovingFile>) -> Result<(), RepoError> {
+        let (mut dirs, mut paths) = (BTreeSet::new(), Vec::with_capacity(moving.len()));
+        for file in &moving {
+            let dir = split_path(&file.to).map_or(&b""[..], |(dir, _)| dir);
             self.need_dirs(dir, &mut dirs);
+            paths.push(file.to.clone());
         }
         self.run(Plan {
             make_dirs: sorted(dirs),
             ..Plan::default()
         })?;
         let (job, root) = (self.job, &self.tree.root);
-        let reached = || job.reached(Moment::Replacing);
-        let placed = move_files(root, &moves, job.cancel_flag(), &reached);
+        let placed = arrive(root, moving, job.cancel_flag(), &self.asides);
         let placed = placed.map_err(checkout_error)?;
         let ended = fs_now(&self.tree.own);
-        let mut rest = Plan {
-            remove_dirs: gone_dirs,
-            ..Plan::default()
-        };
-        for (Move { from, to, expected }, placed) in moves.into_iter().zip(placed) {
+        for (to, placed) in paths.into_iter().zip(placed) {
             let (Some(placed), Some((dir, name))) = (placed, split_path(&to)) else {
-                let path = from;
-                rest.remove.push(Removal { path, expected });
                 continue;
             };
             let print = (name, placed.fingerprint(ended));
             self.written
                 .note(&self.tree.own, dir, std::iter::once(print));
             self.files += 1;
-            self.removed += 1;
             self.bytes += placed.stat.size;
             Job::add(&job.progress.files, 1);
             Job::add(&job.progress.bytes, placed.stat.size);
             self.moved.insert(to);
         }
-        self.run(rest)
+        Ok(())
     }
 }

@@ -21,19 +21,22 @@ use crate::repo::conflict::form::{Form, IsThere};
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
+use crate::repo::files::checkout::dirs::{add_above, sorted};
 use crate::repo::files::checkout::switch::{PendingWrites, Switch};
 use crate::repo::files::open_worktree::{OpenWorktree, is_like};
 use crate::repo::files::saved::{
     Overwrite, Overwrites, OverwrittenFiles, obstacle, overwritten_changes, take,
 };
 use crate::repo::files::seen::Expectation;
+use crate::repo::files::unwritten::UnwrittenPath;
 use crate::repo::files::{open_worktree, untouched, untracked, unwritten};
 use crate::repo::look::{entries, lack};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Subset;
 use crate::worktree::base::entry_at;
-use crate::worktree::checkout::{Plan, Removal};
+use crate::worktree::checkout::{Plan, Refusal, Removal};
 use crate::worktree::select::is_under;
+use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -62,16 +65,21 @@ pub(in crate::repo) fn restore(
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
     job.reached(Moment::Scanned);
-    let wanted = wanted(repo, &tree, (&form, commit), &dropped, paths)?;
+    let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir.as_bytes()));
+    let left = if is_base {
+        left_overs(repo, &tree, &asked_for)?
+    } else {
+        Vec::new()
+    };
+    let wanted = wanted(repo, &tree, (&form, commit), (&dropped, &left), paths)?;
     let gone = added_by(repo, &form.tree, &dropped)?;
-    let moves = switch.moves(wanted.entries)?;
+    let moves = switch.moves(&wanted.entries)?;
     let overwrites = overwrites(&mut switch, &moves, &wanted.removed, &gone)?;
     let settled = if dropped.is_empty() {
         None
     } else {
         Some(&form)
     };
-    let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir.as_bytes()));
     // A file that the user wants back is tracked again.
     let is_over = |path: &[u8]| is_base && asked_for(path);
     let overwritten = keep_and_publish(
@@ -85,13 +93,14 @@ pub(in crate::repo) fn restore(
     for path in &wanted.removed {
         switch.remove_file(path)?;
     }
+    switch.remove_left_overs(&left)?;
     switch.clear_in_the_way()?;
     switch.foresee(&moves);
     switch.put_back(moves)?;
     switch.sync()?;
     let stay = untouched::remove_untouched(repo, &tree, &gone, job)?;
     switch.refused.extend(stay);
-    forget_unwritten(repo, &switch, &asked_for)?;
+    forget_unwritten(repo, &switch, &asked_for, &wanted.entries)?;
     if is_base {
         let _ = switch.remember();
     }
@@ -117,6 +126,17 @@ pub(in crate::repo) fn restore(
     })
 }
 
+/// Returns what should be gone at these paths and is still there, since a switch could not remove it.
+fn left_overs(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    asked_for: &dyn Fn(&[u8]) -> bool,
+) -> Result<Vec<UnwrittenPath>, RepoError> {
+    let mut left = unwritten::unwritten(repo, tree)?;
+    left.retain(|at| at.want.is_none() && asked_for(at.path.as_bytes()));
+    Ok(left)
+}
+
 /// What a restore gives back.
 #[derive(Default)]
 struct RestoreSelection {
@@ -127,12 +147,12 @@ struct RestoreSelection {
 }
 
 /// Returns what the paths select from the form of a commit. `dropped` are the choices at these
-/// paths, which no longer count.
+/// paths, which no longer count, and `left` what has to go there.
 fn wanted(
     repo: &Handle,
     tree: &OpenWorktree,
     (form, commit): (&Form, ObjectId),
-    dropped: &[ConflictResolution],
+    (dropped, left): (&[ConflictResolution], &[UnwrittenPath]),
     paths: &[RepoPath],
 ) -> Result<RestoreSelection, RepoError> {
     let mut wanted = RestoreSelection::default();
@@ -163,6 +183,10 @@ fn wanted(
                 }
                 continue;
             }
+        }
+        let is_left = |at: &UnwrittenPath| is_under(at.path.as_bytes(), path.as_bytes());
+        if found.is_none() && left.iter().any(is_left) {
+            continue;
         }
         let found = found.ok_or_else(|| {
             RepoError::Look(LookError::NoSuchPath {
@@ -239,21 +263,31 @@ fn overwrites(
     Ok(overwrites)
 }
 
-/// Takes restored paths off the list of those that an earlier command could not write.
+/// Takes restored paths off the list of those that an earlier command could not write. From then on,
+/// whatever differs there is the user's. `wanted` are the entries that were restored.
 fn forget_unwritten(
     repo: &Handle,
     switch: &Switch<'_>,
     asked_for: &dyn Fn(&[u8]) -> bool,
+    wanted: &[(RepoPath, TreeEntry)],
 ) -> Result<(), RepoError> {
     let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| p.path.as_bytes()).collect();
-    let mut unwritten = unwritten::noted_unwritten(repo)?;
-    let before = unwritten.len();
-    unwritten.retain(|at| {
+    let wanted: BTreeSet<&[u8]> = wanted.iter().map(|(path, _)| path.as_bytes()).collect();
+    let noted = unwritten::noted_unwritten(repo)?;
+    let (before, mut stay) = (noted.len(), Vec::new());
+    for at in noted {
         let path = at.path.as_bytes();
-        !asked_for(path) || refused.contains(path)
-    });
-    if unwritten.len() < before {
-        unwritten::note_unwritten(repo, &unwritten)?;
+        // A commit that does not have the path has not restored it.
+        let is_left = || -> Result<bool, RepoError> {
+            let base = switch.base_entry(path)?;
+            Ok(!wanted.contains(path) && at.holds(repo, switch.tree, base.as_ref())?)
+        };
+        if !asked_for(path) || refused.contains(path) || is_left()? {
+            stay.push(at);
+        }
+    }
+    if stay.len() < before {
+        unwritten::note_unwritten(repo, &stay)?;
     }
     Ok(())
 }
@@ -356,7 +390,7 @@ impl Switch<'_> {
     /// way. Fails if content is not stored.
     fn moves(
         &mut self,
-        wanted: Vec<(RepoPath, TreeEntry)>,
+        wanted: &[(RepoPath, TreeEntry)],
     ) -> Result<Vec<(Vec<u8>, TreeEntry)>, RepoError> {
         let mut absent = BTreeSet::new();
         let mut moves = Vec::new();
@@ -372,13 +406,13 @@ impl Switch<'_> {
                 }
                 // The path equals the base, and the base has the wanted entry: nothing to do.
                 let clean = self.clean_entry(&bytes)?;
-                if clean.is_some_and(|have| have.same_content(&entry)) {
+                if clean.is_some_and(|have| have.same_content(entry)) {
                     continue;
                 }
             } else if let Some(above) = obstacle(self.tree, &bytes)? {
                 self.in_the_way.insert(above);
             }
-            moves.push((bytes, entry));
+            moves.push((bytes, entry.clone()));
         }
         let needed = moves.iter().map(|(path, entry)| (&path[..], entry));
         lack::check_entries_here(self.repo, needed)?;
@@ -404,6 +438,36 @@ impl Switch<'_> {
             overwrites.insert(path.clone(), overwrite);
         }
         Ok(overwrites)
+    }
+
+    /// Removes what an earlier switch should have removed. It is committed, so an undo does not bring it
+    /// back.
+    fn remove_left_overs(&mut self, left: &[UnwrittenPath]) -> Result<(), RepoError> {
+        let (mut plan, mut dirs, mut above) = (Plan::default(), BTreeSet::new(), BTreeSet::new());
+        for at in left {
+            let path = at.path.as_bytes().to_vec();
+            add_above(&path, &mut above);
+            if at.is_left_dir() {
+                dirs.insert(path);
+                continue;
+            }
+            match at.seen(self.repo, self.tree)? {
+                Some(expected) => plan.remove.push(Removal { path, expected }),
+                None => self.refuse_changed(path),
+            }
+        }
+        let asked_for = dirs.clone();
+        let noted = unwritten::unwritten(self.repo, self.tree)?;
+        let noted = noted.into_iter().filter(UnwrittenPath::is_left_dir);
+        let noted = noted.map(|at| at.path.as_bytes().to_vec());
+        dirs.extend(noted.filter(|dir| above.contains(dir)));
+        plan.remove_dirs = sorted(dirs);
+        self.run(plan)?;
+        for dir in asked_for.intersection(&self.in_use) {
+            let why = Refusal::InUse.to_string();
+            self.refused.push(Problem::new(dir.clone(), why));
+        }
+        Ok(())
     }
 
     /// Removes the file at `path`, unless it is a directory or has changed.

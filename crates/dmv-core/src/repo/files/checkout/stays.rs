@@ -139,10 +139,12 @@ impl Switch<'_> {
     }
 
     /// Notes the directories above `path`, which an undo or a redo removes. A directory that was
-    /// empty before stays, whether a commit has it or the user made it.
+    /// empty before stays, whether a commit has it or the user made it. With `all_known`, the steps of
+    /// the undo have each directory that was empty. Otherwise those of the target may have been, too.
     pub(in crate::repo) fn note_emptied(
         &self,
         path: &[u8],
+        all_known: bool,
         gone: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), RepoError> {
         let mut path = path;
@@ -152,7 +154,8 @@ impl Switch<'_> {
             if dir.is_empty() || gone.contains(dir) || comes || self.stays_there(dir) {
                 return Ok(());
             }
-            if !self.stays(dir) && self.target_entry(dir)?.is_some_and(|e| is_empty(&e)) {
+            let is_kept = !all_known && !self.stays(dir);
+            if is_kept && self.target_entry(dir)?.is_some_and(|e| is_empty(&e)) {
                 return Ok(());
             }
             gone.insert(dir.to_vec());

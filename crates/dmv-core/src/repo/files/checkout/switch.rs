@@ -91,7 +91,7 @@ pub(in crate::repo) struct Switch<'a> {
     /// The private paths, read from the disk when first needed.
     private: Option<Private>,
     /// Files that were replaced or removed, until they are removed for good.
-    asides: ReplacedEntries<'a>,
+    pub(in crate::repo) asides: ReplacedEntries<'a>,
     /// Directories planned since plans were last carried out.
     made_dirs: BTreeSet<Vec<u8>>,
     /// Paths that got a moved file.
@@ -103,6 +103,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) bytes: u64,
     pub(in crate::repo) removed: u64,
     pub(in crate::repo) refused: Vec<Problem>,
+    /// Directories that were to go and stay, because somebody is in them.
+    pub(in crate::repo) in_use: BTreeSet<Vec<u8>>,
     /// Contents that were purged.
     pub(in crate::repo) purged: BTreeSet<ObjectId>,
 }
@@ -144,6 +146,7 @@ impl<'a> Switch<'a> {
             bytes: 0,
             removed: 0,
             refused: Vec::new(),
+            in_use: BTreeSet::new(),
             purged: purged::purged(repo),
         }
     }
@@ -160,11 +163,14 @@ impl<'a> Switch<'a> {
         self.started = Some(fs_now(&self.tree.own));
         let found = status::changes_and_seen(self.repo, self.tree, &options, self.job)?;
         self.scanned = Some(found.seen);
-        self.dirty = found
-            .changes
-            .into_iter()
-            .map(|PathChange { path, kind }| (path.into_bytes(), kind))
-            .collect();
+        for PathChange { path, kind } in found.changes {
+            // An empty directory in the place of a file is a deletion and an addition. What the base
+            // has there decides.
+            let known = self.dirty.entry(path.into_bytes()).or_insert(kind);
+            if *known == ChangeKind::Added {
+                *known = kind;
+            }
+        }
         // A file that cannot be read may hold the user's work.
         for problem in found.problems {
             let entry = self.base_entry(problem.path.as_bytes())?;
@@ -287,7 +293,9 @@ impl<'a> Switch<'a> {
         self.differences().each(&mut |path, _, new| {
             let is_there =
                 |path| self.is_brought(path) || self.stays(path) || self.moved.contains(path);
-            let Some(new) = new.filter(|_| !is_there(path.as_bytes())) else {
+            let at = path.as_bytes();
+            let comes = |new: &&TreeEntry| !is_there(at) || is_dir(new) && self.has_room(at);
+            let Some(new) = new.filter(comes) else {
                 return Ok(());
             };
             if self.dirty.contains_key(path.as_bytes()) {
@@ -363,12 +371,12 @@ impl<'a> Switch<'a> {
         }
         // The undone command may have made a directory above what the user had removed.
         for path in &brings.gone {
-            self.note_emptied(path, &mut gone_dirs)?;
+            self.note_emptied(path, false, &mut gone_dirs)?;
         }
         for step in &brings.steps {
             expect_seen(&mut self.seen, step);
             if step.to.is_none() && brings.empties {
-                self.note_emptied(&step.path, &mut gone_dirs)?;
+                self.note_emptied(&step.path, brings.knows_empty, &mut gone_dirs)?;
             } else if step.to.is_none() {
                 self.note_gone_dirs(&step.path, &mut gone_dirs)?;
             }
@@ -378,6 +386,8 @@ impl<'a> Switch<'a> {
             // A file cannot replace a directory in one step, nor a directory a file.
             let goes = step.to.as_ref().is_none_or(is_dir);
             match (step.there, there.kind == FileKind::Dir) {
+                // The switch has made the target's directory in the place of a file.
+                (_, true) if brings.has_room(step) => {}
                 (_, true) if step.to.is_none() => {
                     gone_dirs.insert(step.path.clone());
                 }
@@ -509,6 +519,7 @@ impl<'a> Switch<'a> {
         // In a worktree with a commit, somebody may be at work: each file appears only when
         // complete.
         plan.rename_always = self.tree.base.is_some();
+        plan.in_use = self.tree.in_use.clone();
         plan.private = self.note_private(&plan)?;
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
@@ -569,6 +580,11 @@ impl<'a> Switch<'a> {
             match refused.why {
                 // A directory that still holds files of the user stays without a message.
                 Refusal::NotEmpty => {}
+                Refusal::InUse => drop(self.in_use.insert(refused.path)),
+                Refusal::Occupied if self.in_use.contains(&refused.path) => {
+                    let why = Refusal::InUse.to_string();
+                    self.refused.push(Problem::new(refused.path, why));
+                }
                 Refusal::Content(e) => match e.downcast::<RepoError>() {
                     Ok(e) => damage = damage.or(Some(*e)),
                     Err(e) => {

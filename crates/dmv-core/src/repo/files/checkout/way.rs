@@ -9,7 +9,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::path;
 use crate::repo::files::checkout::dirs::{add_dirs, is_dir, sorted};
 use crate::repo::files::checkout::switch::Switch;
-use crate::repo::files::saved::{Overwrite, Overwrites, Step, all_gone};
+use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone};
 use crate::repo::files::seen::Expectation;
 use crate::worktree::checkout::{Plan, Removal};
 use std::collections::BTreeSet;
@@ -33,6 +33,12 @@ impl Switch<'_> {
             Some(to) => is_dir(to),
             None => self.target_entry(&step.path)?.is_some_and(|e| is_dir(&e)),
         })
+    }
+
+    /// Returns whether a redo has removed a file at `path`, so that a directory of the target can come.
+    pub(in crate::repo) fn has_room(&self, path: &[u8]) -> bool {
+        let is_room = |brings: &Return| brings.step(path).is_some_and(|step| brings.has_room(step));
+        self.brings.is_some_and(is_room)
     }
 
     /// Adds the entries in the way to the overwritten files. Returns those that cannot be kept,
