@@ -12,6 +12,8 @@ mod code;
 mod crates;
 #[path = "tidy/floors.rs"]
 mod floors;
+#[path = "tidy/hints.rs"]
+mod hints;
 #[path = "tidy/names.rs"]
 mod names;
 #[path = "tidy/opening.rs"]
@@ -24,6 +26,7 @@ mod snippets;
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
 use crates::CRATES;
 use floors::{Room, drawing, rooms, unused};
+use hints::{commands, open_command_lines};
 use names::participles;
 use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
@@ -526,6 +529,23 @@ fn types_are_named_by_nouns() {
     for (file, code) in rust(&files, false) {
         for (line, name) in participles(&code) {
             complaints.push(format!("{file}:{line}: the type {name} needs a noun"));
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn command_lines_that_are_printed_are_made_of_arguments() {
+    let (files, mut complaints) = (tree(), Vec::new());
+    let commands = commands(&files);
+    for (file, text) in files.iter().filter(|(file, _)| file.ends_with(".rs")) {
+        if !file.contains("/src/") || is_test_file(file) {
+            continue;
+        }
+        for line in open_command_lines(text, &commands) {
+            complaints.push(format!(
+                "{file}:{line}: a command line with a raw value: use hint!"
+            ));
         }
     }
     pass(complaints);

@@ -2,8 +2,11 @@
 
 use crate::context::{Context, now};
 use crate::failure::{EXIT_REFUSED, Failure, OVER_BUDGET};
-use crate::format::text::{bytes, quoted};
+use crate::format::text::bytes;
 use crate::peers::remotes;
+use crate::whose::path_argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeIter;
@@ -46,26 +49,26 @@ fn over(context: &Context, repo: &Repo, limit: u64, used: u64) -> Failure {
         format!("the repository takes {used}, its budget is {limit}, and this needs more")
     };
     let ways = ways(context, repo);
-    let line = |(freed, command): &(u64, String)| format!("{:>10}  {command}", bytes(*freed));
+    let line = |(freed, command): &(u64, Hint)| format!("{:>10}  {command}", bytes(*freed));
     let details = ways.iter().map(line).collect();
     let hint = ways.into_iter().next().map(|(_, command)| command);
-    let hint = hint.unwrap_or_else(|| "dmv budget SIZE, with a greater size".to_owned());
+    let hint = hint.unwrap_or_else(|| "dmv budget SIZE, with a greater size".into());
     let mut failure = Failure::new(OVER_BUDGET, EXIT_REFUSED, message).hint(hint);
     failure.details = details;
     failure
 }
 
 /// The commands that free most, with the bytes that they free at most.
-pub fn ways(context: &Context, repo: &Repo) -> Vec<(u64, String)> {
+pub fn ways(context: &Context, repo: &Repo) -> Vec<(u64, Hint)> {
     // The job of the command may have been stopped.
     let job = Job::default();
     let mut ways = Vec::new();
     let options = GcOptions::dry_run(GRACE, now());
     if let Ok(report) = repo.gc(&options, &job) {
-        ways.push((report.freed_bytes, "dmv gc".to_owned()));
+        ways.push((report.freed_bytes, "dmv gc".into()));
         if report.young_bytes > report.freed_bytes {
             let all = report.freed_bytes + report.young_bytes;
-            ways.push((all, "dmv gc --grace 0".to_owned()));
+            ways.push((all, "dmv gc --grace 0".into()));
         }
     }
     let options = ExpireOptions {
@@ -75,19 +78,19 @@ pub fn ways(context: &Context, repo: &Repo) -> Vec<(u64, String)> {
     };
     let expirable = || repo.expirable(&repo.keep_rules()?, &options, &job);
     if let Ok(found) = expirable() {
-        ways.push((found.stored_bytes, "dmv expire".to_owned()));
+        ways.push((found.stored_bytes, "dmv expire".into()));
     }
     if remotes(context).is_ok_and(|remotes| !remotes.is_empty()) {
         ways.extend(droppable(repo).unwrap_or_default());
     }
     ways.retain(|(size, _)| *size > 0);
-    ways.sort_by(|a, b| b.cmp(a));
+    ways.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
     ways.truncate(NAMED);
     ways
 }
 
 /// What the entries of the root directory take in packs, for `drop`.
-fn droppable(repo: &Repo) -> Result<Vec<(u64, String)>, RepoError> {
+fn droppable(repo: &Repo) -> Result<Vec<(u64, Hint)>, RepoError> {
     let mut out = Vec::new();
     let Some(commit) = repo.head_commit()? else {
         return Ok(out);
@@ -95,7 +98,6 @@ fn droppable(repo: &Repo) -> Result<Vec<(u64, String)>, RepoError> {
     let tree = repo.read_commit(&commit)?.tree;
     for entry in TreeIter::new(repo.objects(), tree) {
         let entry = entry?;
-        let name = String::from_utf8_lossy(entry.name.as_bytes()).into_owned();
         let Ok(path) = RepoPath::root().join(&entry.name) else {
             continue;
         };
@@ -104,7 +106,7 @@ fn droppable(repo: &Repo) -> Result<Vec<(u64, String)>, RepoError> {
             located: &Location::Entry(entry),
             subset: &Subset::everything(),
         })?;
-        out.push((size, format!("dmv drop {}", quoted(&name))));
+        out.push((size, hint!("dmv drop {}", path_argument(path.as_bytes()))));
     }
     Ok(out)
 }

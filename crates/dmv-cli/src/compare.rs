@@ -413,7 +413,8 @@ impl<'a> Comparer<'a> {
                 Ok(chunks.collect::<Result<_, _>>()?)
             }
             Side::Disk(stat) if stat.kind == FileKind::File => {
-                let file = self.repo.open_worktree_file(path)?;
+                let file = self.repo.open_worktree_file(path);
+                let file = file.map_err(|e| unopened(path, e))?;
                 let chunks = chunks_of(file, &self.context.job);
                 if self.context.job.is_cancelled() {
                     return Err(RepoError::Cancelled.into());
@@ -454,9 +455,13 @@ impl<'a> Comparer<'a> {
                 }
             },
             Side::Disk(stat) => match stat.kind {
-                FileKind::Symlink => out = cut(self.repo.worktree_link(path)?),
+                FileKind::Symlink => {
+                    let target = self.repo.worktree_link(path);
+                    out = cut(target.map_err(|e| unopened(path, e))?);
+                }
                 FileKind::File => {
-                    let mut file = self.repo.open_worktree_file(path)?;
+                    let file = self.repo.open_worktree_file(path);
+                    let mut file = file.map_err(|e| unopened(path, e))?;
                     file.seek(SeekFrom::Start(from))
                         .and_then(|_| file.take(to - from).read_to_end(&mut out))
                         .map_err(|e| unreadable(path, &e))?;
@@ -486,8 +491,19 @@ fn compare_lines(texts: &[Lines<'_>; 2], job: &Job) -> Result<Edits, RepoError> 
 
 fn unreadable(path: &RepoPath, e: &io::Error) -> Failure {
     let message = format!("cannot read {}: {e}", escape(path.as_bytes()));
-    Failure::new("io", crate::failure::EXIT_OTHER, message)
+    Failure::new(UNREADABLE, crate::failure::EXIT_OTHER, message)
 }
+
+/// The failure where a file of the worktree could not be opened.
+fn unopened(path: &RepoPath, e: RepoError) -> Failure {
+    match e {
+        RepoError::Path(e) => unreadable(path, &e.source),
+        e => e.into(),
+    }
+}
+
+/// The code of the failure for a file of the worktree that cannot be read.
+pub const UNREADABLE: &str = "unreadable";
 
 impl FileDiff {
     /// Prints the difference in full.

@@ -3,16 +3,21 @@
 //! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
 //! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
+mod home;
 mod remote;
 
+pub use home::{no_home, user_dir, user_file};
 pub use remote::of_remote;
 
 use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::platform::{OddKind, OwnAccess, open_named, open_own, share_new, sync_dir};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::{Url, without_secret};
+use home::home;
 use remote::{is_web_address, remote_key};
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -463,10 +468,11 @@ impl Config {
         let keys = KEYS.iter().filter(|key| key.scope == Scope::User);
         let found = keys.filter(|key| lookup(&self.repository, key).is_some());
         let say = |key: Key| {
-            let (file, name) = (self.file.display(), &key.name);
+            let (file, name) = (self.file.display(), &*key.name);
+            let yourself = hint!("dmv config set --user {} VALUE", Argument::value(name));
             format!(
                 "{file} sets {name}; a repository cannot set it, so dmv ignores it (to set it \
-                 yourself: dmv config set --user {name} VALUE)"
+                 yourself: {yourself})"
             )
         };
         found.cloned().chain(aliases).map(say).collect()
@@ -536,28 +542,6 @@ fn at_home(text: &str) -> PathBuf {
 pub fn variable(key: &Key) -> String {
     let name = key.name.strip_prefix("core.").unwrap_or(&key.name);
     format!("DMV_{}", name.to_ascii_uppercase().replace(['.', '-'], "_"))
-}
-
-/// The user's file.
-pub fn user_file() -> Option<PathBuf> {
-    Some(user_dir()?.join("config.toml"))
-}
-
-/// The user's home as the environment names it. Without `HOME` there is none: what the system has for
-/// the account belongs to somebody who was not asked, where a service or a script runs without it.
-fn home() -> Option<PathBuf> {
-    std::env::var_os("HOME")
-        .filter(|home| !home.is_empty())
-        .map(PathBuf::from)
-}
-
-/// Where the user's files are: below `$XDG_CONFIG_HOME`, or `~/.config`.
-pub fn user_dir() -> Option<PathBuf> {
-    let base = std::env::var_os("XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| home().map(|home| home.join(".config")))?;
-    Some(base.join("dmv"))
 }
 
 /// Checks a value that a user gives; `place` says where.

@@ -2,13 +2,15 @@
 
 use crate::config::Config;
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, Failure};
-use crate::format::text::{count, quoted, word};
+use crate::format::text::count;
 use crate::globals::{Color, Globals};
 use crate::pager::{self, PagedOutput};
 use crate::progress::{InterruptionNote, Watch, interrupted, while_lent};
 use crate::ui::Ui;
 use crate::whose::{find, way_to_trust};
+use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
@@ -258,6 +260,11 @@ impl Context {
     /// A path argument as a path from the worktree's root. Without a worktree it is one already, and
     /// so is one that begins with `:/`.
     pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<Vec<u8>, Failure> {
+        if arg.is_empty() {
+            // A script has lost a name; the whole worktree was hardly meant.
+            let failure = Failure::usage("an empty path names nothing");
+            return Err(failure.hint("write . for the current directory"));
+        }
         let from_root = arg.as_bytes().strip_prefix(b":/");
         let root = match (from_root, repo.worktree_root()) {
             (None, Some(root)) => root,
@@ -287,12 +294,17 @@ impl Context {
     }
 
     /// A revision where `command` might have been given a path instead.
-    pub fn revision(&self, repo: &Repo, command: &str, text: &str) -> Result<ObjectId, Failure> {
+    pub fn revision(
+        &self,
+        repo: &Repo,
+        command: &'static str,
+        text: &str,
+    ) -> Result<ObjectId, Failure> {
         repo.resolve(text).map_err(|e| {
             let unknown = matches!(e, RepoError::Revision(_));
             let failure = Failure::from(e);
             if unknown && std::fs::symlink_metadata(text).is_ok() {
-                failure.hint(format!("dmv {command} -- {}", quoted(text)))
+                failure.hint(hint!("dmv {} -- {}", command, Argument::value(text)))
             } else {
                 failure
             }
@@ -304,7 +316,7 @@ impl Context {
     pub fn range(
         &self,
         repo: &Repo,
-        command: &str,
+        command: &'static str,
         text: &str,
     ) -> Result<Option<(ObjectId, ObjectId)>, Failure> {
         // No revision has two dots in it.
@@ -326,22 +338,24 @@ impl Context {
         args: &[OsString],
         old: Option<ObjectId>,
     ) -> Result<Vec<Vec<u8>>, Failure> {
-        let paths = self.paths(repo, args)?;
+        let paths = self.repo_paths(repo, args)?;
+        for path in repo.left_out(&paths, &self.settings()?)? {
+            self.ui.note(format_args!("note: '{path}' is ignored"));
+        }
         let old = old.map(|id| repo.read_commit(&id)).transpose()?;
         for path in &paths {
-            let parsed = Repo::parse_path(path)?;
-            let in_old = |commit: &Commit| repo.locate("", commit, &parsed).is_ok();
-            match repo.path_state(&parsed)? {
+            let in_old = |commit: &Commit| repo.locate("", commit, path).is_ok();
+            match repo.path_state(path)? {
                 PathState::Unknown if old.as_ref().is_some_and(in_old) => {}
-                PathState::Unknown => self.ui.warn(unknown_path(path)),
+                PathState::Unknown => self.ui.warn(unknown_path(path.as_bytes())),
                 PathState::Outside {
                     on_disk: false,
                     conflict: None,
-                } => return Err(RepoError::Files(FilesError::OutsideSubset(parsed)).into()),
+                } => return Err(RepoError::Files(FilesError::OutsideSubset(path.clone())).into()),
                 PathState::Known | PathState::Outside { .. } => {}
             }
         }
-        Ok(paths)
+        Ok(paths.into_iter().map(RepoPath::into_bytes).collect())
     }
 
     /// Path arguments as paths of the repository.
@@ -433,7 +447,7 @@ fn command_line(args: &[OsString]) -> String {
     let mut out = "dmv".to_owned();
     for arg in args {
         out.push(' ');
-        out.push_str(&word(&arg.to_string_lossy()));
+        out.push_str(&Argument::value(arg.as_encoded_bytes()).to_string());
     }
     out
 }

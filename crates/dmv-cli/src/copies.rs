@@ -4,7 +4,9 @@ use crate::context::Context;
 use crate::failure::{EXIT_REFUSED, Failure};
 use crate::peers::why_silent;
 use crate::supply::some_of;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
@@ -144,11 +146,14 @@ impl PeerAnswers {
         let message =
             format!("nothing was {given_up}: this may be the last copy of {what}; {said}");
         let hint = if self.said.is_empty() {
-            "dmv remote add NAME URL".to_owned()
+            "dmv remote add NAME URL".into()
         } else if self.silent.is_empty() {
-            "dmv push".to_owned()
+            "dmv push".into()
         } else {
-            format!("dmv push, when {} is reachable", self.silent.join(" or "))
+            hint!(
+                "dmv push, when {} is reachable",
+                Hint::names(&self.silent, " or ")
+            )
         };
         let mut failure = Failure::new("last-copy", EXIT_REFUSED, message).hint(hint);
         failure.paths = paths.into();

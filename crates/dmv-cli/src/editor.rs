@@ -5,10 +5,12 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_OTHER, Failure};
-use crate::format::text::quoted;
 use crate::programs::{by_shell, is_there};
 use crate::progress::while_lent;
 use crate::terminal::{Lent, Whom};
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::object::commit::tidy_message;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -133,8 +135,8 @@ fn without_comments(text: &str, mark: char) -> Option<String> {
 }
 
 /// The command that uses a message that was kept.
-pub fn way_to_use(path: &std::path::Path) -> String {
-    format!("dmv commit -F {}", quoted(&path.to_string_lossy()))
+pub fn way_to_use(path: &std::path::Path) -> Hint {
+    hint!("dmv commit -F {}", Argument::on_disk(&path))
 }
 
 #[cfg(test)]

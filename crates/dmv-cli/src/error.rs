@@ -10,9 +10,11 @@ use crate::failure::{
     EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_UNREACHABLE, EXIT_USAGE,
     Failure,
 };
-use crate::format::text::quoted;
 use crate::partial::{purge_words, told_words, words};
 use bucket::{bucket_hint, sort_bucket};
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::object::ObjectError;
 use dmv_core::object::name::RepoPath;
 use dmv_core::path::{DiskPath, PathError};
@@ -29,6 +31,7 @@ use dmv_net::transport::Url;
 #[cfg(feature = "quic")]
 use dmv_net::transport::quic::{PairError, QuicError};
 use dmv_net::wire::Code;
+pub use repo::way_to_name;
 use repo::{CONTINUE, sort, why_unwritable};
 #[cfg(feature = "quic")]
 use repo::{hinted, sort_io};
@@ -158,7 +161,10 @@ fn nothing_there(path: &Path) -> Failure {
     let message = format!("no repository at {}", path.display());
     let failure = Failure::new("no-repository", EXIT_NO_REPOSITORY, message);
     match like_ssh(path) {
-        Some(url) => failure.hint(format!("this looks like an ssh address: write {url}")),
+        Some(url) => {
+            let url = Argument::value(url);
+            failure.hint(hint!("this looks like an ssh address: write {}", url))
+        }
         None => failure,
     }
 }
@@ -222,9 +228,12 @@ const DAMAGED_THERE: &str =
     "; the damage is in the remote repository, not in this one, and received data is kept";
 
 /// The command that looks for damage where `url` leads.
-pub fn verify_there(url: &Url) -> String {
+pub fn verify_there(url: &Url) -> Hint {
     let ssh = match url {
-        Url::Path(path) => return format!("dmv -C {} verify", quoted(&path.to_string_lossy())),
+        Url::Path(path) => {
+            let path = Argument::on_disk(&path);
+            return hint!("dmv -C {} verify", path);
+        }
         Url::Ssh(_) => ssh_to(&url.to_string()),
         #[cfg(feature = "quic")]
         Url::Quic(_) => None,
@@ -234,12 +243,13 @@ pub fn verify_there(url: &Url) -> String {
     let found = ssh.and_then(|ssh| {
         let url = url.to_string();
         let path = url.strip_prefix("ssh://")?.split_once('/')?.1;
-        Some(format!(
-            "{ssh} dmv -C {} verify",
-            quoted(&format!("/{path}"))
-        ))
+        // Two shells read it.
+        let path = Argument::on_disk(format!("/{path}"));
+        let command = hint!("dmv -C {} verify", path);
+        let command = Argument::value(command.as_str());
+        Some(hint!("{} {}", ssh, command))
     });
-    found.unwrap_or_else(|| "dmv verify, run in the other repository".to_owned())
+    found.unwrap_or_else(|| "dmv verify, run in the other repository".into())
 }
 
 /// The address that a path was perhaps meant to be: `user@host:path`, as scp writes it.
@@ -260,7 +270,7 @@ pub fn like_ssh(path: &Path) -> Option<String> {
 }
 
 /// What to run next.
-fn net_hint(e: &NetError) -> Option<String> {
+fn net_hint(e: &NetError) -> Option<Hint> {
     let command = match e {
         NetError::NotLetIn { place, .. } if is_key(place) => "dmv pair",
         NetError::Unreachable { place, .. } if is_key(place) => {
@@ -268,7 +278,7 @@ fn net_hint(e: &NetError) -> Option<String> {
         }
         NetError::NotAtRelay { place, met, .. } => return Some(way_past_relay(place, *met)),
         NetError::NotLetIn { place, .. } | NetError::Unreachable { place, .. } => {
-            return ssh_to(place).map(|ssh| format!("{ssh} dmv help"));
+            return ssh_to(place).map(|ssh| hint!("{} dmv help", ssh));
         }
         NetError::Purged { .. } => {
             "dmv purge --from REMOTE, to purge it here, too; then push again"
@@ -284,25 +294,27 @@ fn net_hint(e: &NetError) -> Option<String> {
         }
         _ => return None,
     };
-    Some(command.to_owned())
+    Some(command.into())
 }
 
 /// What helps where a device was found neither by its key nor at the relay. `met`: the relay has let
 /// us in, so it is the other device that is not there.
-fn way_past_relay(place: &str, met: bool) -> String {
+fn way_past_relay(place: &str, met: bool) -> Hint {
     let key = place.split('@').next().unwrap_or(place);
     let other = if met {
         "dmv serve, on the other device, with the same net.relay"
     } else {
         "dmv config set --user net.relay URL, on both devices, with a relay that gives them access"
     };
-    format!(
-        "{other}; or, without a relay, use the address that 'dmv serve --listen' prints: {key}@HOST:PORT"
+    hint!(
+        "{}; or, without a relay, use the address that 'dmv serve --listen' prints: {}@HOST:PORT",
+        other,
+        Argument::value(key)
     )
 }
 
 /// The command that shows whether ssh and the program at the other end work.
-fn ssh_to(place: &str) -> Option<String> {
+fn ssh_to(place: &str) -> Option<Hint> {
     let (host, _) = place.strip_prefix("ssh://")?.split_once('/')?;
     let (user, at) = match host.rsplit_once('@') {
         Some((user, at)) => (format!("{user}@"), at),
@@ -310,11 +322,15 @@ fn ssh_to(place: &str) -> Option<String> {
     };
     // A port follows the last colon, unless that is within the brackets of an address.
     let (name, port) = match at.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') => (name, format!("-p {port} ")),
-        _ => (at, String::new()),
+        Some((name, port)) if !port.contains(']') => (name, Some(Argument::value(port))),
+        _ => (at, None),
     };
     let name = name.trim_matches(['[', ']']);
-    Some(format!("ssh {port}{user}{name}"))
+    let host = Argument::value(format!("{user}{name}"));
+    Some(match port {
+        Some(port) => hint!("ssh -p {} {}", port, host),
+        None => hint!("ssh {}", host),
+    })
 }
 
 /// Whether a place is a device that is known by its key.
@@ -346,12 +362,14 @@ impl From<KeyError> for Failure {
         let (code, exit, hint) = match &e {
             KeyError::Exposed { path, .. } => {
                 let own = std::fs::metadata(path).is_ok_and(|stat| is_ours(&stat));
-                let command = format!("chmod 600 {}", quoted(&path.to_string_lossy()));
+                let command = hint!("chmod 600 {}", Argument::on_disk(&path));
                 ("key-exposed", EXIT_PERMISSION, own.then_some(command))
             }
             KeyError::Malformed { path, .. } => {
-                let path = path.to_string_lossy();
-                let command = format!("mv {} {}", quoted(&path), quoted(&format!("{path}.bad")));
+                let mut aside = path.clone().into_os_string();
+                aside.push(".bad");
+                let (path, aside) = (Argument::on_disk(path), Argument::on_disk(aside));
+                let command = hint!("mv {} {}", path, aside);
                 ("key-malformed", EXIT_PERMISSION, Some(command))
             }
             KeyError::Io { source, .. } => sort_io(source),
@@ -404,7 +422,10 @@ mod tests {
                 let (place, why) = (place.to_owned(), "the time is up".to_owned());
                 let failure = Failure::from(NetError::NotAtRelay { place, why, met });
                 assert_eq!(failure.exit, EXIT_UNREACHABLE);
-                let hint = failure.hint.unwrap_or_default();
+                let hint = failure
+                    .hint
+                    .map(|hint| hint.to_string())
+                    .unwrap_or_default();
                 assert!(hint.contains(helps), "{hint}");
                 assert!(hint.ends_with(": dmv://8f4c@HOST:PORT"), "{hint}");
             }

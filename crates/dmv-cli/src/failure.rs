@@ -1,6 +1,7 @@
 //! A failure as the user sees it, and the exit codes. It knows no error of the library: `error`
 //! turns those into failures.
 
+use dmv_core::escape::Hint;
 use dmv_core::repo::RepoError;
 use std::io;
 use std::path::Path;
@@ -53,7 +54,7 @@ pub struct Failure {
     /// Lines below the message.
     pub details: Box<[String]>,
     /// A command to run.
-    pub hint: Option<String>,
+    pub hint: Option<Hint>,
     /// The paths it is about, where there may be many.
     pub paths: Box<[Vec<u8>]>,
     /// The name that was to be a revision, and is none.
@@ -90,7 +91,7 @@ impl Failure {
     }
 
     /// Adds a command to run.
-    pub fn hint(mut self, command: impl Into<String>) -> Failure {
+    pub fn hint(mut self, command: impl Into<Hint>) -> Failure {
         self.hint = Some(command.into());
         self
     }

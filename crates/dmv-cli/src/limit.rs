@@ -1,12 +1,18 @@
 //! The options that limit a command to a subset of paths, and what is said about such a subset.
 
 use crate::context::Context;
+use crate::error::way_to_name;
 use crate::failure::Failure;
-use crate::format::text::{quoted, shown};
+use crate::format::text::shown;
 use crate::places::place;
+use crate::whose::path_argument;
+use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{EmptiedPattern, Location, LookError, Repo, RepoError, blob_of, split_path};
+use dmv_core::repo::{
+    EmptiedPattern, IdlePattern, Location, LookError, Repo, RepoError, blob_of, split_path,
+};
 use dmv_core::subset::{Subset, Union};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -64,11 +70,14 @@ impl LimitArgs {
 }
 
 /// Says which patterns name nothing.
-pub fn tell_idle(context: &Context, patterns: &[Vec<u8>]) {
-    for pattern in patterns {
+pub fn tell_idle(context: &Context, idle: &[IdlePattern]) {
+    for IdlePattern { pattern, namesake } in idle {
         let pattern = shown(pattern);
         let text = format_args!("nothing in the commit matches '{pattern}'");
         context.ui.warn(text);
+        if let Some(path) = namesake {
+            context.ui.note(hint!("hint: {}", way_to_name(path)));
+        }
     }
 }
 
@@ -82,9 +91,11 @@ pub fn tell_adopted(context: &Context, adopted: &[RepoPath]) {
         ));
     }
     if let Some(first) = adopted.first() {
-        let path = quoted(&String::from_utf8_lossy(first.as_bytes()));
-        ui.note(format_args!(
-            "hint: dmv diff {path}; for the version of the commit: dmv restore {path}"
+        let path = path_argument(first.as_bytes());
+        ui.note(hint!(
+            "hint: dmv diff -- {}; for the version of the commit: dmv restore {}",
+            path,
+            path
         ));
     }
 }
@@ -98,7 +109,7 @@ pub fn tell_emptied(context: &Context, emptied: &[EmptiedPattern], subset: &Subs
             ui.warn(format_args!(
                 "nothing in this commit matches '{pattern}' of the worktree's subset any more"
             ));
-            ui.note(format_args!("hint: dmv ls, then dmv subset set PATTERN"));
+            ui.note("hint: dmv ls, then dmv subset set PATTERN");
             continue;
         };
         ui.warn(format_args!(
@@ -108,8 +119,8 @@ pub fn tell_emptied(context: &Context, emptied: &[EmptiedPattern], subset: &Subs
             1 => "set",
             _ => "add",
         };
-        let place = quoted(&place.to_string());
-        ui.note(format_args!("hint: dmv subset {verb} {place}"));
+        let place = Argument::pattern(place.as_bytes());
+        ui.note(hint!("hint: dmv subset {} {}", verb, place));
     }
 }
 

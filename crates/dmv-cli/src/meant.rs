@@ -3,12 +3,14 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, WOULD_LOSE};
-use crate::format::text::quoted;
 use crate::verbs::near;
-use dmv_core::object::name::escape;
+use crate::whose::on_disk_argument;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{PathState, RefKind, Repo};
 use std::ffi::OsStr;
-use std::path::Path;
 
 /// What the keys of remotes' branches begin with.
 const REMOTE: &str = "remote/";
@@ -27,13 +29,18 @@ pub fn hint(context: &Context, failure: Failure) -> Failure {
     };
     let command = &context.command[..];
     if is_path(context, &repo, &name) {
-        let path = quoted(&name);
+        let path = Argument::on_disk(&*name);
         return match command {
-            "checkout" => failure.hint(format!("dmv restore {path}")),
-            "reset" => failure.hint(format!(
-                "dmv restore {path}, to discard its changes; there is no staging area"
+            "checkout" => failure.hint(hint!("dmv restore {}", path)),
+            "reset" => failure.hint(hint!(
+                "dmv restore {}, to discard its changes; there is no staging area",
+                path
             )),
-            "show" => failure.hint(format!("dmv log -p -- {path}, or dmv cat {path}")),
+            "show" => failure.hint(hint!(
+                "dmv log -p -- {}, or dmv cat {}",
+                path,
+                Argument::path(&*name, true)
+            )),
             // Those that accept paths have said how.
             _ => failure,
         };
@@ -43,11 +50,11 @@ pub fn hint(context: &Context, failure: Failure) -> Failure {
         Err(_) => return failure,
     };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let close: Vec<String> = near(&name, &names).into_iter().map(quoted).collect();
+    let close = near(&name, &names);
     if close.is_empty() {
         failure
     } else {
-        failure.hint(format!("did you mean {}?", close.join(" or ")))
+        failure.hint(hint!("did you mean {}?", Hint::names(&close, " or ")))
     }
 }
 
@@ -57,26 +64,21 @@ fn in_the_way(context: &Context, failure: Failure) -> Failure {
     let (Ok(repo), Ok(settings)) = (context.repo_as_it_is(), context.settings()) else {
         return failure;
     };
-    let is_ignored = |path: &&Vec<u8>| {
-        let path = Repo::parse_path(path).ok();
-        path.is_some_and(|path| repo.is_ignored(&path, &settings).unwrap_or(false))
-    };
-    let Some(ignored) = failure.paths.iter().find(is_ignored) else {
+    let paths = failure.paths.iter();
+    let paths: Vec<RepoPath> = paths
+        .filter_map(|path| Repo::parse_path(path).ok())
+        .collect();
+    let ignored = repo.left_out(&paths, &settings).unwrap_or_default();
+    let Some(ignored) = ignored.first().map(|path| path.as_bytes()) else {
         return failure;
     };
-    let name = String::from_utf8_lossy(ignored).into_owned();
-    let root = repo.worktree_root().map(Path::to_owned);
-    // The command works from where the user is.
-    let here = std::env::current_dir().ok();
-    let is_root = here.is_some() && here == root.as_deref().and_then(|r| r.canonicalize().ok());
-    let path = match (is_root, root) {
-        (false, Some(root)) => root.join(&name).to_string_lossy().into_owned(),
-        _ => name.clone(),
-    };
-    let (from, to) = (quoted(&path), quoted(&format!("{path}.mine")));
-    let name = escape(name.as_bytes());
-    failure.hint(format!(
-        "{name} is ignored; to move it out of the way: mv {from} {to}"
+    let from = on_disk_argument(ignored);
+    let to = on_disk_argument(&[ignored, &b".mine"[..]].concat());
+    failure.hint(hint!(
+        "{} is ignored; to move it out of the way: mv {} {}",
+        Argument::value(ignored),
+        from,
+        to
     ))
 }
 

@@ -2,8 +2,12 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::{clean, count, day, patterns, quoted, rfc3339};
+use crate::format::text::{clean, count, day, patterns, rfc3339};
+use crate::half::part_options;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::commit::Commit;
 use dmv_core::repo::{
     Expiry, LackOf, Location, Purge, PurgesElsewhere, Repo, RepoError, RepoSlice, StoredHistory,
@@ -143,30 +147,22 @@ impl<'a> From<&'a PeerSlice> for Holdings<'a> {
 }
 
 /// The options of a clone that asks for no more than another repository holds, as they are typed.
-pub fn options_for(slice: &PeerSlice) -> String {
-    let mut out = String::new();
-    if !slice.subset.is_everything() {
-        out.push_str(" --subset");
-        for pattern in patterns(&slice.subset) {
-            out.push(' ');
-            out.push_str(&quoted(&pattern));
-        }
-    }
-    if slice.metadata_only {
-        out.push_str(" --meta-only");
-    }
-    if slice.boundary > 0 {
-        out.push_str(" --depth 1");
-    }
-    out
+pub fn options_for(slice: &PeerSlice) -> Hint {
+    let depth = (slice.boundary > 0).then(|| hint!(" --depth 1"));
+    Hint::join(
+        depth
+            .into_iter()
+            .chain([part_options(&slice.subset, slice.metadata_only)]),
+        "",
+    )
 }
 
 /// The options that ask for no more history than `history`, as they are typed; `None` if it has no
 /// limit.
-fn limit_words(history: History) -> Option<String> {
+fn limit_words(history: History) -> Option<Hint> {
     match history {
-        History::Depth(depth) => Some(format!("--depth {depth}")),
-        History::Since(since) => Some(format!("--since {}", rfc3339(since, 0, 0))),
+        History::Depth(depth) => Some(hint!("--depth {}", u64::from(depth))),
+        History::Since(since) => Some(hint!("--since {}", Argument::value(rfc3339(since, 0, 0)))),
         History::New | History::All => None,
     }
 }
@@ -201,17 +197,12 @@ pub fn tell_longer(
         }
         None => "history stays as long as it is".to_owned(),
     };
-    let mut less = format!("dmv clone {} DIR {limit}", quoted(&url.to_string()));
-    if slice.metadata_only {
-        less.push_str(" --meta-only");
-    }
-    if !slice.subset.is_everything() {
-        let paths: Vec<String> = patterns(&slice.subset)
-            .iter()
-            .map(|p| quoted(p).to_string())
-            .collect();
-        less.push_str(&format!(" --subset {}", paths.join(" ")));
-    }
+    let less = hint!(
+        "dmv clone {} DIR {}{}",
+        Argument::on_disk(url.to_string()),
+        limit,
+        part_options(&slice.subset, slice.metadata_only)
+    );
     context.ui.note(format_args!(
         "note: {stays}: --depth and --since remove no commits; to have less, make a new clone: {less}"
     ));

@@ -4,9 +4,11 @@
 use crate::context::Context;
 use crate::error::{net_failure, verify_there};
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure};
-use crate::format::text::quoted;
 use crate::progress::Watch;
 use crate::terminal::Hush;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::repo::{CONFIG_FILE, DMV_DIR};
 use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
 use dmv_net::session::NetError;
@@ -162,7 +164,7 @@ pub fn remotes(context: &Context) -> Result<Vec<Remote>, Failure> {
 pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> {
     let config = context.config()?;
     let fail =
-        |message: String, hint: &str| Failure::new("no-remote", EXIT_OTHER, message).hint(hint);
+        |message: String, hint: Hint| Failure::new("no-remote", EXIT_OTHER, message).hint(hint);
     let name = match name {
         Some(name) => name.to_owned(),
         None => config.default_remote().ok_or_else(|| {
@@ -170,14 +172,15 @@ pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> 
             if names.is_empty() {
                 return fail(
                     "no remote is configured".to_owned(),
-                    "dmv remote add origin URL",
+                    "dmv remote add origin URL".into(),
                 );
             }
-            let one = |name: &String| format!("dmv {} {}", context.command, quoted(name));
-            let hint = names.iter().map(one).collect::<Vec<_>>().join(", or ");
+            let command = Argument::value(&context.command);
+            let one = |name: &String| hint!("dmv {} {}", command, Argument::value(name));
+            let hint = Hint::join(names.iter().map(one), ", or ");
             fail(
                 "this repository has several remotes: name one of them".to_owned(),
-                &hint,
+                hint,
             )
         })?,
     };
@@ -186,21 +189,21 @@ pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> 
     if let Some((name, url)) = found {
         return Ok(Remote::new(name.clone(), Url::parse(OsStr::new(url))?));
     }
-    let no_remote = |hint: &str| Err(fail(format!("there is no remote '{name}'"), hint));
+    let no_remote = |hint: Hint| Err(fail(format!("there is no remote '{name}'"), hint));
     // A slip of the fingers that is no path: `push origin/main`, for `push origin main`.
     if let Some((first, rest)) = name.split_once('/')
         && remotes.iter().any(|(known, _)| known == first)
         && !Path::new(&name).exists()
     {
-        return no_remote(&format!(
+        return no_remote(hint!(
             "dmv {} {} {}",
-            context.command,
-            quoted(first),
-            quoted(rest)
+            Argument::value(&context.command),
+            Argument::value(first),
+            Argument::value(rest)
         ));
     }
     if !is_address(&name) {
-        return no_remote("dmv remote");
+        return no_remote("dmv remote".into());
     }
     let here = std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
     let url = Url::parse(OsStr::new(&name))?.absolute(&here);
@@ -228,7 +231,7 @@ pub fn session_failure(e: SessionError) -> Failure {
 /// The failure for a name that a remote does not have.
 pub fn no_such_ref(remote: &str, name: &str) -> Failure {
     let message = format!("{remote} has no branch or tag '{name}'; nothing was pushed or deleted");
-    let hint = format!("dmv fetch --prune {}", quoted(remote));
+    let hint = hint!("dmv fetch --prune {}", Argument::value(remote));
     Failure::new("no-ref", EXIT_OTHER, message).hint(hint)
 }
 
@@ -263,7 +266,8 @@ pub fn tell_gone(context: &Context, remote: &str, gone: &[String], forgotten: bo
         context.ui.note(if forgotten {
             format!("{remote} has deleted {name}; {known} is forgotten")
         } else {
-            format!("{remote} has deleted {name}; to forget {known}: dmv fetch --prune {remote}")
+            let forget = hint!("dmv fetch --prune {}", Argument::value(remote));
+            format!("{remote} has deleted {name}; to forget {known}: {forget}")
         });
     }
 }
@@ -310,8 +314,11 @@ fn way_to_write(url: &Url) -> String {
         #[cfg(feature = "quic")]
         Url::Quic(_) => match crate::device::device_key() {
             Ok(key) => format!(
-                " (to allow it, run there: dmv trust {} --write)",
-                key.public()
+                " (to allow it, run there: {})",
+                hint!(
+                    "dmv trust {} --write",
+                    Argument::value(key.public().to_string())
+                )
             ),
             Err(_) => String::new(),
         },

@@ -2,8 +2,9 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::quoted;
 use crate::supply::supplied;
+use dmv_core::escape::{Argument, pattern as pattern_of};
+use dmv_core::hint;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::lookup_path;
@@ -59,7 +60,7 @@ pub fn place_or_path(
     let arg = arg.unwrap_or(OsStr::new("."));
     let here = || -> Result<RepoPath, Failure> { Ok(Repo::parse_path(&context.path(repo, arg)?)?) };
     let has_revision = arg.as_bytes().contains(&b':');
-    if looks_like_path(arg.as_bytes()) || is_path && !has_revision {
+    if looks_like_path(arg.as_bytes()) || arg.is_empty() || is_path && !has_revision {
         return at(context, repo, "@".to_owned(), here()?);
     }
     if has_revision {
@@ -110,10 +111,11 @@ fn warn_of_path(context: &Context, repo: &Repo, arg: &OsStr) {
     let path = context.path(repo, arg).ok();
     let path = path.and_then(|path| Repo::parse_path(&path).ok());
     if path.is_some_and(|path| !path.is_root() && exists(repo, &path)) {
-        let arg = quoted(&format!("./{}", arg.to_string_lossy()));
-        context.ui.note(format_args!(
-            "note: this is also the name of a path; for the path: dmv {} {arg}",
-            context.command
+        let arg = Argument::value([b"./", arg.as_bytes()].concat());
+        context.ui.note(hint!(
+            "note: this is also the name of a path; for the path: dmv {} {}",
+            Argument::value(&context.command),
+            arg
         ));
     }
 }
@@ -233,10 +235,7 @@ struct GivenPath {
 
 fn split(context: &Context, repo: &Repo, arg: &OsStr) -> Result<(String, GivenPath), Failure> {
     let here = |text: &OsStr| -> Result<GivenPath, Failure> {
-        let path = match repo.worktree_root() {
-            Some(_) => context.path(repo, text)?,
-            None => Repo::parse_path(text.as_bytes())?.as_bytes().to_vec(),
-        };
+        let path = context.path(repo, text)?;
         let text = text.as_bytes().to_vec();
         Ok(GivenPath { text, path })
     };
@@ -267,12 +266,7 @@ fn pattern(
     })?;
     let is_special = |b: &u8| b"*?[\\".contains(b);
     if found.is_some() {
-        let mut escaped = vec![b'/'];
-        for b in path.as_bytes() {
-            escaped.extend(is_special(b).then_some(b'\\'));
-            escaped.push(*b);
-        }
-        return Ok(escaped);
+        return Ok([b"/", &pattern_of(path.as_bytes())[..]].concat());
     }
     if !given.path.iter().any(is_special) {
         return Err(RepoError::Look(LookError::NoSuchPath {

@@ -4,10 +4,14 @@ use crate::context::Context;
 #[cfg(feature = "store")]
 use crate::failure::EXIT_REFUSED;
 use crate::failure::{EXIT_ABSENT, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, Failure};
-use crate::format::text::{SHORT_ID, quoted};
+use crate::format::text::SHORT_ID;
 use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
+use crate::whose::path_argument;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::escape;
 use dmv_core::object::root::{Lack, Root};
@@ -15,7 +19,6 @@ use dmv_core::repo::{HEAD, Location, PlaceError, Repo, RepoError};
 use dmv_net::ops::{self, Absent, Answer, OpsError, PeerAnswer, Remote};
 use dmv_net::session::NetError;
 use std::collections::HashSet;
-use std::ffi::OsStr;
 
 /// Paths that a message names.
 const MAX_PATHS_NAMED: usize = 3;
@@ -82,9 +85,7 @@ pub fn remote_failure(context: &Context, remote: &Remote, e: OpsError) -> Failur
         return failure;
     }
     if let (false, Some(hint)) = (remote.once, &failure.hint) {
-        let (name, known) = (quoted(&remote.name), &remote.name);
-        let hint = hint.replace(" remote.NAME.", &format!(" remote.{known}."));
-        failure.hint = Some(hint.replace("check NAME", &format!("check {name}")));
+        failure.hint = Some(hint.for_remote(&remote.name));
     }
     // An address is mostly part of the message already.
     let names_it = |name: &str| remote.once && failure.message.contains(name);
@@ -135,8 +136,10 @@ fn cannot_give(context: &Context, objects: &[(ObjectType, ObjectId)]) -> Failure
         "the remote needs content that is absent here: {} (commit {at})",
         some_of(&paths)
     );
-    let file = format!("{at}:{}", String::from_utf8_lossy(path.as_bytes()));
-    let hint = format!("dmv get {}, then push again", quoted(&file));
+    let hint = hint!(
+        "dmv get {}, then push again",
+        Argument::place(&at, path.as_bytes())
+    );
     let mut failure = Failure::new("absent", EXIT_ABSENT, message).hint(hint);
     failure.paths = paths.into();
     failure
@@ -188,52 +191,45 @@ fn why_absent(absent: &Absent) -> String {
 }
 
 /// What to run to have it.
-fn way_to_have(context: &Context, absent: &Absent, paths: &[Vec<u8>]) -> String {
+fn way_to_have(context: &Context, absent: &Absent, paths: &[Vec<u8>]) -> Hint {
     const ADD: &str = "dmv remote add NAME URL";
     if absent.peers.is_empty() {
-        return ADD.to_owned();
+        return ADD.into();
     }
     let again = get_command(context, &absent.lacks, paths);
     if absent.offline {
         return if context.globals.offline {
             again
         } else {
-            format!("DMV_NET_OFFLINE=false {again}")
+            hint!("DMV_NET_OFFLINE=false {}", again)
         };
     }
     let holders = believed_to_have_it(absent);
     if holders.is_empty() {
-        ADD.to_owned()
+        ADD.into()
     } else {
         // As long as none of them answers, it would fail likewise.
-        format!("{again}, when {} is reachable", holders.join(" or "))
+        hint!(
+            "{}, when {} is reachable",
+            again,
+            Hint::names(&holders, " or ")
+        )
     }
 }
 
 /// The command that fetches what is lacking. It names the commit, unless the worktree is on it.
-fn get_command(context: &Context, lacks: &[Lack], paths: &[Vec<u8>]) -> String {
+fn get_command(context: &Context, lacks: &[Lack], paths: &[Vec<u8>]) -> Hint {
     let revision = lacks.first().and_then(|lack| revision_of(context, lack));
     let path = match paths {
-        [path] => String::from_utf8_lossy(path).into_owned(),
-        _ => "PATH".to_owned(),
+        [path] => &path[..],
+        _ => b"PATH",
     };
-    match revision {
-        Some(revision) => format!("dmv get {}", quoted(&format!("{revision}:{path}"))),
-        None if is_named_from_here(context, paths) => format!("dmv get {}", quoted(&path)),
-        None => format!("dmv get {}", quoted(&format!("@:{path}"))),
-    }
-}
-
-/// Whether paths from the root are the same for a user in the current directory.
-fn is_named_from_here(context: &Context, paths: &[Vec<u8>]) -> bool {
-    let is_same = |repo: &Repo, path: &[u8]| {
-        let from_here = context.path(repo, OsStr::new(&*String::from_utf8_lossy(path)));
-        from_here.is_ok_and(|from_here| from_here == path)
+    let argument = match revision {
+        Some(revision) => Argument::place(&revision, path),
+        None if paths.len() == 1 => path_argument(path),
+        None => Argument::path(path, true),
     };
-    match (context.repo(), paths) {
-        (Ok(repo), [path]) => is_same(&repo, path),
-        _ => true,
-    }
+    hint!("dmv get {}", argument)
 }
 
 /// A revision other than `@` that has what is lacking at its path: one that the user has named, or else any

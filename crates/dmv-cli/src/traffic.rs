@@ -2,9 +2,12 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::peers::ClosedRemote;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::repo::{RefChange, Refusal};
 use dmv_net::ops::PushForecast;
 use dmv_net::session::Summary;
@@ -58,7 +61,7 @@ pub struct Report {
     /// What is said in place of the sums where nothing was moved.
     pub idle: Option<String>,
     /// The command that restores a ref which was deleted at a bucket. At other remotes it is run there.
-    pub way_back: Option<String>,
+    pub way_back: Option<Hint>,
 }
 
 impl Report {
@@ -204,10 +207,13 @@ impl Report {
         if let Some(first) = self.summary.unpurged.first() {
             let files = count(self.unpurged(), "content", "contents");
             let reason = clean(&first.why.reason);
-            let place = quoted(&self.summary.place);
+            let see = hint!(
+                "dmv purge --from {} --dry-run",
+                Argument::value(&self.summary.place)
+            );
             context.ui.warn(format_args!(
                 "the other side has purged {files} that this repository still stores ({reason}); to \
-                 see them: dmv purge --from {place} --dry-run"
+                 see them: {see}"
             ));
         }
     }
@@ -287,8 +293,8 @@ impl Report {
             (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} -> {new}{place}")?,
             (None, None, Some(new)) => writeln!(out, "{name}  new{place}, at {new}")?,
             (None, Some(old), None) => {
-                let way_back = self.way_back.as_deref();
-                let way_back = way_back.unwrap_or("run there: dmv undo");
+                let way_back = self.way_back.as_ref();
+                let way_back = way_back.map_or("run there: dmv undo", Hint::as_str);
                 writeln!(
                     out,
                     "{name}  deleted{place}, was at {old} (to restore it, {way_back})"

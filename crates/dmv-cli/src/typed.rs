@@ -14,6 +14,9 @@ use crate::ui::Ui;
 use crate::{help, ui, verbs};
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
@@ -69,7 +72,9 @@ fn without_alias(
     };
     if used.iter().any(|before| before == name) {
         let message = format!("the alias '{name}' leads back to itself");
-        return Err(Failure::usage(message).hint(format!("dmv config get alias.{name}")));
+        return Err(
+            Failure::usage(message).hint(hint!("dmv config get alias.{}", Argument::value(name)))
+        );
     }
     used.push(name.to_owned());
     let words = alias::words(&text).unwrap_or_default();
@@ -142,9 +147,10 @@ fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
         return ui::report(&failure, true);
     }
     if asked_for {
-        // Nobody is left to hear that help could not be printed.
-        let _ = print_help(e, args);
-        return EXIT_OK;
+        return match print_help(e, args) {
+            Ok(()) => EXIT_OK,
+            Err(failure) => ui::report(&failure, json),
+        };
     }
     let _ = e.print();
     EXIT_USAGE
@@ -249,17 +255,17 @@ fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
                 .map(|(_, a)| a),
         );
     }
-    let of = above.map_or(String::new(), |(above, _)| format!("{above} "));
+    let of = above.map_or(hint!(""), |(above, _)| hint!("{} ", Argument::value(above)));
     let hint = match (
         verbs::instead_of(&wanted, after),
         &verbs::near(name, &names)[..],
     ) {
         (Some(instead), _) => instead,
-        (None, []) if of.is_empty() => "dmv help".to_owned(),
-        (None, []) => format!("dmv {of}--help"),
+        (None, []) if above.is_none() => "dmv help".into(),
+        (None, []) => hint!("dmv {}--help", of),
         (None, close) => {
-            let close: Vec<String> = close.iter().map(|c| format!("dmv {of}{c}")).collect();
-            close.join(", or ")
+            let one = |name: &&str| hint!("dmv {}{}", of, Argument::value(name));
+            Hint::join(close.iter().map(one), ", or ")
         }
     };
     let message = format!("there is no command '{}'", wanted.join(" "));

@@ -6,6 +6,7 @@ use crate::format::text::clean;
 use crate::globals::Color;
 use crate::pager::PagedOutput;
 use anstyle::Style;
+use dmv_core::escape::Hint;
 use dmv_core::escape::{escape, is_hidden};
 use serde::Serialize;
 use std::cell::{RefCell, RefMut};
@@ -218,7 +219,7 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
             "code": failure.code,
             "exit": failure.exit,
             "message": message,
-            "hint": failure.hint.as_deref().map(clean),
+            "hint": failure.hint.as_ref().map(Hint::as_str),
         });
         if !failure.details.is_empty() {
             let details: Vec<String> = failure.details.iter().map(|line| clean(line)).collect();
@@ -240,7 +241,7 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
         }
     }
     if let Some(hint) = &failure.hint {
-        stderr_line(&format!("hint: {}", clean(hint)));
+        stderr_line(&format!("hint: {hint}"));
     }
     failure.exit
 }

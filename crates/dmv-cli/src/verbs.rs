@@ -4,6 +4,8 @@
 //! The table is the one in the guide: its page for users of Git is part of the program. So a verb is
 //! described in one place, and a row added there also answers whoever types the verb.
 
+use dmv_core::escape::Hint;
+
 /// The page with the tables.
 const PAGE: &str = include_str!("../../../docs/guide/for-git-users.md");
 
@@ -50,7 +52,7 @@ fn row(line: &'static str) -> Option<Row> {
 /// What to run in place of the command `verb`, followed by `rest`, if a table has it. The verb has two
 /// words where it is one of a command, such as `remote rm`. Of several rows about it, the one that has
 /// most of the rest is taken.
-pub fn instead_of(verb: &[&str], rest: &[&str]) -> Option<String> {
+pub fn instead_of(verb: &[&str], rest: &[&str]) -> Option<Hint> {
     let mut best: Option<(usize, Row)> = None;
     for tool in TOOLS {
         // "The same" helps only with another tool's word.
@@ -68,7 +70,7 @@ pub fn instead_of(verb: &[&str], rest: &[&str]) -> Option<String> {
             break;
         }
     }
-    best.map(|(_, row)| advice(&row))
+    best.map(|(_, row)| Hint::of_page(advice(&row)))
 }
 
 /// What a word stands for in a table that the user chooses.
@@ -76,7 +78,7 @@ const ANY: &str = "PATH";
 
 /// What to run in place of a command with an argument that it does not have, if a table has this
 /// argument of the other tool's command.
-pub fn in_place_of(command: &[&str], argument: &str) -> Option<String> {
+pub fn in_place_of(command: &[&str], argument: &str) -> Option<Hint> {
     let is_it = |word: &&str| {
         if argument.starts_with('-') {
             *word == argument
@@ -91,7 +93,7 @@ pub fn in_place_of(command: &[&str], argument: &str) -> Option<String> {
     };
     let mut rows = rows().filter(|row| row.ours != SAME);
     rows.find(|row| row.theirs.iter().any(has))
-        .map(|row| advice(&row))
+        .map(|row| Hint::of_page(advice(&row)))
 }
 
 /// How well the options of a command in a table fit what was typed: none at all are better than some

@@ -2,7 +2,9 @@
 //! somebody else's that is only read.
 
 use crate::config::{self, safe_repositories};
-use crate::format::text::quoted;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::repo::{DMV_DIR, RepoError, RepositoryLocation, Trust, Whose, discover_trusting};
 use std::path::{Path, PathBuf};
 
@@ -68,18 +70,42 @@ fn root_of(dmv: &Path) -> PathBuf {
     root.to_owned()
 }
 
+/// A path from the worktree's root as an argument, for a user who stands here.
+pub fn path_argument(path: &[u8]) -> Argument {
+    Argument::path(path, root_elsewhere().is_none())
+}
+
+/// The same for a command of the system.
+pub fn on_disk_argument(path: &[u8]) -> Argument {
+    match root_elsewhere() {
+        Some(root) => {
+            let root = root.as_os_str().as_encoded_bytes();
+            Argument::value([root, b"/", path].concat())
+        }
+        None => Argument::path(path, true),
+    }
+}
+
+/// The worktree's root, unless it is the current directory.
+fn root_elsewhere() -> Option<PathBuf> {
+    let (root, _) = find(true).ok()?.0.worktree?;
+    let root = std::fs::canonicalize(root).ok()?;
+    let here = std::fs::canonicalize(".").ok()?;
+    (root != here).then_some(root)
+}
+
 /// The command that reads another user's repository.
-pub fn way_to_read(dmv: &Path) -> String {
+pub fn way_to_read(dmv: &Path) -> Hint {
     let root = root_of(dmv);
-    format!("dmv -C {} status", quoted(&root.to_string_lossy()))
+    hint!("dmv -C {} status", Argument::on_disk(&root))
 }
 
 /// The command that makes another user's repository count like an own one.
-pub fn way_to_trust(dmv: &Path) -> String {
+pub fn way_to_trust(dmv: &Path) -> Hint {
     let mut listed = safe_repositories().unwrap_or_default();
     listed.push(root_of(dmv));
-    let list = quoted(&config::joined(&listed));
-    format!("dmv config set --user safe.repositories {list}")
+    let list = Argument::value(config::joined(&listed));
+    hint!("dmv config set --user safe.repositories {}", list)
 }
 
 #[cfg(test)]

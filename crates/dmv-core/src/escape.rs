@@ -1,8 +1,16 @@
 //! Printable forms of bytes that came from a disk.
 //!
+//! [`Argument`] is the form in which a person can paste a name or a path into a shell, and [`Hint`] a
+//! sentence with command lines.
+//!
 //! The module works on bytes and characters alone and uses no other module. `path`, the names of
 //! `object` and the program use it.
 
+mod argument;
+mod hint;
+
+pub use argument::{Argument, pattern};
+pub use hint::{Hint, HintValue, places};
 use std::fmt;
 
 /// Returns a printable form of a name or path that can neither control a terminal nor look like

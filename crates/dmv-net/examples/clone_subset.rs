@@ -30,8 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("received {objects} objects, {bytes} bytes");
     if let Some(written) = done.written {
         println!("wrote {} files, {} bytes", written.files, written.bytes);
-        for pattern in &written.idle_patterns {
-            println!("nothing matches {}", pattern.escape_ascii());
+        for idle in &written.idle_patterns {
+            println!("nothing matches {}", idle.pattern.escape_ascii());
         }
     }
     Ok(())

@@ -58,16 +58,6 @@ pub fn clean(text: &str) -> String {
     escape(text.as_bytes()).to_string()
 }
 
-/// A text as one word of a shell, for commands that a page shows.
-pub fn word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
 /// The first line of a message.
 pub fn subject(message: &str) -> String {
     match message.lines().next().map(str::trim) {
@@ -116,13 +106,6 @@ mod tests {
         assert_eq!(shown, ["0", "999", "1,000", "100,000", "1,234,567"]);
         assert_eq!(count(1, "file", "files"), "1 file");
         assert_eq!(bytes(2_254_857_830), "2.1 GiB");
-    }
-
-    #[test]
-    fn a_path_in_a_command_is_one_word() {
-        assert_eq!(word("shots/s010.exr"), "shots/s010.exr");
-        assert_eq!(word("the title's.png"), "'the title'\\''s.png'");
-        assert_eq!(word(""), "''");
     }
 
     #[test]

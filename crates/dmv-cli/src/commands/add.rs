@@ -2,8 +2,10 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_USAGE, Failure};
-use crate::format::text::quoted;
 use crate::supply::some_of;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::repo::StatusOptions;
 use dmv_core::worktree::select::Paths;
 use std::ffi::OsString;
@@ -29,11 +31,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // Options of Git are passed over: whatever they ask for, the answer is the same.
     let is_option = |arg: &&OsString| arg.to_string_lossy().starts_with('-');
     let paths: Vec<&OsString> = args.args.iter().filter(|arg| !is_option(arg)).collect();
-    let mut commit = "dmv commit -m MESSAGE".to_owned();
     // The whole directory needs no mention.
-    for path in paths.iter().filter(|path| **path != ".") {
-        commit = format!("{commit} {}", quoted(&path.to_string_lossy()));
-    }
+    let named = paths.iter().filter(|path| **path != ".");
+    let named = named.map(|path| hint!(" {}", Argument::on_disk(path)));
+    let commit = hint!("dmv commit -m MESSAGE{}", Hint::join(named, ""));
     let taken = match taken(context, &paths) {
         Ok(taken) => taken,
         // In no repository, or with paths that mean nothing, one thing at least can be said.

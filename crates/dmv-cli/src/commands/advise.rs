@@ -4,7 +4,10 @@ use super::du::tell_incomplete;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
-use crate::format::text::{bytes, count, quoted};
+use crate::format::text::{bytes, count};
+use crate::whose::path_argument;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::repo::PathUse;
 use serde::Serialize;
@@ -122,10 +125,12 @@ impl Remedy {
                 saving("save it without compression: dmv compresses what it stores")
             }
             _ => Remedy {
-                advice: format!(
-                    "versions that a remote keeps need no space here: dmv log -- {0}, then dmv drop REV:{0}",
-                    quoted(&path)
-                ),
+                advice: hint!(
+                    "versions that a remote keeps need no space here: dmv log -- {}, then dmv drop {}",
+                    path_argument(used.path.as_bytes()),
+                    Argument::place("REV", used.path.as_bytes())
+                )
+                .to_string(),
                 frees: true,
             },
         }
@@ -167,7 +172,7 @@ mod tests {
         assert!(of("a.xcf.gz", Some("gzip"))?.contains("GIMP"));
         assert!(of("a.tar.gz", Some("gzip"))?.contains("without compression"));
         let drop = of("a b.mov", None)?;
-        assert!(drop.ends_with("dmv drop REV:'a b.mov'"), "{drop}");
+        assert!(drop.ends_with("dmv drop 'REV:a b.mov'"), "{drop}");
         Ok(())
     }
 }

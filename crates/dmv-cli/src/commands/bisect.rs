@@ -4,10 +4,13 @@ use super::checkout::tell_refused;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{SHORT_ID, clean, count, word};
+use crate::format::text::{SHORT_ID, clean, count};
 use crate::keeping::{OverwrittenValue, tell_overwritten};
 use crate::supply::supplied;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::repo::{
     BisectNext, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Head, Repo, RepoError,
     VerbError, Verdict,
@@ -227,8 +230,10 @@ fn run_tests(context: &Context, repo: &Repo, command: &[OsString]) -> Result<u8,
 /// Runs a test and returns its result.
 fn tested(context: &Context, command: &[OsString]) -> Result<Verdict, Failure> {
     let (program, args) = command.split_first().expect("the option needs one");
-    let shown = command.iter().map(|arg| word(&arg.to_string_lossy()));
-    let shown = clean(&shown.collect::<Vec<_>>().join(" "));
+    let shown = command
+        .iter()
+        .map(|arg| Argument::value(arg.as_encoded_bytes()));
+    let shown = Hint::join(shown.map(|arg| hint!("{}", arg)), " ");
     context.ui.note(format_args!("running {shown}"));
     let mut command = Command::new(program);
     command.args(args);
@@ -310,7 +315,11 @@ fn print(context: &Context, repo: &Repo, report: &BisectReport) -> Result<(), Fa
         }
         BisectNext::Found(id) => {
             writeln!(out, "{} is the first bad commit", one(id))?;
-            writeln!(out, "to see it: dmv show {}", id.short(SHORT_ID))?;
+            let show = hint!(
+                "to see it: dmv show {}",
+                Argument::value(id.short(SHORT_ID))
+            );
+            writeln!(out, "{show}")?;
             writeln!(out, "to return to where you were: dmv bisect end")?;
         }
         BisectNext::OnlySkipped(ids) => {

@@ -5,6 +5,7 @@ use crate::config::size_option;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::bytes;
+use dmv_core::escape::Hint;
 use serde::Serialize;
 use std::io::Write;
 
@@ -64,7 +65,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Vec::new()
     };
     if context.globals.json {
-        let way = |(bytes, command)| Way { bytes, command };
+        let way = |(bytes, command): (u64, Hint)| Way {
+            bytes,
+            command: command.to_string(),
+        };
         context.ui.json(&Document {
             limit_bytes: limit,
             used_bytes: used,

@@ -2,9 +2,10 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::quoted;
 use crate::places::{PlaceIn, place_or_path};
 use crate::supply::supplied;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::merge::entry_of;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
@@ -123,8 +124,8 @@ fn which_side(place: &PlaceIn, entry: &TreeEntry, repo: &Repo) -> Result<Failure
     let there = versions.into_iter().find(|(_, term)| term.is_some());
     Ok(match there {
         Some((side, _)) => {
-            let place = quoted(&format!("{}:{}", place.revision, place.path));
-            failure.hint(format!("dmv cat {place} --side {side}"))
+            let place = Argument::place(&place.revision, place.path.as_bytes());
+            failure.hint(hint!("dmv cat {} --side {}", place, Argument::value(side)))
         }
         None => failure,
     })

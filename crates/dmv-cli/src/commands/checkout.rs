@@ -3,9 +3,13 @@
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count, patterns, quoted, shown};
+use crate::format::text::{SHORT_ID, bytes, clean, count, patterns, shown};
 use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
 use crate::limit::{EmptiedValue, LimitArgs, tell_adopted, tell_emptied, tell_idle};
+use crate::whose::path_argument;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutReport, CheckoutTarget, Head, Location, Repo, RepoError, RepoSlice,
@@ -146,8 +150,9 @@ fn tell_left(
         return Ok(());
     }
     let id = left.short(SHORT_ID);
+    let keep = hint!("dmv branch NAME {}", Argument::value(&id));
     context.ui.warn(format_args!(
-        "you left commit {id}, which is on no branch; to keep it: dmv branch NAME {id}"
+        "you left commit {id}, which is on no branch; to keep it: {keep}"
     ));
     Ok(())
 }
@@ -208,7 +213,7 @@ pub const AGAIN: &str = "dmv undo, then the same command again";
 
 /// Tells what could not be written. The hint is a restore only if it overwrites nothing of the user,
 /// otherwise `again`.
-pub fn tell_and_hint(context: &Context, refused: &[Problem], again: &str) {
+pub fn tell_and_hint(context: &Context, refused: &[Problem], again: &'static str) {
     warn_of(context, refused);
     if refused.is_empty() {
         return;
@@ -223,7 +228,7 @@ pub fn tell_and_hint(context: &Context, refused: &[Problem], again: &str) {
         Some(_) => hint_restore(context, None, former),
         None => context
             .ui
-            .note(format_args!("hint: when that is mended: {again}")),
+            .note(hint!("hint: when that is mended: {}", again)),
     }
 }
 
@@ -250,7 +255,7 @@ pub fn hint_restore<'p>(
         None => context.repo().ok(),
     };
     if let Some(way) = way_to_restore(repo.as_ref(), dir, paths) {
-        context.ui.note(format_args!("hint: {way}"));
+        context.ui.note(hint!("hint: {}", way));
     }
 }
 
@@ -259,7 +264,7 @@ pub fn way_to_restore<'p>(
     repo: Option<&Repo>,
     dir: Option<&Path>,
     paths: impl Iterator<Item = &'p [u8]>,
-) -> Option<String> {
+) -> Option<Hint> {
     let slice = repo.and_then(|repo| repo.slice().ok());
     let is_purged = |path: &[u8]| match (repo, &slice) {
         (Some(repo), Some(slice)) => is_purged(repo, slice, path).unwrap_or(false),
@@ -268,17 +273,27 @@ pub fn way_to_restore<'p>(
     let mut paths = paths.peekable();
     let purged = paths.peek().copied();
     let there = match dir {
-        Some(dir) => format!("-C {} ", quoted(&dir.to_string_lossy())),
-        None => String::new(),
+        Some(dir) => hint!("-C {} ", Argument::on_disk(&dir)),
+        None => hint!(""),
     };
-    let of = |path: &[u8]| quoted(&String::from_utf8_lossy(path));
+    let of = |path: &[u8]| match dir {
+        Some(_) => Argument::path(path, true),
+        None => path_argument(path),
+    };
     if let Some(path) = paths.find(|path| !is_purged(path)) {
-        let path = of(path);
-        return Some(format!("when that is mended: dmv {there}restore {path}"));
+        return Some(hint!(
+            "when that is mended: dmv {}restore {}",
+            there,
+            of(path)
+        ));
     }
-    let path = of(purged?);
-    Some(format!(
-        "who purged it, and why: dmv {there}ls -l {path}; to remove its name: dmv {there}rm {path}"
+    let path = purged?;
+    Some(hint!(
+        "who purged it, and why: dmv {}ls -l {}; to remove its name: dmv {}rm {}",
+        there,
+        Argument::place("@", path),
+        there,
+        of(path)
     ))
 }
 
@@ -305,7 +320,11 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
             branch: report.head.branch().map(str::to_owned),
             commit: report.commit.to_string(),
             subset: patterns(&report.subset),
-            idle_patterns: report.idle_patterns.iter().map(|p| shown(p)).collect(),
+            idle_patterns: report
+                .idle_patterns
+                .iter()
+                .map(|idle| shown(&idle.pattern))
+                .collect(),
             emptied_patterns: EmptiedValue::list(&report.emptied),
             kept: report.adopted.iter().map(PathValue::new).collect(),
             problems: problems(&report.refused),

@@ -10,18 +10,22 @@ use crate::config::{Config, ORIGIN};
 use crate::context::Context;
 use crate::error::{IN_ONE_OF_BOTH, verify_there};
 use crate::failure::{EXIT_ABSENT, EXIT_DAMAGE, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::{bytes, clean, count, quoted};
+use crate::format::text::{bytes, clean, count};
 use crate::limit::tell_idle;
 use crate::partial::{SliceArgs, SliceValue, options_for, words};
 use crate::peers::{Call, session_failure};
 use crate::traffic::Report;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{CONFIG_FILE, Head, Repo, RepoSlice, StatusOptions};
+use dmv_core::repo::{CONFIG_FILE, Head, LookError, Repo, RepoError, RepoSlice, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use dmv_net::ops::{
     CloneDir, CloneError, CloneOptions, CloneReport, KnownSource, NewClone, SessionError,
 };
+use dmv_net::session::NetError;
 use dmv_net::transport::Url;
 use serde_json::json;
 use std::ffi::OsString;
@@ -108,7 +112,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
     options.bare = args.bare;
     options.copy = args.copy;
     options.settings = context.settings()?;
-    options.go_on = go_back;
+    options.go_on = |head| go_back(head).to_string();
     Ok(options)
 }
 
@@ -135,7 +139,7 @@ fn begin(context: &Context, options: &CloneOptions) -> Result<NewClone, Failure>
 
 /// The failure where the clone is there and finished. It may lack files that it could not write.
 fn already_there(options: &CloneOptions) -> Failure {
-    let dir = quoted(&options.dir.to_string_lossy());
+    let dir = Argument::on_disk(&options.dir);
     let status = StatusOptions {
         select: &Paths::all(),
         settings: options.settings.clone(),
@@ -153,7 +157,7 @@ fn already_there(options: &CloneOptions) -> Failure {
         Some(hint) => ("already a clone of it, and could not write all files", hint),
         None => (
             "already a clone of it",
-            format!("dmv -C {dir} pull, to update it"),
+            hint!("dmv -C {} pull, to update it", dir),
         ),
     };
     let message = format!("{} is {what}", options.dir.display());
@@ -201,23 +205,28 @@ fn failure(args: &Args, options: &CloneOptions, e: CloneError) -> Failure {
         return not_made(e);
     };
     let smaller = smaller_clone(args, &e);
+    let literal = literal_clone(args, &e.source);
     let mut failure = session_failure(*e);
     let shares = |dir: &Path| Repo::open(dir).is_ok_and(|repo| repo.may_share_packs());
     if failure.exit == EXIT_DAMAGE && shares(&options.dir) {
         // What is damaged here has not been copied: it is a file of both.
         let message = failure.message.split(IN_ONE_OF_BOTH).next();
         let message = message.unwrap_or_default().to_owned();
-        let dir = quoted(&options.dir.to_string_lossy());
+        let dir = Argument::on_disk(&options.dir);
         failure.message = format!(
             "{message}; the damage is in a file of the source, which the unfinished clone uses, too"
         );
-        return failure.hint(format!(
-            "{} --heal, then dmv -C {dir} verify --heal, then the same clone again",
-            verify_there(&options.source)
+        return failure.hint(hint!(
+            "{} --heal, then dmv -C {} verify --heal, then the same clone again",
+            verify_there(&options.source),
+            dir
         ));
     }
     if failure.exit == EXIT_ABSENT {
         return failure.hint(smaller);
+    }
+    if let Some(literal) = literal {
+        return failure.hint(literal);
     }
     if failure.code == NO_SUCH_PATH {
         let hint = "run it again with paths that exist in the source; see: dmv clone --help";
@@ -227,23 +236,45 @@ fn failure(args: &Args, options: &CloneOptions, e: CloneError) -> Failure {
 }
 
 /// The command for a clone of no more than the source has.
-fn smaller_clone(args: &Args, e: &SessionError) -> String {
+fn smaller_clone(args: &Args, e: &SessionError) -> Hint {
     let options = e.held.as_ref().map(options_for);
     let is_partial = e.held.as_ref().and_then(words).is_some();
-    let Some(options) = options.filter(|options| !options.is_empty()) else {
+    let Some(options) = options.filter(|options| !options.as_str().is_empty()) else {
         if !is_partial {
             let verify = verify_there(&e.url);
-            return format!(
-                "the source is damaged, since it is not a partial repository: {verify}"
+            return hint!(
+                "the source is damaged, since it is not a partial repository: {}",
+                verify
             );
         }
         return "the source is a partial repository; to clone a part of it, see: dmv clone --help"
-            .to_owned();
+            .into();
     };
-    let source = quoted(&args.source.to_string_lossy());
-    let dir = args.dir.as_ref().map(|dir| dir.to_string_lossy());
-    let dir = dir.map(|dir| format!(" {}", quoted(&dir)));
-    format!("dmv clone {source}{}{options}", dir.unwrap_or_default())
+    hint!("{}{}", clone_command(args), options)
+}
+
+/// The clone of a path that looks like a pattern and was given as one.
+fn literal_clone(args: &Args, e: &NetError) -> Option<Hint> {
+    match e {
+        NetError::Repo(RepoError::Look(LookError::NothingMatches {
+            namesake: Some(path),
+            ..
+        })) => Some(hint!(
+            "{} --subset {}",
+            clone_command(args),
+            Argument::pattern(path.as_bytes())
+        )),
+        _ => None,
+    }
+}
+
+/// The clone that was typed, without its options.
+fn clone_command(args: &Args) -> Hint {
+    let source = Argument::on_disk(&args.source);
+    match &args.dir {
+        Some(dir) => hint!("dmv clone {} {}", source, Argument::on_disk(&dir)),
+        None => hint!("dmv clone {}", source),
+    }
 }
 
 /// The code of the failure for a path that is not in a commit.

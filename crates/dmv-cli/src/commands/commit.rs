@@ -10,9 +10,12 @@ use crate::failure::{
     EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure,
 };
 use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::message::given;
 use crate::supply::{bring_rules, supplied};
+use crate::whose::path_argument;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
@@ -114,7 +117,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     }
     let repo = context.repo()?;
     let paths = context.paths(&repo, &args.paths)?;
-    check_paths(&repo, &paths)?;
+    check_paths(context, &repo, &paths)?;
     bring_rules(context, &repo)?;
     let mut written = None;
     if wants_editor {
@@ -220,9 +223,10 @@ fn merge_moved(
     });
     match (&merged, report.commit) {
         (Ok(None), None) => {
-            let (name, to) = (clean(name), quoted(name));
+            let update = hint!("dmv checkout {}", Argument::value(name));
+            let name = clean(name);
             context.ui.note(format_args!(
-                "another command moved branch {name}; to update your files: dmv checkout {to}"
+                "another command moved branch {name}; to update your files: {update}"
             ));
         }
         (Err(_), Some(id)) => context.ui.warn(format_args!(
@@ -286,10 +290,11 @@ fn message(args: &Args) -> Result<Option<String>, Failure> {
 }
 
 /// A path that a commit or a stash can take nothing from is a slip.
-pub fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
-    for path in paths {
-        let parsed = Repo::parse_path(path)?;
-        match repo.path_state(&parsed)? {
+pub fn check_paths(context: &Context, repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
+    let parsed: Result<Vec<_>, _> = paths.iter().map(|path| Repo::parse_path(path)).collect();
+    let parsed = parsed?;
+    for (path, parsed) in paths.iter().zip(&parsed) {
+        match repo.path_state(parsed)? {
             PathState::Known => {}
             // A choice counts without a file.
             PathState::Outside {
@@ -297,7 +302,7 @@ pub fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
                 ..
             } => {}
             PathState::Outside { .. } => {
-                return Err(RepoError::Files(FilesError::OutsideSubset(parsed)).into());
+                return Err(RepoError::Files(FilesError::OutsideSubset(parsed.clone())).into());
             }
             PathState::Unknown => {
                 let failure = Failure::new("no-such-path", EXIT_OTHER, unknown_path(path));
@@ -305,7 +310,14 @@ pub fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
             }
         }
     }
-    Ok(())
+    match repo.left_out(&parsed, &context.settings()?)?[..] {
+        [] => Ok(()),
+        [first, ..] => {
+            let message = format!("'{first}' is ignored, so no commit or stash includes it");
+            let failure = Failure::new("ignored", EXIT_OTHER, message);
+            Err(failure.hint("change the rule that ignores it, in .dmvignore"))
+        }
+    }
 }
 
 fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document {
@@ -429,11 +441,11 @@ fn tell_covered(context: &Context, report: &CommitReport) {
         0 => " is".to_owned(),
         n => format!(" and {n} more are"),
     };
-    let path = quoted(&String::from_utf8_lossy(first));
     context.ui.note(format_args!(
         "note: {}{more} committed although ignore rules cover it, because it is tracked; \
-         to stop tracking it: dmv rm --cached {path}",
-        escape(first)
+         to stop tracking it: {}",
+        escape(first),
+        hint!("dmv rm --cached {}", path_argument(first))
     ));
 }
 
@@ -470,8 +482,9 @@ fn tell(context: &Context, report: &CommitReport) {
     tell_compressed(context, report);
     if let (Some(id), Head::Commit(_)) = (&report.commit, &report.head) {
         let id = id.short(SHORT_ID);
-        ui.note(format_args!(
-            "this commit is on no branch; to put it on one: dmv checkout -b NAME {id}"
+        ui.note(hint!(
+            "this commit is on no branch; to put it on one: dmv checkout -b NAME {}",
+            Argument::value(id)
         ));
     }
     let line = |p: &Problem| format!("not committed: {}: {}", escape(&p.path), p.why);
@@ -503,8 +516,7 @@ fn tell(context: &Context, report: &CommitReport) {
         ui.warn(format_args!("not committed: {}: {why}", escape(path)));
     }
     if let Some(first) = report.outside.first() {
-        let command = quoted(&String::from_utf8_lossy(first));
-        ui.note(format_args!("hint: dmv subset add {command}"));
+        ui.note(hint!("hint: dmv subset add {}", Argument::pattern(first)));
     }
     tell_not_kept(context, report);
     let mut control: Vec<&[u8]> = report.control.iter().map(Vec::as_slice).collect();

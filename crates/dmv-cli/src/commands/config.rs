@@ -1,13 +1,16 @@
 //! `dmv config`
 
 use crate::config::{
-    KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, of_remote, user_file,
-    variable,
+    KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, no_home, of_remote,
+    user_file, variable,
 };
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::{clean, quoted};
+use crate::format::text::clean;
 use crate::whose::find_own;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::repo::CONFIG_FILE;
 use serde::Serialize;
 use std::io::Write;
@@ -101,19 +104,19 @@ pub fn run(context: &Context, args: &Args, program: fn() -> clap::Command) -> Re
                     "a repository cannot set {}; set it in your user file",
                     key.name
                 );
-                let hint = format!("dmv config set --user {} {}", key.name, quoted(value));
+                let hint = for_user(key, Some(value));
                 return Err(Failure::usage(message).hint(hint));
             }
-            let for_all = format!("dmv config set --user {} {}", key.name, quoted(value));
-            edit(&file.path(&for_all)?, file.whose(), |document| {
+            let for_all = for_user(key, Some(value));
+            edit(&file.path(for_all)?, file.whose(), |document| {
                 put(document, key, value);
             })?;
             Ok(EXIT_OK)
         }
         Command::Unset { key, file } => {
             let key = &find(key)?;
-            let for_all = format!("dmv config unset --user {}", key.name);
-            edit(&file.path(&for_all)?, file.whose(), |document| {
+            let for_all = for_user(key, None);
+            edit(&file.path(for_all)?, file.whose(), |document| {
                 take(document, key)
             })?;
             Ok(EXIT_OK)
@@ -208,12 +211,9 @@ impl WhichFile {
 
     /// Returns the file to change. `for_all` is the same command for the user file, and the hint if there
     /// is no repository.
-    fn path(&self, for_all: &str) -> Result<PathBuf, Failure> {
+    fn path(&self, for_all: Hint) -> Result<PathBuf, Failure> {
         if self.user {
-            return user_file().ok_or_else(|| {
-                let message = "cannot find your user file: neither HOME nor XDG_CONFIG_HOME is set";
-                Failure::new("no-home", EXIT_OTHER, message)
-            });
+            return user_file().ok_or_else(|| no_home("cannot find your user file"));
         }
         match find_own() {
             Ok(place) => Ok(place.dmv.join(CONFIG_FILE)),
@@ -225,6 +225,15 @@ impl WhichFile {
                 })
             }
         }
+    }
+}
+
+/// The command that sets or unsets a key in the user's file.
+fn for_user(key: &Key, value: Option<&str>) -> Hint {
+    let key = Argument::value(&*key.name);
+    match value {
+        Some(value) => hint!("dmv config set --user {} {}", key, Argument::value(value)),
+        None => hint!("dmv config unset --user {}", key),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_CONFLICTS, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::word;
 use crate::progress::Watch;
 use anstyle::Style;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::repo::RepoError;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -220,8 +222,9 @@ impl Tour<'_> {
 
     /// A command that ends with the exit code `expected`.
     fn dmv_ending(&self, args: &[&str], expected: u8) -> Result<(), Failure> {
-        let words: Vec<String> = args.iter().map(|arg| word(arg)).collect();
-        writeln!(self.context.ui.out(), "\n$ dmv {}", words.join(" "))?;
+        let words = args.iter().map(|arg| hint!(" {}", Argument::value(arg)));
+        let words = Hint::join(words, "");
+        writeln!(self.context.ui.out(), "\n$ dmv{words}")?;
         self.context.ui.finish()?;
         // By environment, not by option: the operation log shows commands as they were given.
         let (on, off) = if self.context.ui.colored() {
@@ -242,7 +245,7 @@ impl Tour<'_> {
         if status.code() == Some(expected.into()) {
             return Ok(());
         }
-        let message = format!("'dmv {}' failed: {status}", words.join(" "));
+        let message = format!("'dmv{words}' failed: {status}");
         Err(Failure::new("demo-failed", EXIT_OTHER, message))
     }
 

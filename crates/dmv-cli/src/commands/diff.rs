@@ -3,9 +3,9 @@
 use crate::compare::named::print_name;
 use crate::compare::purged::Purges;
 use crate::compare::side::Side;
-use crate::compare::{Comparer, Totals, lacks};
+use crate::compare::{Comparer, Totals, UNREADABLE, lacks};
 use crate::context::Context;
-use crate::failure::{EXIT_DIFFERS, EXIT_OK, Failure};
+use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::count;
 use crate::supply::supplied;
 use dmv_core::diff::{DiffVisitor, diff_trees};
@@ -15,10 +15,11 @@ use dmv_core::object::root::Lack;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{
     AbsentError, Rename, Renames as Found, Repo, RepoError, StatusOptions, WorktreeChange,
-    WorktreeSide,
+    WorktreeDiff, WorktreeSide,
 };
 use dmv_core::worktree::scan::Select;
 use dmv_core::worktree::select::Paths;
+use dmv_core::worktree::snapshot::Problem;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -75,13 +76,22 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let names = args.name_only || args.name_status;
     let with_text = !args.stat && !names;
     let comparer = Comparer::new(context, &repo, with_text, made.as_ref())?;
-    let (mut totals, mut differs) = (Totals::default(), false);
+    let (mut totals, mut differs, mut is_complete) = (Totals::default(), false, true);
+    let mut unread = Vec::new();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         differs = true;
         if names {
             return print_name(context, path, renamed, [old, new], args.name_status);
         }
-        let diff = comparer.compare(path, renamed, old, new)?;
+        let diff = match comparer.compare(path, renamed, old, new) {
+            // The others can be compared.
+            Err(failure) if failure.code == UNREADABLE => {
+                is_complete = false;
+                context.ui.warn(failure);
+                return Ok(());
+            }
+            diff => diff?,
+        };
         diff.add_to(&mut totals);
         match (context.globals.json, args.stat) {
             (true, _) => context.ui.json(&diff),
@@ -101,7 +111,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             settings: context.settings()?,
         };
         let watch = context.watch("scanning");
-        let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
+        let WorktreeDiff { changes, problems } =
+            repo.diff_worktree(old, &paths, &options, &context.job)?;
+        unread = problems;
         let renames = Renames::new(context, repo.renames_among(&changes, &context.job)?);
         drop(watch);
         bring_changes(context, &repo, &changes, with_text)?;
@@ -119,10 +131,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if args.stat && !context.globals.json && !totals.is_empty() {
         totals.print(context)?;
     }
-    Ok(if args.exit_code && differs {
-        EXIT_DIFFERS
-    } else {
-        EXIT_OK
+    for Problem { path, why } in &unread {
+        context
+            .ui
+            .warn(format_args!("cannot read {}: {why}", escape(path)));
+    }
+    Ok(match (is_complete && unread.is_empty(), differs) {
+        (false, _) => EXIT_INCOMPLETE,
+        (true, true) if args.exit_code => EXIT_DIFFERS,
+        _ => EXIT_OK,
     })
 }
 

@@ -4,11 +4,13 @@ use crate::commands::gc::no_room;
 use crate::context::Context;
 use crate::copies::{ask, end};
 use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{bytes, clean, count, quoted};
+use crate::format::text::{bytes, clean, count};
 use crate::patience::free;
 use crate::peers::{Call, remotes};
 use crate::places::chosen;
 use crate::traffic::print_json;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::{Droppable, FreedSpace, Repo};
 use dmv_net::ops::Peer;
@@ -149,10 +151,13 @@ fn print(context: &Context, droppable: &Droppable, document: &Document) -> Resul
         } else {
             "them"
         };
-        let path = droppable.files.first().map(|(path, _)| path.to_string());
-        let path = quoted(&path.unwrap_or_default());
+        let first = droppable.files.first().map(|(path, _)| path.as_bytes());
+        let remove = hint!(
+            "dmv subset remove {}",
+            Argument::pattern(first.unwrap_or_default())
+        );
         context.ui.note(format_args!(
-            "note: {stay} in the worktree; to remove {them} there: dmv subset remove {path}"
+            "note: {stay} in the worktree; to remove {them} there: {remove}"
         ));
     }
     Ok(())

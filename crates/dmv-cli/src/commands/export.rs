@@ -3,11 +3,13 @@
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{bytes, count, quoted};
+use crate::format::text::{bytes, count};
 use crate::limit::LimitArgs;
 use crate::places::place;
 use crate::supply::supplied;
+use dmv_core::escape::Argument;
 use dmv_core::fsutil::{os_str, temp_name};
+use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::escape;
@@ -105,9 +107,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn leave_out(failure: Failure) -> Failure {
     match (failure.code, &failure.paths[..]) {
         ("purged", [path]) => {
-            let path = quoted(&format!("!{}", String::from_utf8_lossy(path)));
-            let hint = format!("the same command with --subset {path}, to leave it out");
-            failure.hint(hint)
+            let path = Argument::excluding_pattern(path);
+            failure.hint(hint!(
+                "the same command with --subset {}, to leave it out",
+                path
+            ))
         }
         _ => failure,
     }
@@ -181,9 +185,9 @@ fn refuse_nothing(what: What<'_>, place: &OsStr) -> Result<(), Failure> {
     if found {
         return Ok(());
     }
+    let hint = hint!("dmv ls -r {}", Argument::on_disk(place));
     let place = escape(place.as_bytes());
     let message = format!("no file in {place} matches the subset; nothing was exported");
-    let hint = format!("dmv ls -r {}", quoted(&place.to_string()));
     Err(Failure::new("no-such-path", EXIT_OTHER, message).hint(hint))
 }
 

@@ -7,9 +7,11 @@ mod print;
 use super::show::Detail;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{quoted, raw_person};
+use crate::format::text::raw_person;
 use crate::headline::names;
+use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
@@ -89,9 +91,9 @@ impl Args {
         match words.next() {
             None => Ok(first.map(String::as_str)),
             Some(second) => {
-                let second = quoted(second);
                 let message = format!("log starts at one commit; '{second}' is another one");
-                Err(Failure::usage(message).hint(format!("dmv log -- {second}, if it is a path")))
+                let second = Argument::value(second);
+                Err(Failure::usage(message).hint(hint!("dmv log -- {}, if it is a path", second)))
             }
         }
     }

@@ -8,7 +8,9 @@ use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::limit::{EmptiedValue, tell_emptied};
 use crate::message::given;
 use crate::supply::supplied;
+use crate::whose::path_argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
     ConflictAt, FastForward, Head, MergeOptions, MergeReport, Repo, RepoError, is_previous,
@@ -179,10 +181,11 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         tell_emptied(context, &report.emptied, &context.repo()?.subset()?);
     }
     if let Some(first) = report.conflicts.first() {
-        let path = crate::format::text::quoted(&first.path.to_string());
-        ui.note(format_args!("hint: dmv conflicts"));
-        ui.note(format_args!(
-            "hint: dmv resolve {path} --ours|--theirs|--base|--both|--with FILE"
+        let path = path_argument(first.path.as_bytes());
+        ui.note("hint: dmv conflicts");
+        ui.note(hint!(
+            "hint: dmv resolve {} --ours|--theirs|--base|--both|--with FILE",
+            path
         ));
     }
     Ok(

@@ -8,6 +8,8 @@ use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
 use crate::peers::relays;
 use crate::ui;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::refs::check_new_ref_name;
 use dmv_core::repo::{Access, Peer, Repo};
 use dmv_net::transport::Url;
@@ -129,9 +131,9 @@ fn new_code() -> Result<Code, Failure> {
 fn tell_met(context: &Context, peer: &Peer, paired: &PairedDevice) -> Result<(), Failure> {
     report(context, peer, paired, false)?;
     if paired.gives.is_some() {
-        context.ui.note(format_args!(
-            "to clone its repository: dmv clone dmv://{} DIR (while 'dmv serve --lan' runs there)",
-            peer.key
+        context.ui.note(hint!(
+            "to clone its repository: dmv clone {} DIR (while 'dmv serve --lan' runs there)",
+            Argument::value(format!("dmv://{}", peer.key))
         ));
     }
     Ok(())
@@ -150,7 +152,7 @@ fn let_in(
     let peer = Peer { access, ..peer };
     let mut log = context.request()?;
     // Without the code.
-    log.command = format!("dmv pair with {}", called(&peer));
+    log.command = "dmv pair with ".to_owned() + &called(&peer);
     repo.trust(&peer, log)?;
     report(context, &peer, paired, true)?;
     if paired.gives.is_some() {
@@ -176,8 +178,9 @@ fn name_remote(context: &Context, repo: &Repo, peer: &Peer) -> Result<(), Failur
     let (key, place) = (peer.key, None);
     let url = Url::Quic(PeerAddress { key, place });
     set(repo, &name, &url, Vec::new())?;
-    context.ui.note(format_args!(
-        "to exchange commits with it: dmv sync {name} (while 'dmv serve --lan' runs there)"
+    context.ui.note(hint!(
+        "to exchange commits with it: dmv sync {} (while 'dmv serve --lan' runs there)",
+        Argument::value(&name)
     ));
     Ok(())
 }
@@ -211,14 +214,17 @@ fn ready(
     } else if let Some(code) = shown {
         let code = code.shown();
         writeln!(context.ui.out(), "code: {code}")?;
-        context
-            .ui
-            .note(format_args!("on the other device: dmv pair {code}"));
+        context.ui.note(hint!(
+            "on the other device: dmv pair {}",
+            Argument::value(&code)
+        ));
         // At the relay, if there is one: that is within the other's reach from anywhere.
         let at_relay = addresses.iter().find(|address| !address.contains('@'));
         if let Some(address) = at_relay.or(addresses.first()) {
-            context.ui.note(format_args!(
-                "if it does not find this device: dmv pair {code} --peer {address}"
+            context.ui.note(hint!(
+                "if it does not find this device: dmv pair {} --peer {}",
+                Argument::value(&code),
+                Argument::value(address)
             ));
         }
     } else {

@@ -8,7 +8,9 @@ use crate::format::text::{SHORT_ID, clean, count};
 use crate::peers::{Call, remote, tell_gone, tell_skipped};
 use crate::supply::{ops_failure, remote_failure};
 use crate::traffic::Report;
+use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::history::is_ancestor;
 use dmv_core::repo::{MergeReport, Repo};
 use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
@@ -185,9 +187,9 @@ pub fn tell_left(context: &Context, repo: &Repo, left: &[ObjectId]) -> Result<()
     if n > MAX_NAMED {
         ui.note(format_args!("  and {} more", n - MAX_NAMED));
     }
-    ui.note(format_args!(
+    ui.note(hint!(
         "to restore them: dmv undo; to keep them on another branch: dmv branch NAME {}",
-        newest.short(SHORT_ID)
+        Argument::value(newest.short(SHORT_ID))
     ));
     Ok(())
 }

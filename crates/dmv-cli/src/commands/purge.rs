@@ -6,10 +6,12 @@ mod tell;
 use crate::context::{Context, now};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::PathValue;
-use crate::format::text::{clean, count, quoted};
+use crate::format::text::{clean, count};
 use crate::patience::free;
 use crate::peers::{Call, remote, remotes, session_failure};
+use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::commit::tidy_message;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{KnownPurge, Purge, PurgeWhat, Purgeable, Repo, ToPurge, roots_of};
@@ -143,10 +145,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     let Some(reason) = &args.reason else {
         let message = "a purge needs a reason, which everybody who uses the repository can read";
-        let hint = format!(
-            "dmv purge {} --reason TEXT",
-            quoted(&target.to_string_lossy())
-        );
+        let hint = hint!("dmv purge {} --reason TEXT", Argument::on_disk(target));
         return Err(Failure::usage(message.to_owned()).hint(hint));
     };
     let request = context.request()?;

@@ -3,11 +3,14 @@
 use crate::commands::stash;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::{SHORT_ID, quoted};
+use crate::format::text::SHORT_ID;
 use crate::peers::{Call, closed, remote};
 use crate::supply::remote_failure;
 use crate::traffic::{Report, done_to, name};
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::repo::{BranchError, LookError, RefChange, Refusal, Repo, RepoError};
 use dmv_net::ops::{self, PushOptions, RefTip, Remote};
 use dmv_net::transport::Url;
@@ -76,7 +79,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     for name in gone {
         // Else the next sync makes it there once more, to the user's surprise.
         if repo.ref_at(&format!("branch/{name}"))?.is_some() {
-            let hint = format!("dmv branch -d {}", quoted(&name));
+            let hint = hint!("dmv branch -d {}", Argument::value(&name));
             let note = format_args!("your local branch {name} stays; to delete it, too: {hint}");
             context.ui.note(note);
         }
@@ -88,13 +91,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 
 /// How a branch comes back that was deleted at a bucket, where nobody runs a command.
 #[cfg(feature = "store")]
-fn way_back(remote: &Remote) -> Option<String> {
+fn way_back(remote: &Remote) -> Option<Hint> {
     let is_bucket = matches!(remote.url, Url::Bucket(_));
-    is_bucket.then(|| format!("dmv undo --at {}", quoted(&remote.name)))
+    is_bucket.then(|| hint!("dmv undo --at {}", Argument::value(&remote.name)))
 }
 
 #[cfg(not(feature = "store"))]
-fn way_back(_: &Remote) -> Option<String> {
+fn way_back(_: &Remote) -> Option<Hint> {
     None
 }
 
@@ -151,8 +154,9 @@ fn is_stash(name: &str) -> bool {
 fn tell_stashes(context: &Context, sent: &[RefTip]) {
     for tip in sent {
         if let Some(name) = tip.key.strip_prefix("branch/stash/") {
-            context.ui.note(format_args!(
-                "to apply the stash in another clone: dmv fetch, then dmv stash apply origin/{STASH}/{name}"
+            context.ui.note(hint!(
+                "to apply the stash in another clone: dmv fetch, then dmv stash apply {}",
+                Argument::value(format!("origin/{STASH}/{name}"))
             ));
         }
     }
@@ -185,25 +189,31 @@ fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure> {
         (Refusal::BadName, _) => failure,
         (Refusal::InUse, _) => failure.hint(way_off_branch(&to.url)),
         (Refusal::NotForward, None) => {
-            let (remote, name) = (quoted(remote), quoted(name));
-            failure.hint(format!("dmv push {remote} --force --delete {name}"))
+            let (remote, name) = (Argument::value(remote), Argument::value(name));
+            failure.hint(hint!("dmv push {} --force --delete {}", remote, name))
         }
-        (Refusal::Moved, None) => failure.hint(format!("dmv fetch {}", quoted(remote))),
+        (Refusal::Moved, None) => failure.hint(hint!("dmv fetch {}", Argument::value(remote))),
         _ => failure.hint(if was_replaced(repo, remote, first) {
             way_past_replaced(remote, name)
         } else {
-            format!("dmv pull {}", quoted(remote))
+            hint!("dmv pull {}", Argument::value(remote))
         }),
     })
 }
 
 /// The command that puts the remote repository on another branch.
-fn way_off_branch(url: &Url) -> String {
+fn way_off_branch(url: &Url) -> Hint {
     let command = match url {
-        Url::Path(path) => format!("dmv -C {} checkout BRANCH", quoted(&path.to_string_lossy())),
-        _ => "dmv checkout BRANCH, run in the remote repository".to_owned(),
+        Url::Path(path) => {
+            let path = Argument::on_disk(&path);
+            hint!("dmv -C {} checkout BRANCH", path)
+        }
+        _ => "dmv checkout BRANCH, run in the remote repository".into(),
     };
-    format!("{command}, to put it on another branch; then run the same command again")
+    hint!(
+        "{}, to put it on another branch; then run the same command again",
+        command
+    )
 }
 
 /// Whether the other side's branch is known not to go on from what it was: a pull would refuse.
@@ -229,7 +239,11 @@ pub fn is_replaced(
 }
 
 /// What to run where a remote's branch was replaced.
-pub fn way_past_replaced(remote: &str, branch: &str) -> String {
-    let name = quoted(&format!("{remote}/{branch}"));
-    format!("dmv pull --reset, to use {name} as it is; or dmv merge {name}, to keep both")
+pub fn way_past_replaced(remote: &str, branch: &str) -> Hint {
+    let name = Argument::value(format!("{remote}/{branch}"));
+    hint!(
+        "dmv pull --reset, to use {} as it is; or dmv merge {}, to keep both",
+        name,
+        name
+    )
 }

@@ -4,8 +4,10 @@ use super::cherry_pick::{finish, never_stops};
 use super::merge::options;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::{count, quoted};
+use crate::format::text::count;
 use crate::supply::supplied;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::repo::{PickReport, Repo};
 
 /// Move the commits of the current branch on top of another commit
@@ -67,9 +69,9 @@ fn no_base(repo: &Repo) -> Failure {
         .filter_map(|(key, _)| key.strip_prefix("remote/"));
     let is_same = |name: &&str| name.split_once('/').map(|(_, name)| name) == branch;
     let name = names.clone().find(is_same).or_else(|| names.clone().next());
-    let name = quoted(name.unwrap_or("BRANCH"));
+    let name = Argument::value(name.unwrap_or("BRANCH"));
     let message = "a rebase needs the branch or commit to move on top of";
-    Failure::usage(message).hint(format!("dmv rebase {name}"))
+    Failure::usage(message).hint(hint!("dmv rebase {}", name))
 }
 
 /// What a rebase came to.

@@ -8,9 +8,11 @@ use crate::context::Context;
 use crate::error::like_ssh;
 use crate::error::way_to_rename;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::{clean, count, quoted};
+use crate::format::text::{clean, count};
 use crate::partial::{SliceValue, words};
 use crate::peers::{Call, remote, why_closed, word_of};
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::refs::check_new_ref_name;
 use dmv_core::repo::{CONFIG_FILE, Repo, RepoError};
 use dmv_net::ops::{Remote, dial};
@@ -123,7 +125,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }) => {
             if remotes.iter().any(|(known, _)| known == name) {
                 let message = format!("there is already a remote '{name}'");
-                let hint = format!("dmv remote remove {}", quoted(name));
+                let hint = hint!("dmv remote remove {}", Argument::value(name));
                 return Err(Failure::new("remote-exists", EXIT_OTHER, message).hint(hint));
             }
             let here =

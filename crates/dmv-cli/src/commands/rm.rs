@@ -3,9 +3,12 @@
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{clean, count, quoted};
+use crate::format::text::{clean, count};
 use crate::keeping::{OverwrittenValue, keeping};
 use crate::ui::{ask, can_ask};
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
     IgnoreOffer, RemoveOptions, RemoveReport, Repo, UntrackOptions, UntrackReport,
@@ -176,16 +179,15 @@ fn untrack(
         print_untracked(context, &report, &options.ignore)?;
     }
     if !lines.is_empty() && !adds {
-        let r = if args.recursive { "-r " } else { "" };
-        let named = args
-            .paths
-            .iter()
-            .map(|path| quoted(&path.to_string_lossy()));
-        let named = named.collect::<Vec<_>>().join(" ");
-        context.ui.note(format_args!(
+        let r = if args.recursive { " -r" } else { "" };
+        let named = args.paths.iter().map(|path| Argument::on_disk(path));
+        let named = Hint::join(named.map(|path| hint!(" {}", path)), "");
+        context.ui.note(hint!(
             "hint: without a line in .dmvignore, a later commit includes {} again; to add it: \
-             dmv rm --cached -y {r}{named}",
-            if lines.len() == 1 { "it" } else { "them" }
+             dmv rm --cached -y{}{}",
+            if lines.len() == 1 { "it" } else { "them" },
+            r,
+            named
         ));
     }
     for path in &uncovered {

@@ -7,7 +7,9 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
 use crate::headline::{header, names};
+use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{AbsentError, Rename, Repo, RepoError};
@@ -41,7 +43,7 @@ pub struct Document {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let Some((revision, path)) = args.revision.split_once(':') {
         let failure = Failure::usage("show needs a commit, not a path in a commit");
-        return Err(failure.hint(format!("dmv cat {revision}:{path}")));
+        return Err(failure.hint(hint!("dmv cat {}", Argument::place(revision, path))));
     }
     let repo = context.repo()?;
     let id = repo.resolve(&args.revision)?;

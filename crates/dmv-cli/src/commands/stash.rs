@@ -10,6 +10,7 @@ use crate::format::json::{CommitValue, PathValue, conflict_values, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
 use crate::message::given;
 use crate::supply::{bring_rules, supplied};
+use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
     Repo, RepoError, StashApplyReport, StashAt, StashInfo, StashOptions, StashPushReport, VerbError,
@@ -195,7 +196,7 @@ fn push(
 ) -> Result<u8, Failure> {
     let message = message.map(given).transpose()?;
     let paths = context.paths(repo, paths)?;
-    check_paths(repo, &paths)?;
+    check_paths(context, repo, &paths)?;
     bring_rules(context, repo)?;
     let select = Paths::new(paths);
     let options = options(context)?;
@@ -326,8 +327,9 @@ fn apply(context: &Context, repo: &Repo, stash: &StashName, drops: bool) -> Resu
         ));
     }
     if let (true, false, Some(n)) = (drops, done.dropped, number) {
-        context.ui.note(format_args!(
-            "the stash is kept; to remove it: dmv stash drop {n}"
+        context.ui.note(hint!(
+            "the stash is kept; to remove it: dmv stash drop {}",
+            n
         ));
     }
     Ok(

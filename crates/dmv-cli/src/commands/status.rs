@@ -9,13 +9,16 @@ use crate::compare::share;
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ChangeValue, PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, clean, count, patterns, quoted, shown};
+use crate::format::text::{SHORT_ID, clean, count, patterns, shown};
 use crate::half::go_on;
 use crate::partial::{
     ExpiredValue, GivenUpCounts, PurgedValue, SliceValue, brief, told_slice, words,
 };
 use anstyle::{AnsiColor, Style};
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
     Bisection, BranchPosition, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice,
@@ -116,7 +119,7 @@ struct Upstream {
     behind: usize,
     /// What to run if the remote's branch was replaced, so that a pull refuses.
     #[serde(skip)]
-    way_past: Option<String>,
+    way_past: Option<Hint>,
 }
 
 /// A checkout or the like that was cut off.
@@ -160,7 +163,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         found.report.unfinished = None;
     }
     if context.globals.json {
-        context.ui.json(&document(&found, half))?;
+        context.ui.json(&document(&found, half.as_ref()))?;
     } else {
         if let Some(command) = half {
             print_half(context, &command)?;
@@ -211,7 +214,7 @@ fn idle_patterns(repo: &Repo, subset: &Subset) -> Result<Vec<String>, Failure> {
     // The status is of use without them, too.
     let idle = repo.idle_patterns(tree, &Subset::everything(), subset);
     let idle = idle.unwrap_or_default();
-    Ok(idle.iter().map(|pattern| shown(pattern)).collect())
+    Ok(idle.iter().map(|idle| shown(&idle.pattern)).collect())
 }
 
 /// Looks at the worktree, as far as `select` goes.
@@ -257,13 +260,13 @@ fn look(
 }
 
 /// Says how to go on with a clone that is not finished.
-fn print_half(context: &Context, command: &str) -> Result<(), Failure> {
+fn print_half(context: &Context, command: &Hint) -> Result<(), Failure> {
     let mut out = context.ui.out();
     writeln!(
         out,
         "this clone is incomplete: it is still running, or it was interrupted"
     )?;
-    writeln!(out, "  to continue: {}", clean(command))?;
+    writeln!(out, "  to continue: {command}")?;
     Ok(())
 }
 
@@ -320,7 +323,7 @@ fn upstream(
 }
 
 /// `half`: the command that goes on with a clone that is not finished.
-fn document(found: &Overview, half: Option<String>) -> Document {
+fn document(found: &Overview, half: Option<&Hint>) -> Document {
     let report = &found.report;
     let given_up = GivenUpCounts::of(&found.slice);
     let change = |change: &PathChange| {
@@ -339,10 +342,10 @@ fn document(found: &Overview, half: Option<String>) -> Document {
         },
         unfinished: report.unfinished.as_ref().map(|cut| UnfinishedValue {
             go_on: cut.command.clone(),
-            go_back: go_back(&report.head),
+            go_back: go_back(&report.head).to_string(),
         }),
         bisecting: found.bisection.is_some(),
-        half_clone: half,
+        half_clone: half.map(Hint::to_string),
         upstream: found.upstream.clone(),
         subset: patterns(&report.subset),
         idle_patterns: found.idle_patterns.clone(),
@@ -425,7 +428,7 @@ fn print_head(out: &mut impl Write, report: &StatusReport) -> Result<(), Failure
 fn print_upstream(out: &mut impl Write, upstream: &Upstream) -> Result<(), Failure> {
     let name = clean(&upstream.name);
     let commits = |n: usize| count(n as u64, "commit", "commits");
-    let combine = upstream.way_past.as_deref().unwrap_or("dmv pull");
+    let combine = upstream.way_past.as_ref().map_or("dmv pull", Hint::as_str);
     match (upstream.ahead, upstream.behind) {
         (0, 0) => {}
         (ahead, 0) => writeln!(out, "{} ahead of {name}: dmv push", commits(ahead))?,
@@ -463,7 +466,7 @@ fn print_unfinished(out: &mut impl Write, report: &StatusReport) -> Result<(), F
     )?;
     writeln!(out, "  to continue: {command}")?;
     let back = go_back(&report.head);
-    if back != cut.command {
+    if back.as_str() != cut.command {
         writeln!(out, "  to go back:  {back}")?;
     }
     Ok(())
@@ -630,21 +633,20 @@ fn tell_moved(
     if moved.forward {
         writeln!(out, "  to keep your edits and merge: dmv commit -m MESSAGE")?
     } else {
-        writeln!(
-            out,
-            "  to keep your edits on a new branch: dmv checkout -b NAME {base}"
-        )?
+        let keep = hint!("dmv checkout -b NAME {}", Argument::value(base));
+        writeln!(out, "  to keep your edits on a new branch: {keep}")?
     }
     writeln!(out, "  to update your files: {}", go_back(head))?;
     Ok(())
 }
 
 /// The command that makes the files those of `head`.
-pub fn go_back(head: &Head) -> String {
-    match head {
-        Head::Branch(name) => format!("dmv checkout {}", quoted(name)),
-        Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
-    }
+pub fn go_back(head: &Head) -> Hint {
+    let to = match head {
+        Head::Branch(name) => Argument::value(name),
+        Head::Commit(id) => Argument::value(id.short(SHORT_ID)),
+    };
+    hint!("dmv checkout {}", to)
 }
 
 fn color(color: AnsiColor) -> Style {

@@ -5,10 +5,11 @@ use crate::context::Context;
 use crate::failure::{
     EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_UNREACHABLE, Failure,
 };
-use crate::format::text::quoted;
 use crate::peers::{Call, remote, tell_gone, why_closed};
 use crate::supply::{ops_failure, remote_failure};
 use crate::traffic::Report;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::repo::Repo;
 use dmv_net::ops::{self, Remote, SyncOptions, SyncReport};
 use std::collections::BTreeSet;
@@ -123,7 +124,7 @@ fn tell(
     let name = &remote.name;
     let head = repo.head()?;
     let is_current = |branch: &String| head.branch() == Some(branch);
-    let pull = format!("dmv pull {}", quoted(name));
+    let pull = hint!("dmv pull {}", Argument::value(name));
     for branch in &found.diverged {
         let ours = repo.ref_at(&format!("branch/{branch}"))?;
         let theirs = repo.ref_at(&format!("remote/{}/{branch}", remote.recorded()))?;
@@ -136,7 +137,7 @@ fn tell(
         let join = if is_current(branch) {
             pull
         } else {
-            format!("dmv checkout {}, then {pull}", quoted(branch))
+            hint!("dmv checkout {}, then {}", Argument::value(branch), pull)
         };
         context.ui.warn(format_args!(
             "you and {name} both have new commits on {branch}; to combine them: {join}"

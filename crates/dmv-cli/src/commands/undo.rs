@@ -10,7 +10,9 @@ use crate::format::json::{MovedValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::OverwrittenValue;
 use crate::supply::supplied;
+use dmv_core::escape::Argument;
 use dmv_core::hash::{ObjectId, encode_hex};
+use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
 use dmv_core::repo::{EntryMove, Head, UndoOptions, UndoReport, UndoWhat};
@@ -184,9 +186,10 @@ fn print(
             n => format!(" and {}", count(n, "more operation", "more operations")),
         };
         let (command, id) = (clean(&newest.command), &encode_hex(&newest.id)[..SHORT_ID]);
+        let undo = hint!("dmv undo {}", Argument::value(id));
         writeln!(
             out,
-            "skipped: {command}{more}, which changed only what is known of remotes (dmv undo {id})"
+            "skipped: {command}{more}, which changed only what is known of remotes ({undo})"
         )?;
     }
     match &report.again {

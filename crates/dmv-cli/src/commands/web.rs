@@ -168,7 +168,7 @@ fn told(failure: Failure) -> ShownFailure {
         code: failure.code.to_owned(),
         exit: failure.exit,
         message: failure.message,
-        hint: failure.hint,
+        hint: failure.hint.map(|hint| hint.to_string()),
     }
 }
 

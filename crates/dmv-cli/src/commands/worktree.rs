@@ -7,6 +7,8 @@ use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::{keeping, tell_overwritten};
 use crate::supply::supplied;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{AddOptions, Head, Repo, WorktreeInfo, WorktreeState};
 use serde::Serialize;
@@ -137,7 +139,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 
 fn unforced(failure: Failure, dir: &Path) -> Failure {
     match failure.code {
-        "would-lose" => failure.hint(format!("dmv -C {} status", dir.display())),
+        "would-lose" => {
+            let dir = Argument::on_disk(&dir);
+            failure.hint(hint!("dmv -C {} status", dir))
+        }
         _ => failure,
     }
 }
@@ -215,10 +220,11 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
         let mark = if info.current { "*" } else { " " };
         let path = escape(info.path.as_os_str().as_bytes());
         let gone = match info.state {
-            WorktreeState::Here => String::new(),
-            WorktreeState::Missing => {
-                format!(" (missing; if you deleted it: dmv worktree remove {path})")
-            }
+            WorktreeState::Here => hint!(""),
+            WorktreeState::Missing => hint!(
+                " (missing; if you deleted it: dmv worktree remove {})",
+                Argument::on_disk(&info.path)
+            ),
         };
         writeln!(context.ui.out(), "{mark} {path}  {}{gone}", on(&info))?;
     }

@@ -4,6 +4,9 @@ use crate::failure::{
     EXIT_ABSENT, EXIT_BUSY, EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OTHER, EXIT_PERMISSION,
     EXIT_REFUSED, EXIT_TOO_NEW, EXIT_UNREACHABLE,
 };
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
 use dmv_net::bucket::trouble::Trouble;
 
 /// Code and exit code of trouble with a store.
@@ -35,25 +38,27 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
 }
 
 /// What to do about trouble with the store at `place`.
-pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
+pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<Hint> {
     let hint = match trouble {
         Trouble::NoBucket => {
             "check the name of the bucket; dmv makes no bucket, only the repository in it"
         }
         Trouble::NoRoot if place.starts_with("http") => "check the path of the address",
         Trouble::NoRoot => {
-            return Some(format!(
+            return Some(hint!(
                 "check the path after the bucket; a first push makes a repository there. If there was one: \
-                 dmv recover --at {place}"
+                 dmv recover --at {}",
+                Argument::value(place)
             ));
         }
         Trouble::LostRoot(_) if place.starts_with("http") => {
             "tell the people who publish these files; they can restore it"
         }
         Trouble::LostRoot(_) => {
-            return Some(format!(
+            return Some(hint!(
                 "if the bucket keeps versions, restore the last good version of 'root' with the tools of the \
-                 store; otherwise: dmv recover --at {place}"
+                 store; otherwise: dmv recover --at {}",
+                Argument::value(place)
             ));
         }
         Trouble::Forked => {
@@ -86,8 +91,11 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         }
         Trouble::Clock(_) => "set this device's clock: timedatectl set-ntp true",
         Trouble::Region(Some(region)) => {
-            return Some(format!(
-                "dmv config set remote.NAME.region {region}, or AWS_REGION={region}"
+            let region = Argument::value(region);
+            return Some(hint!(
+                "dmv config set remote.NAME.region {}, or AWS_REGION={}",
+                region,
+                region
             ));
         }
         Trouble::Region(None) => "dmv config set remote.NAME.region REGION, or AWS_REGION=REGION",
@@ -106,9 +114,11 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
             "run the same command again to continue"
         }
         Trouble::Unanswered { operation, .. } => {
-            return Some(format!(
-                "dmv op log --at {place}, which lists operation {operation} if it has happened; or run the same \
-                 command again: it does nothing twice"
+            return Some(hint!(
+                "dmv op log --at {}, which lists operation {} if it has happened; or run the same \
+                 command again: it does nothing twice",
+                Argument::value(place),
+                Argument::value(operation.to_string())
             ));
         }
         Trouble::Unreachable(why) if why.contains("certificate") => {
@@ -118,7 +128,7 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
         Trouble::Unreachable(_) => "check the network, and the endpoint of the store",
         Trouble::Settings(_) | Trouble::Other(_) => return None,
     };
-    Some(hint.to_owned())
+    Some(hint.into())
 }
 
 #[cfg(test)]
@@ -156,8 +166,8 @@ mod tests {
         let certificate =
             Trouble::Unreachable("invalid peer certificate: UnknownIssuer".to_owned());
         let certificate = bucket_hint("s3://b", &certificate);
-        assert!(certificate.is_some_and(|hint| hint.contains("AWS_CA_BUNDLE")));
+        assert!(certificate.is_some_and(|hint| hint.as_str().contains("AWS_CA_BUNDLE")));
         let region = bucket_hint("s3://b", &Trouble::Region(Some("eu-west-1".to_owned())));
-        assert!(region.is_some_and(|hint| hint.contains("region eu-west-1")));
+        assert!(region.is_some_and(|hint| hint.as_str().contains("region eu-west-1")));
     }
 }

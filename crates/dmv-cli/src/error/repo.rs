@@ -4,10 +4,12 @@ use crate::failure::{
     EXIT_ABSENT, EXIT_BUSY, EXIT_CONFLICTS, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY,
     EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, OVER_BUDGET, WOULD_LOSE,
 };
-use crate::format::text::{clean, quoted};
 use crate::half::begun_in;
-use crate::whose::{find_own, way_to_read, way_to_trust};
-use dmv_core::escape::escape;
+use crate::whose::{find_own, on_disk_argument, path_argument, way_to_read, way_to_trust};
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
+use dmv_core::hint;
+use dmv_core::object::name::RepoPath;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::path::PathError;
 use dmv_core::platform::OddKind;
@@ -32,11 +34,11 @@ const MOUNT: &str = "mount the file system for writing, then run the same comman
 const FULL: &str = "free some disk space, then run the same command again";
 
 /// A code, an exit code and a hint.
-pub type ErrorClass = (&'static str, u8, Option<String>);
+pub type ErrorClass = (&'static str, u8, Option<Hint>);
 
 /// With a command to run.
-pub fn hinted(code: &'static str, exit: u8, command: &str) -> ErrorClass {
-    (code, exit, Some(command.to_owned()))
+pub fn hinted(code: &'static str, exit: u8, command: &'static str) -> ErrorClass {
+    (code, exit, Some(command.into()))
 }
 
 /// Code, exit code and hint of an error.
@@ -80,7 +82,7 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
         PlaceError::InsideRepository { .. } => ("inside-repository", EXIT_REFUSED, None),
         PlaceError::ForeignOwner(dmv) => {
             let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));
-            let hint = format!("to read it: {read}; to trust it: {trust}");
+            let hint = hint!("to read it: {}; to trust it: {}", read, trust);
             ("foreign-owner", EXIT_PERMISSION, Some(hint))
         }
         PlaceError::TooNew { .. } => hinted("too-new", EXIT_TOO_NEW, NEWER),
@@ -94,7 +96,8 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
         PlaceError::NoPacks(_) => damaged("dmv clone SOURCE DIR"),
         PlaceError::NoDatabase(_) => damaged("dmv recover"),
         PlaceError::LostRepository { worktree, .. } => {
-            let hint = format!("dmv -C REPOSITORY worktree repair {}", worktree.display());
+            let worktree = Argument::on_disk(&worktree);
+            let hint = hint!("dmv -C REPOSITORY worktree repair {}", worktree);
             ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
         }
     }
@@ -113,17 +116,21 @@ fn sort_branch(e: &BranchError) -> ErrorClass {
     match e {
         BranchError::RefName(_) => ("bad-name", EXIT_OTHER, None),
         BranchError::NameOfRemote { name, .. } => {
-            let other = quoted(&name.replace('/', "-"));
-            let hint = format!("use another name, such as {other}");
+            let other = Argument::value(name.replace('/', "-"));
+            let hint = hint!("use another name, such as {}", other);
             ("bad-name", EXIT_OTHER, Some(hint))
         }
         BranchError::RefExists { kind, .. } => {
-            ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
+            ("ref-exists", EXIT_OTHER, Some(hint!("dmv {}", *kind)))
         }
         BranchError::NoRef { kind, .. } => {
             // One that another repository was to have is not listed here.
             let is_ours = ["branch", "tag"].contains(kind);
-            ("no-ref", EXIT_OTHER, is_ours.then(|| format!("dmv {kind}")))
+            (
+                "no-ref",
+                EXIT_OTHER,
+                is_ours.then(|| hint!("dmv {}", *kind)),
+            )
         }
         BranchError::InUse { at, .. } if at.is_empty() => hinted(
             "in-use",
@@ -131,8 +138,11 @@ fn sort_branch(e: &BranchError) -> ErrorClass {
             "dmv checkout BRANCH, to make another branch the default first",
         ),
         BranchError::InUse { at, .. } => {
-            let at = quoted(at);
-            let hint = format!("dmv -C {at} checkout BRANCH, to switch it to another branch first");
+            let at = Argument::on_disk(at);
+            let hint = hint!(
+                "dmv -C {} checkout BRANCH, to switch it to another branch first",
+                at
+            );
             ("in-use", EXIT_REFUSED, Some(hint))
         }
     }
@@ -147,20 +157,24 @@ fn sort_revision(e: &RevisionError) -> ErrorClass {
         }
         RevisionError::OnlyRemote { name, remotes } => {
             let hint = match &remotes[..] {
-                [one] => format!(
+                [one] => hint!(
                     "{}, or dmv checkout {}, to have the branch here",
-                    quoted(one),
-                    quoted(name)
+                    Argument::value(one),
+                    Argument::value(name)
                 ),
-                [first, ..] => format!("dmv checkout -b {} {}", quoted(name), quoted(first)),
-                [] => "dmv branch".to_owned(),
+                [first, ..] => hint!(
+                    "dmv checkout -b {} {}",
+                    Argument::value(name),
+                    Argument::value(first)
+                ),
+                [] => "dmv branch".into(),
             };
             ("unknown-revision", EXIT_OTHER, Some(hint))
         }
         RevisionError::Ambiguous { candidates, .. } => {
             let hint = candidates
                 .first()
-                .map(|id| format!("dmv show {}", id.short(16)));
+                .map(|id| hint!("dmv show {}", Argument::value(id.short(16))));
             ("ambiguous-revision", EXIT_OTHER, hint)
         }
         RevisionError::Several { name, meanings } => {
@@ -169,9 +183,9 @@ fn sort_revision(e: &RevisionError) -> ErrorClass {
                 _ => "tag",
             };
             let hint = match &meanings[..] {
-                [_, other, ..] => format!(
+                [_, other, ..] => hint!(
                     "use a full name, such as {}; or {}",
-                    quoted(other),
+                    Argument::value(other),
                     way_to_rename(kind, name)
                 ),
                 _ => way_to_rename(kind, name),
@@ -185,13 +199,14 @@ fn sort_revision(e: &RevisionError) -> ErrorClass {
 }
 
 /// The commands that give a branch or tag another name.
-pub fn way_to_rename(kind: &str, name: &str) -> String {
-    let old = quoted(name);
+pub fn way_to_rename(kind: &str, name: &str) -> Hint {
+    let old = Argument::value(name);
     match kind {
-        "branch" => format!("dmv branch -m {old} NEW, to rename the branch"),
-        _ => format!(
-            "dmv tag NEW {}, then dmv tag -d {old}, to rename the tag",
-            quoted(&format!("refs/tags/{name}"))
+        "branch" => hint!("dmv branch -m {} NEW, to rename the branch", old),
+        _ => hint!(
+            "dmv tag NEW {}, then dmv tag -d {}, to rename the tag",
+            Argument::value(format!("refs/tags/{name}")),
+            old
         ),
     }
 }
@@ -199,8 +214,12 @@ pub fn way_to_rename(kind: &str, name: &str) -> String {
 fn sort_look(e: &LookError) -> ErrorClass {
     match e {
         LookError::NoSuchPath { revision, .. } => {
-            let hint = format!("dmv ls -r {revision}");
+            let hint = hint!("dmv ls -r {}", Argument::value(revision));
             ("no-such-path", EXIT_OTHER, Some(hint))
+        }
+        LookError::NothingMatches { namesake, .. } => {
+            let hint = namesake.as_ref().map(way_to_name);
+            ("no-such-path", EXIT_OTHER, hint)
         }
         LookError::BadPath { .. } => ("bad-path", EXIT_OTHER, None),
         LookError::WrongKind { .. } => ("wrong-kind", EXIT_OTHER, None),
@@ -211,19 +230,29 @@ fn sort_look(e: &LookError) -> ErrorClass {
             forward,
             ..
         } => {
-            let name = quoted(name);
+            let name = Argument::value(name);
             let hint = match (base, forward) {
-                (Some(base), false) => format!(
-                    "dmv checkout -b NAME {}, to keep your edits on a new branch; or dmv checkout {name}, to update the files",
-                    base.short(12)
+                (Some(base), false) => hint!(
+                    "dmv checkout -b NAME {}, to keep your edits on a new branch; or dmv checkout {}, to update the files",
+                    Argument::value(base.short(12)),
+                    name
                 ),
-                _ => format!(
-                    "dmv commit -m MESSAGE, to keep your edits; or dmv checkout {name}, to update the files"
+                _ => hint!(
+                    "dmv commit -m MESSAGE, to keep your edits; or dmv checkout {}, to update the files",
+                    name
                 ),
             };
             ("branch-moved", EXIT_REFUSED, Some(hint))
         }
     }
+}
+
+/// How a pattern names a path that looks like a pattern itself.
+pub fn way_to_name(path: &RepoPath) -> Hint {
+    hint!(
+        "for the path of this name, write the pattern {}",
+        Argument::pattern(path.as_bytes())
+    )
 }
 
 fn sort_absent(e: &AbsentError) -> ErrorClass {
@@ -253,16 +282,20 @@ fn sort_conflict(e: &ConflictError) -> ErrorClass {
         ConflictError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
         ConflictError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
         ConflictError::NestedConflict { path, shown_at, .. } => {
-            let to = quoted(&escape(path).to_string());
+            let to = on_disk_argument(path.as_bytes());
             let hint = shown_at.as_ref().map(|from| {
-                let from = quoted(&escape(from).to_string());
-                format!("mv {from} {to}; then edit what is marked in it, and dmv commit")
+                let from = on_disk_argument(from.as_bytes());
+                hint!(
+                    "mv {} {}; then edit what is marked in it, and dmv commit",
+                    from,
+                    to
+                )
             });
             ("nested-conflict", EXIT_CONFLICTS, hint)
         }
         ConflictError::EditedByHand { paths, .. } => {
-            let path = quoted(&String::from_utf8_lossy(paths[0].as_bytes()));
-            let hint = format!("dmv restore {path}, then resolve it again");
+            let path = path_argument(paths[0].as_bytes());
+            let hint = hint!("dmv restore {}, then resolve it again", path);
             (WOULD_LOSE, EXIT_REFUSED, Some(hint))
         }
     }
@@ -287,8 +320,7 @@ fn sort_files(e: &FilesError) -> ErrorClass {
         ),
         FilesError::Collision(..) => ("name-collision", EXIT_OTHER, None),
         FilesError::OutsideSubset(path) => {
-            let path = quoted(&String::from_utf8_lossy(path.as_bytes()));
-            let hint = format!("dmv subset add {path}");
+            let hint = hint!("dmv subset add {}", Argument::pattern(path.as_bytes()));
             ("outside-subset", EXIT_OTHER, Some(hint))
         }
         FilesError::PathRefused { path, why } => sort_path(path.as_bytes(), *why),
@@ -304,18 +336,25 @@ fn sort_worktree(e: &WorktreeError) -> ErrorClass {
         }
         WorktreeError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),
         WorktreeError::WorktreeCopy { at, .. } => {
-            let hint = format!("dmv -C {} worktree add DIR", at.display());
+            let at = Argument::on_disk(&at);
+            let hint = hint!("dmv -C {} worktree add DIR", at);
             ("worktree-copy", EXIT_REFUSED, Some(hint))
         }
         WorktreeError::WouldLoseThere { at, .. } => {
-            let at = quoted(&at.to_string_lossy());
-            let hint = format!(
-                "dmv -C {at} commit -m MESSAGE, to keep them; or dmv worktree remove --force {at}"
+            let at = Argument::on_disk(&at);
+            let hint = hint!(
+                "dmv -C {} commit -m MESSAGE, to keep them; or dmv worktree remove --force {}",
+                at,
+                at
             );
             ("would-lose-worktree", EXIT_REFUSED, Some(hint))
         }
         WorktreeError::Unfinished { command } => {
-            let hint = format!("{command}, to continue; or dmv status, to see how to go back");
+            let command = Hint::recorded(command);
+            let hint = hint!(
+                "{}, to continue; or dmv status, to see how to go back",
+                command
+            );
             ("unfinished", EXIT_REFUSED, Some(hint))
         }
     }
@@ -331,14 +370,14 @@ fn sort_undo(e: &UndoError) -> ErrorClass {
         } => (
             "changed-since",
             EXIT_REFUSED,
-            Some(format!("dmv undo {id}")),
+            Some(hint!("dmv undo {}", Argument::value(id))),
         ),
         UndoError::ChangedSince { by: None, .. } | UndoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }
         UndoError::UndoOfPurge { before, .. } => {
             let hint = before_it(before.as_ref()).unwrap_or_else(|| {
-                "dmv purge --lift PATH, to let the content be stored again".to_owned()
+                "dmv purge --lift PATH, to let the content be stored again".into()
             });
             ("not-undone", EXIT_REFUSED, Some(hint))
         }
@@ -350,11 +389,12 @@ fn sort_undo(e: &UndoError) -> ErrorClass {
 }
 
 /// The hint how to undo the operation before one that cannot be undone.
-fn before_it(before: Option<&(String, String)>) -> Option<String> {
+fn before_it(before: Option<&(String, String)>) -> Option<Hint> {
     let (id, command) = before?;
-    let command = clean(command);
-    Some(format!(
-        "dmv undo {id}, to undo the operation before it: {command}"
+    Some(hint!(
+        "dmv undo {}, to undo the operation before it: {}",
+        Argument::value(id),
+        Hint::recorded(command)
     ))
 }
 
@@ -366,7 +406,8 @@ fn sort_verb(e: &VerbError) -> ErrorClass {
             "the same command without --ff-only, to combine them in a merge commit",
         ),
         VerbError::Mainline { commit, verb, .. } => {
-            let hint = format!("dmv {verb} {} --mainline 1", commit.short(12));
+            let commit = Argument::value(commit.short(12));
+            let hint = hint!("dmv {} {} --mainline 1", *verb, commit);
             ("mainline", EXIT_USAGE, Some(hint))
         }
         VerbError::NoStash { .. } => hinted("no-stash", EXIT_OTHER, "dmv stash list"),
@@ -387,76 +428,81 @@ fn sort_upkeep(e: &UpkeepError) -> ErrorClass {
 
 /// Paths that `rm` or `mv` does not accept.
 fn sort_path(path: &[u8], why: PathRefusal) -> ErrorClass {
-    let path = quoted(&String::from_utf8_lossy(path));
+    let pattern = Argument::pattern(path);
+    let on_disk = on_disk_argument(path);
+    let path = path_argument(path);
     let (code, exit, hint) = match why {
-        PathRefusal::Nowhere => ("no-such-path", EXIT_OTHER, "dmv status".to_owned()),
-        PathRefusal::Missing => ("missing", EXIT_OTHER, format!("dmv restore {path}")),
+        PathRefusal::Nowhere => ("no-such-path", EXIT_OTHER, "dmv status".into()),
+        PathRefusal::Missing => ("missing", EXIT_OTHER, hint!("dmv restore {}", path)),
         PathRefusal::Untracked => (
             "untracked",
             EXIT_OTHER,
-            format!("rm {path}, to delete it; 'dmv undo' would not restore it"),
+            hint!(
+                "rm {}, to delete it; 'dmv undo' would not restore it",
+                on_disk
+            ),
         ),
         PathRefusal::Ignored => (
             "ignored",
             EXIT_OTHER,
-            "use the commands of the system: mv, rm".to_owned(),
+            "use the commands of the system: mv, rm".into(),
         ),
         PathRefusal::Directory => (
             "wrong-kind",
             EXIT_USAGE,
-            format!("the option -r includes everything tracked in {path}"),
+            hint!("the option -r includes everything tracked in {}", path),
         ),
         PathRefusal::NotAFile => return ("wrong-kind", EXIT_OTHER, None),
-        PathRefusal::NoDirectory => ("no-directory", EXIT_OTHER, format!("mkdir -p {path}")),
+        PathRefusal::NoDirectory => ("no-directory", EXIT_OTHER, hint!("mkdir -p {}", on_disk)),
         PathRefusal::Conflict => (
             "conflict",
             EXIT_REFUSED,
-            format!("dmv resolve {path} --ours, or --theirs"),
+            hint!("dmv resolve {} --ours, or --theirs", path),
         ),
         PathRefusal::Exists => (
             "exists",
             EXIT_REFUSED,
-            "--force replaces a file; 'dmv undo' restores it".to_owned(),
+            "--force replaces a file; 'dmv undo' restores it".into(),
         ),
         PathRefusal::OnlyName => (
             "exists",
             EXIT_REFUSED,
-            format!("dmv mv {path} NEW, where NEW is a name that no file has"),
+            hint!("dmv mv {} NEW, where NEW is a name that no file has", path),
         ),
         PathRefusal::IntoItself | PathRefusal::Twice => return ("usage", EXIT_USAGE, None),
         PathRefusal::IgnoredTarget => (
             "ignored",
             EXIT_REFUSED,
-            "--force, to move it all the same".to_owned(),
+            "--force, to move it all the same".into(),
         ),
         PathRefusal::Collides => (
             "not-portable",
             EXIT_REFUSED,
-            "rename one of them first: dmv mv OLD NEW, and commit".to_owned(),
+            "rename one of them first: dmv mv OLD NEW, and commit".into(),
         ),
         PathRefusal::UnknownTarget => (
             "ignored",
             EXIT_REFUSED,
-            "dmv status names the ignore file; --force, to move it all the same".to_owned(),
+            "dmv status names the ignore file; --force, to move it all the same".into(),
         ),
         PathRefusal::Partial => (
             "outside-subset",
             EXIT_REFUSED,
-            format!("dmv subset add {path}"),
+            hint!("dmv subset add {}", pattern),
         ),
     };
     (code, exit, Some(hint))
 }
 
 /// The command that leads out of the `.dmv` directory of a worktree, if that is where we are.
-fn way_to_worktree() -> Option<String> {
+fn way_to_worktree() -> Option<Hint> {
     let place = find_own().ok()?;
     let is_inside = place.dmv.file_name().is_some_and(|name| name == DMV_DIR);
     let root = place.dmv.parent().filter(|_| is_inside)?;
-    Some(format!("cd {}", quoted(&root.to_string_lossy())))
+    Some(hint!("cd {}", Argument::on_disk(&root)))
 }
 
-fn damaged(hint: &str) -> ErrorClass {
+fn damaged(hint: &'static str) -> ErrorClass {
     hinted("damaged", EXIT_DAMAGE, hint)
 }
 
@@ -540,9 +586,12 @@ fn sort_file(e: &PathError) -> ErrorClass {
     if OddKind::in_error(&e.source).is_none() {
         return sort_io(&e.source);
     }
-    let path = String::from_utf8_lossy(e.path.as_bytes());
-    let (from, to) = (quoted(&path), quoted(&format!("{path}.odd")));
-    let hint = format!("mv {from} {to}, to put it aside; then dmv verify");
+    let path = e.path.as_bytes();
+    let (from, to) = (
+        Argument::value(path),
+        Argument::value([path, b".odd"].concat()),
+    );
+    let hint = hint!("mv {} {}, to put it aside; then dmv verify", from, to);
     ("odd-file", EXIT_DAMAGE, Some(hint))
 }
 

@@ -90,26 +90,6 @@ pub fn rfc3339(seconds: i64, nanos: u32, tz_minutes: i16) -> String {
     }
 }
 
-/// A name or path as one word of a shell. One that begins with a dash gets `./` before it, so that no
-/// command takes it for an option.
-pub fn quoted(text: &str) -> String {
-    if text.starts_with('-') {
-        word(&format!("./{text}"))
-    } else {
-        word(text)
-    }
-}
-
-/// `text` as one word of a shell.
-pub fn word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
 /// The patterns of a subset, for JSON. None: all paths.
 pub fn patterns(subset: &Subset) -> Vec<String> {
     subset.patterns().map(shown).collect()
@@ -126,13 +106,6 @@ pub fn shown(pattern: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_a_leading_dash_is_no_option_in_a_hint() {
-        assert_eq!(quoted("-rf"), "./-rf");
-        assert_eq!(quoted("-r f"), "'./-r f'");
-        assert_eq!(quoted("a-b"), "a-b");
-    }
 
     #[test]
     fn sizes_have_three_digits_or_so() {

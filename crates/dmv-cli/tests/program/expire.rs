@@ -220,7 +220,7 @@ fn the_hint_for_an_expired_version_names_its_revision() -> Outcome {
     let said = place.fails(6, &["-C", "film", "cat", "renders/b.exr"])?;
     assert!(said.contains("dmv get renders/b.exr, when "), "{said}");
     let said = place.fails(6, &["-C", "film/renders", "cat", "b.exr"])?;
-    assert!(said.contains("dmv get @:renders/b.exr, when "), "{said}");
+    assert!(said.contains("dmv get :/renders/b.exr, when "), "{said}");
     Ok(())
 }
 

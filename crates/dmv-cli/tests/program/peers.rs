@@ -571,7 +571,7 @@ fn damage_is_told_of_the_side_that_has_it() -> Outcome {
     damage(&there.join(".dmv"))?;
     let hints = [
         format!("hint: dmv -C {} verify", there.display()),
-        format!("hint: ssh host dmv -C {} verify", there.display()),
+        format!("hint: ssh host 'dmv -C {} verify'", there.display()),
     ];
     for (n, (url, hint)) in urls.iter().zip(hints).enumerate() {
         for args in [

@@ -139,7 +139,7 @@ fn purged_content_is_named_wherever_it_is_read() -> Outcome {
     let again = place.fails(5, &["clone", "film", "copy"])?;
     assert!(!again.contains("restore key"), "{again}");
     assert!(again.contains("dmv -C copy rm key"), "{again}");
-    assert!(said.contains("ls -l key; to remove its name: "), "{said}");
+    assert!(said.contains("ls -l @:key; to remove its name: "), "{said}");
     assert_eq!(fs::read(place.work().join("copy/notes"))?, b"notes");
     assert!(!secret_is_in(&place, "copy/.dmv")?);
     // The same content does not come back here.

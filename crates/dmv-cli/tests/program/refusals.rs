@@ -52,7 +52,7 @@ fn a_subset_that_names_nothing_is_refused_and_one_that_names_something_warns() -
 
     let said = place.fails(20, &["clone", "film", "part", "--subset", "none", "*.mov"])?;
     assert!(
-        said.contains("'none *.mov' does not exist in main"),
+        said.contains("nothing in main matches 'none', '*.mov'"),
         "{said}"
     );
     assert!(said.contains("hint: ") && !exists(&place, "part"), "{said}");

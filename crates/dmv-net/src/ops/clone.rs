@@ -11,7 +11,9 @@ use super::error::CloneError;
 use super::refs::{tip_at, tips};
 use crate::session::{Client, History, NetError, Summary};
 use crate::transport::{Purpose, Url, open_at};
+use dmv_core::escape::{Argument, escape};
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
@@ -124,10 +126,11 @@ impl CloneOptions {
 }
 
 fn checkout_command(head: &Head) -> String {
-    match head {
-        Head::Branch(name) => format!("dmv checkout {name}"),
-        Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
-    }
+    let to = match head {
+        Head::Branch(name) => Argument::value(name),
+        Head::Commit(id) => Argument::value(id.short(SHORT_ID)),
+    };
+    hint!("dmv checkout {}", to).to_string()
 }
 
 /// What a clone did.
@@ -359,7 +362,7 @@ impl NewClone {
         // Objects for a subset that names nothing are of no use for another subset.
         let names_nothing = matches!(
             e.source,
-            NetError::Repo(RepoError::Look(LookError::NoSuchPath { .. }))
+            NetError::Repo(RepoError::Look(LookError::NothingMatches { .. }))
         );
         let is_useless = names_nothing || has_no_objects(&self.repo);
         if let (Some(made), true) = (self.made, is_useless) {
@@ -489,13 +492,17 @@ fn refuse_nothing(repo: &Repo, subset: &Subset, start: &Start) -> Result<(), Rep
     if found {
         return Ok(());
     }
-    let patterns: Vec<&[u8]> = subset.patterns().collect();
-    Err(LookError::NoSuchPath {
+    let idle = repo.idle_patterns(tree, &Subset::everything(), subset)?;
+    let patterns = idle
+        .iter()
+        .map(|idle| format!("'{}'", escape(&idle.pattern)));
+    Err(LookError::NothingMatches {
         revision: match &start.head {
             Head::Branch(name) => name.clone(),
             Head::Commit(id) => id.short(SHORT_ID),
         },
-        path: patterns.join(&b' ').into(),
+        patterns: patterns.collect::<Vec<_>>().join(", "),
+        namesake: idle.iter().find_map(|idle| idle.namesake.clone()),
     }
     .into())
 }

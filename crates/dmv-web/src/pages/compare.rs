@@ -12,10 +12,12 @@ use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::ondisk::{self, OnDisk};
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, shown, word};
+use crate::words::{bytes, shown};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::diff_trees;
+use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectError;
 use dmv_core::object::list::BlobChunks;
@@ -290,9 +292,12 @@ fn file_difference(ask: &Ask<'_>, a: &Side, b: &Side) -> Result<ComparisonKind, 
         }
         _ => ComparisonKind::Not(match [a, b].iter().find(|side| side.is_large_on_disk()) {
             Some(side) => format!(
-                "Your file has {}: it is too large to be read for a page. To compare it: dmv diff -- {}",
+                "Your file has {}: it is too large to be read for a page. To compare it: {}",
                 bytes(side.size()),
-                word(&shown(side.path().as_bytes()))
+                hint!(
+                    "dmv diff -- {}",
+                    Argument::path(side.path().as_bytes(), true)
+                )
             ),
             None => "These files are too large to be compared on a page.".to_owned(),
         }),

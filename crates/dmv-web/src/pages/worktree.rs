@@ -10,8 +10,10 @@ use crate::looking::Look;
 use crate::ondisk;
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{SHORT_ID, bytes, clean, count, number, shown, word};
+use crate::words::{SHORT_ID, bytes, clean, count, number, shown};
+use dmv_core::escape::Argument;
 use dmv_core::hash::encode_hex;
+use dmv_core::hint;
 use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Operation;
 use dmv_core::repo::{ChangeKind, Head, PathChange, StatusReport};
@@ -239,10 +241,11 @@ fn problems(status: &StatusReport) -> Markup {
 
 /// The command that puts the files back as they were before a change was interrupted.
 fn go_back(head: &Head) -> String {
-    match head {
-        Head::Branch(name) => format!("dmv checkout {}", word(&clean(name))),
-        Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
-    }
+    let to = match head {
+        Head::Branch(name) => Argument::value(name),
+        Head::Commit(id) => Argument::value(id.short(SHORT_ID)),
+    };
+    hint!("dmv checkout {}", to).to_string()
 }
 
 fn status_value(status: &StatusReport) -> Value {

@@ -4,9 +4,11 @@ use super::Args;
 use crate::bucket;
 use crate::context::Context;
 use crate::failure::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::text::{bytes, clean, count, quoted};
+use crate::format::text::{bytes, clean, count};
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_net::ops::{self, FreeAtOptions, FreeReport, OpsError, Remote};
 use dmv_net::session::NetError;
 use std::io::Write;
@@ -52,9 +54,9 @@ pub fn failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
         "freeing space at {} needs the history and the directories of all its branches, and some are absent here",
         clean(&remote.name)
     );
-    let hint = format!(
+    let hint = hint!(
         "dmv fetch {}, in a repository that stores all history",
-        quoted(&remote.name)
+        Argument::value(&remote.name)
     );
     Failure::new("absent", EXIT_ABSENT, message).hint(hint)
 }

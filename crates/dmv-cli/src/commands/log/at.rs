@@ -5,10 +5,12 @@ use super::{Args, Walk, list};
 use crate::bucket;
 use crate::context::Context;
 use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::quoted;
 use crate::peers::{Call, is_address, remote};
 use crate::supply::remote_failure;
+use dmv_core::escape::Argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::history::changed::ChangedPaths;
 use dmv_core::history::paths::PathLog;
 use dmv_core::object::ObjectError;
@@ -53,12 +55,12 @@ pub(super) fn log(context: &Context, args: &Args, at: &str) -> Result<u8, Failur
 
 /// Fails for what needs more than the commits of a bucket.
 fn check(args: &Args, remote: &Remote) -> Result<(), Failure> {
-    let name = quoted(&remote.name);
-    let fetch_first = |rest: &str| {
+    let name = Argument::value(&remote.name);
+    let fetch_first = |rest: &'static str| {
         if remote.once {
-            format!("dmv clone --meta-only {name}; then dmv log{rest} there")
+            hint!("dmv clone --meta-only {}; then dmv log{} there", name, rest)
         } else {
-            format!("dmv fetch {name}; then dmv log {name}/BRANCH{rest}")
+            hint!("dmv fetch {}; then dmv log {}/BRANCH{}", name, name, rest)
         }
     };
     if !remote.url.is_bucket() {
@@ -165,7 +167,7 @@ impl There<'_> {
                 let message = format!(
                     "remote {}: there is no branch, tag or commit {}",
                     self.remote.name,
-                    quoted(name)
+                    Argument::value(name)
                 );
                 let failure = Failure::new("unknown-revision", EXIT_OTHER, message);
                 Err(match self.branch_hint() {
@@ -214,13 +216,13 @@ impl There<'_> {
     }
 
     /// A command for some of the branches.
-    fn branch_hint(&self) -> Option<String> {
-        let at = quoted(&self.remote.name);
+    fn branch_hint(&self) -> Option<Hint> {
+        let at = Argument::value(&self.remote.name);
         let branches = self.branches().into_iter().take(MOST_NAMED);
-        let commands: Vec<String> = branches
-            .map(|branch| format!("dmv log --at {at} {}", quoted(branch)))
+        let commands: Vec<Hint> = branches
+            .map(|branch| hint!("dmv log --at {} {}", at, Argument::value(branch)))
             .collect();
-        (!commands.is_empty()).then(|| commands.join(", or "))
+        (!commands.is_empty()).then(|| Hint::join(commands, ", or "))
     }
 
     fn names(&self) -> HashMap<ObjectId, Vec<String>> {

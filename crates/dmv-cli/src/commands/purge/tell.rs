@@ -8,7 +8,10 @@ use crate::format::text::{bytes, clean, count, day, rfc3339};
 use crate::partial::purge_words;
 use crate::peers::{Call, remotes, session_failure};
 use crate::supply::some_of;
+use crate::whose::path_argument;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
+use dmv_core::hint;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{KnownPurge, Purge, PurgeReport, Purgeable, Repo};
@@ -263,6 +266,9 @@ fn in_worktree(repo: &Repo, found: &Purgeable) -> Vec<Vec<u8>> {
     out.into_iter().collect()
 }
 
+/// Paths that the command names which removes them.
+const MAX_REMOVED: usize = 3;
+
 /// Says where else the content is.
 fn tell_others(context: &Context, repo: &Repo, found: &Purgeable) {
     if !found.also.is_empty() {
@@ -279,9 +285,15 @@ fn tell_others(context: &Context, repo: &Repo, found: &Purgeable) {
     let there = in_worktree(repo, found);
     if !there.is_empty() {
         let text = some_of(&there);
-        let text =
-            format!("note: still in this worktree: {text}; to remove it: dmv rm, and commit");
-        context.ui.note(text);
+        let named = there.iter().map(|path| hint!(" {}", path_argument(path)));
+        let named = match there.len() {
+            ..=MAX_REMOVED => Hint::join(named, ""),
+            _ => hint!(" PATH"),
+        };
+        let remove = hint!("dmv rm{}", named);
+        context.ui.note(format_args!(
+            "note: still in this worktree: {text}; to remove it: {remove}, and commit"
+        ));
     } else if !found.refs.is_empty() {
         let names = found
             .refs

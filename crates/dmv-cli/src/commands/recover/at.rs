@@ -3,9 +3,11 @@
 use crate::bucket;
 use crate::context::Context;
 use crate::failure::{EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
-use crate::format::text::{SHORT_ID, bytes, clean, count, quoted, rfc3339, time};
+use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339, time};
 use crate::peers::{Call, is_address, remote};
 use crate::supply::remote_failure;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::refs::Operation;
 use dmv_net::ops::{
     LostKind, LostState, NotRestored, OpsError, Origin, RecoverAtOptions, RecoverAtReport, Remote,
@@ -51,17 +53,17 @@ pub fn run(context: &Context, at: &str, chosen: Option<&str>) -> Result<u8, Fail
 
 /// The failure where nothing was restored.
 fn refused(why: &NotRestored, remote: &Remote) -> Failure {
-    let name = quoted(&remote.name);
+    let name = Argument::value(&remote.name);
     let (code, exit) = match why {
         NotRestored::Intact => ("root-intact", EXIT_REFUSED),
         NotRestored::NoState { .. } => ("no-state", EXIT_OTHER),
         NotRestored::Flawed { .. } | NotRestored::TooLarge => ("not-restored", EXIT_REFUSED),
     };
     let hint = match why {
-        NotRestored::Intact => format!("dmv verify --at {name}"),
-        NotRestored::NoState { .. } | NotRestored::TooLarge => format!("dmv recover --at {name}"),
+        NotRestored::Intact => hint!("dmv verify --at {}", name),
+        NotRestored::NoState { .. } | NotRestored::TooLarge => hint!("dmv recover --at {}", name),
         NotRestored::Flawed { .. } => {
-            "let a device that has everything push to a new place in the bucket".to_owned()
+            "let a device that has everything push to a new place in the bucket".into()
         }
     };
     Failure::new(code, exit, format!("{name}: {why}")).hint(hint)
@@ -128,7 +130,7 @@ fn operation_json(operation: &Operation) -> serde_json::Value {
 }
 
 fn print(context: &Context, remote: &Remote, report: &RecoverAtReport) -> Result<(), Failure> {
-    let name = quoted(&remote.name);
+    let name = Argument::value(&remote.name);
     let mut out = context.ui.out();
     let Some(lost) = &report.lost else {
         writeln!(
@@ -141,9 +143,10 @@ fn print(context: &Context, remote: &Remote, report: &RecoverAtReport) -> Result
         writeln!(out, "restored state {} at {name}", state.id)?;
         print_refs(&mut *out, state)?;
         drop(out);
-        context.ui.note(format_args!(
-            "hint: dmv verify --at {name}; then let everybody fetch and push: whoever has newer commits \
-             brings them back"
+        context.ui.note(hint!(
+            "hint: dmv verify --at {}; then let everybody fetch and push: whoever has newer commits \
+             brings them back",
+            name
         ));
         bucket::tell_cost(context);
         return Ok(());
@@ -168,7 +171,7 @@ fn print(context: &Context, remote: &Remote, report: &RecoverAtReport) -> Result
         print_state(&mut *out, state)?;
     }
     drop(out);
-    print_advice(context, &name.to_string(), report);
+    print_advice(context, &name, report);
     bucket::tell_cost(context);
     Ok(())
 }
@@ -236,21 +239,22 @@ fn line(operation: &Operation) -> String {
 }
 
 /// Says what to try, in this order.
-fn print_advice(context: &Context, name: &str, report: &RecoverAtReport) {
+fn print_advice(context: &Context, name: &Argument, report: &RecoverAtReport) {
     context.ui.note(
         "hint: nothing was changed. First: if the bucket keeps versions of its files, restore the last good \
          version of 'root' with the tools of the store; this loses nothing",
     );
     let mut good = report.states.iter().filter(|state| state.flaw.is_none());
     let next = match good.next() {
-        Some(state) => format!(
+        Some(state) => hint!(
             "hint: otherwise choose a state. The device that has pushed last may know a newer one: look \
-             there first. Then: dmv recover --at {name} --use {}",
-            state.id
+             there first. Then: dmv recover --at {} --use {}",
+            *name,
+            Argument::value(state.id.to_string())
         ),
         None => {
             "hint: otherwise let a device that has everything push to a new place in the bucket"
-                .to_owned()
+                .into()
         }
     };
     context.ui.note(next);

@@ -3,9 +3,11 @@
 use crate::bucket::{StoreTest, cost, look_at_mirror, note_verdict, notes, take, test, verdict};
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, Failure};
-use crate::format::text::{clean, quoted};
+use crate::format::text::clean;
 use crate::peers::remote;
 use crate::reach::Reach;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::repo::Repo;
 use dmv_net::transport::Url;
 use std::io::Write;
@@ -25,7 +27,7 @@ pub fn before_adding(
     let remotes = context.config()?.remotes();
     if let Some((name, _)) = remotes.iter().find(|(_, known)| *known == url.to_string()) {
         let message = format!("the remote '{name}' already has the address {address}");
-        let hint = format!("dmv remote remove {}", quoted(name));
+        let hint = hint!("dmv remote remove {}", Argument::value(name));
         return Err(Failure::new("remote-exists", EXIT_OTHER, message).hint(hint));
     }
     if address.scheme.is_web() {

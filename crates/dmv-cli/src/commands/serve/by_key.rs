@@ -9,6 +9,8 @@ use crate::failure::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use crate::whose::find_own;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::platform::{OwnAccess, open_own};
 use dmv_core::repo::{
     OperationRequest, Peer, PeerKey, RefChange, RepackReport, RepoError, RepositoryLocation,
@@ -282,8 +284,9 @@ fn report(
         }
         ServeEvent::TurnedAway(key) => {
             if reported.len() < MAX_REPORTED && reported.insert(key) {
-                context.ui.note(format_args!(
-                    "refused an unknown device; to give it access: dmv trust {key}"
+                context.ui.note(hint!(
+                    "refused an unknown device; to give it access: dmv trust {}",
+                    Argument::value(key.to_string())
                 ));
             }
         }

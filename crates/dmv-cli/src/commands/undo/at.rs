@@ -4,10 +4,12 @@ use crate::bucket;
 use crate::commands::op;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
-use crate::format::text::{clean, quoted, time};
+use crate::format::text::{clean, time};
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
+use dmv_core::escape::Argument;
 use dmv_core::hash::encode_hex;
+use dmv_core::hint;
 use dmv_net::ops::{NotUndone, OpsError, UndoAtOptions, UndoAtReport, Which, undo_at};
 use std::io::Write;
 
@@ -23,7 +25,7 @@ pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failur
     let call = Call::new(context);
     let done = undo_at(&repo, &options, &call, &context.job);
     drop(call);
-    let name = quoted(&remote.name).to_string();
+    let name = Argument::value(&remote.name);
     let report = done.map_err(|e| match e {
         OpsError::NotUndone(why) => refused(&why, &name),
         e => remote_failure(context, &remote, e),
@@ -37,7 +39,7 @@ pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failur
 }
 
 /// The failure where nothing was undone at the remote of this name.
-fn refused(why: &NotUndone, name: &str) -> Failure {
+fn refused(why: &NotUndone, name: &Argument) -> Failure {
     let (code, exit) = match why {
         NotUndone::Nothing => ("nothing-to-undo", EXIT_OTHER),
         NotUndone::NothingToRedo => ("nothing-to-redo", EXIT_OTHER),
@@ -50,9 +52,13 @@ fn refused(why: &NotUndone, name: &str) -> Failure {
         NotUndone::ChangedSince {
             by: Some((id, ..)), ..
         } => {
-            format!("dmv undo --at {name} {id}, to undo that first")
+            hint!(
+                "dmv undo --at {} {}, to undo that first",
+                *name,
+                Argument::value(id)
+            )
         }
-        _ => format!("dmv op log --at {name}"),
+        _ => hint!("dmv op log --at {}", *name),
     };
     Failure::new(code, exit, format!("{name}: {why}")).hint(hint)
 }
@@ -79,7 +85,7 @@ fn print(
     context: &Context,
     report: &UndoAtReport,
     which: &Which,
-    name: &str,
+    name: &Argument,
 ) -> Result<(), Failure> {
     if context.ui.quiet() {
         return Ok(());
@@ -97,13 +103,18 @@ fn print(
         writeln!(out, "  {}", op::at::line(moved))?;
     }
     let back = if is_redo { "undo" } else { "redo" };
-    writeln!(out, "to reverse it: dmv {back} --at {name}")?;
+    writeln!(
+        out,
+        "{}",
+        hint!("to reverse it: dmv {} --at {}", back, *name)
+    )?;
     if let Some(cost) = bucket::cost(context)? {
         writeln!(out, "{}", cost.line())?;
     }
     drop(out);
-    let note =
-        format_args!("your own branches are unchanged; to see the remote's: dmv fetch {name}");
-    context.ui.note(note);
+    context.ui.note(hint!(
+        "your own branches are unchanged; to see the remote's: dmv fetch {}",
+        *name
+    ));
     Ok(())
 }

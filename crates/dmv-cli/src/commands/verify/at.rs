@@ -9,6 +9,8 @@ use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
 use crate::partial::purge_words;
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_net::ops::{VerifyAtOptions, VerifyAtReport, verify_at};
 use dmv_net::session::BucketDepth;
@@ -124,10 +126,8 @@ fn print(
     }
     if report.unpurged > 0 {
         let chunks = count(report.unpurged, "purged chunk", "purged chunks");
-        writeln!(
-            out,
-            "up to {chunks} not removed yet (dmv purge --at {name})"
-        )?;
+        let purge = hint!("dmv purge --at {}", Argument::value(name));
+        writeln!(out, "up to {chunks} not removed yet ({purge})")?;
     }
     let objects = count(report.objects, "object", "objects");
     if report.is_ok() {

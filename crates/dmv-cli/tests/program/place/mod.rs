@@ -1,6 +1,7 @@
 //! Where a test of the program runs it, and how.
 
 pub mod files;
+pub mod hints;
 pub mod read_only;
 pub mod running;
 pub mod several;
@@ -97,9 +98,11 @@ impl Place {
         command
     }
 
-    /// Runs it.
+    /// Runs it. What it tells the user to run is looked at, too: [`hints`].
     pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Output, Box<dyn Error>> {
-        Ok(self.command(args).output()?)
+        let output = self.command(args).output()?;
+        hints::check(self, args, &output)?;
+        Ok(output)
     }
 
     /// Runs a command that has to succeed, and returns what it printed.

@@ -8,10 +8,10 @@ use crate::object::name::RepoPath;
 use crate::object::root::Root;
 use crate::repo::{
     AddOptions, AddReport, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
-    CommitReport, ExportReport, Head, IgnoreOffer, MoveOptions, MoveReport, OperationRequest,
-    OverwrittenFiles, PathChange, PathState, RemoveOptions, RemoveReport, Renames, Repo, RepoError,
-    Selection, StatusOptions, StatusReport, UntrackOptions, UntrackReport, WorktreeChange,
-    WorktreeInfo, WorktreeSettings, files,
+    CommitReport, ExportReport, Head, IdlePattern, IgnoreOffer, MoveOptions, MoveReport,
+    OperationRequest, OverwrittenFiles, PathChange, PathState, RemoveOptions, RemoveReport,
+    Renames, Repo, RepoError, Selection, StatusOptions, StatusReport, UntrackOptions,
+    UntrackReport, WorktreeChange, WorktreeDiff, WorktreeInfo, WorktreeSettings, files,
 };
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
@@ -63,7 +63,7 @@ impl Repo {
         root: ObjectId,
         old: &Subset,
         new: &Subset,
-    ) -> Result<Vec<Vec<u8>>, RepoError> {
+    ) -> Result<Vec<IdlePattern>, RepoError> {
         files::checkout::idle_patterns(&self.handle, root, old, new)
     }
 
@@ -138,7 +138,7 @@ impl Repo {
         paths: &Paths,
         options: &StatusOptions<'_>,
         job: &Job,
-    ) -> Result<Vec<WorktreeChange>, RepoError> {
+    ) -> Result<WorktreeDiff, RepoError> {
         files::diff::diff_worktree(&self.handle, from, paths, options, job)
     }
 
@@ -201,14 +201,14 @@ impl Repo {
         files::ignored::check_here(&self.handle, settings)
     }
 
-    /// Returns whether the ignore rules cover the file at `path`, which is relative to the worktree's
-    /// root.
-    pub fn is_ignored(
+    /// Returns which of these paths the ignore rules leave out: those that they cover and the
+    /// worktree's commit does not have.
+    pub fn left_out<'p>(
         &self,
-        path: &RepoPath,
+        paths: &'p [RepoPath],
         settings: &WorktreeSettings,
-    ) -> Result<bool, RepoError> {
-        files::ignored::covers(&self.handle, path, settings)
+    ) -> Result<Vec<&'p RepoPath>, RepoError> {
+        files::ignored::left_out(&self.handle, paths, settings)
     }
 
     /// Finds renames among the changes of the worktree against its base.

@@ -46,7 +46,7 @@ use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
 use crate::repo::base::{branch, publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
-use crate::repo::files::emptied::EmptiedPattern;
+use crate::repo::files::emptied::{EmptiedPattern, IdlePattern};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{OverwrittenFiles, overwritten_changes, saving_change, take};
 use crate::repo::files::unfinished::Target;
@@ -110,7 +110,7 @@ pub struct CheckoutReport {
     /// The worktree's present subset.
     pub subset: Subset,
     /// New patterns of the subset that match nothing in the commit.
-    pub idle_patterns: Vec<Vec<u8>>,
+    pub idle_patterns: Vec<IdlePattern>,
     /// Earlier patterns that matched something before and match nothing now.
     pub emptied: Vec<EmptiedPattern>,
     /// Existing files of the user that were left in place. They count as edits.
@@ -325,12 +325,15 @@ pub(in crate::repo) fn idle_patterns(
     root: ObjectId,
     old: &Subset,
     new: &Subset,
-) -> Result<Vec<Vec<u8>>, RepoError> {
+) -> Result<Vec<IdlePattern>, RepoError> {
     let mut idle = Vec::new();
     for (alone, text) in new.each().iter().zip(new.patterns()) {
         let is_old = old.patterns().any(|old| old == text);
         if !is_old && !emptied::matches_in(repo, root, alone)? {
-            idle.push(text.to_vec());
+            idle.push(IdlePattern {
+                pattern: text.to_vec(),
+                namesake: emptied::namesake(repo, root, text)?,
+            });
         }
     }
     Ok(idle)

@@ -24,6 +24,7 @@ use crate::repo::files::status::{StatusOptions, UntrackedFile};
 use crate::repo::look::entries;
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
+use crate::worktree::snapshot::Problem;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -48,6 +49,15 @@ pub struct WorktreeChange {
     pub new: Option<WorktreeSide>,
 }
 
+/// What differs between a commit and the worktree.
+#[derive(Debug, Default)]
+pub struct WorktreeDiff {
+    /// The paths that differ, in order.
+    pub changes: Vec<WorktreeChange>,
+    /// The paths that could not be compared.
+    pub problems: Vec<Problem>,
+}
+
 /// Compares the commit `from` with the worktree, in path order.
 pub(in crate::repo) fn diff_worktree(
     repo: &Handle,
@@ -55,7 +65,7 @@ pub(in crate::repo) fn diff_worktree(
     paths: &Paths,
     options: &StatusOptions<'_>,
     job: &Job,
-) -> Result<Vec<WorktreeChange>, RepoError> {
+) -> Result<WorktreeDiff, RepoError> {
     let tree_of = |commit: Option<ObjectId>| match commit {
         Some(id) => entries::read_commit(repo, &id).map(|commit| Some(commit.tree)),
         None => Ok(None),
@@ -96,11 +106,14 @@ pub(in crate::repo) fn diff_worktree(
         };
         found.insert(path, (old.filter(|old| old.kind != Kind::Directory), None));
     }
-    Ok(found
+    let changes = found
         .into_iter()
         .filter(|(_, (old, new))| old.is_some() || new.is_some())
-        .map(|(path, (old, new))| WorktreeChange { path, old, new })
-        .collect())
+        .map(|(path, (old, new))| WorktreeChange { path, old, new });
+    Ok(WorktreeDiff {
+        changes: changes.collect(),
+        problems: status.problems,
+    })
 }
 
 /// What a path had and has. `None` on both sides: nothing differs.

@@ -19,6 +19,35 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
+/// A pattern that matches nothing in a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdlePattern {
+    /// The pattern.
+    pub pattern: Vec<u8>,
+    /// The path in the commit whose name is the text of the pattern: `take[01]` is a path and also a
+    /// pattern that does not match it.
+    pub namesake: Option<RepoPath>,
+}
+
+/// Returns the path in the tree `root` that has the text of a pattern as its name.
+pub(in crate::repo) fn namesake(
+    repo: &Handle,
+    root: ObjectId,
+    pattern: &[u8],
+) -> Result<Option<RepoPath>, RepoError> {
+    let name = pattern.strip_prefix(b"!").unwrap_or(pattern);
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    let Ok(path) = RepoPath::parse(name.strip_prefix(b"/").unwrap_or(name)) else {
+        return Ok(None);
+    };
+    match lookup_path(repo.objects(), &root, &path) {
+        Ok(found) => Ok(found.map(|_| path)),
+        // What is in an absent directory is unknown.
+        Err(ObjectError::Missing { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
 /// A pattern of a subset that matched something in the former commit and matches nothing in the new
 /// one.
 #[derive(Clone, Debug, PartialEq, Eq)]

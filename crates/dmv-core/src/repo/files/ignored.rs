@@ -1,13 +1,17 @@
 //! Whether the ignore rules cover a single path, and the line that makes them cover it.
 
+use crate::fsutil::FileKind;
+use crate::object::ObjectError;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeIter};
+use crate::object::tree::{Kind, TreeIter, lookup_path};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
 use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::look::entries;
 use crate::repo::look::entries::path_in;
 use crate::repo::look::lack;
 use crate::subset::Extent;
@@ -59,14 +63,40 @@ pub(in crate::repo) fn verdict_with(
     Ok(Verdict::Wanted)
 }
 
-/// Returns whether the ignore rules of the worktree cover the file at `path`.
-pub(in crate::repo) fn covers(
+/// Returns which of these paths the ignore rules cover, without those that the worktree's commit has.
+pub(in crate::repo) fn left_out<'p>(
     repo: &Handle,
-    path: &RepoPath,
+    paths: &'p [RepoPath],
     settings: &WorktreeSettings,
-) -> Result<bool, RepoError> {
+) -> Result<Vec<&'p RepoPath>, RepoError> {
+    let mut out = Vec::new();
+    if paths.iter().all(RepoPath::is_root) {
+        return Ok(out);
+    }
     let tree = open_worktree::open(repo, settings)?;
-    Ok(verdict(repo, &tree, path, false)? == Verdict::Ignored)
+    let base = tree
+        .base
+        .map(|id| entries::read_commit(repo, &id))
+        .transpose()?;
+    for path in paths.iter().filter(|path| !path.is_root()) {
+        let is_tracked = match &base {
+            Some(commit) => match lookup_path(repo.objects(), &commit.tree, path) {
+                Ok(found) => found.is_some(),
+                // What is in an absent directory is unknown.
+                Err(ObjectError::Missing { .. }) => true,
+                Err(e) => return Err(e.into()),
+            },
+            None => false,
+        };
+        if !is_tracked {
+            let stat = stat_of(&tree.root, path.as_bytes())?;
+            let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
+            if verdict(repo, &tree, path, is_dir)? == Verdict::Ignored {
+                out.push(path);
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// Fails with `AbsentError::Lacking` if an ignore file outside of the worktree's subset, whose rules

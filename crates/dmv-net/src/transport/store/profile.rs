@@ -60,7 +60,7 @@ impl Profile {
     pub fn read(name: &str, env: Env<'_>) -> io::Result<Option<Profile>> {
         let place = |variable: &str, file: &str| {
             let named = env(variable).filter(|path| !path.is_empty());
-            let home = env("HOME").filter(|home| !home.is_empty());
+            let home = env("HOME").filter(|home| home.starts_with('/'));
             named
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(home?).join(".aws").join(file)))

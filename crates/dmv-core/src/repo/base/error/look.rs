@@ -16,6 +16,16 @@ pub enum LookError {
         /// The path, as given.
         path: DiskPath,
     },
+    /// Patterns match nothing in a revision.
+    #[error("nothing in {revision} matches {patterns}")]
+    NothingMatches {
+        /// The revision.
+        revision: String,
+        /// The patterns, in printable form.
+        patterns: String,
+        /// The path whose name is the text of a pattern, and which the pattern does not match.
+        namesake: Option<RepoPath>,
+    },
     /// A path is not valid in a repository.
     #[error("'{path}' is not a valid path in a repository: {why}")]
     BadPath {

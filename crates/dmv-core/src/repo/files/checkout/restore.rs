@@ -37,7 +37,7 @@ use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Refusal, Removal};
 use crate::worktree::select::is_under;
 use crate::worktree::snapshot::Problem;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 /// Restores the files at `paths` from the commit `from`, or without it from the worktree's own
@@ -203,6 +203,11 @@ fn wanted(
             return Err(FilesError::OutsideSubset(path.clone()).into());
         }
     }
+    // Paths may overlap, and be given twice.
+    let mut seen = HashSet::new();
+    wanted.entries.retain(|(path, _)| seen.insert(path.clone()));
+    wanted.removed.sort();
+    wanted.removed.dedup();
     Ok(wanted)
 }
 
