@@ -467,8 +467,8 @@ fn tell_marked(context: &Context, report: &CommitReport) {
     }
     if !report.marked.is_empty() {
         ui.note(
-            "hint: edit these files, or delete the versions beside them, then commit; \
-             to commit all as they are: dmv commit --allow-markers",
+            "hint: dmv resolve PATH --ours (or --theirs, --both, --base), or edit the files, then \
+             commit; to commit all as they are: dmv commit --allow-markers",
         );
     }
 }

@@ -3,11 +3,12 @@
 use super::merge::list;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
-use crate::format::json::conflict_values;
-use crate::supply::supplied;
+use crate::format::json::{PathValue, conflict_values};
+use dmv_core::hash::ObjectId;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{ConflictAt, Repo, StatusOptions};
 use dmv_core::worktree::select::Paths;
+use serde::Serialize;
 use std::collections::HashSet;
 use std::io::Write;
 
@@ -26,56 +27,72 @@ pub struct Args {
     revision: Option<String>,
 }
 
+/// A conflict of which only the path is here.
+#[derive(Serialize)]
+struct AbsentValue {
+    #[serde(flatten)]
+    path: PathValue,
+    kind: Option<&'static str>,
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let conflicts = match (&args.revision, repo.worktree_root()) {
-        (Some(revision), _) => of_commit(context, &repo, Some(repo.resolve(revision)?))?,
-        (None, None) => of_commit(context, &repo, repo.head_commit()?)?,
+    let OpenConflicts { conflicts, unknown } = match (&args.revision, repo.worktree_root()) {
+        (Some(revision), _) => of_commit(&repo, Some(repo.resolve(revision)?))?,
+        (None, None) => of_commit(&repo, repo.head_commit()?)?,
         (None, Some(_)) => open_in_worktree(context, &repo)?,
     };
     if context.globals.json {
         for value in conflict_values(&conflicts) {
             context.ui.json(&value)?;
         }
+        for path in &unknown {
+            context.ui.json(&AbsentValue {
+                path: PathValue::new(path),
+                kind: None,
+            })?;
+        }
         return Ok(EXIT_OK);
     }
     let mut out = context.ui.out();
+    for path in &unknown {
+        writeln!(out, "  {:<14}  {path}", "(absent)")?;
+    }
     list(context, &mut *out, &conflicts)?;
-    if conflicts.is_empty() && !context.ui.quiet() {
+    if conflicts.is_empty() && unknown.is_empty() && !context.ui.quiet() {
         writeln!(out, "no conflicts")?;
     }
     Ok(EXIT_OK)
 }
 
-fn of_commit(
-    context: &Context,
-    repo: &Repo,
-    id: Option<dmv_core::hash::ObjectId>,
-) -> Result<Vec<ConflictAt>, Failure> {
-    Ok(match id {
-        Some(id) => supplied(context, repo, "reading", || {
-            repo.conflicts(&repo.read_commit(&id)?)
-        })?,
-        None => Vec::new(),
-    })
+/// Conflicts that nobody has settled.
+#[derive(Default)]
+struct OpenConflicts {
+    conflicts: Vec<ConflictAt>,
+    /// The paths of others, whose kind and versions are absent from this repository.
+    unknown: Vec<RepoPath>,
 }
 
-/// Those of the base that no file settles.
-fn open_in_worktree(context: &Context, repo: &Repo) -> Result<Vec<ConflictAt>, Failure> {
-    let mut all = of_commit(context, repo, repo.base_commit()?)?;
-    if all.is_empty() {
-        return Ok(all);
-    }
+fn of_commit(repo: &Repo, id: Option<ObjectId>) -> Result<OpenConflicts, Failure> {
+    let Some(id) = id else {
+        return Ok(OpenConflicts::default());
+    };
+    let (conflicts, unknown) = repo.conflicts_here(&repo.read_commit(&id)?)?;
+    Ok(OpenConflicts { conflicts, unknown })
+}
+
+/// Those that no file settles, and the paths of those that cannot be read here.
+fn open_in_worktree(context: &Context, repo: &Repo) -> Result<OpenConflicts, Failure> {
     let options = StatusOptions {
         select: &Paths::default(),
         settings: context.settings()?,
     };
-    let open: HashSet<RepoPath> = repo
-        .status(&options, &context.job)?
-        .conflicts
-        .into_iter()
-        .collect();
-    all.retain(|at| open.contains(&at.path));
-    Ok(all)
+    let status = repo.status(&options, &context.job)?;
+    let known: HashSet<&RepoPath> = status.unresolved.iter().map(|at| &at.path).collect();
+    let unknown = status.conflicts.iter().filter(|path| !known.contains(path));
+    Ok(OpenConflicts {
+        unknown: unknown.cloned().collect(),
+        conflicts: status.unresolved,
+    })
 }

@@ -362,7 +362,8 @@ fn print_applied(context: &Context, done: &StashApplyReport) -> Result<(), Failu
     drop(out);
     if !done.conflicts.is_empty() {
         context.ui.note(
-            "hint: edit these files; the versions that could not be combined are in them or beside them",
+            "hint: dmv resolve PATH --ours (or --theirs, --both, --base), or edit the files; \
+             the versions that could not be combined are in them or beside them",
         );
     }
     Ok(())

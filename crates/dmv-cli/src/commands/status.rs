@@ -172,7 +172,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             args.all
                 || origin(&found.renames, change).is_some()
                 || found.report.settled.contains(&change.path)
-                || found.report.marked.contains(&change.path)
         };
         let lines = folded::lines(&repo, &found.report.changes, &select, &is_alone)?;
         if args.short {
@@ -251,6 +250,7 @@ fn look(
     for paths in [
         &mut report.unwritten,
         &mut report.conflicts,
+        &mut report.pending,
         &mut report.settled,
         &mut report.marked,
     ] {
@@ -529,9 +529,15 @@ fn print_paths(
     lines: &[Line<'_>],
 ) -> Result<Counts, Failure> {
     let (ui, report) = (&context.ui, &found.report);
+    let pending: HashSet<&RepoPath> = report.pending.iter().collect();
     for path in &report.conflicts {
         let mark = ui.paint(color(AnsiColor::Red), "conflict");
-        writeln!(out, "  {mark}  {}", escape(path))?;
+        let note = if pending.contains(path) {
+            " (in no commit yet: the next commit leaves it out)"
+        } else {
+            ""
+        };
+        writeln!(out, "  {mark}  {}{note}", escape(path))?;
     }
     let mut counts = Counts::default();
     for line in lines {
@@ -562,8 +568,6 @@ fn print_paths(
         let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
         let note = if report.settled.contains(&change.path) {
             " (resolved conflict)"
-        } else if report.marked.contains(&change.path) {
-            " (conflict: the next commit leaves it out)"
         } else {
             ""
         };

@@ -281,6 +281,7 @@ fn sort_conflict(e: &ConflictError) -> ErrorClass {
     match e {
         ConflictError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
         ConflictError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
+        ConflictError::Unresolved { .. } => hinted("unresolved", EXIT_REFUSED, "dmv conflicts"),
         ConflictError::NestedConflict { path, shown_at, .. } => {
             let to = on_disk_argument(path.as_bytes());
             let hint = shown_at.as_ref().map(|from| {
@@ -374,6 +375,18 @@ fn sort_undo(e: &UndoError) -> ErrorClass {
         ),
         UndoError::ChangedSince { by: None, .. } | UndoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
+        }
+        UndoError::OwnWorktree { .. } => hinted(
+            "not-undone",
+            EXIT_REFUSED,
+            "run it in another worktree: dmv worktree list",
+        ),
+        UndoError::WorktreeNotThere { path } => {
+            let hint = format!(
+                "dmv worktree repair NEW_PLACE, if it was moved; to forget it: dmv worktree remove {}",
+                quoted(&path.to_string_lossy())
+            );
+            ("not-undone", EXIT_REFUSED, Some(hint))
         }
         UndoError::UndoOfPurge { before, .. } => {
             let hint = before_it(before.as_ref()).unwrap_or_else(|| {

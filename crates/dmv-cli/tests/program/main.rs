@@ -55,6 +55,7 @@ mod partial;
 mod partial_model;
 mod paths;
 mod peers;
+mod pending;
 mod place;
 mod portable;
 mod private;

@@ -363,3 +363,54 @@ fn a_refused_removal_hints_at_the_worktree_with_the_changes() -> Outcome {
     }
     Ok(())
 }
+
+/// The id of the last operation.
+fn last_operation(place: &Place) -> Outcome<String> {
+    let all = place.records(&["op", "log", "-n", "1", "--json"])?;
+    Ok(all[0]["id"].as_str().ok_or("an id")?.to_owned())
+}
+
+#[test]
+fn an_undo_does_not_remove_the_worktree_that_it_runs_in() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "a")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["worktree", "add", "../side", "side"])?;
+    let id = last_operation(&place)?;
+    let said = place.fails(5, &["-C", "../side", "undo", &id])?;
+    assert!(said.contains("another worktree"), "{said}");
+    assert!(place.work().join("../side/a").exists());
+    place.ok(&["undo", &id])?;
+    assert!(!place.work().join("../side").exists());
+    place.ok(&["redo"])?;
+    assert!(place.work().join("../side/a").exists());
+    Ok(())
+}
+
+#[test]
+fn the_undo_of_an_added_worktree_finds_it_where_it_was_moved() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "a")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["worktree", "add", "../side", "side"])?;
+    let (old, new) = (place.work().join("../side"), place.work().join("../moved"));
+    fs::rename(&old, &new)?;
+    // Nobody has told the repository yet.
+    let said = place.fails(5, &["undo"])?;
+    assert!(
+        said.contains("moved or deleted") && said.contains("repair"),
+        "{said}"
+    );
+    assert_eq!(place.records(&["worktree", "list", "--json"])?.len(), 2);
+    assert_eq!(fs::read_to_string(new.join("a"))?, "a");
+    place.ok(&["-C", "../moved", "status"])?;
+    place.ok(&["undo"])?;
+    assert!(!new.exists() && !old.exists());
+    assert_eq!(place.records(&["worktree", "list", "--json"])?.len(), 1);
+    place.ok(&["redo"])?;
+    assert_eq!(fs::read_to_string(new.join("a"))?, "a");
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}

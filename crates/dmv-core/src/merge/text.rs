@@ -36,17 +36,14 @@ pub(crate) fn marker_line(text: &[u8], len: usize) -> Option<u64> {
     Some(at as u64 + 1)
 }
 
-/// Returns the number of characters in the markers of a text that [`marked_text`] made; `None` if
-/// it has no region in conflict.
-pub(crate) fn written_marker_len(text: &[u8]) -> Option<usize> {
-    let lines = text.split(|b| *b == b'\n');
-    let lens = lines.filter_map(|line| {
-        let len = run_of(line, b'<');
-        let label = line[len..].strip_suffix(b"\r").unwrap_or(&line[len..]);
-        (len >= MARKER_LEN && label == b" ours").then_some(len)
-    });
-    // Markers are longer than what looks like one in the texts.
-    lens.max()
+/// Does the same for markers of an unknown length.
+pub(crate) fn any_marker_line(text: &[u8]) -> Option<u64> {
+    let is_marker = |line: &[u8]| {
+        let len = run_of(line, b'<').max(run_of(line, b'>'));
+        len >= MARKER_LEN && marker_line(line, len).is_some()
+    };
+    let at = text.split_inclusive(|b| *b == b'\n').position(is_marker)?;
+    Some(at as u64 + 1)
 }
 
 /// Returns how often `mark` is repeated at the beginning of a line.
@@ -260,7 +257,7 @@ mod tests {
         let [base, ours, theirs] = ["a\nb\nc\n", "a\nx\nc\n", "a\ny\nc\n"];
         let (made, _) = merge(&crlf(base), &crlf(ours), &crlf(theirs));
         assert_eq!(made, crlf(want));
-        assert_eq!(written_marker_len(made.as_bytes()), Some(7));
+        assert_eq!(any_marker_line(made.as_bytes()), Some(2));
         // A side with line feeds alone decides, and texts without a line end say nothing.
         let (made, _) = merge(&crlf(base), &crlf(ours), theirs);
         assert!(
@@ -345,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_the_markers_shows_in_the_text() {
+    fn a_text_with_markers_begins_with_one() {
         let merge = |base: &str, ours: &str, theirs: &str| {
             let never = AtomicBool::new(false);
             let texts = [base, ours, theirs].map(str::as_bytes);
@@ -355,10 +352,9 @@ mod tests {
             merge("a\n", "b\n", "c\n"),
             merge("<<<<<<< ours\n", "b\n", "<<<<<<<<< ours\n"),
         ] {
-            assert_eq!(written_marker_len(&made.text), Some(made.marker_len));
             assert_eq!(marker_line(&made.text, made.marker_len), Some(1));
+            assert_eq!(any_marker_line(&made.text), Some(1));
         }
-        assert_eq!(written_marker_len(b"<<<<<< ours\n<<<<<<< mine\n"), None);
     }
 
     #[test]
@@ -367,6 +363,8 @@ mod tests {
         assert!(is_marked(&made, b"x\n<<<<<<< HEAD\n"));
         assert!(is_marked(&made, b">>>>>>>\r\n"));
         assert!(!is_marked(&made, b"<<<<<<<<\n x <<<<<<<\n=======\n"));
+        assert_eq!(any_marker_line(b"x\n<<<<<<<<\n"), Some(2));
+        assert_eq!(any_marker_line(b"<<<<<<\n x <<<<<<<\n<<<<<<<x\n"), None);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
 struct Conflicts {
     commit: Option<ObjectId>,
     open: Vec<ConflictAt>,
+    /// The paths of open conflicts whose versions are absent from this repository.
+    unknown: Vec<RepoPath>,
     /// Conflicts that files or choices settle; the next commit records them.
     settled: Vec<RepoPath>,
 }
@@ -55,24 +57,27 @@ impl Conflicts {
         } else {
             ask.repo.head_commit()?
         };
-        let mut open = match &commit {
-            Some(id) => ask.repo.conflicts(&ask.repo.read_commit(id)?)?,
-            None => Vec::new(),
-        };
-        let mut settled = Vec::new();
-        if has_files && !open.is_empty() {
+        let (open, unknown, settled) = if has_files {
             let options = StatusOptions {
                 select: &Paths::default(),
                 settings: ask.site.program.settings().map_err(Stop::Told)?,
             };
             let status = ask.repo.status(&options, &Job::default())?;
-            let left: HashSet<RepoPath> = status.conflicts.into_iter().collect();
-            open.retain(|at| left.contains(&at.path));
-            settled = status.settled;
-        }
+            let known: HashSet<&RepoPath> = status.unresolved.iter().map(|at| &at.path).collect();
+            let mut unknown = status.conflicts.clone();
+            unknown.retain(|path| !known.contains(path));
+            (status.unresolved, unknown, status.settled)
+        } else {
+            let (open, unknown) = match &commit {
+                Some(id) => ask.repo.conflicts_here(&ask.repo.read_commit(id)?)?,
+                None => Default::default(),
+            };
+            (open, unknown, Vec::new())
+        };
         Ok(Conflicts {
             commit,
             open,
+            unknown,
             settled,
         })
     }
@@ -88,7 +93,12 @@ impl Conflicts {
             out.insert("id".to_owned(), json!(at.id.to_string()));
             Value::Object(out)
         });
-        let open: Vec<Value> = open.collect();
+        let unknown = self.unknown.iter().map(|path| {
+            let mut out = path_value(path.as_bytes());
+            out.insert("kind".to_owned(), Value::Null);
+            Value::Object(out)
+        });
+        let open: Vec<Value> = open.chain(unknown).collect();
         let settled = self
             .settled
             .iter()
@@ -109,7 +119,13 @@ impl Conflicts {
                 h1 { "Conflicts" }
                 @if n > 0 { p.quiet { (count(n, "file", "files")) " to settle" } }
             }
-            @if n == 0 {
+            @for path in self.unknown.iter().take(MAX_SHOWN) {
+                section.conflict.card {
+                    h2 { (path) }
+                    p.quiet { "The versions of this conflict are absent from this repository." }
+                }
+            }
+            @if n == 0 && self.unknown.is_empty() {
                 div.stage.words {
                     p { "There are no conflicts." }
                     @if !self.settled.is_empty() {

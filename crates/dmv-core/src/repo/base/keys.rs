@@ -79,7 +79,10 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<NamedObject> {
         ("branch" | "tag" | "remote" | "stash", _)
         | (
             "worktree",
-            Some("base" | "saved" | "saving" | "untracked" | "moved" | "marked" | "stays"),
+            Some(
+                "base" | "saved" | "saving" | "untracked" | "moved" | "conflicts" | "marked"
+                | "stays",
+            ),
         ) => {
             let id = <[u8; 32]>::try_from(value).ok();
             Vec::from_iter(id.map(|id| NamedObject::Commit(ObjectId::from_bytes(id))))
@@ -176,9 +179,9 @@ pub(in crate::repo) fn untracked_key(name: &str) -> String {
     format!("worktree/{name}/untracked")
 }
 
-/// Returns the key of the commit with the files that show conflicts of no commit (see `marked`).
-pub(in crate::repo) fn marked_key(name: &str) -> String {
-    format!("worktree/{name}/marked")
+/// Returns the key of the commit with the conflicts that no commit has yet (see `pending`).
+pub(in crate::repo) fn conflicts_key(name: &str) -> String {
+    format!("worktree/{name}/conflicts")
 }
 
 /// Returns the key of the commit with the paths that the last switch left alone (see `stays`).
@@ -238,6 +241,7 @@ mod tests {
             "worktree/main/saved",
             "worktree/main/saving",
             "worktree/main/untracked",
+            "worktree/main/conflicts",
             "worktree/main/marked",
             "worktree/main/stays",
             "worktree/main/moved",

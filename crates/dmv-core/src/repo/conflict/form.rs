@@ -7,8 +7,8 @@
 
 use crate::hash::ObjectId;
 use crate::merge::{
-    self, MergedText, NewContent, edit_tree_of, entry_of, marked_text, read_text, unread,
-    write_blob,
+    self, MergedText, NewContent, any_marker_line, edit_tree_of, entry_of, marked_text,
+    marker_line, read_text, unread, write_blob,
 };
 use crate::object::commit::Commit;
 use crate::object::conflict::Term;
@@ -22,10 +22,13 @@ use crate::repo::base::keys::Record;
 use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choices::{ConflictResolution, edits_of};
 use crate::repo::conflict::names::{NamesBeside, last_name};
+use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::{at, choices, nested};
 use crate::repo::look::entries;
 use crate::repo::look::lack::refuse;
 use crate::subset::{Extent, Subset};
+use crate::worktree::scan::Select;
+use crate::worktree::split_path;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicBool;
 
@@ -35,13 +38,42 @@ pub(in crate::repo) struct Shown {
     pub at: ConflictAt,
     /// What is at the conflict's own path: the text with markers, or the version of ours.
     pub own: Option<Term>,
-    /// The number of characters in a marker line, if the entry is a text with markers.
-    pub marker_len: Option<usize>,
+    /// Whether that is a text with markers.
+    pub markers: Markers,
     /// The versions in files beside it.
     pub sides: Vec<ShownSide>,
     /// Versions that may be texts and are absent from this repository. Without them, it is unknown
     /// how the conflict is shown.
     pub lacks: Vec<Lack>,
+    /// Whether no commit has the conflict yet.
+    pub is_pending: bool,
+}
+
+/// The marker lines in the file of a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repo) enum Markers {
+    /// The file is no text with markers.
+    None,
+    /// It has markers of this many characters.
+    Len(usize),
+    /// It may have some: the texts that tell it are absent.
+    Unknown,
+}
+
+impl Markers {
+    /// Returns whether the file may have markers.
+    pub fn are_possible(self) -> bool {
+        self != Markers::None
+    }
+
+    /// Returns the number of the first marker line in a text, if there is one.
+    pub fn line_in(self, text: &[u8]) -> Option<u64> {
+        match self {
+            Markers::None => None,
+            Markers::Len(len) => marker_line(text, len),
+            Markers::Unknown => any_marker_line(text),
+        }
+    }
 }
 
 /// A version in a file beside a conflict.
@@ -76,6 +108,16 @@ impl Shown {
     pub fn entry(&self) -> Option<TreeEntry> {
         let name = last_name(&self.at.path);
         self.own.map(|term| entry_of(&name, &term, None))
+    }
+
+    /// Returns whether any of the files that show the conflict is selected.
+    pub fn is_selected(&self, select: &dyn Select) -> bool {
+        let sides = self.sides.iter().map(|side| &side.path);
+        let mut paths = std::iter::once(&self.at.path).chain(sides);
+        paths.any(|path| {
+            let split = split_path(path.as_bytes());
+            split.is_some_and(|(dir, name)| select.takes(dir, name))
+        })
     }
 
     /// Returns whether a subset includes all files that show the conflict, and all that can replace
@@ -140,12 +182,56 @@ impl Form {
         refuse(lacks.chain(unseen).cloned().collect())
     }
 
+    /// Returns whether it is unknown how the conflict at `path` is shown, because content is absent.
+    pub fn is_unknown(&self, path: &[u8]) -> bool {
+        let mut shown = self.shown.iter();
+        shown.any(|shown| !shown.lacks.is_empty() && shown.at.path.as_bytes() == path)
+    }
+
     /// Returns whether `path` is a file that shows a side of a conflict, or lies below such a
     /// directory.
     pub fn is_side(&self, path: &[u8]) -> bool {
         let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         let mut ends = above.map(|(end, _)| end).chain([path.len()]);
         !self.sides.is_empty() && ends.any(|end| self.has_side(&path[..end]))
+    }
+
+    /// Returns the form with conflicts that no commit has yet, in path order. They take the place of
+    /// what the commit has at their paths.
+    pub fn with_pending(
+        mut self,
+        repo: &Handle,
+        pending: Vec<PendingConflict>,
+    ) -> Result<Form, RepoError> {
+        if pending.is_empty() {
+            return Ok(self);
+        }
+        let is_over = |path: &RepoPath| pending.iter().any(|one| one.touches(path.as_bytes()));
+        self.shown.retain(|shown| !is_over(&shown.at.path));
+        self.chosen.retain(|chosen| !is_over(&chosen.path));
+        self.unseen.retain(|lack| !is_over(&lack.path));
+        for PendingConflict { at, sides } in pending {
+            self.shown.push(show_own(repo, at, sides, true)?);
+        }
+        self.shown.sort_by(|a, b| a.at.path.cmp(&b.at.path));
+        self.fill(repo)?;
+        Ok(self)
+    }
+
+    /// Makes the tree that shows the conflicts and choices.
+    fn fill(&mut self, repo: &Handle) -> Result<(), RepoError> {
+        self.list_sides();
+        let chosen = edits_of(&self.chosen);
+        if self.shown.is_empty() && chosen.is_empty() {
+            return Ok(());
+        }
+        let mut edits = merge::borrow_edits(&chosen);
+        for shown in &self.shown {
+            edits.extend(shown.edits());
+        }
+        let made = edit_tree_of(repo.objects(), &mut &repo.made, self.stored, &edits)?;
+        self.tree = made.id;
+        Ok(())
     }
 
     fn list_sides(&mut self) {
@@ -249,8 +335,7 @@ fn make_form(
     found: FoundConflicts,
 ) -> Result<Form, RepoError> {
     let mut form = Form::plain(commit.tree);
-    let chosen_edits = edits_of(&chosen);
-    let taken: BTreeSet<RepoPath> = chosen_edits.keys().cloned().collect();
+    let taken: BTreeSet<RepoPath> = edits_of(&chosen).into_keys().collect();
     let mut names = NamesBeside::new(repo, &commit.tree, taken);
     form.unseen = found.unseen;
     let settled: HashSet<&RepoPath> = chosen.iter().map(|chosen| &chosen.path).collect();
@@ -263,16 +348,7 @@ fn make_form(
     }
     drop(names);
     form.chosen = chosen;
-    form.list_sides();
-    if form.shown.is_empty() && chosen_edits.is_empty() {
-        return Ok(form);
-    }
-    let mut edits = merge::borrow_edits(&chosen_edits);
-    for shown in &form.shown {
-        edits.extend(shown.edits());
-    }
-    let made = edit_tree_of(repo.objects(), &mut &repo.made, commit.tree, &edits)?;
-    form.tree = made.id;
+    form.fill(repo)?;
     Ok(form)
 }
 
@@ -301,6 +377,16 @@ pub(in crate::repo) fn show(
         }
         sides.push(side);
     }
+    show_own(repo, at, sides, false)
+}
+
+/// Returns how a conflict is shown whose versions are in the files `sides`.
+fn show_own(
+    repo: &Handle,
+    at: ConflictAt,
+    sides: Vec<ShownSide>,
+    is_pending: bool,
+) -> Result<Shown, RepoError> {
     let mut lacks = Vec::new();
     let marked = marked(repo, &at, &mut lacks)?;
     let ours = at.ours().filter(|ours| ours.kind != Kind::Directory);
@@ -319,9 +405,14 @@ pub(in crate::repo) fn show(
     Ok(Shown {
         own,
         at,
-        marker_len: marked.map(|marked| marked.marker_len),
+        markers: match marked {
+            Some(marked) => Markers::Len(marked.marker_len),
+            None if lacks.is_empty() => Markers::None,
+            None => Markers::Unknown,
+        },
         sides,
         lacks,
+        is_pending,
     })
 }
 

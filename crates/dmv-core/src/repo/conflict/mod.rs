@@ -8,4 +8,5 @@ pub(in crate::repo) mod choices;
 pub(in crate::repo) mod form;
 pub(in crate::repo) mod names;
 pub(in crate::repo) mod nested;
+pub(in crate::repo) mod pending;
 pub(in crate::repo) mod settle;

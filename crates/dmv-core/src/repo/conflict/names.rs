@@ -128,6 +128,15 @@ impl<'a> NamesBeside<'a> {
     }
 }
 
+/// Returns the `n`-th name of a version, counted from 1.
+pub(in crate::repo) fn numbered(
+    path: &RepoPath,
+    label: &str,
+    n: u32,
+) -> Result<RepoPath, RepoError> {
+    beside(path, &ending(label, n))
+}
+
 fn ending(label: &str, n: u32) -> String {
     match n {
         1 => format!(".{label}"),

@@ -12,7 +12,7 @@
 use crate::fsutil::{FileKind, FileStat, SafeDir};
 use crate::hash::ObjectId;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
-use crate::merge::{Edits, edit_tree, marker_line};
+use crate::merge::{Edits, edit_tree};
 use crate::object::ObjectWrite;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
@@ -62,6 +62,48 @@ pub(in crate::repo) struct SettledConflicts {
     pub leftover: Vec<(RepoPath, TreeEntry)>,
     /// Choices that the commit does not include. They stay in effect.
     pub waiting: Vec<ConflictResolution>,
+    /// Conflicts that no commit has, this one included: the commit leaves their files out.
+    pub left_out: Vec<UnsettledConflict>,
+}
+
+/// A conflict that is in no commit and that nobody has settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsettledConflict {
+    /// The path of the conflict.
+    pub path: RepoPath,
+    /// What shows that nobody has settled the conflict.
+    pub what: UnsettledReason,
+}
+
+/// What shows that nobody has settled a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsettledReason {
+    /// The text still has a marker line. Its number is counted from 1, or `None` if the file is too
+    /// long to read.
+    Marker(Option<u64>),
+    /// The versions are as DMV wrote them.
+    Versions,
+}
+
+/// Returns the conflict that no commit has and that nobody has settled, with the entry `now` at its
+/// path.
+pub(in crate::repo) fn unsettled(
+    repo: &Handle,
+    shown: &Shown,
+    now: Option<&TreeEntry>,
+) -> Result<UnsettledConflict, RepoError> {
+    let left = match now {
+        Some(now) => markers_left(repo, shown, now)?,
+        None => None,
+    };
+    let what = match left {
+        Some(left) => UnsettledReason::Marker(left.line),
+        None => UnsettledReason::Versions,
+    };
+    Ok(UnsettledConflict {
+        path: shown.at.path.clone(),
+        what,
+    })
 }
 
 /// A worktree compared with its base.
@@ -149,7 +191,7 @@ pub(in crate::repo) fn find_settled(
         Some(ChangeKind::Deleted) => Some(ChangeKind::Deleted),
         Some(_) if has_markers(root, shown) => None,
         Some(_) => Some(ChangeKind::Modified),
-        None if shown.marker_len.is_some() || shown.sides.is_empty() => None,
+        None if shown.markers.are_possible() || shown.sides.is_empty() => None,
         None => {
             let left = |side: &&ShownSide| match side.term.kind {
                 // What cannot be examined does not count as settled.
@@ -188,11 +230,12 @@ fn is_answered(shown: &Shown, is_dir: bool, left: usize) -> bool {
 
 /// Returns whether a conflict's file on disk has marker lines.
 fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
-    let (Some(marker_len), Some((dir, name))) =
-        (shown.marker_len, split_path(shown.at.path.as_bytes()))
-    else {
+    let Some((dir, name)) = split_path(shown.at.path.as_bytes()) else {
         return false;
     };
+    if !shown.markers.are_possible() {
+        return false;
+    }
     // Something else than a file has no marker lines. A file that cannot be read does not count as
     // settled.
     match stat_of(root, shown.at.path.as_bytes()) {
@@ -206,7 +249,7 @@ fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
     };
     let mut text = Vec::new();
     let read = file.take(MAX_MARKED_BYTES).read_to_end(&mut text);
-    stat.size > MAX_MARKED_BYTES || read.is_err() || marker_line(&text, marker_len).is_some()
+    stat.size > MAX_MARKED_BYTES || read.is_err() || shown.markers.line_in(&text).is_some()
 }
 
 /// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
@@ -237,6 +280,9 @@ pub(in crate::repo) fn take_back(
     let mut out = SettledConflicts::default();
     let mut edits = take_chosen(repo, form, made, select, &mut out)?;
     for shown in &form.shown {
+        if shown.is_pending && allow_markers {
+            continue;
+        }
         let path = &shown.at.path;
         let now = lookup_path(repo.objects(), &made, path)?;
         let (mut untouched, mut left_beside) = (Vec::new(), 0);
@@ -263,13 +309,18 @@ pub(in crate::repo) fn take_back(
             _ => None,
         };
         let is_open = match is_same {
-            true if shown.marker_len.is_some() || shown.sides.is_empty() => true,
+            true if shown.markers.are_possible() || shown.sides.is_empty() => true,
             true => !is_answered(shown, is_dir, left_beside),
             false => left.is_some(),
         };
         if !is_open {
             out.settled.push(path.clone());
             out.leftover.extend(untouched);
+            continue;
+        }
+        if shown.is_pending {
+            edits.extend(without(repo, form, shown)?);
+            out.left_out.push(unsettled(repo, shown, now.as_ref())?);
             continue;
         }
         edits.insert(path.clone(), Some(conflict_entry(&shown.at)));
@@ -280,6 +331,22 @@ pub(in crate::repo) fn take_back(
     out.open.sort_by(|a, b| a.path.cmp(&b.path));
     let tree = edit_tree(repo.objects(), writer, made, &edits)?;
     Ok((tree, out))
+}
+
+/// Returns the edits that leave a conflict out that no commit has: what the commit has stays at its
+/// path, and nothing beside it is new. What the user has put into the versions stays in the files.
+fn without(repo: &Handle, form: &Form, shown: &Shown) -> Result<Edits, RepoError> {
+    let path = &shown.at.path;
+    let mut edits: Edits = shown
+        .sides
+        .iter()
+        .map(|side| (side.path.clone(), None))
+        .collect();
+    edits.insert(
+        path.clone(),
+        lookup_path(repo.objects(), &form.stored, path)?,
+    );
+    Ok(edits)
 }
 
 /// Adds the choices for conflicts at selected paths to `out`, and returns their edits to the tree
@@ -329,9 +396,9 @@ fn markers_left(
     shown: &Shown,
     now: &TreeEntry,
 ) -> Result<Option<MarkersLeft>, RepoError> {
-    let Some(marker_len) = shown.marker_len.filter(|_| now.kind.is_blob()) else {
+    if !shown.markers.are_possible() || !now.kind.is_blob() {
         return Ok(None);
-    };
+    }
     let left = |line| MarkersLeft {
         path: shown.at.path.clone(),
         line,
@@ -340,8 +407,12 @@ fn markers_left(
         return Ok(Some(left(None)));
     }
     let mut text = Vec::new();
-    content::cat(repo, blob_of(now), None, &mut text)?;
-    Ok(marker_line(&text, marker_len).map(|line| left(Some(line))))
+    match content::cat(repo, blob_of(now), None, &mut text) {
+        Ok(_) => Ok(shown.markers.line_in(&text).map(|line| left(Some(line)))),
+        // A file that is still as it was committed may have been dropped since.
+        Err(RepoError::Absent(_)) => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Returns the tree entry of a conflict.

@@ -13,6 +13,17 @@ impl Repo {
         conflict::at::conflicts(&self.handle, commit)
     }
 
+    /// Returns the unresolved conflicts of a commit that may be incomplete in this repository, in path
+    /// order, and the paths of those that cannot be read here.
+    pub fn conflicts_here(
+        &self,
+        commit: &Commit,
+    ) -> Result<(Vec<ConflictAt>, Vec<RepoPath>), RepoError> {
+        let found = conflict::at::conflicts_here(&self.handle, commit)?;
+        let unseen = found.unseen.into_iter().map(|lack| lack.path);
+        Ok((found.here, unseen.collect()))
+    }
+
     /// Reads the conflict that a tree entry names.
     pub fn conflict_of(&self, path: &RepoPath, entry: &TreeEntry) -> Result<ConflictAt, RepoError> {
         conflict::at::conflict_of(&self.handle, path, entry)

@@ -253,7 +253,27 @@ impl Repo {
     /// For an operation of another worktree, restores only the refs. The files and the base of that
     /// worktree stay, and its status reports that they are behind.
     pub fn undo(&self, options: &UndoOptions, job: &Job) -> Result<UndoReport, RepoError> {
-        verbs::undo::undo(&self.handle, options, job)
+        verbs::undo::undo(
+            &self.handle,
+            options,
+            verbs::undo::AbsentContent::Needed,
+            job,
+        )
+    }
+
+    /// Undoes one operation like [`undo`](Self::undo), without the files whose content is absent from
+    /// this repository. They are reported as refused.
+    pub fn undo_without_absent(
+        &self,
+        options: &UndoOptions,
+        job: &Job,
+    ) -> Result<UndoReport, RepoError> {
+        verbs::undo::undo(
+            &self.handle,
+            options,
+            verbs::undo::AbsentContent::Skipped,
+            job,
+        )
     }
 
     /// Returns the operation that [`UndoWhat::Last`](crate::repo::UndoWhat::Last) would undo; `None`

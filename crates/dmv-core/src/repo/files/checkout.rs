@@ -39,7 +39,7 @@ use crate::repo::base::error::{AbsentError, BranchError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    base_key, head_key, previous_key, saving_key, subset_key, untracked_key,
+    base_key, conflicts_key, head_key, previous_key, saving_key, subset_key, untracked_key,
 };
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
@@ -375,6 +375,9 @@ pub(in crate::repo) fn switch_files(
     // A forced switch writes all files of its target, and they are tracked.
     if to.force && !tree.untracked.is_empty() {
         changes.push(change(&repo.refs, untracked_key(&tree.name), None)?);
+    }
+    if to.force && !tree.pending.is_empty() {
+        changes.push(change(&repo.refs, conflicts_key(&tree.name), None)?);
     }
     changes.extend(stays::note(
         repo,

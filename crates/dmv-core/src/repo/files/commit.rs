@@ -3,6 +3,9 @@
 //! [`commit`] reads the changed files into the store and publishes the commit together with the
 //! worktree's new base. `verbs` uses [`generation`] and [`advance`] for its own commits.
 
+mod conflicts;
+
+use self::conflicts::{conflicts_after, end_settled, record_after, still_open, without_forms};
 use crate::diff;
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
@@ -16,23 +19,21 @@ use crate::refs::{Change, Effect, Timestamp};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{base_key, settled_key};
+use crate::repo::base::keys::{base_key, conflicts_key};
 use crate::repo::base::moved::BranchPosition;
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{budget, keys, publish, worktree};
 use crate::repo::conflict::at::list_conflicts;
 use crate::repo::conflict::choices::ConflictResolution;
-use crate::repo::conflict::settle::MarkersLeft;
-use crate::repo::conflict::{at, choices, settle};
-use crate::repo::files::marked::{NotedConflicts, UnsettledConflict};
+use crate::repo::conflict::settle::{MarkersLeft, UnsettledConflict};
 use crate::repo::files::moved_purged::with_moved;
 use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::pending::Which;
 use crate::repo::files::who::Who;
 use crate::repo::files::{
-    dropped, marked, open_worktree, private, unfinished, untouched, untracked, unwritten,
+    dropped, open_worktree, private, unfinished, untouched, untracked, unwritten,
 };
-use crate::repo::look::entries;
 use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
@@ -131,8 +132,8 @@ pub struct CommitReport {
     /// Those of the `conflicts` whose file was edited but still has marker lines. The edit stays in
     /// the worktree, uncommitted.
     pub edited: Vec<MarkersLeft>,
-    /// Conflicts that `stash pop` or `reset` left in files, and that nobody has settled. The commit
-    /// leaves these files out.
+    /// Conflicts that no commit has, this one included, and that nobody has settled. The commit leaves
+    /// their files out.
     pub marked: Vec<UnsettledConflict>,
     /// Conflicts that this commit settles.
     pub settled: Vec<RepoPath>,
@@ -145,6 +146,8 @@ pub struct CommitReport {
     /// The largest committed file that is saved compressed and shares little with its previous version,
     /// if there are few changed files.
     pub compressed: Option<CompressedFile>,
+    /// The paths of all conflicts that no commit has, this one included.
+    still_pending: BTreeSet<RepoPath>,
     /// Choices without files that this commit does not use.
     waiting: Vec<ConflictResolution>,
     /// Files on disk outside the worktree's subset, which are never committed. A directory stands
@@ -185,6 +188,7 @@ impl CommitReport {
             untracked: Vec::new(),
             tracked_ignored: Default::default(),
             compressed: None,
+            still_pending: BTreeSet::new(),
             waiting: Vec::new(),
             outside: Vec::new(),
             moved: start.moved,
@@ -226,10 +230,7 @@ fn commit_once(
     report.private = note_private(repo, tree, &made.private)?;
     report.files = made.changed_files;
     report.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
-    let (done, held) = without_marked(repo, tree, (writer, None, made.tree), options)?;
-    report.marked.clone_from(&held.left);
-    report.leftover.clone_from(&held.leftover);
-    let done = without_forms(repo, tree, done, options, &mut report)?;
+    let done = without_forms(repo, tree, (writer, None, made.tree), options, &mut report)?;
     let (left_out, still_noted) = tree.untracked.split(options.select);
     let done = without_untracked(repo, tree, done, &left_out)?;
     report.untracked = RepoPath::all_checked(left_out);
@@ -240,6 +241,7 @@ fn commit_once(
         let summary = summary(repo, done.2, tree.base)?;
         report.note_totals(summary.as_ref());
         report.files = 0;
+        end_settled(repo, tree, done.0, options, &mut report, job)?;
         if let Some(shown) = shown {
             // The next scan need not read files whose stat changed but whose content did not. The
             // cache is an optimization, so the commit succeeds even if the cache cannot be written.
@@ -248,19 +250,14 @@ fn commit_once(
         take_notes(&mut report, made);
         return Ok(report);
     }
-    let (id, root, sealed, mut changes) = store_commit(
-        repo,
-        &start,
-        options,
-        done,
-        (&still_noted, &held),
-        &mut report,
-    )?;
+    let (id, root, sealed, mut changes) =
+        store_commit(repo, &start, options, done, &still_noted, &mut report)?;
     if job.is_cancelled() {
         return Err(RepoError::Cancelled);
     }
     if start.moved.is_some() {
-        changes.retain(|change| change.key == base_key(&tree.name));
+        let stays = [base_key(&tree.name), conflicts_key(&tree.name)];
+        changes.retain(|change| stays.contains(&change.key));
     }
     publish::publish(
         repo,
@@ -271,12 +268,23 @@ fn commit_once(
     )?;
     let _ = cache.finish(&shown.unwrap_or(root), true);
     note_commit(repo, &start, (id, root), made, &mut report)?;
+    remove_leftover(repo, tree, &mut report, job)?;
+    Ok(report)
+}
+
+/// Removes the unedited files beside settled conflicts.
+fn remove_leftover(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    report: &mut CommitReport,
+    job: &Job,
+) -> Result<(), RepoError> {
     let leftover = std::mem::take(&mut report.leftover);
     if !leftover.is_empty() {
         let left = untouched::remove_untouched(repo, tree, &leftover, job)?;
         report.warnings.extend(left);
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Completes the report of the published commit `id` with the tree `root`.
@@ -318,7 +326,7 @@ struct Start {
 
 /// Opens the worktree. Refuses states in which a commit would record what nobody made on purpose.
 fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError> {
-    let tree = open_worktree::open(repo, &options.settings)?;
+    let tree = open_worktree::open_with_conflicts(repo, &options.settings, Which::Live)?;
     let head = worktree::head(repo)?;
     let tip = worktree::head_commit(repo)?;
     if options.amend && tip.is_none() {
@@ -392,7 +400,7 @@ fn store_commit(
     start: &Start,
     options: &CommitOptions<'_>,
     (writer, before, made): StoredCommit<'_>,
-    (still_noted, held): (&[Vec<u8>], &NotedConflicts),
+    still_noted: &[Vec<u8>],
     report: &mut CommitReport,
 ) -> Result<(ObjectId, ObjectId, FinishedJob, Vec<Change>), RepoError> {
     let tree = &start.tree;
@@ -410,7 +418,7 @@ fn store_commit(
     let record = record_after(repo, tree, report, &mut meta)?;
     let noted = (&tree.name[..], &tree.untracked);
     let noted = untracked::after_commit(repo, noted, still_noted, &options.request, &mut meta)?;
-    let ended = held.after_commit(repo, tree, &options.request, &mut meta)?;
+    let ended = conflicts_after(repo, tree, report, &options.request, &mut meta)?;
     let open = still_open(repo, tree, report)?;
     let commit = new_commit(repo, options, tree.base, &summary, &open)?;
     let bytes = commit
@@ -516,79 +524,6 @@ pub(in crate::repo) fn readable<'s>(
     Ok((budget::writer_after(repo, &sealed)?, sealed))
 }
 
-/// Removes the files from the tree to commit that show conflicts of no commit, unless they are
-/// settled: the base's entries stay in their place.
-fn without_marked<'s>(
-    repo: &'s Handle,
-    tree: &OpenWorktree,
-    (writer, before, made): StoredCommit<'s>,
-    options: &CommitOptions<'_>,
-) -> Result<(StoredCommit<'s>, NotedConflicts), RepoError> {
-    let Some(summary) = made else {
-        return Ok(((writer, before, made), NotedConflicts::default()));
-    };
-    let notes = marked::read(repo, &tree.name)?;
-    if notes.is_empty() {
-        return Ok(((writer, before, made), NotedConflicts::default()));
-    }
-    let (writer, sealed) = readable(repo, writer, before)?;
-    let how = (options.select, options.allow_markers);
-    let held = marked::held(repo, tree, notes, how, summary.id)?;
-    if held.paths.is_empty() {
-        return Ok(((writer, Some(sealed), made), held));
-    }
-    let mut meta = MetaWriter::new(&writer);
-    let summary = marked::leave_out(repo, tree, summary.id, &held, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    Ok(((writer, Some(sealed), Some(summary)), held))
-}
-
-/// Returns the tree to commit: the tree made from the files, with open conflicts as entries again.
-/// It has to read the tree made from the files, so it seals that first and continues with another
-/// writer.
-fn without_forms<'s>(
-    repo: &'s Handle,
-    tree: &OpenWorktree,
-    (writer, before, made): StoredCommit<'s>,
-    options: &CommitOptions<'_>,
-    report: &mut CommitReport,
-) -> Result<StoredCommit<'s>, RepoError> {
-    let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) else {
-        return Ok((writer, before, made));
-    };
-    let files = match made {
-        Some(files) => files.id,
-        None if form.chosen.is_empty() => {
-            let open = form.shown.iter().map(|shown| shown.at.path.clone());
-            report.conflicts = open.collect();
-            return Ok((writer, before, None));
-        }
-        None => form.tree,
-    };
-    let (writer, sealed) = readable(repo, writer, before)?;
-    let mut meta = MetaWriter::new(&writer);
-    let how = (options.select, options.allow_markers);
-    let (summary, settled) = settle::take_back(repo, form, files, how, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    let open = settled.open.into_iter().map(|at| at.path);
-    let waiting = settled.waiting.iter().map(|chosen| chosen.path.clone());
-    report.conflicts = open.chain(waiting).collect();
-    report.edited = settled.edited;
-    let covered = settled.covered.iter().map(|path| {
-        Problem::new(
-            path,
-            "this directory is in the place of an unresolved conflict",
-        )
-    });
-    report.problems.extend(covered);
-    report.settled = settled.settled;
-    report.leftover.extend(settled.leftover);
-    report.waiting = settled.waiting;
-    Ok((writer, Some(sealed), Some(summary)))
-}
-
 /// What a commit has stored so far: the present writer, what earlier writers have sealed, and the
 /// tree. `None` for the tree means the base's.
 pub(in crate::repo) type StoredCommit<'s> =
@@ -616,43 +551,6 @@ fn without_untracked<'s>(
     meta.flush()?;
     drop(meta);
     Ok((writer, before, Some(summary)))
-}
-
-/// Returns the change to the record of choices after a commit has used some of them.
-fn record_after(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    report: &CommitReport,
-    writer: &mut dyn ObjectWrite,
-) -> Result<Option<Change>, RepoError> {
-    let Some(form) = &tree.form else {
-        return Ok(None);
-    };
-    if report.waiting.len() == form.chosen.len() {
-        return Ok(None);
-    }
-    let record = choices::record_of(repo, form.stored, &report.waiting, writer)?;
-    let value = record.map(|record| record.value());
-    Ok(Some(change(&repo.refs, settled_key(&tree.name), value)?))
-}
-
-/// Returns the paths of the base's conflicts without those that are settled, and those of conflicts
-/// in a version that settled another one.
-fn still_open(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    report: &CommitReport,
-) -> Result<Vec<RepoPath>, RepoError> {
-    let Some(base) = &tree.base else {
-        return Ok(Vec::new());
-    };
-    let base = at::conflict_paths(repo, &entries::read_commit(repo, base)?)?;
-    let mut open: BTreeSet<RepoPath> = base.into_iter().collect();
-    for path in &report.settled {
-        open.remove(path);
-    }
-    open.extend(report.conflicts.iter().cloned());
-    Ok(open.into_iter().collect())
 }
 
 /// Returns the id and totals of the tree that a commit would have, or `None` if there is no tree.

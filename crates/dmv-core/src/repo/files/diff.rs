@@ -17,7 +17,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::{change, worktree};
 use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
-use crate::repo::conflict::settle::stat_of;
+use crate::repo::conflict::settle::{conflict_entry, stat_of};
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::status;
 use crate::repo::files::status::{StatusOptions, UntrackedFile};
@@ -95,6 +95,21 @@ pub(in crate::repo) fn diff_worktree(
             (None, None) => found.remove(&path),
             sides => found.insert(path, sides),
         };
+    }
+    for at in &status.unresolved {
+        if !paths.includes(at.path.as_bytes()) {
+            continue;
+        }
+        let old = match old_tree {
+            Some(tree) => lookup_path(repo.objects(), &tree, &at.path)?,
+            None => None,
+        };
+        let new = conflict_entry(at);
+        // What the user has put into its file is a difference of its own.
+        let is_edited = status.changes.iter().any(|change| change.path == at.path);
+        if !is_edited && !old.as_ref().is_some_and(|old| old.same_content(&new)) {
+            found.insert(at.path.clone(), (old, Some(WorktreeSide::Entry(new))));
+        }
     }
     for UntrackedFile { path, .. } in status.untracking {
         if !paths.includes(path.as_bytes()) {

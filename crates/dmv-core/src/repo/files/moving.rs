@@ -24,7 +24,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::way::is_special;
-use crate::repo::files::named::{conflict_at, not_tracked, refused};
+use crate::repo::files::named::{not_tracked, refuse_in_conflict, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::record::put_record;
 use crate::repo::files::saved::{
@@ -239,9 +239,7 @@ fn check_source(
     if is_special(&stat) {
         return Err(refused(from, PathRefusal::NotAFile));
     }
-    if let Some(shown) = conflict_at(tree, bytes) {
-        return Err(refused(&shown.at.path, PathRefusal::Conflict));
-    }
+    refuse_in_conflict(repo, tree, bytes)?;
     Ok(Some(stat))
 }
 
@@ -287,8 +285,8 @@ fn check_target(
         }
     }
     check_subset(tree, to, is_dir)?;
-    if let Some(shown) = conflict_at(tree, bytes).filter(|_| !is_same) {
-        return Err(refused(&shown.at.path, PathRefusal::Conflict));
+    if !is_same {
+        refuse_in_conflict(repo, tree, bytes)?;
     }
     match ignored::verdict(repo, tree, to, is_dir)? {
         _ if options.force => {}

@@ -7,15 +7,14 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::conflict::form::Shown;
-use crate::repo::files::ignored;
+use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::stat_at;
+use crate::repo::files::{ignored, pending};
 use crate::repo::look::entries;
 use crate::subset::Extent;
 use crate::worktree::base::entry_at;
 use crate::worktree::ignore::Verdict;
-use crate::worktree::select::is_under;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -136,12 +135,17 @@ fn add_below(
     }
 }
 
-/// Returns an open conflict whose files are at, below or above `path`.
-pub(in crate::repo) fn conflict_at<'t>(tree: &'t OpenWorktree, path: &[u8]) -> Option<&'t Shown> {
-    let touches = |other: &[u8]| is_under(other, path) || is_under(path, other);
-    let form = tree.form.as_ref()?;
-    form.shown.iter().find(|shown| {
-        let mut sides = shown.sides.iter();
-        touches(shown.at.path.as_bytes()) || sides.any(|side| touches(side.path.as_bytes()))
-    })
+/// Fails if `path` is at, below or above the files of a conflict.
+pub(in crate::repo) fn refuse_in_conflict(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    path: &[u8],
+) -> Result<(), RepoError> {
+    let shown = tree.form.iter().flat_map(|form| &form.shown);
+    let mut all: Vec<PendingConflict> = shown.map(PendingConflict::of).collect();
+    all.extend(pending::live_in(repo, tree)?);
+    match all.iter().find(|one| one.touches(path)) {
+        Some(one) => Err(refused(&one.at.path, PathRefusal::Conflict)),
+        None => Ok(()),
+    }
 }

@@ -12,11 +12,14 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::subset_key;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::conflict;
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
+use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
-use crate::repo::files::untracked;
+use crate::repo::files::pending::Which;
 use crate::repo::files::untracked::UntrackNotes;
+use crate::repo::files::{pending, untracked};
 use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::STAT_NAME;
@@ -39,6 +42,9 @@ pub(in crate::repo) struct OpenWorktree {
     pub base_tree: Option<ObjectId>,
     /// How that form shows conflicts.
     pub form: Option<Form>,
+    /// Conflicts that no commit has yet. They are not in that form, unless
+    /// [`open_with_conflicts`] has moved them there.
+    pub pending: Vec<PendingConflict>,
     pub cache: Option<StatCache>,
     /// The files that the next commit leaves out.
     pub untracked: UntrackNotes,
@@ -136,8 +142,31 @@ pub(in crate::repo) fn is_like(
     }))
 }
 
-/// Opens the worktree as it is recorded.
+/// Opens the worktree with the conflicts that no commit has in the form of its base. Content may be
+/// absent: then a conflict whose texts are absent counts as shown by ours, with markers.
+pub(in crate::repo) fn open_with_conflicts(
+    repo: &Handle,
+    settings: &WorktreeSettings,
+    which: Which,
+) -> Result<OpenWorktree, RepoError> {
+    pending::with_conflicts(repo, open_as_far(repo, settings)?, which)
+}
+
+/// Opens the worktree as it is recorded, for a command that changes files. Fails with
+/// `AbsentError::Lacking` if it is unknown how a conflict is shown.
 pub(in crate::repo) fn open(
+    repo: &Handle,
+    settings: &WorktreeSettings,
+) -> Result<OpenWorktree, RepoError> {
+    let tree = open_as_far(repo, settings)?;
+    if let Some(form) = &tree.form {
+        form.check_known(|path| tree.subset.includes(path, false))?;
+    }
+    Ok(tree)
+}
+
+/// Opens the worktree as it is recorded, as far as content is not absent.
+pub(in crate::repo) fn open_as_far(
     repo: &Handle,
     settings: &WorktreeSettings,
 ) -> Result<OpenWorktree, RepoError> {
@@ -152,11 +181,10 @@ pub(in crate::repo) fn open(
     let ignore = IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
     let name = worktree::worktree_name(repo)?.to_owned();
     let subset = worktree::subset(repo)?;
-    if let Some(form) = &form {
-        form.check_known(|path| subset.includes(path, false))?;
-    }
     let stored = form.as_ref().map(|form| form.stored);
+    let noted = conflict::pending::read(repo, &name)?;
     Ok(OpenWorktree {
+        pending: noted,
         root,
         untracked: untracked::read(repo, &name, stored)?,
         has_implied_subset: base.is_none()

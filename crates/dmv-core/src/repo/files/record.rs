@@ -11,6 +11,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::path;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::conflict::at::list_conflicts;
 use crate::store::MetaWriter;
 use crate::worktree::join;
 
@@ -25,7 +26,13 @@ pub(in crate::repo) fn put_record(
     // The edits start from the empty tree, so it has to be readable.
     let empty = put_empty_tree(&mut &repo.made)?;
     let tree = edit_tree(repo.objects(), meta, empty, entries)?;
-    put_commit(commit_of(tree, None, message, request), meta)
+    let mut commit = commit_of(tree, None, message, request);
+    let is_conflict = |entry: &TreeEntry| entry.kind == Kind::Conflict;
+    let conflicts = entries.iter();
+    let conflicts = conflicts.filter(|(_, entry)| entry.as_ref().is_some_and(is_conflict));
+    let conflicts: Vec<RepoPath> = conflicts.map(|(path, _)| path.clone()).collect();
+    list_conflicts(&mut commit.extras, &conflicts);
+    put_commit(commit, meta)
 }
 
 /// Stores a commit and returns its id.

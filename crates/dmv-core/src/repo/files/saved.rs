@@ -489,9 +489,21 @@ pub(in crate::repo) struct Return {
     /// Whether the steps have all of these directories: a redo does not know those that the commit
     /// has.
     pub knows_empty: bool,
+    /// Whether absent content stays absent: then its files are not written.
+    pub skips_absent: bool,
 }
 
 impl Return {
+    /// Fails with a list of all content that is needed and not stored, unless it may stay absent.
+    pub fn check_content_here(&self, repo: &Handle) -> Result<(), RepoError> {
+        if self.skips_absent {
+            return Ok(());
+        }
+        let needed = self.steps.iter();
+        let needed = needed.filter_map(|step| Some((&step.path[..], step.to.as_ref()?)));
+        lack::check_entries_here(repo, needed)
+    }
+
     /// Returns the step for a path, if the path changes.
     pub fn step(&self, path: &[u8]) -> Option<&Step> {
         let found = self.steps.binary_search_by(|step| step.path[..].cmp(path));
@@ -601,9 +613,6 @@ pub(in crate::repo) fn plan_return(
         let paths = DiskPath::all(lost);
         return Err(FilesError::WouldLose { what, paths }.into());
     }
-    let needed = out.steps.iter();
-    let needed = needed.filter_map(|step| Some((&step.path[..], step.to.as_ref()?)));
-    lack::check_entries_here(repo, needed)?;
     Ok(out)
 }
 

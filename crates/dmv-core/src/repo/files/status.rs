@@ -16,14 +16,16 @@ use crate::repo::base::layout::Whose;
 use crate::repo::base::moved::BranchPosition;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::settle;
 use crate::repo::files::checkout::written::WrittenFiles;
 use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::pending::Which;
 use crate::repo::files::same::{SameError, same_in_job};
 use crate::repo::files::saved::stat_at;
 use crate::repo::files::seen::ScanAnswers;
 use crate::repo::files::unfinished::UnfinishedSwitches;
-use crate::repo::files::{marked, open_worktree, unfinished, unwritten};
+use crate::repo::files::{open_worktree, pending, unfinished, unwritten};
 use crate::repo::look::moved::moved;
 use crate::subset::Subset;
 use crate::worktree::base::{each_base_dir, entry_at};
@@ -65,10 +67,14 @@ pub struct StatusReport {
     pub subset: Subset,
     /// Files on disk outside the subset, in path order. A directory stands for everything in it.
     pub outside: Vec<Vec<u8>>,
-    /// Conflicts in the commit that are still open.
+    /// Conflicts that are still open: those of the commit, and those that no commit has yet.
     pub conflicts: Vec<RepoPath>,
-    /// Conflicts in the commit that are settled by files or choices. They are also listed in
-    /// `changes`.
+    /// Those of the `conflicts` that can be read here.
+    pub unresolved: Vec<ConflictAt>,
+    /// Those of the `conflicts` that no commit has yet.
+    pub pending: Vec<RepoPath>,
+    /// Conflicts that are settled by files or choices. They are also listed in `changes`, unless the
+    /// file is as in the commit.
     pub settled: Vec<RepoPath>,
     /// Paths that a commit leaves out because they show a conflict that is in no commit.
     pub marked: Vec<RepoPath>,
@@ -99,16 +105,29 @@ pub(in crate::repo) fn status(
     } else {
         worktree::try_lock_worktree(repo).unwrap_or(None)
     };
-    let tree = open_worktree::open(repo, &options.settings)?;
+    let tree = open_worktree::open_with_conflicts(repo, &options.settings, Which::Live)?;
     let known = tree.known(repo);
     let (mut out, cache) = survey(repo, &tree, &*known, options, job, None)?;
     if let Some(form) = &tree.form {
         let changes = std::mem::take(&mut out.changes);
-        let told = settle::explain(&tree.root, form, changes);
+        let mut told = settle::explain(&tree.root, form, changes);
+        out.marked = pending::left_out(form, &told);
+        pending::against_commit(repo, &tree, form, &mut told)?;
+        let open: HashSet<&RepoPath> = told.open.iter().collect();
+        let shown = form.shown.iter().map(|shown| &shown.at);
+        out.unresolved = shown
+            .filter(|at| open.contains(&at.path))
+            .cloned()
+            .collect();
+        let pending = form.shown.iter().filter(|shown| shown.is_pending);
+        let pending = pending.map(|shown| &shown.at.path);
+        out.pending = pending
+            .filter(|path| open.contains(path))
+            .cloned()
+            .collect();
         (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
     }
     out.untracking = untracking(&tree, options.select, &mut out.changes)?;
-    out.marked = marked::left_out(repo, &tree)?;
     let unwritten = unwritten::unwritten_paths(repo, &tree)?;
     let differs = |change: &PathChange| unwritten.contains(change.path.as_bytes());
     let of_others = out.changes.extract_if(.., |change| differs(change));
@@ -227,6 +246,8 @@ fn survey<'a>(
             subset: tree.subset.clone(),
             outside: Vec::new(),
             conflicts: Vec::new(),
+            unresolved: Vec::new(),
+            pending: Vec::new(),
             settled: Vec::new(),
             marked: Vec::new(),
             problems: Vec::new(),

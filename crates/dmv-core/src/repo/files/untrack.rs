@@ -20,7 +20,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::ignored::{line_for, verdict, verdict_with};
-use crate::repo::files::named::{NamedFiles, conflict_at, named, refused};
+use crate::repo::files::named::{NamedFiles, named, refuse_in_conflict, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{Overwrite, Overwrites, overwritten_changes, stat_at};
 use crate::repo::files::{open_worktree, untracked};
@@ -107,9 +107,7 @@ pub(in crate::repo) fn untrack(
     let tree = open_worktree::open(repo, &options.settings)?;
     let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
     for path in &options.paths {
-        if let Some(shown) = conflict_at(&tree, path.as_bytes()) {
-            return Err(refused(&shown.at.path, PathRefusal::Conflict));
-        }
+        refuse_in_conflict(repo, &tree, path.as_bytes())?;
     }
     let NamedFiles { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
     let mut files = inside;

@@ -286,6 +286,9 @@ pub(in crate::repo) fn set_up(
     let tree = open_worktree::open(&there, settings)?;
     let brings = brings.map(|kept| plan_return(&there, &tree, kept, "adding this worktree"));
     let brings = brings.transpose()?;
+    if let Some(brings) = &brings {
+        brings.check_content_here(repo)?;
+    }
     let to = SwitchTo {
         what: "adding this worktree",
         request,

@@ -15,14 +15,14 @@ use crate::repo::base::keys::settled_key;
 use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, whole, worktree};
-use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
+use crate::repo::conflict::{at, form};
 use crate::repo::files::checkout::remember::remember_base;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::advance;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::OverwrittenFiles;
-use crate::repo::files::{checkout, marked, open_worktree, unfinished};
+use crate::repo::files::{checkout, open_worktree, pending, unfinished};
 use crate::repo::look::{entries, history};
 use crate::repo::verbs::merge::{MergeReport, moved};
 use std::ops::ControlFlow;
@@ -153,10 +153,21 @@ fn keep_files(
     let form = form::form_at(repo, &to)?;
     form.check_known(|path| tree.subset.includes(path, false))?;
     // The files of conflicts that the former base has stay, too.
-    let (noted, sealed) = match &tree.form {
-        Some(former) => marked::note(repo, tree, former, None, request)?,
-        None => (None, None),
-    };
+    let (mut stay, former) = (
+        Vec::new(),
+        tree.form.iter().flat_map(|former| &former.shown),
+    );
+    for shown in former {
+        let at = at::conflict_at(repo, &form.stored, shown.at.path.clone())?;
+        let is_noted = tree
+            .pending
+            .iter()
+            .any(|one| one.touches(shown.at.path.as_bytes()));
+        if !is_noted && at.is_none_or(|at| at.id != shown.at.id) {
+            stay.extend(pending::in_subset(tree, shown));
+        }
+    }
+    let (noted, sealed) = pending::note(repo, tree, stay, None, request)?;
     changes.extend(noted);
     publish::publish(repo, request.clone(), sealed, changes, Effect::Kept)?;
     // The stat cache is an optimization for the next scan.

@@ -32,6 +32,7 @@ use crate::repo::files::checkout::restore;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::pending::Which;
 use crate::repo::files::saved::{overwritten_changes, saved_changes};
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::{checkout, open_worktree, status};
@@ -71,13 +72,13 @@ pub(in crate::repo) fn resolve_conflicts(
     job: &Job,
 ) -> Result<ResolveReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
-    let mut tree = open_worktree::open(repo, settings)?;
+    let mut tree = open_worktree::open_with_conflicts(repo, settings, Which::All)?;
     let base = tree.base.ok_or(LookError::NoCommit)?;
     let commit = entries::read_commit(repo, &base)?;
-    let FoundConflicts { here: all, unseen } = at::conflicts_here(repo, &commit)?;
-    refuse(under(unseen, paths))?;
-    let these = choose(all, paths, choice)?;
     let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
+    refuse(under(form.unseen.clone(), paths))?;
+    let these = choose(all_in(repo, &form)?, paths, choice)?;
+    form.check_known(|path| these.iter().any(|at| at.path.as_bytes() == path))?;
     let (with_file, without) = by_file(&form, &tree.subset, these);
     check_not_nested(repo, (&tree, &form), &with_file, &without, choice)?;
     check_choice_here(repo, &with_file, choice)?;
@@ -123,12 +124,22 @@ pub(in crate::repo) fn resolve_conflicts(
     switch.bring_all(&moves)?;
     report.refused.append(&mut switch.refused);
     report.settled.sort();
-    let tree = open_worktree::open(repo, settings)?;
+    let tree = open_worktree::open_with_conflicts(repo, settings, Which::All)?;
     let changes = changes_by_path(repo, &tree, settings, job)?;
     if let Some(form) = &tree.form {
         report.open = open_of(&tree, form, changes);
     }
     Ok(report)
+}
+
+/// Returns all conflicts of a worktree, in path order: open ones, and those that a choice settles.
+fn all_in(repo: &Handle, form: &Form) -> Result<Vec<ConflictAt>, RepoError> {
+    let mut all: Vec<ConflictAt> = form.shown.iter().map(|shown| shown.at.clone()).collect();
+    for chosen in &form.chosen {
+        all.push(at::conflict_of(repo, &chosen.path, &chosen.conflict)?);
+    }
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(all)
 }
 
 /// Fails with [`ConflictError::NestedConflict`] if a chosen version has conflicts at paths of the worktree.
@@ -178,7 +189,9 @@ fn by_file<'f>(
     subset: &Subset,
     these: Vec<ConflictAt>,
 ) -> (Vec<&'f Shown>, Vec<ConflictAt>) {
-    let all_in = form.shown.iter().filter(|s| s.is_all_in(subset));
+    // A choice without a file is about a conflict of a commit.
+    let has_file = |s: &&Shown| s.is_pending || s.is_all_in(subset);
+    let all_in = form.shown.iter().filter(has_file);
     let all_in: BTreeMap<&RepoPath, &Shown> = all_in.map(|s| (&s.at.path, s)).collect();
     let (mut with_file, mut without) = (Vec::new(), Vec::new());
     for at in these {

@@ -184,6 +184,7 @@ fn as_if_on(
     tree.base_tree = Some(from);
     tree.form = Some(Form::plain(from));
     tree.untracked = UntrackNotes::default();
+    tree.pending = Vec::new();
     Ok(tree)
 }
 

@@ -25,7 +25,9 @@ use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::moving::EntryMove;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{OverwrittenFiles, Return, plan_return};
-use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
+use crate::repo::files::worktrees::{
+    WholeWorktree, WorktreeState, refuse_unless_free, whole_worktree,
+};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::entries;
 use crate::repo::look::operations::{each_operation, is_intent};
@@ -76,6 +78,15 @@ impl UndoOptions {
     }
 }
 
+/// What an undo does about files whose content is absent from this repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repo) enum AbsentContent {
+    /// It fails with `AbsentError::Lacking` and changes nothing.
+    Needed,
+    /// It does not write these files, and reports them.
+    Skipped,
+}
+
 /// What an undo did.
 #[derive(Debug)]
 pub struct UndoReport {
@@ -114,6 +125,7 @@ pub struct UndoReport {
 pub(in crate::repo) fn undo(
     repo: &Handle,
     options: &UndoOptions,
+    absent: AbsentContent,
     job: &Job,
 ) -> Result<UndoReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
@@ -151,7 +163,7 @@ pub(in crate::repo) fn undo(
         let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
         (made, switched, Vec::new())
     } else if is_about_files && effect == Effect::Written {
-        undo_moves(repo, &undone, changes, options, job)?
+        undo_moves(repo, &undone, changes, (options, absent), job)?
     } else {
         let request = options.request.clone();
         let made = publish::publish_undo(repo, request, None, changes, effect, undone.seq)?;
@@ -212,20 +224,20 @@ fn undo_moves(
     repo: &Handle,
     undone: &Operation,
     changes: Vec<Change>,
-    options: &UndoOptions,
+    (options, absent): (&UndoOptions, AbsentContent),
     job: &Job,
 ) -> Result<(Operation, SwitchResult, Vec<EntryMove>), RepoError> {
     let back = !is_undo(repo, undone)?;
     let moves = moving::moves_of(repo, worktree::worktree_name(repo)?, &changes, back)?;
     if moves.is_empty() {
-        let (made, done) = undo_files(repo, undone, changes, options, job)?;
+        let (made, done) = undo_files(repo, undone, changes, (options, absent), job)?;
         return Ok((made, done, moves));
     }
-    let tree = open_worktree::open(repo, &options.settings)?;
+    let tree = open(repo, options, absent)?;
     let switch = |tree: &OpenWorktree| -> Result<(Operation, SwitchResult), RepoError> {
         // These have no file before the undo either, so it lacks nothing.
         let purged = unwritten::purged_paths(repo, tree)?;
-        let (made, mut done) = undo_files(repo, undone, changes, options, job)?;
+        let (made, mut done) = undo_files(repo, undone, changes, (options, absent), job)?;
         done.refused
             .retain(|problem| !purged.contains(problem.path.as_bytes()));
         Ok((made, done))
@@ -246,16 +258,28 @@ fn undo_moves(
     Ok((made, done, moved))
 }
 
+/// Opens the worktree, as far as content is not absent if it may be.
+fn open(
+    repo: &Handle,
+    options: &UndoOptions,
+    absent: AbsentContent,
+) -> Result<OpenWorktree, RepoError> {
+    match absent {
+        AbsentContent::Needed => open_worktree::open(repo, &options.settings),
+        AbsentContent::Skipped => open_worktree::open_as_far(repo, &options.settings),
+    }
+}
+
 /// Makes the files equal to the base and subset that result from `changes`, and publishes the
 /// changes. Without a base, all files go.
 fn undo_files(
     repo: &Handle,
     undone: &Operation,
     changes: Vec<Change>,
-    options: &UndoOptions,
+    (options, absent): (&UndoOptions, AbsentContent),
     job: &Job,
 ) -> Result<(Operation, SwitchResult), RepoError> {
-    let tree = open_worktree::open(repo, &options.settings)?;
+    let tree = open(repo, options, absent)?;
     let after = |key: &str| match changes.iter().find(|change| change.key == key) {
         Some(change) => Ok(change.new.clone()),
         None => repo.refs.get(key),
@@ -269,6 +293,8 @@ fn undo_files(
         Some(kept) => plan_return(repo, &tree, kept, options.named())?,
         None => Return::default(),
     };
+    brings.skips_absent = absent == AbsentContent::Skipped;
+    brings.check_content_here(repo)?;
     if !is_undo(repo, undone)? {
         stays::add_noted(repo, &tree.name, &changes, &mut brings)?;
     }
@@ -388,6 +414,14 @@ fn undo_worktree(
             let info = all.iter().find(|info| info.name == name);
             let gone = || refused(undone, format!("worktree '{name}' no longer exists"));
             let (info, how) = (info.ok_or_else(gone)?, (false, &options.request));
+            if info.current {
+                let operation = short(undone);
+                return Err(UndoError::OwnWorktree { operation }.into());
+            }
+            if info.state == WorktreeState::Missing {
+                let path = info.path.clone();
+                return Err(UndoError::WorktreeNotThere { path }.into());
+            }
             worktrees::take_down(repo, info, how, settings, job, |_, _| publish())?;
         }
         WholeWorktree::Went(name, path, Some(base)) => {
@@ -595,13 +629,20 @@ fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoErro
     let is_over = |key: &str| key.ends_with("/saving") && !is_intent(operation);
     let changes = operation.changes.iter();
     let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key) && !is_fact(&c.key));
-    let changes: Vec<Change> = changes
+    let mut changes: Vec<Change> = changes
         .map(|change| Change {
             key: change.key.clone(),
             old: change.new.clone(),
             new: change.old.clone(),
         })
         .collect();
+    if let WholeWorktree::Came(name) = whole_worktree(&operation.changes) {
+        // A worktree that was moved is still the one that was added.
+        let key = path_key(&name);
+        if let Some(place) = changes.iter_mut().find(|change| change.key == key) {
+            place.old = repo.refs.get(&key)?;
+        }
+    }
     if !changes.is_empty() {
         return Ok(changes);
     }

@@ -30,6 +30,12 @@ pub enum ConflictError {
         /// The path of the conflict.
         path: RepoPath,
     },
+    /// A command would change files that show a conflict which nobody has settled.
+    #[error("the stash changes '{path}', which has an unresolved conflict; nothing was changed")]
+    Unresolved {
+        /// The path of the conflict.
+        path: RepoPath,
+    },
     /// There is no conflict at or under this path.
     #[error("there is no conflict at '{path}'")]
     NoConflict {

@@ -1,6 +1,7 @@
 //! Errors of undoing operations: `verbs::undo`, `base::window`.
 
 use crate::refs::Timestamp;
+use std::path::PathBuf;
 
 /// An operation cannot be undone or redone.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,20 @@ pub enum UndoError {
         operation: String,
         /// Why not.
         why: String,
+    },
+    /// The operation added the worktree that the undo runs in.
+    #[error(
+        "operation {operation} added the worktree that this command runs in; nothing was undone"
+    )]
+    OwnWorktree {
+        /// The operation.
+        operation: String,
+    },
+    /// The operation added a worktree that is no longer at its place. Its files may be elsewhere.
+    #[error("the worktree at {} was moved or deleted; nothing was undone", path.display())]
+    WorktreeNotThere {
+        /// Where it was last.
+        path: PathBuf,
     },
     /// The last operation is a purge, which cannot be undone.
     #[error(

@@ -14,6 +14,7 @@ use crate::repo::conflict::at;
 use crate::repo::files::checkout::stays::{LeftAlone, Stays};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
+use crate::repo::files::pending;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{Overwrite, Overwrites, Step, all_gone};
 use crate::repo::look::entries::blob_of;
@@ -73,6 +74,9 @@ impl Switch<'_> {
         let mut found = CheckResult::default();
         if to.leaves && !to.force {
             found.lost = self.answers_given_up()?;
+        }
+        if to.brings.is_none() && !to.force {
+            found.lost.extend(self.changed_in_conflict()?);
         }
         self.differences().each(&mut |path, old, new| {
             let path = path.as_bytes();
@@ -326,6 +330,24 @@ impl Switch<'_> {
         Ok(())
     }
 
+    /// Returns the paths of conflicts that no commit has, if the switch would change what is there: that
+    /// would count as the answer to the question.
+    fn changed_in_conflict(&self) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+        let mut lost = BTreeSet::new();
+        for path in pending::own_paths(self.repo, self.tree)? {
+            let path = path.into_bytes();
+            let stays = match (self.base_entry(&path)?, self.target_entry(&path)?) {
+                (None, None) => true,
+                (Some(old), Some(new)) => old.same_content(&new),
+                _ => false,
+            };
+            if !stays {
+                lost.insert(path);
+            }
+        }
+        Ok(lost)
+    }
+
     /// Returns conflicts that are settled but not committed, and that the target does not have.
     fn answers_given_up(&self) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
@@ -347,7 +369,8 @@ impl Switch<'_> {
         for shown in self.form.shown.iter().filter(|_| self.brings.is_none()) {
             let path = shown.at.path.as_bytes();
             let sides = shown.sides.iter().map(|side| side.path.as_bytes());
-            if shown.marker_len.is_none() && sides.clone().all(|side| found.unshown.contains(side))
+            if !shown.markers.are_possible()
+                && sides.clone().all(|side| found.unshown.contains(side))
             {
                 answers.extend(sides.map(|side| (&shown.at.path, side)));
             }

@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 /// Why a purged file is not written.
 pub(in crate::repo) const WHY: &str = "its content was purged (dmv purge --status)";
 
+/// Why a file is not written whose content may stay absent.
+pub(in crate::repo) const WHY_ABSENT: &str = "its content is absent from this repository";
+
 /// Returns the contents that were purged, here or at a remote that was asked for them. A damaged slice
 /// hides them: then the switch needs their content, and says that it is absent.
 pub(in crate::repo) fn purged(repo: &Handle) -> BTreeSet<ObjectId> {
@@ -52,6 +55,24 @@ impl Switch<'_> {
         lacks.sort_by(|a, b| a.path.cmp(&b.path));
         lacks.dedup_by(|a, b| a.path == b.path);
         refuse(lacks)
+    }
+
+    /// Returns whether the content that is absent stays absent.
+    pub(in crate::repo) fn skips_absent(&self) -> bool {
+        self.brings.is_some_and(|brings| brings.skips_absent)
+    }
+
+    /// Returns whether the content of an entry at `path` is absent, or that which tells it.
+    pub(in crate::repo) fn is_absent(
+        &self,
+        path: &[u8],
+        entry: &TreeEntry,
+    ) -> Result<bool, RepoError> {
+        if self.form.is_unknown(path) {
+            return Ok(true);
+        }
+        let path = RepoPath::from_checked(path.to_vec());
+        Ok(lack::lack_at(self.repo, &path, entry)?.is_some())
     }
 
     /// Returns whether the content of an entry was purged. Other files may need all of it.

@@ -29,7 +29,7 @@ use crate::repo::files::seen::{Expectation, ScanAnswers};
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::stored::{CountingWriter, StoreContent};
 use crate::repo::files::unfinished::UnfinishedSwitches;
-use crate::repo::files::{private, status};
+use crate::repo::files::{pending, private, status};
 use crate::repo::look::entries::blob_of;
 use crate::repo::look::{content, entries};
 use crate::subset::{Extent, Subset};
@@ -184,6 +184,11 @@ impl<'a> Switch<'a> {
             let kind = ChangeKind::Modified;
             self.dirty.entry(path.clone()).or_insert(kind);
         }
+        // So is the file of a conflict that no commit has yet.
+        for path in pending::own_paths(self.repo, self.tree)? {
+            let kind = ChangeKind::Modified;
+            self.dirty.entry(path.into_bytes()).or_insert(kind);
+        }
         // A settled conflict is a change even if its file did not change.
         for shown in self.tree.form.iter().flat_map(|form| &form.shown) {
             if let Some(kind) = find_settled(&self.tree.root, shown, &self.dirty) {
@@ -258,13 +263,18 @@ impl<'a> Switch<'a> {
         &mut self,
         to: &SwitchTo<'_>,
     ) -> Result<(), RepoError> {
-        self.form
-            .check_known(|path| to.subset.includes(path, false))?;
+        if !self.skips_absent() {
+            self.form
+                .check_known(|path| to.subset.includes(path, false))?;
+        }
         self.find_left()?;
         self.check(to)?;
         // Content that a running transfer will store counts as stored: the transfer was started to
         // fetch everything that its worktree needs. A check for each object would wait until the
         // last one.
+        if self.skips_absent() {
+            return Ok(());
+        }
         if slice::is_partial(self.repo) && !self.repo.store.is_being_filled() {
             self.check_content_here(to.force)
         } else {
@@ -448,6 +458,11 @@ impl<'a> Switch<'a> {
         }
         if self.is_purged(entry)? {
             let why = purged::WHY.to_owned();
+            self.refused.push(Problem::new(path, why));
+            return Ok(());
+        }
+        if self.skips_absent() && self.is_absent(&path, entry)? {
+            let why = purged::WHY_ABSENT.to_owned();
             self.refused.push(Problem::new(path, why));
             return Ok(());
         }

@@ -10,7 +10,7 @@ use crate::merge::{MergeResult, MovedEntry, Trees, merge_trees};
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::refs::Effect;
-use crate::repo::base::error::{FilesError, LookError, RepoError, VerbError};
+use crate::repo::base::error::{ConflictError, FilesError, LookError, RepoError, VerbError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::saving_key;
 use crate::repo::base::publish::OperationRequest;
@@ -19,19 +19,22 @@ use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
+use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
 use crate::repo::files::saved::{saved_changes, saving_change};
+use crate::repo::files::status::StatusOptions;
 use crate::repo::files::who::Who;
-use crate::repo::files::{checkout, marked, open_worktree, snapshot_of};
+use crate::repo::files::{checkout, open_worktree, pending, snapshot_of, status};
 use crate::repo::look::entries::read_commit;
 use crate::repo::look::operations::is_intent;
-use crate::repo::verbs::undo::{self, UndoOptions, UndoWhat};
+use crate::repo::verbs::undo::{self, AbsentContent, UndoOptions, UndoWhat};
 use crate::store::FinishedJob;
 use crate::worktree::base::entry_at;
 use crate::worktree::scan::Select;
+use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
 
@@ -108,6 +111,7 @@ pub(in crate::repo) fn apply(
     let stored = load_commit(repo.objects(), &stash.commit)?;
     let from = stashed_from(repo, &tree, &stored)?;
     let StashChanges { inside, outside } = changed_paths(repo, &tree, (from, stored.tree))?;
+    refuse_in_conflict(repo, &tree, &inside, options, job)?;
     let meeting = meet(
         repo,
         &tree,
@@ -136,6 +140,37 @@ pub(in crate::repo) fn apply(
     Ok(report)
 }
 
+/// Refuses changes of files that show a conflict: its versions would become versions of another one.
+fn refuse_in_conflict(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    paths: &BTreeSet<Vec<u8>>,
+    options: &StashOptions,
+    job: &Job,
+) -> Result<(), RepoError> {
+    let met = |one: &&PendingConflict| paths.iter().any(|path| one.touches(path));
+    if !tree.pending.iter().any(|one| met(&one)) {
+        return Ok(());
+    }
+    let select = Paths::default();
+    let look = StatusOptions {
+        select: &select,
+        settings: options.settings.clone(),
+    };
+    let open = status::status(repo, &look, job)?.conflicts;
+    let mut open = tree
+        .pending
+        .iter()
+        .filter(|one| open.contains(&one.at.path));
+    match open.find(met) {
+        Some(one) => {
+            let path = one.at.path.clone();
+            Err(ConflictError::Unresolved { path }.into())
+        }
+        None => Ok(()),
+    }
+}
+
 /// Undoes the last operation if it is what the same command announced before it was cut off. If
 /// somebody has changed the files since, they stay as they are. Returns the paths that could not be
 /// restored, and why.
@@ -153,7 +188,7 @@ fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<Vec<Pro
         settings: options.settings.clone(),
         request: options.request.clone(),
     };
-    match undo::undo(repo, &undo, job) {
+    match undo::undo(repo, &undo, AbsentContent::Needed, job) {
         Err(RepoError::Files(FilesError::WouldLose { .. })) => Ok(Vec::new()),
         done => Ok(done?.refused),
     }
@@ -335,7 +370,8 @@ fn carry_out(
         None => publish::seal(repo, repo.store.writer()?)?,
     };
     let (kept, sealed) = keep(repo, &tree, sealed, (after, now), &options.request)?;
-    let (noted, sealed) = marked::note(repo, &tree, &meeting.form, Some(sealed), &options.request)?;
+    let new = shown_by(&tree, &meeting.form)?;
+    let (noted, sealed) = pending::note(repo, &tree, new, Some(sealed), &options.request)?;
     let to = SwitchTo {
         what: "this stash",
         request: &options.request,
@@ -378,6 +414,26 @@ fn carry_out(
     report.removed = done.removed;
     report.refused.extend(done.refused);
     Ok(())
+}
+
+/// Returns the conflicts of a merged tree that the files are going to show. A version stays away whose
+/// name a file of the user has.
+fn shown_by(tree: &OpenWorktree, form: &Form) -> Result<Vec<PendingConflict>, RepoError> {
+    let mut out = Vec::new();
+    for shown in &form.shown {
+        let Some(mut one) = pending::in_subset(tree, shown) else {
+            continue;
+        };
+        let mut sides = Vec::new();
+        for side in one.sides {
+            if stat_of(&tree.root, side.path.as_bytes())?.is_none() {
+                sides.push(side);
+            }
+        }
+        one.sides = sides;
+        out.push(one);
+    }
+    Ok(out)
 }
 
 /// Returns those of `problems` whose path does not have what the tree `after` says. A path that cannot
