@@ -144,6 +144,9 @@ enum Body {
     Purged {
         purged: PurgedSides,
     },
+    Absent {
+        absent: AbsentSides,
+    },
     Bytes {
         /// Bytes of the new state in chunks that the old one has too.
         shared_bytes: u64,
@@ -154,6 +157,23 @@ enum Body {
         /// Where the new state has other bytes, half-open.
         ranges: Vec<(u64, u64)>,
     },
+}
+
+/// Which states have content that is needed to compare them and that is absent.
+#[derive(Clone, Copy, Serialize)]
+struct AbsentSides {
+    old: bool,
+    new: bool,
+}
+
+impl AbsentSides {
+    fn words(self) -> &'static str {
+        match (self.old, self.new) {
+            (true, false) => "old content is absent from this repository",
+            (false, true) => "new content is absent from this repository",
+            _ => "content is absent from this repository",
+        }
+    }
 }
 
 /// How much of a file stayed the same when it was moved; nothing is said where all of it did.
@@ -270,6 +290,9 @@ impl<'a> Comparer<'a> {
         if let Some(purged) = self.purges.among(&old, &new)? {
             return Ok(Body::Purged { purged });
         }
+        if let Some(absent) = self.absent(path, &old, &new)? {
+            return Ok(Body::Absent { absent });
+        }
         let fits = |side: &Side<'_>| side.size().unwrap_or(0) <= MAX_TEXT_BYTES;
         // Numbers can be told of content that is not here; lines cannot.
         let is_here = self.with_text || self.is_here(old)? && self.is_here(new)?;
@@ -292,6 +315,27 @@ impl<'a> Comparer<'a> {
             }
         }
         self.bytes(path, old, new, is_here)
+    }
+
+    /// Which of two states cannot be compared, because content is absent.
+    fn absent(
+        &self,
+        path: &RepoPath,
+        old: &Side<'_>,
+        new: &Side<'_>,
+    ) -> Result<Option<AbsentSides>, Failure> {
+        if !self.repo.is_partial() {
+            return Ok(None);
+        }
+        let lacks = |sides| lacks((self.repo, &self.purges), path, sides, self.with_text);
+        let (old, new) = (old.entry(), new.entry());
+        if lacks([old, new])?.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(AbsentSides {
+            old: !lacks([old, None])?.is_empty(),
+            new: !lacks([None, new])?.is_empty(),
+        }))
     }
 
     /// Whether the bytes of a state can be read.
@@ -546,6 +590,10 @@ impl FileDiff {
                 }
                 Ok(())
             }
+            Body::Absent { absent } => {
+                writeln!(ui.out(), "{}", absent.words())?;
+                Ok(())
+            }
             Body::Bytes { ranges, .. } => {
                 writeln!(ui.out(), "{}", self.in_bytes())?;
                 if self.change == "added" {
@@ -612,6 +660,7 @@ impl FileDiff {
                 format!("+{insertions} -{deletions}{at_most}")
             }
             Body::Purged { purged } => purged.lines.join("; "),
+            Body::Absent { absent } => absent.words().to_owned(),
             Body::Bytes { .. } => self.in_bytes(),
         };
         let mut name = escape(self.path.as_bytes()).to_string();
@@ -626,7 +675,7 @@ impl FileDiff {
     pub fn add_to(&self, totals: &mut Totals) {
         totals.files += 1;
         match &self.body {
-            Body::None {} | Body::Purged { .. } => {}
+            Body::None {} | Body::Purged { .. } | Body::Absent { .. } => {}
             Body::Text {
                 insertions,
                 deletions,

@@ -5,7 +5,7 @@ use crate::compare::purged::Purges;
 use crate::compare::side::Side;
 use crate::compare::{Comparer, Totals, UNREADABLE, lacks};
 use crate::context::Context;
-use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::failure::{EXIT_ABSENT, EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::count;
 use crate::supply::supplied;
 use dmv_core::diff::{DiffVisitor, diff_trees};
@@ -224,7 +224,7 @@ pub fn each_change(
     };
     let (old, new) = (tree_of(states.old)?, tree_of(states.new)?);
     if repo.is_partial() {
-        supplied(context, repo, "reading", || {
+        bring(context, repo, || {
             let mut needs = Needs::new(repo, paths, with_text);
             // Never `Break`: everything is looked at.
             let _ = diff_trees(repo.objects(), old, new, &mut needs)?;
@@ -257,6 +257,21 @@ pub fn each_change(
     Ok(())
 }
 
+/// Brings what `find` lacks. What no remote in reach has stays absent, and the comparison marks it.
+fn bring(
+    context: &Context,
+    repo: &Repo,
+    find: impl FnMut() -> Result<(), RepoError>,
+) -> Result<(), Failure> {
+    match supplied(context, repo, "reading", find) {
+        Err(failure) if failure.exit == EXIT_ABSENT => {
+            context.ui.note(format_args!("note: {}", failure.message));
+            Ok(())
+        }
+        done => done,
+    }
+}
+
 /// Brings what is needed to compare changes of the worktree and is not here.
 fn bring_changes(
     context: &Context,
@@ -267,7 +282,7 @@ fn bring_changes(
     if !repo.is_partial() {
         return Ok(());
     }
-    supplied(context, repo, "reading", || {
+    bring(context, repo, || {
         let everything = Paths::default();
         let mut needs = Needs::new(repo, &everything, with_text);
         for WorktreeChange { path, old, new } in changes {

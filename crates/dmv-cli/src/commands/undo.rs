@@ -5,7 +5,7 @@ pub mod at;
 
 use crate::commands::checkout::tell_and_hint;
 use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::failure::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{MovedValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::OverwrittenValue;
@@ -105,7 +105,13 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
         request: context.request()?,
     };
     let doing = if is_redo { "redoing" } else { "undoing" };
-    let report = supplied(context, &repo, doing, || repo.undo(&options, &context.job))?;
+    let report = match supplied(context, &repo, doing, || repo.undo(&options, &context.job)) {
+        // What no remote in reach has is not written; the rest of the undo does not wait for it.
+        Err(failure) if failure.exit == EXIT_ABSENT => {
+            repo.undo_without_absent(&options, &context.job)?
+        }
+        done => done?,
+    };
     if context.globals.json {
         context.ui.json(&document(&report))?;
     } else if !context.ui.quiet() {

@@ -30,6 +30,14 @@ impl<'a> Side<'a> {
         }
     }
 
+    /// The entry, if the state is a commit's.
+    pub fn entry(&self) -> Option<&'a TreeEntry> {
+        match self {
+            Side::Entry(entry) => Some(entry),
+            Side::Nothing | Side::Disk(_) => None,
+        }
+    }
+
     /// The kind of entry; `None` if there is none.
     pub fn kind(&self) -> Option<Kind> {
         match self {

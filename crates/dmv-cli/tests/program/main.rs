@@ -1,5 +1,6 @@
 //! The program, run as a user runs it: one module for each subject.
 
+mod absent;
 mod addresses;
 mod again;
 mod alias;
