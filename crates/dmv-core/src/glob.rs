@@ -248,7 +248,7 @@ impl Set {
         if is_negated {
             set.0 = set.0.map(|word| !word);
         }
-        set.0[usize::from(b'/' / 64)] &= !(1 << (b'/' % 64));
+        set.remove(b'/');
         Ok((set, at + 1))
     }
 
@@ -256,6 +256,10 @@ impl Set {
         for byte in bytes {
             self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
         }
+    }
+
+    fn remove(&mut self, byte: u8) {
+        self.0[usize::from(byte / 64)] &= !(1 << (byte % 64));
     }
 
     fn has(&self, byte: u8) -> bool {

@@ -87,8 +87,8 @@ impl Writer {
     pub fn edit(&mut self, root: &Path, files: &Files) -> io::Result<String> {
         let disk = |path: &[u8]| root.join(OsStr::from_bytes(path));
         let count = files.len() as u64;
-        let some = files.keys().filter(|path| *path != b".dmvignore");
-        let some = some.cloned().nth(self.rng.below(count.max(2) - 1) as usize);
+        let mut some = files.keys().filter(|path| *path != b".dmvignore");
+        let some = some.nth(self.rng.below(count.max(2) - 1) as usize).cloned();
         let new = self.path();
         let told = |what: &str, path: &[u8]| format!("{what} {}", path.escape_ascii());
         match (self.rng.below(14), some) {

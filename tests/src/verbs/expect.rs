@@ -532,7 +532,7 @@ impl Outcome {
     pub fn wrong(&self, want: &Files, found: &Files) -> Vec<String> {
         shown(want, found, &|path| {
             !self.unclear.contains(path)
-                && !(!self.unclear.is_empty() && is_version_of_conflict(path))
+                && (self.unclear.is_empty() || !is_version_of_conflict(path))
         })
     }
 }

@@ -142,7 +142,7 @@ fn pixel_format(input: &mut Input<'_>, head: &[u8]) -> Result<(PixelFormat, u64)
     if number(head, 80) & HAS_LETTERS == 0 {
         let bits = number(head, 88);
         let masks = [92, 96, 100, 104].map(|at| number(head, at));
-        if !(1..=4).contains(&(bits / 8)) || bits % 8 != 0 {
+        if !(1..=4).contains(&(bits / 8)) || !bits.is_multiple_of(8) {
             return Err(unknown(format!("pixels of {bits} bits")));
         }
         let [red, green, blue, alpha] = masks;
