@@ -136,7 +136,7 @@ fn without_comments(text: &str, mark: char) -> Option<String> {
 
 /// The command that uses a message that was kept.
 pub fn way_to_use(path: &std::path::Path) -> Hint {
-    hint!("dmv commit -F {}", Argument::on_disk(&path))
+    hint!("dmv commit -F {}", Argument::on_disk(path))
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ const DAMAGED_THERE: &str =
 pub fn verify_there(url: &Url) -> Hint {
     let ssh = match url {
         Url::Path(path) => {
-            let path = Argument::on_disk(&path);
+            let path = Argument::on_disk(path);
             return hint!("dmv -C {} verify", path);
         }
         Url::Ssh(_) => ssh_to(&url.to_string()),
@@ -362,7 +362,7 @@ impl From<KeyError> for Failure {
         let (code, exit, hint) = match &e {
             KeyError::Exposed { path, .. } => {
                 let own = std::fs::metadata(path).is_ok_and(|stat| is_ours(&stat));
-                let command = hint!("chmod 600 {}", Argument::on_disk(&path));
+                let command = hint!("chmod 600 {}", Argument::on_disk(path));
                 ("key-exposed", EXIT_PERMISSION, own.then_some(command))
             }
             KeyError::Malformed { path, .. } => {

@@ -65,7 +65,7 @@ fn command(half: &HalfClone, dir: &Path, store: Hint) -> Hint {
         "" => hint!("SRC"),
         source => hint!("{}", Argument::on_disk(source)),
     };
-    let mut out = vec![hint!("dmv clone {} {}", source, Argument::on_disk(&dir))];
+    let mut out = vec![hint!("dmv clone {} {}", source, Argument::on_disk(dir))];
     if half.bare {
         out.push(hint!(" --bare"));
     }

@@ -249,7 +249,9 @@ mod tests {
         assert_eq!(advice(&rows[0]), "dmv undo");
         assert_eq!(advice(&rows[1]), "there is no x: see y and dmv log");
         assert_eq!(
-            instead_of(&["remote", "rm"], &["nas"]).as_deref(),
+            instead_of(&["remote", "rm"], &["nas"])
+                .as_ref()
+                .map(Hint::as_str),
             Some("dmv remote remove")
         );
         assert_eq!(instead_of(&["worktree", "lst"], &[]), None);
@@ -282,15 +284,16 @@ mod tests {
                 "there is no staging area; dmv restore PATH",
             ),
         ] {
-            let found = in_place_of(command, argument).unwrap_or_default();
+            let found = in_place_of(command, argument);
+            let found = found.as_ref().map_or("", Hint::as_str);
             assert!(found.starts_with(answer), "{command:?} {argument}: {found}");
         }
         assert_eq!(in_place_of(&["diff"], "--nothing"), None);
         assert_eq!(in_place_of(&["merge"], "a"), None);
         assert_eq!(
             instead_of(&["stash", "clear"], &[])
-                .as_deref()
-                .map(|a| &a[..14]),
+                .as_ref()
+                .map(|hint| &hint.as_str()[..14]),
             Some("dmv stash drop")
         );
     }

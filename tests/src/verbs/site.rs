@@ -10,7 +10,7 @@ use dmv_core::repo::{Head, Repo, blob_of};
 use dmv_core::subset::Subset;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// What a commit has. It was read when the commit was new.
@@ -274,7 +274,7 @@ impl Site {
     }
 }
 
-fn look_at(dir: &Path, world: &mut World) -> Done<WorkState> {
+fn look_at(dir: &std::path::Path, world: &mut World) -> Done<WorkState> {
     let repo = Repo::open(dir)?;
     let (head, tip, base) = (repo.head()?, repo.head_commit()?, repo.base_commit()?);
     for id in [tip, base].into_iter().flatten() {
@@ -297,13 +297,20 @@ fn look_at(dir: &Path, world: &mut World) -> Done<WorkState> {
         .into_iter()
         .filter(|worktree| worktree.current)
     {
-        for note in ["untracked", "moved", "marked", "stays", "settled"] {
+        for note in [
+            "untracked",
+            "moved",
+            "conflicts",
+            "marked",
+            "stays",
+            "settled",
+        ] {
             let key = format!("worktree/{}/{note}", worktree.name);
             has_notes |= repo.refs().get(&key)?.is_some();
         }
     }
     Ok(WorkState {
-        dir: dir.clone(),
+        dir: dir.to_path_buf(),
         head,
         tip,
         base,

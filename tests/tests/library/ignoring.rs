@@ -1,5 +1,7 @@
 //! Random ignore files and names beside Git: `git check-ignore` says which files are ignored.
 
+#![allow(clippy::print_stdout)]
+
 use dmv_core::job::Job;
 use dmv_core::repo::{Repo, StatusOptions, WorktreeSettings};
 use dmv_core::worktree::select::Paths;

@@ -5,6 +5,8 @@
 //! `DMV_PERMUTED=2000 cargo test -p dmv-tests --test library -- permuted::` runs many: `DMV_PERMUTED` is
 //! the number of steps, `DMV_SEED` the seed of the first story.
 
+#![allow(clippy::print_stdout)]
+
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{

@@ -273,7 +273,7 @@ pub fn way_to_restore<'p>(
     let mut paths = paths.peekable();
     let purged = paths.peek().copied();
     let there = match dir {
-        Some(dir) => hint!("-C {} ", Argument::on_disk(&dir)),
+        Some(dir) => hint!("-C {} ", Argument::on_disk(dir)),
         None => hint!(""),
     };
     let of = |path: &[u8]| match dir {

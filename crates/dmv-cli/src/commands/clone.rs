@@ -272,7 +272,7 @@ fn literal_clone(args: &Args, e: &NetError) -> Option<Hint> {
 fn clone_command(args: &Args) -> Hint {
     let source = Argument::on_disk(&args.source);
     match &args.dir {
-        Some(dir) => hint!("dmv clone {} {}", source, Argument::on_disk(&dir)),
+        Some(dir) => hint!("dmv clone {} {}", source, Argument::on_disk(dir)),
         None => hint!("dmv clone {}", source),
     }
 }

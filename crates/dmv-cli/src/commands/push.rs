@@ -205,7 +205,7 @@ fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure> {
 fn way_off_branch(url: &Url) -> Hint {
     let command = match url {
         Url::Path(path) => {
-            let path = Argument::on_disk(&path);
+            let path = Argument::on_disk(path);
             hint!("dmv -C {} checkout BRANCH", path)
         }
         _ => "dmv checkout BRANCH, run in the remote repository".into(),

@@ -180,7 +180,7 @@ fn untrack(
     }
     if !lines.is_empty() && !adds {
         let r = if args.recursive { " -r" } else { "" };
-        let named = args.paths.iter().map(|path| Argument::on_disk(path));
+        let named = args.paths.iter().map(Argument::on_disk);
         let named = Hint::join(named.map(|path| hint!(" {}", path)), "");
         context.ui.note(hint!(
             "hint: without a line in .dmvignore, a later commit includes {} again; to add it: \

@@ -140,7 +140,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn unforced(failure: Failure, dir: &Path) -> Failure {
     match failure.code {
         "would-lose" => {
-            let dir = Argument::on_disk(&dir);
+            let dir = Argument::on_disk(dir);
             failure.hint(hint!("dmv -C {} status", dir))
         }
         _ => failure,

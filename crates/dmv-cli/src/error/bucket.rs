@@ -118,7 +118,7 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<Hint> {
                 "dmv op log --at {}, which lists operation {} if it has happened; or run the same \
                  command again: it does nothing twice",
                 Argument::value(place),
-                Argument::value(operation.to_string())
+                Argument::value(operation)
             ));
         }
         Trouble::Unreachable(why) if why.contains("certificate") => {

@@ -96,7 +96,7 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
         PlaceError::NoPacks(_) => damaged("dmv clone SOURCE DIR"),
         PlaceError::NoDatabase(_) => damaged("dmv recover"),
         PlaceError::LostRepository { worktree, .. } => {
-            let worktree = Argument::on_disk(&worktree);
+            let worktree = Argument::on_disk(worktree);
             let hint = hint!("dmv -C REPOSITORY worktree repair {}", worktree);
             ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
         }
@@ -337,12 +337,12 @@ fn sort_worktree(e: &WorktreeError) -> ErrorClass {
         }
         WorktreeError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),
         WorktreeError::WorktreeCopy { at, .. } => {
-            let at = Argument::on_disk(&at);
+            let at = Argument::on_disk(at);
             let hint = hint!("dmv -C {} worktree add DIR", at);
             ("worktree-copy", EXIT_REFUSED, Some(hint))
         }
         WorktreeError::WouldLoseThere { at, .. } => {
-            let at = Argument::on_disk(&at);
+            let at = Argument::on_disk(at);
             let hint = hint!(
                 "dmv -C {} commit -m MESSAGE, to keep them; or dmv worktree remove --force {}",
                 at,
@@ -382,9 +382,10 @@ fn sort_undo(e: &UndoError) -> ErrorClass {
             "run it in another worktree: dmv worktree list",
         ),
         UndoError::WorktreeNotThere { path } => {
-            let hint = format!(
+            let path = Argument::on_disk(path);
+            let hint = hint!(
                 "dmv worktree repair NEW_PLACE, if it was moved; to forget it: dmv worktree remove {}",
-                quoted(&path.to_string_lossy())
+                path
             );
             ("not-undone", EXIT_REFUSED, Some(hint))
         }
@@ -512,7 +513,7 @@ fn way_to_worktree() -> Option<Hint> {
     let place = find_own().ok()?;
     let is_inside = place.dmv.file_name().is_some_and(|name| name == DMV_DIR);
     let root = place.dmv.parent().filter(|_| is_inside)?;
-    Some(hint!("cd {}", Argument::on_disk(&root)))
+    Some(hint!("cd {}", Argument::on_disk(root)))
 }
 
 fn damaged(hint: &'static str) -> ErrorClass {

@@ -269,7 +269,7 @@ fn a_file_that_may_not_be_read_is_no_damage() -> Outcome {
                 .status()?;
             assert!(copied.success());
             let path = copy.join("repo").join(file);
-            fs::set_permissions(&path, fs::Permissions::from_mode(0))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o0))?;
             // A file of the worktree is one that a command could not read, among others.
             let is_own = file.starts_with(".dmv");
             let codes: &[i32] = if is_own { &[0, 12] } else { &[0, 3, 12] };

@@ -228,8 +228,8 @@ fn what_cannot_be_read_is_said_and_is_no_success() -> Outcome {
             chown.args(["-R", "-h", "65534:65534"]).arg(copy);
             assert!(chown.status()?.success());
         }
-        fs::set_permissions(work.join("secret"), Permissions::from_mode(0))?;
-        fs::set_permissions(work.join("locked"), Permissions::from_mode(0))?;
+        fs::set_permissions(work.join("secret"), Permissions::from_mode(0o0))?;
+        fs::set_permissions(work.join("locked"), Permissions::from_mode(0o0))?;
         Ok(())
     };
     let found = table(UNREADABLE, &program, prepare)?;

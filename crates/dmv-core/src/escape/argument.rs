@@ -81,12 +81,13 @@ pub fn pattern(path: &[u8]) -> Vec<u8> {
         if number > 0 {
             out.push(b'/');
         }
-        match name.contains(&b'\n') {
-            true => name.utf8_chunks().for_each(|chunk| {
+        if name.contains(&b'\n') {
+            for chunk in name.utf8_chunks() {
                 push_escaped(&mut out, chunk.valid().as_bytes());
                 out.extend(chunk.invalid().iter().map(|_| b'?'));
-            }),
-            false => push_escaped(&mut out, name),
+            }
+        } else {
+            push_escaped(&mut out, name);
         }
     }
     if path.contains(&b'\n') {

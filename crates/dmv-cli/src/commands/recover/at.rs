@@ -250,7 +250,7 @@ fn print_advice(context: &Context, name: &Argument, report: &RecoverAtReport) {
             "hint: otherwise choose a state. The device that has pushed last may know a newer one: look \
              there first. Then: dmv recover --at {} --use {}",
             *name,
-            Argument::value(state.id.to_string())
+            Argument::value(&state.id)
         ),
         None => {
             "hint: otherwise let a device that has everything push to a new place in the bucket"

@@ -261,26 +261,36 @@ fn operation_in(said: &str) -> Option<String> {
     (id.len() == 12).then_some(id)
 }
 
+/// What becomes of the writes of a command, and from which write on of everything else.
+struct Plan {
+    writes: Vec<Fate>,
+    others: Option<(usize, Fate)>,
+}
+
 /// Pairs that tell most; with the variable, all.
-fn pairs() -> Vec<(Vec<Fate>, Option<(usize, Fate)>)> {
+fn pairs() -> Vec<Plan> {
+    let plan = |writes: &[Fate], others| Plan {
+        writes: writes.to_vec(),
+        others,
+    };
     let no_more = |n| Some((n, Fate::Refused(403)));
     if std::env::var("DMV_BUCKET_ANSWERS").is_ok() {
         let mut all = Vec::new();
         for first in FATES {
-            all.push((vec![first], no_more(1)));
+            all.push(plan(&[first], no_more(1)));
             for second in FATES {
-                all.push((vec![first, second], None));
-                all.push((vec![first, second], no_more(2)));
+                all.push(plan(&[first, second], None));
+                all.push(plan(&[first, second], no_more(2)));
             }
         }
         return all;
     }
     vec![
-        (vec![Fate::AnswerLost], no_more(1)),
-        (vec![Fate::Late], no_more(1)),
-        (vec![Fate::Late, Fate::Refused(403)], None),
-        (vec![Fate::Refused(403)], None),
-        (vec![Fate::Refused(412), Fate::Lost], None),
+        plan(&[Fate::AnswerLost], no_more(1)),
+        plan(&[Fate::Late], no_more(1)),
+        plan(&[Fate::Late, Fate::Refused(403)], None),
+        plan(&[Fate::Refused(403)], None),
+        plan(&[Fate::Refused(412), Fate::Lost], None),
     ]
 }
 
@@ -293,7 +303,7 @@ fn commands_tell_the_truth_whatever_becomes_of_their_answers() -> Outcome {
     let place = behind(&gateway, &proxy)?;
     let mut n = 1;
     for case in &CASES {
-        for (writes, others) in pairs() {
+        for Plan { writes, others } in pairs() {
             n += 1;
             run_case(&place, &proxy, case, n, &writes, others)?;
         }
