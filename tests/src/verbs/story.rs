@@ -520,16 +520,19 @@ impl<'d> Story<'d> {
             let dir = [path, b"/"].concat();
             let clash = both.keys().any(|p| p.starts_with(&dir))
                 || above(path).any(|p| both.contains_key(p));
-            let in_conflict = known
-                .conflicts
-                .iter()
-                .any(|p| super::plain::is_under(path, p));
+            // Also a conflict that no commit has.
+            let of_base = known.conflicts.iter().map(Vec::as_slice);
+            let told = report.pending.iter().map(|path| path.as_bytes());
+            let in_conflict = of_base
+                .chain(told)
+                .any(|p| super::plain::is_under(path, p) || super::plain::is_under(p, path));
+            let has_conflicts = !known.conflicts.is_empty() || !report.pending.is_empty();
             !(clash
                 || untracked
                 || in_conflict
                 || near(&report.marked)
                 || near(&report.unwritten)
-                || is_version_of_conflict(path) && !known.conflicts.is_empty())
+                || is_version_of_conflict(path) && has_conflicts)
         };
         let has = |path: &[u8]| work.has(path);
         let mut want = differences(&base, &disk, &has);

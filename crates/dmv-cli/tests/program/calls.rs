@@ -93,7 +93,7 @@ fn the_copy_of_the_former_database_goes_when_the_new_one_is_whole() -> Outcome {
     let first = fs::read(&former)?;
     place.write("f", "two")?;
     place.commit("two")?;
-    let inject = "inject=copy_file_range,sendfile,write:error=ENOSPC";
+    let inject = "inject=copy_file_range,sendfile,write,pwrite64:error=ENOSPC";
     let fresh = place.work().join(".dmv/refs.former.new.db");
     let fresh = fresh.to_string_lossy().into_owned();
     let former_text = former.to_string_lossy().into_owned();

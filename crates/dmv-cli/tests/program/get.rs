@@ -91,10 +91,16 @@ fn nothing_is_changed_where_nobody_has_it() -> Outcome {
         Ok(log + &place.ok(&["-C", "meta", "status"])?)
     };
     let before = state()?;
-    let commands: [&[&str]; 9] = [
+    // What only looks says what is absent.
+    for looks in [&["diff", "@~2", "@"][..], &["show", "origin/side"]] {
+        let args = [&["-C", "meta"], looks].concat();
+        let output = place.run(&args)?;
+        let said = String::from_utf8(output.stderr)?;
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("is absent from this repository"), "{said}");
+    }
+    let commands: [&[&str]; 7] = [
         &["cat", "@:text"],
-        &["diff", "@~2", "@"],
-        &["show", "origin/side"],
         &["subset", "set", "text"],
         &["checkout", "--all"],
         &["export", "@", "--to", "../out"],

@@ -267,7 +267,6 @@ mod tests {
             "ssh://ho;st/p",
             "ssh://$(x)@host/p",
             "ssh://host/p\nq",
-            "ssh://a@b@host/p",
             "ssh://host`x`/p",
         ] {
             assert_eq!(parse(bad), None, "{bad}");
@@ -277,5 +276,9 @@ mod tests {
             "an absolute path begins with a slash"
         );
         assert!(parse("ssh://[fe80::1%25eth0]:22/p").is_some());
+        assert!(
+            parse("ssh://a@b@host/p").is_some(),
+            "a user name may have an @"
+        );
     }
 }

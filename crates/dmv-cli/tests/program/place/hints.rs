@@ -286,7 +286,8 @@ fn run_in_copy<S: AsRef<OsStr>>(
     output: &Output,
     command: &PrintedCommand,
 ) -> Outcome {
-    if size_of(place.dir.path()) > MAX_COPIED {
+    // A linked worktree names its repository by its place, so a copy of it would change the original.
+    if size_of(place.dir.path()) > MAX_COPIED || has_linked_worktree(place.dir.path()) {
         return Ok(());
     }
     let copy = temp_dir()?;
@@ -304,7 +305,14 @@ fn run_in_copy<S: AsRef<OsStr>>(
     );
     let text = command.text.replace(&from, &to);
     let dir = match args {
-        [option, dir, ..] if option.as_ref() == "-C" => copy.path().join("work").join(dir.as_ref()),
+        [option, dir, ..] if option.as_ref() == "-C" => {
+            let dir = Path::new(dir.as_ref());
+            match dir.strip_prefix(place.dir.path()) {
+                Ok(within) => copy.path().join(within),
+                Err(_) if dir.is_absolute() => return Ok(()),
+                Err(_) => copy.path().join("work").join(dir),
+            }
+        }
         _ => copy.path().join("work"),
     };
     let done = pasted(copy.path(), &dir, &text)?;
@@ -349,6 +357,16 @@ fn program() -> Command {
         .env("NO_COLOR", "1")
         .stdin(Stdio::null());
     command
+}
+
+/// Whether a worktree below a directory belongs to a repository elsewhere.
+fn has_linked_worktree(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| {
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let is_link = !is_dir && entry.file_name() == ".dmv";
+        is_link || is_dir && has_linked_worktree(&entry.path())
+    })
 }
 
 /// The bytes of all files below a directory.
