@@ -6,7 +6,9 @@
 mod home;
 mod remote;
 
-pub use home::{no_home, user_dir, user_file};
+#[cfg(feature = "quic")]
+pub use home::user_dir;
+pub use home::{no_home, user_file};
 pub use remote::of_remote;
 
 use crate::alias;

@@ -1,7 +1,7 @@
 //! Patterns with wildcards, as Git's ignore files have them.
 //!
-//! [`Glob`] is one pattern: `*`, `?`, `[...]`, `\` and, between slashes, `**`. Patterns and names are
-//! bytes. [`list`] has the lines of an ignore file, and says which of them names a path. A match takes
+//! `Glob` is one pattern: `*`, `?`, `[...]`, `\` and, between slashes, `**`. Patterns and names are
+//! bytes. `list` has the lines of an ignore file, and says which of them names a path. A match takes
 //! at most as many steps as the lengths of pattern and text multiplied, whatever a hostile pattern
 //! looks like.
 

@@ -300,7 +300,7 @@ fn a_clone_that_comes_to_nothing_leaves_nothing() -> Done {
     };
     let names_nothing = matches!(
         e.source,
-        NetError::Repo(RepoError::Look(LookError::NoSuchPath { .. }))
+        NetError::Repo(RepoError::Look(LookError::NothingMatches { .. }))
     );
     assert!(names_nothing && e.answered, "{e:?}");
     assert!(!there(&dir));
