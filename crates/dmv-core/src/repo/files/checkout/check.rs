@@ -278,20 +278,17 @@ impl Switch<'_> {
         let is_dir = stat.kind == FileKind::Dir;
         let tracked = self.tracked(path)?;
         let was_dir = tracked.as_ref().is_some_and(|entry| !is_file(entry));
-        // Changed files in a directory that is removed are listed with their own paths.
-        let goes = was_dir && (same || force && !self.has_new_below(path));
-        if is_dir && is_file(new) && goes {
+        if is_dir && is_file(new) && was_dir && same {
             found.replaced_dirs.push(path.to_vec());
         }
-        // Without a request, an untracked entry is in the way.
-        let is_forced = force || is_dir && goes;
-        if is_forced && !same {
-            if is_dir == is_file(new) && !goes && !is_brought {
+        // Without a request, a changed or untracked entry is in the way.
+        if force && !same {
+            if is_dir == is_file(new) && !is_brought {
                 found.in_the_way.insert(path.to_vec());
             }
             found.overwrites.insert(path.to_vec(), Some(new.clone()));
         }
-        Ok(!same && !is_forced)
+        Ok(!same && !force)
     }
 
     /// Checks changed paths that do not differ between the commits. With force, tracked ones are
@@ -444,16 +441,6 @@ impl Switch<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Returns whether the user has added something below `path`.
-    fn has_new_below(&self, path: &[u8]) -> bool {
-        let prefix = [path, b"/"].concat();
-        let mut below = self.dirty.range(prefix.clone()..);
-        let mut below = below
-            .by_ref()
-            .take_while(|(path, _)| path.starts_with(&prefix));
-        below.any(|(_, kind)| *kind == ChangeKind::Added)
     }
 
     /// Returns the entry in the place of a directory above `path`, if it would not be removed with
