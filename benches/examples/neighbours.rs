@@ -4,7 +4,7 @@
 //! `neighbours REPO OLD NEW`: OLD and NEW are two versions of a directory, and the repository REPO contains OLD.
 //! Among the chunks of a changed file, those that lie between two equal neighbours in both versions are
 //! the obvious bases of those that lie there now. No search finds them. Begin and end of a file count as equal
-//! neighbours. `dmv commit` does not do this; docs/decisions.md says why.
+//! neighbours. `dmv commit` does not do this; docs/decisions/differences.md says why.
 //!
 //! All seconds are those of CPU time of one thread.
 

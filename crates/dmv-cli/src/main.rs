@@ -52,7 +52,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use typed::TypedText;
 
-/// In place of the allocator of musl: docs/decisions.md, "a static program with an allocator of its
+/// In place of the allocator of musl: docs/decisions/program.md, "A static program with an allocator of its
 /// own".
 #[cfg(target_env = "musl")]
 #[global_allocator]

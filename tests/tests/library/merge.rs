@@ -26,8 +26,8 @@ pub(super) type Any<T> = Result<T, Box<dyn Error>>;
 /// seed of the first history.
 const ROUNDS: u64 = 150;
 
-/// The histories whose merges differ from Git's. docs/decisions.md describes each ("lines are merged by
-/// `similar`").
+/// The histories whose merges differ from Git's. docs/decisions/merging.md describes each ("Lines are compared by
+/// code of our own").
 const EXPLAINED: [u64; 8] = [252, 1946, 2052, 2186, 3080, 3475, 4489, 4862];
 
 /// Paths in conflict.

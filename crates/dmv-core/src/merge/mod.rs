@@ -6,7 +6,7 @@
 //! changed. Nothing recurses.
 //!
 //! The room reads and writes objects through traits. It knows neither their place nor how a
-//! worktree shows a conflict. `repo` uses it. The reasons for its decisions: docs/decisions.md.
+//! worktree shows a conflict. `repo` uses it. The reasons for its decisions: docs/decisions/merging.md.
 
 mod bases;
 mod content;

@@ -29,7 +29,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const MAX_STREAMS: u32 = 2;
 /// Bytes of a stream that may be in transit. With a round trip of 100 ms this gives 20 MB/s. With
 /// 2048 packets or more in transit, the QUIC library ends connections on fast networks
-/// (docs/decisions.md).
+/// (docs/decisions/security.md).
 const WINDOW_BYTES: u32 = 2 << 20;
 
 /// The settings of a node.

@@ -3,7 +3,7 @@
 //! Each end proves that it knows the code without revealing anything about it (SPAKE2). The proof
 //! includes both keys and a secret of the connection. So an attacker between the two, or anywhere
 //! on the network, has one guess for each try, and there are few tries. docs/trust.md specifies the
-//! messages, docs/decisions.md has the reasons. `blocking` runs this.
+//! messages, docs/decisions/security.md has the reasons. `blocking` runs this.
 
 use super::lan::{Ear, FoundPeer, Service};
 use super::node::{Connection, Node, NodeOptions};
