@@ -22,6 +22,8 @@ mod opening;
 mod pages;
 #[path = "tidy/snippets.rs"]
 mod snippets;
+#[path = "tidy/source.rs"]
+mod source;
 
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
 use crates::CRATES;
@@ -30,6 +32,7 @@ use hints::{commands, open_command_lines};
 use names::participles;
 use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
+use source::{root, tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -96,51 +99,6 @@ const MAX_LINES: usize = 800;
 
 /// How many characters a line of a page may have, outside of tables and code.
 const MAX_WIDTH: usize = 120;
-
-/// The file name endings of our text files.
-const TEXT: [&str; 8] = ["rs", "md", "toml", "txt", "tsv", "yml", "sh", "run"];
-/// Directories that do not belong to the source tree.
-const SKIP: [&str; 6] = ["target", ".git", ".dmv", "corpus", "artifacts", "coverage"];
-
-// ---- Reading the tree.
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Returns all text files, as paths from the root with their content, sorted by path.
-fn tree() -> BTreeMap<String, String> {
-    let root = root();
-    let mut files = BTreeMap::new();
-    let mut dirs = vec![root.clone()];
-    while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(&dir).expect("the source tree can be listed") {
-            let path = entry.expect("the source tree can be listed").path();
-            let name = path
-                .file_name()
-                .expect("it has a name")
-                .to_string_lossy()
-                .into_owned();
-            if path.is_dir() {
-                if !SKIP.contains(&name.as_str()) {
-                    dirs.push(path);
-                }
-                continue;
-            }
-            let ending = name.rsplit('.').next().unwrap_or_default();
-            if TEXT.contains(&ending) || name == "run" {
-                let text = std::fs::read_to_string(&path).expect("source files are UTF-8");
-                let path = path.strip_prefix(&root).expect("it is below the root");
-                files.insert(path.to_string_lossy().into_owned(), text);
-            }
-        }
-    }
-    assert!(
-        files.contains_key("crates/dmv-core/src/lib.rs"),
-        "the tree was not found"
-    );
-    files
-}
 
 /// Returns whether a file is for tests or measurements only.
 fn is_test_file(path: &str) -> bool {
@@ -580,6 +538,21 @@ fn no_thread_starts_with_a_panic() {
     let check = |(file, code): (&str, String)| check_words(file, &code, &words, why);
     let all = rust(&files, false).into_iter().filter(is_product);
     pass(all.flat_map(check).collect());
+}
+
+#[test]
+fn every_file_of_the_code_says_what_it_holds() {
+    let says = |text: &str| text.starts_with("//! ");
+    let files = tree();
+    let code = files.iter().filter(|(file, _)| {
+        file.starts_with("crates/") && file.ends_with(".rs") && !file.ends_with("/tests.rs")
+    });
+    let silent = code.filter(|(_, text)| !says(text));
+    pass(
+        silent
+            .map(|(file, _)| format!("{file} does not begin with '//! ' and what it holds"))
+            .collect(),
+    );
 }
 
 #[test]
