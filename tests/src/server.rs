@@ -89,8 +89,3 @@ pub fn go_program(name: &str, fits: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     dirs.map(|dir| dir.join(name))
         .find(|file| file.is_file() && fits(file))
 }
-
-/// Prints why a test does nothing, past the capture of its output, so that it is seen.
-pub fn skip(why: &str) -> io::Result<()> {
-    io::Write::write_fmt(&mut io::stderr(), format_args!("skipped: {why}\n"))
-}

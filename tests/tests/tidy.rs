@@ -34,7 +34,6 @@ use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
 use source::{root, tree};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 /// The page with the tables of rooms.
 const ROOMS_PAGE: &str = "ARCHITECTURE.md";

@@ -230,9 +230,7 @@ mod tests {
     #[test]
     fn a_process_for_films_reads_the_system_and_does_nothing_else() {
         if attempt("film: nothing").code() == Some(30) {
-            use std::io::Write;
-            let words = "skipped: this kernel has no Landlock, so films get no posters";
-            writeln!(io::stderr(), "{words}").expect("standard error");
+            dmv_random::skip("this kernel has no Landlock, so films get no posters");
             return;
         }
         for what in [
@@ -259,10 +257,8 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_process_for_films_has_no_calls_of_x32() {
-        use std::io::Write;
         if attempt("film: nothing").code() == Some(30) || !std::path::Path::new(PERL).exists() {
-            let words = "skipped: this machine has no Landlock or no Perl, which makes the calls";
-            writeln!(io::stderr(), "{words}").expect("standard error");
+            dmv_random::skip("this machine has no Landlock or no Perl, which makes the calls");
             return;
         }
         assert_eq!(attempt("film: calls of x32").code(), Some(10));

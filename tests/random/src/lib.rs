@@ -1,7 +1,11 @@
-//! The random source of all tests. The same seed gives the same numbers on every machine.
+//! The random source of all tests, and the word for a test that does nothing. The same seed gives the same numbers on
+//! every machine.
 //!
 //! A random test takes its first seed from [`seed`], prints it when it fails, and runs again with
 //! `DMV_SEED`. This package knows nothing of DMV, so that every crate can use it for its tests.
+
+use std::fs::OpenOptions;
+use std::io::Write;
 
 /// Returns the first seed of a random test: `DMV_SEED` if it is set, otherwise `usual`.
 pub fn seed(usual: u64) -> u64 {
@@ -12,6 +16,20 @@ pub fn seed(usual: u64) -> u64 {
 pub fn number(variable: &str, usual: u64) -> u64 {
     let text = std::env::var(variable).ok();
     text.and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Says that a test does nothing, and why: past the capture of its output, so that it is seen, and at the end of the file
+/// in `DMV_SKIPPED` if that is set, so that a long run can list all of them.
+pub fn skip(why: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("?"));
+    // Whoever closes the output does not want to know.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("DMV_SKIPPED") {
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
 }
 
 /// Returns `len` bytes that do not compress, others for each seed.
@@ -46,6 +64,20 @@ impl Rng {
     /// Returns `true` one time in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
+    }
+
+    /// Says that a test does nothing, and why: past the capture of its output, so that it is seen, and at the end of the file
+    /// in `DMV_SKIPPED` if that is set, so that a long run can list all of them.
+    pub fn skip(why: impl std::fmt::Display) {
+        let thread = std::thread::current();
+        let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("?"));
+        // Whoever closes the output does not want to know.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        if let Some(path) = std::env::var_os("DMV_SKIPPED") {
+            let file = OpenOptions::new().create(true).append(true).open(&path);
+            let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+            written.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        }
     }
 
     /// Returns `len` bytes that do not compress.

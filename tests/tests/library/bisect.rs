@@ -181,7 +181,7 @@ fn the_first_bad_commit_is_the_one_that_git_finds_in_about_as_many_tests() -> Do
         let work = dir.path().join(format!("git{seed}"));
         std::fs::create_dir(&work)?;
         if !git_init(&work.join(".git")) {
-            println!("skipped: git is not installed");
+            dmv_random::skip("git is not installed");
             return Ok(());
         }
         git(&work.join(".git"), &["config", "core.bare", "false"])?;

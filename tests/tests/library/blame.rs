@@ -204,7 +204,7 @@ fn lines_that_are_unique_come_from_the_commits_that_git_names() -> Done {
         println!("DMV_SEED={seed}");
         let git_dir = dir.path().join(format!("git{seed}"));
         if !git_init(&git_dir) {
-            println!("skipped: git is not installed");
+            dmv_random::skip("git is not installed");
             return Ok(());
         }
         let h = Lines::random(seed, seed % 3 != 0, 0)?;
@@ -236,7 +236,7 @@ fn lines_that_occur_again_come_from_a_commit_that_has_them_there() -> Done {
         println!("DMV_SEED={seed}");
         let git_dir = dir.path().join(format!("git{seed}"));
         if !git_init(&git_dir) {
-            println!("skipped: git is not installed");
+            dmv_random::skip("git is not installed");
             return Ok(());
         }
         let h = Lines::random(seed, seed % 3 != 0, 12)?;

@@ -259,7 +259,7 @@ fn fill(world: &World, rng: &mut Rng, disputed: bool) -> BTreeSet<Vec<u8>> {
 #[test]
 fn ignored_is_what_git_ignores() -> Any {
     if !git_is_there() {
-        println!("skipped: git is not installed");
+        dmv_random::skip("git is not installed");
         return Ok(());
     }
     let seed = seed(20_261);
@@ -284,7 +284,7 @@ fn ignored_is_what_git_ignores() -> Any {
     let path = BTreeSet::from([b"q/xy".to_vec()]);
     let disputed = !probe.ignored_by_git(&path)?.is_empty();
     if !disputed {
-        println!("skipped: patterns such as a**/b, which this version of Git reads in another way");
+        dmv_random::skip("patterns such as a**/b, which this version of Git reads in another way");
     }
     let (mut names, mut lines) = (0, 0);
     for number in 0..number("DMV_IGNORE_WORLDS", 60) {

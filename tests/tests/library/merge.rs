@@ -386,7 +386,7 @@ fn merges_are_those_that_git_makes() -> Any<()> {
         (number(), number()) >= (2, 38)
     });
     if !can_merge_trees {
-        println!("skipped: git 2.38 or later is not installed");
+        dmv_random::skip("git 2.38 or later is not installed");
         return Ok(());
     }
     let dir = dmv_tests::scratch::fast_dir()?;

@@ -216,7 +216,7 @@ fn has_git() -> bool {
     let found = Command::new("git").arg("--version").output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        println!("skipped: git is not installed");
+        dmv_random::skip("git is not installed");
     }
     found
 }

@@ -3,7 +3,6 @@
 use crate::place::running::Running;
 use crate::place::{Outcome, Place};
 use serde_json::Value;
-use std::io::Write;
 use std::process::{Child, Stdio};
 
 fn key(place: &Place) -> Outcome<String> {
@@ -232,8 +231,7 @@ impl Drop for Relay {
 fn peers_meet_at_a_relay_of_their_own() -> Outcome {
     let (mut desk, mut lap) = (Place::with_repository()?, Place::new()?);
     let Some(relay) = Relay::start(&desk)? else {
-        let why = "skipped: no iroh-relay here (cargo install iroh-relay --features server)";
-        writeln!(std::io::stderr(), "{why}")?;
+        dmv_random::skip("no iroh-relay here (cargo install iroh-relay --features server)");
         return Ok(());
     };
     for place in [&mut desk, &mut lap] {

@@ -27,7 +27,7 @@ fn subjects(place: &Place) -> Outcome<Vec<String>> {
 #[test]
 fn a_commit_that_was_told_to_have_failed_does_not_count_later() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     for (error, is_away) in [("ENOSPC", true), ("EIO", false)] {
@@ -61,7 +61,7 @@ fn a_commit_that_was_told_to_have_failed_does_not_count_later() -> Outcome {
 #[test]
 fn a_check_writes_nothing_that_it_needs() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let place = Place::with_repository()?;
@@ -82,7 +82,7 @@ fn a_check_writes_nothing_that_it_needs() -> Outcome {
 #[test]
 fn the_copy_of_the_former_database_goes_when_the_new_one_is_whole() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let place = Place::with_repository()?;
@@ -137,7 +137,7 @@ fn waits_for_the_disk(place: &Place, args: &[&str]) -> Outcome<(usize, String)> 
 #[test]
 fn a_small_commit_waits_for_the_disk_eight_times() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let place = Place::with_repository()?;
@@ -153,7 +153,7 @@ fn a_small_commit_waits_for_the_disk_eight_times() -> Outcome {
 #[test]
 fn a_commit_of_a_thousand_files_waits_for_the_disk_eight_times() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let place = Place::with_repository()?;
@@ -175,7 +175,7 @@ fn a_commit_of_a_thousand_files_waits_for_the_disk_eight_times() -> Outcome {
 #[test]
 fn a_command_that_gets_no_further_thread_says_so() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let place = Place::with_repository()?;
@@ -228,7 +228,7 @@ fn a_command_that_gets_no_further_thread_says_so() -> Outcome {
 #[test]
 fn a_version_that_cannot_be_read_stops_a_resolve_before_it_changes_anything() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let place = Place::with_repository()?;

@@ -109,7 +109,7 @@ const OTHER: u32 = 54_321;
 /// `None`: only root can run a program as somebody else.
 fn of_root() -> Outcome<Option<Place>> {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can run a program as another user");
+        dmv_random::skip("only root can run a program as another user");
         return Ok(None);
     }
     let place = Place::new()?;

@@ -51,7 +51,7 @@ fn by(place: &Place, user: u32, umask: &str, dir: &Path, args: &[&str]) -> Comma
 fn of_two_users() -> Outcome<Option<Place>> {
     let has_setpriv = Command::new("setpriv").arg("--version").output();
     if !rustix::process::geteuid().is_root() || has_setpriv.is_err() {
-        println!("skipped: only root can run a program as other users, with setpriv");
+        dmv_random::skip("only root can run a program as other users, with setpriv");
         return Ok(None);
     }
     let place = Place::new()?;

@@ -526,13 +526,16 @@ fn real_directories_come_back_byte_for_byte() -> Outcome {
     let mut tried = 0;
     for source in candidates.map(PathBuf::from) {
         if !source.is_dir() || size_of(&source).map_or(true, |bytes| bytes > MAX_REAL_BYTES) {
-            println!("skipped: {} is not there, or too large", source.display());
+            dmv_random::skip(format_args!(
+                "{} is not there, or too large",
+                source.display()
+            ));
             continue;
         }
         let (work, home) = (temp_dir()?, temp_dir()?);
         let dir = work.path().join("work");
         if let Err(e) = copy(&source, &dir) {
-            println!("skipped: {} cannot be copied: {e}", source.display());
+            dmv_random::skip(format_args!("{} cannot be copied: {e}", source.display()));
             continue;
         }
         run(&dir, home.path(), &["init"])?;

@@ -2,7 +2,6 @@
 
 use crate::place::running::Running;
 use crate::place::{Outcome, Place};
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -101,8 +100,7 @@ fn read(machine: &Machine, path: impl AsRef<Path>) -> Outcome<String> {
 #[test]
 fn two_laptops_on_a_cable_find_each_other_pair_and_sync() -> Outcome {
     let Some((desk, lap)) = cable()? else {
-        let why = "skipped: no network namespaces here (root and iproute2 are needed)";
-        writeln!(std::io::stderr(), "{why}")?;
+        dmv_random::skip("no network namespaces here (root and iproute2 are needed)");
         return Ok(());
     };
     desk.ok("", &["init", "film"])?;

@@ -71,12 +71,12 @@ impl Drop for Writer {
 /// A writer of the file `f`, which is committed on two branches; `None` where none can be had.
 fn writer(place: &Place) -> Outcome<Option<Writer>> {
     if Command::new("python3").arg("-V").output().is_err() {
-        println!("skipped: python3 is not installed");
+        dmv_random::skip("python3 is not installed");
         return Ok(None);
     }
     place.write("f", vec![b'a'; 100_000])?;
     if Writer::start(place, "f", &["--tells"])?.answer()? != "yes" {
-        println!("skipped: this file system never tells of a second write through a memory map");
+        dmv_random::skip("this file system never tells of a second write through a memory map");
         return Ok(None);
     }
     place.commit("one")?;

@@ -292,7 +292,7 @@ const OTHER: u32 = 54_321;
 #[test]
 fn another_users_directory_above_holds_no_command_up() -> Outcome {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can run a program as another user");
+        dmv_random::skip("only root can run a program as another user");
         return Ok(());
     }
     let place = Place::new()?;

@@ -22,7 +22,7 @@ fn others_may_read(place: &Place) -> Outcome<bool> {
     let may = mode(place, "probe")? & 0o077 != 0;
     fs::remove_file(place.work().join("probe"))?;
     if !may {
-        println!("skipped: the umask makes every file private");
+        dmv_random::skip("the umask makes every file private");
     }
     Ok(may)
 }
@@ -145,7 +145,7 @@ fn a_commit_says_once_that_it_keeps_no_holes_and_no_attributes() -> Outcome {
     let text = said(&place, &["commit", "-m", "one"])?;
     match disk.metadata()?.blocks() {
         0..16_000 => assert!(text.contains("holes of 1 file (disk)"), "{text}"),
-        _ => println!("skipped: this file system makes no holes"),
+        _ => dmv_random::skip("this file system makes no holes"),
     }
     if has_attributes {
         assert!(
@@ -153,7 +153,7 @@ fn a_commit_says_once_that_it_keeps_no_holes_and_no_attributes() -> Outcome {
             "{text}"
         )
     } else {
-        println!("skipped: this file system has no extended attributes")
+        dmv_random::skip("this file system has no extended attributes")
     }
     place.write("tagged/named", "two")?;
     disk.set_len(9 << 20)?;

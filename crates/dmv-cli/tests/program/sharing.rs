@@ -7,7 +7,6 @@ use crate::place::files::exists;
 use crate::place::{Outcome, Place, has_strace};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// A directory with the repository `from`: some large and small files in two commits.
@@ -172,7 +171,7 @@ fn what_cannot_be_shared_or_shall_not_be_is_copied() -> Outcome {
 #[test]
 fn a_clone_that_was_killed_while_it_shared_packs_continues() -> Outcome {
     if !has_strace() {
-        writeln!(std::io::stderr(), "skipped: strace is not installed")?;
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let place = place()?;
@@ -468,7 +467,7 @@ fn recovery_mends_the_header_of_a_shared_pack_in_a_copy() -> Outcome {
     damage()?;
     let damaged = bytes_of_packs(&place, "from/.dmv")?;
     if common(&place, "from/.dmv", "to/.dmv")? == 0 {
-        writeln!(std::io::stderr(), "skipped: the file system has reflinks")?;
+        dmv_random::skip("the file system has reflinks");
         return Ok(());
     }
     place.fails(7, &["-C", "to", "verify"])?;

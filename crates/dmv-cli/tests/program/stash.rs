@@ -292,7 +292,7 @@ fn texts(place: &Place) -> Outcome<Vec<(String, String)>> {
 #[test]
 fn a_pop_with_conflicts_that_was_cut_off_begins_anew() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let wanted = texts(&popped_with_conflicts()?)?;

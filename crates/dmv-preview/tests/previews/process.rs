@@ -328,7 +328,7 @@ fn a_film_is_shown_by_a_picture_from_its_beginning() {
         let path = dir.path().join(name);
         let to = path.to_str().expect("text");
         if !ffmpeg(&["-filter_complex", filter, "-c:v", codec, to]) {
-            writeln!(io::stderr(), "skipped: ffmpeg is not installed").expect("standard error");
+            dmv_random::skip("ffmpeg is not installed");
             return;
         }
         let bytes = std::fs::read(&path).expect("the film");

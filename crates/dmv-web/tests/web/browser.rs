@@ -1,7 +1,7 @@
 //! The work of an artist in a real browser, by mouse and by keyboard, and content that tries to run.
 
 use crate::changes::clash;
-use crate::driver::{Browser, ENTER, skipped};
+use crate::driver::{Browser, ENTER};
 use crate::long::enlarge;
 use crate::served::{Film, Served};
 use serde_json::{Value, json};
@@ -215,7 +215,7 @@ fn pages_keep_the_rules_of_accessibility() {
     };
     let Some(axe) = std::env::var_os("DMV_AXE").and_then(|path| std::fs::read_to_string(path).ok())
     else {
-        skipped("DMV_AXE does not name axe.min.js of axe-core");
+        dmv_random::skip("DMV_AXE does not name axe.min.js of axe-core");
         return;
     };
     let film = clash();

@@ -41,7 +41,7 @@ impl Browser {
             binary.iter().find(|p| is_there(p)),
             driver.iter().find(|p| is_there(p)),
         ) else {
-            skipped(
+            dmv_random::skip(
                 "Chromium and its driver are not installed (apt-get install chromium chromium-driver)",
             );
             return None;
@@ -65,7 +65,7 @@ impl Browser {
             session: String::new(),
         };
         if browser.port == 0 {
-            skipped("the driver of Chromium does not start");
+            dmv_random::skip("the driver of Chromium does not start");
             return None;
         }
         let args = [
@@ -82,7 +82,7 @@ impl Browser {
         let session = browser.call("POST", "/session", &wanted);
         let Some(id) = session["sessionId"].as_str() else {
             // A machine that is too small for it, or lacks what it needs.
-            skipped(&format!("Chromium does not start: {session}"));
+            dmv_random::skip(format_args!("Chromium does not start: {session}"));
             return None;
         };
         browser.session = id.to_owned();
@@ -287,10 +287,4 @@ impl Drop for Browser {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
-}
-
-/// Says aloud that a test does nothing, and why.
-pub fn skipped(why: &str) {
-    // Whoever closes the output does not want to know.
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }

@@ -4,7 +4,8 @@
 use dmv_net::bucket::files::{FileFailure, Files};
 use dmv_net::bucket::trouble::Trouble;
 use dmv_net::transport::store::{BucketAddress, Settings, Store};
-use dmv_tests::server::{Server, go_program, skip};
+use dmv_random::skip;
+use dmv_tests::server::{Server, go_program};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -292,9 +293,8 @@ fn a_web_server_that_sends_whole_files_only_is_read_too() -> Outcome {
 #[test]
 fn a_real_store_keeps_files_parts_and_conditions() -> Outcome {
     let Some(program) = go_program("versitygw", &|_| true) else {
-        return Ok(skip(
-            "versitygw is not installed; .ci/run installs it with go",
-        )?);
+        skip("versitygw is not installed; .ci/run installs it with go");
+        return Ok(());
     };
     let gateway = Server::start(|port, dir| {
         std::fs::create_dir_all(dir.join("data/film"))?;

@@ -1,7 +1,8 @@
 //! versitygw, an S3 server over a directory, for the time of a test.
 
 use crate::place::{Outcome, Place};
-use dmv_tests::server::{Server, go_program, skip};
+use dmv_random::skip;
+use dmv_tests::server::{Server, go_program};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,7 +49,7 @@ impl Gateway {
         secret: &str,
     ) -> Outcome<Option<Gateway>> {
         let Some(program) = go_program(name, &|_| true) else {
-            skip(&format!("{name} is not installed; {install}"))?;
+            skip(format_args!("{name} is not installed; {install}"));
             return Ok(None);
         };
         let server = Server::start(|port, dir| {

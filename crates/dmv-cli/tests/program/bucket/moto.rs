@@ -5,7 +5,8 @@
 
 use super::{KEY, SECRET, place};
 use crate::place::{Outcome, Place};
-use dmv_tests::server::{Server, skip};
+use dmv_random::skip;
+use dmv_tests::server::Server;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -21,9 +22,9 @@ fn start() -> Outcome<Option<Server>> {
     let server = match started {
         Ok(server) => server,
         Err(e) => {
-            skip(&format!(
+            skip(format_args!(
                 "moto_server cannot be started: pip install 'moto[server,s3]': {e}"
-            ))?;
+            ));
             return Ok(None);
         }
     };

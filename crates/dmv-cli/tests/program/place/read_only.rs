@@ -21,14 +21,14 @@ impl ReadOnly<'_> {
         {
             Ok(done) if done.status.success() => ReadOnly(dir),
             _ => {
-                println!("skipped: mount is not there, or not allowed");
+                dmv_random::skip("mount is not there, or not allowed");
                 return Ok(None);
             }
         };
         let options = ["-o", "remount,ro,bind"];
         let done = Command::new("mount").args(options).arg(dir).status()?;
         if !done.success() {
-            println!("skipped: a directory cannot be mounted read-only");
+            dmv_random::skip("a directory cannot be mounted read-only");
             return Ok(None);
         }
         Ok(Some(bound))

@@ -222,7 +222,7 @@ fn fail_calls(from: u64, count: u64) -> Outcome {
 #[test]
 fn failing_system_calls_lose_nothing_and_are_named() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     let (world, mut book, mut tally) = (World::new()?, Book::new(), Tally::new("faults", 1));
@@ -252,7 +252,7 @@ fn failing_system_calls_lose_nothing_and_are_named() -> Outcome {
 #[ignore = "hours"]
 fn every_failing_system_call_loses_nothing_and_is_named() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is not installed");
+        dmv_random::skip("strace is not installed");
         return Ok(());
     }
     match std::env::var("DMV_INJECT") {

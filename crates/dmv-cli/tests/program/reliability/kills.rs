@@ -14,7 +14,7 @@ fn kill_everything(count: u64, seed: u64) -> Outcome {
     let world = World::new()?;
     let by_calls = has_strace();
     if !by_calls {
-        println!("skipped: strace is not installed, so kills come at random moments only");
+        dmv_random::skip("strace is not installed, so kills come at random moments only");
     }
     let mut book = Book::new();
     let mut tally = Tally::new("kills", seed);

@@ -122,7 +122,7 @@ fn cut_power(count: u64, seed: u64) -> Outcome {
     let mut disk = match Disk::new() {
         Ok(disk) => disk,
         Err(why) => {
-            println!("skipped: no file system can be stopped here: {why}");
+            dmv_random::skip(format_args!("no file system can be stopped here: {why}"));
             return Ok(());
         }
     };
