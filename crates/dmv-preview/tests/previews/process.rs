@@ -320,7 +320,6 @@ fn ffmpeg(args: &[&str]) -> bool {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_film_is_shown_by_a_picture_from_its_beginning() {
-    use std::io::Write;
     let dir = tempfile::tempdir().expect("a directory");
     // Two seconds of black would be a bad picture; half a second is passed over.
     let filter = "color=black:s=640x360:r=20:d=0.5[a];color=red:s=640x360:r=20:d=2[b];[a][b]concat";
