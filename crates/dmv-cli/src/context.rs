@@ -16,8 +16,8 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CONFIG_FILE, FilesError, Keep, OperationRequest, PathState, Repo, RepoError, Who, Whose,
-    WorktreeSettings,
+    CONFIG_FILE, FilesError, Keep, OperationRequest, PathState, Repo, RepoError, RevisionError,
+    Who, Whose, WorktreeSettings,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
@@ -119,6 +119,7 @@ impl Context {
             return Err(failure.hint(way_to_trust(&place.dmv)));
         }
         let repo = Repo::open_as(place, whose)?;
+        repo.read_dates_by(crate::date::until);
         // Settings that cannot be read are reported by whoever needs them.
         if let Ok(config) = self.config() {
             repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
@@ -209,6 +210,12 @@ impl Context {
             }
         };
         Ok(Who { name, email })
+    }
+
+    /// Whether the settings name the user.
+    pub fn has_name(&self) -> Result<bool, Failure> {
+        let name = self.config()?.value("user.name")?;
+        Ok(name.is_some_and(|name| !name.trim().is_empty()))
     }
 
     /// For the operation log: now, the user, and the command as typed.
@@ -309,6 +316,18 @@ impl Context {
                 failure
             }
         })
+    }
+
+    /// A revision, or the current branch at a date: `2 days ago` for `@{2 days ago}`.
+    pub fn revision_or_date(&self, repo: &Repo, text: &str) -> Result<ObjectId, Failure> {
+        match repo.resolve(text) {
+            Err(RepoError::Revision(RevisionError::Unknown(_)))
+                if crate::date::until(text).is_ok() =>
+            {
+                Ok(repo.resolve(&format!("@{{{text}}}"))?)
+            }
+            done => Ok(done?),
+        }
     }
 
     /// The two commits of `A..B`; none where the text is no such range. A side left out is what the

@@ -1,18 +1,19 @@
-//! Writing a message in the user's editor.
+//! Writing a message in the user's editor, or on a line of the terminal if the user has never named one.
 //!
 //! Which program that is the user alone decides: by the environment or the user's own settings. A
 //! repository's settings never name a program.
 
 use crate::context::Context;
 use crate::failure::{EXIT_OTHER, Failure};
-use crate::programs::{by_shell, is_there};
+use crate::format::text::clean;
+use crate::programs::by_shell;
 use crate::progress::while_lent;
 use crate::terminal::{Lent, Whom};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
 use dmv_core::object::commit::tidy_message;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -20,8 +21,8 @@ use tempfile::TempDir;
 const FILE: &str = "COMMIT_EDITMSG";
 /// What a comment may begin with. The first that no line of the message begins with is taken.
 const MARKS: [char; 6] = ['#', ';', '@', '!', '%', '|'];
-/// Editors for those who have named none.
-const USUAL: [&str; 3] = ["vi", "nano", "emacs"];
+/// The most lines above a question for a message.
+const MAX_LINES: usize = 12;
 
 /// Whether somebody is at a terminal who can write a message.
 pub fn is_possible(context: &Context) -> bool {
@@ -32,25 +33,31 @@ pub fn is_possible(context: &Context) -> bool {
 pub struct EditedText {
     /// The message, without comments. Never empty.
     pub message: String,
-    dir: TempDir,
+    /// The directory of the file, if it was written in one.
+    dir: Option<TempDir>,
 }
 
 impl EditedText {
     /// Keeps the text, because it could not be used, and returns the path of its file.
-    pub fn keep(self) -> PathBuf {
-        self.dir.keep().join(FILE)
+    pub fn keep(self) -> Result<PathBuf, Failure> {
+        if let Some(dir) = self.dir {
+            return Ok(dir.keep().join(FILE));
+        }
+        let path = new_dir()?.keep().join(FILE);
+        std::fs::write(&path, self.message).map_err(unwritten)?;
+        Ok(path)
     }
 }
 
 /// Lets the user write a message, starting from `message`, with `notes` below it as comments.
 pub fn write(context: &Context, message: &str, notes: &[String]) -> Result<EditedText, Failure> {
-    let editor = editor(context)?;
-    let dir = tempfile::Builder::new().prefix("dmv-").tempdir();
-    let fail = |e: io::Error| Failure::file("write a message in", &std::env::temp_dir(), &e);
-    let dir = dir.map_err(fail)?;
+    let Some(editor) = editor(context)? else {
+        return ask(context, message, notes);
+    };
+    let dir = new_dir()?;
     let path = dir.path().join(FILE);
     let mark = mark(message);
-    std::fs::write(&path, template(message, notes, mark)).map_err(fail)?;
+    std::fs::write(&path, template(message, notes, mark)).map_err(unwritten)?;
     // Nothing is drawn meanwhile, and Ctrl-C is the editor's.
     while_lent(context.job.clone());
     let lent = Lent::to(Whom::Editor);
@@ -76,34 +83,85 @@ pub fn write(context: &Context, message: &str, notes: &[String]) -> Result<Edite
         return Err(Failure::new("bad-text", EXIT_OTHER, message));
     };
     let Some(message) = without_comments(&text, mark) else {
-        let failure = Failure::new(
-            "no-message",
-            EXIT_OTHER,
-            "the message is empty; nothing was committed",
-        );
-        return Err(failure.hint("dmv commit, and write a message; or dmv commit -m MESSAGE"));
+        return Err(no_message());
     };
+    let dir = Some(dir);
     Ok(EditedText { message, dir })
 }
 
-/// What the user wants for an editor: a setting, what the environment says, or one that is there.
-fn editor(context: &Context) -> Result<String, Failure> {
+fn new_dir() -> Result<TempDir, Failure> {
+    let dir = tempfile::Builder::new().prefix("dmv-").tempdir();
+    dir.map_err(unwritten)
+}
+
+fn unwritten(e: io::Error) -> Failure {
+    Failure::file("write a message in", &std::env::temp_dir(), &e)
+}
+
+fn no_message() -> Failure {
+    let failure = Failure::new(
+        "no-message",
+        EXIT_OTHER,
+        "the message is empty; nothing was committed",
+    );
+    failure.hint("dmv commit, and write a message; or dmv commit -m MESSAGE")
+}
+
+/// What the user wants for an editor: a setting, or what the environment says. `None`: nobody has ever
+/// named one. Whoever has not may not know how to leave the one that a system has.
+fn editor(context: &Context) -> Result<Option<String>, Failure> {
     if let Some(editor) = context.config()?.value("core.editor")? {
-        return Ok(editor);
+        return Ok(Some(editor));
     }
     let named = |name: &&str| {
         std::env::var(name)
             .ok()
             .filter(|value| !value.trim().is_empty())
     };
-    if let Some(editor) = ["VISUAL", "EDITOR"].iter().find_map(named) {
-        return Ok(editor);
+    Ok(["VISUAL", "EDITOR"].iter().find_map(named))
+}
+
+/// Asks for a message of one line, below a summary. An empty line leaves `message` as it is.
+fn ask(context: &Context, message: &str, notes: &[String]) -> Result<EditedText, Failure> {
+    context.ui.finish()?;
+    let mut out = io::stdout().lock();
+    for line in question(message, notes) {
+        writeln!(out, "{line}")?;
     }
-    let usual = USUAL.iter().find(|name| is_there(name));
-    usual.map(|name| (*name).to_owned()).ok_or_else(|| {
-        let failure = Failure::usage("a commit needs a message, and no editor was found");
-        failure.hint("dmv commit -m MESSAGE; or set EDITOR")
-    })
+    write!(out, "Message: ")?;
+    out.flush()?;
+    drop(out);
+    let mut line = String::new();
+    let read = io::stdin().read_line(&mut line);
+    read.map_err(|e| Failure::file("read", std::path::Path::new("the message"), &e))?;
+    if !line.ends_with('\n') {
+        // The terminal was closed, or the user has ended the input.
+        return Err(no_message());
+    }
+    let typed = tidy_message(&line);
+    let message = typed.or_else(|| tidy_message(message));
+    let message = message.ok_or_else(no_message)?;
+    Ok(EditedText { message, dir: None })
+}
+
+/// What stands above the question for a message.
+fn question(message: &str, notes: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = notes.iter().take(MAX_LINES).cloned().collect();
+    if notes.len() > MAX_LINES {
+        lines.push(format!(
+            "  and {} more: dmv status",
+            notes.len() - MAX_LINES
+        ));
+    }
+    lines.push(String::new());
+    if let Some(first) = message.lines().next() {
+        lines.push(format!("The message is now: {}", clean(first)));
+        lines.push("Write another one on one line, or press Enter to keep it.".to_owned());
+    } else {
+        lines.push("Say in one line what changes; an empty line stops the commit.".to_owned());
+    }
+    lines.push("For an editor instead: dmv config set --user core.editor PROGRAM".to_owned());
+    lines
 }
 
 /// What comments begin with below this message.

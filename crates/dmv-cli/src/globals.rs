@@ -13,7 +13,7 @@ pub struct Globals {
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
     /// Print more details
-    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    #[arg(short, long, global = true, overrides_with = "verbose", help_heading = GLOBAL)]
     pub verbose: bool,
     /// Print results as JSON, and lists as one record per line
     #[arg(long, global = true, help_heading = GLOBAL)]

@@ -36,12 +36,14 @@ mod programs;
 mod progress;
 #[cfg(feature = "store")]
 mod reach;
+mod revisions;
 mod supply;
 mod terminal;
 mod traffic;
 mod typed;
 mod ui;
 mod verbs;
+mod whoami;
 mod whose;
 
 use args::Cli;

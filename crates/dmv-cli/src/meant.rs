@@ -2,6 +2,7 @@
 //! meant, and what helps with an ignored file in the way.
 
 use crate::context::Context;
+use crate::date;
 use crate::failure::{Failure, WOULD_LOSE};
 use crate::verbs::near;
 use crate::whose::on_disk_argument;
@@ -31,7 +32,7 @@ pub fn hint(context: &Context, failure: Failure) -> Failure {
     if is_path(context, &repo, &name) {
         let path = Argument::on_disk(&*name);
         return match command {
-            "checkout" => failure.hint(hint!("dmv restore {}", path)),
+            "checkout" | "revert" => failure.hint(hint!("dmv restore {}", path)),
             "reset" => failure.hint(hint!(
                 "dmv restore {}, to discard its changes; there is no staging area",
                 path
@@ -44,6 +45,10 @@ pub fn hint(context: &Context, failure: Failure) -> Failure {
             // Those that accept paths have said how.
             _ => failure,
         };
+    }
+    if date::until(&name).is_ok() {
+        let dated = Argument::value(format!("@{{{name}}}"));
+        return failure.hint(hint!("did you mean {}, the branch at that time?", dated));
     }
     let names = match names(&repo) {
         Ok(names) => names,
@@ -86,8 +91,9 @@ fn in_the_way(context: &Context, failure: Failure) -> Failure {
 fn is_path(context: &Context, repo: &Repo, name: &str) -> bool {
     let path = context.path(repo, OsStr::new(name)).ok();
     let path = path.and_then(|path| Repo::parse_path(&path).ok());
-    let state = path.filter(|path| !path.as_bytes().is_empty());
-    state.is_some_and(|path| matches!(repo.path_state(&path), Ok(PathState::Known)))
+    path.is_some_and(|path| {
+        path.is_root() || matches!(repo.path_state(&path), Ok(PathState::Known))
+    })
 }
 
 /// All branches and tags, those of remotes as well.

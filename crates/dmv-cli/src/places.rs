@@ -96,7 +96,7 @@ pub fn path_at(
 }
 
 /// The failure for an argument that names neither a revision nor a path.
-fn neither(arg: &OsStr, e: RevisionError) -> Failure {
+pub fn neither(arg: &OsStr, e: RevisionError) -> Failure {
     let is_unknown = matches!(e, RevisionError::Unknown(_));
     let mut failure = Failure::from(RepoError::Revision(e));
     if is_unknown {
@@ -107,7 +107,7 @@ fn neither(arg: &OsStr, e: RevisionError) -> Failure {
 }
 
 /// Says how to name the path where a revision has the same name.
-fn warn_of_path(context: &Context, repo: &Repo, arg: &OsStr) {
+pub fn warn_of_path(context: &Context, repo: &Repo, arg: &OsStr) {
     let path = context.path(repo, arg).ok();
     let path = path.and_then(|path| Repo::parse_path(&path).ok());
     if path.is_some_and(|path| !path.is_root() && exists(repo, &path)) {
@@ -122,7 +122,7 @@ fn warn_of_path(context: &Context, repo: &Repo, arg: &OsStr) {
 
 /// Whether the commit that the worktree is on has something at `path`, as far as that is known
 /// here. An absent directory counts: fetching it will tell.
-fn exists(repo: &Repo, path: &RepoPath) -> bool {
+pub fn exists(repo: &Repo, path: &RepoPath) -> bool {
     let head = repo.head_commit().ok().flatten();
     let commit = head.and_then(|id| repo.read_commit(&id).ok());
     commit.is_some_and(|commit| {
@@ -134,7 +134,7 @@ fn exists(repo: &Repo, path: &RepoPath) -> bool {
 }
 
 /// Whether an argument can only be meant as a path from where the user stands.
-fn looks_like_path(arg: &[u8]) -> bool {
+pub fn looks_like_path(arg: &[u8]) -> bool {
     let is_dot = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"/");
     let dot = arg.strip_prefix(b"..").or(arg.strip_prefix(b"."));
     dot.is_some_and(is_dot) || arg.starts_with(b"/")

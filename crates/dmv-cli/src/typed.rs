@@ -130,30 +130,60 @@ fn read(args: &[OsString]) -> Result<TypedText, clap::Error> {
 fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
     let asked_for = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = is_json(args);
-    if let Some(failure) = no_command(e, args).or_else(|| no_argument(e, args)) {
-        return ui::report(&failure, json);
-    }
-    if json && !asked_for {
-        let text = e.render().to_string();
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let first = lines.split(|line| line.is_empty()).next();
-        let message = match e.kind() {
-            // Its text is the whole help.
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command given".to_owned(),
-            _ => first.unwrap_or_default().join(" "),
-        };
-        let message = message.strip_prefix("error: ").unwrap_or(&message);
-        let failure = Failure::new("usage", EXIT_USAGE, message.to_owned()).hint("dmv --help");
-        return ui::report(&failure, true);
-    }
     if asked_for {
         return match print_help(e, args) {
             Ok(()) => EXIT_OK,
             Err(failure) => ui::report(&failure, json),
         };
     }
-    let _ = e.print();
-    EXIT_USAGE
+    // Its text is the whole help.
+    let has_help = e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if has_help && !json {
+        let _ = e.print();
+        return EXIT_USAGE;
+    }
+    let failure = no_command(e, args).or_else(|| no_argument(e, args));
+    let failure = failure.unwrap_or_else(|| {
+        let message = if has_help {
+            "no command given".to_owned()
+        } else {
+            what_is_wrong(e)
+        };
+        Failure::usage(message).hint(help_of(&typed_command(args)))
+    });
+    ui::report(&failure, json)
+}
+
+/// What the parser says is wrong with the arguments, without its advice.
+fn what_is_wrong(e: &clap::Error) -> String {
+    let text = e.render().to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let first = lines.split(|line| line.is_empty()).next();
+    let message = first.unwrap_or_default().join(" ");
+    message
+        .strip_prefix("error: ")
+        .unwrap_or(&message)
+        .to_owned()
+}
+
+/// The words of the command that the arguments begin with, such as `stash push`.
+fn typed_command(args: &[OsString]) -> Vec<String> {
+    let known = help::command();
+    let (mut command, mut words) = (&known, Vec::new());
+    for arg in command_at(args).map_or(&[][..], |at| &args[at..]) {
+        let Some(found) = arg.to_str().and_then(|arg| command.find_subcommand(arg)) else {
+            break;
+        };
+        words.push(found.get_name().to_owned());
+        command = found;
+    }
+    words
+}
+
+/// The command that explains another one.
+fn help_of(words: &[String]) -> Hint {
+    let words = words.iter().map(|word| hint!(" {}", Argument::value(word)));
+    hint!("dmv{} --help", Hint::join(words, ""))
 }
 
 /// Prints help, in a pager if it is long, and below the list of all commands the user's aliases.
@@ -200,35 +230,71 @@ fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
     ui.finish()
 }
 
-/// The failure for an argument that a command does not have, but that of another tool has.
+/// The failure for an argument that a command does not have. One of another tool has an answer.
 fn no_argument(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
     let (ErrorKind::UnknownArgument, Some(ContextValue::String(argument))) =
         (e.kind(), e.get(ContextKind::InvalidArg))
     else {
         return None;
     };
-    let at = command_at(args)?;
-    let known = help::command();
-    let (mut command, mut words) = (&known, Vec::new());
-    for arg in &args[at..] {
-        let Some(found) = arg.to_str().and_then(|arg| command.find_subcommand(arg)) else {
-            break;
-        };
-        (command, words) = (found, [words, vec![found.get_name()]].concat());
-    }
+    let words = typed_command(args);
+    let names: Vec<&str> = words.iter().map(String::as_str).collect();
     // Of several letters in one word, only the first unknown one is named.
     let typed = args.iter().filter_map(|arg| arg.to_str());
     let typed = typed.filter(|arg| !arg.starts_with("--") && arg.starts_with('-'));
     let joined = typed.filter(|arg| argument.len() == 2 && arg.contains(&argument[1..]));
     let mut spellings = std::iter::once(&argument[..]).chain(joined);
-    let hint = spellings.find_map(|one| verbs::in_place_of(&words, one))?;
-    let message = format!("'dmv {}' has no argument '{argument}'", words.join(" "));
+    let hint = restored(&names, args)
+        .or_else(|| configured(&names, args))
+        .or_else(|| spellings.find_map(|one| verbs::in_place_of(&names, one)))
+        .or_else(|| match e.get(ContextKind::SuggestedArg) {
+            Some(ContextValue::String(near)) => {
+                Some(hint!("did you mean {}?", Argument::value(near)))
+            }
+            _ => None,
+        })
+        .unwrap_or_else(|| help_of(&words));
+    let message = format!(
+        "'dmv {}' has no argument '{}'",
+        words.join(" "),
+        clean(argument)
+    );
     Some(Failure::usage(message).hint(hint))
+}
+
+/// `checkout -- PATH…` as Git has it.
+fn restored(command: &[&str], args: &[OsString]) -> Option<Hint> {
+    let at = args.iter().position(|arg| arg == "--")?;
+    let paths = args[at + 1..]
+        .iter()
+        .map(|arg| hint!(" {}", Argument::on_disk(arg)));
+    (command == ["checkout"]).then(|| hint!("dmv restore{}", Hint::join(paths, "")))
+}
+
+/// `config KEY` and `config KEY VALUE` as Git has them.
+fn configured(command: &[&str], args: &[OsString]) -> Option<Hint> {
+    let at = args.iter().position(|arg| arg == "config")?;
+    if command != ["config"] {
+        return None;
+    }
+    let words = args[at + 1..].iter().filter_map(|arg| arg.to_str());
+    let mut words = words.filter(|word| !word.starts_with('-'));
+    let key = words.next().filter(|key| key.contains('.'))?;
+    let key = Argument::value(key);
+    Some(match words.next() {
+        Some(value) => hint!("dmv config set --user {} {}", key, Argument::value(value)),
+        None => hint!("dmv config get {}", key),
+    })
 }
 
 /// The failure for a command that there is not, with what to run instead.
 fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
     let name = unknown(e)?;
+    if let Some(hint) = configured(&["config"], args).filter(|_| typed_command(args) == ["config"])
+    {
+        let message = "config has commands of its own: get, set, unset and list";
+        return Some(Failure::usage(message).hint(hint));
+    }
     let args: Vec<&str> = args[1..].iter().filter_map(|arg| arg.to_str()).collect();
     let at = args.iter().position(|arg| *arg == name).unwrap_or(0);
     let known = help::command();

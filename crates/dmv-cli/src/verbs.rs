@@ -9,8 +9,9 @@ use dmv_core::escape::Hint;
 /// The page with the tables.
 const PAGE: &str = include_str!("../../../docs/guide/for-git-users.md");
 
-/// The tools whose verbs the tables have, in order of precedence.
-const TOOLS: [&str; 3] = ["git", "hg", "svn"];
+/// The tools whose verbs the tables have, in order of precedence. Words of everyday language stand as
+/// those of this program.
+const TOOLS: [&str; 4] = ["git", "hg", "svn", "dmv"];
 
 /// In a cell: there is nothing to say.
 const NOTHING: &str = "–";

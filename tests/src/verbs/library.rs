@@ -353,6 +353,7 @@ fn history(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
                 dir: dir.clone(),
                 head,
                 commit,
+                subset: Default::default(),
                 settings,
                 request: request("worktree add"),
             };

@@ -150,6 +150,7 @@ fn add_worktree(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
         dir: dir.path().join("two"),
         head: Head::Commit(stage.other),
         commit: stage.other,
+        subset: Default::default(),
         settings: Default::default(),
         request: request("worktree add"),
     };

@@ -11,6 +11,7 @@ mod bucket;
 mod copies;
 mod crash;
 mod damage;
+mod dated;
 mod deltas;
 mod deltas_sent;
 mod drop;

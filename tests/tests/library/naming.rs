@@ -144,6 +144,7 @@ const NAMINGS: [(&str, Naming); 16] = [
             dir: dir.path().join("two"),
             head: Head::Commit(id),
             commit: id,
+            subset: Default::default(),
             settings: Default::default(),
             request: request("worktree add"),
         };

@@ -557,6 +557,7 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
             dir: side.clone(),
             head: Head::Commit(commit),
             commit,
+            subset: Default::default(),
             settings: Default::default(),
             request: request("worktree add"),
         };

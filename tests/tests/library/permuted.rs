@@ -513,6 +513,7 @@ impl Subject {
             dir: dir.clone(),
             head: Head::Commit(a),
             commit: a,
+            subset: Default::default(),
             settings: Default::default(),
             request: request("worktree add"),
         };

@@ -1,7 +1,7 @@
 //! `dmv add`
 
 use crate::context::Context;
-use crate::failure::{EXIT_USAGE, Failure};
+use crate::failure::{EXIT_NO_REPOSITORY, EXIT_USAGE, Failure};
 use crate::supply::some_of;
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
@@ -37,7 +37,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let commit = hint!("dmv commit -m MESSAGE{}", Hint::join(named, ""));
     let taken = match taken(context, &paths) {
         Ok(taken) => taken,
-        // In no repository, or with paths that mean nothing, one thing at least can be said.
+        Err(e) if e.exit == EXIT_NO_REPOSITORY => {
+            let begin = e.hint.unwrap_or_else(|| "dmv init".into());
+            let message = format!("{}; and there is no staging area to add to", e.message);
+            let failure = Failure::new("no-staging-area", EXIT_USAGE, message);
+            return Err(failure.hint(hint!("{}, then {}", begin, commit)));
+        }
+        // With paths that mean nothing, one thing at least can be said.
         Err(_) => return Err(failure("'dmv commit' takes all changes").hint(commit)),
     };
     Err(if taken.is_empty() {

@@ -5,7 +5,8 @@ use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{SHORT_ID, clean};
 use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{RefInfo, RefKind, Repo};
+use dmv_core::repo::{RefInfo, RefKind, Repo, RepoError};
+use dmv_core::subset::Subset;
 use serde::Serialize;
 use std::io::Write;
 
@@ -13,12 +14,21 @@ use std::io::Write;
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv branch\n  dmv branch regrade @~3\n  dmv branch -d regrade\n  \
-                  dmv branch -m draft final"
+                  dmv branch -m draft final\n  dmv branch -a"
 )]
 pub struct Args {
     /// Create the branch NAME
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", conflicts_with_all = ["list", "all", "remotes"])]
     name: Option<String>,
+    /// List remote branches, too
+    #[arg(short, long)]
+    all: bool,
+    /// List only remote branches
+    #[arg(short, long)]
+    remotes: bool,
+    /// List only branches whose names match PATTERN
+    #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "**", hide = true)]
+    list: Option<String>,
     /// Start the branch at this commit (default: @)
     #[arg(value_name = "REV", requires = "name")]
     revision: Option<String>,
@@ -60,14 +70,49 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else if let Some(name) = &args.name {
         create(context, &repo, kind, name, args.revision.as_deref())?;
     } else {
-        list(context, &repo, kind)?;
+        let mut infos = Vec::new();
+        if !args.remotes {
+            infos.extend(repo.list_refs(kind)?);
+        }
+        if args.all || args.remotes {
+            infos.extend(remote_branches(&repo)?);
+        }
+        list(context, &repo, infos, args.list.as_deref())?;
     }
     Ok(EXIT_OK)
 }
 
-/// Lists branches or tags.
-pub fn list(context: &Context, repo: &Repo, kind: RefKind) -> Result<(), Failure> {
-    let infos = repo.list_refs(kind)?;
+/// The branches of remotes, as they were when they were last fetched.
+fn remote_branches(repo: &Repo) -> Result<Vec<RefInfo>, Failure> {
+    let keys = repo
+        .refs()
+        .with_prefix("remote/")
+        .map_err(RepoError::from)?;
+    let names = keys
+        .iter()
+        .filter_map(|(key, _)| key.strip_prefix("remote/"));
+    let info = |name: &str| {
+        Ok(RefInfo {
+            name: name.to_owned(),
+            commit: repo.ref_at(&format!("remote/{name}"))?,
+            current: false,
+        })
+    };
+    names.map(info).collect()
+}
+
+/// Lists branches or tags, those whose names match a pattern if there is one.
+pub fn list(
+    context: &Context,
+    repo: &Repo,
+    mut infos: Vec<RefInfo>,
+    pattern: Option<&str>,
+) -> Result<(), Failure> {
+    if let Some(pattern) = pattern {
+        let wanted = Subset::new([pattern.as_bytes()]);
+        let wanted = wanted.map_err(|e| Failure::usage(e.to_string()))?;
+        infos.retain(|info| wanted.includes(info.name.as_bytes(), false));
+    }
     if context.globals.json {
         return infos.iter().try_for_each(|info| record(context, info));
     }

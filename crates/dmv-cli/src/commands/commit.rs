@@ -13,6 +13,7 @@ use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::message::given;
 use crate::supply::{bring_rules, supplied};
+use crate::whoami;
 use crate::whose::path_argument;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
@@ -36,7 +37,7 @@ use std::path::PathBuf;
 /// this branch in the meantime, dmv merges your commit with the pushed commits.
 ///
 /// Without -m and -F, dmv opens an editor for the message if you are at a terminal: DMV_EDITOR, your
-/// setting core.editor, VISUAL or EDITOR.
+/// setting core.editor, VISUAL or EDITOR. If you have named none, dmv asks for one line.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv commit -m \"colour pass on scene 4\"\n  \
@@ -55,6 +56,9 @@ pub struct Args {
     /// With --amend, keep the message without an editor
     #[arg(long, requires = "amend", conflicts_with_all = ["message", "file"])]
     no_edit: bool,
+    /// With --amend, make yourself the author, now
+    #[arg(long, requires = "amend", conflicts_with = "author")]
+    reset_author: bool,
     /// Commit even if nothing has changed
     #[arg(long)]
     allow_empty: bool,
@@ -147,6 +151,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let value = merged.as_ref().ok().and_then(Option::as_ref);
     show(context, &repo, &report, value)?;
     tell(context, &report);
+    if report.commit.is_some() {
+        whoami::tell_unset(context, &repo)?;
+    }
     repack::hint(context, &repo);
     if let Some(merged) = merged? {
         let code = merge::tell(
@@ -167,12 +174,13 @@ fn options<'a>(
     message: Option<String>,
     select: &'a Paths,
 ) -> Result<CommitOptions<'a>, Failure> {
-    let request = context.request()?;
+    let (request, committer) = (context.request()?, context.who()?);
+    let reset = args.reset_author.then(|| committer.clone());
     Ok(CommitOptions {
         message,
-        author: args.author,
-        date: args.date,
-        committer: context.who()?,
+        author: args.author.or(reset),
+        date: args.date.or(args.reset_author.then_some(request.time)),
+        committer,
         select,
         amend: args.amend,
         allow_empty: args.allow_empty,

@@ -7,6 +7,7 @@ use crate::compare::{Comparer, Totals, UNREADABLE, lacks};
 use crate::context::Context;
 use crate::failure::{EXIT_ABSENT, EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::count;
+use crate::revisions::{self, RevisionsAndPaths};
 use crate::supply::supplied;
 use dmv_core::diff::{DiffVisitor, diff_trees};
 use dmv_core::hash::ObjectId;
@@ -30,15 +31,12 @@ use std::ops::ControlFlow;
 /// bytes are shared and new.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff --name-status v1.0 @\n  dmv diff @~2 -- media/scene4"
+    after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff --name-status v1.0 @\n  dmv diff @~2 media/scene4"
 )]
 pub struct Args {
-    /// The old commit (default: @); A..B means the same as A B
-    #[arg(value_name = "A")]
-    old: Option<String>,
-    /// The new commit [default: the worktree]
-    #[arg(value_name = "B")]
-    new: Option<String>,
+    /// The old commit (default: @) and the new one (default: the worktree), or A..B; then paths
+    #[arg(value_name = "A B|PATH")]
+    words: Vec<OsString>,
     /// Show one line per file
     #[arg(long)]
     stat: bool,
@@ -67,10 +65,13 @@ impl Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let (old, new) = sides(context, &repo, args)?;
+    let words: Vec<&OsString> = args.words.iter().collect();
+    let RevisionsAndPaths { revisions, paths } =
+        revisions::sort(context, &repo, &words, 2, &args.paths)?;
+    let (old, new) = sides(context, &repo, &revisions)?;
     let paths = Paths::new(match new {
-        Some(_) => context.paths(&repo, &args.paths)?,
-        None => context.paths_to_look_at(&repo, &args.paths, old)?,
+        Some(_) => context.paths(&repo, &paths)?,
+        None => context.paths_to_look_at(&repo, &paths, old)?,
     });
     let made = new.map(|id| repo.read_commit(&id)).transpose()?;
     let names = args.name_only || args.name_status;
@@ -147,14 +148,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn sides(
     context: &Context,
     repo: &Repo,
-    args: &Args,
+    revisions: &[String],
 ) -> Result<(Option<ObjectId>, Option<ObjectId>), Failure> {
     let revision = |text: &String| context.revision(repo, "diff", text);
-    Ok(match (&args.old, &args.new) {
+    Ok(match revisions {
         // Not what the branch is at: that may have been moved from elsewhere.
-        (None, _) => (repo.base_commit()?, None),
-        (Some(old), Some(new)) => (Some(revision(old)?), Some(revision(new)?)),
-        (Some(old), None) => match context.range(repo, "diff", old)? {
+        [] => (repo.base_commit()?, None),
+        [old, new, ..] => (Some(revision(old)?), Some(revision(new)?)),
+        [old] => match context.range(repo, "diff", old)? {
             Some((old, new)) => (Some(old), Some(new)),
             None => (Some(revision(old)?), None),
         },

@@ -9,21 +9,21 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::raw_person;
 use crate::headline::names;
-use dmv_core::escape::Argument;
+use crate::revisions::{self, RevisionsAndPaths};
 use dmv_core::hash::ObjectId;
-use dmv_core::hint;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{PathState, Repo, RepoError};
 use print::Printer;
 use std::cell::RefCell;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// List commits, newest first
 ///
 /// A..B lists the commits that B has and A does not have. With PATH, lists only commits that changed
-/// these paths. If a merge took one side unchanged, dmv follows only that side.
+/// these paths. If a merge took one side unchanged, dmv follows only that side. A word that is a revision
+/// is no path: 'dmv log -- PATH' names a path that has the name of a branch.
 ///
 /// Dates compare with the time of the commit. Examples: 2026-11-21, '2026-11-21 15:04',
 /// 2026-11-21T15:04:05+01:00, today, yesterday, '2 weeks ago'.
@@ -32,12 +32,12 @@ use std::ffi::OsString;
 /// there. REMOTE may be an address such as s3://studio/film; then no repository is needed here.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv log -5\n  dmv log --graph --oneline\n  \
-                  dmv log main --stat -- media/scene4\n  dmv log main..regrade\n  \
-                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov\n  dmv log --at studio main -20")]
+                  dmv log main --stat media/scene4\n  dmv log main..regrade\n  \
+                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow media/film.mov\n  dmv log --at studio main -20")]
 pub struct Args {
     /// Start at this commit (default: @)
-    #[arg(value_name = "REV|A..B", allow_negative_numbers = true)]
-    revisions: Vec<String>,
+    #[arg(value_name = "REV|A..B|PATH", allow_negative_numbers = true)]
+    words: Vec<OsString>,
     /// List at most N commits; -5 means the same as -n 5
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     max_count: Option<u64>,
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long)]
     graph: bool,
     /// Follow one file across renames
-    #[arg(long, requires = "paths")]
+    #[arg(long)]
     follow: bool,
     /// List only commits with TEXT in the author's name or email address
     #[arg(long, value_name = "TEXT")]
@@ -81,27 +81,16 @@ pub struct Args {
 }
 
 impl Args {
-    /// The revision. Numbers such as -5 beside it are a limit.
-    fn revision(&self) -> Result<Option<&str>, Failure> {
-        let mut words = self
-            .revisions
-            .iter()
-            .filter(|word| limit_of(word).is_none());
-        let first = words.next();
-        match words.next() {
-            None => Ok(first.map(String::as_str)),
-            Some(second) => {
-                let message = format!("log starts at one commit; '{second}' is another one");
-                let second = Argument::value(second);
-                Err(Failure::usage(message).hint(hint!("dmv log -- {}, if it is a path", second)))
-            }
-        }
+    /// The words that are no limit, such as -5.
+    fn words(&self) -> Vec<&OsString> {
+        let words = self.words.iter();
+        words.filter(|word| limit_of(word).is_none()).collect()
     }
 
     /// The most commits to list.
     fn limit(&self) -> Option<u64> {
         let last = self
-            .revisions
+            .words
             .iter()
             .filter_map(|word| limit_of(word))
             .next_back();
@@ -140,8 +129,8 @@ impl Args {
 }
 
 /// The number in `-5`.
-fn limit_of(word: &str) -> Option<u64> {
-    word.strip_prefix('-')?.parse().ok()
+fn limit_of(word: &OsStr) -> Option<u64> {
+    word.to_str()?.strip_prefix('-')?.parse().ok()
 }
 
 /// Runs the command.
@@ -151,11 +140,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return at::log(context, args, remote);
     }
     let repo = context.repo()?;
-    let Some((start, hidden)) = start(context, &repo, args)? else {
+    let RevisionsAndPaths { revisions, paths } =
+        revisions::sort(context, &repo, &args.words(), 1, &args.paths)?;
+    let Some((start, hidden)) = start(context, &repo, revisions.first())? else {
         context.ui.note("no commits yet");
         return Ok(EXIT_OK);
     };
-    let paths = context.repo_paths(&repo, &args.paths)?;
+    let paths = context.repo_paths(&repo, &paths)?;
     if args.follow && paths.len() != 1 {
         return Err(Failure::usage("--follow needs exactly one file"));
     }
@@ -264,9 +255,9 @@ fn tell_unknown(
 fn start(
     context: &Context,
     repo: &Repo,
-    args: &Args,
+    revision: Option<&String>,
 ) -> Result<Option<(ObjectId, Vec<ObjectId>)>, Failure> {
-    let Some(revision) = args.revision()? else {
+    let Some(revision) = revision else {
         return Ok(repo.head_commit()?.map(|id| (id, Vec::new())));
     };
     let Some((old, new)) = context.range(repo, "log", revision)? else {

@@ -11,7 +11,7 @@ use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
-use dmv_core::repo::{BranchError, LookError, RefChange, Refusal, Repo, RepoError};
+use dmv_core::repo::{BranchError, LookError, RefChange, RefKind, Refusal, Repo, RepoError};
 use dmv_net::ops::{self, PushOptions, RefTip, Remote};
 use dmv_net::transport::Url;
 
@@ -28,7 +28,7 @@ use dmv_net::transport::Url;
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv push\n  dmv push origin main regrade\n  dmv push origin --delete \
-                  regrade\n  dmv push origin stash\n  dmv push --dry-run"
+                  regrade\n  dmv push origin stash\n  dmv push --tags\n  dmv push --dry-run"
 )]
 pub struct Args {
     /// The remote to push to, or an address [default: origin, or the only remote]
@@ -40,6 +40,12 @@ pub struct Args {
     /// Delete these branches or tags on the remote
     #[arg(short, long, value_name = "NAME", num_args = 1..)]
     delete: Vec<String>,
+    /// Send all tags; without BRANCH, only them
+    #[arg(long)]
+    tags: bool,
+    /// Send all branches
+    #[arg(long)]
+    all: bool,
     /// Overwrite or delete even if the remote branch loses commits
     #[arg(short, long)]
     force: bool,
@@ -52,11 +58,7 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let remote = remote(context, args.remote.as_deref())?;
-    let refs = if args.branches.is_empty() && !args.delete.is_empty() {
-        Vec::new()
-    } else {
-        wanted(&repo, &args.branches)?
-    };
+    let refs = refs(&repo, args)?;
     let mut options = PushOptions::new(remote.clone(), refs, context.request()?);
     options.delete.clone_from(&args.delete);
     options.force = args.force;
@@ -99,6 +101,31 @@ fn way_back(remote: &Remote) -> Option<Hint> {
 #[cfg(not(feature = "store"))]
 fn way_back(_: &Remote) -> Option<Hint> {
     None
+}
+
+/// The branches and tags to send.
+fn refs(repo: &Repo, args: &Args) -> Result<Vec<RefTip>, Failure> {
+    let is_elsewhere = !args.delete.is_empty() || args.tags || args.all;
+    let mut refs = if args.branches.is_empty() && is_elsewhere {
+        Vec::new()
+    } else {
+        wanted(repo, &args.branches)?
+    };
+    let kinds = [(RefKind::Branch, args.all), (RefKind::Tag, args.tags)];
+    for (kind, _) in kinds.into_iter().filter(|(_, is_wanted)| *is_wanted) {
+        for info in repo.list_refs(kind)? {
+            let tip = info.commit.map(|id| match kind {
+                RefKind::Branch => RefTip::branch(&info.name, id),
+                RefKind::Tag => RefTip::tag(&info.name, id),
+            });
+            let is_new = |tip: &RefTip| refs.iter().all(|known: &RefTip| known.key != tip.key);
+            refs.extend(tip.filter(is_new));
+        }
+    }
+    if refs.is_empty() && args.delete.is_empty() {
+        return Err(Failure::usage("there is no tag to send").hint("dmv tag NAME"));
+    }
+    Ok(refs)
 }
 
 /// The branches or tags named; without any, the current branch.

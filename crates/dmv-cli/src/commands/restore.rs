@@ -11,10 +11,12 @@ use std::ffi::OsString;
 /// Overwrites uncommitted changes in these files; 'dmv undo' brings the changes back. Files that the
 /// commit does not have stay.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv restore media/scene4\n  dmv restore --from @~3 notes.txt")]
+#[command(
+    after_help = "Example:\n  dmv restore media/scene4\n  dmv restore --from @~3 notes.txt\n  dmv restore --from '2 days ago' media/scene4"
+)]
 pub struct Args {
-    /// Restore from this commit (default: @)
-    #[arg(long, value_name = "REV")]
+    /// Restore from this commit (default: @), or from the branch as it was at a date: '2 days ago'
+    #[arg(long, value_name = "REV|DATE")]
     from: Option<String>,
     /// The files and directories to restore
     #[arg(value_name = "PATH", required = true)]
@@ -25,7 +27,7 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let from = match &args.from {
-        Some(revision) => Some(repo.resolve(revision)?),
+        Some(revision) => Some(context.revision_or_date(&repo, revision)?),
         None => None,
     };
     let paths = context.repo_paths(&repo, &args.paths)?;

@@ -1,11 +1,10 @@
 //! `dmv status`
 
-mod folded;
+pub mod folded;
 mod short;
 
 use crate::commands::checkout::hint_restore;
 use crate::commands::push::{is_replaced, way_past_replaced};
-use crate::compare::share;
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ChangeValue, PathValue, ProblemValue, problems};
@@ -26,7 +25,7 @@ use dmv_core::repo::{
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
-use folded::Line;
+use folded::{DirectoryChange, Folding, Line, UntrackedLine};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -34,7 +33,7 @@ use std::io::Write;
 
 /// Show uncommitted changes, conflicts and the state of the branch
 ///
-/// A new directory is one line, with the number of its files. With --short, prints one line per path, with
+/// A directory that is new, deleted or renamed as a whole is one line, with the number of its files. With --short, prints one line per path, with
 /// the letters of Git: ?? new, M modified, D deleted, R renamed, T another type, UU conflict. !W is a file
 /// that dmv could not write, and !O a file outside of the worktree's subset.
 ///
@@ -52,9 +51,12 @@ pub struct Args {
     #[arg(short, long)]
     short: bool,
     /// With --short, print the branch first
-    #[arg(short, long, requires = "short")]
+    #[arg(short, long)]
     branch: bool,
-    /// List every new file, also in new directories
+    /// The same as --short, for scripts that were written for Git
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true, default_missing_value = "v1", hide = true)]
+    porcelain: Option<String>,
+    /// List every file, also in directories that are new, deleted or renamed as a whole
     #[arg(short, long, short_alias = 'u')]
     all: bool,
     /// Exit with 1 if there are changes
@@ -66,6 +68,18 @@ impl Args {
     /// Whether the exit code is the answer.
     pub fn asks_by_exit_code(&self) -> bool {
         self.exit_code
+    }
+
+    /// Whether each path gets one line with Git's letters.
+    fn is_short(&self) -> Result<bool, Failure> {
+        match self.porcelain.as_deref() {
+            None => Ok(self.short),
+            Some("v1" | "1") => Ok(true),
+            Some(other) => {
+                let message = format!("status has no form --porcelain={}", clean(other));
+                Err(Failure::usage(message).hint("dmv status --porcelain, or dmv status --json"))
+            }
+        }
     }
 }
 
@@ -140,6 +154,7 @@ struct UntrackingValue {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let is_short = args.is_short()?;
     let repo = context.repo_as_it_is()?;
     let select = Paths::new(context.paths_to_look_at(&repo, &args.paths, None)?);
     let (report, renames) = look(context, &repo, &select)?;
@@ -168,16 +183,27 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         if let Some(command) = half {
             print_half(context, &command)?;
         }
-        let is_alone = |change: &PathChange| {
-            args.all
-                || origin(&found.renames, change).is_some()
-                || found.report.settled.contains(&change.path)
+        let folding = match (args.all, is_short) {
+            (true, _) => Folding::Nothing,
+            (false, true) => Folding::New,
+            (false, false) => Folding::Whole,
         };
-        let lines = folded::lines(&repo, &found.report.changes, &select, &is_alone)?;
-        if args.short {
+        let is_alone = |change: &PathChange| found.report.settled.contains(&change.path);
+        let changes = (&found.report.changes[..], &found.renames);
+        let lines = folded::lines(&repo, changes, &select, folding, &is_alone)?;
+        if is_short {
             short::print(context, &found, &lines, args.branch)?
         } else {
-            print(context, &repo, &found, &lines)?
+            let untracked = match folding {
+                Folding::Nothing => found
+                    .report
+                    .untracking
+                    .iter()
+                    .map(UntrackedLine::of)
+                    .collect(),
+                _ => folded::untracked(&repo, &found.report.untracking, &select)?,
+            };
+            print(context, &repo, &found, (&lines, &untracked))?
         }
         tell_problems(context, &found.report);
     }
@@ -217,7 +243,7 @@ fn idle_patterns(repo: &Repo, subset: &Subset) -> Result<Vec<String>, Failure> {
 }
 
 /// Looks at the worktree, as far as `select` goes.
-fn look(
+pub fn look(
     context: &Context,
     repo: &Repo,
     select: &Paths,
@@ -283,7 +309,7 @@ fn tell_problems(context: &Context, report: &StatusReport) {
 }
 
 /// Files that were moved, by their new paths.
-type Renames = HashMap<RepoPath, Rename>;
+pub type Renames = HashMap<RepoPath, Rename>;
 
 /// Where a new file came from.
 fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Rename> {
@@ -375,7 +401,7 @@ fn print(
     context: &Context,
     repo: &Repo,
     found: &Overview,
-    lines: &[Line<'_>],
+    lines: (&[Line<'_>], &[UntrackedLine<'_>]),
 ) -> Result<(), Failure> {
     let Overview { report, slice, .. } = found;
     let mut out = context.ui.out();
@@ -521,12 +547,38 @@ struct Counts {
     renamed: u64,
 }
 
-/// One line for each path. Returns how many changes there are.
+impl Counts {
+    fn add(&mut self, line: &Line<'_>, renames: &Renames) {
+        let (sum, files) = match line {
+            Line::Directory(folded) => {
+                let sum = match folded.how {
+                    DirectoryChange::New => &mut self.added,
+                    DirectoryChange::Gone => &mut self.deleted,
+                    DirectoryChange::MovedFrom(_) => &mut self.renamed,
+                };
+                (sum, folded.files)
+            }
+            Line::Change(change) if origin(renames, change).is_some() => (&mut self.renamed, 1),
+            Line::Change(change) => {
+                let sum = match change.kind {
+                    ChangeKind::Added => &mut self.added,
+                    ChangeKind::Modified => &mut self.modified,
+                    ChangeKind::Deleted => &mut self.deleted,
+                    ChangeKind::Type => &mut self.retyped,
+                };
+                (sum, 1)
+            }
+        };
+        *sum += files;
+    }
+}
+
+/// One line for each path, or for a whole directory. Returns how many changes there are.
 fn print_paths(
     context: &Context,
     out: &mut impl Write,
     found: &Overview,
-    lines: &[Line<'_>],
+    (lines, untracked): (&[Line<'_>], &[UntrackedLine<'_>]),
 ) -> Result<Counts, Failure> {
     let (ui, report) = (&context.ui, &found.report);
     let pending: HashSet<&RepoPath> = report.pending.iter().collect();
@@ -541,46 +593,23 @@ fn print_paths(
     }
     let mut counts = Counts::default();
     for line in lines {
-        let change = match line {
-            Line::Directory(dir, files) => {
-                counts.added += files;
-                let word = ui.paint(color(AnsiColor::Green), "added   ");
-                let files = count(*files, "file", "files");
-                writeln!(out, "  {word}  {}/ ({files})", escape(dir))?;
-                continue;
-            }
-            Line::Change(change) => change,
+        counts.add(line, &found.renames);
+        let told = line.told(&found.renames);
+        let word = ui.paint(color(told.shade), format_args!("{:<8}", told.word));
+        let note = match line {
+            Line::Change(change) if report.settled.contains(&change.path) => " (resolved conflict)",
+            _ => "",
         };
-        if let Some(from) = origin(&found.renames, change) {
-            counts.renamed += 1;
-            let word = ui.paint(color(AnsiColor::Cyan), "renamed ");
-            let (old, new) = (escape(&from.from), escape(&change.path));
-            writeln!(out, "  {word}  {old} -> {new}{}", share(from))?;
-            continue;
-        }
-        let (count, shade) = match change.kind {
-            ChangeKind::Added => (&mut counts.added, AnsiColor::Green),
-            ChangeKind::Modified => (&mut counts.modified, AnsiColor::Yellow),
-            ChangeKind::Deleted => (&mut counts.deleted, AnsiColor::Red),
-            ChangeKind::Type => (&mut counts.retyped, AnsiColor::Magenta),
-        };
-        *count += 1;
-        let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
-        let note = if report.settled.contains(&change.path) {
-            " (resolved conflict)"
-        } else {
-            ""
-        };
-        writeln!(out, "  {word}  {}{note}", escape(&change.path))?;
+        writeln!(out, "  {word}  {}{note}", told.text)?;
     }
-    for at in &report.untracking {
+    for line in untracked {
         let word = ui.paint(color(AnsiColor::Red), "untracked");
-        let note = if at.on_disk {
-            "after the next commit; the file stays"
-        } else {
-            "after the next commit; not in this worktree"
+        let note = match (line.file.on_disk, line.whole) {
+            (true, None) => "after the next commit; the file stays",
+            (true, Some(_)) => "after the next commit; the files stay",
+            (false, _) => "after the next commit; not in this worktree",
         };
-        writeln!(out, "  {word} {} ({note})", escape(&at.path))?;
+        writeln!(out, "  {word} {} ({note})", line.path())?;
     }
     for path in &report.unwritten {
         let word = ui.paint(color(AnsiColor::Red), "not written");

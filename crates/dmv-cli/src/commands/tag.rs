@@ -18,6 +18,9 @@ pub struct Args {
     /// Delete the tag NAME
     #[arg(short, long, value_name = "NAME", conflicts_with = "name")]
     delete: Option<String>,
+    /// List only tags whose names match PATTERN
+    #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "**", hide = true, conflicts_with_all = ["name", "delete"])]
+    list: Option<String>,
 }
 
 /// Runs the command.
@@ -27,7 +30,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match (&args.delete, &args.name) {
         (Some(name), _) => delete(context, &repo, kind, name)?,
         (None, Some(name)) => create(context, &repo, kind, name, args.revision.as_deref())?,
-        (None, None) => list(context, &repo, kind)?,
+        (None, None) => list(context, &repo, repo.list_refs(kind)?, args.list.as_deref())?,
     }
     Ok(EXIT_OK)
 }

@@ -6,11 +6,13 @@ use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::{keeping, tell_overwritten};
+use crate::limit::{LimitArgs, tell_idle};
 use crate::supply::supplied;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{AddOptions, Head, Repo, WorktreeInfo, WorktreeState};
+use dmv_core::subset::Subset;
 use serde::Serialize;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +47,7 @@ enum Command {
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv worktree add ../hotfix\n  dmv worktree add ../review regrade\n  \
-                  dmv worktree add --detach ../old v1.0"
+                  dmv worktree add --detach ../old v1.0\n  dmv worktree add ../titles --subset titles"
 )]
 struct AddArgs {
     /// The directory, which must be new or empty
@@ -54,6 +56,8 @@ struct AddArgs {
     /// The branch or commit to check out
     #[arg(value_name = "REV")]
     revision: Option<String>,
+    #[command(flatten)]
+    limit: LimitArgs,
     /// Check out the commit, not the branch
     #[arg(long)]
     detach: bool,
@@ -167,10 +171,19 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
             (Head::Commit(commit), commit)
         }
     };
+    let subset = args.limit.read(context, repo)?;
+    if let Some(subset) = &subset {
+        let tree = repo.read_commit(&commit)?.tree;
+        tell_idle(
+            context,
+            &repo.idle_patterns(tree, &Subset::everything(), subset)?,
+        );
+    }
     let options = AddOptions {
         dir: args.dir.clone(),
         head,
         commit,
+        subset: subset.unwrap_or_default(),
         settings: context.settings()?,
         request: context.request()?,
     };

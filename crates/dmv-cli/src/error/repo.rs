@@ -195,6 +195,20 @@ fn sort_revision(e: &RevisionError) -> ErrorClass {
         RevisionError::Beyond(_) | RevisionError::Syntax(_) => {
             hinted("bad-revision", EXIT_OTHER, "dmv log")
         }
+        RevisionError::BadDate { .. } => hinted("bad-revision", EXIT_OTHER, "dmv op log"),
+        RevisionError::BeforeLog { text, .. } | RevisionError::NotYet { text, .. } => {
+            let date = text.split_once("@{").map_or("", |(_, date)| date);
+            let date = date.trim_end_matches('}');
+            let hint = if date.parse::<u64>().is_ok() {
+                "dmv op log".into()
+            } else {
+                hint!(
+                    "dmv log -1 --until {}, for the newest commit that was made until then",
+                    Argument::value(date)
+                )
+            };
+            ("unknown-revision", EXIT_OTHER, Some(hint))
+        }
     }
 }
 

@@ -110,6 +110,152 @@ fn an_empty_message_or_a_failed_editor_commits_nothing() -> Outcome {
 }
 
 #[test]
+fn whoever_has_named_no_editor_is_asked_for_one_line() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("notes.txt", "one\n")?;
+    for n in 0..3 {
+        place.write(format!("shots/{n}.exr"), n.to_string())?;
+    }
+    let blank = [("VISUAL", ""), ("EDITOR", " ")];
+    let seen = place.typing_at_terminal("\n", 24, &blank, &["commit"])?;
+    assert_eq!(seen.exit, Some(20), "{}", seen.text);
+    assert!(
+        seen.text
+            .contains("the message is empty; nothing was committed"),
+        "{}",
+        seen.text
+    );
+    // The input ends before the line does.
+    let seen = place.typing_at_terminal("half\x04\x04", 24, &[], &["commit"])?;
+    assert_eq!(
+        (seen.exit, commits(&place).unwrap_or(0)),
+        (Some(20), 0),
+        "{}",
+        seen.text
+    );
+
+    let seen = place.typing_at_terminal("  first scan \n", 24, &[], &["commit"])?;
+    assert_eq!(
+        (seen.exit, &message(&place)?[..]),
+        (Some(0), "  first scan"),
+        "{}",
+        seen.text
+    );
+    let asked = "On branch main\n\nTo be committed:\n  added     notes.txt\n  added     shots/ (3 files)\n\n\
+                 Say in one line what changes; an empty line stops the commit.\n\
+                 For an editor instead: dmv config set --user core.editor PROGRAM\nMessage: ";
+    assert!(seen.text.contains(asked), "{}", seen.text);
+
+    // The old message stays with an empty line.
+    let seen = place.typing_at_terminal("\n", 24, &[], &["commit", "--amend"])?;
+    assert_eq!(
+        (seen.exit, &message(&place)?[..]),
+        (Some(0), "  first scan"),
+        "{}",
+        seen.text
+    );
+    let seen = place.typing_at_terminal("better\n", 24, &[], &["commit", "--amend"])?;
+    assert_eq!(
+        (seen.exit, &message(&place)?[..]),
+        (Some(0), "better"),
+        "{}",
+        seen.text
+    );
+
+    // What no longer is tracked is a change to write about.
+    place.ok(&["rm", "--cached", "-r", "shots", "-y"])?;
+    let seen = place.typing_at_terminal("untracked\n", 24, &[], &["commit"])?;
+    assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    assert!(
+        seen.text.contains("\n  untracked shots/ (3 files)\n"),
+        "{}",
+        seen.text
+    );
+    Ok(())
+}
+
+#[test]
+fn the_draft_folds_directories_as_status_does() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    for n in 0..3 {
+        place.write(format!("old/{n}"), format!("old {n} with some text\n"))?;
+        place.write(format!("gone/{n}"), format!("{n}"))?;
+    }
+    place.commit("first")?;
+    fs::rename(place.work().join("old"), place.work().join("moved"))?;
+    fs::remove_dir_all(place.work().join("gone"))?;
+    place.write("new/a", "x")?;
+    let editor = place.script("editor", EDITOR)?;
+    let env = [("EDITOR", &editor[..]), ("SAYS", "second")];
+    let seen = place.at_terminal(24, &env, &["commit"])?;
+    assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    let found = fs::read_to_string(place.home().join("found"))?;
+    let listed = "#   deleted   gone/ (3 files)\n#   renamed   old/ -> moved/ (3 files)\n\
+                  #   added     new/ (1 file)\n";
+    assert!(found.contains(listed), "{found}");
+    Ok(())
+}
+
+#[test]
+fn the_first_commit_without_a_name_says_once_how_to_set_one() -> Outcome {
+    let mut place = Place::with_repository()?;
+    place.env = vec![
+        ("DMV_USER_NAME", "".into()),
+        ("DMV_USER_EMAIL", "ada@nas".into()),
+    ];
+    let said = |place: &Place, args: &[&str]| -> Outcome<String> {
+        let done = place.run(args)?;
+        assert_eq!(done.status.code(), Some(0), "{args:?}");
+        Ok(String::from_utf8(done.stderr)?)
+    };
+    place.write("a", "1")?;
+    let first = said(&place, &["commit", "-m", "first"])?;
+    assert!(
+        first.contains("note: recorded as ada <ada@nas>, because you have not set a name"),
+        "{first}"
+    );
+    assert!(first.contains("dmv config set --user user.name"), "{first}");
+    place.write("a", "2")?;
+    assert_eq!(said(&place, &["commit", "-m", "second"])?, "");
+    assert_eq!(said(&place, &["commit", "--amend", "-m", "again"])?, "");
+
+    // What it says to run puts the commit right.
+    place.env = vec![
+        ("DMV_USER_NAME", "Ada".into()),
+        ("DMV_USER_EMAIL", "ada@example.org".into()),
+    ];
+    place.ok(&[
+        "commit",
+        "--amend",
+        "--author",
+        "Bob <bob@nas>",
+        "--date",
+        "2001-02-03",
+    ])?;
+    assert_eq!(
+        said(
+            &place,
+            &["commit", "--amend", "--reset-author", "--no-edit"]
+        )?,
+        ""
+    );
+    let record = place.json(&["log", "-n", "1", "--json"])?;
+    assert_eq!(record["author"], "Ada <ada@example.org>");
+    assert_eq!(
+        (&record["message"], &record["time"]),
+        (&"again".into(), &record["commit_time"])
+    );
+    place.fails(2, &["commit", "--reset-author", "-m", "x"])?;
+    Ok(())
+}
+
+#[test]
 fn a_message_is_kept_if_the_commit_fails() -> Outcome {
     if !has_script() {
         return Ok(());

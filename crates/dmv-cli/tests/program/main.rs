@@ -28,6 +28,7 @@ mod gc;
 mod get;
 mod group;
 mod growth;
+mod habits;
 mod hardship;
 mod heal;
 mod hints;

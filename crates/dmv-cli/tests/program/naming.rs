@@ -165,7 +165,6 @@ fn a_log_takes_a_number_and_says_which_path_no_commit_has() -> Outcome {
             .count(),
         1
     );
-    place.fails(2, &["log", "main", "notes.txt"])?;
     place.write("new.txt", "")?;
     let said = |path: &str| -> Outcome<String> {
         let output = place.run(&["log", "--", path])?;

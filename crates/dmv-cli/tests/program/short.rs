@@ -37,7 +37,9 @@ fn a_short_status_has_the_letters_of_git_and_folds_new_directories() -> Outcome 
     assert_eq!(branch, format!("## main\n{lines}"));
     assert_eq!(place.ok(&["status", "-s", "new/sub"])?, "?? new/sub/\n");
     assert_eq!(place.ok(&["status", "-s", "new/sub/b"])?, "?? new/sub/b\n");
-    place.fails(2, &["status", "-b"])?;
+    assert_eq!(place.ok(&["status", "--porcelain"])?, lines);
+    assert_eq!(place.ok(&["status", "--porcelain=v1", "-b"])?, branch);
+    place.fails(2, &["status", "--porcelain=v2"])?;
     // The long form folds, too, and counts every file.
     let long = place.ok(&["status"])?;
     assert!(
@@ -58,6 +60,72 @@ fn a_short_status_has_the_letters_of_git_and_folds_new_directories() -> Outcome 
     assert_eq!(status["changes"].as_array().map(Vec::len), Some(7));
     place.commit("second")?;
     assert_eq!(place.ok(&["status", "-s"])?, "");
+    Ok(())
+}
+
+#[test]
+fn directories_that_are_gone_or_moved_as_a_whole_are_one_line() -> Outcome {
+    let place = Place::with_repository()?;
+    let work = place.work();
+    for n in 0..4 {
+        let text: String = (0..40).map(|line| format!("{n} {line}\n")).collect();
+        place.write(format!("film/reel/{n}"), &text)?;
+        place.write(format!("gone/deep/{n}"), format!("gone {n}\n"))?;
+        place.write(format!("part/{n}"), format!("part {n}\n"))?;
+        place.write(format!("free/{n}"), format!("free {n}\n"))?;
+        place.write(format!("kept/{n}"), format!("kept {n}\n"))?;
+    }
+    place.write("gone.d", "beside\n")?;
+    place.write("one/only", "only\n")?;
+    place.commit("first")?;
+
+    // One file of each kind stays: then every path is told.
+    fs::remove_dir_all(work.join("gone"))?;
+    fs::remove_dir_all(work.join("one"))?;
+    fs::create_dir(work.join("archive"))?;
+    fs::rename(work.join("film"), work.join("archive/film"))?;
+    let edited = fs::read_to_string(work.join("archive/film/reel/2"))? + "more\n";
+    fs::write(work.join("archive/film/reel/2"), edited)?;
+    place.write("archive/film/reel/notes", "new\n")?;
+    fs::remove_file(work.join("part/1"))?;
+    fs::remove_file(work.join("part/2"))?;
+    place.ok(&["rm", "--cached", "-r", "free", "-y"])?;
+    place.ok(&["rm", "--cached", "kept/1", "-y"])?;
+    let long = place.ok(&["status"])?;
+    let listed = "  renamed   film/ -> archive/film/ (4 files, 1 edited)\n\
+                  \x20 added     archive/ (1 file)\n\
+                  \x20 deleted   gone/ (4 files)\n\
+                  \x20 deleted   one/only\n\
+                  \x20 deleted   part/1\n\
+                  \x20 deleted   part/2\n";
+    assert!(long.contains(listed), "{long}");
+    for line in [
+        "  untracked free/ (4 files) (after the next commit; the files stay)\n",
+        "  untracked kept/1 (after the next commit; the file stays)\n",
+        "2 added, 7 deleted, 4 renamed, 5 no longer tracked\n",
+    ] {
+        assert!(long.contains(line), "{line}: {long}");
+    }
+    // A directory beyond what was asked for is not named.
+    let below = place.ok(&["status", "gone/deep"])?;
+    assert!(
+        below.contains("  deleted   gone/deep/ (4 files)\n"),
+        "{below}"
+    );
+    // All of them one by one, and to programs.
+    let all = place.ok(&["status", "-a"])?;
+    assert!(
+        all.contains("  renamed   film/reel/1 -> archive/film/reel/1\n"),
+        "{all}"
+    );
+    assert!(all.contains("  untracked free/2 (after"), "{all}");
+    assert!(place.ok(&["status", "-s"])?.contains(" D gone/deep/0\n"));
+
+    // A directory that is there and empty, or holds something new, is not gone.
+    fs::create_dir_all(work.join("gone/deep"))?;
+    place.write("gone/deep/new", "n\n")?;
+    let long = place.ok(&["status"])?;
+    assert!(long.contains("  deleted   gone/deep/0\n"), "{long}");
     Ok(())
 }
 

@@ -208,7 +208,7 @@ fn what_is_said_in_a_repository() -> Outcome {
     said.run(&place, "", &["checkout", "nope"])?;
     said.run(&place, "", &["show", "@~9"])?;
     said.run(&place, "", &["show", "@:notes.txt"])?;
-    said.run(&place, "", &["log", "notes.txt"])?;
+    said.run(&place, "", &["log", "--oneline", "notes.txt"])?;
     said.run(&place, "", &["cat", "notes.txt"])?;
     said.run(&place, "", &["cat", "@:nope.txt"])?;
     said.run(&place, "", &["restore", "nope.txt"])?;
@@ -254,6 +254,71 @@ fn what_is_said_in_a_repository() -> Outcome {
     said.run(&place, "", &["push"])?;
     said.run(&place, "", &["drop", "@:notes.txt"])?;
     assert_data_eq!(said.0, file!["words/repository.txt"].raw());
+    Ok(())
+}
+
+#[test]
+fn what_is_answered_to_the_habits_of_other_tools() -> Outcome {
+    let place = Place::new()?;
+    let mut said = Transcript::default();
+    said.title("Outside of a repository");
+    said.run(&place, "", &["add", "."])?;
+    said.run(&place, "", &["add", "notes.txt", "-v"])?;
+    place.ok(&["init", "."])?;
+    place.write("notes.txt", "one\n")?;
+    place.write("shots/1.exr", "1\n")?;
+    place.ok(&["commit", "-m", "first"])?;
+    said.title("Everyday words");
+    for words in [
+        &["gui"][..],
+        &["compare", "a", "b"],
+        &["history"],
+        &["versions", "notes.txt"],
+        &["lock", "notes.txt"],
+        &["ignore", "*.tmp"],
+        &["save"],
+        &["discard", "notes.txt"],
+        &["revert", "notes.txt"],
+        &["checkout", "--", "."],
+        &["checkout", "--", "notes.txt", "shots"],
+        &["config", "user.name", "Ada Lovelace"],
+        &["config", "--global", "user.name", "Ada"],
+        &["config", "user.name"],
+        &["config", "-l"],
+    ] {
+        said.run(&place, "", words)?;
+    }
+    said.title("Options");
+    for words in [
+        &["status", "--porcelain"][..],
+        &["status", "--porcelain=v2"],
+        &["status", "-z"],
+        &["branch", "-a"],
+        &["branch", "-vv"],
+        &["tag", "-l"],
+        &["tag", "-m", "final", "v1"],
+        &["tag", "-a", "v1"],
+        &["commit", "--amnd"],
+        &["commit", "--frobnicate"],
+        &["log", "-n", "many"],
+        &["cat"],
+        &["cat", "notes.txt", "shots"],
+        &["stash", "frobnicate"],
+        &["push", "-u", "origin", "main"],
+    ] {
+        said.run(&place, "", words)?;
+    }
+    said.title("Revisions, dates and paths");
+    for words in [
+        &["log", "nope"][..],
+        &["log", "main", "main"],
+        &["diff", "main", "nope"],
+        &["show", "yesterday"],
+        &["show", "main@{soon}"],
+    ] {
+        said.run(&place, "", words)?;
+    }
+    assert_data_eq!(said.0, file!["words/habits.txt"].raw());
     Ok(())
 }
 

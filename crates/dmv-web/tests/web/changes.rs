@@ -277,6 +277,7 @@ fn the_undo_button_takes_back_what_the_command_would() {
         dir: beside.clone(),
         head: Head::Branch("side".to_owned()),
         commit: first,
+        subset: Default::default(),
         settings: Default::default(),
         request: request("worktree add"),
     };

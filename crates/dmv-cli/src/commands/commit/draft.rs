@@ -1,14 +1,13 @@
 //! The message of a commit, written in an editor above a summary of what will be committed.
 
 use super::Args;
+use crate::commands::status::folded::{self, Folding};
+use crate::commands::status::look;
 use crate::context::Context;
 use crate::editor::{self, EditedText};
 use crate::failure::Failure;
 use crate::format::text::{SHORT_ID, clean};
-use dmv_core::object::name::escape;
-use dmv_core::repo::{
-    Head, LookError, Repo, RepoError, StatusOptions, StatusReport, WorktreeError,
-};
+use dmv_core::repo::{Head, LookError, Repo, RepoError, StatusReport, WorktreeError};
 use dmv_core::worktree::select::Paths;
 
 /// Changes that the summary names one by one.
@@ -22,19 +21,14 @@ pub fn write(
     paths: &[Vec<u8>],
 ) -> Result<Option<EditedText>, Failure> {
     let select = Paths::new(paths.to_vec());
-    let options = StatusOptions {
-        select: &select,
-        settings: context.settings()?,
-    };
-    let watch = context.watch("scanning");
-    let report = repo.status(&options, &context.job)?;
-    drop(watch);
+    let (report, renames) = look(context, repo, &select)?;
     if let Some(cut) = report.unfinished {
         // The commit would refuse, and the message would have been written for nothing.
         let command = cut.command;
         return Err(RepoError::Worktree(WorktreeError::Unfinished { command }).into());
     }
-    let is_new = !report.changes.is_empty() || !report.settled.is_empty();
+    let is_new =
+        !report.changes.is_empty() || !report.settled.is_empty() || !report.untracking.is_empty();
     if !is_new && report.moved.is_none() && !args.amend && !args.allow_empty {
         return Ok(None);
     }
@@ -43,19 +37,34 @@ pub fn write(
         None if args.amend => return Err(RepoError::Look(LookError::NoCommit).into()),
         _ => String::new(),
     };
-    editor::write(context, &before, &notes(args, &report)).map(Some)
+    let changes = (&report.changes[..], &renames);
+    let lines = folded::lines(repo, changes, &select, Folding::Whole, &|_| false)?;
+    let mut lines: Vec<String> = lines
+        .iter()
+        .map(|line| line.told(&renames))
+        .map(|told| format!("{:<9} {}", told.word, told.text))
+        .collect();
+    for line in folded::untracked(repo, &report.untracking, &select)? {
+        lines.push(format!("untracked {}", line.path()));
+    }
+    let notes = notes(args, &report, &lines);
+    editor::write(context, &before, &notes).map(Some)
 }
 
 /// Says where a message is that could not be used.
 pub fn keep(context: &Context, written: EditedText) {
-    let way = editor::way_to_use(&written.keep());
-    context
-        .ui
-        .note(format_args!("your message is kept; to use it: {way}"));
+    match written.keep() {
+        Ok(path) => {
+            let way = editor::way_to_use(&path);
+            let note = format_args!("your message is kept; to use it: {way}");
+            context.ui.note(note);
+        }
+        Err(failure) => context.ui.warn(failure),
+    }
 }
 
 /// The summary.
-fn notes(args: &Args, report: &StatusReport) -> Vec<String> {
+fn notes(args: &Args, report: &StatusReport, lines: &[String]) -> Vec<String> {
     let on = match &report.head {
         Head::Branch(name) => format!("On branch {}", clean(name)),
         Head::Commit(id) => format!("On no branch, at {}", id.short(SHORT_ID)),
@@ -73,18 +82,16 @@ fn notes(args: &Args, report: &StatusReport) -> Vec<String> {
             clean(&author.email)
         ));
     }
-    if report.changes.is_empty() {
+    if lines.is_empty() {
         notes.push("No changes.".to_owned());
         return notes;
     }
     notes.push(String::new());
     notes.push("To be committed:".to_owned());
-    for change in report.changes.iter().take(MAX_NAMED) {
-        let word = change.kind.word();
-        notes.push(format!("  {word:<8}  {}", escape(&change.path)));
-    }
-    if report.changes.len() > MAX_NAMED {
-        notes.push(format!("  and {} more", report.changes.len() - MAX_NAMED));
+    let shown = lines.iter().take(MAX_NAMED);
+    notes.extend(shown.map(|line| format!("  {line}")));
+    if lines.len() > MAX_NAMED {
+        notes.push(format!("  and {} more", lines.len() - MAX_NAMED));
     }
     notes
 }

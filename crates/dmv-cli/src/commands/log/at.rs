@@ -14,6 +14,7 @@ use dmv_core::hint;
 use dmv_core::history::changed::ChangedPaths;
 use dmv_core::history::paths::PathLog;
 use dmv_core::object::ObjectError;
+use dmv_core::object::name::escape;
 use dmv_core::repo::{
     HEAD, MIN_PREFIX, Repo, RepoError, RevisionError, end_of_range, split_steps, walk_steps,
 };
@@ -84,6 +85,22 @@ fn check(args: &Args, remote: &Remote) -> Result<(), Failure> {
     }
 }
 
+/// The revision that the walk begins at. Only commits are read, so no word can be a path.
+fn revision(args: &Args) -> Result<Option<&str>, Failure> {
+    match args.words()[..] {
+        [] => Ok(None),
+        [one] => match one.to_str() {
+            Some(one) => Ok(Some(one)),
+            None => Err(Failure::usage("a revision is UTF-8")),
+        },
+        [_, second, ..] => {
+            let second = escape(second.as_encoded_bytes());
+            let message = format!("log starts at one commit; '{second}' is another word");
+            Err(Failure::usage(message).hint("dmv log --at REMOTE REV"))
+        }
+    }
+}
+
 /// The branch that the worktree is on.
 fn current_branch(repo: &Repo) -> Result<Option<String>, Failure> {
     Ok(repo.head()?.branch().map(str::to_owned))
@@ -125,7 +142,7 @@ impl There<'_> {
 
     /// The commit to begin with, and commits at which to stop.
     fn start(&self, args: &Args) -> Result<(ObjectId, Vec<ObjectId>), Failure> {
-        let Some(revision) = args.revision()? else {
+        let Some(revision) = revision(args)? else {
             return Ok((self.head()?, Vec::new()));
         };
         let Some((old, new)) = revision.split_once("..") else {

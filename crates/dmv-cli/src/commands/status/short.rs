@@ -30,8 +30,10 @@ pub fn print(
     }
     for line in lines {
         let change = match line {
-            Line::Directory(dir, _) => {
-                writeln!(out, "{} {}/", letters(AnsiColor::Green, "??"), escape(dir))?;
+            // Only new ones are folded in this form.
+            Line::Directory(folded) => {
+                let dir = escape(folded.dir);
+                writeln!(out, "{} {dir}/", letters(AnsiColor::Green, "??"))?;
                 continue;
             }
             Line::Change(change) => change,

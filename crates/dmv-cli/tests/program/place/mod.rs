@@ -92,6 +92,7 @@ impl Place {
             .env("HOME", self.home())
             .env("XDG_CONFIG_HOME", self.home().join("config"))
             .env("USER", "ada")
+            .env("DMV_USER_NAME", "ada")
             .env("NO_COLOR", "1")
             .envs(self.env.iter().cloned())
             .stdin(Stdio::null());

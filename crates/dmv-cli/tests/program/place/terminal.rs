@@ -2,8 +2,9 @@
 
 use super::{Outcome, Place};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What somebody at a terminal has seen.
 pub struct Seen {
@@ -24,17 +25,37 @@ pub fn has_script() -> bool {
 impl Place {
     /// Runs the program at a terminal with this number of lines, and with more variables.
     pub fn at_terminal(&self, lines: u16, env: &[(&str, &str)], args: &[&str]) -> Outcome<Seen> {
+        self.typing_at_terminal("", lines, env, args)
+    }
+
+    /// The same, while somebody types `typed`.
+    pub fn typing_at_terminal(
+        &self,
+        typed: &str,
+        lines: u16,
+        env: &[(&str, &str)],
+        args: &[&str],
+    ) -> Outcome<Seen> {
         let words = [&[env!("CARGO_BIN_EXE_dmv")], args].concat();
         let quoted = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
         let command: Vec<String> = words.iter().map(quoted).collect();
         let line = format!("stty rows {lines} cols 80; exec {}", command.join(" "));
-        let done = self
-            .command_of("script", &["-qec", &line, "/dev/null"])
+        let mut script = self.command_of("script", &["-qec", &line, "/dev/null"]);
+        let script = script
             .env("SHELL", "/bin/sh")
             .env("TERM", "xterm")
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-            .envs(env.iter().copied())
-            .output()?;
+            .envs(env.iter().copied());
+        let done = if typed.is_empty() {
+            script.output()?
+        } else {
+            let script = script.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut running = script.spawn()?;
+            let mut keys = running.stdin.take().ok_or("no input")?;
+            keys.write_all(typed.as_bytes())?;
+            drop(keys);
+            running.wait_with_output()?
+        };
         Ok(Seen {
             exit: done.status.code(),
             text: String::from_utf8(done.stdout)?.replace("\r\n", "\n"),

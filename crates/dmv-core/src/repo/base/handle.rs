@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 
+/// Returns the second since 1970 that a date names, or why it names none.
+pub type DateReader = fn(&str) -> Result<i64, String>;
+
 /// An open repository.
 pub(in crate::repo) struct Handle {
     pub(in crate::repo) dmv: PathBuf,
@@ -42,6 +45,8 @@ pub(in crate::repo) struct Handle {
     pub(in crate::repo) caught_up: usize,
     /// The names of remotes in the settings, if the caller has told them.
     pub(in crate::repo) remotes: OnceLock<BTreeSet<String>>,
+    /// Reads the dates in revisions, if the caller can: the library has no clock and no time zone.
+    pub(in crate::repo) dates: OnceLock<DateReader>,
     /// What the slice was like when the store last heard which chunks it must not store.
     pub(in crate::repo) heard: Mutex<Option<(u64, SystemTime)>>,
 }

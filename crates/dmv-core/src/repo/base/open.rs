@@ -79,6 +79,7 @@ pub(in crate::repo) fn assemble(
         whose: Whose::Own,
         caught_up,
         remotes: OnceLock::new(),
+        dates: OnceLock::new(),
         heard: Mutex::default(),
     };
     refused::refresh(&handle);

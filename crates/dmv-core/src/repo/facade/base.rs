@@ -4,7 +4,8 @@ use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, Operation};
 use crate::repo::{
-    Head, KeepingLock, OperationRequest, RefInfo, RefKind, Repo, RepoError, RepoSlice, Stamp, base,
+    DateReader, Head, KeepingLock, OperationRequest, RefInfo, RefKind, Repo, RepoError, RepoSlice,
+    Stamp, base,
 };
 use crate::store::FinishedJob;
 use crate::subset::Subset;
@@ -34,6 +35,12 @@ impl Repo {
     pub fn name_remotes(&self, remotes: impl IntoIterator<Item = String>) {
         // A second call comes from the same settings.
         let _ = self.handle.remotes.set(remotes.into_iter().collect());
+    }
+
+    /// Tells how dates in revisions are read, once. Without it, a revision has no date.
+    pub fn read_dates_by(&self, reader: DateReader) {
+        // A second call comes from the same program.
+        let _ = self.handle.dates.set(reader);
     }
 
     /// Fails unless a new branch may have this name once `remote` is a remote.

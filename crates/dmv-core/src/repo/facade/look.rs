@@ -176,7 +176,8 @@ impl Repo {
     ///
     /// A revision begins with a branch, tag, remote branch, a full name of one such as
     /// `refs/heads/main`, id, id prefix, `@` or `HEAD` (the worktree's head), `-` or `@{-1}` (the head
-    /// before the last checkout). Any number of `~n` and `^n` can follow.
+    /// before the last checkout). A name can have a date, such as `main@{2 days ago}`: the state at that
+    /// time by the operation log. Any number of `~n` and `^n` can follow.
     ///
     /// Fails with [`RepoError::Revision`] if `text` names nothing, or may name several commits.
     pub fn resolve(&self, text: &str) -> Result<ObjectId, RepoError> {

@@ -543,7 +543,7 @@ fn keep_overwritten(
 }
 
 /// Returns the value that the view stores for a subset.
-fn subset_value(subset: &Subset) -> Option<Vec<u8>> {
+pub(in crate::repo) fn subset_value(subset: &Subset) -> Option<Vec<u8>> {
     (!subset.is_everything()).then(|| subset.text())
 }
 

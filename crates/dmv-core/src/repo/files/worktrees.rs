@@ -15,7 +15,9 @@ use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{Record, base_key, head_key, path_key, saved_key, saving_key};
+use crate::repo::base::keys::{
+    Record, base_key, head_key, path_key, saved_key, saving_key, subset_key,
+};
 use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
 use crate::repo::base::publish::{OperationRequest, change, set};
 use crate::repo::base::vacancy::refuse_inside;
@@ -72,6 +74,8 @@ pub struct AddOptions {
     pub head: Head,
     /// The commit. A branch that does not exist yet is made at this commit.
     pub commit: ObjectId,
+    /// The paths that it has.
+    pub subset: Subset,
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
@@ -195,8 +199,10 @@ pub(in crate::repo) fn add_worktree(
         set(path_key(&name), bytes_of(&dir).to_vec()),
         set(base_key(&name), options.commit.as_bytes().to_vec()),
     ]);
+    let limit = checkout::subset_value(&options.subset);
+    changes.extend(limit.map(|value| set(subset_key(&name), value)));
     let (request, settings) = (&options.request, &options.settings);
-    let what = (options.commit, &Subset::everything(), None);
+    let what = (options.commit, &options.subset, None);
     let made = set_up(
         repo,
         &name,
@@ -541,7 +547,7 @@ fn continue_adding(
         Head::Commit(id) => CheckoutTarget::Commit(*id),
     };
     let how = CheckoutOptions {
-        subset: None,
+        subset: Some(options.subset.clone()),
         force: false,
         settings: options.settings.clone(),
         request: options.request.clone(),

@@ -4,6 +4,7 @@
 
 pub(in crate::repo) mod changed;
 pub(in crate::repo) mod content;
+mod dated;
 pub(in crate::repo) mod entries;
 pub(in crate::repo) mod history;
 pub(in crate::repo) mod history_use;

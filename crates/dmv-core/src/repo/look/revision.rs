@@ -7,7 +7,9 @@ use crate::refs::{FETCH_HEAD, HEAD};
 use crate::repo::base::error::{LookError, RepoError, RevisionError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
+use crate::repo::base::keys::base_key;
 use crate::repo::base::worktree;
+use crate::repo::look::dated::{Dated, end_of_date, former};
 
 /// The fewest hex digits that can name an object.
 pub const MIN_PREFIX: usize = 4;
@@ -19,8 +21,11 @@ const MAX_SHOWN: usize = 8;
 
 /// Splits `REV:PATH`. An empty revision means `@`. Without a colon, there is no path.
 pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
-    match text.iter().position(|b| *b == b':') {
+    // A date has colons, too.
+    let skipped = end_of_date(text);
+    match text[skipped..].iter().position(|b| *b == b':') {
         Some(at) => {
+            let at = skipped + at;
             let revision = String::from_utf8_lossy(&text[..at]).into_owned();
             let revision = if revision.is_empty() {
                 "@".to_owned()
@@ -36,7 +41,9 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
 /// Splits a revision into the name that it begins with and the steps that follow: `main~2` into `main`
 /// and `~2`.
 pub fn split_steps(text: &str) -> (&str, &str) {
-    text.split_at(text.find(['~', '^']).unwrap_or(text.len()))
+    let skipped = end_of_date(text.as_bytes());
+    let steps = text[skipped..].find(['~', '^']);
+    text.split_at(steps.map_or(text.len(), |at| skipped + at))
 }
 
 /// Returns the commit to which the steps of a revision lead from `start`: any number of `~n` and `^n`.
@@ -82,8 +89,9 @@ pub fn walk_steps(
 /// Returns the commit that the revision `text` names.
 ///
 /// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
-/// worktree's head), a full name such as `refs/heads/main`, `-` or `@{-1}` (the head before the last checkout), `FETCH_HEAD` (what was last
-/// fetched from an address). Any number of `~n` and `^n` can follow.
+/// worktree's head), a full name such as `refs/heads/main`, `-` or `@{-1}` (the head before the last
+/// checkout), `FETCH_HEAD` (what was last fetched from an address). A name can have a date:
+/// `main@{2 days ago}`; without a name, it is the current branch. Any number of `~n` and `^n` can follow.
 pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
     let (name, steps) = split_steps(text);
     let start = resolve_name(repo, name)?;
@@ -155,6 +163,10 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     if is_previous(name) {
         return resolve_previous(repo, name);
     }
+    if let Some(dated) = Dated::parse(name) {
+        let (key, what) = dated_key(repo, dated)?;
+        return former(repo, &key, name, &what);
+    }
     if let Some(full) = FullName::parse(name) {
         let found = worktree::ref_id(repo, &full.key())?;
         return Ok(found.ok_or_else(|| RevisionError::Unknown(name.to_owned()))?);
@@ -193,6 +205,28 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
             .into())
         }
     }
+}
+
+/// Returns the key of the view that a revision with a date is about, and what it stands for. A name
+/// without a commit now may be that of a branch that was deleted.
+fn dated_key(repo: &Handle, dated: Dated<'_>) -> Result<(String, String), RepoError> {
+    let head = worktree::head(repo)?;
+    let full = match (dated.name, head) {
+        ("", Head::Branch(branch)) => FullName::new(FullKind::Branch, &branch),
+        ("" | "@" | HEAD, head) => {
+            return Ok(match (worktree::worktree_name(repo), head) {
+                (Ok(worktree), _) => (base_key(worktree), "this worktree".to_owned()),
+                (Err(_), Head::Branch(branch)) => (format!("branch/{branch}"), branch),
+                (Err(e), Head::Commit(_)) => return Err(e),
+            });
+        }
+        (name, _) => match FullName::parse(name) {
+            Some(full) => full,
+            None => named_ref(repo, name)?
+                .map_or_else(|| FullName::new(FullKind::Branch, name), |(full, _)| full),
+        },
+    };
+    Ok((full.key(), full.name))
 }
 
 /// Returns the branch, else the tag, else the remote branch that has a name.

@@ -52,6 +52,30 @@ pub enum RevisionError {
     /// The revision goes back further than the history, or names a parent that does not exist.
     #[error("'{0}' does not exist: the history has no such ancestor")]
     Beyond(String),
+    /// The revision has a date that cannot be read.
+    #[error("'{text}' has no date: {why}")]
+    BadDate {
+        /// The revision.
+        text: String,
+        /// What a date looks like, as a clause.
+        why: String,
+    },
+    /// The operation log begins after the date of the revision.
+    #[error("'{text}' is not known: the operation log goes back only to {first}")]
+    BeforeLog {
+        /// The revision.
+        text: String,
+        /// The day of the oldest operation.
+        first: String,
+    },
+    /// What the revision names did not exist at its date.
+    #[error("'{text}' does not exist: '{name}' had no commit at that time")]
+    NotYet {
+        /// The revision.
+        text: String,
+        /// What it names.
+        name: String,
+    },
     /// The text is not a valid revision.
     #[error("'{0}' is not a valid revision")]
     Syntax(String),
