@@ -2,7 +2,7 @@
 //! commands read and write there. Nothing outside may change, and nothing from outside may get into
 //! the repository.
 //!
-//! The long run makes `DMV_SWAPS` swaps (100,000): `tests/tier.sh 2 --only symlinks --release`.
+//! The long run makes `DMV_SWAPS` swaps (100,000): `tests/tier.sh night --only symlinks --release`.
 
 #![allow(clippy::print_stdout)]
 
