@@ -571,18 +571,6 @@ def measure_log():
     note(f"push of {args.commits:,} commits", figure, "<= 256 MiB")
     for delay in (0, 50):
         with Proxy(delay) as port:
-            for options, most in (((), args.commits), (("-n", "20"), 20)):
-                runs = []
-                for _ in range(args.runs):
-                    # Nothing here is a repository, so everything comes from there.
-                    log = counted("log", "--at", "s3://dmv/history", *options, at=TOP, endpoint=port)
-                    found = log.out.count("\n")
-                    if found != most:
-                        fail(f"log --at shows {found} commits of {most}")
-                    runs.append(log)
-                goal = "<= 20 GETs" + (", <= 3 s" if delay else "")
-                figure = f"{runs[0].count} requests, {both(runs)}, {max(run.memory for run in runs):.0f} MiB"
-                note(f"log --at {' '.join(options)}, {delay} ms", figure, goal)
             got = clone("history", "history-copy", "--bare", "--meta-only", port=port)
             figure = f"{got.count} requests, {both([got])}, {got.memory:.0f} MiB"
             note(f"clone --meta-only of them, {delay} ms", figure, "<= 256 MiB")

@@ -1,14 +1,11 @@
 //! `dmv log`
 
-#[cfg(feature = "store")]
-mod at;
 mod print;
 
 use super::show::Detail;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::raw_person;
-use crate::headline::names;
 use crate::revisions::{self, RevisionsAndPaths};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
@@ -27,13 +24,10 @@ use std::ffi::{OsStr, OsString};
 ///
 /// Dates compare with the time of the commit. Examples: 2026-11-21, '2026-11-21 15:04',
 /// 2026-11-21T15:04:05+01:00, today, yesterday, '2 weeks ago'.
-///
-/// --at REMOTE lists the history of a bucket without fetching it. Then REV is a branch, tag or commit
-/// there. REMOTE may be an address such as s3://studio/film; then no repository is needed here.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv log -5\n  dmv log --graph --oneline\n  \
                   dmv log main --stat media/scene4\n  dmv log main..regrade\n  \
-                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow media/film.mov\n  dmv log --at studio main -20")]
+                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow media/film.mov")]
 pub struct Args {
     /// Start at this commit (default: @)
     #[arg(value_name = "REV|A..B|PATH", allow_negative_numbers = true)]
@@ -71,10 +65,6 @@ pub struct Args {
     /// Show the changes of each commit as a diff, except for merges
     #[arg(short, long, conflicts_with = "graph")]
     patch: bool,
-    /// List the history of the bucket of this remote; dmv reads only its commits
-    #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE")]
-    at: Option<String>,
     /// List only commits that changed these files or directories
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<OsString>,
@@ -135,10 +125,6 @@ fn limit_of(word: &OsStr) -> Option<u64> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    #[cfg(feature = "store")]
-    if let Some(remote) = &args.at {
-        return at::log(context, args, remote);
-    }
     let repo = context.repo()?;
     let RevisionsAndPaths { revisions, paths } =
         revisions::sort(context, &repo, &args.words(), 1, &args.paths)?;
@@ -152,8 +138,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     // A file that is followed has several names.
     let followed = RefCell::new(paths.clone());
-    let mut printer = Printer::new(context, args, || names(&repo))?;
-    printer = printer.with_changes(&repo, args.detail());
+    let mut printer = Printer::new(context, args, &repo)?;
     let changed = repo.changed_paths(&paths);
     let mut log = PathLog::new(repo.objects(), &changed, &[start], &paths)?;
     let mut moved = |parent: &ObjectId, child: &ObjectId, path: &RepoPath| {
@@ -168,7 +153,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         followed: &followed,
         moved: if args.follow { Some(&mut moved) } else { None },
     };
-    let left = list(args, walk, &mut printer, &|e| e.into())?;
+    let left = list(args, walk, &mut printer)?;
     if !log.boundary().is_empty() && left > 0 {
         let text = "note: older commits are absent from this repository; to fetch them: dmv fetch --all-history";
         context.ui.note(text);
@@ -193,12 +178,7 @@ struct Walk<'w, 'r> {
 }
 
 /// Prints the commits that are wanted. Returns how many more might have been printed.
-fn list(
-    args: &Args,
-    walk: Walk<'_, '_>,
-    printer: &mut Printer<'_>,
-    failed: &dyn Fn(RepoError) -> Failure,
-) -> Result<u64, Failure> {
+fn list(args: &Args, walk: Walk<'_, '_>, printer: &mut Printer<'_>) -> Result<u64, Failure> {
     let (log, mut left, mut moved) = (walk.log, walk.left, walk.moved);
     log.hide(walk.hidden);
     while left > 0 {
@@ -206,7 +186,7 @@ fn list(
             Some(moved) => Some(&mut **moved),
             None => None,
         };
-        let Some(visited) = log.advance(moved).map_err(failed)? else {
+        let Some(visited) = log.advance(moved)? else {
             break;
         };
         if visited.shown && args.wants(&visited.commit) {

@@ -5,7 +5,6 @@ mod bad_stores;
 mod cut;
 mod fetch;
 mod gateway;
-mod log;
 mod lost;
 mod misbehaving;
 mod moto;

@@ -37,7 +37,6 @@ mod foresee;
 #[cfg(feature = "store")]
 mod free;
 #[cfg(feature = "store")]
-mod history;
 mod lacked;
 #[cfg(feature = "store")]
 mod operations;
@@ -65,7 +64,6 @@ pub use foresee::{CloneForecast, foreseen_clone};
 #[cfg(feature = "store")]
 pub use free::{FreeAtOptions, FreeReport, JoinReport, free_at};
 #[cfg(feature = "store")]
-pub use history::{HistoryAt, history_at};
 #[cfg(feature = "store")]
 pub use operations::{
     EachOperation, NotUndone, OperationAt, UndoAtOptions, UndoAtReport, Which, operations_at,

@@ -29,8 +29,8 @@ pub use outlet::{Outlet, Part};
 pub use purges::PurgeAnswer;
 pub use server::{Grant, SessionReport, refuse, serve};
 pub use shelf::{
-    BucketDepth, BucketHistory, BucketProblem, BucketReport, CloneForecast, MissingIds, RowsReport,
-    Shelf, foresee_clone, foresee_content, serve_shelf, verify_rows, verify_shelf,
+    BucketDepth, BucketProblem, BucketReport, CloneForecast, MissingIds, RowsReport, Shelf,
+    foresee_clone, foresee_content, serve_shelf, verify_rows, verify_shelf,
 };
 
 use crate::bucket::trouble::Trouble;

@@ -1,4 +1,4 @@
-//! How `dmv log` shows commits, whoever has them.
+//! How `dmv log` shows commits.
 
 use super::Args;
 use crate::commands::show::{CommitAt, Detail, Document, changes};
@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::json::CommitValue;
 use crate::graph::Graph;
-use crate::headline::{header, line};
+use crate::headline::{header, line, names};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::VisitedCommit;
 use dmv_core::object::name::RepoPath;
@@ -23,35 +23,26 @@ pub(super) struct Printer<'a> {
     names: HashMap<ObjectId, Vec<String>>,
     graph: Option<Graph>,
     oneline: bool,
-    /// What to show of each commit's changes, and who has the directories for it.
-    detail: Option<(&'a Repo, Detail)>,
+    repo: &'a Repo,
+    /// What to show of each commit's changes.
+    detail: Option<Detail>,
     /// How many commits were printed.
     pub printed: u64,
 }
 
 impl<'a> Printer<'a> {
-    /// Returns a printer for the options of a command. `names` are the names of commits, which records do
-    /// not show.
-    pub fn new(
-        context: &'a Context,
-        args: &Args,
-        names: impl FnOnce() -> Result<HashMap<ObjectId, Vec<String>>, Failure>,
-    ) -> Result<Printer<'a>, Failure> {
+    /// Returns a printer for the options of a command.
+    pub fn new(context: &'a Context, args: &Args, repo: &'a Repo) -> Result<Printer<'a>, Failure> {
         let json = context.globals.json;
         Ok(Printer {
             context,
-            names: if json { HashMap::new() } else { names()? },
+            names: if json { HashMap::new() } else { names(repo)? },
             graph: (args.graph && !json).then(Graph::default),
             oneline: args.oneline,
-            detail: None,
+            repo,
+            detail: args.detail(),
             printed: 0,
         })
-    }
-
-    /// Shows the changes of commits of `repo`, too.
-    pub fn with_changes(mut self, repo: &'a Repo, detail: Option<Detail>) -> Printer<'a> {
-        self.detail = detail.map(|detail| (repo, detail));
-        self
     }
 
     /// Prints a commit.
@@ -63,9 +54,9 @@ impl<'a> Printer<'a> {
             let value = CommitValue::new(id, commit);
             return match self.detail {
                 None => ui.json(&value),
-                Some((repo, detail)) => ui.json(&Document {
+                Some(detail) => ui.json(&Document {
                     commit: value,
-                    changes: self.changes(repo, visited, paths, detail)?,
+                    changes: self.changes(visited, paths, detail)?,
                 }),
             };
         }
@@ -81,18 +72,17 @@ impl<'a> Printer<'a> {
             writeln!(ui.out())?;
         }
         ui.out().write_all(text.as_bytes())?;
-        if let Some((repo, detail)) = self.detail
+        if let Some(detail) = self.detail
             && commit.parents.len() < 2
         {
             writeln!(ui.out())?;
-            self.changes(repo, visited, paths, detail)?;
+            self.changes(visited, paths, detail)?;
         }
         Ok(())
     }
 
     fn changes(
         &self,
-        repo: &Repo,
         visited: &VisitedCommit,
         paths: &[RepoPath],
         detail: Detail,
@@ -105,7 +95,7 @@ impl<'a> Printer<'a> {
             id: &visited.id,
             commit: &visited.commit,
         };
-        changes(self.context, repo, shown, &Paths::new(paths), detail)
+        changes(self.context, self.repo, shown, &Paths::new(paths), detail)
     }
 
     /// Prints a commit beside its place in the graph.

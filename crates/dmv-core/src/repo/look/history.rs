@@ -62,7 +62,7 @@ fn difference(
 }
 
 /// Returns the commits in `old` at which a walk over the commits that only `new` has ends.
-pub fn end_of_range(
+pub(in crate::repo) fn end_of_range(
     objects: &dyn ObjectRead,
     old: ObjectId,
     new: ObjectId,

@@ -12,7 +12,7 @@ use crate::repo::base::worktree;
 use crate::repo::look::dated::{Dated, end_of_date, former};
 
 /// The fewest hex digits that can name an object.
-pub const MIN_PREFIX: usize = 4;
+const MIN_PREFIX: usize = 4;
 
 /// How many digits of an id a message shows.
 const SHORT: usize = 12;
@@ -40,7 +40,7 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
 
 /// Splits a revision into the name that it begins with and the steps that follow: `main~2` into `main`
 /// and `~2`.
-pub fn split_steps(text: &str) -> (&str, &str) {
+fn split_steps(text: &str) -> (&str, &str) {
     let skipped = end_of_date(text.as_bytes());
     let steps = text[skipped..].find(['~', '^']);
     text.split_at(steps.map_or(text.len(), |at| skipped + at))
@@ -48,7 +48,7 @@ pub fn split_steps(text: &str) -> (&str, &str) {
 
 /// Returns the commit to which the steps of a revision lead from `start`: any number of `~n` and `^n`.
 /// `text` is the whole revision, for errors.
-pub fn walk_steps(
+fn walk_steps(
     objects: &dyn ObjectRead,
     start: ObjectId,
     steps: &str,

@@ -17,7 +17,6 @@
 mod give;
 mod hands;
 mod held;
-mod history;
 mod keep;
 mod stock;
 mod stream;
@@ -41,7 +40,6 @@ use dmv_core::object::ObjectType;
 use dmv_core::repo::{KnownPurge, RepoSlice};
 use dmv_core::store::CheckedRecord;
 use give::{Clues, WantedObjects};
-pub use history::BucketHistory;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stock::Stock;
