@@ -147,7 +147,7 @@ impl Job {
         self.totals.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether somebody wants totals that cost something.
+    /// Returns whether the caller wants totals that cost something.
     pub(crate) fn wants_totals(&self) -> bool {
         self.totals.load(Ordering::Relaxed)
     }

@@ -26,7 +26,7 @@ const HASH: usize = 32;
 const CONTEXT: &str = "dmv 2026-11 preview cache";
 /// An entry's time is written again only after this long.
 const TOUCH: Duration = Duration::from_secs(60);
-/// A temporary file of this age belongs to nobody.
+/// A temporary file of this age is left over.
 const STALE: Duration = Duration::from_secs(3600);
 
 impl Cache {
@@ -125,7 +125,7 @@ impl Cache {
         }
     }
 
-    /// Lists the entries, and removes temporary files that nobody writes any more.
+    /// Lists the entries, and removes temporary files that no process writes any more.
     fn entries(&self) -> Vec<Entry> {
         let mut out = Vec::new();
         for dir in list(&self.dir) {

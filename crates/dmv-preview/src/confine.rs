@@ -141,7 +141,7 @@ mod tests {
             .expect("the test program runs")
     }
 
-    /// Not a test by itself: what a decoder that somebody took over would do. It exits with 10 if it was refused,
+    /// Not a test by itself: what a decoder under an attacker's control would do. It exits with 10 if it was refused,
     /// and with 20 if it succeeded.
     #[test]
     #[ignore = "other tests run it in a process of its own"]

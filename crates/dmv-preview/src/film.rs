@@ -3,7 +3,7 @@
 //! `ffmpeg` loads its libraries and opens its input by itself, so it cannot run in the process that may open nothing.
 //! It has one of its own ([`become_ffmpeg`]), which may read the system's programs and libraries and nothing else
 //! (`confine::enter_film`). The film is a file in memory: its beginning and its end, where films have their
-//! tables, and a hole between them. The picture that comes out is a file from somebody else, and is decoded as such.
+//! tables, and a hole between them. The picture that comes out is not trusted either, and is decoded as any other file.
 
 use crate::confine;
 use crate::preview::{PreviewKind, Source};

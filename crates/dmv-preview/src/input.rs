@@ -1,4 +1,4 @@
-//! The file to decode, as the decoders read it: ranges that somebody fetches, behind a window.
+//! The file to decode, as the decoders read it: ranges that the parent fetches, behind a window.
 
 use crate::wire;
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Stdin, Stdout};
@@ -46,7 +46,7 @@ impl Fetch for Memory<'_> {
     }
 }
 
-/// The smallest and the largest window. It grows while somebody reads on and on.
+/// The smallest and the largest window. It grows while a decoder reads on and on.
 const WINDOW: (u64, u64) = (32 << 10, wire::MAX_READ as u64);
 
 /// A file: `Read`, `BufRead` and `Seek` over a [`Fetch`].

@@ -101,7 +101,7 @@ impl Maker {
         wire::decode_result(&bytes)
     }
 
-    /// Waits until a process may start, and nobody else makes the same.
+    /// Waits until a process may start, and no other request makes the same.
     fn turn<'a>(&'a self, key: &'a str) -> Turn<'a> {
         let mut state = self.state();
         while state.running >= self.limits.workers.max(1) || state.making.contains(key) {

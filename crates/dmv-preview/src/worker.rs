@@ -11,7 +11,7 @@ use std::io::{self, Stdin};
 use std::process::ExitCode;
 
 /// The whole program of the process that decodes one file for a [`crate::Maker`]. It speaks over standard input and
-/// output, and nobody else may use them. Call it before the program starts a thread or opens a file.
+/// output, and nothing else may use them. Call it before the program starts a thread or opens a file.
 pub fn worker() -> ExitCode {
     // Nobody reads what a panic says, and looking for names in the program would need files.
     std::panic::set_hook(Box::new(|_| {}));

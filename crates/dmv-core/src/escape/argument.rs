@@ -54,7 +54,7 @@ impl Argument {
         Argument(word(&[b"!", &pattern[..]].concat()))
     }
 
-    /// A pattern as somebody has written it.
+    /// A pattern as a user has written it.
     pub fn given_pattern(pattern: impl AsRef<[u8]>) -> Argument {
         let pattern = pattern.as_ref();
         Argument(word(&match pattern {

@@ -1,4 +1,4 @@
-//! Which paths each commit changed, as far as somebody has looked (docs/format/changed-paths.md).
+//! Which paths each commit changed, as far as `repack` has compared (docs/format/changed-paths.md).
 //!
 //! The table answers "did this commit change that path?" with "no" or "perhaps", without reading
 //! trees. It knows no files and no store: `repo` reads and writes its bytes.

@@ -40,7 +40,7 @@ pub fn is_own(path: &Path) -> io::Result<bool> {
 }
 
 /// Returns whether only this user may write to the entry at `path`, besides the administrator: it
-/// belongs to this user, and its permissions let no group and nobody else write.
+/// belongs to this user, and its permissions let no group and no other user write.
 pub(crate) fn is_written_by_this_user_only(path: &Path) -> io::Result<bool> {
     system::is_written_by_this_user_only(path)
 }

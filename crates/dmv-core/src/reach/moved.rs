@@ -1,4 +1,4 @@
-//! What a commit has at other paths than a hidden commit has it: whoever has the hidden one has it, too.
+//! Content that a commit has at other paths than a hidden commit: a peer with the hidden one has it, too.
 //!
 //! The walk compares nodes at the same path. So a renamed directory would count as new, with all files in
 //! it. Here the tree of a tip is compared with that of a hidden commit, as far as they differ: which

@@ -1,4 +1,4 @@
-//! The database lock: whoever holds it may change the database.
+//! The database lock: its holder may change the database.
 //!
 //! SQLite has a lock for that, too. This one can name its holder, is granted fairly, and belongs to
 //! the name `refs.db`, not to the file that happens to be open. `recover` may replace the file

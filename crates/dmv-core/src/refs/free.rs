@@ -56,7 +56,7 @@ impl Refs {
     /// of their files and then removes these.
     ///
     /// Changes nothing unless `seen` is the newest operation, the database is level with the log
-    /// and each pack ends where its row says. So whoever has marked what the operations up to
+    /// and each pack ends where its row says. So a command that has marked what the operations up to
     /// `seen` need knows everything that is needed.
     pub(crate) fn condemn(
         &self,

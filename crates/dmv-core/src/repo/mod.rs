@@ -166,7 +166,7 @@ impl Repo {
     }
 
     /// Returns the number of operations that opening took over from the log pack, because the
-    /// database lacked them: somebody put an older database back, or a command was killed at its
+    /// database lacked them: an older database was put back, or a command was killed at its
     /// last moment.
     pub fn caught_up(&self) -> usize {
         self.handle.caught_up

@@ -144,7 +144,7 @@ impl Store {
     /// Returns which chunks of the packs `leaving` are bases of frames in other packs.
     ///
     /// A frame has its bases in its own pack. If they are damaged there, it can be read as long as
-    /// another pack has them without bases. So whoever moves these chunks has to store them like that.
+    /// another pack has them without bases. So a command that moves these chunks has to store them like that.
     pub(super) fn bases_of_others(
         &self,
         leaving: &HashSet<PackId>,

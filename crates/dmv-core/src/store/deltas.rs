@@ -129,7 +129,7 @@ impl Store {
 }
 
 impl Store {
-    /// Returns the packs that an earlier `repack` has written, and nobody has appended to since.
+    /// Returns the packs that an earlier `repack` has written, and to which nothing was appended since.
     fn settled_packs(&self) -> HashSet<PackId> {
         let rows = read(&self.rows);
         let settled = rows
@@ -141,7 +141,7 @@ impl Store {
 
 struct Pass<'s> {
     store: &'s Store,
-    /// Whether nobody has looked for bases of some of the content.
+    /// Whether bases of some of the content were never looked for.
     has_new: bool,
     incoming: IncomingObjects<'s>,
     /// The group of each new segment.

@@ -76,7 +76,7 @@ impl LogPack {
         Ok(PackHeader::decode(&header[..n]))
     }
 
-    /// Makes the complete content of the file durable, whoever wrote it.
+    /// Makes the complete content of the file durable, also what other processes wrote.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         Ok(self.file.sync().context("sync", &self.path)?)
     }

@@ -146,7 +146,7 @@ impl<'s> IncomingObjects<'s> {
         Ok(())
     }
 
-    /// Returns whether this job has stored an object, or is about to. Nobody can read it before the job is
+    /// Returns whether this job has stored an object, or is about to. No reader sees it before the job is
     /// published.
     pub fn has_taken(&self, id: &ObjectId) -> bool {
         self.writer.has_claimed(id)

@@ -1,6 +1,6 @@
 //! Chunks that must not be stored: what was purged does not come back.
 //!
-//! A writer passes over such chunks, as if they were stored already. Whoever has to say so asks
+//! A writer passes over such chunks, as if they were stored already. A caller that has to say so asks
 //! [`StoreWriter::refuses`]. This module also finds the packs whose files may still have such bytes,
 //! also where no table names them.
 

@@ -90,7 +90,7 @@ pub struct Plan<B> {
     pub rename_always: bool,
     /// Files and directories that only their owner may read, if the plan creates them.
     pub private: Arc<BTreeSet<Vec<u8>>>,
-    /// Directories that stay although they are empty, because somebody is in them.
+    /// Directories that stay although they are empty, because the user is in them.
     pub in_use: Arc<[Inode]>,
 }
 

@@ -3,7 +3,7 @@
 //! Rules have the syntax of git's ignore files. They come from `.dmvignore` files, on request also
 //! from `.gitignore` files, and from one file of the user for all worktrees. A deeper file wins
 //! over those above it, `.dmvignore` wins over `.gitignore` in the same directory, and a later line
-//! over an earlier one. A file whose rules nobody can tell may cover anything, so the answer for
+//! over an earlier one. A file whose rules are unknown may cover anything, so the answer for
 //! what is below it is [`Verdict::Unknown`]. The module does not know which entries are in the base
 //! commit; callers ask it about the others only. A worktree without rules costs one test per entry.
 
@@ -56,7 +56,7 @@ pub enum Verdict {
     Wanted,
     /// The rules cover it.
     Ignored,
-    /// Nobody can tell, because an ignore file cannot be used.
+    /// Unknown, because an ignore file cannot be used.
     Unknown,
 }
 
@@ -71,7 +71,7 @@ pub struct IgnoreRules {
 
 #[derive(Debug)]
 struct Level {
-    /// `None` if nobody can tell them.
+    /// `None` if they are unknown.
     patterns: Option<PatternList>,
     /// Length of the path of the directory that the rules are relative to.
     prefix_len: usize,
@@ -81,7 +81,7 @@ struct Level {
 /// What an ignore file holds.
 enum Text {
     Rules(Vec<u8>),
-    /// Why nobody can tell its rules.
+    /// Why its rules are unknown.
     Unusable(String),
 }
 

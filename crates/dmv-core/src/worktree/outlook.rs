@@ -16,7 +16,7 @@ use std::time::Duration;
 /// How long work takes before a look ahead is worth its cost.
 const WORTH: Duration = Duration::from_millis(200);
 
-/// Runs `work`, and meanwhile finds out how much it has to do, if somebody wants to know.
+/// Runs `work`, and meanwhile finds out how much it has to do, if the job wants totals.
 pub fn while_looking<T>(input: &SnapshotInput<'_>, job: &Job, work: impl FnOnce() -> T) -> T {
     if !job.wants_totals() {
         return work();

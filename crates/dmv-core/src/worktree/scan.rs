@@ -137,7 +137,7 @@ pub enum State<'a> {
         /// Its kind.
         kind: FileKind,
     },
-    /// Not in the base commit, and nobody can tell whether it is ignored. A directory is not entered.
+    /// Not in the base commit, and it is unknown whether it is ignored. A directory is not entered.
     Held {
         /// Its kind.
         kind: FileKind,
@@ -173,7 +173,7 @@ pub struct DirScan {
     pub clean: usize,
     /// Number of ignored entries.
     pub ignored: usize,
-    /// Number of entries of which nobody can tell whether they are ignored.
+    /// Number of entries of which it is unknown whether they are ignored.
     pub held: usize,
     /// The directory's own stat, taken before it was read, if it has exactly the known names, each
     /// of the known kind. A section's [`set_dir_fingerprint`](Section::set_dir_fingerprint) needs

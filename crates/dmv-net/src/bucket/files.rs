@@ -66,7 +66,7 @@ pub trait Files: Send + Sync {
     /// Returns the length of a file.
     fn length(&self, name: &str) -> Result<u64, FileFailure>;
 
-    /// Writes a file whose name nobody else uses. It may be repeated with the same bytes.
+    /// Writes a file whose name no other writer uses. It may be repeated with the same bytes.
     fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), FileFailure>;
 
     /// Writes a file on a condition: that there is none, or that it is in the state `old`. Sends

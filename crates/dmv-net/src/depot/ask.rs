@@ -56,7 +56,7 @@ impl<'f> Desk<'f> {
         self.trouble.as_ref()
     }
 
-    /// Returns why the last request failed, or that nobody knows.
+    /// Returns why the last request failed, or that the reason is unknown.
     pub fn failure(&self) -> Trouble {
         let unclear = || Trouble::Cut("no answer that helps".to_owned());
         self.trouble.clone().unwrap_or_else(unclear)
@@ -71,7 +71,7 @@ impl<'f> Desk<'f> {
         }
     }
 
-    /// Notes that a file is lost that the root names, for whoever asks why a machine has failed.
+    /// Notes that a file is lost that the root names, for the question why a machine has failed.
     pub fn note_loss(&mut self, path: &str) {
         self.trouble = Some(Trouble::Lost(path.to_owned()));
     }

@@ -1,7 +1,7 @@
 //! Carries a machine to its end: makes its requests, has its work done, and says why it failed.
 //!
 //! All changes of a bucket go this way, so all tell the same truth: an operation has happened, or it
-//! has not and will not, or nobody knows yet. [`AttemptNote`] lets the same command find out later.
+//! has not and will not, or is unknown yet. [`AttemptNote`] lets the same command find out later.
 
 use super::ask::Desk;
 use super::error::PushError;
@@ -98,7 +98,7 @@ impl Drive<'_> {
     }
 }
 
-/// Returns the trouble of an operation of which nobody knows whether it is published.
+/// Returns the trouble of an operation of which it is unknown whether it is published.
 pub fn unanswered(operation: &[u8; 16]) -> Trouble {
     Trouble::Unanswered {
         operation: short(operation),

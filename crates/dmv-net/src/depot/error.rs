@@ -33,7 +33,7 @@ pub enum PushError {
     /// The repository cannot be read.
     #[error(transparent)]
     Repo(#[from] RepoError),
-    /// Whoever pushes has found out that the store is not fit for it.
+    /// The push has found out that the store is not fit for it.
     #[error(transparent)]
     Caller(Box<dyn std::error::Error + Send + Sync>),
     /// The user has cancelled it.

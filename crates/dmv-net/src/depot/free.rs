@@ -92,7 +92,7 @@ pub struct FreeReport {
     pub buried: Tally,
     /// Whether all of the files are deleted. The next gc finds the others.
     pub all_deleted: bool,
-    /// Objects that were fetched first, because somebody had pushed them.
+    /// Objects that were fetched first, because others had pushed them.
     pub fetched: u64,
 }
 

@@ -47,7 +47,7 @@ pub fn each_operation(desk: &mut Desk<'_>, root: &Root, visit: Visit<'_>) -> Res
     Ok(())
 }
 
-/// Returns an operation that nobody knew the end of, if the log has it.
+/// Returns an operation whose end was unknown, if the log has it.
 pub fn find_id(
     desk: &mut Desk<'_>,
     root: &Root,

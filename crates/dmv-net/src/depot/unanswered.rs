@@ -54,7 +54,7 @@ impl AttemptNote {
         AttemptNote { file, aim, noted }
     }
 
-    /// Returns the operation of an earlier command with the same aim, if nobody knows what became of it.
+    /// Returns the operation of an earlier command with the same aim, if it is unknown what became of it.
     pub fn noted(&self) -> Option<&NotedOperation> {
         self.noted.as_ref().filter(|noted| noted.aim == self.aim)
     }

@@ -1,5 +1,5 @@
-//! A push to a bucket: nobody answers there, so this side judges the refs itself, and then replaces
-//! the root if nobody else has.
+//! A push to a bucket: no program answers there, so this side judges the refs itself, and then replaces
+//! the root if no other device has.
 
 use super::caller::{Caller, Step};
 use super::dial::SessionError;
@@ -410,7 +410,7 @@ fn read_root(
 }
 
 /// Fails if a place without a root has files of a repository, whose root is lost then: a new root beside
-/// them would hide them. Returns the root if somebody has made it in this moment.
+/// them would hide them. Returns the root if another device has made it in this moment.
 fn found_now(desk: &mut Desk<'_>) -> Result<Option<(Root, Tag)>, PushError> {
     let folders = desk.repeat(|files| files.list_folders());
     let folders = folders.map_err(|e| match e {
@@ -436,7 +436,7 @@ fn found_now(desk: &mut Desk<'_>) -> Result<Option<(Root, Tag)>, PushError> {
     }
 }
 
-/// Makes the first root of an empty place, unless somebody else does.
+/// Makes the first root of an empty place, unless another device does.
 fn first_root(
     files: &dyn Files,
     desk: &mut Desk<'_>,

@@ -39,7 +39,7 @@ pub struct FreeAtOptions {
 }
 
 /// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be here;
-/// what somebody has pushed since the last fetch is fetched first.
+/// what others have pushed since the last fetch is fetched first.
 pub fn free_at(
     repo: &Repo,
     options: &FreeAtOptions,
@@ -85,7 +85,7 @@ pub fn free_at(
 
 /// Does `work`, and returns how many objects it had to fetch first.
 ///
-/// If the work lacks commits to which branches of the bucket lead, somebody has pushed since the last
+/// If the work lacks commits to which branches of the bucket lead, another device has pushed since the last
 /// fetch: it fetches them if it `may`. If it lacks commits that only the log of the bucket leads to, it fetches their
 /// metadata: a fetch does not bring them, and gc here frees them.
 fn with_metadata<T>(

@@ -42,7 +42,7 @@ impl PushGoal {
 
 /// Runs `push`. If it lacks content that another remote has, fetches this and runs it again.
 ///
-/// Fails with [`OpsError::Absent`] if nobody has it.
+/// Fails with [`OpsError::Absent`] if no remote has it.
 pub fn with_content<T>(
     repo: &Repo,
     to: &Remote,

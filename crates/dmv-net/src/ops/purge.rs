@@ -9,7 +9,7 @@ use crate::transport::Url;
 use dmv_core::job::Job;
 use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
 
-/// Requests that a remote purges what was purged here. At a bucket, where nobody answers, this device
+/// Requests that a remote purges what was purged here. At a bucket, where no program answers, this device
 /// does it. Returns `None` if its dmv is too old.
 pub fn request_purge(
     repo: &Repo,

@@ -187,7 +187,7 @@ impl<'a> Suppliers<'a> {
 
     /// Fetches what is lacking, from one remote after the other. Returns what none of them has.
     ///
-    /// Content that was dropped and is needed again stays from now on. Nobody is asked for what was purged
+    /// Content that was dropped and is needed again stays from now on. No remote is asked for what was purged
     /// here.
     pub fn fetch(&mut self, lacks: Vec<Lack>) -> Result<Vec<Lack>, OpsError> {
         let slice = self.repo.slice()?;

@@ -86,7 +86,7 @@ pub fn sync(
     })
 }
 
-/// Nobody takes a push at a bucket, so this side does all of it.
+/// No program takes a push at a bucket, so this side does all of it.
 #[cfg(feature = "store")]
 fn sync_bucket(
     repo: &Repo,

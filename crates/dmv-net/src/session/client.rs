@@ -67,7 +67,7 @@ pub struct Client<'r> {
     expired: u64,
     /// Whether the server knows purges.
     pub(super) knows_purges: bool,
-    /// Whether content of the server was purged and nobody has asked which.
+    /// Whether content of the server was purged and this side has not asked which.
     pub has_purged: bool,
     /// Which. Empty until it was asked.
     pub(super) purged_there: Vec<KnownPurge>,

@@ -151,7 +151,7 @@ pub struct Receiver {
     /// Whether chunks have come unasked.
     has_chunks: bool,
     out: VecDeque<Output>,
-    /// Where the chunks of the last request are named; `None`: nobody asks.
+    /// Where the chunks of the last request are named; `None`: the answer does not matter.
     clues: Option<Vec<Clue>>,
     /// How often the receiver waited for an answer while nothing else was in transit.
     round_trips: u64,

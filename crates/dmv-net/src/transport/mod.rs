@@ -1,7 +1,7 @@
 //! Addresses of repositories, and the connections to them.
 //!
 //! [`Url`] parses an address. [`connect`] turns it into a [`Link`] over a path, ssh or QUIC; `store`
-//! reads and writes the files of buckets, which nobody serves. This
+//! reads and writes the files of buckets, which no program serves. This
 //! room may use `bucket`, `identity`, `session` and `wire`. It carries bytes and knows nothing of objects.
 //! The program calls it.
 
@@ -150,7 +150,7 @@ pub fn shelf(address: &store::BucketAddress, reach: &Reach) -> Result<Shelf, Net
     })
 }
 
-/// Opens a bucket. Nobody answers there, so a thread of this process reads its files and answers.
+/// Opens a bucket. No program answers there, so a thread of this process reads its files and answers.
 #[cfg(feature = "store")]
 fn connect_bucket(address: &store::BucketAddress, reach: &Reach) -> Result<Link, NetError> {
     let shelf = shelf(address, reach)?;

@@ -24,7 +24,7 @@ pub enum Purpose {
 }
 
 /// Opens the repository in exactly this directory, bare or not. By naming the directory the user
-/// consents to open it, whoever owns it.
+/// consents to open it, also if another user owns it.
 ///
 /// Fails if the directory has no repository of its own.
 pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {

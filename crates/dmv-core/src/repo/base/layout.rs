@@ -36,7 +36,7 @@ pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
     !is_absent(&dmv.join(CLONE_FILE))
 }
 
-/// Returns whether no entry is at `path`. An entry of any kind counts, so that whoever opens it says what
+/// Returns whether no entry is at `path`. An entry of any kind counts, so that the function that opens it says what
 /// it is.
 pub(in crate::repo) fn is_absent(path: &Path) -> bool {
     platform::stat_at_unfollowed(path).is_err_and(|e| e.kind() == ErrorKind::NotFound)

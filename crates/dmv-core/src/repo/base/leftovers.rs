@@ -58,7 +58,7 @@ fn remove_both(
     Ok(bytes)
 }
 
-/// Removes a pack that is still unlisted and that nobody writes to. Returns its bytes.
+/// Removes a pack that is still unlisted and that no process writes to. Returns its bytes.
 fn remove_pack(repo: &Handle, id: PackId) -> Result<u64, RepoError> {
     let path = repo.store.pack_path(id);
     let Some(file) = locked(repo, id)? else {
@@ -78,7 +78,7 @@ fn remove_pack(repo: &Handle, id: PackId) -> Result<u64, RepoError> {
     Ok(len)
 }
 
-/// Cuts a pack behind its last segment, unless somebody writes to it. Returns the bytes.
+/// Cuts a pack behind its last segment, unless a process writes to it. Returns the bytes.
 fn cut(repo: &Handle, row: PackRow) -> Result<u64, RepoError> {
     let Some(file) = locked(repo, row.id)? else {
         return Ok(0);

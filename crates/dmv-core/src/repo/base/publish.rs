@@ -14,7 +14,7 @@ use crate::vfs::OpenMode;
 
 /// Publishes what a transfer has stored, without a name.
 ///
-/// The transfer may have found objects that are gone by now. That matters to nobody before something
+/// The transfer may have found objects that are gone by now. That does no harm before something
 /// gets a name, and then it is noticed that something was freed.
 pub(in crate::repo) fn keep_arrivals(
     repo: &Handle,

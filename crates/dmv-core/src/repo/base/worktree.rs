@@ -28,7 +28,7 @@ pub struct WorktreeSettings {
     pub portable_names: bool,
     /// How much of the overwritten files is stored for an undo.
     pub keep: Keep,
-    /// Directories that somebody is in. No command removes one: in a removed directory, no further
+    /// Directories that the user is in. No command removes one: in a removed directory, no further
     /// command would work.
     pub in_use: Vec<PathBuf>,
 }
@@ -145,7 +145,7 @@ pub(in crate::repo) fn worktree_path(repo: &Handle, name: &str) -> Result<String
 }
 
 /// Returns the subset of the worktree. A worktree without files will get the paths that the
-/// repository stores, because nobody has asked for more.
+/// repository stores, because the user has not asked for more.
 pub(in crate::repo) fn subset(repo: &Handle) -> Result<Subset, RepoError> {
     let name = worktree_name(repo)?;
     let value = repo.refs.get(&subset_key(name))?;

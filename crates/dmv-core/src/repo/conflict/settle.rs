@@ -66,16 +66,16 @@ pub(in crate::repo) struct SettledConflicts {
     pub left_out: Vec<UnsettledConflict>,
 }
 
-/// A conflict that is in no commit and that nobody has settled.
+/// A conflict that is in no commit and is not settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsettledConflict {
     /// The path of the conflict.
     pub path: RepoPath,
-    /// What shows that nobody has settled the conflict.
+    /// What shows that the conflict is not settled.
     pub what: UnsettledReason,
 }
 
-/// What shows that nobody has settled a conflict.
+/// What shows that a conflict is not settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsettledReason {
     /// The text still has a marker line. Its number is counted from 1, or `None` if the file is too
@@ -85,7 +85,7 @@ pub enum UnsettledReason {
     Versions,
 }
 
-/// Returns the conflict that no commit has and that nobody has settled, with the entry `now` at its
+/// Returns the conflict that no commit has and that is not settled, with the entry `now` at its
 /// path.
 pub(in crate::repo) fn unsettled(
     repo: &Handle,

@@ -132,7 +132,7 @@ pub struct CommitReport {
     /// Those of the `conflicts` whose file was edited but still has marker lines. The edit stays in
     /// the worktree, uncommitted.
     pub edited: Vec<MarkersLeft>,
-    /// Conflicts that no commit has, this one included, and that nobody has settled. The commit leaves
+    /// Conflicts that no commit has, this one included, and that are not settled. The commit leaves
     /// their files out.
     pub marked: Vec<UnsettledConflict>,
     /// Conflicts that this commit settles.
@@ -324,7 +324,7 @@ struct Start {
     moved: Option<BranchPosition>,
 }
 
-/// Opens the worktree. Refuses states in which a commit would record what nobody made on purpose.
+/// Opens the worktree. Refuses states in which a commit would record what the user did not make on purpose.
 fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError> {
     let tree = open_worktree::open_with_conflicts(repo, &options.settings, Which::Live)?;
     let head = worktree::head(repo)?;

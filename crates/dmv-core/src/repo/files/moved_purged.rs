@@ -1,6 +1,6 @@
 //! Moving files whose content was purged.
 //!
-//! Nobody may store the content again, so the next commit takes the entry from the base, by its id. If no
+//! The content may not be stored again, so the next commit takes the entry from the base, by its id. If no
 //! checkout could write the file, there is none to rename: then only the note of the unwritten path moves
 //! (docs/format/layout.md, "Paths that were not written").
 

@@ -50,9 +50,9 @@ pub(in crate::repo) struct OpenWorktree {
     pub untracked: UntrackNotes,
     /// The worktree's subset.
     pub subset: Subset,
-    /// Whether nobody has chosen that subset. The worktree's first commit makes it permanent.
+    /// Whether that subset was not chosen by the user. The worktree's first commit makes it permanent.
     pub has_implied_subset: bool,
-    /// Directories that somebody is in.
+    /// Directories that the user is in.
     pub in_use: Arc<[Inode]>,
 }
 
@@ -206,7 +206,7 @@ pub(in crate::repo) fn open_as_far(
     })
 }
 
-/// Returns which directory is at a path. `None` if there is none: then nobody is in it.
+/// Returns which directory is at a path. `None` if there is none.
 fn inode_of(dir: &Path) -> Option<Inode> {
     let stat = SafeDir::open_root(dir).and_then(|dir| dir.stat_self());
     stat.ok().map(|stat| stat.inode())

@@ -46,7 +46,7 @@ pub(in crate::repo) fn put_commit(
     Ok(meta.put(ObjectType::Commit, &bytes)?)
 }
 
-/// Returns a commit by whoever asked for the command.
+/// Returns a commit by the user of the command.
 pub(in crate::repo) fn commit_of(
     tree: TreeSummary,
     parent: Option<ObjectId>,

@@ -568,7 +568,7 @@ fn sides(
 /// Finds the changes that restore the files kept by the commit `id`: as they were before the
 /// command that overwrote them (`back`), or as the command left them.
 ///
-/// Fails if a file is in neither state, since somebody has changed it.
+/// Fails if a file is in neither state: it has changed since.
 pub(in crate::repo) fn plan_return(
     repo: &Handle,
     tree: &OpenWorktree,

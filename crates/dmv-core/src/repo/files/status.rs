@@ -59,7 +59,7 @@ pub struct StatusReport {
     pub unfinished: Option<UnfinishedSwitches>,
     /// The paths that differ, in path order.
     pub changes: Vec<PathChange>,
-    /// Paths that differ because a command could not write them. Nobody has changed them since.
+    /// Paths that differ because a command could not write them. They have not changed since.
     pub unwritten: Vec<RepoPath>,
     /// Files that the next commit leaves out, in path order. They are not in `changes`.
     pub untracking: Vec<UntrackedFile>,

@@ -1,6 +1,6 @@
 //! Paths that a switch could not make equal to its target: a small file beside the stat cache.
 //!
-//! What is at these paths is from the former commit, or nothing, and nobody has edited it. So they
+//! What is at these paths is from the former commit, or nothing, and the user has not edited it. So they
 //! are no edits: a commit does not include them, `status` lists them separately, and the next switch
 //! or a restore continues from there (docs/format/layout.md, "Paths that were not written"). An entry
 //! of a directory stands for any directory, whatever is in it.
@@ -348,7 +348,7 @@ pub(in crate::repo) fn unwritten_paths(
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
 }
 
-/// Returns those of the noted paths that are absent because their content was purged. Nobody can write them.
+/// Returns those of the noted paths that are absent because their content was purged. They cannot be written.
 pub(in crate::repo) fn purged_paths(
     repo: &Handle,
     tree: &OpenWorktree,

@@ -164,7 +164,7 @@ fn encode(peer: &Peer) -> Vec<u8> {
 }
 
 /// Parses a value of the view. Returns `None` for a value that this program would not write. Such a
-/// value gives nobody access.
+/// value gives no access.
 fn decode(key: &str, value: &[u8]) -> Option<Peer> {
     let key = key.strip_prefix(PREFIX)?.parse().ok()?;
     let (word, name) = std::str::from_utf8(value).ok()?.split_once(' ')?;

@@ -131,7 +131,7 @@ fn files_of(repo: &Handle, from: &Handle, rows: &CatalogueRows) -> Vec<(PathBuf,
 
 /// Shares files. Returns how; `None` if there are none.
 ///
-/// Fails if somebody else may write to one of them, also if this is the administrator, who may do
+/// Fails if another user may write to one of them, also if this is the administrator, who may do
 /// everything: what others change in a file, they change in all repositories that use it.
 fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option<Sharing>> {
     let mut how = None;

@@ -62,7 +62,7 @@ pub struct FreedSpace {
     /// What content takes in packs that other files need as well.
     pub shared_bytes: u64,
     /// The bytes of removed packs whose files have another name, mostly in another repository, less the
-    /// bytes that were stored again. They take space until nobody uses these files.
+    /// bytes that were stored again. They take space until no process uses these files.
     pub linked_bytes: u64,
     /// Why a pack was not freed although it was worth it.
     pub why_not_freed: Option<String>,
@@ -71,7 +71,7 @@ pub struct FreedSpace {
     pub no_room: bool,
 }
 
-/// The right to free space in a repository. While it lasts, nobody else frees space there and no
+/// The right to free space in a repository. While it lasts, no other process frees space there and no
 /// peer may rely on the repository's objects.
 pub struct FreeingLock<'r> {
     pub(super) repo: &'r Handle,

@@ -1,6 +1,6 @@
 //! Keeps the commits of a diverged operation history.
 //!
-//! If somebody puts back an older `refs.db` and works on, two histories exist. `recover` continues
+//! If an older `refs.db` is put back and work goes on, two histories exist. `recover` continues
 //! from the newest and uses this module for the other.
 
 use crate::hash::ObjectId;

@@ -87,7 +87,7 @@ pub struct GcReport {
     /// The bytes of garbage in packs that are not worth rewriting.
     pub waiting_bytes: u64,
     /// The bytes of garbage in packs whose files have another name, mostly in another repository. They take
-    /// space until nobody uses these files.
+    /// space until no process uses these files.
     pub linked_bytes: u64,
     /// The number of objects that undo needs and that are missing or damaged.
     pub undo_lacks: u64,

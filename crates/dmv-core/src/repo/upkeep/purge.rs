@@ -2,7 +2,7 @@
 //!
 //! Commits, trees and lists stay, and so do the ids. The slice notes durably which files are purged,
 //! by whom and why, and which chunks only they needed (docs/format/slice.md, "Purged content"). From
-//! then on nobody stores these chunks. Then every pack whose file may have bytes of them goes, after
+//! then on no writer stores these chunks. Then every pack whose file may have bytes of them goes, after
 //! what stays has moved to other packs. A crash in between leaves bytes that are noted as purged: the
 //! next purge removes them.
 
@@ -158,7 +158,7 @@ pub(in crate::repo) fn keep_told(
     Ok(slice.told.len() as u64)
 }
 
-/// Lets purged content be stored again. It stays absent until somebody brings it. Returns how many
+/// Lets purged content be stored again. It stays absent until a commit or a fetch brings it. Returns how many
 /// of these files had been purged.
 pub(in crate::repo) fn lift(
     repo: &Handle,

@@ -150,7 +150,7 @@ pub fn recover_on(
     Ok(report)
 }
 
-/// Rebuilds the database from a scan of the packs, while nobody can publish. Returns all operations
+/// Rebuilds the database from a scan of the packs, while no command can publish. Returns all operations
 /// that were found, and those that the database now has.
 fn rebuild(
     site: &Site<'_>,

@@ -123,7 +123,7 @@ pub struct RuleProblem {
     pub line: usize,
     /// What it is, as a clause.
     pub why: String,
-    /// Whether nobody can tell what the file wants to be kept. Then nothing may expire.
+    /// Whether it is unknown what the file wants to be kept. Then nothing may expire.
     pub is_fatal: bool,
 }
 

@@ -56,7 +56,7 @@ pub struct ResolveReport {
     pub settled: Vec<(RepoPath, Vec<RepoPath>)>,
     /// Conflicts of the worktree that are still open.
     pub open: Vec<RepoPath>,
-    /// Files that stay because somebody changed them.
+    /// Files that stay because the user changed them.
     pub kept: Vec<Problem>,
     /// Paths that could not be written or removed.
     pub refused: Vec<Problem>,

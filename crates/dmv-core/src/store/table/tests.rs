@@ -95,7 +95,7 @@ fn a_table_asked_often_is_kept_where_there_is_room_and_not_read_again() {
     }
 }
 
-/// What somebody does to a file between its making and its locking.
+/// What another process does to a file between its making and its locking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meanwhile {
     Nothing,
@@ -104,7 +104,7 @@ enum Meanwhile {
     Locked,
 }
 
-/// The system's files; each new one meets somebody who takes it for one that nobody registers.
+/// The system's files; each new one meets a process that takes it for one that is never registered.
 struct Meddling(Meanwhile, Mutex<Vec<Arc<dyn VfsFile>>>);
 
 impl Vfs for Meddling {

@@ -35,7 +35,7 @@ pub(crate) struct MovingFile {
 #[derive(Default)]
 pub(crate) struct Departure {
     pub moving: Vec<MovingFile>,
-    /// Those that somebody has changed, or that cannot be moved in one step.
+    /// Those that have changed since the scan, or that cannot be moved in one step.
     pub stay: Vec<Move>,
 }
 
@@ -132,7 +132,7 @@ fn put_in(file: &MovingFile, root: &SafeDir, (dir, name): At<'_>) -> Option<Plac
     Some(PlacedEntry { stat, touched })
 }
 
-/// Lets `asides` remove files that do not arrive. Those that somebody has changed since return to
+/// Lets `asides` remove files that do not arrive. Those that have changed since return to
 /// their former places.
 fn give_up(files: impl IntoIterator<Item = MovingFile>, asides: &ReplacedEntries<'_>) {
     for file in files {

@@ -8,7 +8,7 @@ use crate::worktree::snapshot::Problem;
 #[derive(Debug, Default)]
 pub(crate) struct RuleReport {
     faults: Vec<IgnoreFault>,
-    /// Whether an entry was left out because nobody can tell whether it is ignored.
+    /// Whether an entry was left out because it is unknown whether it is ignored.
     is_held: bool,
 }
 

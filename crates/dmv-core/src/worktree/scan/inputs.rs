@@ -12,7 +12,7 @@ pub trait BaseEntries: Sync {
     ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>>;
 
     /// Returns the content of the file at `path` in the base commit, also outside of the subset.
-    /// `None` if there is no such entry, or if nobody asks this source for content. Fails with the reason, as a clause, if it cannot be read or
+    /// `None` if there is no such entry, or if this source is not asked for content. Fails with the reason, as a clause, if it cannot be read or
     /// has more than `most` bytes.
     fn file(&self, _path: &[u8], _most: u64) -> Result<Option<Vec<u8>>, String> {
         Ok(None)

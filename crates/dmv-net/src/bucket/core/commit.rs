@@ -29,7 +29,7 @@ pub enum Fault {
     Bad(&'static str),
 }
 
-/// Attempts to publish an operation that have no answer yet. Whoever notes it can ask later what became of
+/// Attempts to publish an operation that have no answer yet. A device that notes them can ask later what became of
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
@@ -103,7 +103,7 @@ impl Commit {
         self.unanswered = Some(attempt.over);
     }
 
-    /// Returns the attempts that have no answer: as long as there are any, nobody knows whether the
+    /// Returns the attempts that have no answer: as long as there are any, it is unknown whether the
     /// operation is published.
     pub fn unanswered(&self) -> Option<Attempt> {
         let (seq, over) = (self.tried?, self.unanswered?);

@@ -1,7 +1,7 @@
 //! Push, gc and fetch at a bucket, as state machines: docs/format/bucket.md, "Writing".
 //!
 //! A machine has one request open at a time. Each call takes the answer and returns the next
-//! [`Step`]: a request to the store, work for the caller, or the end. Whoever carries out the
+//! [`Step`]: a request to the store, work for the caller, or the end. The caller that carries out the
 //! requests may be killed or frozen between any two of them: what is safe follows from the order
 //! of the requests, from conditions of the store, and from the `rules`, but never from a time.
 //!

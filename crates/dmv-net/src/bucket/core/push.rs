@@ -144,7 +144,7 @@ impl Push {
     }
 
     /// Returns the first step. With a known root, this is no request: if that root is the newest
-    /// one, nobody has to read it.
+    /// one, it need not be read.
     pub fn start(&mut self, fresh: Fresh) -> Next {
         match self.commit.root() {
             Some(_) if self.commit.unanswered().is_none() => self.turn(Turn::Ready, fresh),

@@ -40,7 +40,7 @@ pub struct Node {
     pub frames: Vec<FramePlace>,
 }
 
-/// The places of one segment. Nobody trusts them: whatever is read there is hashed, and a wrong
+/// The places of one segment. They are not trusted: whatever is read there is hashed, and a wrong
 /// place is a missing object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {

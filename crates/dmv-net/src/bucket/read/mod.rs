@@ -1,7 +1,7 @@
 //! What a reader of a bucket knows of its packs, as values: where objects are, and how reads of byte
 //! ranges become frames.
 //!
-//! Nothing here is trusted: tables and places only say where to look. Whoever reads there hashes what
+//! Nothing here is trusted: tables and places only say where to look. A reader hashes what
 //! is found.
 
 mod cut;

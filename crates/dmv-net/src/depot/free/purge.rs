@@ -23,7 +23,7 @@ pub struct Tally {
     pub files: u64,
     /// Bytes of purged files that stay because other files need them.
     pub shared_bytes: u64,
-    /// Files whose chunks are not known here, so that nobody can find them.
+    /// Files whose chunks are not known here, so that they cannot be found.
     pub unknown: u64,
     /// Purged chunks that packs still have.
     pub left: u64,

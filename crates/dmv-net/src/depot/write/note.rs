@@ -2,7 +2,7 @@
 //!
 //! The store lists no parts (docs/format/bucket.md asks for nothing that not every store has), so
 //! the ids of parts are noted here. The note is a log of lines; a line that does not decode ends it.
-//! Nobody trusts it with content: a part counts only if its bytes come out the same again, and a
+//! It is not trusted with content: a part counts only if its bytes come out the same again, and a
 //! finished pack only if its table is whole. Next to the note lie the tails of finished packs.
 //!
 //! One push at a time uses the note. Another one at the same time works without.
@@ -120,7 +120,7 @@ impl Note {
         self.state().sent.clone()
     }
 
-    /// Returns the packs of which the end was not noted. Whoever finds their files in the store calls
+    /// Returns the packs of which the end was not noted. A push that finds their files in the store calls
     /// [`done`](Self::done). For one that lacks parts, [`go_on_with`](Self::go_on_with) is called.
     pub fn unended(&self) -> Vec<UnendedPack> {
         self.state().unended.clone()

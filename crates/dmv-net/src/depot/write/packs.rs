@@ -23,7 +23,7 @@ const PACK_OBJECTS: usize = 7 << 16;
 /// The greatest length of the chunks, and number of nodes, of a joint pack.
 pub const JOINT_BYTES: u64 = 8 << 20;
 const JOINT_NODES: usize = 8 << 10;
-/// Bytes of a frame of trees and lists, and of one of small chunks, before compression. Whoever wants a part of
+/// Bytes of a frame of trees and lists, and of one of small chunks, before compression. A reader of a part of
 /// a repository reads whole frames: of a slice of 200 KiB in small files, frames of the usual 1 MiB would be
 /// most of what is read.
 const SMALL_FRAME_BYTES: usize = 128 << 10;

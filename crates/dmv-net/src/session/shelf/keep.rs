@@ -3,7 +3,7 @@
 //! Lists are read from the bucket. Chunks are looked up in the tables of their packs; those that no
 //! table has are read, first where this device has found or uploaded them before. Nothing is kept for the one who asks: gc frees what no ref leads to. So the
 //! client checks that the refs that it was told lead to the files, and here they must not move
-//! before the answer. What they lead to stays until somebody pushes another change of refs.
+//! before the answer. What they lead to stays until the next push that changes refs.
 
 use super::give::{Clues, WantedObjects};
 use super::stock::Stock;

@@ -1,4 +1,4 @@
-//! A bucket as the other side of a session: nobody answers there, so a thread of this process reads the
+//! A bucket as the other side of a session: no program answers there, so a thread of this process reads the
 //! files and answers in the protocol's words.
 //!
 //! The receiver is the same as for any peer: it decides what it wants, and stores only what it has
@@ -8,7 +8,6 @@
 //! - `give`: answers to requests by id.
 //! - `stream`: what is sent without a request.
 //! - `verify`: whether everything is there and intact.
-//! - `history`: its commits, for whoever wants nothing else.
 //! - `keep`: whether the bucket has the content of files.
 //! - `hands`, `held`: reads, and what of them is kept in memory.
 //!

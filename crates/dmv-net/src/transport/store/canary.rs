@@ -110,7 +110,7 @@ pub fn check(store: &dyn Files) -> Result<(), Bad> {
     test(store, random_digits()?)
 }
 
-/// Tests whether conditions get from this device to the store at all, without races: whoever has made
+/// Tests whether conditions get from this device to the store at all, without races: the device that made
 /// the repository there has tested the rest.
 pub fn check_briefly(store: &dyn Files) -> Result<(), Bad> {
     let probes = Probes::new(store, random_digits()?);
@@ -162,7 +162,7 @@ impl Probes<'_> {
         }
     }
 
-    /// Does a part of the test. If a request has no answer, nobody knows what the files are, so the part
+    /// Does a part of the test. If a request has no answer, it is unknown what the files are, so the part
     /// begins again with others.
     fn part(&self, work: &dyn Fn(NewName<'_>) -> Result<(), Bad>) -> Result<(), Bad> {
         let run = |time: u32| {
@@ -300,7 +300,7 @@ fn run_race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Tag, Bad
     Ok(tag)
 }
 
-/// Returns the verdict of a race that nobody has won: the promise is broken only if all were answered.
+/// Returns the verdict of a race without a winner: the promise is broken only if all were answered.
 fn no_winner(answers: Answers, broken: BrokenPromise) -> Bad {
     let mut failed = answers.into_iter().filter_map(|(_, answer)| answer.err());
     match failed.find(|failed| !matches!(failed, FileFailure::Refused)) {

@@ -1,6 +1,6 @@
 //! The library's clients for an address: one that repeats what fails, for everything but the root;
 //! and one that never repeats, for the root. A repeated conditional write is refused because of the
-//! first one, and nobody could tell.
+//! first one, and it could not be told.
 
 use super::Settings;
 use super::address::{BucketAddress, Scheme};

@@ -30,7 +30,7 @@ pub enum ConflictError {
         /// The path of the conflict.
         path: RepoPath,
     },
-    /// A command would change files that show a conflict which nobody has settled.
+    /// A command would change files that show a conflict which is not settled.
     #[error("the stash changes '{path}', which has an unresolved conflict; nothing was changed")]
     Unresolved {
         /// The path of the conflict.

@@ -103,7 +103,7 @@ pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) bytes: u64,
     pub(in crate::repo) removed: u64,
     pub(in crate::repo) refused: Vec<Problem>,
-    /// Directories that were to go and stay, because somebody is in them.
+    /// Directories that were to go and stay, because the user is in them.
     pub(in crate::repo) in_use: BTreeSet<Vec<u8>>,
     /// Contents that were purged.
     pub(in crate::repo) purged: BTreeSet<ObjectId>,
@@ -332,7 +332,7 @@ impl<'a> Switch<'a> {
         self.flush(&mut pending)
     }
 
-    /// Tells whoever watches that these entries are still to be written.
+    /// Adds these entries to the total of the progress.
     pub(in crate::repo) fn foresee(&self, entries: &[(Vec<u8>, TreeEntry)]) {
         let files = entries.iter().filter(|(_, entry)| !is_dir(entry));
         let (number, bytes) = files.fold((0, 0), |(n, bytes), (_, e)| (n + 1, bytes + e.size));
@@ -617,7 +617,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Makes the written files durable before the stat cache relies on them. Then removes the
-    /// replaced files for good, unless somebody has changed them since.
+    /// replaced files for good, unless they have changed since.
     pub(in crate::repo) fn sync(&mut self) -> Result<(), RepoError> {
         self.sync_written()?;
         self.job.reached(Moment::Written);

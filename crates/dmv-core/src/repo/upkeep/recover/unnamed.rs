@@ -54,7 +54,7 @@ impl Search<'_> {
     ///
     /// Commits in shared packs do not count, unless no operation names anything any more.
     ///
-    /// If something was lost, damaged commits count as well, since nobody else may have them.
+    /// If something was lost, damaged commits count as well: they may be the only copies.
     /// Otherwise an incomplete commit comes from a killed command and is left out.
     pub fn tips(&self, found: &[Operation]) -> Result<Vec<Tip>, RepoError> {
         let mut reached = self.store.marks();

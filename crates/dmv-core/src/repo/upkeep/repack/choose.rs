@@ -82,7 +82,7 @@ impl Candidate {
         Candidate::new(row)
     }
 
-    /// Returns whether nobody has looked for bases of its content.
+    /// Returns whether no `repack` has looked for bases of its content.
     fn lacks_bases(&self) -> bool {
         let is_worth_it = self.row.kind == PackKind::Data && self.row.len >= WORTH_BASES_BYTES;
         // Commits appended to packs of either name, except to those that are as they should be.

@@ -276,7 +276,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Returns the entries beside a conflict that [`Choice::Both`] has settled. Returns none if the
-    /// conflict was not settled in this way, or if somebody has changed one of the versions since.
+    /// conflict was not settled in this way, or if one of the versions has changed since.
     fn left_beside(&self, at: &ConflictAt) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
         let all = at.wanted(&Choice::Both, &|path, term| self.is_free(path, term))?;
         let mut out = Vec::new();

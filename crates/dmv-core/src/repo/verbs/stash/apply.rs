@@ -172,7 +172,7 @@ fn refuse_in_conflict(
 }
 
 /// Undoes the last operation if it is what the same command announced before it was cut off. If
-/// somebody has changed the files since, they stay as they are. Returns the paths that could not be
+/// the user has changed the files since, they stay as they are. Returns the paths that could not be
 /// restored, and why.
 fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<Vec<Problem>, RepoError> {
     let Some(last) = repo.refs.operations(1)?.into_iter().next() else {

@@ -41,7 +41,7 @@ pub struct Remains {
     pub purges: Purges,
     /// Whether something was purged that is not known any more.
     pub has_lost_purges: bool,
-    /// Files that nobody can read, and why.
+    /// Files that cannot be read, and why.
     pub unreadable: BTreeMap<Name, &'static str>,
 }
 

@@ -65,7 +65,7 @@ fn change(key: &str, old: Option<Vec<u8>>, new: Option<Object>) -> Change {
     }
 }
 
-/// Runs a device to its end, without troubles and beside nobody.
+/// Runs a device to its end, alone and without troubles.
 fn finish(world: &mut World, actor: usize) -> Result<(), Hole> {
     for _ in 0..1000 {
         if world.actors[actor].is_idle() {
