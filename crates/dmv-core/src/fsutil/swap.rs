@@ -82,8 +82,8 @@ impl SafeDir {
             .map_err(|e| dir.error("rename to", to, e))
     }
 
-    /// Does the same also on a file system that cannot do it in one step. There, a file that appears
-    /// under the name at the same moment would be replaced.
+    /// Moves an entry as [`move_to`](Self::move_to), also on a file system that cannot do it in one step. There,
+    /// a file that appears under the name at the same moment would be replaced.
     pub(crate) fn move_to_anywhere(
         &self,
         name: &[u8],

@@ -137,8 +137,8 @@ impl<'r> PathLog<'r> {
         self.advance_where(moved, &|_, _| true)
     }
 
-    /// Does the same, and passes over the commits that `is_wanted` rejects at their path. The walk
-    /// does not follow their parents because of them.
+    /// Returns the next commit that `is_wanted` accepts at its path. The walk
+    /// does not follow parents of the others because of them.
     pub(crate) fn advance_where<E: From<ObjectError>>(
         &mut self,
         mut moved: Option<&mut FindFormerPath<'_, E>>,

@@ -57,7 +57,7 @@ pub fn borrow_edits(edits: &Edits) -> EditsOf<'_> {
         .collect()
 }
 
-/// Does the same as [`edit_tree`] with paths and contents that are kept elsewhere.
+/// Edits a tree as [`edit_tree`], with paths and contents that are kept elsewhere.
 pub fn edit_tree_of(
     reader: &dyn ObjectRead,
     writer: &mut dyn ObjectWrite,

@@ -36,7 +36,7 @@ pub(crate) fn marker_line(text: &[u8], len: usize) -> Option<u64> {
     Some(at as u64 + 1)
 }
 
-/// Does the same for markers of an unknown length.
+/// Returns the number of the first line of `text`, from 1, that begins or ends a region, with markers of any length.
 pub(crate) fn any_marker_line(text: &[u8]) -> Option<u64> {
     let is_marker = |line: &[u8]| {
         let len = run_of(line, b'<').max(run_of(line, b'>'));

@@ -119,7 +119,7 @@ impl Repo {
         Repo::init_sharing(dir, branch, bare, &[], request)
     }
 
-    /// Does the same for a repository that may [share](Repo::share_packs) packs of the repositories
+    /// Creates a repository that may [share](Repo::share_packs) packs of the repositories
     /// `shared`.
     pub fn init_sharing(
         dir: &Path,

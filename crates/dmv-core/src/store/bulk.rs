@@ -126,7 +126,7 @@ impl Store {
         Ok(())
     }
 
-    /// Does the same, as far as tables show at once where they are. Returns the numbers of those that
+    /// Locates the objects that tables show at once. Returns the numbers of those that
     /// must be looked for one by one.
     fn locate_in_newest(
         &self,

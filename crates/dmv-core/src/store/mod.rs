@@ -373,7 +373,7 @@ impl Store {
         self.check_owner(id, file, &|repo| self.owners.has(repo))
     }
 
-    /// Does the same for a pack that this repository is about to write to.
+    /// Checks the header of a pack that this repository is about to write to: it must be its own.
     fn check_own_header(&self, id: PackId, file: &dyn VfsFile) -> Result<(), StoreError> {
         self.check_owner(id, file, &|repo| repo == self.owners.own())
     }

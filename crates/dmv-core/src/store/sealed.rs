@@ -147,7 +147,7 @@ impl<W: Write> SealedWriter<W> {
         Ok(self.end_and_copy(places)?.0)
     }
 
-    /// Does the same. Returns also the bytes after the last frame.
+    /// Ends the open segment as [`end_segment`](Self::end_segment). Returns also the bytes after the last frame.
     pub fn end_and_copy(&mut self, places: Option<&[u8]>) -> io::Result<(u64, Vec<u8>)> {
         let (frames_end, mut tail) = (self.at, Vec::new());
         if let Some(places) = places {

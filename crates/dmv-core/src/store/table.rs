@@ -487,7 +487,7 @@ impl Table {
         self.walk_numbered(&mut |_, entry, pack| visit(entry, pack))
     }
 
-    /// Does the same, with the position of each entry in the table.
+    /// Calls `visit` for all entries that count, in order of id, with the position of each in the table.
     pub fn walk_numbered(
         &self,
         visit: &mut dyn FnMut(usize, Entry, PackId) -> Result<(), StoreError>,

@@ -105,7 +105,7 @@ pub fn free(
     Ok(run(with, known, options)?.0)
 }
 
-/// Does the same, and returns how often something had been purged at the root that it has published;
+/// Frees what nothing leads to. Returns also how often something had been purged at the root that it has published;
 /// `None` if it has published none.
 fn run(
     with: &Collector<'_>,

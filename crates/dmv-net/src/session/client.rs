@@ -134,7 +134,7 @@ impl<'r> Client<'r> {
         self.fetch_history(tips, History::New)
     }
 
-    /// Does the same as [`fetch`](Self::fetch), but goes back as far as `history` says.
+    /// Fetches what `tips` need, as far back as `history` says.
     ///
     /// With any history except [`History::New`], no commit counts as complete: the receiver walks
     /// again from the tips. It does not fetch objects that it has.

@@ -177,7 +177,7 @@ impl Link {
         Link::through(Plain(reader), Plain(writer))
     }
 
-    /// Does the same for streams that read or hold complete bodies: see [`Inlet`] and [`Outlet`].
+    /// Makes a connection over streams that read or hold complete bodies: see [`Inlet`] and [`Outlet`].
     pub fn through(
         reader: impl Inlet + Send + 'static,
         writer: impl Outlet + Send + 'static,

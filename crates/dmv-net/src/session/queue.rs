@@ -202,7 +202,7 @@ impl<T> Taker<T> {
         self.take_held(wait).map(|(item, _)| item)
     }
 
-    /// Does the same for an item whose memory is needed longer: its bytes count until [`HeldBytes`] is
+    /// Takes the oldest item if its memory is needed longer: its bytes count until [`HeldBytes`] is
     /// dropped.
     pub fn take_held(&self, wait: Duration) -> Result<(T, HeldBytes<T>), NoItem> {
         let end = Instant::now() + wait;

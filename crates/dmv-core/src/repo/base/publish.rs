@@ -37,12 +37,12 @@ pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), Re
     Ok(())
 }
 
-/// Does the same, and leaves it to the caller to merge tables.
+/// Publishes what a job has stored, without a name, and leaves it to the caller to merge tables.
 pub(in crate::repo) fn keep_unmerged(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
     keep_as_of(repo, sealed, machine_now().seconds)
 }
 
-/// Does the same for objects that were stored before, at a time in seconds since 1970.
+/// Publishes objects that were stored before, at a time in seconds since 1970, without a name.
 pub(in crate::repo) fn keep_as_of(
     repo: &Handle,
     sealed: FinishedJob,
@@ -57,7 +57,7 @@ pub(in crate::repo) fn keep_as_of(
     Ok(())
 }
 
-/// Does the same for objects of packs that are about to go. Nothing is appended to the new packs. `at`
+/// Publishes copies of objects whose packs are about to go. Nothing is appended to the new packs. `at`
 /// has the time of each segment.
 pub(in crate::repo) fn keep_moved(
     repo: &Handle,
@@ -78,7 +78,7 @@ pub(in crate::repo) fn keep_moved(
     Ok(())
 }
 
-/// Does the same for what was copied out of a pack that is about to go. If the new packs may have frames
+/// Publishes what was copied out of one pack that is about to go. If the new packs may have frames
 /// with bases, nothing is appended to them: repack looks for bases in all other packs.
 pub(in crate::repo) fn keep_rewritten(
     repo: &Handle,

@@ -58,7 +58,7 @@ impl Repo {
         peers::exchange::incoming(&self.handle, false)
     }
 
-    /// Does the same for a peer that may send frames with bases: new packs can have them.
+    /// Starts to receive objects from a peer that may send frames with bases: new packs can have them.
     pub fn incoming_with_bases(&self) -> Result<IncomingObjects<'_>, RepoError> {
         peers::exchange::incoming(&self.handle, true)
     }

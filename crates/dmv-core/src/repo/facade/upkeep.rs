@@ -171,7 +171,8 @@ impl Repo {
         upkeep::repack::repack_pays(&self.handle)
     }
 
-    /// Does the same once in a number of operations, for a program that says so after a commit.
+    /// Returns whether a program should say after a commit that [`repack`](Self::repack) would pay: once in a
+    /// number of operations.
     pub fn repack_pays_now(&self) -> Result<bool, RepoError> {
         upkeep::repack::repack_pays_now(&self.handle)
     }

@@ -55,7 +55,7 @@ impl GcOptions {
         }
     }
 
-    /// Does the same without freeing anything.
+    /// Returns options that count what can go and free nothing.
     pub fn dry_run(grace: Duration, now: Timestamp) -> GcOptions {
         GcOptions {
             dry_run: true,

@@ -189,7 +189,7 @@ pub(in crate::repo) fn repack_pays(repo: &Handle) -> Result<bool, RepoError> {
     Ok(choose(&candidates).is_some_and(|set| set.packs.len() >= PAYS_PACKS))
 }
 
-/// Does the same once in a number of operations, for a program that says so after a commit.
+/// Returns whether a program should say after a commit that a repack would pay: once in a number of operations.
 pub(in crate::repo) fn repack_pays_now(repo: &Handle) -> Result<bool, RepoError> {
     if is_turn(repo.refs.last_operation()?) {
         repack_pays(repo)
