@@ -61,6 +61,28 @@ pub struct Failure {
     pub no_revision: Option<Box<str>>,
 }
 
+/// How a failure is reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum FailureForm {
+    /// As one line of JSON.
+    Json,
+    /// As text, with the first of its paths.
+    Text,
+    /// As text, with all paths.
+    LongText,
+}
+
+impl FailureForm {
+    /// The form for a command line without --verbose.
+    pub fn json_if(json: bool) -> FailureForm {
+        if json {
+            FailureForm::Json
+        } else {
+            FailureForm::Text
+        }
+    }
+}
+
 impl Failure {
     /// A failure without a hint.
     pub fn new(code: &'static str, exit: u8, message: impl Into<String>) -> Failure {

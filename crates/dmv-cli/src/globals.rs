@@ -1,5 +1,6 @@
 //! The options of every command.
 
+use crate::failure::FailureForm;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -40,6 +41,17 @@ pub struct Globals {
     /// The directory that the program was started in, before `-C` counts.
     #[arg(skip)]
     pub started_in: Option<PathBuf>,
+}
+
+impl Globals {
+    /// How a failure of the command is reported.
+    pub fn failure_form(&self) -> FailureForm {
+        match (self.json, self.verbose) {
+            (true, _) => FailureForm::Json,
+            (false, true) => FailureForm::LongText,
+            (false, false) => FailureForm::Text,
+        }
+    }
 }
 
 const GLOBAL: &str = "Options for every command";

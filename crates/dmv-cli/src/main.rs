@@ -11,6 +11,7 @@ mod config;
 mod conflict;
 mod context;
 mod copies;
+mod damage;
 mod date;
 #[cfg(feature = "quic")]
 mod device;
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
             failure::EXIT_OTHER,
             format!("cannot change to {}: {e}", dir.display()),
         );
-        return ExitCode::from(ui::report(&failure, globals.json));
+        return ExitCode::from(ui::report(&failure, globals.failure_form()));
     }
     let context = Context::new(globals, name, args);
     let done = commands::run(&context, command, Cli::command);
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
                 // The failure stays the only object on standard error.
                 context.buckets.is_told.set(true);
             }
-            ui::report(&failure, context.globals.json)
+            ui::report(&failure, context.globals.failure_form())
         }
     };
     #[cfg(feature = "store")]

@@ -3,7 +3,7 @@
 //! A short command pays nothing for either: no thread is started unless somebody watches, and
 //! nothing is drawn before [`FIRST`].
 
-use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_INTERRUPTED, Failure, FailureForm};
 use crate::format::text::{bytes, count};
 use crate::terminal::{self, Whom, screen};
 use crate::ui::{is_watched, report};
@@ -164,7 +164,7 @@ fn install() {
             if let Some(told) = told.filter(|_| lent.is_none()) {
                 std::thread::sleep(GRACE);
                 let failure = Failure::new("interrupted", EXIT_INTERRUPTED, told.words);
-                std::process::exit(i32::from(report(&failure, told.json)));
+                std::process::exit(i32::from(report(&failure, FailureForm::json_if(told.json))));
             }
         });
     });

@@ -5,7 +5,7 @@ use crate::alias;
 use crate::args::Cli;
 use crate::commands::Command;
 use crate::config::Config;
-use crate::failure::{EXIT_OK, EXIT_USAGE, Failure};
+use crate::failure::{EXIT_OK, EXIT_USAGE, Failure, FailureForm};
 use crate::format::text::clean;
 use crate::globals::{Color, Globals};
 use crate::pager::{self, PagedOutput};
@@ -46,7 +46,7 @@ pub fn parse() -> Result<TypedText, u8> {
         match without_alias(&e, &args, &mut used) {
             Ok(Some(replaced)) => args = replaced,
             Ok(None) => return Err(not_parsed(&e, &args)),
-            Err(failure) => return Err(ui::report(&failure, is_json(&args))),
+            Err(failure) => return Err(ui::report(&failure, FailureForm::json_if(is_json(&args)))),
         }
     }
 }
@@ -133,7 +133,7 @@ fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
     if asked_for {
         return match print_help(e, args) {
             Ok(()) => EXIT_OK,
-            Err(failure) => ui::report(&failure, json),
+            Err(failure) => ui::report(&failure, FailureForm::json_if(json)),
         };
     }
     // Its text is the whole help.
@@ -151,7 +151,7 @@ fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
         };
         Failure::usage(message).hint(help_of(&typed_command(args)))
     });
-    ui::report(&failure, json)
+    ui::report(&failure, FailureForm::json_if(json))
 }
 
 /// What the parser says is wrong with the arguments, without its advice.

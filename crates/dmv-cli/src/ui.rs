@@ -1,6 +1,7 @@
 //! Output: data to standard output, everything else to standard error.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureForm};
+use crate::format::fold::some_lines;
 use crate::format::json::PathValue;
 use crate::format::text::clean;
 use crate::globals::Color;
@@ -207,12 +208,12 @@ pub fn is_watched() -> bool {
 }
 
 /// Reports a failure on standard error and returns its exit code.
-pub fn report(failure: &Failure, json: bool) -> u8 {
+pub fn report(failure: &Failure, form: FailureForm) -> u8 {
     if failure.is_broken_pipe() {
         return failure.exit;
     }
     let message = clean(&failure.message);
-    if json {
+    if form == FailureForm::Json {
         let paths: Vec<PathValue> = failure.paths.iter().map(PathValue::new).collect();
         let mut record = serde_json::json!({
             "type": "error",
@@ -236,9 +237,9 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
         stderr_line(&format!("  {}", clean(line)));
     }
     if failure.paths.len() > 1 {
-        for path in &failure.paths {
-            stderr_line(&format!("  {}", escape(path)));
-        }
+        let paths = failure.paths.iter().map(|path| escape(path).to_string());
+        let lines = some_lines(paths, form == FailureForm::LongText);
+        lines.iter().for_each(|line| stderr_line(line));
     }
     if let Some(hint) = &failure.hint {
         stderr_line(&format!("hint: {hint}"));

@@ -4,10 +4,13 @@
 mod at;
 
 use crate::context::Context;
+use crate::damage::{self, AffectedValue, HEAL, LostPackValue};
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::whose::trust;
-use dmv_core::repo::{Head, RecoverReport, discover_lost_trusting, recover};
+use dmv_core::repo::{
+    Head, RecoverReport, VerifyDepth, VerifyReport, discover_lost_trusting, recover,
+};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,6 +37,14 @@ pub struct Args {
 
 #[derive(Serialize)]
 struct Document {
+    /// Packs whose files are gone.
+    lost_packs: Vec<LostPackValue>,
+    /// The number of objects that history needs and that are missing, if it is known.
+    missing: Option<usize>,
+    /// The number of damaged objects that are known.
+    damaged: Option<usize>,
+    /// The paths that these objects affect.
+    affected: Vec<AffectedValue>,
     refs: usize,
     operations: usize,
     packs: usize,
@@ -80,15 +91,37 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let watch = context.watch("reading packs");
     let report = recover(&place, &context.job)?;
     drop(watch);
+    let found = look_for_losses(context);
     if context.globals.json {
-        context.ui.json(&document(report))?;
+        context.ui.json(&document(report, found.as_ref()))?;
     } else {
         print(context, &report)?;
+        tell_losses(context, found.as_ref())?;
     }
     Ok(EXIT_OK)
 }
 
-fn document(report: RecoverReport) -> Document {
+/// Returns what the recovered history lacks, without reading content. `None` if it cannot be found out.
+fn look_for_losses(context: &Context) -> Option<VerifyReport> {
+    let repo = context.repo_as_it_is().ok()?;
+    let _watch = context.watch("verifying");
+    repo.verify(VerifyDepth::Quick, &context.job).ok()
+}
+
+/// Says what was not recovered, and what may bring it back.
+fn tell_losses(context: &Context, found: Option<&VerifyReport>) -> Result<(), Failure> {
+    match found {
+        Some(found) if found.is_ok() => {}
+        Some(found) => {
+            damage::print(context, found)?;
+            context.ui.note(format_args!("hint: {HEAL}"));
+        }
+        None => context.ui.note("hint: dmv verify"),
+    }
+    Ok(())
+}
+
+fn document(report: RecoverReport, found: Option<&VerifyReport>) -> Document {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let garbage = |(file, offset, bytes): &(PathBuf, u64, u64)| Garbage {
         file: text(file),
@@ -96,6 +129,10 @@ fn document(report: RecoverReport) -> Document {
         bytes: *bytes,
     };
     Document {
+        lost_packs: LostPackValue::all(&report.lost_packs),
+        missing: found.map(|found| found.missing.len()),
+        damaged: found.map(|found| found.damaged.len()),
+        affected: found.map(AffectedValue::all).unwrap_or_default(),
         refs: report.refs,
         operations: report.operations,
         packs: report.packs,
@@ -127,6 +164,9 @@ fn print(context: &Context, report: &RecoverReport) -> Result<(), Failure> {
         count(report.operations as u64, "operation", "operations"),
         count(report.objects, "object", "objects"),
     )?;
+    for pack in &report.lost_packs {
+        writeln!(out, "not found: {}", damage::former_pack(pack))?;
+    }
     let place = |path: &Path| clean(&path.to_string_lossy());
     for (file, offset, len) in &report.garbage {
         let (len, place) = (bytes(*len), place(file));

@@ -6,6 +6,7 @@ mod short;
 use crate::commands::checkout::hint_restore;
 use crate::commands::push::{is_replaced, way_past_replaced};
 use crate::context::Context;
+use crate::damage::{KnownValue, print_known};
 use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ChangeValue, PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, clean, count, patterns, shown};
@@ -20,8 +21,8 @@ use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
-    Bisection, BranchPosition, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice,
-    StatusOptions, StatusReport, moved_clause,
+    Bisection, BranchPosition, ChangeKind, Head, KnownDamage, Mover, PathChange, Rename, Repo,
+    RepoSlice, StatusOptions, StatusReport, moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -105,6 +106,9 @@ struct Document {
     /// Patterns of the subset that match nothing in the commit.
     idle_patterns: Vec<String>,
     partial: Option<SliceValue>,
+    /// What is known to be damaged or lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<KnownValue>,
     /// When versions have expired and by which rule, and how many.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     expired: Vec<ExpiredValue>,
@@ -168,6 +172,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         slice: told_slice(context, &repo),
         idle_patterns: idle_patterns(&repo, &report.subset)?,
         bisection: repo.bisection()?,
+        damage: repo.known_damage(),
         report,
         renames,
         is_clean,
@@ -192,6 +197,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let changes = (&found.report.changes[..], &found.renames);
         let lines = folded::lines(&repo, changes, &select, folding, &is_alone)?;
         if is_short {
+            if found.damage.is_any() {
+                let text = "stored objects are lost or damaged: dmv verify --quick";
+                context.ui.warn(text);
+            }
             short::print(context, &found, &lines, args.branch)?
         } else {
             let untracked = match folding {
@@ -224,6 +233,7 @@ struct Overview {
     bisection: Option<Bisection>,
     /// Patterns of the subset that match nothing in the commit, for printing.
     idle_patterns: Vec<String>,
+    damage: KnownDamage,
     is_clean: bool,
 }
 
@@ -376,6 +386,7 @@ fn document(found: &Overview, half: Option<&Hint>) -> Document {
         subset: patterns(&report.subset),
         idle_patterns: found.idle_patterns.clone(),
         partial: SliceValue::new(&found.slice),
+        damage: KnownValue::new(&found.damage),
         expired: given_up.expired_values(),
         purged: given_up.purged_values(),
         outside: report.outside.iter().map(PathValue::new).collect(),
@@ -417,6 +428,7 @@ fn print(
     if let Some(bisection) = &found.bisection {
         print_bisection(&mut *out, bisection)?;
     }
+    print_known(&mut *out, &found.damage)?;
     print_limits(&mut *out, report, slice)?;
     if context.ui.verbose() {
         print_given_up(&mut *out, slice)?;

@@ -5,12 +5,15 @@ mod at;
 mod heal;
 
 use crate::context::Context;
+use crate::damage::{self, AffectedValue, LostPackValue};
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
-use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::format::fold::print_some;
+use crate::format::text::{bytes, clean, count};
 use crate::partial::{ExpiredValue, GivenUpCounts, PurgedValue};
-use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{DamagedObject, HealedFrom, HealedObject, VerifyDepth, VerifyReport};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 /// Check that all data is present and undamaged
@@ -25,7 +28,7 @@ use std::io::Write;
     after_help = "Example:\n  dmv verify\n  dmv verify --quick --json\n  dmv verify --heal\n  dmv verify --at studio --sample 1"
 )]
 pub struct Args {
-    /// Check only that all objects exist; do not read file content
+    /// Check only that all objects exist, and report damage that is known; do not read file content
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// Check the databases, too
@@ -66,6 +69,9 @@ struct Document<'a> {
     healed: Vec<HealedValue>,
     damaged: Vec<DamagedValue>,
     missing: Vec<DamagedValue>,
+    lost_packs: Vec<LostPackValue>,
+    lost_bytes: u64,
+    affected: Vec<AffectedValue>,
     absent: u64,
     expired: Vec<ExpiredValue>,
     purged: Vec<PurgedValue>,
@@ -127,6 +133,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             healed: healed.iter().map(healed_value).collect(),
             damaged: report.damaged.iter().map(value).collect(),
             missing: report.missing.iter().map(value).collect(),
+            lost_packs: LostPackValue::all(&report.lost_packs),
+            lost_bytes: report.lost_bytes,
+            affected: AffectedValue::all(&report),
             absent: report.absent,
             expired: given_up.expired_values(),
             purged: given_up.purged_values(),
@@ -173,84 +182,83 @@ fn healed_value(healed: &HealedObject) -> HealedValue {
     }
 }
 
-/// Says what needs an object.
-fn print_uses(out: &mut impl Write, object: &DamagedObject) -> std::io::Result<()> {
-    for path in &object.paths {
-        if path.is_root() {
-            writeln!(out, "  needed by the root directory")?
-        } else {
-            writeln!(out, "  needed by {}", escape(path))?
-        }
-    }
-    for key in &object.refs {
-        writeln!(out, "  needed by {}", clean(key))?;
-    }
-    let commits: Vec<String> = object.commits.iter().map(|id| id.short(SHORT_ID)).collect();
-    if commits.is_empty() {
-        Ok(())
-    } else {
-        writeln!(out, "  in the history of {}", commits.join(", "))
-    }
-}
-
 fn print(
     context: &Context,
     report: &VerifyReport,
     healed: &[HealedObject],
     given_up: &GivenUpCounts,
 ) -> Result<(), Failure> {
+    print_healed(context, healed)?;
     let mut out = context.ui.out();
+    for pack in &report.forgotten_packs {
+        writeln!(
+            out,
+            "healed: the missing {}: nothing needs it any more",
+            damage::former_pack(pack)
+        )?;
+    }
+    drop(out);
+    damage::print(context, report)?;
+    if !report.is_ok() || context.ui.quiet() {
+        return Ok(());
+    }
+    let mut out = context.ui.out();
+    let intact = count(report.objects, "object", "objects");
+    let read = match report.bytes {
+        0 => String::new(),
+        n => format!(", {} read", bytes(n)),
+    };
+    writeln!(out, "no damage found: {intact}{read}")?;
+    if report.absent > 0 {
+        let absent = count(report.absent, "object is", "objects are");
+        writeln!(out, "{absent} absent by choice")?;
+    }
+    for line in given_up.lines() {
+        writeln!(out, "{line}")?;
+    }
+    if !report.made_good.is_empty() {
+        let places = count(report.made_good.len() as u64, "place", "places");
+        writeln!(
+            out,
+            "{places} in packs damaged, but every object there has an intact copy"
+        )?;
+    }
+    for pack in &report.lost_packs {
+        writeln!(
+            out,
+            "{}, but everything in it that is needed is stored elsewhere",
+            damage::lost_pack(pack)
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints how much is intact again, and which files; with --verbose each object.
+fn print_healed(context: &Context, healed: &[HealedObject]) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    let mut sources: BTreeMap<String, Vec<&DamagedObject>> = BTreeMap::new();
     for HealedObject { object, from } in healed {
         let how = match from {
-            HealedFrom::Copy => "another copy of it is intact".to_owned(),
+            HealedFrom::Copy => "another copy is intact".to_owned(),
             HealedFrom::Worktree => "stored again from the worktree".to_owned(),
             HealedFrom::Peer(name) => format!("stored again from {}", clean(name)),
         };
-        writeln!(out, "healed: {} {}, {how}", object.ty.word(), object.id)?;
-        print_uses(&mut *out, object)?;
+        sources.entry(how).or_default().push(object);
     }
-    for file in &report.files {
-        writeln!(out, "damaged file: {}", clean(file))?;
-    }
-    let kinds = [("damaged", &report.damaged), ("missing", &report.missing)];
-    for (what, items) in kinds {
-        for item in items {
-            writeln!(out, "{what}: {} {}", item.ty.word(), item.id)?;
-            print_uses(&mut *out, item)?;
+    let all = context.ui.verbose();
+    for (how, objects) in sources {
+        if all {
+            for object in objects {
+                writeln!(out, "healed: {} {}, {how}", object.ty.word(), object.id)?;
+                damage::print_uses(&mut *out, object)?;
+            }
+            continue;
         }
+        let paths: BTreeSet<&RepoPath> = objects.iter().flat_map(|o| &o.paths).collect();
+        let number = count(objects.len() as u64, "object", "objects");
+        writeln!(out, "healed: {number}, {how}")?;
+        print_some(&mut *out, paths.into_iter().map(damage::shown_path), false)?;
     }
-    let intact = count(report.objects, "object", "objects");
-    if report.is_ok() {
-        if !context.ui.quiet() {
-            let read = match report.bytes {
-                0 => String::new(),
-                n => format!(", {} read", bytes(n)),
-            };
-            writeln!(out, "no damage found: {intact}{read}")?;
-            if report.absent > 0 {
-                let absent = count(report.absent, "object is", "objects are");
-                writeln!(out, "{absent} absent by choice")?;
-            }
-            for line in given_up.lines() {
-                writeln!(out, "{line}")?;
-            }
-            if !report.made_good.is_empty() {
-                let places = count(report.made_good.len() as u64, "place", "places");
-                writeln!(
-                    out,
-                    "{places} in packs damaged, but every object there has an intact copy"
-                )?;
-            }
-        }
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "{intact} intact, {} damaged, {} missing, {} damaged in files",
-        report.damaged.len(),
-        report.missing.len(),
-        count(report.files.len() as u64, "place", "places"),
-    )?;
     Ok(())
 }
 
@@ -267,7 +275,13 @@ fn hint(context: &Context, report: &VerifyReport, tried: bool, has_peers: bool) 
         });
     } else if objects > 0 && !has_peers {
         context.ui.note("hint: dmv remote add NAME URL");
+    } else if objects > 0 {
+        context
+            .ui
+            .note("hint: copy good files from elsewhere into the worktree, then dmv verify --heal");
     } else if has_files {
         context.ui.note("hint: dmv recover");
+    } else if !report.lost_packs.is_empty() {
+        context.ui.note("hint: dmv verify --heal");
     }
 }

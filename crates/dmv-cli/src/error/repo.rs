@@ -1,5 +1,6 @@
 //! Code, exit code and hint of each error of a repository.
 
+use crate::damage::HEAL;
 use crate::failure::{
     EXIT_ABSENT, EXIT_BUSY, EXIT_CONFLICTS, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY,
     EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, OVER_BUDGET, WOULD_LOSE,
@@ -543,6 +544,7 @@ fn sort_store(e: &StoreError) -> ErrorClass {
         StoreError::Io(e) | StoreError::SyncFailed { source: e, .. } => sort_file(e),
         StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
         StoreError::DamagedTable { .. } => damaged("dmv recover"),
+        StoreError::LostPack { .. } => damaged(HEAL),
         StoreError::Catalogue { .. } => ("refs", EXIT_OTHER, None),
         StoreError::TooNew { .. } => hinted("too-new", EXIT_TOO_NEW, NEWER),
         StoreError::Poisoned { .. } => hinted("poisoned", EXIT_OTHER, "dmv verify"),

@@ -1,4 +1,5 @@
 //! How values look: to people, and to programs.
 
+pub mod fold;
 pub mod json;
 pub mod text;

@@ -41,6 +41,7 @@ mod lan;
 mod left_alone;
 mod leftover;
 mod loss;
+mod lost_pack;
 mod mapped;
 mod merge;
 mod messages;

@@ -38,12 +38,19 @@ pub enum ObjectType {
 }
 
 impl ObjectType {
+    /// All types.
+    pub const ALL: [ObjectType; 5] = [
+        ObjectType::Chunk,
+        ObjectType::List,
+        ObjectType::Tree,
+        ObjectType::Conflict,
+        ObjectType::Commit,
+    ];
+
     /// Returns the type with this number; `None` if there is none.
     pub fn from_number(number: u8) -> Option<ObjectType> {
-        use ObjectType::{Chunk, Commit, Conflict, List, Tree};
-        [Chunk, List, Tree, Conflict, Commit]
-            .into_iter()
-            .find(|ty| *ty as u8 == number)
+        let mut all = ObjectType::ALL.into_iter();
+        all.find(|ty| *ty as u8 == number)
     }
 
     /// Returns the id of `bytes` as an object of this type.

@@ -77,7 +77,8 @@ pub use upkeep::purge::{KnownPurge, PurgeReport, PurgeWhat, Purgeable, ToPurge, 
 pub use upkeep::recover::{RecoverReport, recover, recover_on};
 pub use upkeep::repack::{RepackOptions, RepackReport};
 pub use upkeep::rules::{KeepRule, KeepRules, NotARule, RuleLine, RuleProblem, RuleSource};
-pub use upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport};
+pub use upkeep::verify::known::KnownDamage;
+pub use upkeep::verify::{AffectedPath, DamagedObject, LostPack, VerifyDepth, VerifyReport};
 pub use verbs::bisect::{BisectNext, BisectReport, Bisection, Verdict};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
 pub use verbs::pick::{PickFrom, PickOptions, PickReport};

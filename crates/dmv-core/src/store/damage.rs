@@ -4,11 +4,11 @@
 //! elsewhere. The file `damaged` (docs/format/layout.md, "Damaged places") is derived: without it
 //! reading is as safe, and the next `verify` writes it again.
 
-use super::{PackId, Place, Store, StoreError, read, write};
+use super::{PackId, PackRow, Place, Store, StoreError, read, write};
 use crate::path::PathError;
 use crate::platform::{Cause, OddKind, cause_of};
 use crate::vfs::{OpenMode, Vfs, read_small};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
@@ -107,6 +107,23 @@ impl Store {
     /// Stops relying on a place, until this process ends or the next check is made.
     pub(super) fn distrust(&self, pack: PackId, place: Place) {
         write(&self.bad).insert(pack, place.offset);
+    }
+
+    /// Returns the packs among `rows` whose files are gone. A directory that cannot be listed shows none:
+    /// whoever reads a pack then meets the reason.
+    pub(super) fn without_file(&self, rows: &[PackRow]) -> Vec<PackRow> {
+        let Ok(names) = self.vfs.list(&self.packs_dir) else {
+            return Vec::new();
+        };
+        let ids = names.iter().filter_map(|name| name.strip_suffix(".pack"));
+        let there: HashSet<PackId> = ids.filter_map(PackId::from_hex).collect();
+        let is_gone = |row: &&PackRow| !there.contains(&row.id);
+        rows.iter().filter(is_gone).copied().collect()
+    }
+
+    /// Returns the packs of the catalogue whose files are gone.
+    pub fn lost_packs(&self) -> Vec<PackRow> {
+        read(&self.lost).clone()
     }
 
     /// Fails if a file of the store exists and this process may not read it. That is not damage.

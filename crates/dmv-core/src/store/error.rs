@@ -56,6 +56,14 @@ pub enum StoreError {
         /// What is wrong with the table.
         why: String,
     },
+    /// The file of a pack of the catalogue is gone, and with it the objects that no other pack has.
+    #[error("pack {pack} is missing ({})", path.display())]
+    LostPack {
+        /// The pack.
+        pack: PackId,
+        /// The path that its file had.
+        path: PathBuf,
+    },
     /// The catalogue cannot be read, so objects may be stored that the store does not know.
     #[error("the catalogue of packs cannot be read: {why}")]
     Catalogue {

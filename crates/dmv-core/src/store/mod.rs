@@ -127,6 +127,8 @@ pub struct Store {
     broken: RwLock<Vec<StoreError>>,
     /// The merged index files among the tables that did not open.
     unusable: RwLock<Vec<IndexId>>,
+    /// The packs of the catalogue whose files are gone. Their objects count as absent.
+    lost: RwLock<Vec<PackRow>>,
     /// Set once all tables have been checked, because an object was not found.
     tables_checked: OnceLock<()>,
     /// Held while a newer catalogue is loaded. Otherwise a thread could treat an object as absent
@@ -174,6 +176,7 @@ impl Store {
             damaged_path,
             broken: RwLock::default(),
             unusable: RwLock::default(),
+            lost: RwLock::default(),
             tables_checked: OnceLock::new(),
             refreshing: Mutex::default(),
             loads: AtomicU64::new(0),
@@ -190,16 +193,22 @@ impl Store {
     pub(crate) fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
         let mut unusable = Vec::new();
         let listed = packs_of(&catalogue.packs);
+        let lost = self.without_file(&catalogue.packs);
+        let gone = packs_of(&lost);
         let merged = catalogue.indexes.iter().map(|row| {
             let path = self.index_path(row.id);
-            let in_use = |id: &PackId| listed.contains(id);
+            let in_use = |id: &PackId| listed.contains(id) && !gone.contains(id);
             let table = Table::open_merged(&*self.vfs, &path, Some(row.entries), &in_use);
-            unusable.extend(table.is_err().then_some(row.id));
+            // An index over a lost pack may hide copies that other packs have.
+            let is_over_lost = |table: &Table| table.packs().iter().any(|id| gone.contains(id));
+            let is_usable = table.as_ref().is_ok_and(|table| !is_over_lost(table));
+            unusable.extend((!is_usable).then_some(row.id));
             table
         });
         let own = catalogue
             .segments
             .iter()
+            .filter(|segment| !gone.contains(&segment.pack))
             .map(|segment| self.open_segment(segment));
         let (mut tables, mut broken) = (Vec::new(), Vec::new());
         for table in merged.chain(own) {
@@ -211,6 +220,7 @@ impl Store {
         }
         *write(&self.broken) = broken;
         *write(&self.unusable) = unusable;
+        *write(&self.lost) = lost;
         let before = std::mem::replace(&mut *write(&self.rows), catalogue.packs);
         *write(&self.tables) = tables;
         let mut gone = packs_of(&before);
@@ -245,7 +255,7 @@ impl Store {
             };
             self.load(catalogue)?;
             any = true;
-            if read(&self.broken).is_empty() {
+            if self.opened_all_tables() {
                 break;
             }
         }
@@ -523,7 +533,7 @@ impl Store {
 
     /// Returns whether all tables of the catalogue could be opened.
     pub(crate) fn opened_all_tables(&self) -> bool {
-        read(&self.broken).is_empty()
+        read(&self.broken).is_empty() && read(&self.lost).is_empty()
     }
 
     /// Returns whether a table gives this place in `pack` for `id`.
@@ -646,11 +656,15 @@ impl Store {
     /// once per tier over the repository's life, a small job never rewrites a large table, and the
     /// number of tables stays logarithmic.
     ///
-    /// Returns the new index file and what it replaces. The caller registers it.
+    /// Returns the new index file and what it replaces. The caller registers it. While the file of a pack
+    /// is gone, nothing is merged: the merged index would hide its objects if the file came back.
     pub(crate) fn merge_tables(
         &self,
         catalogue: &Catalogue,
     ) -> Result<Option<UnregisteredIndex>, StoreError> {
+        if !self.without_file(&catalogue.packs).is_empty() {
+            return Ok(None);
+        }
         let tier = |entries: u32| entries.max(1).ilog(MERGE_TABLES as u32);
         let sizes = catalogue.segments.iter().map(|s| s.entries);
         let sizes = sizes.chain(catalogue.indexes.iter().map(|i| i.entries));

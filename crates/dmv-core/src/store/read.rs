@@ -162,7 +162,17 @@ impl Store {
         if self.read_hidden(ty, id, out)? {
             return Ok(true);
         }
-        first.map(|()| true)
+        match first {
+            Err(StoreError::Io(e)) if e.kind() == std::io::ErrorKind::NotFound => {
+                Err(self.lost_pack(pack))
+            }
+            first => first.map(|()| true),
+        }
+    }
+
+    fn lost_pack(&self, pack: PackId) -> StoreError {
+        let path = self.pack_path(pack);
+        StoreError::LostPack { pack, path }
     }
 
     fn check_tables_once(&self) -> Result<(), StoreError> {
@@ -177,6 +187,9 @@ impl Store {
     /// not find really absent.
     pub fn check_tables(&self) -> Result<(), StoreError> {
         self.refuse_unreadable()?;
+        if let Some(lost) = read(&self.lost).first() {
+            return Err(self.lost_pack(lost.id));
+        }
         if let Some(why) = self.damaged_tables().into_iter().next() {
             return Err(StoreError::DamagedTable { why });
         }

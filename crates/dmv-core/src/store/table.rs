@@ -319,6 +319,11 @@ impl Table {
         !self.merged && self.packs.contains(&pack)
     }
 
+    /// Returns the packs of all entries, also of those that do not count.
+    pub fn packs(&self) -> &[PackId] {
+        &self.packs
+    }
+
     /// Returns the packs whose entries count.
     pub fn packs_in_use(&self) -> impl Iterator<Item = PackId> + use<'_> {
         let packs = self.packs.iter().filter(|id| self.counts(id));

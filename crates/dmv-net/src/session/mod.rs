@@ -246,7 +246,9 @@ impl NetError {
                 Code::Damaged
             }
             NetError::Repo(RepoError::Store(
-                StoreError::DamagedFile { .. } | StoreError::DamagedTable { .. },
+                StoreError::DamagedFile { .. }
+                | StoreError::DamagedTable { .. }
+                | StoreError::LostPack { .. },
             )) => Code::Damaged,
             NetError::Repo(
                 RepoError::Busy(BusyError::Worktree(_)) | RepoError::Busy(BusyError::Freeing(_)),

@@ -11,7 +11,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{RightToFree, free_alone};
 use crate::repo::base::level::{catch_up, open_log};
-use crate::store::{IndexId, PackId, PackRow, StoreError};
+use crate::store::{IndexId, PackId, PackRow, SegmentRow, StoreError};
 use crate::vfs::{OpenMode, VfsFile};
 use std::io;
 use std::sync::Arc;
@@ -75,31 +75,16 @@ pub(in crate::repo) fn free_packs(
     }
     let store = &repo.store;
     let rows: Vec<PackRow> = packs.iter().map(|(row, _)| *row).collect();
-    let log = open_log(store, OpenMode::Read)?;
-    let lock = repo.refs.lock_database()?;
-    let mut dissolved = Vec::new();
-    let indexes = loop {
-        match repo.refs.condemn(&lock, &log, &rows, seen, &dissolved)? {
-            CondemnResult::Done(indexes) => break indexes,
-            CondemnResult::Newer | CondemnResult::Grown => return Ok(None),
-            CondemnResult::Behind => {
-                catch_up(store, &repo.refs, &lock)?;
-                return Ok(None);
-            }
-            CondemnResult::Hiding(indexes) => {
-                if let Some(why) = why_they_must_stay(repo, &indexes)? {
-                    return Ok(Some(Gone {
-                        why_not: Some(why),
-                        ..Gone::default()
-                    }));
-                }
-                dissolved.extend(indexes);
-            }
+    let indexes = match condemn(repo, &rows, seen)? {
+        CondemnEnd::Done(indexes) => indexes,
+        CondemnEnd::Changed => return Ok(None),
+        CondemnEnd::Stay(why) => {
+            return Ok(Some(Gone {
+                why_not: Some(why),
+                ..Gone::default()
+            }));
         }
     };
-    drop(lock);
-    // From here on nobody finds the packs.
-    store.load(repo.refs.catalogue()?)?;
     let mut gone = Gone::default();
     let mut removed = Vec::new();
     for (row, file) in packs {
@@ -128,14 +113,73 @@ pub(in crate::repo) fn free_packs(
     Ok(Some(gone))
 }
 
+/// What came of taking packs out of use.
+enum CondemnEnd {
+    /// They are out of use, with these merged indexes.
+    Done(Vec<IndexId>),
+    /// The repository has changed meanwhile.
+    Changed,
+    /// They must stay, for this reason.
+    Stay(String),
+}
+
+/// Takes packs out of use, so that nobody finds them from here on.
+fn condemn(repo: &Handle, rows: &[PackRow], seen: SeenOperation) -> Result<CondemnEnd, RepoError> {
+    let store = &repo.store;
+    let log = open_log(store, OpenMode::Read)?;
+    let lock = repo.refs.lock_database()?;
+    let mut dissolved = Vec::new();
+    let indexes = loop {
+        match repo.refs.condemn(&lock, &log, rows, seen, &dissolved)? {
+            CondemnResult::Done(indexes) => break indexes,
+            CondemnResult::Newer | CondemnResult::Grown => return Ok(CondemnEnd::Changed),
+            CondemnResult::Behind => {
+                catch_up(store, &repo.refs, &lock)?;
+                return Ok(CondemnEnd::Changed);
+            }
+            CondemnResult::Hiding(indexes) => {
+                if let Some(why) = why_they_must_stay(repo, &indexes)? {
+                    return Ok(CondemnEnd::Stay(why));
+                }
+                dissolved.extend(indexes);
+            }
+        }
+    };
+    drop(lock);
+    store.load(repo.refs.catalogue()?)?;
+    Ok(CondemnEnd::Done(indexes))
+}
+
+/// Takes packs out of use whose files are gone. The caller has seen that nothing that is needed is lost
+/// with them. Returns whether they are out of use; another command may have changed the repository.
+pub(in crate::repo) fn forget_lost(repo: &Handle) -> Result<bool, RepoError> {
+    let seen = repo.refs.seen()?;
+    repo.store.load(repo.refs.catalogue()?)?;
+    let lost = repo.store.lost_packs();
+    if lost.is_empty() {
+        return Ok(true);
+    }
+    let CondemnEnd::Done(indexes) = condemn(repo, &lost, seen)? else {
+        return Ok(false);
+    };
+    repo.store.remove_indexes(&indexes);
+    let ids: Vec<PackId> = lost.iter().map(|row| row.id).collect();
+    forget(repo, &ids)?;
+    Ok(true)
+}
+
 /// Returns why merged indexes must stay in use, if so. If a segment's own table is damaged, nobody
 /// else finds the objects of that segment.
 pub(in crate::repo) fn why_they_must_stay(
     repo: &Handle,
     indexes: &[IndexId],
 ) -> Result<Option<String>, RepoError> {
+    let lost = repo.store.lost_packs();
+    // An index finds nothing in a pack whose file is gone.
+    let is_lost = |segment: &SegmentRow| lost.iter().any(|row| row.id == segment.pack);
     for index in indexes {
-        for segment in repo.refs.segments_merged_in(*index)? {
+        let segments = repo.refs.segments_merged_in(*index)?.into_iter();
+        for segment in segments.filter(|segment| !is_lost(segment)) {
             if let Err(e) = repo.store.check_own_table(&segment) {
                 return Ok(Some(e.to_string()));
             }

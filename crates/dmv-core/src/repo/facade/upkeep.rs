@@ -7,8 +7,8 @@ use crate::object::name::RepoPath;
 use crate::repo::look::entries::Selection;
 use crate::repo::{
     Expirable, ExpireOptions, FreeingLock, GcOptions, GcReport, HealJob, KeepRule, KeepRules,
-    KnownPurge, OperationRequest, PurgeWhat, Purgeable, RepackOptions, RepackReport, Repo,
-    RepoError, UndoReach, VerifyDepth, VerifyReport, base, upkeep,
+    KnownDamage, KnownPurge, OperationRequest, PurgeWhat, Purgeable, RepackOptions, RepackReport,
+    Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, base, upkeep,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -193,10 +193,15 @@ impl Repo {
         upkeep::verify::uses::uses_of(&self.handle, objects, job)
     }
 
+    /// Returns what is known to be damaged without a check.
+    pub fn known_damage(&self) -> KnownDamage {
+        upkeep::verify::known::known_damage(&self.handle)
+    }
+
     /// Checks the repository and returns what is wrong.
     ///
-    /// Changes only the list of damaged places, so that these objects are stored again when they
-    /// are received. A file that cannot be read for lack of permission is an error and not damage.
+    /// Changes only the lists of damaged places and objects, so that these objects are stored again when
+    /// they are received. A file that cannot be read for lack of permission is an error and not damage.
     pub fn verify(&self, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
         upkeep::verify::verify(&self.handle, depth, job)
     }

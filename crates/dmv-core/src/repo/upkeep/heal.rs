@@ -9,11 +9,11 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::{AbsentError, BusyError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{objects, publish, worktree};
+use crate::repo::base::{leaving, objects, publish, worktree};
 use crate::repo::files::open_worktree;
 use crate::repo::upkeep::verify;
 use crate::repo::upkeep::verify::history::Walk;
-use crate::repo::upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport, unnamed, uses};
+use crate::repo::upkeep::verify::{DamagedObject, VerifyDepth, VerifyReport, known, unnamed, uses};
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::BaseEntries;
@@ -219,11 +219,14 @@ impl HealJob<'_> {
             .into_iter()
             .map(|healed| (healed.from, healed.object))
             .unzip();
-        uses::name_uses(
-            self.repo,
-            &mut [&mut report.damaged, &mut report.missing, &mut healed],
-            job,
-        )?;
+        uses::name_uses(self.repo, report, &mut healed, job)?;
+        known::remember(self.repo, report);
+        let is_healed = report.damaged.is_empty() && report.missing.is_empty();
+        // What is needed of them is stored elsewhere by now. If another command comes between, the next
+        // check says so again.
+        if is_healed && !report.lost_packs.is_empty() && leaving::forget_lost(self.repo)? {
+            report.forgotten_packs = std::mem::take(&mut report.lost_packs);
+        }
         let healed = healed.into_iter().zip(froms);
         let healed = healed.map(|(object, from)| HealedObject { object, from });
         Ok((self.report, healed.collect()))

@@ -20,6 +20,7 @@ use crate::repo::base::{layout, open, publish, slice};
 use crate::repo::upkeep::forks::keep_lost;
 use crate::repo::upkeep::recover::heads::mend_heads;
 use crate::repo::upkeep::recover::unnamed::{LogCompleteness, Search, branches_for};
+use crate::repo::upkeep::verify::LostPack;
 use crate::store::{
     Catalogue, LogPack, NoSource, PACK_HEADER_BYTES, PackId, RepositoryId, Store, StoreError,
     add_closed_segments, recover_store, repository_of,
@@ -41,6 +42,8 @@ pub struct RecoverReport {
     pub operations: usize,
     /// The number of packs scanned.
     pub packs: usize,
+    /// Packs that the former database lists and whose files are gone.
+    pub lost_packs: Vec<LostPack>,
     /// The number of objects in intact indexes.
     pub objects: u64,
     /// The number of objects whose index was lost and that are indexed again.
@@ -166,6 +169,7 @@ fn rebuild(
     add_closed_segments(&**site.vfs, packs, owners, &mut catalogue, leaving, true)?;
     report.former = keep_former(dmv)?;
     let former = open_former(&db)?;
+    report.lost_packs = lost_since(former.as_ref(), &catalogue, leaving);
     let log = open_or_create(&**site.vfs, packs, owners.own())?;
     let from = (&catalogue, shared);
     let (found, operations) = operations(site, from, former.as_ref(), &log, report, job)?;
@@ -198,6 +202,18 @@ fn rebuild(
         .map(|s| u64::from(s.entries))
         .sum();
     Ok((found, operations))
+}
+
+/// Returns the packs that a former database lists and that the recovered catalogue does not.
+fn lost_since(former: Option<&Refs>, now: &Catalogue, leaving: &[PackId]) -> Vec<LostPack> {
+    let there: HashSet<PackId> = now.packs.iter().map(|row| row.id).collect();
+    let is_lost = |id: &PackId| !there.contains(id) && !leaving.contains(id);
+    // A damaged database may list anything.
+    let Some((refs, before)) = former.and_then(|refs| Some((refs, refs.catalogue().ok()?))) else {
+        return Vec::new();
+    };
+    let lost = before.packs.iter().filter(|row| is_lost(&row.id));
+    lost.map(|row| LostPack::of(refs, row)).collect()
 }
 
 /// Completes the log. Returns all operations that were found, and those that count: the newest

@@ -4,16 +4,18 @@
 
 pub(in crate::repo) mod databases;
 pub(in crate::repo) mod history;
+pub(in crate::repo) mod known;
 pub(in crate::repo) mod uses;
 
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
+use crate::refs::Refs;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::upkeep::verify::history::Walk;
-use crate::store::{PackId, PackReport, StoreError, verify_pack};
+use crate::store::{PackId, PackReport, PackRow, StoreError, verify_pack};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
@@ -47,6 +49,38 @@ pub struct DamagedObject {
     pub refs: Vec<String>,
 }
 
+/// A pack of the catalogue whose file is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPack {
+    /// The pack.
+    pub id: PackId,
+    /// The length that its file had.
+    pub bytes: u64,
+    /// The number of objects in it. Other packs may have copies.
+    pub objects: u64,
+}
+
+impl LostPack {
+    /// Describes a pack as the catalogue does.
+    pub(in crate::repo) fn of(refs: &Refs, row: &PackRow) -> LostPack {
+        let segments = refs.segments_of(row.id).unwrap_or_default();
+        LostPack {
+            id: row.id,
+            bytes: row.len,
+            objects: segments.iter().map(|row| u64::from(row.entries)).sum(),
+        }
+    }
+}
+
+/// A path whose content is damaged or missing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AffectedPath {
+    /// The path of a file; that of a directory if its listing is damaged or missing.
+    pub path: RepoPath,
+    /// A commit that has this content at the path, if a commit has it.
+    pub commit: Option<ObjectId>,
+}
+
 /// What a check found.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
@@ -60,6 +94,14 @@ pub struct VerifyReport {
     pub missing: Vec<DamagedObject>,
     /// Objects with a damaged copy and an intact one. Readers get the intact copy.
     pub copies: Vec<DamagedObject>,
+    /// Packs whose files are gone. What they had and what is needed counts as missing.
+    pub lost_packs: Vec<LostPack>,
+    /// Lost packs that healing has taken out of use, because nothing needs them any more.
+    pub forgotten_packs: Vec<LostPack>,
+    /// Bytes of the damaged and missing content, as far as it is known.
+    pub lost_bytes: u64,
+    /// All paths that damaged and missing objects affect.
+    pub affected: Vec<AffectedPath>,
     /// Damaged files of the repository, as sentences.
     pub files: Vec<String>,
     /// Damaged places in packs whose objects are intact elsewhere, as sentences.
@@ -70,7 +112,8 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Returns whether nothing is wrong.
+    /// Returns whether nothing is wrong. A lost pack is no damage if everything in it that is needed is
+    /// stored elsewhere.
     pub fn is_ok(&self) -> bool {
         self.damaged.is_empty() && self.missing.is_empty() && self.files.is_empty()
     }
@@ -83,7 +126,8 @@ pub(in crate::repo) fn verify(
     job: &Job,
 ) -> Result<VerifyReport, RepoError> {
     let (mut report, _) = check(repo, depth, job)?;
-    uses::name_uses(repo, &mut [&mut report.damaged, &mut report.missing], job)?;
+    uses::name_uses(repo, &mut report, &mut Vec::new(), job)?;
+    known::remember(repo, &report);
     Ok(report)
 }
 
@@ -97,12 +141,14 @@ pub(in crate::repo) fn check(
     repo.store.check_readable()?;
     let mut report = VerifyReport {
         files: damaged_tables(repo)?,
+        lost_packs: lost_packs(repo),
         ..Default::default()
     };
     if depth >= VerifyDepth::Normal {
         verify_packs(repo, &mut report, job)?;
     } else {
         report.objects = repo.store.table_stats().1;
+        report.damaged = known::still_damaged(repo);
     }
     databases::check_log(repo, &mut report.files)?;
     databases::check_heads(repo, &mut report.files)?;
@@ -110,7 +156,8 @@ pub(in crate::repo) fn check(
         databases::check(repo, &mut report.files)?;
     }
     let bad = report.damaged.iter().map(|damaged| damaged.id).collect();
-    let mut walk = Walk::new(repo, bad, !report.files.is_empty())?;
+    let is_blind = !report.files.is_empty() || !report.lost_packs.is_empty();
+    let mut walk = Walk::new(repo, bad, is_blind)?;
     walk.run(repo, job)?;
     let named = |found: &BTreeMap<ObjectId, ObjectType>| {
         let found = found.iter().map(|(id, ty)| unnamed((*id, *ty)));
@@ -119,12 +166,28 @@ pub(in crate::repo) fn check(
     report.damaged.extend(named(&walk.damaged));
     report.missing = named(&walk.missing);
     report.absent = walk.absent();
-    // A pack that is gone is met by its tables and by its frames.
+    // A file that cannot be read is met by its tables and by its frames.
     let mut known = HashSet::new();
     report.files.retain(|file| known.insert(file.clone()));
     report.damaged.sort_by_key(|d| d.id);
     report.damaged.dedup_by_key(|d| d.id);
     Ok((report, walk))
+}
+
+/// Returns the packs whose files are gone.
+pub(in crate::repo) fn lost_packs(repo: &Handle) -> Vec<LostPack> {
+    let lost = repo.store.lost_packs();
+    lost.iter()
+        .map(|row| LostPack::of(&repo.refs, row))
+        .collect()
+}
+
+/// Returns the packs of the catalogue that have a file.
+fn packs_there(repo: &Handle) -> Vec<PackRow> {
+    let lost = repo.store.lost_packs();
+    let mut packs = repo.store.packs();
+    packs.retain(|row| !lost.contains(row));
+    packs
 }
 
 /// Returns the faults of the tables in use.
@@ -146,7 +209,7 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
     let mut read_to: HashMap<PackId, u64> = HashMap::new();
     let (mut looks, mut before) = (0, 0);
     loop {
-        let mut packs = repo.store.packs();
+        let mut packs = packs_there(repo);
         packs.retain(|row| !reports.contains_key(&row.id));
         let total = before + packs.iter().map(|p| p.len).sum::<u64>();
         job.progress.total_bytes.store(total, Ordering::Relaxed);
@@ -173,7 +236,7 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
             repo.store.refresh()?;
         }
         // What a newer catalogue lists, and no report is about, is read, too.
-        let listed = repo.store.packs();
+        let listed = packs_there(repo);
         let listed: HashMap<PackId, u64> = listed.iter().map(|row| (row.id, row.len)).collect();
         reports.retain(|pack, _| listed.get(pack) == read_to.get(pack));
         if looks == LOOKS || reports.len() == listed.len() {

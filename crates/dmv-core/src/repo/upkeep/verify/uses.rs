@@ -3,6 +3,7 @@
 
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::list::ListNode;
 use crate::object::name::RepoPath;
 use crate::object::tree::Node;
 use crate::object::{ObjectRead, ObjectType};
@@ -10,40 +11,59 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::look::entries;
-use crate::repo::upkeep::verify::DamagedObject;
+use crate::repo::upkeep::verify::{AffectedPath, DamagedObject, VerifyReport};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// The most paths, commits and refs reported for one object.
 const MAX_USES: usize = 8;
 
-/// Adds to each damaged object what needs it. Does nothing if nothing is damaged.
+/// Adds to each object of a report, and to each of `healed`, what needs it, and to the report which paths are
+/// affected and how much content is lost. Does nothing if nothing is damaged and healed.
 pub(in crate::repo) fn name_uses(
     repo: &Handle,
-    lists: &mut [&mut Vec<DamagedObject>],
+    report: &mut VerifyReport,
+    healed: &mut [DamagedObject],
     job: &Job,
 ) -> Result<(), RepoError> {
-    let all = lists.iter().flat_map(|list| list.iter());
-    let wanted = all.map(|damaged| (damaged.id, damaged.clone()));
+    let broken = report.damaged.iter_mut().chain(&mut report.missing);
+    let mut objects: Vec<_> = broken.collect();
+    let broken = objects.iter().map(|object| object.id).collect();
+    objects.extend(healed);
+    let wanted = objects.iter().map(|object| (object.id, (*object).clone()));
     let mut search = Search {
         repo,
         wanted: wanted.collect(),
+        broken,
+        sizes: HashMap::new(),
+        affected: BTreeMap::new(),
         seen: HashSet::new(),
     };
     if search.wanted.is_empty() {
         return Ok(());
     }
     search.run(job)?;
-    for damaged in lists.iter_mut().flat_map(|list| list.iter_mut()) {
-        if let Some(found) = search.wanted.get(&damaged.id) {
-            *damaged = found.clone();
+    for object in objects {
+        if let Some(found) = search.wanted.get(&object.id) {
+            *object = found.clone();
         }
     }
+    report.lost_bytes = search.sizes.into_values().sum();
+    let affected = search.affected.into_iter();
+    report.affected = affected
+        .map(|(path, commit)| AffectedPath { path, commit })
+        .collect();
     Ok(())
 }
 
 struct Search<'r> {
     repo: &'r Handle,
     wanted: HashMap<ObjectId, DamagedObject>,
+    /// The objects among these that are damaged or missing.
+    broken: HashSet<ObjectId>,
+    /// The lengths of the chunks among these.
+    sizes: HashMap<ObjectId, u64>,
+    /// The paths that they affect, each with the first commit that was found to have it.
+    affected: BTreeMap<RepoPath, Option<ObjectId>>,
     /// Trees and lists that have been searched, with their paths.
     seen: HashSet<(RepoPath, ObjectId)>,
 }
@@ -89,29 +109,57 @@ impl Search<'_> {
 
     /// Searches a root directory, except for parts that were searched at the same path.
     fn look_through(&mut self, tree: ObjectId, commit: Option<ObjectId>) {
-        let Search { repo, wanted, seen } = self;
-        each_below(repo, tree, seen, &mut |path, id| {
-            if let Some(damaged) = wanted.get_mut(id) {
-                note(&mut damaged.paths, path.clone());
-                if let Some(commit) = commit {
-                    note(&mut damaged.commits, commit);
+        let Search {
+            repo,
+            wanted,
+            broken,
+            sizes,
+            affected,
+            seen,
+        } = self;
+        each_below(repo, tree, seen, &mut |path, found| {
+            let Some(damaged) = wanted.get_mut(&found.id) else {
+                return;
+            };
+            note(&mut damaged.paths, path.clone());
+            if let Some(commit) = commit {
+                note(&mut damaged.commits, commit);
+            }
+            if broken.contains(&found.id) {
+                affected.entry(path.clone()).or_insert(commit);
+                if found.ty == ObjectType::Chunk {
+                    sizes.insert(found.id, found.content_bytes);
                 }
             }
         });
     }
 }
 
-/// Calls `found` with the path and the id of each object below a root directory, except for those
-/// below what is in `seen`. Passes over what cannot be read.
+/// An object below a directory.
+struct Below {
+    ty: ObjectType,
+    id: ObjectId,
+    /// Bytes of content below it, as its parent says; 0 if that says nothing.
+    content_bytes: u64,
+}
+
+/// Calls `found` with the path of each object below a root directory, except for those below what is in
+/// `seen`. Passes over what cannot be read.
 fn each_below(
     repo: &Handle,
     tree: ObjectId,
     seen: &mut HashSet<(RepoPath, ObjectId)>,
-    found: &mut dyn FnMut(&RepoPath, &ObjectId),
+    found: &mut dyn FnMut(&RepoPath, &Below),
 ) {
-    let mut stack = vec![(RepoPath::root(), ObjectType::Tree, tree)];
-    while let Some((path, ty, id)) = stack.pop() {
-        found(&path, &id);
+    let root = Below {
+        ty: ObjectType::Tree,
+        id: tree,
+        content_bytes: 0,
+    };
+    let mut stack = vec![(RepoPath::root(), root)];
+    while let Some((path, object)) = stack.pop() {
+        found(&path, &object);
+        let Below { ty, id, .. } = object;
         if ty == ObjectType::Chunk || !seen.insert((path.clone(), id)) {
             continue;
         }
@@ -119,14 +167,25 @@ fn each_below(
             continue;
         };
         let links = ty.links(&bytes).unwrap_or_default().into_iter();
+        let below = |(ty, id), content_bytes| Below {
+            ty,
+            id,
+            content_bytes,
+        };
+        let list = (ty == ObjectType::List).then(|| ListNode::decode(&bytes));
         let node = (ty == ObjectType::Tree).then(|| Node::decode(&bytes));
-        match node {
-            Some(Ok(Node::Leaf(entries))) => {
-                for (entry, (ty, id)) in entries.iter().zip(links) {
-                    stack.extend(path.join(&entry.name).map(|path| (path, ty, id)));
+        match (node, list) {
+            (Some(Ok(Node::Leaf(entries))), _) => {
+                for (entry, link) in entries.iter().zip(links) {
+                    let path = path.join(&entry.name);
+                    stack.extend(path.map(|path| (path, below(link, entry.size))));
                 }
             }
-            _ => stack.extend(links.map(|(ty, id)| (path.clone(), ty, id))),
+            (_, Some(Ok(list))) => {
+                let links = list.entries.iter().zip(links);
+                stack.extend(links.map(|(entry, link)| (path.clone(), below(link, entry.len))));
+            }
+            _ => stack.extend(links.map(|link| (path.clone(), below(link, 0)))),
         }
     }
 }
@@ -169,7 +228,7 @@ pub(in crate::repo) fn uses_of(
         };
         commits.extend(commit.parents);
         each_below(repo, commit.tree, &mut seen, &mut |path, object| {
-            if objects.contains(object) && uses.len() < MAX_USES {
+            if objects.contains(&object.id) && uses.len() < MAX_USES {
                 uses.entry(path.clone()).or_insert(id);
             }
         });
