@@ -126,7 +126,7 @@ pub static KEYS: [Key; 21] = [
         "init.branch",
         Kind::Branch,
         Scope::User,
-        Some("main"),
+        Some(DEFAULT_BRANCH),
         "the first branch of a new repository",
     ),
     key(
@@ -241,6 +241,8 @@ const PATHS_APART: &str = ":";
 
 /// The remote that a clone makes.
 pub const ORIGIN: &str = "origin";
+/// The first branch of a new repository, if nothing says another.
+pub const DEFAULT_BRANCH: &str = "main";
 /// The section of the repository's file that holds remotes.
 pub const REMOTES: &str = "remote";
 

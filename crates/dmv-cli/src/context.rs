@@ -81,6 +81,18 @@ impl Context {
         context
     }
 
+    /// The surroundings of the same command as if it had been started in `dir`. The process goes there.
+    pub fn moved_to(&self, dir: &Path) -> Result<Context, Failure> {
+        std::env::set_current_dir(dir).map_err(|e| Failure::file("enter", dir, &e))?;
+        let mut globals = self.globals.clone();
+        globals.directory = Some(dir.to_owned());
+        Ok(Context::new(
+            globals,
+            self.command.clone(),
+            self.typed.clone(),
+        ))
+    }
+
     /// Says once what the repository's file sets although only the user may.
     fn warn_of_misplaced(&self) {
         let Some(config) = self.config.get() else {

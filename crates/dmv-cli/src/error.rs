@@ -195,9 +195,10 @@ fn sort_net(e: &NetError) -> (&'static str, u8) {
         | NetError::Stalled(_)
         | NetError::Endless(_)
         | NetError::NoProgram { .. }
+        | NetError::NoDmv { .. }
         | NetError::NotDmv(_) => ("unreachable", EXIT_UNREACHABLE),
         NetError::NotLetIn { .. } => ("not-let-in", EXIT_PERMISSION),
-        NetError::Version(_) => ("too-new", EXIT_TOO_NEW),
+        NetError::Version(_) | NetError::CannotCreate { .. } => ("too-new", EXIT_TOO_NEW),
         NetError::Peer(code, _) => match code {
             Code::NoRepository => ("no-repository", EXIT_NO_REPOSITORY),
             Code::Denied => ("not-let-in", EXIT_PERMISSION),
@@ -229,27 +230,26 @@ const DAMAGED_THERE: &str =
 
 /// The command that looks for damage where `url` leads.
 pub fn verify_there(url: &Url) -> Hint {
-    let ssh = match url {
-        Url::Path(path) => {
-            let path = Argument::on_disk(path);
-            return hint!("dmv -C {} verify", path);
-        }
-        Url::Ssh(_) => ssh_to(&url.to_string()),
-        #[cfg(feature = "quic")]
-        Url::Quic(_) => None,
-        #[cfg(feature = "store")]
-        Url::Bucket(_) => None,
+    let verify = |path| hint!("dmv -C {} verify", path);
+    let found = match url {
+        Url::Path(path) => Some(verify(Argument::on_disk(path))),
+        url => over_ssh(&url.to_string(), verify),
     };
-    let found = ssh.and_then(|ssh| {
-        let url = url.to_string();
-        let path = url.strip_prefix("ssh://")?.split_once('/')?.1;
-        // Two shells read it.
-        let path = Argument::on_disk(format!("/{path}"));
-        let command = hint!("dmv -C {} verify", path);
-        let command = Argument::value(command.as_str());
-        Some(hint!("{} {}", ssh, command))
-    });
     found.unwrap_or_else(|| "dmv verify, run in the other repository".into())
+}
+
+/// The command line that runs a command with the path of an ssh address at its host.
+fn over_ssh(place: &str, command: impl FnOnce(Argument) -> Hint) -> Option<Hint> {
+    let ssh = ssh_to(place)?;
+    let path = place.strip_prefix("ssh://")?.split_once('/')?.1;
+    // Below the home directory, where a login begins.
+    let path = path
+        .strip_prefix("~/")
+        .map_or_else(|| format!("/{path}"), str::to_owned);
+    // Two shells read it.
+    let command = command(Argument::on_disk(path));
+    let command = Argument::value(command.as_str());
+    Some(hint!("{} {}", ssh, command))
 }
 
 /// The address that a path was perhaps meant to be: `user@host:path`, as scp writes it.
@@ -277,6 +277,15 @@ fn net_hint(e: &NetError) -> Option<Hint> {
             "dmv peers --lan, to see which devices are reachable; the same command continues"
         }
         NetError::NotAtRelay { place, met, .. } => return Some(way_past_relay(place, *met)),
+        NetError::CannotCreate { place } => {
+            return over_ssh(place, |path| hint!("dmv init --bare {}", path));
+        }
+        NetError::NoDmv { program, .. } => {
+            return Some(hint!(
+                "dmv config set --user ssh.remote /PATH/TO/dmv, with its path there; or install {} there",
+                Argument::value(program)
+            ));
+        }
         NetError::NotLetIn { place, .. } | NetError::Unreachable { place, .. } => {
             return ssh_to(place).map(|ssh| hint!("{} dmv help", ssh));
         }

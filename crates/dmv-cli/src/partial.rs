@@ -63,6 +63,11 @@ pub struct SliceArgs {
 }
 
 impl SliceArgs {
+    /// Whether it asks for everything.
+    pub fn is_everything(&self) -> bool {
+        self.subset.is_empty() && !self.meta_only && self.history.read() == History::New
+    }
+
     /// Asks for that in a clone.
     pub fn apply(&self, options: &mut CloneOptions) -> Result<(), Failure> {
         let subset = Subset::new(self.subset.iter().map(|p| p.as_bytes()));

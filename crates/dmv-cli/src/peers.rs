@@ -14,7 +14,7 @@ use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, SilentPeer, 
 use dmv_net::session::NetError;
 #[cfg(feature = "store")]
 use dmv_net::transport::store::{BucketAddress, canary::TestCost};
-use dmv_net::transport::{Purpose, Reach, Url};
+use dmv_net::transport::{Purpose, Reach, Url, without_secret};
 use dmv_net::wire::{Code, ReadOnly};
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -134,6 +134,7 @@ pub fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Fa
     Ok(Reach {
         request: context.request()?,
         purpose,
+        create: None,
         ssh: config.value("ssh.command")?.map(words).unwrap_or_default(),
         remote_program: config.value("ssh.remote")?.unwrap_or_default(),
         #[cfg(feature = "quic")]
@@ -215,6 +216,28 @@ pub fn is_address(text: &str) -> bool {
     let path = Path::new(text);
     let is_repository = || path.join(DMV_DIR).exists() || path.join(CONFIG_FILE).exists();
     text.contains(['/', ':']) || text == "." || text == ".." || is_repository()
+}
+
+/// Whether an argument for a directory is an address, with a scheme.
+pub fn has_scheme(dir: &Path) -> bool {
+    let text = dir.to_str().and_then(|text| text.split_once("://"));
+    text.is_some_and(|(scheme, _)| {
+        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+    })
+}
+
+/// Fails if a directory of this machine was to be named and an address was.
+pub fn refuse_address(dir: &Path) -> Result<(), Failure> {
+    if !has_scheme(dir) {
+        return Ok(());
+    }
+    let text = dir.to_string_lossy();
+    let message = format!("{} is an address, not a directory", without_secret(&text));
+    let hint = hint!(
+        "to copy a repository there: dmv clone --bare . {}",
+        Argument::value(without_secret(&text))
+    );
+    Err(Failure::usage(message).hint(hint))
 }
 
 /// The failure of a session, with what helps where the damage is at the other end.

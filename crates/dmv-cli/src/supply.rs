@@ -1,9 +1,7 @@
 //! Fetching content that a command lacks: what is said if no remote has it.
 
 use crate::context::Context;
-#[cfg(feature = "store")]
-use crate::failure::EXIT_REFUSED;
-use crate::failure::{EXIT_ABSENT, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, Failure};
+use crate::failure::{EXIT_ABSENT, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_REFUSED, Failure};
 use crate::format::text::SHORT_ID;
 use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
@@ -18,7 +16,9 @@ use dmv_core::object::root::{Lack, Root};
 use dmv_core::repo::{HEAD, Location, PlaceError, Repo, RepoError};
 use dmv_net::ops::{self, Absent, Answer, OpsError, PeerAnswer, Remote};
 use dmv_net::session::NetError;
+use dmv_net::transport::Url;
 use std::collections::HashSet;
+use std::path::Path;
 
 /// Paths that a message names.
 const MAX_PATHS_NAMED: usize = 3;
@@ -62,6 +62,7 @@ pub fn ops_failure(context: &Context, e: OpsError) -> Failure {
         OpsError::Net(e) => e.into(),
         OpsError::Absent(absent) => absent_failure(context, &absent),
         OpsError::NoSuchRef { remote, name } => no_such_ref(&remote, &name),
+        OpsError::NotNew { .. } => Failure::new("exists", EXIT_REFUSED, e.to_string()),
         #[cfg(feature = "store")]
         OpsError::NotUndone(why) => Failure::new("not-undone", EXIT_REFUSED, why.to_string()),
         #[cfg(feature = "store")]
@@ -92,12 +93,38 @@ pub fn remote_failure(context: &Context, remote: &Remote, e: OpsError) -> Failur
     if !names_it(&remote.name) && !names_it(&remote.url.to_string()) {
         failure.message = format!("remote {}: {}", remote.name, failure.message);
     }
-    if failure.exit == EXIT_NO_REPOSITORY && failure.hint.is_none() && !remote.once {
-        let hint =
-            "run the same command again when it is connected; or dmv remote, to see its address";
+    if failure.exit == EXIT_NO_REPOSITORY
+        && failure.hint.is_none()
+        && let Some(hint) = way_to_a_repository(context, remote)
+    {
         failure = failure.hint(hint);
     }
     failure
+}
+
+/// What to do where a remote's address leads to nothing: connect it, or create a repository there.
+fn way_to_a_repository(context: &Context, remote: &Remote) -> Option<Hint> {
+    let is_sent = ["push", "sync"].contains(&&context.command[..]);
+    let create = hint!("dmv push {} --create", Argument::value(&remote.name));
+    let see: Option<Hint> = (!remote.once).then(|| "dmv remote, to see its address".into());
+    let connect = "run the same command again when it is connected";
+    match &remote.url {
+        // Its directory is not there either: a disk, or a share.
+        Url::Path(path) if !path.parent().is_some_and(Path::is_dir) => {
+            Some(see.map_or(connect.into(), |see| hint!("{}; or {}", connect, see)))
+        }
+        Url::Path(_) if is_sent => Some(hint!(
+            "{}, to create a repository there; or {}",
+            create,
+            connect
+        )),
+        Url::Ssh(_) if is_sent => Some(match see {
+            Some(see) => hint!("{}, to create a repository there; or {}", create, see),
+            None => hint!("{}, to create a repository there", create),
+        }),
+        Url::Path(_) => see.map(|see| hint!("{}; or {}", connect, see)),
+        _ => see,
+    }
 }
 
 /// Says what nobody has, who was asked, and what to do.

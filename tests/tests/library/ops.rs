@@ -129,6 +129,61 @@ fn what_a_pull_has_fetched_counts_though_the_merge_fails() -> Done {
 }
 
 #[test]
+fn a_push_creates_one_directory_where_it_may_and_touches_nothing_else() -> Done {
+    let (ours, temp) = (Place::with_files(5, 5, 300)?, fast_dir()?);
+    let tip = ours.tip()?;
+    let push_to = |dir: &Path, only_new: bool| {
+        let tips = vec![RefTip::branch("main", tip)];
+        let mut pushing = PushOptions::new(Remote::new("new", url(dir)), tips, request("push"));
+        (pushing.create, pushing.only_new) = (Some("main".to_owned()), only_new);
+        push(&ours.repo, &pushing, &network(), &Job::default())
+    };
+    let dir = temp.path().join("new.dmv");
+    let report = push_to(&dir, true)?;
+    assert!(report.created && report.moved.iter().all(|moved| moved.refused.is_none()));
+    assert_eq!(Repo::open(&dir)?.offered()?.head.as_deref(), Some("main"));
+    assert_eq!(Repo::open(&dir)?.resolve("main")?, tip);
+    // Its answer was perhaps lost, so the same push is done.
+    assert!(!push_to(&dir, true)?.created);
+    let other = temp.path().join("other.dmv");
+    let side = RefTip::branch("side", tip);
+    let mut pushing =
+        PushOptions::new(Remote::new("new", url(&other)), vec![side], request("push"));
+    pushing.create = Some("side".to_owned());
+    push(&ours.repo, &pushing, &network(), &Job::default())?;
+    assert!(matches!(
+        push_to(&other, true),
+        Err(OpsError::NotNew { .. })
+    ));
+    assert!(
+        Repo::open(&other)?.resolve("main").is_err(),
+        "nothing was pushed"
+    );
+    let full = temp.path().join("full");
+    std::fs::create_dir(&full)?;
+    std::fs::write(full.join("notes"), "mine")?;
+    for (dir, is_right) in [
+        (
+            full.clone(),
+            (|e| matches!(e, PlaceError::Taken(_))) as fn(&PlaceError) -> bool,
+        ),
+        (full.join("notes"), |e| matches!(e, PlaceError::Taken(_))),
+        (temp.path().join("a/b"), |e| {
+            matches!(e, PlaceError::NoParent(_))
+        }),
+    ] {
+        let Err(OpsError::Session(e)) = push_to(&dir, false) else {
+            panic!("{} is no place for a repository", dir.display());
+        };
+        let is_right = matches!(&e.source, NetError::Repo(RepoError::Place(e)) if is_right(e));
+        assert!(is_right, "{}: {e}", dir.display());
+    }
+    assert_eq!(std::fs::read_dir(&full)?.count(), 1);
+    assert!(!temp.path().join("a").exists());
+    Ok(())
+}
+
+#[test]
 fn a_branch_that_was_deleted_there_is_forgotten_on_request() -> Done {
     let (theirs, temp) = (Place::with_files(3, 3, 300)?, fast_dir()?);
     let tip = theirs.tip()?;

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "store")]
 mod foresee;
+mod upload;
 
 use crate::commands::checkout::{tell_refused, way_to_restore};
 use crate::commands::remote::set;
@@ -43,18 +44,22 @@ use std::path::{Path, PathBuf};
 /// pack files, and each may be deleted without harm to the other. But damage to such a file affects
 /// both, so this is no backup. --copy makes an independent copy.
 ///
+/// With an address in place of DIR, --bare copies a repository of this machine to a new place: all its
+/// branches and tags. The place becomes its remote "origin", unless it has a remote of this name. Over
+/// ssh, the program dmv has to be installed there; dmv creates one directory, below one that exists.
+///
 /// If a clone is interrupted, run the same command again to continue it.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv clone ssh://ada@nas/srv/film.dmv\n  dmv clone --bare film \
                   /media/ada/disk/film.dmv\n  dmv clone ssh://nas/srv/film.dmv film --subset \
-                  media/scene4 'titles/*.png' --depth 1\n  dmv clone s3://studio/film --dry-run"
+                  media/scene4 'titles/*.png' --depth 1\n  dmv clone s3://studio/film --dry-run\n  dmv clone --bare . ssh://ada@nas/srv/film.dmv"
 )]
 pub struct Args {
     /// The repository to copy: a path, ssh://USER@HOST:PORT/PATH, dmv://KEY@HOST:PORT or s3://BUCKET/PATH
     #[arg(value_name = "SRC")]
     source: OsString,
-    /// The new directory [default: the last part of SRC]
+    /// The new directory, or with --bare an address [default: the last part of SRC]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Check out this branch or tag [default: the branch that SRC is on]
@@ -80,6 +85,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+    if let Some(url) = upload::target(&args)? {
+        return upload::run(context, &args, url);
+    }
     let options = options(context, &args)?;
     #[cfg(feature = "store")]
     crate::bucket::take(context, &options.source, &args.store)?;
@@ -100,7 +108,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
     let here = std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
     let url = Url::parse(&args.source)?.absolute(&here);
     let dir = match &args.dir {
-        Some(dir) => dir.clone(),
+        Some(dir) => upload::plain_dir(dir)?,
         None => url.last_part().map(PathBuf::from).ok_or_else(|| {
             let message = format!("cannot derive a directory name from {url}");
             Failure::usage(message).hint("dmv clone SRC DIR")

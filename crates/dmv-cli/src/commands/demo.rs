@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_CONFLICTS, EXIT_OK, EXIT_OTHER, Failure};
+use crate::peers::refuse_address;
 use crate::progress::Watch;
 use anstyle::Style;
 use dmv_core::escape::Argument;
@@ -47,6 +48,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         (None, Some(temp)) => temp.path().to_owned(),
         (None, None) => return Err(Failure::usage("a directory is needed")),
     };
+    refuse_address(&dir)?;
     prepare(&dir)?;
     // The commands run elsewhere.
     let dir = fs::canonicalize(&dir).map_err(|e| Failure::file("find", &dir, &e))?;

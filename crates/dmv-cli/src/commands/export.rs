@@ -5,6 +5,7 @@ use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{bytes, count};
 use crate::limit::LimitArgs;
+use crate::peers::refuse_address;
 use crate::places::place;
 use crate::supply::supplied;
 use dmv_core::escape::Argument;
@@ -68,6 +69,7 @@ impl Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    args.to.as_deref().map_or(Ok(()), refuse_address)?;
     let repo = context.repo()?;
     if let Some(into) = args.to.as_deref().or(args.tar.as_deref()) {
         refuse_inside(&repo, into)?;

@@ -1,7 +1,9 @@
 //! `dmv init`
 
+use crate::config::DEFAULT_BRANCH;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
+use crate::peers::refuse_address;
 use dmv_core::repo::Repo;
 use serde_json::json;
 use std::io::Write;
@@ -24,12 +26,13 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+    refuse_address(&args.dir)?;
     let branch = match args.branch {
         Some(branch) => branch,
         None => context
             .config()?
             .value("init.branch")?
-            .unwrap_or_else(|| "main".to_owned()),
+            .unwrap_or_else(|| DEFAULT_BRANCH.to_owned()),
     };
     let repo = Repo::init(&args.dir, &branch, args.bare, context.request()?)?;
     // Of a clone that was cut off before it had made anything.

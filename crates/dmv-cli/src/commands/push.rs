@@ -1,9 +1,10 @@
 //! `dmv push`
 
 use crate::commands::stash;
+use crate::config::DEFAULT_BRANCH;
 use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::SHORT_ID;
+use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_REFUSED, Failure};
+use crate::format::text::{SHORT_ID, clean};
 use crate::peers::{Call, closed, remote};
 use crate::supply::remote_failure;
 use crate::traffic::{Report, done_to, name};
@@ -24,11 +25,14 @@ use dmv_net::transport::Url;
 /// that the remote is on. Without --force, it also refuses if no other branch or tag on the remote has
 /// the commits. 'dmv undo', run on the remote, restores a deleted branch; for a bucket, 'dmv undo --at REMOTE'.
 ///
+/// --create creates the repository, bare, if there is nothing at the address: one directory, below one
+/// that exists. Without it, dmv creates nothing. The first push to a bucket needs no --create.
+///
 /// --dry-run estimates how much a push would send, and what it would cost at a bucket. It writes nothing.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv push\n  dmv push origin main regrade\n  dmv push origin --delete \
-                  regrade\n  dmv push origin stash\n  dmv push --tags\n  dmv push --dry-run"
+                  regrade\n  dmv push origin stash\n  dmv push --tags\n  dmv push --dry-run\n  dmv push nas --create"
 )]
 pub struct Args {
     /// The remote to push to, or an address [default: origin, or the only remote]
@@ -49,6 +53,9 @@ pub struct Args {
     /// Overwrite or delete even if the remote branch loses commits
     #[arg(short, long)]
     force: bool,
+    /// If there is nothing at the address, create a bare repository there
+    #[arg(long, conflicts_with_all = ["delete", "dry_run"])]
+    create: bool,
     /// Only report what would be sent
     #[arg(long)]
     dry_run: bool,
@@ -63,10 +70,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     options.delete.clone_from(&args.delete);
     options.force = args.force;
     options.dry_run = args.dry_run;
+    options.create = args.create.then(|| first_branch(&options.refs));
     let call = Call::new(context);
     let done = ops::push(&repo, &options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| remote_failure(context, &remote, e))?;
+    let done = done.map_err(|e| {
+        let failure = remote_failure(context, &remote, e);
+        match failure.exit {
+            EXIT_NO_REPOSITORY if args.create => failure.hint(NOT_CREATED),
+            _ => failure,
+        }
+    })?;
     let gone = done.deleted();
     let mut report = Report::default();
     report.closed = (!done.may_push).then(|| closed(&remote.url, done.read_only));
@@ -77,7 +91,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         report.print_foreseen(context, foreseen, (done.writes, done.reads))?;
         return refusal(&repo, &report, &remote).map(|()| EXIT_OK);
     }
-    report.print(context, &[])?;
+    report.print(context, &[("created", done.created.into())])?;
+    if done.created && !context.globals.json {
+        let url = clean(&remote.url.to_string());
+        context
+            .ui
+            .note(format_args!("created the repository {url}"));
+    }
     for name in gone {
         // Else the next sync makes it there once more, to the user's surprise.
         if repo.ref_at(&format!("branch/{name}"))?.is_some() {
@@ -89,6 +109,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     refusal(&repo, &report, &remote)?;
     tell_stashes(context, &options.refs);
     Ok(EXIT_OK)
+}
+
+/// What helps where --create creates nothing.
+pub const NOT_CREATED: &str =
+    "run the same command again when the directory above it exists and it is missing or empty";
+
+/// The branch that a new repository is on: the first one that it gets.
+fn first_branch(refs: &[RefTip]) -> String {
+    let mut branches = refs
+        .iter()
+        .filter_map(|tip| tip.key.strip_prefix("branch/"));
+    branches.next().unwrap_or(DEFAULT_BRANCH).to_owned()
 }
 
 /// How a branch comes back that was deleted at a bucket, where nobody runs a command.

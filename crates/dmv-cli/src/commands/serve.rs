@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use dmv_core::fsutil::widen_pipe;
 use dmv_net::session::{Grant, Link, NetError, refuse, serve};
-use dmv_net::transport::{Purpose, open_at};
+use dmv_net::transport::{Purpose, create_at, open_at};
 use dmv_net::wire::ReadOnly;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -41,6 +41,14 @@ pub struct Args {
     /// Allow fetch only; refuse every push
     #[arg(long)]
     read_only: bool,
+    /// With --stdio: if there is nothing at PATH, create a bare repository there that is on BRANCH
+    #[arg(
+        long,
+        value_name = "BRANCH",
+        requires = "stdio",
+        conflicts_with = "read_only"
+    )]
+    create: Option<String>,
     /// Serve one connection over standard input and output
     #[cfg_attr(feature = "quic", arg(long, requires = "path", conflicts_with_all = ["listen", "lan"]))]
     #[cfg_attr(not(feature = "quic"), arg(long, required = true, requires = "path"))]
@@ -53,7 +61,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match &args.path {
-        Some(path) => stdio(context, path, args.read_only),
+        Some(path) => stdio(context, path, args),
         None => by_key(context, args),
     }
 }
@@ -68,7 +76,7 @@ fn by_key(_context: &Context, _args: &Args) -> Result<u8, Failure> {
     Err(Failure::usage("--stdio PATH is needed"))
 }
 
-fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure> {
+fn stdio(context: &Context, path: &Path, args: &Args) -> Result<u8, Failure> {
     // Without the buffers of the standard streams, which look for line ends.
     let raw = |fd: BorrowedFd<'_>| {
         widen_pipe(fd);
@@ -79,19 +87,23 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
     let mut link = Link::over(input, output).map_err(NetError::from)?;
     link.be_patient(context.config()?.seconds("net.patience")?);
     let request = context.request()?;
-    let purpose = if read_only {
+    let purpose = if args.read_only {
         Purpose::Read
     } else {
         Purpose::Write
     };
-    let repo = match open_at(path, purpose) {
+    let opened = match &args.create {
+        Some(branch) => create_at(path, branch, request.clone()),
+        None => open_at(path, purpose),
+    };
+    let repo = match opened {
         Ok(repo) => repo,
         Err(e) => {
             // The client shows it; it may run on another machine.
             return Err(refuse(link, e.into()).into());
         }
     };
-    let grant = Grant::of(&repo, read_only.then_some(ReadOnly::Server));
+    let grant = Grant::of(&repo, args.read_only.then_some(ReadOnly::Server));
     serve(&repo, link, grant, &request, &context.job)?;
     Ok(EXIT_OK)
 }

@@ -7,6 +7,7 @@ use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::{keeping, tell_overwritten};
 use crate::limit::{LimitArgs, tell_idle};
+use crate::peers::refuse_address;
 use crate::supply::supplied;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
@@ -122,7 +123,10 @@ fn record(info: &WorktreeInfo) -> Record {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     match &args.command {
-        Command::Add(args) => add(context, &repo, args),
+        Command::Add(args) => {
+            refuse_address(&args.dir)?;
+            add(context, &repo, args)
+        }
         Command::List => list(context, &repo),
         Command::Remove(args) => {
             let request = context.request()?;

@@ -80,6 +80,9 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
             None => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
         },
         PlaceError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
+        PlaceError::Taken(_) | PlaceError::NoParent(_) => {
+            ("no-repository", EXIT_NO_REPOSITORY, None)
+        }
         PlaceError::InsideRepository { .. } => ("inside-repository", EXIT_REFUSED, None),
         PlaceError::ForeignOwner(dmv) => {
             let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));

@@ -212,7 +212,7 @@ fn what_is_neither_a_remote_nor_an_address_is_said() -> Outcome {
             "{gone}"
         );
         assert!(
-            gone.contains("hint: run the same command again when it is connected"),
+            gone.contains("run the same command again when it is connected"),
             "{gone}"
         );
         let silent = said(13, &[command, "nas"])?;

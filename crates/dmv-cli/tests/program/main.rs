@@ -50,6 +50,7 @@ mod moved;
 mod mv;
 mod naming;
 mod networks;
+mod new_place;
 mod odd_files;
 mod output;
 mod overwritten;

@@ -66,7 +66,6 @@ fn a_host_that_cannot_be_reached_is_named_with_what_to_try() -> Outcome {
             12,
             "not-let-in",
         ),
-        ("sh: 1: dmv: not found", 13, "unreachable"),
     ] {
         ssh(&mut place, &format!("echo '{says}' >&2; exit 255"))?;
         let said = place.fails(exit, &["clone", "ssh://ada@nas:2222/x", "x", "--json"])?;

@@ -373,7 +373,7 @@ fn ssh_reaches_another_host() -> Outcome {
             "the connection to ssh://mute/x was lost",
         ),
         (&url.replace("ada@host:2222", "chatty"), 13, "Welcome!"),
-        (&none, 10, "no dmv repository"),
+        (&none, 10, "no repository at"),
         ("ssh://-oProxyCommand=x/x", 2, "host"),
         ("ssh://-l@host/x", 2, "user"),
         ("http://host/x", 2, "use https://"),

@@ -106,6 +106,11 @@ impl<'a> Bucket<'a> {
         })
     }
 
+    /// Returns whether nobody has pushed anything yet, so that the next push fills a new repository.
+    pub fn is_unused(&self) -> bool {
+        self.root.0.previous == [0; 16]
+    }
+
     /// Moves refs as far as the rules for refs allow it, and uploads what that needs first.
     pub fn push(
         &mut self,

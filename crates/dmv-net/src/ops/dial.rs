@@ -38,7 +38,7 @@ pub fn dial<'r>(
     let end = Instant::now() + BUSY_TIME;
     let mut has_told = false;
     loop {
-        match dial_once(repo, url, purpose, caller, job) {
+        match dial_once(repo, url, caller.reach(url, purpose)?, caller, job) {
             Err(e) if is_crowded(url, &e) && Instant::now() < end => {
                 if !has_told {
                     caller.began(Step::Wait(&e, BUSY_TIME));
@@ -79,11 +79,10 @@ fn is_crowded(url: &Url, e: &NetError) -> bool {
 fn dial_once<'r>(
     repo: &'r Repo,
     url: &Url,
-    purpose: Purpose,
+    mut reach: Reach,
     caller: &dyn Caller,
     job: &'r Job,
 ) -> Result<(Connection, Client<'r>), NetError> {
-    let mut reach = caller.reach(url, purpose)?;
     reach.copies = Some(repo.dmv_dir().to_owned());
     caller.began(Step::Dial(url));
     let greeted = greet(repo, url, &reach, job);
@@ -118,6 +117,23 @@ fn greet<'r>(
     }
 }
 
+/// Creates a repository that is on `branch` where nothing was found, and connects to it. Returns whether
+/// it is new.
+///
+/// A second connection: a dmv that cannot create repositories can always be asked for one that is there.
+fn create_and_dial<'r>(
+    repo: &'r Repo,
+    url: &Url,
+    branch: &str,
+    caller: &dyn Caller,
+    job: &'r Job,
+) -> Result<(Connection, Client<'r>, bool), NetError> {
+    let mut reach = caller.reach(url, Purpose::Write)?;
+    reach.create = Some(branch.to_owned());
+    let (connection, client) = dial_once(repo, url, reach, caller, job)?;
+    Ok((connection, client, true))
+}
+
 /// Runs `work` on a connection to `url`, which ends afterwards.
 pub(super) fn session<T>(
     repo: &Repo,
@@ -126,6 +142,21 @@ pub(super) fn session<T>(
     caller: &dyn Caller,
     job: &Job,
     work: impl FnOnce(Client<'_>) -> Result<T, NetError>,
+) -> Result<T, Box<SessionError>> {
+    let work = |client: Client<'_>, _| work(client);
+    session_creating(repo, url, purpose, None, caller, job, work)
+}
+
+/// Does the same. If there is nothing at the address and `create` names a branch, it first creates a
+/// bare repository there that is on this branch, and tells `work` so.
+pub(super) fn session_creating<T>(
+    repo: &Repo,
+    url: &Url,
+    purpose: Purpose,
+    create: Option<&str>,
+    caller: &dyn Caller,
+    job: &Job,
+    work: impl FnOnce(Client<'_>, bool) -> Result<T, NetError>,
 ) -> Result<T, Box<SessionError>> {
     caller.began(Step::Transfer);
     let failed = |source, answered, held| {
@@ -137,7 +168,13 @@ pub(super) fn session<T>(
         })
     };
     let dialled = dial(repo, url, purpose, caller, job);
-    let (connection, client) = dialled.map_err(|e| failed(e, false, None))?;
+    let dialled = match (dialled, create) {
+        (Err(e), Some(branch)) if e.finds_nothing() => {
+            create_and_dial(repo, url, branch, caller, job)
+        }
+        (dialled, _) => dialled.map(|(connection, client)| (connection, client, false)),
+    };
+    let (connection, client, is_new) = dialled.map_err(|e| failed(e, false, None))?;
     let held = client.held.clone();
-    work(client).map_err(|e| failed(connection.explain(e), true, held))
+    work(client, is_new).map_err(|e| failed(connection.explain(e), true, held))
 }

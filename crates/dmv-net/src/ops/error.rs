@@ -30,6 +30,12 @@ pub enum OpsError {
         /// The branch or tag.
         name: String,
     },
+    /// A new repository was to be created, and there is one with other branches or tags.
+    #[error("there is already a repository at {remote}")]
+    NotNew {
+        /// The remote's name.
+        remote: String,
+    },
     /// Nothing was undone at a bucket.
     #[cfg(feature = "store")]
     #[error(transparent)]

@@ -3,7 +3,7 @@
 #[cfg(feature = "store")]
 use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
-use super::dial::session;
+use super::dial::session_creating;
 use super::error::OpsError;
 use super::lacked::{PushGoal, with_content};
 use super::refs::{BranchStanding, RefTip, moved_there, standing, tip_at, update};
@@ -33,6 +33,11 @@ pub struct PushOptions {
     pub force: bool,
     /// Whether to report only what would be sent.
     pub dry_run: bool,
+    /// If there is nothing at the address: the branch of the bare repository to create there. The first
+    /// push to a bucket creates one anyway.
+    pub create: Option<String>,
+    /// Whether a repository that has other branches or tags is left alone.
+    pub only_new: bool,
     /// For the operation log.
     pub request: OperationRequest,
 }
@@ -46,6 +51,8 @@ impl PushOptions {
             delete: Vec::new(),
             force: false,
             dry_run: false,
+            create: None,
+            only_new: false,
             request,
         }
     }
@@ -58,6 +65,8 @@ pub struct PushReport {
     pub summary: Summary,
     /// The result for each branch and tag that was not on the remote already.
     pub moved: Vec<RefChange>,
+    /// Whether the push has created the repository there.
+    pub created: bool,
     /// Whether the remote accepts pushes.
     pub may_push: bool,
     /// Why it accepts none, if it says so.
@@ -109,20 +118,44 @@ fn push_once(
     if let Url::Bucket(address) = url {
         return push_to_bucket(repo, options, address, caller, job, goal);
     }
-    let pushed = session(repo, url, Purpose::Write, caller, job, |client| {
-        let deletions = deletions(&client.offered, &options.delete, options.force);
-        match deletions {
-            Ok(deletions) if options.dry_run => {
-                Ok(Ok(foresee(repo, options, client, &deletions, job)?))
-            }
-            Ok(deletions) => Ok(Ok(push_to(repo, options, client, &deletions, goal)?)),
-            Err(name) => {
-                client.finish(Vec::new());
-                Ok(Err(name))
-            }
+    let create = options.create.as_deref();
+    let plan = |there: &OfferedRefs| {
+        refuse_known(options, there)?;
+        plan_deletions(options, there)
+    };
+    let work = |client: Client<'_>, created| match plan(&client.offered) {
+        Ok(deletions) if options.dry_run => {
+            Ok(Ok(foresee(repo, options, client, &deletions, job)?))
         }
-    })?;
-    pushed.map_err(|name| OpsError::NoSuchRef {
+        Ok(deletions) => {
+            let report = push_to(repo, options, client, &deletions, goal)?;
+            Ok(Ok(PushReport { created, ..report }))
+        }
+        Err(refused) => {
+            client.finish(Vec::new());
+            Ok(Err(refused))
+        }
+    };
+    session_creating(repo, url, Purpose::Write, create, caller, job, work)?
+}
+
+/// Fails if the repository there is to be new, and has refs of somebody else.
+fn refuse_known(options: &PushOptions, there: &OfferedRefs) -> Result<(), OpsError> {
+    let is_ours = |(key, id): &(String, ObjectId)| {
+        let mut ours = options.refs.iter();
+        ours.any(|tip| tip.key == *key && tip.commit == *id)
+    };
+    // Its own refs are those of a push whose answer was lost.
+    if options.only_new && !there.refs.iter().all(is_ours) {
+        let remote = options.remote.name.clone();
+        return Err(OpsError::NotNew { remote });
+    }
+    Ok(())
+}
+
+fn plan_deletions(options: &PushOptions, there: &OfferedRefs) -> Result<Vec<RefUpdate>, OpsError> {
+    let deletions = deletions(there, &options.delete, options.force);
+    deletions.map_err(|name| OpsError::NoSuchRef {
         remote: options.remote.name.clone(),
         name,
     })
@@ -138,6 +171,7 @@ fn push_to_bucket(
     goal: &mut PushGoal,
 ) -> Result<PushReport, OpsError> {
     let mut bucket = Bucket::open(repo, address, options.dry_run, caller, job)?;
+    refuse_known(options, &bucket.offered)?;
     let landed = if options.dry_run {
         Vec::new()
     } else {
@@ -145,11 +179,8 @@ fn push_to_bucket(
     };
     let (options, mut moved) = without_landed(options, landed);
     let options = &options;
-    let deletions = deletions(&bucket.offered, &options.delete, options.force);
-    let deletions = deletions.map_err(|name| OpsError::NoSuchRef {
-        remote: options.remote.name.clone(),
-        name,
-    })?;
+    let deletions = plan_deletions(options, &bucket.offered)?;
+    let created = bucket.is_unused();
     let Plan {
         mut updates,
         there_already,
@@ -161,6 +192,7 @@ fn push_to_bucket(
         let forecast = bucket.foresee(&updates)?;
         moved.extend(forecast.moved);
         return Ok(PushReport {
+            created: false,
             may_push: true,
             read_only: None,
             summary: bucket.finish(),
@@ -174,6 +206,7 @@ fn push_to_bucket(
     moved.extend(bucket.push(&updates, &options.request)?);
     note(repo, options, &moved, there_already)?;
     Ok(PushReport {
+        created,
         may_push: true,
         read_only: None,
         summary: bucket.finish(),
@@ -251,6 +284,7 @@ fn push_to(
     }
     note(repo, options, &moved, there_already)?;
     Ok(PushReport {
+        created: false,
         may_push: client.may_push(),
         read_only: client.read_only,
         summary: client.finish(Vec::new()),
@@ -286,6 +320,7 @@ fn foresee(
         refused: None,
     }));
     Ok(PushReport {
+        created: false,
         may_push: client.may_push(),
         read_only: client.read_only,
         summary: client.finish(Vec::new()),

@@ -79,6 +79,20 @@ pub enum NetError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// The host can be reached, but it does not find the program.
+    #[error("cannot reach {place}: a login there does not find the program '{program}'")]
+    NoDmv {
+        /// The address.
+        place: String,
+        /// The program to run there.
+        program: String,
+    },
+    /// The other side was to create a repository, and is too old for that.
+    #[error("the dmv at {place} is too old to create a repository")]
+    CannotCreate {
+        /// The address.
+        place: String,
+    },
     /// The other side refuses this user or key, or it is not the expected peer.
     #[error("{place} denied access: {why}")]
     NotLetIn {
@@ -236,7 +250,9 @@ impl NetError {
             NetError::Closed
             | NetError::Peer(..)
             | NetError::Unreachable { .. }
-            | NetError::NotAtRelay { .. } => return None,
+            | NetError::NotAtRelay { .. }
+            | NetError::NoDmv { .. }
+            | NetError::CannotCreate { .. } => return None,
             NetError::NotDmv(_) | NetError::Protocol(_) => Code::Protocol,
             NetError::Version(_) => Code::Version,
             NetError::Sync(SyncError::NotOffered(_)) => Code::NotOffered,
@@ -253,16 +269,37 @@ impl NetError {
             NetError::Repo(
                 RepoError::Busy(BusyError::Worktree(_)) | RepoError::Busy(BusyError::Freeing(_)),
             ) => Code::Busy,
-            NetError::Repo(
-                RepoError::Place(PlaceError::NotFound(_))
-                | RepoError::Place(PlaceError::NoDatabase(_)),
-            ) => Code::NoRepository,
+            NetError::Repo(RepoError::Place(
+                PlaceError::NotFound(_)
+                | PlaceError::NoDatabase(_)
+                | PlaceError::Taken(_)
+                | PlaceError::NoParent(_),
+            )) => Code::NoRepository,
             NetError::Repo(RepoError::Place(PlaceError::ForeignOwner(_))) => Code::Denied,
             NetError::Repo(RepoError::Place(PlaceError::TooNew { .. })) => Code::Version,
             NetError::Repo(RepoError::OverBudget) => Code::Full,
             NetError::Repo(e) => code_of_file(e).unwrap_or(Code::Failed),
             _ => Code::Failed,
         })
+    }
+
+    /// Returns whether there may be no repository at the address.
+    pub fn finds_nothing(&self) -> bool {
+        matches!(
+            self,
+            NetError::Peer(Code::NoRepository, _)
+                | NetError::Repo(RepoError::Place(PlaceError::NotFound(_)))
+        )
+    }
+
+    /// Returns what the other side is told. A client means the exact place, not those above it.
+    fn words_for_peer(&self) -> String {
+        match self {
+            NetError::Repo(RepoError::Place(PlaceError::NotFound(path))) => {
+                format!("no repository at {}", path.display())
+            }
+            e => e.to_string(),
+        }
     }
 
     /// Returns whether the other side did something that no honest peer does.

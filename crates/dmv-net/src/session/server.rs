@@ -88,7 +88,7 @@ pub fn serve(
 /// Tells a client why it is not served, and closes the connection. Returns the reason.
 pub fn refuse(mut link: Link, why: NetError) -> NetError {
     let code = why.code().unwrap_or(Code::Failed);
-    link.say_last(&Message::Failed(code, clipped(&why.to_string())));
+    link.say_last(&Message::Failed(code, clipped(&why.words_for_peer())));
     link.close();
     why
 }

@@ -14,7 +14,7 @@ pub mod store;
 mod url;
 mod words;
 
-pub use path::{Purpose, open_at};
+pub use path::{Purpose, create_at, open_at};
 pub use ssh::SshTarget;
 pub use url::{Url, without_secret};
 pub use words::words;
@@ -37,6 +37,9 @@ pub struct Reach {
     pub request: OperationRequest,
     /// Whether the command writes to the other repository.
     pub purpose: Purpose,
+    /// If there is nothing at the address: the branch of the bare repository to create there. A device
+    /// that is dialled by key serves what is there, and the first push to a bucket creates anyway.
+    pub create: Option<String>,
     /// The program that makes ssh connections, and its first arguments.
     pub ssh: Vec<String>,
     /// The program to run at the other end of an ssh connection.
@@ -60,6 +63,7 @@ impl Reach {
         Reach {
             request,
             purpose: Purpose::Read,
+            create: None,
             ssh: vec!["ssh".to_owned()],
             remote_program: "dmv".to_owned(),
             patience: PATIENCE,
@@ -110,10 +114,7 @@ impl Connection {
 /// Connects to the repository at `url`. Fails if it cannot be reached or refuses the connection.
 pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     let (link, helper) = match url {
-        Url::Path(path) => {
-            let link = path::connect(path, reach.request.clone(), reach.purpose)?;
-            (link, None)
-        }
+        Url::Path(path) => (path::connect(path, reach)?, None),
         Url::Ssh(target) => {
             let (link, helper) = ssh::connect(target, reach)?;
             (link, Some(Helper::Ssh(helper)))

@@ -4,11 +4,12 @@
 //! There is no server, so this process runs both halves. Packs and database are locked as for any
 //! two commands, so other commands may use the repository at the same time.
 
+use super::Reach;
 use crate::session::{Grant, Link, NetError, serve};
 use dmv_core::job::Job;
 use dmv_core::path::PathContext;
 use dmv_core::repo::{
-    DMV_DIR, OperationRequest, PlaceError, Repo, RepoError, Trust, discover_trusting,
+    DMV_DIR, OperationRequest, PlaceError, Repo, RepoError, Trust, Vacancy, discover_trusting,
 };
 use dmv_core::threads;
 use std::path::Path;
@@ -45,10 +46,36 @@ pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {
     Repo::open_as(place, whose)
 }
 
-/// Connects to the repository in `path`. A thread of this process serves it. `request` goes into its
-/// operation log.
-pub fn connect(path: &Path, request: OperationRequest, purpose: Purpose) -> Result<Link, NetError> {
-    let repo = open_at(path, purpose)?;
+/// Opens the repository in exactly this directory, to write to it. If there is none, creates a bare
+/// one that is on `branch`.
+///
+/// It creates one directory at most: a missing parent may be a disk that is not connected. Fails if
+/// the directory has other files.
+pub fn create_at(path: &Path, branch: &str, request: OperationRequest) -> Result<Repo, RepoError> {
+    match open_at(path, Purpose::Write) {
+        Err(RepoError::Place(PlaceError::NotFound(_))) => {}
+        opened => return opened,
+    }
+    let dir = std::path::absolute(path)
+        .context("find", path)
+        .map_err(RepoError::Io)?;
+    let parent = dir.parent().unwrap_or(&dir);
+    if !parent.is_dir() {
+        return Err(PlaceError::NoParent(parent.to_owned()).into());
+    }
+    match Vacancy::of(&dir, true) {
+        Vacancy::Missing | Vacancy::Free => Repo::init(&dir, branch, true, request),
+        Vacancy::Repository | Vacancy::Taken => Err(PlaceError::Taken(dir).into()),
+    }
+}
+
+/// Connects to the repository in `path`. A thread of this process serves it.
+pub(super) fn connect(path: &Path, reach: &Reach) -> Result<Link, NetError> {
+    let request = reach.request.clone();
+    let repo = match &reach.create {
+        Some(branch) => create_at(path, branch, request.clone())?,
+        None => open_at(path, reach.purpose)?,
+    };
     let grant = Grant::of(&repo, None);
     let (ours, theirs) = Link::pair();
     threads::start(move || {

@@ -12,9 +12,16 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// The number of lines of ssh's error output that are kept to explain a failure.
 const KEPT_LINES: usize = 20;
+/// The option of `dmv serve --stdio` that creates a missing repository (docs/protocol.md).
+const CREATE: &str = "--create";
+/// How long ssh may take to end after the other end has closed the connection. Then it has said why.
+const ENDING: Duration = Duration::from_secs(2);
+/// What a POSIX shell ends with if it does not find a program.
+const NOT_FOUND: i32 = 127;
 /// The greatest length of a path at the other end, in bytes.
 const MAX_PATH_BYTES: usize = 4096;
 
@@ -101,7 +108,7 @@ impl SshTarget {
     }
 
     /// Returns the arguments for ssh that follow the user's own.
-    fn arguments(&self, remote_program: &str) -> Vec<String> {
+    fn arguments(&self, remote_program: &str, create: Option<&str>) -> Vec<String> {
         let mut arguments = vec!["-T".to_owned()];
         if let Some(port) = self.port {
             arguments.extend(["-p".to_owned(), port.to_string()]);
@@ -112,11 +119,10 @@ impl SshTarget {
             None => self.host.clone(),
         });
         // ssh passes this string to the shell at the other end.
-        let path = quoted(self.path());
-        arguments.push(format!(
-            "{} serve --stdio -- {path}",
-            quoted(remote_program)
-        ));
+        let (program, path) = (quoted(remote_program), quoted(self.path()));
+        let create = create.map(|branch| format!(" {CREATE}={}", quoted(branch)));
+        let create = create.unwrap_or_default();
+        arguments.push(format!("{program} serve --stdio{create} -- {path}"));
         arguments
     }
 }
@@ -167,6 +173,7 @@ fn quoted(text: &str) -> String {
 pub(super) struct Helper {
     child: Child,
     place: String,
+    remote_program: String,
     said: Receiver<String>,
     listening: Option<JoinHandle<()>>,
 }
@@ -184,7 +191,7 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
         .ok_or_else(|| unreachable("no ssh program is configured".to_owned()))?;
     let mut child = Command::new(program)
         .args(first)
-        .args(target.arguments(&reach.remote_program))
+        .args(target.arguments(&reach.remote_program, reach.create.as_deref()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -227,6 +234,7 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
     let helper = Helper {
         child,
         place,
+        remote_program: reach.remote_program.clone(),
         said,
         listening: Some(listening),
     };
@@ -247,9 +255,7 @@ impl Helper {
             }
             e => return e,
         }
-        // It has ended, or it ends as soon as it writes to the closed pipe.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let code = self.end();
         if let Some(listening) = self.listening.take() {
             let _ = listening.join();
         }
@@ -258,8 +264,16 @@ impl Helper {
             .try_iter()
             .filter(|line| says_much(line))
             .collect();
+        let place = self.place.clone();
+        if lacks_program(code, &lines) {
+            let program = self.remote_program.clone();
+            return NetError::NoDmv { place, program };
+        }
         if lines.is_empty() {
             return e;
+        }
+        if lines.iter().any(|line| knows_not(line, CREATE)) {
+            return NetError::CannotCreate { place };
         }
         let says = |words: &[&str]| lines.iter().any(|l| words.iter().any(|w| l.contains(w)));
         let mut why = lines.join("; ");
@@ -268,13 +282,41 @@ impl Helper {
                 " (ssh does not know this host yet; connect to it once with ssh to accept its key)",
             );
         }
-        let place = self.place.clone();
         if says(&[NOT_VERIFIED, CHANGED, "Permission denied"]) {
             NetError::NotLetIn { place, why }
         } else {
             NetError::Unreachable { place, why }
         }
     }
+}
+
+impl Helper {
+    /// Waits until the program has ended, but not long, and then ends it. Returns its exit code, if it
+    /// has ended by itself.
+    fn end(&mut self) -> Option<i32> {
+        let late = Instant::now() + ENDING;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.code(),
+                Ok(None) if Instant::now() < late => std::thread::sleep(Duration::from_millis(5)),
+                _ => break,
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        None
+    }
+}
+
+/// Returns whether the shell at the other end did not find the program. Shells differ in words, and
+/// agree in the exit code; the loader of programs uses it, too, if a library is missing.
+fn lacks_program(code: Option<i32>, lines: &[String]) -> bool {
+    code == Some(NOT_FOUND) && !lines.iter().any(|line| line.contains("shared librar"))
+}
+
+/// Returns whether a line says that the program there does not know this option.
+fn knows_not(line: &str, option: &str) -> bool {
+    line.contains("unexpected argument") && line.contains(option)
 }
 
 /// OpenSSH prints this if it does not accept the host's key.
@@ -326,7 +368,11 @@ mod tests {
         ] {
             let target = SshTarget::parse(text).expect("an address");
             assert_eq!(target.user.as_deref(), Some(user));
-            assert!(target.arguments("dmv").contains(&format!("{user}@nas")));
+            assert!(
+                target
+                    .arguments("dmv", None)
+                    .contains(&format!("{user}@nas"))
+            );
             assert_eq!(target.to_string(), shown);
             assert_eq!(SshTarget::parse(&shown["ssh://".len()..]), Ok(target));
         }
@@ -350,7 +396,7 @@ mod tests {
     fn ssh_gets_a_checked_host_and_one_quoted_command() {
         let target = SshTarget::parse("ada@nas:2222/srv/it's; rm -rf").expect("an address");
         assert_eq!(
-            target.arguments("dmv"),
+            target.arguments("dmv", None),
             [
                 "-T",
                 "-p",
@@ -362,5 +408,25 @@ mod tests {
         );
         let home = SshTarget::parse("nas/~/film").expect("an address");
         assert_eq!(home.path(), "film");
+        assert_eq!(
+            home.arguments("dmv", Some("it's; x"))[3],
+            "'dmv' serve --stdio --create='it'\\''s; x' -- 'film'"
+        );
+    }
+
+    #[test]
+    fn a_missing_program_is_known_by_the_exit_code() {
+        let line = |text: &str| vec![text.to_owned()];
+        for text in [
+            "sh: 1: dmv: not found",
+            "bash: Zeile 1: dmv: Kommando nicht gefunden",
+            "",
+        ] {
+            assert!(lacks_program(Some(127), &line(text)), "{text}");
+            assert!(!lacks_program(Some(255), &line(text)), "{text}");
+            assert!(!lacks_program(None, &line(text)), "{text}");
+        }
+        let loader = "dmv: error while loading shared libraries: libm.so.6";
+        assert!(!lacks_program(Some(127), &line(loader)));
     }
 }

@@ -11,7 +11,7 @@ case "$2" in
   unknown) echo "ssh: Could not resolve hostname unknown" >&2; exit 255 ;;
   strange) echo "Host key verification failed." >&2; exit 255 ;;
   chatty) echo "Welcome!" ;;
-  mute) exit 127 ;;
+  mute) exit 1 ;;
 esac
 exec sh -c "$3"
 "#;

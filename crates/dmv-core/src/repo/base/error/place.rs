@@ -11,6 +11,12 @@ pub enum PlaceError {
     /// There is already a repository where a new one was to be created.
     #[error("there is already a repository at {}; nothing was changed", .0.display())]
     Exists(PathBuf),
+    /// A repository was to be created in a directory with other files.
+    #[error("{} is not empty, and has no repository; nothing was changed", .0.display())]
+    Taken(PathBuf),
+    /// A repository was to be created below a directory that does not exist.
+    #[error("there is no directory {} to create the repository in", .0.display())]
+    NoParent(PathBuf),
     /// A directory was to be made among a repository's own files.
     #[error(
         "{} is inside the repository directory {}, where dmv writes only its own files",
