@@ -218,7 +218,7 @@ fn whatever_stands_in_the_place_of_a_file_no_command_waits_or_writes_elsewhere()
                 COMMANDS.to_vec()
             } else {
                 turn += 1;
-                vec![COMMANDS[0], COMMANDS[1 + turn % (COMMANDS.len() - 1)]]
+                vec![COMMANDS[turn % COMMANDS.len()]]
             };
             for args in chosen {
                 let copy = tempfile::tempdir_in(place.work())?;

@@ -302,8 +302,14 @@ fn commands_tell_the_truth_whatever_becomes_of_their_answers() -> Outcome {
     let proxy = Proxy::start(&gateway.endpoint)?;
     let place = behind(&gateway, &proxy)?;
     let mut n = 1;
-    for case in &CASES {
-        for Plan { writes, others } in pairs() {
+    let all = std::env::var("DMV_BUCKET_ANSWERS").is_ok();
+    for (turn, case) in CASES.iter().enumerate() {
+        // By default each command meets two of the plans, and each plan some of the commands.
+        let plans = pairs().into_iter().enumerate();
+        for (number, Plan { writes, others }) in plans {
+            if !all && (number + 2 * turn) % 5 > 1 {
+                continue;
+            }
             n += 1;
             run_case(&place, &proxy, case, n, &writes, others)?;
         }
