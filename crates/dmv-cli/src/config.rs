@@ -9,7 +9,7 @@ mod remote;
 #[cfg(feature = "quic")]
 pub use home::user_dir;
 pub use home::{no_home, user_file};
-pub use remote::of_remote;
+pub use remote::{MIRROR, of_remote};
 
 use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
@@ -419,8 +419,7 @@ impl Config {
         remotes.filter_map(url).collect()
     }
 
-    /// A setting of the remote `name` that says how its store is reached.
-    #[cfg(feature = "store")]
+    /// A setting of the remote `name`.
     pub fn of_remote(&self, name: &str, setting: &str) -> Result<Option<String>, Failure> {
         let found = self.get(&find(&format!("{REMOTES}.{name}.{setting}"))?)?;
         Ok(found

@@ -42,6 +42,8 @@ pub struct Context {
     pub reads: Cell<bool>,
     /// Whether the user knows what the repository's file sets in vain.
     warned: Cell<bool>,
+    /// Whether the user knows that a branch of this bare repository is behind.
+    pub told_behind: Cell<bool>,
     /// The revisions of places that the user has named, for hints.
     pub revisions: RefCell<Vec<String>>,
     /// Remotes in object stores.
@@ -65,6 +67,7 @@ impl Context {
             typed,
             reads: Cell::new(false),
             warned: Cell::new(false),
+            told_behind: Cell::new(false),
             revisions: RefCell::default(),
             #[cfg(feature = "store")]
             buckets: crate::reach::Buckets::default(),

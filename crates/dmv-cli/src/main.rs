@@ -28,6 +28,7 @@ mod keeping;
 mod limit;
 mod meant;
 mod message;
+mod mirror;
 mod pager;
 mod partial;
 mod patience;

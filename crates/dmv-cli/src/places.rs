@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::mirror::tell_behind;
 use crate::supply::supplied;
 use dmv_core::escape::{Argument, pattern as pattern_of};
 use dmv_core::hint;
@@ -147,6 +148,7 @@ fn at(
     path: RepoPath,
 ) -> Result<PlaceIn, Failure> {
     context.revisions.borrow_mut().push(revision.clone());
+    tell_behind(context, repo, &revision);
     let (commit, located) = supplied(context, repo, "reading", || {
         let commit = repo.read_commit(&repo.resolve(&revision)?)?;
         let located = repo.locate(&revision, &commit, &path)?;

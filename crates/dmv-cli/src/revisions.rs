@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::mirror::tell_behind;
 use crate::places::{exists, looks_like_path, neither, warn_of_path};
 use dmv_core::escape::Argument;
 use dmv_core::hint;
@@ -39,6 +40,7 @@ pub fn sort(
                 if after.is_empty() {
                     warn_of_path(context, repo, word);
                 }
+                tell_behind(context, repo, &revision);
                 out.revisions.push(revision);
                 continue;
             }

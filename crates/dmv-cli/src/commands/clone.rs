@@ -7,7 +7,7 @@ mod upload;
 use crate::commands::checkout::{tell_refused, way_to_restore};
 use crate::commands::remote::set;
 use crate::commands::status::go_back;
-use crate::config::{Config, ORIGIN};
+use crate::config::{Config, MIRROR, ORIGIN};
 use crate::context::Context;
 use crate::error::{IN_ONE_OF_BOTH, verify_there};
 use crate::failure::{EXIT_ABSENT, EXIT_DAMAGE, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
@@ -48,6 +48,10 @@ use std::path::{Path, PathBuf};
 /// branches and tags. The place becomes its remote "origin", unless it has a remote of this name. Over
 /// ssh, the program dmv has to be installed there; dmv creates one directory, below one that exists.
 ///
+/// --mirror makes a bare repository that follows SRC: 'dmv fetch' and 'dmv sync' there move its own branches
+/// and tags, also back, and 'dmv sync --mirror' also deletes those that SRC has deleted. 'dmv undo' brings
+/// back what they named.
+///
 /// If a clone is interrupted, run the same command again to continue it.
 #[derive(clap::Args)]
 #[command(
@@ -68,6 +72,9 @@ pub struct Args {
     /// Create no worktree: DIR itself becomes the repository, with all branches of SRC
     #[arg(long)]
     bare: bool,
+    /// The same as --bare, and the branches and tags of DIR follow those of SRC at each fetch
+    #[arg(long, conflicts_with = "branch")]
+    mirror: bool,
     /// Copy everything. Without it, a complete clone on the same disk shares the packs of SRC
     #[arg(long)]
     copy: bool,
@@ -95,7 +102,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     if args.dry_run {
         return foresee::run(context, &options);
     }
-    let started = begin(context, &options)?;
+    let started = begin(context, &options, args.mirror)?;
     let call = Call::new(context);
     let done = started.run(&options, &call, &context.job);
     drop(call);
@@ -117,7 +124,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
     let mut options = CloneOptions::new(url, dir, context.request()?);
     args.slice.apply(&mut options)?;
     options.branch.clone_from(&args.branch);
-    options.bare = args.bare;
+    options.bare = args.bare || args.mirror;
     options.copy = args.copy;
     options.settings = context.settings()?;
     options.go_on = |head| go_back(head).to_string();
@@ -125,7 +132,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
 }
 
 /// Makes the repository, or takes up what an earlier clone left, and records the remote.
-fn begin(context: &Context, options: &CloneOptions) -> Result<NewClone, Failure> {
+fn begin(context: &Context, options: &CloneOptions, mirror: bool) -> Result<NewClone, Failure> {
     let dir = CloneDir::look(options).map_err(not_made)?;
     let recorded = match dir.found() {
         Some(repo) => recorded(repo, &options.source)?,
@@ -138,9 +145,10 @@ fn begin(context: &Context, options: &CloneOptions) -> Result<NewClone, Failure>
         _ => not_made(e),
     })?;
     #[cfg(feature = "store")]
-    let notes = crate::bucket::notes(context);
+    let mut notes = crate::bucket::notes(context);
     #[cfg(not(feature = "store"))]
-    let (notes, _) = (Vec::new(), context);
+    let (mut notes, _) = (Vec::new(), context);
+    notes.extend(mirror.then(|| (MIRROR, true.into())));
     set(started.repo(), ORIGIN, &options.source, notes)?;
     Ok(started)
 }

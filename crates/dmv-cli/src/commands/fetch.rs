@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
+use crate::mirror;
 use crate::partial::{HistoryArgs, tell_longer, told_slice, words};
 use crate::peers::{Call, remote, tell_gone};
 use crate::supply::remote_failure;
@@ -12,7 +13,8 @@ use serde_json::json;
 
 /// Download new commits and files from a remote
 ///
-/// The branches of the remote become REMOTE/BRANCH. Your own branches and your files stay unchanged.
+/// The branches of the remote become REMOTE/BRANCH. Your own branches and your files stay unchanged; in a
+/// mirror ('dmv clone --mirror'), its own branches and tags follow.
 /// If a fetch is interrupted, run the same command again to continue it.
 ///
 /// With a path or URL in place of REMOTE, the branches become FETCH_HEAD/BRANCH, until the next such
@@ -50,6 +52,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let mut options = FetchOptions::new(remote.clone(), context.request()?);
     (options.history, options.prune) = (history, args.prune);
+    options.mirror = mirror::wanted(context, &repo, &remote)?;
     let call = Call::new(context);
     let done = ops::fetch(&repo, &options, &call, &context.job);
     drop(call);
@@ -59,6 +62,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         offered,
     } = done.map_err(|e| remote_failure(context, &remote, e))?;
     let mut report = Report::default();
+    let moved = summary.refs.clone();
     report.add(summary, Vec::new());
     report.idle = Some(format!("nothing new from {}", remote.name));
     let names: Vec<String> = gone
@@ -70,6 +74,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         &[("gone", json!(names)), ("pruned", json!(args.prune))],
     )?;
     tell_gone(context, &remote.name, &gone, args.prune);
+    mirror::tell_overwritten(context, &repo, &moved);
+    for (key, _) in offered
+        .refs
+        .iter()
+        .filter(|_| options.mirror.is_none() && !remote.once)
+    {
+        key.strip_prefix("branch/")
+            .inspect(|name| mirror::tell_behind(context, &repo, name));
+    }
     let slice = told_slice(context, &repo);
     let tips = offered.refs.iter().map(|(_, id)| *id).collect();
     tell_longer(context, &repo, (history, tips), &remote.url);

@@ -6,6 +6,7 @@ use super::show::Detail;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::raw_person;
+use crate::mirror::tell_behind;
 use crate::revisions::{self, RevisionsAndPaths};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
@@ -128,6 +129,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let RevisionsAndPaths { revisions, paths } =
         revisions::sort(context, &repo, &args.words(), 1, &args.paths)?;
+    if revisions.is_empty() {
+        tell_behind(context, &repo, "@");
+    }
     let Some((start, hidden)) = start(context, &repo, revisions.first())? else {
         context.ui.note("no commits yet");
         return Ok(EXIT_OK);

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
 use crate::headline::{header, names};
+use crate::mirror::tell_behind;
 use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
@@ -47,6 +48,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     let repo = context.repo()?;
     let id = repo.resolve(&args.revision)?;
+    tell_behind(context, &repo, &args.revision);
     let commit = repo.read_commit(&id)?;
     if !context.globals.json {
         let text = header(&context.ui, &id, &commit, names(&repo)?.get(&id));

@@ -5,13 +5,14 @@ use crate::context::Context;
 use crate::failure::{
     EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_UNREACHABLE, Failure,
 };
+use crate::mirror;
 use crate::peers::{Call, remote, tell_gone, why_closed};
 use crate::supply::{ops_failure, remote_failure};
 use crate::traffic::Report;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
-use dmv_core::repo::Repo;
-use dmv_net::ops::{self, Remote, SyncOptions, SyncReport};
+use dmv_core::repo::{Mirror, Repo};
+use dmv_net::ops::{self, FetchOptions, Remote, SyncOptions, SyncReport};
 use std::collections::BTreeSet;
 
 /// Fetch from remotes, then push all branches that are ahead
@@ -19,12 +20,19 @@ use std::collections::BTreeSet;
 /// Pushes every local branch that is ahead, and every branch or tag that the remote does not have. Your
 /// own branches do not move: use 'dmv pull' to update the current one. If you and the remote both have
 /// new commits on a branch, dmv reports it and leaves that branch alone.
+///
+/// In a mirror ('dmv clone --mirror'), sync only fetches, and its branches and tags follow those of the
+/// remote. --mirror also deletes branches and tags that the remote has deleted, and works in every bare
+/// repository. 'dmv undo' brings back what they named.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv sync\n  dmv sync disk nas\n  dmv sync /media/usb/film")]
 pub struct Args {
     /// The remotes to sync with, or addresses [default: all remotes]
     #[arg(value_name = "REMOTE")]
     remotes: Vec<String>,
+    /// In a bare repository: set its branches and tags to those of REMOTE, delete the others, push nothing
+    #[arg(long)]
+    mirror: bool,
 }
 
 /// Runs the command.
@@ -43,12 +51,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         // Says what to do.
         remote(context, None)?;
     }
+    if args.mirror {
+        mirror::require_bare(&repo)?;
+        if let [_, second, ..] = &names[..] {
+            let message =
+                format!("a mirror follows one remote; name one of them, such as {second}");
+            return Err(Failure::usage(message).hint("dmv sync --mirror REMOTE"));
+        }
+    }
     let mut report = Report::default();
     let (mut left, mut behind) = (false, false);
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for name in &names {
         let one = remote(context, Some(name))?;
-        match sync(context, &repo, &one, names.len() == 1) {
+        match sync(context, &repo, &one, args.mirror, names.len() == 1) {
             Ok(found) => {
                 left |= found.is_left();
                 behind |= !found.behind.is_empty();
@@ -164,11 +180,25 @@ fn sync(
     context: &Context,
     repo: &Repo,
     remote: &Remote,
+    deleting: bool,
     alone: bool,
 ) -> Result<SyncReport, Failure> {
-    let options = SyncOptions::new(remote.clone(), context.request()?);
+    let mirror = match deleting {
+        true => Some(Mirror::MoveAndDelete),
+        false => mirror::wanted(context, repo, remote)?,
+    };
     let call = Call::new(context);
-    let done = ops::sync(repo, &options, &call, &context.job);
+    let done = match mirror {
+        Some(mirror) => {
+            let mut options = FetchOptions::new(remote.clone(), context.request()?);
+            options.mirror = Some(mirror);
+            ops::fetch(repo, &options, &call, &context.job).map(SyncReport::from)
+        }
+        None => {
+            let options = SyncOptions::new(remote.clone(), context.request()?);
+            ops::sync(repo, &options, &call, &context.job)
+        }
+    };
     drop(call);
     let done = done.map_err(|e| {
         if alone {
@@ -177,6 +207,9 @@ fn sync(
             ops_failure(context, e)
         }
     })?;
-    tell_gone(context, &remote.name, &done.gone, false);
+    tell_gone(context, &remote.name, &done.gone, deleting);
+    if mirror.is_some() {
+        mirror::tell_overwritten(context, repo, &done.summary.refs);
+    }
     Ok(done)
 }

@@ -7,6 +7,7 @@ use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::{keeping, tell_overwritten};
 use crate::limit::{LimitArgs, tell_idle};
+use crate::mirror::tell_behind;
 use crate::peers::refuse_address;
 use crate::supply::supplied;
 use dmv_core::escape::Argument;
@@ -171,6 +172,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         }
         (None, None) if !args.detach => (Head::Branch(wanted), repo.resolve("@")?),
         _ => {
+            tell_behind(context, repo, &wanted);
             let commit = repo.resolve(&wanted)?;
             (Head::Commit(commit), commit)
         }

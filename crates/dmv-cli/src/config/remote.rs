@@ -4,8 +4,13 @@ use super::{Key, Kind, REMOTES, Scope, key};
 use dmv_core::refs::check_ref_name;
 use std::borrow::Cow;
 
-/// What may be set for one remote, a bucket: `remote.NAME.endpoint`.
-const OF_REMOTE: [(&str, Kind, &str); 4] = [
+/// What may be set for one remote: `remote.NAME.endpoint`, of a bucket.
+const OF_REMOTE: [(&str, Kind, &str); 5] = [
+    (
+        MIRROR,
+        Kind::Bool,
+        "whether the branches of this bare repository follow the remote's: true or false",
+    ),
     ("endpoint", Kind::Endpoint, "where the store of a bucket is"),
     ("region", Kind::Text, "the region of a bucket"),
     ("profile", Kind::Text, "the AWS profile whose keys to use"),
@@ -15,6 +20,9 @@ const OF_REMOTE: [(&str, Kind, &str); 4] = [
         "whether the bucket stands in the path",
     ),
 ];
+
+/// The setting that makes a bare repository follow a remote.
+pub const MIRROR: &str = "mirror";
 
 /// The setting of a remote, if `name` is one.
 pub(super) fn remote_key(name: &str) -> Option<Key> {

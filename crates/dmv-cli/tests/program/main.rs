@@ -45,6 +45,7 @@ mod lost_pack;
 mod mapped;
 mod merge;
 mod messages;
+mod mirror;
 mod model;
 mod moved;
 mod mv;

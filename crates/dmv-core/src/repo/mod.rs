@@ -63,7 +63,7 @@ pub use look::lack::LackOf;
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
-pub use peers::exchange::{OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};
+pub use peers::exchange::{Mirror, OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};
 pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
 pub use peers::share::SharedPacks;

@@ -520,6 +520,6 @@ fn own_branches(there: &OfferedRefs, start: Option<&Start>, bare: bool) -> OwnBr
             .filter(|(name, _)| bare || Some(name.as_str()) == first)
             .collect(),
         head: head.clone(),
-        forget: Vec::new(),
+        ..OwnBranches::default()
     }
 }

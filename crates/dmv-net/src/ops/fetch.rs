@@ -3,13 +3,13 @@
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
-use super::refs::tips;
+use super::refs::{tip_at, tips};
 #[cfg(feature = "store")]
 use crate::session::{Client, NetError};
 use crate::session::{History, Summary};
 use crate::transport::Purpose;
 use dmv_core::job::Job;
-use dmv_core::repo::{OfferedRefs, OperationRequest, OwnBranches, Repo};
+use dmv_core::repo::{Head, Mirror, OfferedRefs, OperationRequest, OwnBranches, Repo};
 
 /// What to fetch.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct FetchOptions {
     pub history: History,
     /// Whether to forget branches that the remote has deleted.
     pub prune: bool,
+    /// Whether the local branches and tags follow those of the remote. For bare repositories.
+    pub mirror: Option<Mirror>,
     /// For the operation log.
     pub request: OperationRequest,
 }
@@ -31,6 +33,7 @@ impl FetchOptions {
             remote,
             history: History::New,
             prune: false,
+            mirror: None,
             request,
         }
     }
@@ -66,8 +69,11 @@ pub fn fetch(
             let offered = client.offered.clone();
             let mut gone = repo.gone_from(remote.recorded(), &offered)?;
             let mut ours = OwnBranches::default();
-            if options.prune || remote.once {
+            if options.prune || remote.once || options.mirror == Some(Mirror::MoveAndDelete) {
                 ours.forget.clone_from(&gone);
+            }
+            if options.mirror.is_some() {
+                (ours.mirror, ours.head) = (options.mirror, start_of(&offered));
             }
             if remote.once {
                 // They were perhaps those of another address.
@@ -84,6 +90,13 @@ pub fn fetch(
         },
     )?;
     Ok(report)
+}
+
+/// Returns the branch that clones of the remote start with.
+fn start_of(offered: &OfferedRefs) -> Option<Head> {
+    let name = offered.head.as_ref()?;
+    tip_at(offered, &format!("branch/{name}"))?;
+    Some(Head::Branch(name.clone()))
 }
 
 /// Fetches what a client offers, and records it as the remote's branches.

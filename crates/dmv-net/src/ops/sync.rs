@@ -5,6 +5,7 @@ use super::bucket::Bucket;
 use super::caller::{Caller, Remote};
 use super::dial::session;
 use super::error::OpsError;
+use super::fetch::FetchReport;
 #[cfg(feature = "store")]
 use super::lacked::PushGoal;
 use super::lacked::with_content;
@@ -54,6 +55,21 @@ pub struct SyncReport {
     pub read_only: Option<ReadOnly>,
     /// Branches that the remote has deleted.
     pub gone: Vec<String>,
+}
+
+impl From<FetchReport> for SyncReport {
+    /// A sync of a mirror, which pushes nothing.
+    fn from(fetched: FetchReport) -> SyncReport {
+        SyncReport {
+            summary: fetched.summary,
+            pushed: Vec::new(),
+            diverged: Vec::new(),
+            behind: Vec::new(),
+            unsent: Vec::new(),
+            read_only: None,
+            gone: fetched.gone,
+        }
+    }
 }
 
 impl SyncReport {

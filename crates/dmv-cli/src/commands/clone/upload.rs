@@ -48,6 +48,9 @@ pub fn target(args: &Args) -> Result<Option<Url>, Failure> {
         let failure = refused("a repository at an address has no worktree");
         return failure.map_err(|e| e.hint(again));
     }
+    if args.mirror {
+        return refused("a repository at an address does not follow this one: it fetches nothing");
+    }
     if args.branch.is_some() || !args.slice.is_everything() {
         return refused("a copy to an address has all branches, all history and all content");
     }

@@ -35,6 +35,18 @@ pub struct OwnBranches {
     /// Branches that the remote no longer has and that are to be forgotten. See
     /// [`Repo::gone_from`](crate::repo::Repo::gone_from).
     pub forget: Vec<String>,
+    /// Whether the local branches and tags follow those of the remote.
+    pub mirror: Option<Mirror>,
+}
+
+/// How the branches and tags of a bare repository follow those of a remote, whatever they name now. The
+/// operation log has what they named before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mirror {
+    /// Those that the remote has move.
+    Move,
+    /// The others are deleted, too, except branches that a worktree is on.
+    MoveAndDelete,
 }
 
 /// A peer's request to move a ref.
@@ -173,9 +185,20 @@ pub(in crate::repo) fn note_remote(
         }
         let ours_new = ours.make.iter();
         new.extend(ours_new.map(|(name, id)| (format!("branch/{name}"), *id)));
+        if ours.mirror.is_some() {
+            let branches = offered.refs.iter();
+            new.extend(
+                branches
+                    .filter(|(key, _)| key.starts_with("branch/"))
+                    .cloned(),
+            );
+        }
         let mut refused = Vec::new();
         for (key, id) in new {
             if repo.refs.get(&key)?.is_some() {
+                if ours.mirror.is_some() {
+                    set(key, id)?;
+                }
                 continue;
             }
             let (_, name) = key.split_once('/').unwrap_or_default();
@@ -184,6 +207,12 @@ pub(in crate::repo) fn note_remote(
             } else {
                 let refusal = Some(Refusal::BadName);
                 refused.push(RefChange::new(key, None, Some(id), refusal));
+            }
+        }
+        if ours.mirror == Some(Mirror::MoveAndDelete) {
+            for (key, old) in extra_refs(repo, offered, ours.head.as_ref())? {
+                changes.push(change(&repo.refs, key.clone(), None)?);
+                moved.push(RefChange::new(key, Some(old), None, None));
             }
         }
         for name in &ours.forget {
@@ -199,6 +228,35 @@ pub(in crate::repo) fn note_remote(
         moved.extend(refused);
         Ok(moved)
     })
+}
+
+/// Returns the branches and tags that a mirror of a remote has too much. A remote without any branch has
+/// lost them, or is not what it was: then none is too much. `head`: what the repository is about to be on.
+fn extra_refs(
+    repo: &Handle,
+    offered: &OfferedRefs,
+    head: Option<&Head>,
+) -> Result<Vec<(String, ObjectId)>, RepoError> {
+    let there: HashSet<&str> = offered.refs.iter().map(|(key, _)| &key[..]).collect();
+    let mut extra = Vec::new();
+    if !there.iter().any(|key| key.starts_with("branch/")) {
+        return Ok(extra);
+    }
+    for prefix in ["branch/", "tag/"] {
+        for (key, _) in repo.refs.with_prefix(prefix)? {
+            let in_use = |name: &str| -> Result<bool, RepoError> {
+                let mut on = branch::worktrees_on(repo, name)?;
+                on.retain(|worktree| head.is_none() || worktree != layout::MAIN);
+                Ok(!on.is_empty() || head.and_then(Head::branch) == Some(name))
+            };
+            let is_kept = there.contains(&key[..])
+                || key.strip_prefix("branch/").map_or(Ok(false), in_use)?;
+            if !is_kept && let Some(id) = worktree::ref_id(repo, &key)? {
+                extra.push((key, id));
+            }
+        }
+    }
+    Ok(extra)
 }
 
 /// Returns whether a new branch or tag may have this name, also beside the branches of `remote`.
