@@ -6,7 +6,7 @@ use crate::format::text::count;
 use crate::globals::{Color, Globals};
 use crate::pager::{self, PagedOutput};
 use crate::progress::{InterruptionNote, Watch, interrupted, while_lent};
-use crate::ui::Ui;
+use crate::ui::{Tone, Ui};
 use crate::whose::{find, way_to_trust};
 use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
@@ -58,8 +58,13 @@ impl Context {
         let color = globals
             .color
             .unwrap_or_else(|| color_setting(&config, globals.directory.is_some()));
+        let tone = Tone {
+            quiet: globals.quiet,
+            verbose: globals.verbose,
+            json: globals.json,
+        };
         let context = Context {
-            ui: Ui::new(globals.quiet, globals.verbose, color),
+            ui: Ui::new(tone, color),
             globals,
             job: Arc::new(Job::default()),
             config,

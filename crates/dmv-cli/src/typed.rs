@@ -10,7 +10,7 @@ use crate::format::text::clean;
 use crate::globals::{Color, Globals};
 use crate::pager::{self, PagedOutput};
 use crate::progress::while_lent;
-use crate::ui::Ui;
+use crate::ui::{Tone, Ui};
 use crate::{help, ui, verbs};
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -188,7 +188,7 @@ fn help_of(words: &[String]) -> Hint {
 
 /// Prints help, in a pager if it is long, and below the list of all commands the user's aliases.
 fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
-    let ui = Ui::new(false, false, Color::Auto);
+    let ui = Ui::new(Tone::default(), Color::Auto);
     let config = Config::load(None).unwrap_or_default();
     if ui.is_terminal()
         && !args.iter().any(|arg| arg == "--no-pager")

@@ -21,9 +21,19 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Where a command writes to.
 pub struct Ui {
     out: RefCell<BufWriter<Out>>,
-    quiet: bool,
-    verbose: bool,
+    tone: Tone,
     color: bool,
+}
+
+/// How much is said, and for whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tone {
+    /// Only results, warnings and errors.
+    pub quiet: bool,
+    /// More than usual.
+    pub verbose: bool,
+    /// For a program: whatever is said is an object on a line of its own.
+    pub json: bool,
 }
 
 /// Standard output without a line buffer; opened when the first byte is written.
@@ -64,11 +74,10 @@ impl Write for Out {
 
 impl Ui {
     /// `color` decides unless it leaves that to the terminal and the environment.
-    pub fn new(quiet: bool, verbose: bool, color: Color) -> Ui {
+    pub fn new(tone: Tone, color: Color) -> Ui {
         Ui {
             out: RefCell::new(BufWriter::with_capacity(BUFFER_BYTES, Out::default())),
-            quiet,
-            verbose,
+            tone,
             color: match color {
                 Color::Always => true,
                 Color::Never => false,
@@ -139,27 +148,28 @@ impl Ui {
 
     /// Whether more is to be said than usual.
     pub fn verbose(&self) -> bool {
-        self.verbose
+        self.tone.verbose
     }
 
     /// Whether only results and failures are to be said.
     pub fn quiet(&self) -> bool {
-        self.quiet
+        self.tone.quiet
     }
 
     /// Says something on the side; not with `-q`.
     pub fn note(&self, text: impl Display) {
-        if !self.quiet {
-            self.say(&clean(&text.to_string()));
+        if !self.tone.quiet {
+            self.say(Remark::Note, &text.to_string());
         }
     }
 
     /// Says something that the user should know. Even with `-q`: it is about their data.
     pub fn warn(&self, text: impl Display) {
-        self.say(&format!("warning: {}", clean(&text.to_string())));
+        self.say(Remark::Warning, &text.to_string());
     }
 
-    fn say(&self, line: &str) {
+    fn say(&self, remark: Remark, text: &str) {
+        let line = &remark.line(text, self.tone.json);
         let mut out = self.out.borrow_mut();
         let has_begun = !out.buffer().is_empty();
         if let Some(paged) = &out.get_ref().paged
@@ -174,6 +184,32 @@ impl Ui {
         // Keeps the order on a terminal. A failure shows again when the rest is written.
         let _ = out.flush();
         stderr_line(line);
+    }
+}
+
+/// What is said besides results and failures.
+#[derive(Clone, Copy)]
+enum Remark {
+    Note,
+    Warning,
+}
+
+impl Remark {
+    /// As a line of text, or as an object like that of an error.
+    fn line(self, text: &str, json: bool) -> String {
+        let text = clean(text);
+        match (self, json) {
+            (Remark::Note, false) => text,
+            (Remark::Warning, false) => format!("warning: {text}"),
+            (_, true) => {
+                let word = match self {
+                    Remark::Note => "note",
+                    Remark::Warning => "warning",
+                };
+                let text = text.strip_prefix("note: ").unwrap_or(&text);
+                serde_json::json!({ "type": word, "message": text }).to_string()
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::places::place_or_path;
 use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::root::Root;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::repo::{LackOf, ListingLine, Location, Repo, RepoSlice};
 use dmv_core::subset::Union;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 /// List the files of a commit
 ///
-/// Prints paths from the root of the repository.
+/// Prints paths from the root of the repository. With -l, it marks files whose content is absent here.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv ls -l media\n  dmv ls -l @~1:media\n  \
                   dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'")]
@@ -47,6 +48,9 @@ struct Record {
     kind: &'static str,
     size: u64,
     id: String,
+    /// Whether its content is not stored here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    absent: bool,
     /// If its content has expired here: when, and by which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     expired: Option<ExpiryValue>,
@@ -58,6 +62,8 @@ struct Record {
 /// What a listing needs besides the entries.
 struct Listing<'a> {
     context: &'a Context,
+    /// The repository, if it may lack content and this is to be shown.
+    partial: Option<&'a Repo>,
     long: bool,
     slice: RepoSlice,
     /// How many entries have expired.
@@ -71,6 +77,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let listing = Listing {
         context,
+        partial: (repo.is_partial() && (args.long || context.globals.json)).then_some(&repo),
         long: args.long,
         slice: repo.slice().unwrap_or_default(),
         expired: Cell::new(0),
@@ -141,6 +148,12 @@ fn list(listing: &Listing<'_>, repo: &Repo, args: &Args) -> Result<(), Failure> 
 }
 
 impl Listing<'_> {
+    /// Whether content of a file is not stored here. Damage is for `verify` to tell.
+    fn lacks(&self, entry: &TreeEntry) -> bool {
+        let repo = self.partial.filter(|_| entry.kind.is_blob());
+        repo.is_some_and(|repo| !repo.has_root(Root::of(entry)).unwrap_or(true))
+    }
+
     fn show(&self, path: &RepoPath, entry: &TreeEntry) -> Result<(), Failure> {
         let ui = &self.context.ui;
         let expiry = self.slice.expired.get(&entry.id).map(Arc::as_ref);
@@ -152,6 +165,7 @@ impl Listing<'_> {
                 kind: entry.kind.word(),
                 size: entry.size,
                 id: entry.id.to_string(),
+                absent: self.lacks(entry),
                 expired: expiry.map(ExpiryValue::from),
                 purged: purge.map(PurgeValue::from),
             });
@@ -175,6 +189,7 @@ impl Listing<'_> {
             .map(expiry_words)
             .or(told.map(|told| told_words(told)));
         let why = why.or(purge.map(purge_words));
+        let why = why.or_else(|| self.lacks(entry).then(|| "absent".to_owned()));
         let why = why.map(|why| format!("  ({why})"));
         let why = why.unwrap_or_default();
         writeln!(

@@ -2,6 +2,7 @@
 
 pub mod folded;
 mod short;
+mod unsent;
 
 use crate::commands::checkout::hint_restore;
 use crate::commands::push::{is_replaced, way_past_replaced};
@@ -31,6 +32,7 @@ use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
+use unsent::RemoteLack;
 
 /// Show uncommitted changes, conflicts and the state of the branch
 ///
@@ -102,6 +104,7 @@ struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     half_clone: Option<String>,
     upstream: Option<Upstream>,
+    remotes: Vec<RemoteLack>,
     subset: Vec<String>,
     /// Patterns of the subset that match nothing in the commit.
     idle_patterns: Vec<String>,
@@ -138,6 +141,8 @@ struct Upstream {
     /// What to run if the remote's branch was replaced, so that a pull refuses.
     #[serde(skip)]
     way_past: Option<Hint>,
+    #[serde(skip)]
+    remote: String,
 }
 
 /// A checkout or the like that was cut off.
@@ -169,6 +174,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         && report.unwritten.is_empty();
     let mut found = Overview {
         upstream: upstream(context, &repo, &report)?,
+        lacks: unsent::lacks(context, &repo, report.commit)?,
         slice: told_slice(context, &repo),
         idle_patterns: idle_patterns(&repo, &report.subset)?,
         bisection: repo.bisection()?,
@@ -228,6 +234,7 @@ struct Overview {
     report: StatusReport,
     renames: Renames,
     upstream: Option<Upstream>,
+    lacks: Vec<RemoteLack>,
     slice: RepoSlice,
     /// A search for a first bad commit.
     bisection: Option<Bisection>,
@@ -355,6 +362,7 @@ fn upstream(
         ahead,
         behind,
         way_past: is_other.then(|| way_past_replaced(&remote, branch)),
+        remote,
     }))
 }
 
@@ -383,6 +391,7 @@ fn document(found: &Overview, half: Option<&Hint>) -> Document {
         bisecting: found.bisection.is_some(),
         half_clone: half.map(Hint::to_string),
         upstream: found.upstream.clone(),
+        remotes: found.lacks.clone(),
         subset: patterns(&report.subset),
         idle_patterns: found.idle_patterns.clone(),
         partial: SliceValue::new(&found.slice),
@@ -420,6 +429,8 @@ fn print(
     if let Some(upstream) = &found.upstream {
         print_upstream(&mut *out, upstream)?;
     }
+    let said = found.upstream.as_ref().map(|upstream| &upstream.remote[..]);
+    unsent::print(&mut *out, &found.lacks, said)?;
     if let Some(moved) = &report.moved {
         let by = repo.mover(&report.head)?;
         tell_moved(&mut *out, &report.head, moved, by)?;

@@ -250,7 +250,12 @@ fn sentences(output: &Output) -> Vec<String> {
             return Some(line.to_owned());
         }
         let record: serde_json::Value = serde_json::from_str(line).ok()?;
-        Some(format!("hint: {}", record["hint"].as_str()?))
+        let said = if record["type"] == "error" {
+            &record["hint"]
+        } else {
+            &record["message"]
+        };
+        Some(format!("hint: {}", said.as_str()?))
     };
     // The parser's own words are no hints.
     let lines = text.lines().filter(|line| !line.starts_with("Usage: "));

@@ -103,6 +103,7 @@ impl Place {
     pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Output, Box<dyn Error>> {
         let output = self.command(args).output()?;
         hints::check(self, args, &output)?;
+        check_objects(args, &output);
         Ok(output)
     }
 
@@ -156,6 +157,25 @@ impl Place {
 
 fn shown<S: AsRef<OsStr>>(args: &[S]) -> Vec<&OsStr> {
     args.iter().map(AsRef::as_ref).collect()
+}
+
+/// With `--json`, whatever is said on the side is an object on a line of its own.
+fn check_objects<S: AsRef<OsStr>>(args: &[S], output: &Output) {
+    let mut options = args
+        .iter()
+        .map(AsRef::as_ref)
+        .take_while(|arg| *arg != "--");
+    if !options.any(|arg| arg == "--json") {
+        return;
+    }
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        let is_object = serde_json::from_str(line).is_ok_and(|value: Value| value.is_object());
+        assert!(
+            is_object,
+            "{:?}: a line that is no object: {line}",
+            shown(args)
+        );
+    }
 }
 
 /// Whether strace can be used here.
