@@ -11,8 +11,10 @@ mod config;
 mod conflict;
 mod context;
 mod copies;
+mod cover;
 mod damage;
 mod date;
+mod deleted;
 #[cfg(feature = "quic")]
 mod device;
 mod editor;

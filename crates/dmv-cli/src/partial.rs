@@ -88,8 +88,6 @@ pub struct SliceValue {
     dropped: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     expired: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    purged: Option<usize>,
 }
 
 impl SliceValue {
@@ -102,25 +100,24 @@ impl SliceValue {
             boundary: slice.boundary,
             dropped: slice.dropped,
             expired: (slice.expired > 0).then_some(slice.expired),
-            purged: (slice.purged > 0).then_some(slice.purged),
         })
     }
 }
 
-/// What a repository holds, this one or another, as far as it is told of.
+/// What a repository holds, this one or another, as far as it is told of. Purged content does not count:
+/// nobody is to have it, so a repository without it is complete.
 pub struct Holdings<'a> {
     subset: &'a Subset,
     metadata_only: bool,
     boundary: usize,
     dropped: usize,
     expired: usize,
-    purged: usize,
 }
 
 impl Holdings<'_> {
     fn is_a_part(&self) -> bool {
         let is_all = self.subset.is_everything() && !self.metadata_only;
-        !is_all || self.boundary + self.dropped + self.expired + self.purged > 0
+        !is_all || self.boundary + self.dropped + self.expired > 0
     }
 }
 
@@ -132,7 +129,6 @@ impl<'a> From<&'a RepoSlice> for Holdings<'a> {
             boundary: slice.boundary.len(),
             dropped: slice.dropped.len(),
             expired: slice.expired.len(),
-            purged: slice.purged.len() + slice.told.len(),
         }
     }
 }
@@ -146,7 +142,6 @@ impl<'a> From<&'a PeerSlice> for Holdings<'a> {
             dropped: slice.dropped as usize,
             // Another repository counts all of them together.
             expired: 0,
-            purged: 0,
         }
     }
 }
@@ -279,10 +274,6 @@ pub fn words<'a>(slice: impl Into<Holdings<'a>>) -> Option<String> {
     if slice.expired > 0 {
         let n = slice.expired as u64;
         parts.push(count(n, "version expired", "versions expired"));
-    }
-    if slice.purged > 0 {
-        let n = slice.purged as u64;
-        parts.push(count(n, "content purged", "contents purged"));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::mirror::tell_behind;
 use crate::supply::supplied;
 use dmv_core::escape::{Argument, pattern as pattern_of};
+use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
@@ -181,6 +182,16 @@ pub struct ChosenPaths {
 }
 
 impl ChosenPaths {
+    /// The paths, as patterns from the root.
+    pub fn subset(&self) -> &Subset {
+        &self.subset
+    }
+
+    /// The root directory of the commit.
+    pub fn tree(&self) -> Option<ObjectId> {
+        self.root.tree()
+    }
+
     /// The same for the library.
     pub fn wanted(&self) -> Selection<'_> {
         const ROOT: &RepoPath = &RepoPath::root();

@@ -1,6 +1,7 @@
 //! `dmv checkout`
 
 use crate::context::Context;
+use crate::deleted::DeletedFiles;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, patterns, shown};
@@ -115,6 +116,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     let code = finish(context, &report, true)?;
     tell_left(context, &repo, &before, &report)?;
+    if !context.globals.json
+        && !context.ui.quiet()
+        && let Some(deleted) = DeletedFiles::find(context, &repo)
+    {
+        deleted.tell(context);
+    }
     Ok(code)
 }
 

@@ -3,13 +3,14 @@
 use crate::commands::gc::no_room;
 use crate::context::Context;
 use crate::copies::{ask, end};
+use crate::cover::{command, cover};
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::patience::free;
 use crate::peers::{Call, remotes};
-use crate::places::chosen;
+use crate::places::{ChosenPaths, chosen};
 use crate::traffic::print_json;
-use dmv_core::escape::Argument;
+use dmv_core::escape::{Argument, Hint};
 use dmv_core::hint;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::{Droppable, FreedSpace, Repo};
@@ -17,6 +18,7 @@ use dmv_net::ops::Peer;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 
 /// Free local space: remove content that a remote also has
 ///
@@ -34,6 +36,9 @@ pub struct Args {
     /// Files, directories or wildcard patterns, in the commit REV (default: @)
     #[arg(value_name = "[REV:]PATH", required = true)]
     paths: Vec<OsString>,
+    /// Free everything at once: copy what stays out of every pack that also has other files
+    #[arg(long)]
+    thorough: bool,
 }
 
 #[derive(Serialize)]
@@ -52,11 +57,26 @@ struct Document {
     why_not_freed: Option<String>,
 }
 
+/// What was asked for.
+struct DropRequest<'a> {
+    repo: &'a Repo,
+    args: &'a Args,
+    chosen: &'a [ChosenPaths],
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let chosen = chosen(context, &repo, &args.paths)?;
-    let freeing = free(context, &repo)?;
+    let request = DropRequest {
+        repo: &repo,
+        args,
+        chosen: &chosen,
+    };
+    let mut freeing = free(context, &repo)?;
+    if args.thorough {
+        freeing.be_thorough();
+    }
     let watch = context.watch("scanning");
     let wanted: Vec<_> = chosen.iter().map(|chosen| chosen.wanted()).collect();
     let droppable = freeing.droppable(&wanted)?;
@@ -64,7 +84,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if droppable.files.is_empty() {
         return finish(
             context,
-            &repo,
+            &request,
             &droppable,
             FreedSpace::default(),
             Vec::new(),
@@ -94,20 +114,19 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let freed = freed.map_err(|e| answers.failure(e.into()))?;
     drop(watch);
     end(peers);
-    finish(context, &repo, &droppable, freed, answers.keepers)
+    finish(context, &request, &droppable, freed, answers.keepers)
 }
 
 fn finish(
     context: &Context,
-    repo: &Repo,
+    request: &DropRequest<'_>,
     droppable: &Droppable,
     freed: FreedSpace,
     peers: Vec<String>,
 ) -> Result<u8, Failure> {
-    let in_worktree = droppable
-        .files
-        .iter()
-        .filter(|(path, blob)| repo.is_checked_out(path, blob));
+    let in_worktree = droppable.files.iter();
+    let in_worktree = in_worktree.filter(|(path, blob)| request.repo.is_checked_out(path, blob));
+    let in_worktree: Vec<&[u8]> = in_worktree.map(|(path, _)| path.as_bytes()).collect();
     let document = Document {
         files: droppable.files.len() as u64,
         bytes: droppable.files.iter().map(|(_, blob)| blob.size).sum(),
@@ -116,14 +135,14 @@ fn finish(
         waiting_bytes: freed.waiting_bytes,
         shared_bytes: freed.shared_bytes,
         linked_bytes: freed.linked_bytes,
-        in_worktree: in_worktree.count() as u64,
+        in_worktree: in_worktree.len() as u64,
         peers,
         why_not_freed: freed.why_not_freed.clone(),
     };
     if context.globals.json {
         print_json(context, &document)?;
     } else if !context.ui.quiet() {
-        print(context, droppable, &document)?;
+        print(context, request, &in_worktree, &document)?;
     }
     match &document.why_not_freed {
         Some(why) if freed.no_room => Err(no_room("some packs could not be freed", why)),
@@ -136,31 +155,63 @@ fn finish(
     }
 }
 
-/// Prints what was dropped, how much of it is free now, and which files stay in the worktree.
-fn print(context: &Context, droppable: &Droppable, document: &Document) -> Result<(), Failure> {
+/// Prints what was dropped, how much of it is free now, which files stay in the worktree, and how to go on.
+fn print(
+    context: &Context,
+    request: &DropRequest<'_>,
+    in_worktree: &[&[u8]],
+    document: &Document,
+) -> Result<(), Failure> {
     if document.files == 0 {
         let mut out = context.ui.out();
         writeln!(out, "nothing to drop: this content is already absent")?;
         return Ok(());
     }
     print_amounts(context, document)?;
-    if document.in_worktree > 0 {
-        let stay = count(document.in_worktree, "file stays", "files stay");
-        let them = if document.in_worktree == 1 {
-            "it"
-        } else {
-            "them"
-        };
-        let first = droppable.files.first().map(|(path, _)| path.as_bytes());
-        let remove = hint!(
-            "dmv subset remove {}",
-            Argument::pattern(first.unwrap_or_default())
-        );
-        context.ui.note(format_args!(
-            "note: {stay} in the worktree; to remove {them} there: {remove}"
-        ));
+    if document.waiting_bytes > 0 && !request.args.thorough {
+        context.ui.note(match thorough(&request.args.paths) {
+            Some(again) => hint!(
+                "hint: to free it now, which copies what stays in these packs: {}",
+                again
+            ),
+            None => "hint: to free it now, which copies what stays in these packs: add --thorough"
+                .into(),
+        });
     }
+    if in_worktree.is_empty() {
+        return Ok(());
+    }
+    let stay = count(in_worktree.len() as u64, "file stays", "files stay");
+    let them = if in_worktree.len() == 1 { "it" } else { "them" };
+    let remove = remove_there(request, in_worktree);
+    context.ui.note(format_args!(
+        "note: {stay} in the worktree; to remove {them} there: {remove}"
+    ));
     Ok(())
+}
+
+/// The command that removes files from the worktree: a directory stands for its files. If that names too
+/// much, what was asked for stands for all.
+fn remove_there(request: &DropRequest<'_>, paths: &[&[u8]]) -> Hint {
+    let repo = request.repo;
+    let commit = repo.head_commit().ok().flatten();
+    let commit = commit.and_then(|id| repo.read_commit(&id).ok());
+    let covered = commit.map(|commit| cover(repo, commit.tree, paths));
+    let verb = "dmv subset remove";
+    let remove = covered.and_then(|paths| command(verb, &paths, |path| Argument::pattern(path)));
+    let patterns = request.chosen.iter();
+    let patterns = patterns
+        .flat_map(|chosen| chosen.subset().patterns())
+        .collect();
+    remove
+        .or_else(|| command(verb, &patterns, |pattern| Argument::value(pattern)))
+        .unwrap_or_else(|| hint!("dmv subset remove PATTERN"))
+}
+
+/// The same command with --thorough, unless it names too much.
+fn thorough(paths: &[OsString]) -> Option<Hint> {
+    let paths = paths.iter().map(|path| path.as_bytes()).collect();
+    command("dmv drop --thorough", &paths, |path| Argument::value(path))
 }
 
 /// Prints what was dropped and how much of it is free now.

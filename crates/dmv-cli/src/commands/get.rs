@@ -1,20 +1,24 @@
 //! `dmv get`
 
 use crate::context::Context;
+use crate::cover::command;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::{Call, tell_skipped};
-use crate::places::chosen;
+use crate::places::{ChosenPaths, chosen};
 use crate::supply::{absent_failure, ops_failure};
 use crate::traffic::print_json;
+use dmv_core::escape::Argument;
+use dmv_core::hint;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::repo::{LackOf, RepoError};
+use dmv_core::repo::{LackOf, Repo, RepoError};
 use dmv_net::ops::Suppliers;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
+use std::ops::ControlFlow;
 
 /// Download absent file content now, for example before you go offline
 ///
@@ -44,7 +48,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut left = Vec::new();
     let call = Call::new(context);
     let mut suppliers = Suppliers::new(&repo, &call, &context.job)?;
-    for chosen in chosen(context, &repo, &args.paths)? {
+    let chosen = chosen(context, &repo, &args.paths)?;
+    for chosen in &chosen {
         // A directory that is wanted in part shows what it holds when it has come.
         loop {
             let lacks = repo.lacking(chosen.wanted(), LackOf::Content)?;
@@ -67,7 +72,45 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Err(not_fetched(context, suppliers, left));
     }
     tell_skipped(context, suppliers.finish());
+    tell_outside(context, &repo, &chosen)?;
     Ok(EXIT_OK)
+}
+
+/// Says that content has come whose files the subset of the worktree leaves out, and how to have them.
+fn tell_outside(context: &Context, repo: &Repo, chosen: &[ChosenPaths]) -> Result<(), Failure> {
+    if repo.worktree_root().is_none() {
+        return Ok(());
+    }
+    let (subset, head) = (repo.subset()?, repo.head_commit()?);
+    let Some(head) = head.filter(|_| !subset.is_everything()) else {
+        return Ok(());
+    };
+    let tree = repo.read_commit(&head)?.tree;
+    let (mut files, mut patterns) = (0, BTreeSet::new());
+    for chosen in chosen.iter().filter(|chosen| chosen.tree() == Some(tree)) {
+        let before = files;
+        repo.list_subset(&RepoPath::root(), tree, chosen.subset(), &mut |line| {
+            files += u64::from(!subset.includes(line.path.as_bytes(), false));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if files > before {
+            patterns.extend(chosen.subset().patterns());
+        }
+    }
+    if files > 0 {
+        let files = count(files, "file is", "files are");
+        context.ui.note(format_args!(
+            "note: {files} outside of the subset of this worktree, so only the content is here"
+        ));
+        let add = command("dmv subset add", &patterns, |pattern| {
+            Argument::value(pattern)
+        });
+        let add = add.unwrap_or_else(|| hint!("dmv subset add PATTERN"));
+        context
+            .ui
+            .note(hint!("hint: to have the files, too: {}", add));
+    }
+    Ok(())
 }
 
 /// The failure if some content has not come. That content was purged is no remote's fault.

@@ -5,6 +5,7 @@ pub mod at;
 
 use crate::commands::checkout::tell_and_hint;
 use crate::context::Context;
+use crate::deleted::DeletedFiles;
 use crate::failure::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{MovedValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
@@ -99,6 +100,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
     let is_redo = what == UndoWhat::LastUndo;
     let repo = context.repo()?;
+    // Whoever has just deleted files may mean them.
+    let deleted = match what {
+        UndoWhat::Last => DeletedFiles::find(context, &repo),
+        _ => None,
+    };
     let options = UndoOptions {
         what,
         settings: context.settings()?,
@@ -110,7 +116,13 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
         Err(failure) if failure.exit == EXIT_ABSENT => {
             repo.undo_without_absent(&options, &context.job)?
         }
-        done => done?,
+        Err(failure) => {
+            return Err(match &deleted {
+                Some(deleted) => deleted.explain(failure),
+                None => failure,
+            });
+        }
+        Ok(report) => report,
     };
     if context.globals.json {
         context.ui.json(&document(&report))?;
@@ -123,6 +135,9 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
             "the uncommitted changes in {files} ({size}) that it had overwritten do not come back: \
              they were too large to keep"
         ));
+    }
+    if let Some(deleted) = deleted.filter(|_| !context.globals.json) {
+        deleted.tell_after_undo(context);
     }
     let again = if is_redo {
         "dmv undo, then dmv redo again"

@@ -86,6 +86,7 @@ mod trust;
 mod undo;
 mod unwritten;
 mod watched;
+mod way_on;
 mod web;
 mod weeks;
 #[cfg(feature = "quic")]

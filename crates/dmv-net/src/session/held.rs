@@ -14,7 +14,7 @@ pub struct PeerSlice {
     pub metadata_only: bool,
     /// The number of commits at which its history ends.
     pub boundary: u32,
-    /// The number of files whose content it has dropped.
+    /// The number of files whose content it has dropped or that has expired.
     pub dropped: u32,
 }
 
@@ -64,7 +64,8 @@ pub fn held_by(repo: &Repo) -> Option<SliceSummary> {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(ends),
-        dropped: count(slice.given_up().len()),
+        // Purged content is for nobody, so a repository without it is complete.
+        dropped: count(slice.dropped.len() + slice.expired.len()),
     })
 }
 

@@ -14,13 +14,14 @@ use crate::ondisk;
 use crate::preview::known_reason;
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, number, shown, subject};
+use crate::words::{bytes, day, number, shown, subject};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
+use dmv_core::object::root::{Lack, Root};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{LackOf, Repo, RepoError, Selection, blob_of};
+use dmv_core::repo::{LackOf, Purge, Repo, RepoError, Selection, blob_of};
 use dmv_core::subset::Subset;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -350,18 +351,34 @@ pub fn absent_part(ask: &Ask<'_>, place: &CommitPath, secret: &dyn Fn(&str) -> M
     if !ask.repo.is_partial() {
         return html! {};
     }
+    let slice = ask.repo.slice().unwrap_or_default();
+    if let Some(purge) = place.entry().and_then(|entry| slice.purge_of(&entry.id)) {
+        return purged_part(purge);
+    }
+    if slice.is_complete() {
+        return html! {};
+    }
+    let is_purged = |lack: &Lack| match lack.root {
+        Root::Blob(blob) => slice.purge_of(&blob.id).is_some(),
+        _ => false,
+    };
     let is_countable = wanted.totals().1 <= MAX_COUNTED;
     let lacks = match is_countable.then(|| ask.repo.lacking(wanted, LackOf::Content)) {
-        Some(Ok(lacks)) if lacks.is_empty() => return html! {},
-        Some(Ok(lacks)) => lacks,
+        Some(Ok(mut lacks)) => {
+            lacks.retain(|lack| !is_purged(lack));
+            if lacks.is_empty() {
+                return html! {};
+            }
+            lacks
+        }
         _ => Vec::new(),
     };
     let (is_busy, ended) = ask.site.getting.told(place.path.as_bytes());
     let size: u64 = lacks
         .iter()
         .map(|lack| match lack.root {
-            dmv_core::object::root::Root::Blob(blob) => blob.size,
-            dmv_core::object::root::Root::Directory { bytes, .. } => bytes,
+            Root::Blob(blob) => blob.size,
+            Root::Directory { bytes, .. } => bytes,
             _ => 0,
         })
         .sum();
@@ -403,6 +420,17 @@ pub fn absent_part(ask: &Ask<'_>, place: &CommitPath, secret: &dyn Fn(&str) -> M
                     button.primary type="submit" { "Get it" }
                 }
             }
+        }
+    }
+}
+
+/// Says that content was purged: no button gets it.
+fn purged_part(purge: &Purge) -> Markup {
+    let Purge { at, by, reason } = purge;
+    html! {
+        div.stage.words.absent {
+            p { strong { "Purged " (day(*at)) " by " (shown(by.as_bytes())) } }
+            p.quiet { (shown(reason.as_bytes())) }
         }
     }
 }

@@ -244,13 +244,13 @@ impl Listing {
     fn line(&self, ask: &Ask<'_>, row: &Row) -> Markup {
         match row {
             Row::Entry(entry) => html! {
-                @let absent = is_absent(ask, entry);
+                @let absent = absence(ask, entry);
                 tr {
                     td { a.name href=(self.to(entry)) {
                         (thumb(ask, &self.place.link(), &self.child(entry), entry))
-                        span { (shown(entry.name.as_bytes())) @if absent { span.narrow { "not here" } } }
+                        span { (shown(entry.name.as_bytes())) @if let Some(word) = absent { span.narrow { (word) } } }
                     } }
-                    td.quiet { (about(entry)) @if absent { " " span.tag { "not here" } } }
+                    td.quiet { (about(entry)) @if let Some(word) = absent { " " span.tag { (word) } } }
                     td.num { (size_of(entry)) }
                 }
             },
@@ -329,11 +329,19 @@ impl Listing {
     }
 }
 
-/// Whether the content of an entry is not in this repository.
-fn is_absent(ask: &Ask<'_>, entry: &TreeEntry) -> bool {
-    ask.repo.is_partial()
-        && entry.kind.is_blob()
-        && !ask.repo.has_root(root_of(entry)).unwrap_or(false)
+/// That the content of an entry is not in this repository, in a word or two.
+fn absence(ask: &Ask<'_>, entry: &TreeEntry) -> Option<&'static str> {
+    let is_here = !ask.repo.is_partial()
+        || !entry.kind.is_blob()
+        || ask.repo.has_root(root_of(entry)).unwrap_or(false);
+    if is_here {
+        return None;
+    }
+    let slice = ask.repo.slice().unwrap_or_default();
+    Some(match slice.purge_of(&entry.id) {
+        Some(_) => "purged",
+        None => "not here",
+    })
 }
 
 /// The kind of an entry in a word or two.

@@ -187,6 +187,15 @@ impl RepoSlice {
             || self.purged.contains_key(blob)
     }
 
+    /// Returns whether everything is stored but purged content, which nobody is to have.
+    pub fn is_complete(&self) -> bool {
+        self.subset.is_everything()
+            && !self.metadata_only
+            && self.boundary.is_empty()
+            && self.dropped.is_empty()
+            && self.expired.is_empty()
+    }
+
     /// Returns who has purged a blob, here or at a remote.
     pub fn purge_of(&self, blob: &ObjectId) -> Option<&Purge> {
         let told = self.told.get(blob).map(|told| &told.purge);

@@ -77,6 +77,8 @@ pub struct FreeingLock<'r> {
     pub(super) repo: &'r Handle,
     _exclusive: Exclusive,
     right: RightToFree,
+    /// Whether every pack is rewritten that has something to free.
+    is_thorough: bool,
 }
 
 /// Returns the targets of the symlinks that a tree node or a conflict names.
@@ -111,6 +113,7 @@ pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<FreeingLock<'_>, R
         repo,
         _exclusive: exclusive,
         right,
+        is_thorough: false,
     })
 }
 
@@ -128,6 +131,11 @@ pub(in crate::repo) fn stored_under(
 }
 
 impl FreeingLock<'_> {
+    /// From here on every pack is rewritten that has something to free, whatever must be copied for it.
+    pub fn be_thorough(&mut self) {
+        self.is_thorough = true;
+    }
+
     /// Returns which of the `wanted` files can be given up, and which were given up earlier.
     pub fn droppable(&self, wanted: &[Selection<'_>]) -> Result<Droppable, RepoError> {
         let mut out = Droppable::default();
@@ -337,7 +345,7 @@ impl FreeingLock<'_> {
             let waits = plan.chunks.get(&row.id).copied().unwrap_or_default();
             match row.kind {
                 PackKind::Data if !kept.contains(&row.id) => plan.packs.push(row),
-                PackKind::Data if waits >= row.len / WORTH_REWRITING => plan.rewrite.push(row),
+                PackKind::Data if self.is_worth_rewriting(waits, row.len) => plan.rewrite.push(row),
                 _ => {}
             }
         }
@@ -348,6 +356,14 @@ impl FreeingLock<'_> {
         }
         self.leave_last_copies(&mut plan, job)?;
         Ok(plan)
+    }
+
+    fn is_worth_rewriting(&self, waits: u64, len: u64) -> bool {
+        if self.is_thorough {
+            waits > 0
+        } else {
+            waits >= len / WORTH_REWRITING
+        }
     }
 
     /// Removes packs from the plan whose needed objects have no other intact copy, although the
