@@ -14,6 +14,7 @@ mod damage;
 mod dated;
 mod deltas;
 mod deltas_sent;
+mod discarding;
 mod drop;
 mod drop_packs;
 mod expire;

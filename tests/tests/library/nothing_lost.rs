@@ -185,7 +185,13 @@ impl Subject {
                 let options = self.options(force, None);
                 (name, repo.checkout(target, &options, &job).map(drop))
             }
-            3..=6 => {
+            3 => {
+                let name = format!("discard {}", String::from_utf8_lossy(&path));
+                let paths = [Repo::parse_path(&path).expect("a path")];
+                let done = repo.discard(&paths, &settings, request("discard"), &job);
+                (name, done.map(drop))
+            }
+            4..=6 => {
                 let from = self.rng.one_in(2).then_some(of);
                 let name = format!("restore {from:?} {}", String::from_utf8_lossy(&path));
                 let paths = [Repo::parse_path(&path).expect("a path")];

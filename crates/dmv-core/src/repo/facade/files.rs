@@ -6,6 +6,7 @@ use crate::job::Job;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::Root;
+use crate::repo::files::checkout::restore::{NewFiles, RestoreWhat};
 use crate::repo::{
     AddOptions, AddReport, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
     CommitReport, ExportReport, Head, IdlePattern, IgnoreOffer, MoveOptions, MoveReport,
@@ -116,7 +117,31 @@ impl Repo {
         request: OperationRequest,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
-        files::checkout::restore::restore(&self.handle, from, paths, settings, request, job)
+        let what = RestoreWhat {
+            from,
+            paths,
+            new_files: NewFiles::Refused,
+        };
+        files::checkout::restore::restore(&self.handle, &what, settings, request, job)
+    }
+
+    /// Discards the uncommitted changes of the files at `paths`: like [`restore`](Self::restore) from
+    /// the worktree's own commit, and files that this commit does not have are removed.
+    ///
+    /// All of it is one operation, and its undo brings back what was discarded.
+    pub fn discard(
+        &self,
+        paths: &[RepoPath],
+        settings: &WorktreeSettings,
+        request: OperationRequest,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let what = RestoreWhat {
+            from: None,
+            paths,
+            new_files: NewFiles::Removed,
+        };
+        files::checkout::restore::restore(&self.handle, &what, settings, request, job)
     }
 
     /// Commits the worktree's changes.

@@ -171,7 +171,7 @@ fn forget_absent(
 
 impl Switch<'_> {
     /// Removes files and empty directories, and the directories that they leave empty.
-    fn take_away(&mut self, paths: &[Vec<u8>]) -> Result<(), RepoError> {
+    pub(in crate::repo) fn take_away(&mut self, paths: &[Vec<u8>]) -> Result<(), RepoError> {
         let (mut plan, mut dirs) = (Plan::default(), BTreeSet::new());
         let mut paths: Vec<&Vec<u8>> = paths.iter().collect();
         paths.sort_by(|a, b| by_dir(a, b));

@@ -10,7 +10,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::path::DiskPath;
 use crate::refs::Effect;
-use crate::repo::base::error::{FilesError, LookError, RepoError};
+use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::settled_key;
 use crate::repo::base::publish::{OperationRequest, change};
@@ -23,34 +23,56 @@ use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
 use crate::repo::files::checkout::dirs::{add_above, sorted};
 use crate::repo::files::checkout::switch::{PendingWrites, Switch};
+use crate::repo::files::checkout::way::is_special;
+use crate::repo::files::named::refused;
 use crate::repo::files::open_worktree::{OpenWorktree, is_like};
 use crate::repo::files::saved::{
     Overwrite, Overwrites, OverwrittenFiles, obstacle, overwritten_changes, take,
 };
 use crate::repo::files::seen::Expectation;
 use crate::repo::files::unwritten::UnwrittenPath;
-use crate::repo::files::{open_worktree, untouched, untracked, unwritten};
+use crate::repo::files::{ignored, open_worktree, untouched, untracked, unwritten};
 use crate::repo::look::{entries, lack};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Subset;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Refusal, Removal};
+use crate::worktree::ignore::Verdict;
 use crate::worktree::select::is_under;
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
-/// Restores the files at `paths` from the commit `from`, or without it from the worktree's own
-/// commit. Files that the commit does not have stay. If content is not stored, fails with
-/// `AbsentError::Lacking` and writes nothing.
+/// What to restore.
+pub(in crate::repo) struct RestoreWhat<'a> {
+    /// The commit. `None` for the worktree's own.
+    pub from: Option<ObjectId>,
+    /// The files and directories.
+    pub paths: &'a [RepoPath],
+    /// What happens to files at these very paths that the commit does not have.
+    pub new_files: NewFiles,
+}
+
+/// What a restore does about a file that the commit does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repo) enum NewFiles {
+    /// It fails: there is nothing to restore.
+    Refused,
+    /// It removes the file, unless ignore rules cover it.
+    Removed,
+}
+
+/// Restores files from a commit. Files that the commit does not have stay, except those that
+/// [`NewFiles::Removed`] concerns. If content is not stored, fails with `AbsentError::Lacking` and
+/// writes nothing.
 pub(in crate::repo) fn restore(
     repo: &Handle,
-    from: Option<ObjectId>,
-    paths: &[RepoPath],
+    what: &RestoreWhat<'_>,
     settings: &WorktreeSettings,
     request: OperationRequest,
     job: &Job,
 ) -> Result<CheckoutReport, RepoError> {
+    let RestoreWhat { from, paths, .. } = *what;
     let _lock = worktree::lock_worktree(repo)?;
     let tree = open_worktree::open(repo, settings)?;
     let commit = from.or(tree.base).ok_or(LookError::NoCommit)?;
@@ -71,10 +93,10 @@ pub(in crate::repo) fn restore(
     } else {
         Vec::new()
     };
-    let wanted = wanted(repo, &tree, (&form, commit), (&dropped, &left), paths)?;
+    let wanted = wanted(repo, &tree, (&form, commit), (&dropped, &left), what)?;
     let gone = added_by(repo, &form.tree, &dropped)?;
     let moves = switch.moves(&wanted.entries)?;
-    let overwrites = overwrites(&mut switch, &moves, &wanted.removed, &gone)?;
+    let overwrites = overwrites(&mut switch, &moves, &wanted, &gone)?;
     let settled = if dropped.is_empty() {
         None
     } else {
@@ -93,6 +115,7 @@ pub(in crate::repo) fn restore(
     for path in &wanted.removed {
         switch.remove_file(path)?;
     }
+    switch.take_away(&wanted.new_files)?;
     switch.remove_left_overs(&left)?;
     switch.clear_in_the_way()?;
     switch.foresee(&moves);
@@ -144,6 +167,8 @@ struct RestoreSelection {
     entries: Vec<(RepoPath, TreeEntry)>,
     /// Files that a choice added to settle a conflict. Their content can be had again.
     removed: Vec<RepoPath>,
+    /// Files that the commit does not have and that are to go.
+    new_files: Vec<Vec<u8>>,
 }
 
 /// Returns what the paths select from the form of a commit. `dropped` are the choices at these
@@ -153,10 +178,10 @@ fn wanted(
     tree: &OpenWorktree,
     (form, commit): (&Form, ObjectId),
     (dropped, left): (&[ConflictResolution], &[UnwrittenPath]),
-    paths: &[RepoPath],
+    what: &RestoreWhat<'_>,
 ) -> Result<RestoreSelection, RepoError> {
     let mut wanted = RestoreSelection::default();
-    for path in paths {
+    for path in what.paths {
         if path.is_root() {
             collect(repo, path, form.tree, &tree.subset, &mut wanted.entries)?;
             continue;
@@ -188,6 +213,10 @@ fn wanted(
         if found.is_none() && left.iter().any(is_left) {
             continue;
         }
+        if found.is_none() && what.new_files == NewFiles::Removed {
+            wanted.new_files.extend(new_file(repo, tree, path)?);
+            continue;
+        }
         let found = found.ok_or_else(|| {
             RepoError::Look(LookError::NoSuchPath {
                 revision: commit.short(12),
@@ -208,7 +237,34 @@ fn wanted(
     wanted.entries.retain(|(path, _)| seen.insert(path.clone()));
     wanted.removed.sort();
     wanted.removed.dedup();
+    wanted.new_files.sort();
+    wanted.new_files.dedup();
     Ok(wanted)
+}
+
+/// Returns the path of a file that the commit does not have, if it is there. Fails if the worktree's
+/// subset does not have the path, if the file is ignored, or if an undo could not bring it back.
+fn new_file(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    path: &RepoPath,
+) -> Result<Option<Vec<u8>>, RepoError> {
+    if !tree.subset.includes(path.as_bytes(), false) {
+        return Err(FilesError::OutsideSubset(path.clone()).into());
+    }
+    let Some(stat) = stat_of(&tree.root, path.as_bytes())? else {
+        return Ok(None);
+    };
+    if stat.kind == FileKind::Dir {
+        return Err(refused(path, PathRefusal::Directory));
+    }
+    if is_special(&stat) {
+        return Err(refused(path, PathRefusal::NotAFile));
+    }
+    match ignored::verdict(repo, tree, path, false)? {
+        Verdict::Ignored => Err(refused(path, PathRefusal::Ignored)),
+        Verdict::Wanted | Verdict::Unknown => Ok(Some(path.as_bytes().to_vec())),
+    }
 }
 
 /// Collects what the subset includes of an entry: the entry itself, or all below a directory.
@@ -249,7 +305,7 @@ fn added_by(
 fn overwrites(
     switch: &mut Switch<'_>,
     moves: &[(Vec<u8>, TreeEntry)],
-    removed: &[RepoPath],
+    wanted: &RestoreSelection,
     gone: &[(RepoPath, TreeEntry)],
 ) -> Result<Overwrites, RepoError> {
     let mut overwrites = switch.overwrites_of(moves)?;
@@ -258,12 +314,17 @@ fn overwrites(
         let (what, paths) = (WHAT, DiskPath::all(lost));
         return Err(FilesError::WouldLose { what, paths }.into());
     }
-    for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
+    let removed = wanted
+        .removed
+        .iter()
+        .chain(gone.iter().map(|(path, _)| path));
+    let removed = removed.map(|path| path.as_bytes());
+    for path in removed.chain(wanted.new_files.iter().map(Vec::as_slice)) {
         let overwrite = Overwrite {
             committed: None,
             after: None,
         };
-        overwrites.insert(path.as_bytes().to_vec(), overwrite);
+        overwrites.insert(path.to_vec(), overwrite);
     }
     Ok(overwrites)
 }
