@@ -36,7 +36,6 @@ mod fetch;
 mod foresee;
 #[cfg(feature = "store")]
 mod free;
-#[cfg(feature = "store")]
 mod lacked;
 #[cfg(feature = "store")]
 mod operations;
