@@ -298,6 +298,15 @@ pub(in crate::repo) fn conflict_paths(
     Ok(out)
 }
 
+/// Returns the paths that a commit lists as conflicts, without reading its tree; `None` if they are too
+/// many for the list.
+pub(in crate::repo) fn paths_listed(commit: &Commit) -> Option<Vec<RepoPath>> {
+    match listed_paths(commit) {
+        ListedPaths::These(paths) => Some(paths.into_iter().collect()),
+        ListedPaths::TooMany => None,
+    }
+}
+
 /// What a commit says about the paths of its conflicts.
 enum ListedPaths {
     These(BTreeSet<RepoPath>),

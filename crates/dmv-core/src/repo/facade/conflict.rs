@@ -5,6 +5,7 @@ use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::TreeEntry;
+use crate::repo::base::worktree;
 use crate::repo::{ConflictAt, Repo, RepoError, conflict};
 
 impl Repo {
@@ -24,9 +25,27 @@ impl Repo {
         Ok((found.here, unseen.collect()))
     }
 
+    /// Returns the paths that a commit lists as its unresolved conflicts, in path order. It reads no tree,
+    /// so a damaged commit may list others. `None`: they are too many for the list.
+    pub fn listed_conflicts(commit: &Commit) -> Option<Vec<RepoPath>> {
+        conflict::at::paths_listed(commit)
+    }
+
     /// Reads the conflict that a tree entry names.
     pub fn conflict_of(&self, path: &RepoPath, entry: &TreeEntry) -> Result<ConflictAt, RepoError> {
         conflict::at::conflict_of(&self.handle, path, entry)
+    }
+
+    /// Returns the conflict at `path` of this worktree that no commit has yet, if there is one.
+    pub fn pending_conflict(&self, path: &RepoPath) -> Result<Option<ConflictAt>, RepoError> {
+        let Ok(name) = worktree::worktree_name(&self.handle) else {
+            return Ok(None);
+        };
+        let all = conflict::pending::read(&self.handle, name)?;
+        Ok(all
+            .into_iter()
+            .map(|one| one.at)
+            .find(|at| at.path == *path))
     }
 
     /// Returns the parents of a merge commit and their merge bases: the sources of the versions in
