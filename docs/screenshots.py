@@ -72,6 +72,10 @@ def example():
     dmv('merge', 'night', check=False)
     draw('titles/title.png', fractal(-0.743643, -0.131825, 0.018), 'hue=s=0.6', warm)
     open(root + '/shots/todo.txt', 'w').write('s020: rain\n')
+    draw('titles/credits.png', fractal(-0.7435, -0.1314, 0.004), 'hue=h=300:s=0.5')
+    for n in range(1001, 1013):
+        draw(f'shots/s020/s020.{n}.tga', fractal(-1.7687, -0.0017, 0.03 - (n - 1000) * 0.002), 'scale=640:-1', 'hue=h=20:s=0.6')
+    os.rename(root + '/notes.md', root + '/scenes.md')
 
 
 class Browser:

@@ -29,7 +29,9 @@ function compare(root) {
     panes.style.filter = show === "difference" && exposure.value !== "0" ? `brightness(${2 ** exposure.value})` : "";
     b.style.clipPath = show === "swipe" ? `inset(0 0 0 ${slide.value}%)` : "";
     b.style.opacity = show === "onion" ? slide.value / 100 : "";
-    slide.disabled = show !== "swipe" && show !== "onion";
+    // Each stands there only while it does something.
+    slide.closest("label").hidden = show !== "swipe" && show !== "onion";
+    exposure.closest("label").hidden = channel === "a" && show !== "difference";
     name.textContent = show === "onion" ? "Opacity of B" : "Position";
   }
   // Pictures that know more light than a screen come anew from the decoder; of others the pixels are multiplied.
@@ -220,7 +222,7 @@ function sounds(root) {
       const rates = made.context.sampleRate;
       told.textContent = `Sample-exact: both play from one clock at ${rates / 1000} kHz.`;
       position.max = length();
-      position.disabled = false;
+      position.closest("label").hidden = time.hidden = false;
       root.exact = { buffers: made.buffers, now, isB };
     }
     start(at);
@@ -307,8 +309,8 @@ function doing(part) {
   const bar = one("progress", part), text = one("[data-progress]", part);
   const ask = async () => {
     try {
-      const state = await (await fetch("/doing?json")).json();
-      if (state.state !== "under way") return location.replace("/doing");
+      const state = await (await fetch(part.dataset.doing + "?json")).json();
+      if (state.state !== "under way") return location.replace(part.dataset.doing);
       if (state.total_bytes > state.bytes) { bar.max = state.total_bytes; bar.value = state.bytes; }
       text.textContent = state.progress;
       setTimeout(ask, 500);
@@ -343,12 +345,34 @@ async function late(part) {
     // It keeps the size of its place, so that nothing jumps.
     fresh.classList.add("late");
     part.replaceWith(document.adoptNode(fresh));
+    for (const form of all("form[data-files]")) picks(form);
     // It may not be finished yet, and says how far it is.
     if (fresh.dataset.load) late(fresh);
   } catch (e) {
     one(".empty", part).textContent = e.status ? "Your files could not be compared." : "The server does not answer. Start dmv web again.";
     one(".unscripted", part).classList.add("shown");
   }
+}
+
+// The files to commit: the button says how many are checked.
+function picks(form) {
+  const boxes = () => [...document.querySelectorAll(`input[type=checkbox][form="${form.id}"]`)];
+  const button = one("button", form), all = +form.dataset.files, text = button.textContent;
+  const tell = () => {
+    const n = boxes().filter((box) => box.checked).reduce((sum, box) => sum + +box.dataset.count, 0);
+    button.disabled = n === 0;
+    button.textContent = n === all ? text : n === 0 ? "No file is checked" : `${text} ${n === 1 ? "1 file" : n + " files"}`;
+  };
+  const tools = one("[data-picks]");
+  if (tools) {
+    tools.hidden = false;
+    for (const pick of document.querySelectorAll("[data-pick]")) pick.onclick = () => {
+      for (const box of boxes()) box.checked = pick.dataset.pick === "all";
+      tell();
+    };
+  }
+  for (const box of boxes()) box.addEventListener("change", tell);
+  tell();
 }
 
 // A form is sent once.
@@ -363,6 +387,7 @@ addEventListener("pageshow", () => all("form").forEach((form) => { delete form.d
 for (const root of all("[data-compare]")) compare(root);
 for (const root of all("[data-players]")) (one("audio", root) ? sounds : films)(root);
 for (const part of all("[data-load]")) late(part);
+for (const form of all("form[data-files]")) picks(form);
 for (const video of all("[data-film]")) film(video);
 for (const part of all("[data-getting]")) getting(part);
 for (const part of all("[data-doing]")) doing(part);

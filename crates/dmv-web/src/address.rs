@@ -107,6 +107,11 @@ pub fn compare_link(a: (&str, &[u8]), b: (&str, &[u8])) -> String {
     format!("/compare?a={}&b={}", place(a), place(b))
 }
 
+/// The address of a comparison of the two sides of the conflict at a path.
+pub fn sides_link(revision: &str, path: &[u8]) -> String {
+    compare_link((revision, path), (revision, path)) + "&a-side=ours&b-side=theirs"
+}
+
 fn push_path(out: &mut String, path: &[u8]) {
     for name in path.split(|b| *b == b'/').filter(|name| !name.is_empty()) {
         out.push('/');

@@ -1,13 +1,16 @@
-//! What forms change: commit, undo, redo, resolve, restore, get. Each is the verb of the command of
-//! this name, and leads back to a page with a note of what happened.
+//! What forms change: commit, discard, undo, redo, resolve, restore, get, push, fetch, pull. Each is the verb of the
+//! command of this name, and leads back to a page with a note of what happened.
 
+mod discard;
 mod get;
+mod transfer;
 
 use crate::answer::{Answer, json, redirect};
-use crate::doing::{Note, Outcome, Turn};
+use crate::doing::{Lane, Note, Outcome, Turn};
 use crate::pages;
 use crate::pages::places::place_at;
 use crate::program::{Program, ShownFailure, Stop, merge_options};
+use crate::rows::PickedRows;
 use crate::site::{Ask, Post, Site};
 use crate::stopped;
 use crate::words::{SHORT_ID, clean, count, shown};
@@ -42,16 +45,25 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
     };
     let verb = std::str::from_utf8(verb).map_err(|_| Stop::NoPage)?;
     if verb == "stop" {
-        ask.site.doing.cancel();
-        return Ok(under_way(ask));
+        let lane = match post.text("of") {
+            Some("transfer") => Lane::Transfers,
+            _ => Lane::Files,
+        };
+        ask.site.lane(lane).cancel();
+        return Ok(under_way(ask, lane));
     }
     let (verb, work): (_, Work) = match verb {
         "commit" => ("commit", commit),
+        "discard" => ("discard", discard::discard),
+        "choose-again" => ("choose-again", discard::choose_again),
         "undo" => ("undo", undo),
         "redo" => ("redo", redo),
         "resolve" => ("resolve", resolve),
         "restore" => ("restore", restore),
         "get" => ("get", get_it),
+        "push" => ("push", transfer::push),
+        "fetch" => ("fetch", transfer::fetch),
+        "pull" => ("pull", transfer::pull),
         _ => return Err(Stop::NoPage),
     };
     if ask.site.read_only {
@@ -65,7 +77,7 @@ pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
     let page = post.text("back").filter(|back| is_page(back));
     let page = page.unwrap_or("/");
     let Some(outcome) = begin(ask, post, verb, page, work) else {
-        return Ok(under_way(ask));
+        return Ok(under_way(ask, Lane::of(verb)));
     };
     Ok(match outcome {
         Ok(note) if ask.target.json() => json(
@@ -86,11 +98,13 @@ fn begin(
     work: Work,
 ) -> Option<Outcome> {
     let site = ask.site;
-    let Some(turn) = Turn::begin(&site.doing, verb, page) else {
+    let lane = site.lane(Lane::of(verb));
+    let Some(turn) = Turn::begin(lane, verb, page) else {
+        let what = Lane::of(verb).word();
         return Some(Err(site.told(Stop::Told(ShownFailure {
             code: "busy".to_owned(),
             exit: 11,
-            message: "another change from these pages is under way".to_owned(),
+            message: format!("another {what} from these pages is under way"),
             hint: Some("wait until it has ended, or stop it".to_owned()),
         }))));
     };
@@ -108,17 +122,17 @@ fn begin(
         turn.end(done);
     });
     match started {
-        Ok(_) => site.doing.wait(number, SOON),
+        Ok(_) => lane.wait(number, SOON),
         Err(e) => Some(Err(site.told(Stop::from(RepoError::from(e))))),
     }
 }
 
 /// Leads to the page about the change under way.
-fn under_way(ask: &Ask<'_>) -> Answer {
-    match (ask.target.json(), ask.site.doing.seen()) {
+fn under_way(ask: &Ask<'_>, lane: Lane) -> Answer {
+    match (ask.target.json(), ask.site.lane(lane).seen()) {
         (true, Some(seen)) => json(StatusCode::ACCEPTED, &pages::doing::values(&seen)),
         (true, None) => json(StatusCode::OK, &json!({"state": "idle"})),
-        (false, _) => redirect("/doing"),
+        (false, _) => redirect(lane.page()),
     }
 }
 
@@ -179,8 +193,14 @@ fn decoded_path(post: &Post) -> Option<Vec<u8>> {
 fn commit(it: &ChangeJob) -> Result<Note, Stop> {
     let message = tidy_message(it.post.text("message").unwrap_or_default());
     let message = message.ok_or(Stop::Bad("a commit needs a message"))?;
+    let picked = PickedRows::of_form(&it.post);
+    let picked = picked.ok_or(Stop::Bad("choose the files to commit"))?;
+    if picked.is_empty() {
+        return Err(Stop::Bad("no file is checked: check those to commit"));
+    }
     let told = Stop::Told;
     let options = CommitOptions {
+        select: &picked,
         settings: it.program().settings().map_err(told)?,
         ..CommitOptions::new(
             message,

@@ -1,5 +1,5 @@
 //! A change under way, on a thread of its own: the form waits for it a moment, and then a page tells how far it is.
-//! There is one change at a time.
+//! There is one change at a time, and beside it one transfer, so that nobody has to wait for a remote to commit.
 
 use crate::program::ShownFailure;
 use dmv_core::job::Job;
@@ -21,6 +21,41 @@ pub struct Note {
 
 /// What came of a change: a note, or the failure and the status of an answer that has it.
 pub type Outcome = Result<Note, (StatusCode, ShownFailure)>;
+
+/// What changes wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Changes of files and branches here.
+    Files,
+    /// What goes to remotes and comes from them.
+    Transfers,
+}
+
+impl Lane {
+    /// The lane of the form `verb`.
+    pub fn of(verb: &str) -> Lane {
+        match verb {
+            "push" | "fetch" | "pull" => Lane::Transfers,
+            _ => Lane::Files,
+        }
+    }
+
+    /// The page that tells how far its change is.
+    pub fn page(self) -> &'static str {
+        match self {
+            Lane::Files => "/doing",
+            Lane::Transfers => "/transfer",
+        }
+    }
+
+    /// What its changes are called.
+    pub fn word(self) -> &'static str {
+        match self {
+            Lane::Files => "change",
+            Lane::Transfers => "transfer",
+        }
+    }
+}
 
 /// The change that is under way, or was the last one.
 #[derive(Default)]

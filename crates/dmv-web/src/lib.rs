@@ -30,6 +30,7 @@ mod program;
 mod range;
 mod raw;
 mod routes;
+mod rows;
 mod sequence;
 mod server;
 mod site;

@@ -3,7 +3,7 @@
 
 use crate::program::{Program, ShownFailure, Stop};
 use dmv_core::job::Job;
-use dmv_core::repo::{Repo, StatusOptions, StatusReport};
+use dmv_core::repo::{Rename, Repo, RepoError, StatusOptions, StatusReport};
 use dmv_core::threads;
 use dmv_core::worktree::select::Paths;
 use std::collections::VecDeque;
@@ -38,7 +38,28 @@ enum End {
     Told,
 }
 
-type LookResult = Result<StatusReport, Stop>;
+type LookResult = Result<WorktreeState, Stop>;
+
+/// What a look has found.
+pub struct WorktreeState {
+    /// The differences between the worktree and its commit.
+    pub status: StatusReport,
+    /// Which of them are files that were moved.
+    pub renames: Vec<Rename>,
+}
+
+impl WorktreeState {
+    /// Looks at the worktree as `dmv status` does.
+    pub fn find(
+        repo: &Repo,
+        options: &StatusOptions<'_>,
+        job: &Job,
+    ) -> Result<WorktreeState, RepoError> {
+        let status = repo.status(options, job)?;
+        let renames = repo.renames(&status.changes, job)?.list;
+        Ok(WorktreeState { status, renames })
+    }
+}
 
 impl WorktreeLooks {
     /// Begins a look. Each page has one of its own: an older one may have passed a file before it changed. There are only
@@ -63,11 +84,12 @@ impl WorktreeLooks {
         let repo = repo.clone();
         threads::start(move || {
             let select = &Paths::default();
-            let found = repo.status(&StatusOptions { select, settings }, &job);
+            let options = StatusOptions { select, settings };
+            let found = WorktreeState::find(&repo, &options, &job);
             *lock(&ended.0) = End::Here(Box::new(found.map_err(Stop::from)));
             ended.1.notify_all();
         })
-        .map_err(dmv_core::RepoError::from)?;
+        .map_err(RepoError::from)?;
         Ok(look)
     }
 

@@ -5,12 +5,13 @@ use crate::answer::{Answer, RAW_POLICY, answer, json, set, whole};
 use crate::kinds::sort_of;
 use crate::ondisk::{self, OnDisk};
 use crate::pages::parts::{label, root_of};
-use crate::pages::places::{CommitPath, place};
+use crate::pages::places::place;
 use crate::program::Stop;
 use crate::range::is_known;
-use crate::raw::version;
+use crate::raw::{asked_version, pending_version};
 use crate::site::Ask;
 use dmv_core::object::list::Blob;
+use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{Location, Repo, blob_of};
 use dmv_preview::{Kind, Maker, Preview, PreviewKind, ReadAt, Reason, Source};
@@ -23,25 +24,36 @@ use std::io;
 /// Sends a preview. Where there is none, a picture in its place says the format.
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     if ask.revision()? == ondisk::REVISION {
-        return on_disk(ask);
+        return match pending_version(ask)? {
+            Some((path, entry)) => stored(ask, &path, &entry, false),
+            None => on_disk(ask),
+        };
     }
     let place = place(ask, 2)?;
     let entry = match &place.located {
-        Location::Entry(entry) => version(ask, &place, entry)?,
+        Location::Entry(entry) => asked_version(ask, &place, entry)?,
         Location::Root { .. } => return Err(Stop::NoPage),
     };
+    stored(ask, &place.path, &entry, place.is_fixed)
+}
+
+/// Sends the preview of a file whose content is stored. `is_fixed`: its address always means these bytes.
+fn stored(
+    ask: &Ask<'_>,
+    path: &RepoPath,
+    entry: &TreeEntry,
+    is_fixed: bool,
+) -> Result<Answer, Stop> {
     if !entry.kind.is_blob() {
         return Err(Stop::NoPage);
     }
     if ask.target.json() {
-        let facts = make(ask, &place, &entry, PreviewKind::Metadata);
+        let facts = make(ask, path, entry, PreviewKind::Metadata);
         let wanted = wanted(ask).0;
         // The one that is asked for comes first.
         let sizes = [wanted, PreviewKind::Large, PreviewKind::Thumbnail];
-        let known = sizes
-            .iter()
-            .find_map(|size| known(ask, &place, &entry, *size));
-        let make = || facts.is_err().then(|| make(ask, &place, &entry, wanted));
+        let known = sizes.iter().find_map(|size| known(ask, path, entry, *size));
+        let make = || facts.is_err().then(|| make(ask, path, entry, wanted));
         return Ok(json(StatusCode::OK, &told(&facts, known.or_else(make))));
     }
     let (wanted, size) = wanted(ask);
@@ -49,11 +61,11 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     if is_known(ask.header(IF_NONE_MATCH), &tag) {
         return Ok(answer(StatusCode::NOT_MODIFIED, "text/plain", whole("")));
     }
-    Ok(match make(ask, &place, &entry, wanted) {
+    Ok(match make(ask, path, entry, wanted) {
         Ok(preview) => {
             let mut sent = picture(preview);
             set(&mut sent, ETAG, &tag);
-            let cache = if place.is_fixed {
+            let cache = if is_fixed {
                 "private, max-age=31536000, immutable"
             } else {
                 "private, no-cache"
@@ -61,7 +73,7 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
             set(&mut sent, CACHE_CONTROL, cache);
             sent
         }
-        Err(_) => stand_in(place.path.as_bytes()),
+        Err(_) => stand_in(path.as_bytes()),
     })
 }
 
@@ -110,7 +122,7 @@ fn on_disk(ask: &Ask<'_>) -> Result<Answer, Stop> {
 /// The preview of a file, or the reason why there is none. Content that is not here is not fetched.
 fn make(
     ask: &Ask<'_>,
-    place: &CommitPath,
+    path: &RepoPath,
     entry: &TreeEntry,
     wanted: PreviewKind,
 ) -> Result<Preview, Reason> {
@@ -120,7 +132,7 @@ fn make(
     if ask.repo.is_partial() && !ask.repo.has_root(root_of(entry)).unwrap_or(false) {
         return Err(Reason::new(Kind::Unreadable, "its content is not here"));
     }
-    let name = place.path.file_name().unwrap_or_default();
+    let name = path.file_name().unwrap_or_default();
     let content = Content {
         repo: &ask.repo,
         blob: blob_of(entry),
@@ -144,11 +156,11 @@ pub fn known_reason(maker: Option<&Maker>, entry: &TreeEntry, name: &[u8]) -> Op
 /// What is in the cache of a file's preview.
 fn known(
     ask: &Ask<'_>,
-    place: &CommitPath,
+    path: &RepoPath,
     entry: &TreeEntry,
     wanted: PreviewKind,
 ) -> Option<Result<Preview, Reason>> {
-    let name = String::from_utf8_lossy(place.path.file_name().unwrap_or_default());
+    let name = String::from_utf8_lossy(path.file_name().unwrap_or_default());
     let maker = ask.site.previews.as_ref()?;
     maker.cached(&entry.id.to_string(), &name, wanted)
 }

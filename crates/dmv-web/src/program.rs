@@ -6,7 +6,7 @@ use dmv_core::repo::{
     MergeOptions, OperationRequest, Repo, RepoError, RepositoryLocation, Who, Whose,
     WorktreeSettings,
 };
-use dmv_net::ops::{Caller, OpsError};
+use dmv_net::ops::{Caller, Integrate, OpsError, PullOptions, PullReport, PushReport, Remote};
 use serde_json::{Value, json};
 
 /// The program that serves the pages.
@@ -41,6 +41,28 @@ pub trait Program: Send + Sync + 'static {
 
     /// Returns the words for a failure of a command with remotes.
     fn explain_ops(&self, e: OpsError) -> ShownFailure;
+
+    /// Returns the words for a failure of a command with this remote.
+    fn explain_remote(&self, remote: &Remote, e: OpsError) -> ShownFailure;
+
+    /// Returns how a pull brings the fetched commits into the branch.
+    fn integrate(&self) -> Result<Integrate, ShownFailure>;
+
+    /// Returns the words for what a remote has refused of a push. `None`: nothing.
+    fn refused_push(
+        &self,
+        repo: &Repo,
+        remote: &Remote,
+        report: &PushReport,
+    ) -> Option<ShownFailure>;
+
+    /// Returns why a pull has changed no branch. `None`: it has, or there was nothing to do.
+    fn refused_pull(
+        &self,
+        repo: &Repo,
+        options: &PullOptions,
+        report: &PullReport,
+    ) -> Option<ShownFailure>;
 }
 
 /// A failure as the user reads it.

@@ -11,8 +11,10 @@ use crate::range::{Part, is_known, may_be_part, part};
 use crate::site::Ask;
 use crate::words::turns;
 use dmv_core::merge::entry_of;
+use dmv_core::object::conflict::Term;
+use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Location, LookError, RepoError, blob_of};
+use dmv_core::repo::{ConflictAt, Location, LookError, Repo, RepoError, blob_of};
 use hyper::StatusCode;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
@@ -24,24 +26,54 @@ use std::sync::Arc;
 /// Sends the file, or a part of it.
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     if ask.revision()? == ondisk::REVISION {
-        return on_disk(ask);
+        return match pending_version(ask)? {
+            Some((path, entry)) => stored(
+                ask,
+                &StoredFile {
+                    path: &path,
+                    entry: &entry,
+                    is_fixed: false,
+                },
+            ),
+            None => on_disk(ask),
+        };
     }
     let place = place(ask, 2)?;
     let entry = match &place.located {
-        Location::Entry(entry) => version(ask, &place, entry)?,
-        Location::Root { .. } => return Err(wrong(&place, "a directory")),
+        Location::Entry(entry) => asked_version(ask, &place, entry)?,
+        Location::Root { .. } => return Err(wrong(&place.path, "a directory")),
     };
+    stored(
+        ask,
+        &StoredFile {
+            path: &place.path,
+            entry: &entry,
+            is_fixed: place.is_fixed,
+        },
+    )
+}
+
+/// A file whose content is stored.
+struct StoredFile<'a> {
+    path: &'a RepoPath,
+    entry: &'a TreeEntry,
+    /// Whether its address always means these bytes.
+    is_fixed: bool,
+}
+
+fn stored(ask: &Ask<'_>, place: &StoredFile<'_>) -> Result<Answer, Stop> {
+    let entry = place.entry;
     if entry.kind == Kind::Symlink {
-        return link(ask, &place, &entry);
+        return link(ask, place);
     }
     if !matches!(entry.kind, Kind::File | Kind::Executable) {
-        return Err(wrong(&place, "a directory"));
+        return Err(wrong(place.path, "a directory"));
     }
     let tag = format!("\"{}\"", entry.id);
     if is_known(ask.header(IF_NONE_MATCH), &tag) {
         let mut known = answer(StatusCode::NOT_MODIFIED, TEXT, whole(""));
         describe(&mut known, place.path.as_bytes(), ask);
-        describe_version(&mut known, &place, &tag);
+        describe_version(&mut known, place, &tag);
         return Ok(known);
     }
     let header = ask
@@ -54,8 +86,8 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     };
     // What is absent is said before anything is sent.
     ask.repo
-        .check_range_here(&place.path, blob_of(&entry), range.clone())?;
-    let from = body::From::Commit(ask.repo.clone(), blob_of(&entry));
+        .check_range_here(place.path, blob_of(entry), range.clone())?;
+    let from = body::From::Commit(ask.repo.clone(), blob_of(entry));
     let mut sent = content(
         ask,
         place.path.as_bytes(),
@@ -63,7 +95,7 @@ pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
         (status, range),
         entry.size,
     );
-    describe_version(&mut sent, &place, &tag);
+    describe_version(&mut sent, place, &tag);
     Ok(sent)
 }
 
@@ -112,7 +144,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
 /// The headers of a version of a file: its id, and for how long it may be kept.
-fn describe_version(sent: &mut Answer, place: &CommitPath, tag: &str) {
+fn describe_version(sent: &mut Answer, place: &StoredFile<'_>, tag: &str) {
     set(sent, ETAG, tag);
     // The bytes behind the id of a commit never change.
     let cache = if place.is_fixed {
@@ -154,25 +186,53 @@ pub fn disposition(way: &str, name: Option<&[u8]>) -> String {
     format!("{way}; filename*=UTF-8''{}", encoded(&name))
 }
 
+/// The version of an entry that an address names.
+pub fn asked_version(
+    ask: &Ask<'_>,
+    place: &CommitPath,
+    entry: &TreeEntry,
+) -> Result<TreeEntry, Stop> {
+    version(&ask.repo, &place.path, entry, ask.target.text("side"))
+}
+
 /// One version of a conflict; of other entries the entry.
-pub fn version(ask: &Ask<'_>, place: &CommitPath, entry: &TreeEntry) -> Result<TreeEntry, Stop> {
+pub fn version(
+    repo: &Repo,
+    path: &RepoPath,
+    entry: &TreeEntry,
+    side: Option<&str>,
+) -> Result<TreeEntry, Stop> {
     if entry.kind != Kind::Conflict {
         return Ok(entry.clone());
     }
-    let side = ask
-        .target
-        .text("side")
-        .ok_or_else(|| wrong(place, "an unresolved conflict"))?;
-    let versions = ask.repo.conflict_of(&place.path, entry)?.versions();
-    let term = versions.into_iter().find(|(name, _)| name == side);
-    match term.and_then(|(_, term)| term) {
-        Some(term) => Ok(entry_of(&entry.name, &term, None)),
-        None => Err(Stop::NoPage),
-    }
+    let side = side.ok_or_else(|| wrong(path, "an unresolved conflict"))?;
+    let term = term_of(&repo.conflict_of(path, entry)?, side);
+    Ok(entry_of(&entry.name, &term.ok_or(Stop::NoPage)?, None))
+}
+
+fn term_of(at: &ConflictAt, side: &str) -> Option<Term> {
+    let mut versions = at.versions().into_iter();
+    versions
+        .find(|(name, _)| name == side)
+        .and_then(|(_, term)| term)
+}
+
+/// One version of a conflict that no commit has yet: `/raw/:/PATH?side=SIDE`. `None`: the address asks for the file.
+pub fn pending_version(ask: &Ask<'_>) -> Result<Option<(RepoPath, TreeEntry)>, Stop> {
+    let Some(side) = ask.target.text("side") else {
+        return Ok(None);
+    };
+    let path = Repo::parse_path(&ask.target.path_from(2))?;
+    let at = ask.repo.pending_conflict(&path)?.ok_or(Stop::NoPage)?;
+    let term = term_of(&at, side).ok_or(Stop::NoPage)?;
+    let name = path.file_name().and_then(|name| SafeName::new(name).ok());
+    let entry = entry_of(&name.ok_or(Stop::NoPage)?, &term, None);
+    Ok(Some((path, entry)))
 }
 
 /// A symlink leads nowhere here: its target is text.
-fn link(ask: &Ask<'_>, place: &CommitPath, entry: &TreeEntry) -> Result<Answer, Stop> {
+fn link(ask: &Ask<'_>, place: &StoredFile<'_>) -> Result<Answer, Stop> {
+    let entry = place.entry;
     let target = ask.repo.link_target(entry)?;
     let mut sent = answer(StatusCode::OK, TEXT, whole(target));
     describe(&mut sent, place.path.as_bytes(), ask);
@@ -182,9 +242,9 @@ fn link(ask: &Ask<'_>, place: &CommitPath, entry: &TreeEntry) -> Result<Answer, 
     Ok(sent)
 }
 
-fn wrong(place: &CommitPath, what: &'static str) -> Stop {
+fn wrong(path: &RepoPath, what: &'static str) -> Stop {
     Stop::Repo(RepoError::Look(LookError::WrongKind {
-        path: place.path.clone(),
+        path: path.clone(),
         what,
     }))
 }

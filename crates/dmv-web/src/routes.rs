@@ -2,6 +2,7 @@
 
 use crate::address::Target;
 use crate::answer::{Answer, json, line};
+use crate::doing::Lane;
 use crate::pages::{self, layout};
 use crate::program::Stop;
 use crate::site::{Ask, Post, Site};
@@ -33,6 +34,7 @@ fn page(ask: &Ask<'_>) -> Result<Answer, Stop> {
         [] => pages::overview::show(ask),
         [b"log", ..] => pages::log::show(ask),
         [b"tree", _, ..] => pages::tree::show(ask),
+        [b"file", b":", _, ..] => pages::present::show(ask),
         [b"file", _, _, ..] => pages::file::show(ask),
         [b"compare"] => pages::compare::show(ask),
         [b"worktree"] => pages::worktree::show(ask),
@@ -41,7 +43,8 @@ fn page(ask: &Ask<'_>) -> Result<Answer, Stop> {
         [b"raw", _, _, ..] => raw::send(ask),
         [b"preview", _, _, ..] => preview::send(ask),
         [b"zip", _, ..] => archive::send(ask),
-        [b"doing"] => pages::doing::show(ask),
+        [b"doing"] => pages::doing::show(ask, Lane::Files),
+        [b"transfer"] => pages::doing::show(ask, Lane::Transfers),
         [b"getting"] => Ok(json(StatusCode::OK, &ask.site.getting.state())),
         _ => Err(Stop::NoPage),
     }

@@ -3,9 +3,12 @@
 use crate::kinds::sort_of;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Fewer frames than this stay rows of their own.
 const FEWEST_FRAMES: usize = 3;
+/// Frame numbers have at least this many digits.
+const FEWEST_DIGITS: usize = 4;
 /// Frame numbers have at most this many digits.
 const MOST_DIGITS: usize = 9;
 
@@ -42,9 +45,17 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// The bytes of all frames.
+    /// The bytes of all frames. A frame in conflict has no size of its own.
     pub fn bytes(&self) -> u64 {
-        self.frames.iter().map(|(_, entry)| entry.size).sum()
+        let frames = self.frames.iter().map(|(_, entry)| entry);
+        let files = frames.filter(|entry| entry.kind != Kind::Conflict);
+        files.map(|entry| entry.size).sum()
+    }
+
+    /// How many frames are in conflict.
+    pub fn conflicts(&self) -> usize {
+        let is_one = |(_, entry): &&(u64, TreeEntry)| entry.kind == Kind::Conflict;
+        self.frames.iter().filter(is_one).count()
     }
 
     /// The first and last frame.
@@ -76,18 +87,27 @@ impl Sequence {
     }
 }
 
-/// The number in a name of a frame: where its digits begin and end.
-fn split(name: &[u8], images: &mut Images) -> Option<(usize, usize)> {
+/// The number in a name of a frame: where its digits begin and end. Shorter numbers mostly count pictures of their own,
+/// such as `IMG_001.jpg` or `take 2.png`.
+fn split(name: &[u8], images: &mut Images) -> Option<Range<usize>> {
     let dot = name.iter().rposition(|b| *b == b'.')?;
     let digits = name[..dot].iter().rev().take_while(|b| b.is_ascii_digit());
     let digits = digits.count();
-    if digits == 0 || digits > MOST_DIGITS || !images.has(name, dot) {
-        return None;
-    }
-    let start = dot - digits;
-    // `shot2.png` is one picture of its own; a number after a mark, or a long one, counts frames.
-    let is_marked = start > 0 && matches!(name[start - 1], b'.' | b'_' | b'-');
-    (is_marked || digits >= 4 || start == 0).then_some((start, dot))
+    let is_one = (FEWEST_DIGITS..=MOST_DIGITS).contains(&digits) && images.has(name, dot);
+    is_one.then_some(dot - digits..dot)
+}
+
+/// Where the number in the name of a frame is, and the number.
+pub fn frame_number(name: &[u8]) -> Option<(Range<usize>, u64)> {
+    let digits = split(name, &mut Images::default())?;
+    let number = number(&name[digits.clone()]);
+    Some((digits, number))
+}
+
+/// The number that some digits are; they are so few that it fits.
+fn number(digits: &[u8]) -> u64 {
+    let add = |n: u64, digit: &u8| n * 10 + u64::from(digit - b'0');
+    digits.iter().fold(0, add)
 }
 
 /// Which endings are those of pictures. Neighbours mostly have the same ending, so the last answer is kept.
@@ -110,8 +130,7 @@ impl Images {
 /// What a name says about a frame: its group, where its digits lie, and their number.
 struct Frame {
     group: usize,
-    start: usize,
-    end: usize,
+    digits: Range<usize>,
     n: u64,
 }
 
@@ -121,21 +140,15 @@ fn frames(entries: &[TreeEntry]) -> (Vec<Option<Frame>>, usize) {
     let mut groups: HashMap<(&[u8], &[u8]), usize> = HashMap::new();
     let mut counts: Vec<usize> = Vec::new();
     let mut frame = |entry| -> Option<Frame> {
-        let name = is_file(entry).then(|| entry.name.as_bytes())?;
-        let (start, end) = split(name, &mut images)?;
+        let name = is_frame(entry).then(|| entry.name.as_bytes())?;
+        let digits = split(name, &mut images)?;
         let new = groups.len();
-        let group = *groups.entry((&name[..start], &name[end..])).or_insert(new);
+        let around = (&name[..digits.start], &name[digits.end..]);
+        let group = *groups.entry(around).or_insert(new);
         counts.resize(groups.len(), 0);
         counts[group] += 1;
-        // The digits were counted, so they are a number of at most nine of them.
-        let digits = name[start..end].iter();
-        let n = digits.fold(0, |n, d| n * 10 + u64::from(d - b'0'));
-        Some(Frame {
-            group,
-            start,
-            end,
-            n,
-        })
+        let n = number(&name[digits.clone()]);
+        Some(Frame { group, digits, n })
     };
     let mut found: Vec<Option<Frame>> = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -166,7 +179,7 @@ pub fn rows(entries: Vec<TreeEntry>) -> Vec<Row> {
             rows.push(Row::Entry(entry));
             continue;
         };
-        let digits = frame.end - frame.start;
+        let digits = frame.digits.len();
         match places[frame.group].and_then(|at| files.get_mut(at)) {
             Some(Row::Sequence(sequence)) => {
                 if sequence.digits != digits {
@@ -178,8 +191,8 @@ pub fn rows(entries: Vec<TreeEntry>) -> Vec<Row> {
                 places[frame.group] = Some(files.len());
                 let name = entry.name.as_bytes();
                 files.push(Row::Sequence(Sequence {
-                    stem: name[..frame.start].to_vec(),
-                    tail: name[frame.end..].to_vec(),
+                    stem: name[..frame.digits.start].to_vec(),
+                    tail: name[frame.digits.end..].to_vec(),
                     digits,
                     frames: vec![(frame.n, entry)],
                 }));
@@ -196,8 +209,9 @@ pub fn rows(entries: Vec<TreeEntry>) -> Vec<Row> {
     dirs
 }
 
-fn is_file(entry: &TreeEntry) -> bool {
-    matches!(entry.kind, Kind::File | Kind::Executable)
+/// Whether an entry may be a frame. A frame in conflict is one: it is not missing.
+fn is_frame(entry: &TreeEntry) -> bool {
+    matches!(entry.kind, Kind::File | Kind::Executable | Kind::Conflict)
 }
 
 #[cfg(test)]
@@ -252,13 +266,37 @@ mod tests {
             "note.3.txt",
         ];
         assert_eq!(told(&names), names);
-        assert_eq!(told(&["s.1.exr", "s.2.exr"]), ["s.1.exr", "s.2.exr"]);
+        // Two frames are no sequence, and three digits number takes, versions and photographs.
+        let two = ["s.0001.exr", "s.0002.exr"];
+        assert_eq!(told(&two), two);
+        for names in [
+            ["s_10.png", "s_11.png", "s_9.png"],
+            ["shot_001.png", "shot_002.png", "shot_003.png"],
+            ["1.png", "2.png", "3.png"],
+            ["a.v001.exr", "a.v002.exr", "a.v003.exr"],
+        ] {
+            assert_eq!(told(&names), names);
+        }
     }
 
     #[test]
-    fn frames_without_leading_zeros_are_in_order_of_their_numbers() {
-        let want = ["s_# 9-11 -0 []".replace("#", "#.png")];
-        assert_eq!(told(&["s_10.png", "s_11.png", "s_9.png"]), want);
+    fn frames_of_four_and_of_five_digits_are_in_order_of_their_numbers() {
+        let names = ["s10000.png", "s10001.png", "s9999.png"];
+        assert_eq!(told(&names), ["s#.png 9999-10001 -0 []"]);
+    }
+
+    #[test]
+    fn a_frame_in_conflict_is_not_missing() {
+        let mut entries: Vec<TreeEntry> = ["s.1001.exr", "s.1002.exr", "s.1003.exr"]
+            .iter()
+            .map(|name| entry(name, Kind::File))
+            .collect();
+        entries[1].kind = Kind::Conflict;
+        let rows = rows(entries);
+        let [Row::Sequence(s)] = &rows[..] else {
+            panic!("{rows:?}");
+        };
+        assert_eq!((s.missing(), s.conflicts(), s.bytes()), (0, 1, 20));
     }
 
     #[test]

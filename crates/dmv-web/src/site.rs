@@ -2,7 +2,7 @@
 //! the next.
 
 use crate::address::{Target, pairs};
-use crate::doing::{CurrentChange, Note};
+use crate::doing::{CurrentChange, Lane, Note};
 use crate::getting::CurrentTransfer;
 use crate::guard::Secrets;
 use crate::looking::WorktreeLooks;
@@ -48,8 +48,8 @@ pub struct Site {
     pub program: Box<dyn Program>,
     /// Makes previews, if this program can.
     pub previews: Option<Maker>,
-    /// The change under way.
-    pub doing: Arc<CurrentChange>,
+    doing: Arc<CurrentChange>,
+    transfers: Arc<CurrentChange>,
     /// Content on its way from a remote.
     pub getting: CurrentTransfer,
     /// Looks at the worktree.
@@ -95,6 +95,12 @@ impl Post {
         found.map(|(_, value)| &value[..])
     }
 
+    /// All fields of this name.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        let found = self.pairs.iter().filter(move |(key, _)| key == name);
+        found.map(|(_, value)| &value[..])
+    }
+
     /// A field that is text.
     pub fn text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.value(name)?).ok()
@@ -127,6 +133,7 @@ impl Site {
             program,
             previews,
             doing: Arc::default(),
+            transfers: Arc::default(),
             getting: CurrentTransfer::default(),
             looking: WorktreeLooks::default(),
             open: Mutex::default(),
@@ -141,8 +148,17 @@ impl Site {
     pub fn stop(&self) {
         self.getting.cancel();
         self.looking.stop();
-        self.doing.cancel();
-        self.doing.rest(LAST_CHANGE);
+        let lanes = [&self.doing, &self.transfers];
+        lanes.iter().for_each(|lane| lane.cancel());
+        lanes.iter().for_each(|lane| lane.rest(LAST_CHANGE));
+    }
+
+    /// The change of a lane that is under way, or was its last one.
+    pub fn lane(&self, lane: Lane) -> &Arc<CurrentChange> {
+        match lane {
+            Lane::Files => &self.doing,
+            Lane::Transfers => &self.transfers,
+        }
     }
 
     /// A failure in words, and its status.

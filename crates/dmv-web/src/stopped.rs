@@ -13,7 +13,12 @@ pub fn before(verb: &str) -> &'static str {
         "undo" | "redo" => {
             "If you stop, some files may have changed already. Nothing is lost: you can finish it or go back."
         }
-        "resolve" | "restore" => {
+        "push" => "If you stop, the remote's branch stays as it is. Nothing is lost.",
+        "fetch" => "If you stop, what has arrived stays, and the next try goes on from there.",
+        "pull" => {
+            "If you stop, what has arrived stays. If files were being written, you can finish it or go back."
+        }
+        "resolve" | "restore" | "discard" | "choose-again" => {
             "If you stop, each file has its former content or the new one, never a part of both."
         }
         _ => "If you stop, nothing is lost.",
@@ -39,6 +44,26 @@ pub fn after(verb: &str) -> ShownFailure {
             "You stopped resolving the conflict. Its file has its former content or the new one, never a part of both, and all versions are still stored.",
             "open Conflicts and choose again",
         ),
+        "discard" => (
+            "You stopped discarding. Each file has the content that you had or that of the newest commit, never a part of both.",
+            "open the overview, which says what has changed",
+        ),
+        "choose-again" => (
+            "You stopped opening the conflict again. Its file has the chosen content or the one with the conflict, never a part of both.",
+            "open Conflicts and choose again",
+        ),
+        "push" => (
+            "You stopped sending. The branch of the remote is as it was, and nothing is lost.",
+            "press Send on the overview to go on",
+        ),
+        "fetch" => (
+            "You stopped asking the remote. What has arrived stays, and nothing is lost.",
+            "press Look for news on the overview to go on",
+        ),
+        "pull" => (
+            "You stopped getting commits. What has arrived stays, and nothing is lost.",
+            "press Get on the overview to go on; it also says whether files are from another commit",
+        ),
         "restore" => (
             "You stopped restoring the file. It has its former content or the restored one, never a part of both.",
             "open the version and press Restore this version again",
@@ -62,7 +87,20 @@ mod tests {
 
     #[test]
     fn every_change_says_what_was_stopped_what_is_safe_and_what_to_do() {
-        for verb in ["commit", "undo", "redo", "resolve", "restore", "get"] {
+        let verbs = [
+            "commit",
+            "undo",
+            "redo",
+            "resolve",
+            "restore",
+            "get",
+            "discard",
+            "choose-again",
+            "push",
+            "fetch",
+            "pull",
+        ];
+        for verb in verbs {
             let told = after(verb);
             let (first, rest) = told.message.split_once(". ").expect("two sentences");
             assert!(first.starts_with("You stopped "), "{verb}: {first}");

@@ -74,9 +74,14 @@ fn zoned(seconds: i64, nanos: u32, tz_minutes: i16) -> Option<Zoned> {
 
 /// A time for people: `2026-07-29 15:04`.
 pub fn minute(person: &Person) -> String {
-    match zoned(person.seconds, 0, person.tz_minutes) {
+    moment(person.seconds, person.tz_minutes)
+}
+
+/// The same of a time in a zone so many minutes to the east.
+pub fn moment(seconds: i64, tz_minutes: i16) -> String {
+    match zoned(seconds, 0, tz_minutes) {
         Some(time) => time.strftime("%Y-%m-%d %H:%M").to_string(),
-        None => format!("{} s after 1970", person.seconds),
+        None => format!("{seconds} s after 1970"),
     }
 }
 

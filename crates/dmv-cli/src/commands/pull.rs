@@ -3,7 +3,7 @@
 use crate::commands::push::way_past_replaced;
 use crate::commands::{cherry_pick, merge, rebase};
 use crate::context::Context;
-use crate::failure::{EXIT_OTHER, EXIT_REFUSED, Failure};
+use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::text::{SHORT_ID, clean, count};
 use crate::peers::{Call, remote, tell_gone, tell_skipped};
 use crate::supply::{ops_failure, remote_failure};
@@ -91,8 +91,8 @@ fn integrate(context: &Context, args: &Args) -> Result<Integrate, Failure> {
         (true, _) => Integrate::Reset,
         (_, true) => Integrate::FastForward,
         _ if args.rebase => Integrate::Rebase,
-        _ if !merges && context.config()?.is_set("pull.rebase")? => Integrate::Rebase,
-        _ => Integrate::Merge,
+        _ if merges => Integrate::Merge,
+        _ => default_integrate(context)?,
     })
 }
 
@@ -103,38 +103,22 @@ fn tell(
     options: &PullOptions,
     done: PullReport,
 ) -> Result<u8, Failure> {
-    let (remote, branch) = (&options.remote.name, &options.branch);
+    let remote = &options.remote.name;
+    let rewritten = rewritten(repo, options, &done);
+    let refusal = refused(repo, options, &done);
     let mut report = Report::default();
     report.add(done.fetched.summary, Vec::new());
     report.idle = Some(format!("nothing new from {remote}"));
     tell_gone(context, remote, &done.fetched.gone, false);
-    let rewritten = done.rewritten.map(|old| {
-        let what = if went_back(repo, options.remote.recorded(), branch, &old) {
-            "went back to an earlier commit"
-        } else {
-            "was rewritten"
-        };
-        let old = old.short(SHORT_ID);
-        format!(
-            "{remote}/{branch} {what}: it no longer has commit {old}, which your branch {branch} has"
-        )
-    });
     let goes_on = [Integrate::FastForward, Integrate::Rebase].contains(&options.integrate);
     if let (Some(message), true) = (&rewritten, goes_on) {
         context.ui.warn(clean(message));
     }
     tell_skipped(context, done.skipped);
     match done.outcome.map_err(|e| ops_failure(context, e))? {
-        PullOutcome::NoBranch => {
+        PullOutcome::NoBranch | PullOutcome::Refused => {
             report.print(context, &[])?;
-            let message = format!("{remote} has no branch '{branch}'");
-            Err(Failure::new("no-ref", EXIT_OTHER, message).hint("dmv push"))
-        }
-        PullOutcome::Refused => {
-            report.print(context, &[])?;
-            let message = format!("{}; nothing was merged", rewritten.unwrap_or_default());
-            let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
-            Err(failure.hint(way_past_replaced(remote, branch)))
+            refusal.map_or(Ok(EXIT_OK), Err)
         }
         PullOutcome::Reset(done) => {
             let mut value = merge::value(&done.merge)?;
@@ -153,6 +137,48 @@ fn tell(
             merge::tell(context, &merged, merge::word(&merged))
         }
     }
+}
+
+/// The failure of a pull that has changed no branch, if it has not.
+pub fn refused(repo: &Repo, options: &PullOptions, done: &PullReport) -> Option<Failure> {
+    let (remote, branch) = (&options.remote.name, &options.branch);
+    match done.outcome {
+        Ok(PullOutcome::NoBranch) => {
+            let message = format!("{remote} has no branch '{branch}'");
+            Some(Failure::new("no-ref", EXIT_OTHER, message).hint("dmv push"))
+        }
+        Ok(PullOutcome::Refused) => {
+            let why = rewritten(repo, options, done).unwrap_or_default();
+            let message = format!("{why}; nothing was merged");
+            let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
+            Some(failure.hint(way_past_replaced(remote, branch)))
+        }
+        _ => None,
+    }
+}
+
+/// What is said of a remote's branch that no longer has a commit that it had.
+fn rewritten(repo: &Repo, options: &PullOptions, done: &PullReport) -> Option<String> {
+    let (remote, branch) = (&options.remote.name, &options.branch);
+    let old = done.rewritten?;
+    let what = if went_back(repo, options.remote.recorded(), branch, &old) {
+        "went back to an earlier commit"
+    } else {
+        "was rewritten"
+    };
+    let old = old.short(SHORT_ID);
+    Some(format!(
+        "{remote}/{branch} {what}: it no longer has commit {old}, which your branch {branch} has"
+    ))
+}
+
+/// How a pull without options integrates what it has fetched.
+pub fn default_integrate(context: &Context) -> Result<Integrate, Failure> {
+    Ok(if context.config()?.is_set("pull.rebase")? {
+        Integrate::Rebase
+    } else {
+        Integrate::Merge
+    })
 }
 
 /// Whether a remote's branch lacks a commit because somebody has undone a push there: it has nothing new.

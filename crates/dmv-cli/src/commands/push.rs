@@ -13,6 +13,8 @@ use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::repo::{BranchError, LookError, RefChange, RefKind, Refusal, Repo, RepoError};
+#[cfg(feature = "web")]
+use dmv_net::ops::PushReport;
 use dmv_net::ops::{self, PushOptions, RefTip, Remote};
 use dmv_net::transport::Url;
 
@@ -219,6 +221,15 @@ fn tell_stashes(context: &Context, sent: &[RefTip]) {
             ));
         }
     }
+}
+
+/// The failure for what a push has not done, if there is something; for a page, which prints nothing else.
+#[cfg(feature = "web")]
+pub fn refused(repo: &Repo, to: &Remote, done: &PushReport) -> Option<Failure> {
+    let mut report = Report::default();
+    report.closed = (!done.may_push).then(|| closed(&to.url, done.read_only));
+    report.add(done.summary.clone(), done.moved.clone());
+    refusal(repo, &report, to).err()
 }
 
 /// The failure for refs that the other side did not move.

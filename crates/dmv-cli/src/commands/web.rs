@@ -1,19 +1,24 @@
 //! `dmv web`
 
 use crate::budget;
+use crate::commands::{pull, push};
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::globals::{Color, Globals};
 use crate::half;
 use crate::partial::{self, told_slice};
 use crate::peers;
-use crate::supply::ops_failure;
+use crate::supply::{ops_failure, remote_failure};
 use crate::whose;
 use dmv_core::repo::{
     OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation, Who, Whose, WorktreeSettings,
 };
-use dmv_net::ops::{Caller, OpsError, Remotes};
+use dmv_net::ops::{
+    Caller, Integrate, OpsError, PullOptions, PullReport, PushReport, Remote, Remotes,
+};
 use dmv_net::session::NetError;
+#[cfg(feature = "store")]
+use dmv_net::transport::store::{BucketAddress, canary::TestCost};
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
 use dmv_web::{Options, Program, Server, ShownFailure};
@@ -31,8 +36,8 @@ const CACHE_BYTES: u64 = 512 << 20;
 /// Prints an address and serves pages of this repository until you press Ctrl-C. Only this machine can
 /// connect, and only the browser that opens the address first: it works once.
 ///
-/// The pages show pictures, compare versions, resolve conflicts, commit and undo. They fetch absent
-/// content only when you ask for it.
+/// The pages show pictures, compare versions, resolve conflicts, commit, discard and undo. They talk to
+/// a remote only when you press a button that sends, gets or looks for news.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv web\n  dmv web --open\n  dmv web --port 8080 --read-only\n\n\
@@ -218,6 +223,34 @@ impl Program for Desk {
         let context = self.context("");
         told(budget::explained(&context, ops_failure(&context, e)))
     }
+
+    fn explain_remote(&self, remote: &Remote, e: OpsError) -> ShownFailure {
+        let context = self.context("");
+        let failure = remote_failure(&context, remote, e);
+        told(budget::explained(&context, failure))
+    }
+
+    fn integrate(&self) -> Result<Integrate, ShownFailure> {
+        self.with("pull", pull::default_integrate)
+    }
+
+    fn refused_push(
+        &self,
+        repo: &Repo,
+        remote: &Remote,
+        report: &PushReport,
+    ) -> Option<ShownFailure> {
+        push::refused(repo, remote, report).map(told)
+    }
+
+    fn refused_pull(
+        &self,
+        repo: &Repo,
+        options: &PullOptions,
+        report: &PullReport,
+    ) -> Option<ShownFailure> {
+        pull::refused(repo, options, report).map(told)
+    }
 }
 
 /// Reaches the user's remotes, and shows nothing.
@@ -237,5 +270,17 @@ impl Caller for PageCaller {
             })
         };
         remotes().map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    #[cfg(feature = "store")]
+    fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
+        crate::bucket::test_before_writing(&self.0, address, is_first)
+            .map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    #[cfg(feature = "store")]
+    fn cost_of_test(&self, address: &BucketAddress, is_first: bool) -> Result<TestCost, NetError> {
+        crate::bucket::cost_of_test(&self.0, address, is_first)
+            .map_err(|failure| NetError::Caller(Box::new(failure)))
     }
 }

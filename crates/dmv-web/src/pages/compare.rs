@@ -5,12 +5,14 @@ mod text;
 mod view;
 
 use super::layout::{self, Part};
-use super::parts::path_value;
+use super::parts::{path_value, picture_link};
 use super::places::{CommitPath, place_of};
+use crate::address::{encoded, link};
 use crate::answer::Answer;
 use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::ondisk::{self, OnDisk};
 use crate::program::Stop;
+use crate::raw::version;
 use crate::site::Ask;
 use crate::words::{bytes, shown};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
@@ -22,8 +24,8 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectError;
 use dmv_core::object::list::BlobChunks;
 use dmv_core::object::name::RepoPath;
-use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{Repo, blob_of, chunks_of};
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::{Location, Repo, blob_of, chunks_of};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
@@ -45,8 +47,8 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
             .value(name)
             .ok_or(Stop::Bad("name two places: a=REV:PATH and b=REV:PATH"))
     };
-    let a = Side::of(ask, text("a")?)?;
-    let b = Side::of(ask, text("b")?)?;
+    let a = Side::of(ask, text("a")?, ask.target.text("a-side"))?;
+    let b = Side::of(ask, text("b")?, ask.target.text("b-side"))?;
     let found = match (a.tree(), b.tree()) {
         (Some(old), Some(new)) => ComparisonKind::Trees(changes(&ask.repo, old, new)?),
         _ => file_difference(ask, &a, &b)?,
@@ -80,11 +82,47 @@ enum Side {
 }
 
 impl Side {
-    fn of(ask: &Ask<'_>, text: &[u8]) -> Result<Side, Stop> {
-        match text.strip_prefix(b":") {
-            Some(path) => Ok(Side::OnDisk(OnDisk::open(&ask.repo, path)?)),
-            None => Ok(Side::InCommit(Box::new(place_of(&ask.repo, text)?))),
+    /// `side`: which version of a conflict.
+    fn of(ask: &Ask<'_>, text: &[u8], side: Option<&str>) -> Result<Side, Stop> {
+        if let Some(path) = text.strip_prefix(b":") {
+            return Ok(Side::OnDisk(OnDisk::open(&ask.repo, path)?));
         }
+        let mut place = place_of(&ask.repo, text)?;
+        if let (Some(side), Location::Entry(entry)) = (side, &place.located)
+            && entry.kind == Kind::Conflict
+        {
+            let entry = version(&ask.repo, &place.path, entry, Some(side))?;
+            place.located = Location::Entry(entry);
+            place.side = Some(side.to_owned());
+        }
+        Ok(Side::InCommit(Box::new(place)))
+    }
+
+    /// Which version of a conflict it is.
+    fn conflict_side(&self) -> Option<&str> {
+        match self {
+            Side::InCommit(place) => place.side.as_deref(),
+            Side::OnDisk(_) => None,
+        }
+    }
+
+    /// The address of its bytes.
+    fn raw_link(&self) -> String {
+        let mut out = link("raw", &self.link(), self.path().as_bytes());
+        if let Some(side) = self.conflict_side() {
+            out += &format!("?side={}", encoded(side.as_bytes()));
+        }
+        out
+    }
+
+    /// The address of its picture.
+    fn picture_link(&self) -> String {
+        let mut out = picture_link(&self.link(), self.path().as_bytes());
+        if let Some(side) = self.conflict_side() {
+            out.push(if out.contains('?') { '&' } else { '?' });
+            out += &format!("side={}", encoded(side.as_bytes()));
+        }
+        out
     }
 
     fn path(&self) -> &RepoPath {

@@ -1,15 +1,18 @@
-//! Conflicts: base, ours and theirs side by side, with buttons that resolve.
+//! Conflicts: the versions side by side, each with who made it and when, and with buttons that resolve. What is settled
+//! stays on the page until it is committed.
 
 use super::file::path_field;
 use super::layout::{self, Part};
-use super::parts::{class_of, has_preview, label, path_value, secret, turned};
+use super::origins::Origins;
+use super::parts::{class_of, has_preview, label, path_value, secret, thumb_of, turned};
 use super::places::link_id;
-use crate::address::link;
+use crate::address::{link, sides_link};
 use crate::answer::Answer;
 use crate::kinds::{Sort, looks_like_text, sort_of};
+use crate::ondisk;
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{bytes, count};
+use crate::words::{bytes, clean, count, subject};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::merge::entry_of;
@@ -44,6 +47,8 @@ struct Conflicts {
     open: Vec<ConflictAt>,
     /// The paths of open conflicts whose versions are absent from this repository.
     unknown: Vec<RepoPath>,
+    /// Those of the open ones that no commit has yet.
+    pending: Vec<RepoPath>,
     /// Conflicts that files or choices settle; the next commit records them.
     settled: Vec<RepoPath>,
 }
@@ -57,7 +62,7 @@ impl Conflicts {
         } else {
             ask.repo.head_commit()?
         };
-        let (open, unknown, settled) = if has_files {
+        let (open, unknown, pending, settled) = if has_files {
             let options = StatusOptions {
                 select: &Paths::default(),
                 settings: ask.site.program.settings().map_err(Stop::Told)?,
@@ -66,18 +71,19 @@ impl Conflicts {
             let known: HashSet<&RepoPath> = status.unresolved.iter().map(|at| &at.path).collect();
             let mut unknown = status.conflicts.clone();
             unknown.retain(|path| !known.contains(path));
-            (status.unresolved, unknown, status.settled)
+            (status.unresolved, unknown, status.pending, status.settled)
         } else {
             let (open, unknown) = match &commit {
                 Some(id) => ask.repo.conflicts_here(&ask.repo.read_commit(id)?)?,
                 None => Default::default(),
             };
-            (open, unknown, Vec::new())
+            (open, unknown, Vec::new(), Vec::new())
         };
         Ok(Conflicts {
             commit,
             open,
             unknown,
+            pending,
             settled,
         })
     }
@@ -112,7 +118,7 @@ impl Conflicts {
     }
 
     fn page(&self, ask: &Ask<'_>) -> Markup {
-        let n = self.open.len() as u64;
+        let n = (self.open.len() + self.unknown.len()) as u64;
         let more = self.open.len().saturating_sub(MAX_SHOWN) as u64;
         html! {
             div.bar {
@@ -125,70 +131,169 @@ impl Conflicts {
                     p.quiet { "The versions of this conflict are absent from this repository." }
                 }
             }
-            @if n == 0 && self.unknown.is_empty() {
+            @if n == 0 {
                 div.stage.words {
-                    p { "There are no conflicts." }
-                    @if !self.settled.is_empty() {
-                        p {
-                            (count(self.settled.len() as u64, "choice waits", "choices wait"))
-                            " for the next commit. " a href="/" { "Commit" }
-                        }
+                    @if self.settled.is_empty() { p { "There are no conflicts." } }
+                    @else {
+                        p { "All conflicts are settled. The next commit records that." }
+                        p { a.button href="/" { "Commit" } }
                     }
                 }
             }
             @for at in self.open.iter().take(MAX_SHOWN) { (self.one(ask, at)) }
             @if more > 0 { p.quiet { (count(more, "more conflict", "more conflicts")) " below; settle these first." } }
+            (self.settled(ask))
+        }
+    }
+
+    /// What is settled, and can be chosen again until it is committed.
+    fn settled(&self, ask: &Ask<'_>) -> Markup {
+        let more = self.settled.len().saturating_sub(MAX_SHOWN);
+        html! {
+            @if !self.settled.is_empty() {
+                h2 { "Settled" }
+                ul.changes.rich.settled {
+                    @for path in self.settled.iter().take(MAX_SHOWN) {
+                        @let size = ondisk::size_of(&ask.repo, path);
+                        li {
+                            @match size {
+                                Some(_) => {
+                                    a.name href=(link("file", ondisk::REVISION, path)) {
+                                        (thumb_of(ask, ondisk::REVISION, path.as_bytes(), size))
+                                        span { (path) }
+                                    }
+                                }
+                                None => { span.name { (thumb_of(ask, "", path.as_bytes(), None)) span { (path) } } }
+                            }
+                            span.tag.ok { "settled" }
+                            @if !ask.site.read_only {
+                                form method="post" action="/choose-again" {
+                                    (secret(ask.site, "/conflicts"))
+                                    (path_field(path.as_bytes()))
+                                    button.slim type="submit" aria-label={ "Choose again: " (path) } { "Choose again" }
+                                }
+                            }
+                        }
+                    }
+                }
+                @if more > 0 { p.quiet { "and " (more) " more" } }
+            }
         }
     }
 
     fn one(&self, ask: &Ask<'_>, at: &ConflictAt) -> Markup {
         let path = at.path.as_bytes();
+        let commit = self.commit.map(|id| link_id(&id)).unwrap_or_default();
+        let is_pending = self.pending.contains(&at.path);
+        let place = ConflictPlace {
+            revision: if is_pending {
+                ondisk::REVISION
+            } else {
+                &commit
+            },
+            at,
+            origins: match self.commit {
+                Some(commit) if !is_pending => Origins::of(&ask.repo, commit, at),
+                _ => Origins::default(),
+            },
+        };
         html! {
             section.conflict.card {
                 h2 { (at.path) }
-                p.quiet { "Kind: " (at.kind().word()) }
+                p.quiet { (words_of(at)) }
                 div.sides {
-                    @for (name, term) in at.versions() { (self.side(ask, at, &name, term)) }
+                    @for (name, term) in at.versions() { (place.side(ask, &name, term)) }
                 }
-                @if !ask.site.read_only {
-                    form.choices method="post" action="/resolve" {
-                        (secret(ask.site, "/conflicts"))
-                        (path_field(path))
-                        button type="submit" name="choice" value="ours" { "Use ours" }
-                        button type="submit" name="choice" value="theirs" { "Use theirs" }
-                        button type="submit" name="choice" value="both" { "Keep both" }
-                        button type="submit" name="choice" value="base" { "Back to base" }
+                div.choices {
+                    @if !ask.site.read_only && at.ours().is_some() && at.theirs().is_some() {
+                        form method="post" action="/resolve" {
+                            (secret(ask.site, "/conflicts"))
+                            (path_field(path))
+                            button type="submit" name="choice" value="both" { "Keep both" }
+                        }
+                    }
+                    @if !is_pending && at.ours().is_some() && at.theirs().is_some() {
+                        a.button href=(sides_link(&commit, path)) { "Compare" }
                     }
                 }
             }
         }
     }
+}
 
-    fn side(&self, ask: &Ask<'_>, at: &ConflictAt, name: &str, term: Option<Term>) -> Markup {
-        let title = match name {
-            "ours" => "Ours: the current branch",
-            "theirs" => "Theirs: the merged branch",
-            "base" => "Base: before both changes",
-            other => other,
-        };
-        let path = at.path.as_bytes();
-        let commit = self.commit.map(|id| link_id(&id)).unwrap_or_default();
-        let raw = format!("{}?side={name}", link("raw", &commit, path));
+/// What a conflict is about, in words.
+fn words_of(at: &ConflictAt) -> String {
+    match (at.ours(), at.theirs()) {
+        (None, Some(_)) | (Some(_), None) => {
+            "One side has deleted the file, and the other has changed it.".to_owned()
+        }
+        _ if at.base().is_none() => "Both sides have added a file of this name.".to_owned(),
+        _ => match at.kind().word() {
+            "content" => "Both sides have changed the file.".to_owned(),
+            word => format!("Both sides have changed it: {word}."),
+        },
+    }
+}
+
+/// A conflict on its page.
+struct ConflictPlace<'a> {
+    /// What addresses name for the revision of its versions.
+    revision: &'a str,
+    at: &'a ConflictAt,
+    origins: Origins,
+}
+
+impl ConflictPlace<'_> {
+    /// One version: who made it and when, what it looks like, and the button that chooses it.
+    fn side(&self, ask: &Ask<'_>, name: &str, term: Option<Term>) -> Markup {
+        let path = self.at.path.as_bytes();
+        let raw = format!("{}?side={name}", link("raw", self.revision, path));
         let entry = term.and_then(|term| {
-            let name = SafeName::new(at.path.file_name()?).ok()?;
+            let name = SafeName::new(self.at.path.file_name()?).ok()?;
             Some(entry_of(&name, &term, None))
         });
+        let origin = self.origins.find(name);
+        let title = match (name, origin) {
+            ("base", _) => "Before both changes".to_owned(),
+            (_, Some(origin)) => origin.who(),
+            ("ours", None) => "Your version".to_owned(),
+            ("theirs", None) => "The other version".to_owned(),
+            (other, None) => clean(other),
+        };
+        let button = match (name, &entry) {
+            ("ours" | "theirs", Some(_)) => Some("Use this version"),
+            ("ours" | "theirs", None) => Some("Delete the file"),
+            ("base", Some(_)) => Some("Go back to this"),
+            _ => None,
+        };
         html! {
             figure {
-                figcaption { (title) }
+                figcaption {
+                    strong { (title) }
+                    @if let Some(origin) = origin {
+                        span {
+                            @if name == "base" { (origin.who()) " \u{00b7} " }
+                            "\u{201c}" (subject(&origin.commit.message)) "\u{201d}"
+                            @if let Some(branch) = &origin.branch { " on " (clean(branch)) }
+                        }
+                    }
+                }
                 @match &entry {
-                    None => { p.empty { "The file does not exist here." } }
+                    None if name == "base" => { p.nothing { "There was no such file." } }
+                    None => { p.nothing { "Deleted" } }
                     Some(entry) => {
-                        (shown_side(ask, path, entry, &raw, title))
+                        (shown_side(ask, path, entry, &raw, &title))
                         p.quiet {
                             (entry.kind.word()) ", " (bytes(entry.size)) " \u{00b7} "
                             a href={ (raw) "&download" } download { "Download" }
                         }
+                    }
+                }
+                @if let (Some(text), false) = (button, ask.site.read_only) {
+                    form method="post" action="/resolve" {
+                        (secret(ask.site, "/conflicts"))
+                        (path_field(path))
+                        button type="submit" name="choice" value=(name) aria-label={ (text) ": " (title) ", " (self.at.path) } { (text) }
                     }
                 }
             }

@@ -4,7 +4,7 @@
 use super::layout::{self, Part};
 use super::parts::path_value;
 use super::places::{CommitPath, link_id};
-use super::remotes::{LastSeenRemote, remotes, standing};
+use super::remotes::{LastSeenRemote, branch_lines, remotes};
 use crate::address::link;
 use crate::answer::Answer;
 use crate::program::Stop;
@@ -15,16 +15,19 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectError;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
-use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
 use dmv_core::repo::{Location, RefInfo, RefKind, Repo};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Files that are named for each remote.
 const MAX_FILES: usize = 40;
 /// Differences that are looked at for each remote.
 const MAX_LOOKED_AT: usize = 20_000;
+/// Entries of a remote's trees among which content is looked for that has another name there.
+const MAX_LISTED: usize = 200_000;
 
 /// Shows who has what.
 pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
@@ -34,7 +37,7 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
         Part::Copies,
         "Copies",
         || copies.values(),
-        || copies.page(),
+        || copies.page(ask),
     ))
 }
 
@@ -45,7 +48,7 @@ struct Copies {
     remotes: Vec<(LastSeenRemote, Option<OnlyHere>)>,
 }
 
-/// Files of the newest commit whose content no branch of a remote had at the same path.
+/// Files of the newest commit whose content no branch of a remote had.
 #[derive(Default)]
 struct OnlyHere {
     /// The first of them, with their bytes; a conflict has none.
@@ -105,7 +108,7 @@ impl Copies {
         })
     }
 
-    fn page(&self) -> Markup {
+    fn page(&self, ask: &Ask<'_>) -> Markup {
         html! {
             h1 { "Copies" }
             p.incommit { "Who has the files of the newest commit, as far as this repository knows." }
@@ -126,7 +129,7 @@ impl Copies {
                     }
                 }
                 @for (n, (remote, only_here)) in self.remotes.iter().enumerate() {
-                    (self.remote(n, remote, only_here.as_ref()))
+                    (self.remote(ask, n, remote, only_here.as_ref()))
                 }
             }
             @if self.remotes.is_empty() {
@@ -137,7 +140,13 @@ impl Copies {
         }
     }
 
-    fn remote(&self, n: usize, remote: &LastSeenRemote, only_here: Option<&OnlyHere>) -> Markup {
+    fn remote(
+        &self,
+        ask: &Ask<'_>,
+        n: usize,
+        remote: &LastSeenRemote,
+        only_here: Option<&OnlyHere>,
+    ) -> Markup {
         let title = format!("remote-{n}");
         let id = self.newest.as_ref().map(|(id, _)| link_id(id));
         html! {
@@ -145,11 +154,17 @@ impl Copies {
                 h2 id=(title) { (clean(&remote.name)) }
                 p.quiet { (clean(&remote.url)) }
                 p.quiet { (remote.as_of()) }
-                @for b in &remote.branches { (standing(b)) }
+                @if only_here.is_some_and(|only| only.count == 0) {
+                    p.there {
+                        @if remote.has_all_commits() { "\u{2713} Everything is on " (clean(&remote.name)) }
+                        @else { "\u{2713} All files are on " (clean(&remote.name)) }
+                    }
+                }
+                (branch_lines(ask, remote, "/copies"))
                 @match only_here {
                     None => { p.empty { "Which files it has is not known." } }
                     Some(only) if only.count == 0 => {
-                        p { span.tag.ok { "all files" } " of the newest commit were there." }
+                        p.quiet { "It has the content of all files of the newest commit." }
                     }
                     Some(only) => {
                         p {
@@ -157,7 +172,7 @@ impl Copies {
                                 @if only.is_cut { "More than " }
                                 (count(only.count, "file", "files"))
                             }
-                            " of the newest commit" @if only.bytes > 0 { " (" (bytes(only.bytes)) ")" } " had not been pushed there:"
+                            " of the newest commit" @if only.bytes > 0 { " (" (bytes(only.bytes)) ")" } @if only.count == 1 && !only.is_cut { " is only here:" } @else { " are only here:" }
                         }
                         ul.plain {
                             @for (path, size) in &only.files {
@@ -178,8 +193,8 @@ impl Copies {
 /// What nobody here can know.
 fn unknown() -> Markup {
     html! {
-        section.card aria-labelledby="unknown" {
-            h2 #unknown { "Not known here" }
+        details.card.unknown {
+            summary { "What is not known here" }
             ul.plain {
                 li { "What has changed at a remote since the day that is named. " code { "dmv fetch NAME" } " asks it again." }
                 li { "Whether a remote is partial. It has the names of all files of its commits; it may have dropped the content of some." }
@@ -196,31 +211,61 @@ fn branches(repo: &Repo) -> Result<Vec<(RefInfo, Option<Commit>)>, Stop> {
     Ok(all.map(|info| (info, None)).collect())
 }
 
-/// The files that differ from the nearest branch of a remote. `None` if its trees are not stored here.
+/// The files whose content no branch of a remote has, at whatever path. `None` if its trees are not stored here.
 fn only_here(
     repo: &Repo,
     ours: &Commit,
     remote: &LastSeenRemote,
 ) -> Result<Option<OnlyHere>, Stop> {
-    let mut best: Option<OnlyHere> = None;
-    for branch in &remote.branches {
-        let Ok(theirs) = repo.read_commit(&branch.id) else {
-            continue;
-        };
-        let found = match against(repo, theirs.tree, ours.tree) {
+    let commits = remote.branches.iter();
+    let trees = commits.filter_map(|branch| repo.read_commit(&branch.id).ok());
+    let trees: Vec<ObjectId> = trees.map(|commit| commit.tree).collect();
+    let mut best: Option<DifferingFiles> = None;
+    for tree in &trees {
+        let found = match against(repo, *tree, ours.tree) {
             Ok(found) => found,
             Err(ObjectError::Missing { .. }) => continue,
             Err(e) => return Err(e.into()),
         };
-        if best.as_ref().is_none_or(|best| found.count < best.count) {
+        let is_less = |best: &DifferingFiles| found.files.len() < best.files.len();
+        if best.as_ref().is_none_or(is_less) {
             best = Some(found);
         }
     }
-    Ok(best)
+    let Some(mut best) = best else {
+        return Ok(None);
+    };
+    let mut wanted: HashSet<ObjectId> = best.files.iter().map(|(_, entry)| entry.id).collect();
+    strike(repo, trees, &mut wanted)?;
+    best.files.retain(|(_, entry)| wanted.contains(&entry.id));
+    Ok(Some(best.told()))
 }
 
-fn against(repo: &Repo, theirs: ObjectId, ours: ObjectId) -> Result<OnlyHere, ObjectError> {
-    let (mut found, mut looked_at) = (OnlyHere::default(), 0);
+/// Files of a commit that another tree does not have at the same path.
+#[derive(Default)]
+struct DifferingFiles {
+    files: Vec<(RepoPath, TreeEntry)>,
+    /// Whether there may be more.
+    is_cut: bool,
+}
+
+impl DifferingFiles {
+    fn told(self) -> OnlyHere {
+        let size = |entry: &TreeEntry| (entry.kind != Kind::Conflict).then_some(entry.size);
+        let sizes = self.files.iter().filter_map(|(_, entry)| size(entry));
+        OnlyHere {
+            count: self.files.len() as u64,
+            bytes: sizes.sum(),
+            is_cut: self.is_cut,
+            files: (self.files.into_iter().take(MAX_FILES))
+                .map(|(path, entry)| (path, size(&entry)))
+                .collect(),
+        }
+    }
+}
+
+fn against(repo: &Repo, theirs: ObjectId, ours: ObjectId) -> Result<DifferingFiles, ObjectError> {
+    let (mut found, mut looked_at) = (DifferingFiles::default(), 0);
     let mut keep = |path: &RepoPath, _old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         looked_at += 1;
         if looked_at > MAX_LOOKED_AT {
@@ -228,17 +273,42 @@ fn against(repo: &Repo, theirs: ObjectId, ours: ObjectId) -> Result<OnlyHere, Ob
             return Ok::<_, ObjectError>(ControlFlow::Break(()));
         }
         if let Some(new) = new.filter(|new| new.kind != Kind::Directory) {
-            found.count += 1;
-            found.bytes += new.size;
-            if found.files.len() < MAX_FILES {
-                let size = (new.kind != Kind::Conflict).then_some(new.size);
-                found.files.push((path.clone(), size));
-            }
+            found.files.push((path.clone(), new.clone()));
         }
         Ok(ControlFlow::Continue(()))
     };
     let _ = diff_trees(repo.objects(), Some(theirs), Some(ours), &mut keep)?;
     Ok(found)
+}
+
+/// Removes the ids of content that is somewhere in these trees: a file that was moved or copied is there under another
+/// name. Directories that are not stored here count as without it, and so does what is beyond the limit.
+fn strike(
+    repo: &Repo,
+    mut trees: Vec<ObjectId>,
+    wanted: &mut HashSet<ObjectId>,
+) -> Result<(), Stop> {
+    let mut seen: HashSet<ObjectId> = trees.iter().copied().collect();
+    let mut looked_at = 0;
+    while let Some(tree) = trees.pop() {
+        for entry in TreeIter::new(repo.objects(), tree) {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(ObjectError::Missing { .. }) => break,
+                Err(e) => return Err(e.into()),
+            };
+            looked_at += 1;
+            if wanted.is_empty() || looked_at > MAX_LISTED {
+                return Ok(());
+            }
+            if entry.kind != Kind::Directory {
+                wanted.remove(&entry.id);
+            } else if seen.insert(entry.id) {
+                trees.push(entry.id);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where the content of one file is, as far as this repository knows.

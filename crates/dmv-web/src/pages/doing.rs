@@ -4,7 +4,7 @@
 use super::layout::{self, Part};
 use super::parts::secret;
 use crate::answer::{Answer, redirect};
-use crate::doing::{ChangeState, Note, Outcome};
+use crate::doing::{ChangeState, Lane, Note, Outcome};
 use crate::program::{ShownFailure, Stop};
 use crate::site::{Ask, Site};
 use crate::stopped;
@@ -13,8 +13,8 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 /// Shows the change. When it has ended, it leads to the page that the form named.
-pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
-    let seen = ask.site.doing.seen();
+pub fn show(ask: &Ask<'_>, lane: Lane) -> Result<Answer, Stop> {
+    let seen = ask.site.lane(lane).seen();
     if let (Some(seen), false) = (&seen, ask.target.json())
         && let Some(outcome) = seen.outcome.clone()
     {
@@ -28,7 +28,7 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
         Part::None,
         title,
         || seen.as_ref().map_or(json!({"state": "idle"}), values),
-        || page(ask, seen.as_ref()),
+        || page(ask, lane, seen.as_ref()),
     ))
 }
 
@@ -45,10 +45,13 @@ fn failed(verb: &str, told: ShownFailure) -> Note {
     let failed = told.exit != stopped::INTERRUPTED;
     let what = match verb {
         "commit" => "Not committed: ",
+        "discard" => "Not discarded: ",
+        "push" => "Not sent: ",
+        "fetch" | "pull" => "Not fetched: ",
         "undo" => "Not undone: ",
         "redo" => "Not redone: ",
         "resolve" => "Not resolved: ",
-        "restore" => "Not restored: ",
+        "restore" | "choose-again" => "Not restored: ",
         "get" => "Not fetched: ",
         _ => "",
     };
@@ -102,6 +105,10 @@ pub fn values(seen: &ChangeState) -> Value {
 fn title(verb: &str) -> &'static str {
     match verb {
         "commit" => "Committing your files",
+        "discard" => "Discarding changes",
+        "push" => "Sending commits",
+        "fetch" => "Asking for news",
+        "pull" => "Getting commits",
         "undo" => "Undoing the last change",
         "redo" => "Redoing what was undone",
         "resolve" => "Resolving a conflict",
@@ -127,24 +134,25 @@ fn progress(seen: &ChangeState) -> String {
     out
 }
 
-fn page(ask: &Ask<'_>, seen: Option<&ChangeState>) -> Markup {
+fn page(ask: &Ask<'_>, lane: Lane, seen: Option<&ChangeState>) -> Markup {
     let Some(seen) = seen else {
         return html! {
             h1 { "Nothing to wait for" }
-            p.empty { "No change is under way, and none was made since dmv web started." }
+            p.empty { "No " (lane.word()) " is under way, and none was made since dmv web started." }
             p { a.button href="/" { "Overview" } }
         };
     };
     html! {
         h1 { (title(seen.verb)) }
-        section.card.wide data-doing aria-label="Progress" {
+        section.card.wide data-doing=(lane.page()) aria-label="Progress" {
             p { progress aria-label=(title(seen.verb)) {} }
             p data-progress { (progress(seen)) }
             p.quiet { "You can leave this page. The work goes on, and you can look at other pages meanwhile." }
-            p.unscripted { a.button href="/doing" { "Look again" } }
+            p.unscripted { a.button href=(lane.page()) { "Look again" } }
             @if !ask.site.read_only && !seen.stopped {
                 form.stop method="post" action="/stop" {
-                    (secret(ask.site, "/doing"))
+                    (secret(ask.site, lane.page()))
+                    input type="hidden" name="of" value=(lane.word());
                     button type="submit" { "Stop" }
                     span.quiet { " " (stopped::before(seen.verb)) }
                 }

@@ -2,14 +2,11 @@
 
 use super::copies;
 use super::layout::{self, Part};
-use super::parts::{
-    class_of, commit_line, commit_value, crumbs, has_preview, label, path_value, picture_link,
-    secret, thumb, time, turned,
-};
+use super::parts::{commit_line, commit_value, crumbs, path_value, secret, thumb, time};
 use super::places::{CommitPath, link_id, place};
+use super::view::{FileView, words};
 use crate::address::{encoded, link, log_link};
 use crate::answer::{Answer, redirect};
-use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::ondisk;
 use crate::preview::known_reason;
 use crate::program::Stop;
@@ -21,7 +18,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{LackOf, Purge, Repo, RepoError, Selection, blob_of};
+use dmv_core::repo::{LackOf, Location, Purge, Repo, RepoError, Selection, blob_of};
 use dmv_core::subset::Subset;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -31,8 +28,6 @@ use std::cell::RefCell;
 const MAX_VERSIONS: usize = 24;
 /// Commits that are looked at for them.
 const MAX_VISITED: usize = 20_000;
-/// Bytes of a text that are shown.
-const MAX_TEXT: u64 = 256 << 10;
 /// From so many files on, nobody counts what is absent below a directory.
 const MAX_COUNTED: u64 = 20_000;
 
@@ -51,6 +46,7 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
     }
     let versions = versions(&ask.repo, &place)?;
     let page = FilePage {
+        is_newest: is_newest(&ask.repo, &place)?,
         place,
         entry,
         versions,
@@ -65,6 +61,19 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
     ))
 }
 
+/// Whether the worktree's commit has the same file at this path, so that restoring it would change nothing.
+fn is_newest(repo: &Repo, place: &CommitPath) -> Result<bool, Stop> {
+    let Some(base) = repo.base_commit()? else {
+        return Ok(false);
+    };
+    let commit = repo.read_commit(&base)?;
+    let there = repo.locate("", &commit, &place.path);
+    Ok(match (there, place.entry()) {
+        (Ok(Location::Entry(there)), Some(here)) => there.same_content(here),
+        _ => false,
+    })
+}
+
 /// A version of the file.
 struct Version {
     id: ObjectId,
@@ -77,6 +86,8 @@ struct FilePage {
     place: CommitPath,
     entry: TreeEntry,
     versions: Vec<Version>,
+    /// Whether the worktree's commit has the same file.
+    is_newest: bool,
 }
 
 impl FilePage {
@@ -124,7 +135,9 @@ impl FilePage {
                     @if is_here && self.entry.kind != Kind::Conflict {
                         a.button href={ (raw) "?download" } download { "Download" }
                     }
-                    @if !ask.site.read_only && ask.repo.worktree_root().is_some() {
+                    @if self.is_newest {
+                        span.button.off aria-disabled="true" { "This is the newest version" }
+                    } @else if !ask.site.read_only && ask.repo.worktree_root().is_some() {
                         form method="post" action="/restore" {
                             (secret(ask.site, &link("file", &revision, self.path())))
                             input type="hidden" name="revision" value=(revision);
@@ -136,7 +149,7 @@ impl FilePage {
             }
             p.incommit { "In commit " (commit_line(&self.place.id, &self.place.commit)) }
             @if is_here {
-                (self.viewer(ask, &raw))
+                (self.viewer(ask))
             } @else {
                 (absent)
             }
@@ -145,8 +158,7 @@ impl FilePage {
         }
     }
 
-    fn viewer(&self, ask: &Ask<'_>, raw: &str) -> Markup {
-        let name = self.place.path.file_name().map(shown).unwrap_or_default();
+    fn viewer(&self, ask: &Ask<'_>) -> Markup {
         match self.entry.kind {
             Kind::Conflict => {
                 return html! { div.stage.words {
@@ -157,93 +169,24 @@ impl FilePage {
             Kind::Symlink => return self.symlink(ask),
             _ => {}
         }
-        if self.entry.size == 0 {
-            return words(self.path(), "This file is empty.");
-        }
-        match sort_of(self.path()).0 {
-            Sort::Picture => html! {
-                div.stage { img.view src=(raw) alt={ (name) ", " (bytes(self.entry.size)) }; }
-            },
-            Sort::Sound => html! {
-                div.stage.words {
-                    @if has_preview(ask, self.path()) {
-                        img.wave src=(picture_link(&self.place.link(), self.path())) alt="Waveform";
-                    }
-                    audio controls preload="metadata" src=(raw) aria-label=(name) {}
-                }
-            },
-            Sort::Film => html! {
-                div.stage {
-                    video.view controls preload="metadata" src=(raw) data-film
-                        poster=[has_preview(ask, self.path()).then(|| picture_link(&self.place.link(), self.path()))] {
-                        "This browser plays no films."
-                    }
-                    p.quiet.unplayable hidden {
-                        "This browser cannot play this film: it does not know its format. Download it, and open it in a player."
-                    }
-                }
-            },
-            _ if has_preview(ask, self.path()) => self.preview(ask),
-            Sort::Raster => words(
-                self.path(),
-                "Browsers do not show pictures of this format. Download it, and open it in your program.",
-            ),
-            Sort::Scene => words(
-                self.path(),
-                "Scenes and models are not shown. Download it, and open it in your program.",
-            ),
-            Sort::Archive => words(
-                self.path(),
-                "Archives are not shown. Download it to look inside.",
-            ),
-            Sort::Text | Sort::Other => self.text(ask),
-        }
+        self.view(ask, |view| view.show(ask))
     }
 
-    /// A preview of what browsers do not show, or why there is none.
-    fn preview(&self, ask: &Ask<'_>) -> Markup {
+    fn view<T>(&self, ask: &Ask<'_>, work: impl FnOnce(&FileView<'_>) -> T) -> T {
         let name = self.place.path.file_name().unwrap_or_default();
-        if let Some(reason) = known_reason(ask.site.previews.as_ref(), &self.entry, name) {
-            return words(self.path(), &format!("No preview: {}.", reason.words));
-        }
-        let alt = format!("Preview of {}, {}", shown(name), bytes(self.entry.size));
-        html! {
-            div.stage {
-                img.view src=(picture_link(&self.place.link(), self.path())) alt=(alt);
-                p.quiet data-reason role="status" {}
-            }
-        }
-    }
-
-    /// The lines of a text. Other bytes are not shown, in words.
-    fn text(&self, ask: &Ask<'_>) -> Markup {
-        let mut start = Vec::new();
-        let range = 0..self.entry.size.min(MAX_TEXT);
-        if ask
-            .repo
-            .cat(blob_of(&self.entry), Some(range), &mut start)
-            .is_err()
-        {
-            return words(
-                self.path(),
-                "The content cannot be read: dmv verify says more.",
-            );
-        }
-        if !looks_like_text(&start) {
-            return words(
-                self.path(),
-                "This file is not a text, and its format cannot be shown.",
-            );
-        }
-        let is_cut = self.entry.size > MAX_TEXT;
-        let text = String::from_utf8_lossy(&start);
-        html! {
-            (turned(&text))
-            pre.text tabindex="0" aria-label="Content" { code { (text) } }
-            @if is_cut {
-                p.quiet { "Only the first " (bytes(MAX_TEXT)) " are shown." }
-            }
-        }
+        let reason = known_reason(ask.site.previews.as_ref(), &self.entry, name);
+        let start = |len| {
+            let mut start = Vec::new();
+            let read = ask.repo.cat(blob_of(&self.entry), Some(0..len), &mut start);
+            read.is_ok().then_some(start)
+        };
+        work(&FileView {
+            revision: &self.place.link(),
+            path: self.path(),
+            size: self.entry.size,
+            reason: reason.map(|reason| reason.words),
+            start: &start,
+        })
     }
 
     fn symlink(&self, ask: &Ask<'_>) -> Markup {
@@ -300,12 +243,9 @@ impl FilePage {
         }
     }
 
-    /// Where the script finds what a decoder knows about the file.
     fn facts_link(&self, ask: &Ask<'_>) -> Option<String> {
-        let is_file = self.entry.kind.is_blob() && self.entry.size > 0;
-        // The reason belongs to the picture that the page shows.
-        let link = || link("preview", &self.place.link(), self.path()) + "?json&size=large";
-        (is_file && has_preview(ask, self.path())).then(link)
+        let is_file = self.entry.kind.is_blob();
+        is_file.then(|| self.view(ask, |view| view.facts_link(ask)))?
     }
 
     fn facts(&self, ask: &Ask<'_>, is_here: bool) -> Markup {
@@ -325,14 +265,9 @@ impl FilePage {
     }
 }
 
-/// In place of a view: a mark for the sort, and why nothing is shown.
-fn words(path: &[u8], why: &str) -> Markup {
-    html! {
-        div.stage.words {
-            span.thumb.mark.big.(class_of(sort_of(path).0)) aria-hidden="true" { (label(path)) }
-            p { (why) }
-        }
-    }
+/// The address of the versions of a file.
+pub fn versions_link(revision: &str, path: &[u8]) -> String {
+    link("file", revision, path) + "#versions"
 }
 
 /// The hidden field with a path, encoded as in addresses: forms carry text only.
@@ -481,9 +416,7 @@ fn versions_from(repo: &Repo, tip: ObjectId, path: &RepoPath) -> Result<Vec<Vers
         if visited.shown {
             let path = now.borrow().clone();
             // A commit that deleted the file has no version of it.
-            if let Ok(dmv_core::repo::Location::Entry(entry)) =
-                repo.locate("", &visited.commit, &path)
-            {
+            if let Ok(Location::Entry(entry)) = repo.locate("", &visited.commit, &path) {
                 out.push(Version {
                     id: visited.id,
                     commit: visited.commit,

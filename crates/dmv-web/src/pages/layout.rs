@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, json, page};
 use crate::assets;
-use crate::doing::Note;
+use crate::doing::{Lane, Note};
 use crate::program::ShownFailure;
 use crate::site::{Ask, Site};
 use crate::words::{SHORT_ID, clean};
@@ -45,8 +45,10 @@ pub fn answer(
         (top(ask, part))
         main #main tabindex="-1" {
             @if let Some(note) = &note { (told(note)) }
-            @if part != Part::None && ask.site.doing.is_busy() {
-                p.note role="status" { "A change is under way. " a href="/doing" { "How far is it?" } }
+            @for lane in [Lane::Files, Lane::Transfers] {
+                @if part != Part::None && ask.site.lane(lane).is_busy() {
+                    p.note role="status" { "A " (lane.word()) " is under way. " a href=(lane.page()) { "How far is it?" } }
+                }
             }
             (main())
         }
@@ -128,7 +130,7 @@ fn foot(site: &Site) -> Markup {
             p {
                 "Served by " code { "dmv web" } " on this machine, for you alone. "
                 @if site.read_only { "Nothing can be changed here." }
-                @else { "Every change here can be undone." }
+                @else { "Every change of your files and branches can be undone." }
             }
         }
     }

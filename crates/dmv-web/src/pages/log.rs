@@ -1,6 +1,7 @@
 //! History: `/log` and `/log/PATH`, with a graph beside it, a page at a time.
 
 use super::layout::{self, Part};
+use super::log_changes::{ChangedFile, ChangesAsked, CommitChanges};
 use super::parts::{commit_value, crumbs, entry_link, path_value, thumb, time};
 use super::places::{link_id, place_at};
 use crate::address::{compare_link, encoded, link, log_link};
@@ -8,11 +9,9 @@ use crate::answer::Answer;
 use crate::graph::{Graph, GraphRow, MOST_COLUMNS};
 use crate::program::Stop;
 use crate::site::Ask;
-use crate::words::{clean, shown, subject};
-use dmv_core::diff::{DiffVisitor, diff_trees};
+use crate::words::{clean, number, shown, subject};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
-use dmv_core::object::ObjectError;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
@@ -21,7 +20,6 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 /// Commits of a page.
 const PAGE: usize = 40;
@@ -29,8 +27,6 @@ const PAGE: usize = 40;
 const MAX_VISITED: usize = 20_000;
 /// Lines that go on to the next page; more would make an address too long.
 const MAX_TIPS: usize = 60;
-/// Changed files that are named for each commit.
-const MAX_FILES: usize = 4;
 
 /// Shows a history.
 pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
@@ -52,8 +48,7 @@ struct Entry {
     id: ObjectId,
     commit: Commit,
     row: GraphRow,
-    files: Vec<ChangedFile>,
-    has_more_files: bool,
+    changes: CommitChanges,
 }
 
 struct History {
@@ -124,7 +119,7 @@ impl History {
             }
             Ok::<_, RepoError>(before)
         };
-        let mut visited_count = 0;
+        let (mut visited_count, mut compared) = (0, 0);
         while self.entries.len() < PAGE && visited_count < MAX_VISITED {
             let follow: Option<&mut FindFormerPath<'_, RepoError>> =
                 if is_file { Some(&mut moved) } else { None };
@@ -138,13 +133,16 @@ impl History {
             }
             let row = graph.add(&visited.id, &visited.followed);
             self.width = self.width.max(row.width);
-            let (files, has_more_files) = files_of(repo, &visited.commit, &self.path)?;
+            let asked = ChangesAsked {
+                commit: &visited.commit,
+                path: &self.path,
+            };
+            let changes = CommitChanges::of(repo, &asked, &mut compared)?;
             self.entries.push(Entry {
                 id: visited.id,
                 commit: visited.commit,
                 row,
-                files,
-                has_more_files,
+                changes,
             });
         }
         let open = graph.open();
@@ -171,12 +169,19 @@ impl History {
             .iter()
             .map(|entry| {
                 let mut value = commit_value(&entry.id, &entry.commit);
-                let files = entry
-                    .files
-                    .iter()
-                    .map(|(path, _)| Value::Object(path_value(path)));
-                value["files_changed"] = files.collect();
-                value["more_files"] = json!(entry.has_more_files);
+                let changes = &entry.changes;
+                let file = |file: &ChangedFile| {
+                    let mut out = path_value(file.path.as_bytes());
+                    if let Some(from) = &file.from {
+                        let from = String::from_utf8_lossy(from.as_bytes());
+                        out.insert("from".to_owned(), json!(from));
+                    }
+                    Value::Object(out)
+                };
+                value["files_changed"] = changes.files.iter().map(file).collect();
+                value["more_files"] = json!(changes.more() > 0);
+                value["changed"] = json!(changes.count);
+                value["conflicts"] = json!(changes.conflict_count());
                 value["names"] = json!(self.names.get(&entry.id));
                 value
             })
@@ -247,7 +252,7 @@ impl History {
                         @if entry.commit.parents.len() > 1 { span.tag { "merge" } }
                         a href=(link("tree", &id, self.dir())) { "files" }
                     }
-                    @if !entry.files.is_empty() { (self.changed(ask, entry, &id, &to)) }
+                    (changed(ask, entry, &id, &to))
                 }
             }
         }
@@ -260,24 +265,48 @@ impl History {
             _ => b"",
         }
     }
+}
 
-    fn changed(&self, ask: &Ask<'_>, entry: &Entry, id: &str, to: &str) -> Markup {
-        html! {
+/// The files that a commit has changed, or the conflicts that a merge has left.
+fn changed(ask: &Ask<'_>, entry: &Entry, id: &str, to: &str) -> Markup {
+    let changes = &entry.changes;
+    html! {
+        @if !changes.files.is_empty() {
             ul.changed {
-                @for (path, now) in &entry.files {
+                @for file in &changes.files {
                     li {
-                        @match now {
-                            Some(now) => {
-                                a href=(link("file", id, path)) {
-                                    (thumb(ask, id, path, now))
-                                    span { (shown(path)) }
+                        @match (&file.now, &file.from) {
+                            (Some(now), from) => {
+                                a href=(link("file", id, &file.path)) {
+                                    (thumb(ask, id, file.path.as_bytes(), now))
+                                    span {
+                                        @if let Some(from) = from { span.quiet { (shown(from)) " \u{2192} " } }
+                                        (shown(&file.path))
+                                    }
                                 }
                             }
-                            None => { span.gone { (shown(path)) " (deleted)" } }
+                            (None, _) => { span.gone { (shown(&file.path)) " (deleted)" } }
                         }
                     }
                 }
-                @if entry.has_more_files { li { a href=(to) { "more" } } }
+                @if changes.more() > 0 { li { a href=(to) { "+" (number(changes.more())) @if changes.is_cut { " or" } " more" } } }
+            }
+        }
+        @if changes.conflict_count() != Some(0) {
+            ul.changed {
+                @for path in &changes.conflicts {
+                    li {
+                        a href=(link("file", id, path)) {
+                            span.thumb.mark.clash aria-hidden="true" { "!" }
+                            span { (shown(path)) " is in conflict" }
+                        }
+                    }
+                }
+                @match changes.more_conflicts {
+                    Some(0) => {}
+                    Some(more) => { li { span.quiet { "+" (number(more)) " more in conflict" } } }
+                    None => { li { span.quiet { "many files are in conflict" } } }
+                }
             }
         }
     }
@@ -296,71 +325,6 @@ fn tips(ask: &Ask<'_>) -> Result<Vec<ObjectId>, Stop> {
             Some(revision) => Ok(vec![ask.repo.resolve(revision)?]),
             None => Ok(ask.repo.head_commit()?.into_iter().collect()),
         },
-    }
-}
-
-/// The path of a changed file, and the file; `None` if it was deleted.
-type ChangedFile = (Vec<u8>, Option<TreeEntry>);
-
-/// Some files that a commit changed under `path`, and whether there are more.
-fn files_of(
-    repo: &Repo,
-    commit: &Commit,
-    path: &RepoPath,
-) -> Result<(Vec<ChangedFile>, bool), Stop> {
-    if commit.parents.len() > 1 {
-        return Ok((Vec::new(), false));
-    }
-    let before = match commit.parents.first() {
-        Some(parent) => match repo.read_commit(parent) {
-            Ok(parent) => Some(parent.tree),
-            // Beyond the end of the stored history.
-            Err(_) => return Ok((Vec::new(), false)),
-        },
-        None => None,
-    };
-    let mut found = ChangedFiles {
-        path,
-        files: Vec::new(),
-        has_more: false,
-    };
-    match diff_trees(repo.objects(), before, Some(commit.tree), &mut found) {
-        Ok(_) => Ok((found.files, found.has_more)),
-        // Trees that are not stored here: the commit is shown all the same.
-        Err(ObjectError::Missing { .. }) => Ok((found.files, true)),
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// The first changed files at or under a path. Nothing else is looked at.
-struct ChangedFiles<'a> {
-    path: &'a RepoPath,
-    files: Vec<ChangedFile>,
-    has_more: bool,
-}
-
-impl DiffVisitor for ChangedFiles<'_> {
-    type Error = ObjectError;
-
-    fn enter(&mut self, dir: &RepoPath, _sides: [Option<ObjectId>; 2]) -> bool {
-        dir.starts_with(self.path) || self.path.starts_with(dir)
-    }
-
-    fn change(
-        &mut self,
-        path: &RepoPath,
-        _old: Option<&TreeEntry>,
-        new: Option<&TreeEntry>,
-    ) -> Result<ControlFlow<()>, ObjectError> {
-        if !path.starts_with(self.path) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        if self.files.len() == MAX_FILES {
-            self.has_more = true;
-            return Ok(ControlFlow::Break(()));
-        }
-        self.files.push((path.as_bytes().to_vec(), new.cloned()));
-        Ok(ControlFlow::Continue(()))
     }
 }
 

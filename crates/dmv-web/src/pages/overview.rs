@@ -3,7 +3,8 @@
 use super::layout::{self, Part};
 use super::parts::{commit_line, commit_value, time};
 use super::places::link_id;
-use super::remotes::{LastSeenRemote, remotes, standing};
+use super::remotes::{LastSeenRemote, branch_lines, remotes};
+use super::undo::LastChange;
 use super::worktree::Files;
 use crate::address::link;
 use crate::answer::Answer;
@@ -35,6 +36,7 @@ pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
 struct Overview {
     head: Head,
     files: Files,
+    last: LastChange,
     newest: Option<(ObjectId, Commit)>,
     branches: Vec<(RefInfo, Option<Commit>)>,
     tags: usize,
@@ -60,12 +62,12 @@ impl Overview {
             branches,
             tags: repo.list_refs(RefKind::Tag)?.len(),
             stats: repo.store_stats()?,
+            last: LastChange::read(ask)?,
             files: files.finish(ask)?,
         })
     }
 
     fn values(&self) -> Value {
-        let (status, undo) = self.files.values();
         let branches = self.branches.iter().map(|(info, commit)| {
             let commit = info.commit.zip(commit.as_ref());
             json!({
@@ -79,7 +81,7 @@ impl Overview {
         json!({
             "branch": self.head.branch(),
             "commit": self.newest.as_ref().map(|(id, _)| id.to_string()),
-            "status": status,
+            "status": self.files.values(),
             "branches": branches,
             "tags": self.tags,
             "remotes": remotes,
@@ -90,7 +92,7 @@ impl Overview {
                 "head_files": self.stats.head_files,
                 "commits": self.stats.commits,
             },
-            "undo": undo,
+            "undo": self.last.values(),
         })
     }
 
@@ -102,8 +104,9 @@ impl Overview {
             }
             div.cards {
                 (self.files.section(ask))
+                (self.last.card(ask))
                 (self.branch_card())
-                (self.remote_card())
+                (self.remote_card(ask))
                 (self.space_card())
             }
         }
@@ -134,7 +137,7 @@ impl Overview {
         }
     }
 
-    fn remote_card(&self) -> Markup {
+    fn remote_card(&self, ask: &Ask<'_>) -> Markup {
         html! {
             section.card aria-labelledby="remotes" {
                 h2 #remotes { "Remotes" }
@@ -150,7 +153,7 @@ impl Overview {
                             strong { (clean(&remote.name)) }
                             p.quiet { (clean(&remote.url)) }
                             p.quiet { (remote.as_of()) }
-                            @for b in &remote.branches { (standing(b)) }
+                            (branch_lines(ask, remote, "/"))
                         }
                     }
                 }

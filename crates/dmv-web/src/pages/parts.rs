@@ -27,13 +27,18 @@ pub fn thumb(ask: &Ask<'_>, revision: &str, path: &[u8], entry: &TreeEntry) -> M
     if entry.kind == Kind::Conflict {
         return html! { span.thumb.mark.clash aria-hidden="true" { "!" } };
     }
-    let (sort, _) = sort_of(path);
     let is_here = !ask.repo.is_partial() || ask.repo.has_root(root_of(entry)).unwrap_or(false);
-    let is_shown = is_here && entry.size > 0;
-    if is_shown && sort == Sort::Picture && entry.size <= most_as_it_is(path) {
+    thumb_of(ask, revision, path, is_here.then_some(entry.size))
+}
+
+/// The same of a file with so many bytes, or without any bytes that are stored here.
+pub fn thumb_of(ask: &Ask<'_>, revision: &str, path: &[u8], size: Option<u64>) -> Markup {
+    let (sort, _) = sort_of(path);
+    let size = size.filter(|size| *size > 0);
+    if sort == Sort::Picture && size.is_some_and(|size| size <= most_as_it_is(path)) {
         return small(&link("raw", revision, path));
     }
-    if is_shown && has_preview(ask, path) {
+    if size.is_some() && has_preview(ask, path) {
         return small(&link("preview", revision, path));
     }
     html! { span.thumb.mark.(class_of(sort)) aria-hidden="true" { (label(path)) } }

@@ -26,6 +26,8 @@ pub struct CommitPath {
     pub located: Location,
     /// Whether the address names the commit by its id.
     pub is_fixed: bool,
+    /// Which version of a conflict it is, if it is one.
+    pub side: Option<String>,
 }
 
 impl CommitPath {
@@ -71,6 +73,7 @@ pub fn place_at(repo: &Repo, revision: &str, path: &[u8]) -> Result<CommitPath, 
         path,
         located,
         is_fixed,
+        side: None,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Remotes as they were last seen: their branches beside those here, and when that was. Nothing here
-//! asks a remote.
+//! asks a remote: buttons do.
 
+use super::parts::secret;
 use super::places::link_id;
 use crate::address::compare_link;
 use crate::program::Stop;
@@ -8,7 +9,7 @@ use crate::site::Ask;
 use crate::words::{SHORT_ID, clean, day};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::Commit;
-use dmv_core::repo::RefInfo;
+use dmv_core::repo::{Head, RefInfo};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -24,6 +25,8 @@ pub struct LastSeenRemote {
     pub url: String,
     /// Its branches.
     pub branches: Vec<BranchStanding>,
+    /// The current branch, if it has commits and this remote is not known to have it.
+    pub lacks: Option<String>,
     /// When it was last heard of, in seconds since 1970.
     since: Option<i64>,
 }
@@ -48,6 +51,12 @@ impl LastSeenRemote {
         }
     }
 
+    /// Whether it had all commits of the branches that are here and there, and of the current branch.
+    pub fn has_all_commits(&self) -> bool {
+        let is_ahead = |b: &BranchStanding| b.apart.is_some_and(|(ahead, _)| ahead > 0);
+        self.lacks.is_none() && !self.branches.iter().any(is_ahead)
+    }
+
     /// Its values.
     pub fn values(&self) -> Value {
         let branches = self.branches.iter().map(|b| {
@@ -64,16 +73,57 @@ impl LastSeenRemote {
     }
 }
 
+/// The branches of a remote, with buttons that send commits there and get commits from there; they lead back to `back`.
+pub fn branch_lines(ask: &Ask<'_>, remote: &LastSeenRemote, back: &str) -> Markup {
+    let head = ask.repo.head().ok();
+    let current = head.as_ref().and_then(Head::branch);
+    let may_change = !ask.site.read_only;
+    let may_get = may_change && ask.repo.worktree_root().is_some();
+    let button = |verb: &str, branch: &str, text: &str| {
+        html! {
+            form method="post" action={ "/" (verb) } {
+                (secret(ask.site, back))
+                input type="hidden" name="remote" value=(remote.name);
+                input type="hidden" name="branch" value=(branch);
+                button.slim type="submit" aria-label={ (text) " " (clean(branch)) ": " (clean(&remote.name)) } { (text) }
+            }
+        }
+    };
+    html! {
+        @for b in &remote.branches {
+            @let (ahead, behind) = b.apart.unwrap_or_default();
+            div.branch {
+                (standing(b))
+                @if may_get && behind > 0 && current == Some(&b.name) { (button("pull", &b.name, "Get")) }
+                @else if may_change && ahead > 0 && behind == 0 { (button("push", &b.name, "Send")) }
+            }
+        }
+        @if let Some(branch) = &remote.lacks {
+            div.branch {
+                p { span { (clean(branch)) } " " span.tag { "not there yet" } }
+                @if may_change { (button("push", branch, "Send")) }
+            }
+        }
+        @if may_change {
+            form.news method="post" action="/fetch" {
+                (secret(ask.site, back))
+                input type="hidden" name="remote" value=(remote.name);
+                button.slim type="submit" aria-label={ "Look for news at " (clean(&remote.name)) } { "Look for news" }
+            }
+        }
+    }
+}
+
 /// A branch of a remote in a line.
-pub fn standing(b: &BranchStanding) -> Markup {
+fn standing(b: &BranchStanding) -> Markup {
     html! {
         p {
             span { (clean(&b.name)) } " "
             @match b.apart {
                 Some((0, 0)) => { span.tag.ok { "the same" } }
-                Some((ahead, 0)) => { span.tag { (ahead) " to push" } }
-                Some((0, behind)) => { span.tag { (behind) " to pull" } }
-                Some((ahead, behind)) => { span.tag { (ahead) " to push, " (behind) " to pull" } }
+                Some((ahead, 0)) => { span.tag.modified { (ahead) " to push" } }
+                Some((0, behind)) => { span.tag.modified { (behind) " to pull" } }
+                Some((ahead, behind)) => { span.tag.modified { (ahead) " to push, " (behind) " to pull" } }
                 None => { span.quiet { "at " (b.id.short(SHORT_ID)) } }
             }
             @if let Some((_, behind)) = b.apart && behind > 0 {
@@ -120,7 +170,15 @@ pub fn remotes(
             });
         }
         let since = contacts.iter().find(|(known, _)| *known == name);
+        let is_there = |name: &str| {
+            seen.iter()
+                .any(|branch: &BranchStanding| branch.name == name)
+        };
+        let current = branches.iter().map(|(info, _)| info);
+        let mut current = current.filter(|info| info.current && info.commit.is_some());
+        let lacks = current.find(|info| !is_there(&info.name));
         out.push(LastSeenRemote {
+            lacks: lacks.map(|info| info.name.clone()),
             since: since.map(|(_, at)| *at),
             name,
             url,

@@ -21,6 +21,8 @@ use std::sync::Arc;
 const PAGE: usize = 100;
 /// Entries of a directory that are read. The rest of a greater one is left out, and the page says so.
 const MAX_ENTRIES: usize = 400_000;
+/// Frames that a row of a sequence unfolds to.
+const MAX_UNFOLDED: usize = 48;
 /// Gaps of a sequence that are named.
 const MAX_GAPS: usize = 6;
 
@@ -256,11 +258,16 @@ impl Listing {
             },
             Row::Sequence(s) => html! {
                 tr {
-                    td { a.name href=(self.frames_of(s)) {
-                        span.thumb.mark.seq aria-hidden="true" { "SEQ" }
-                        span { (shown(&s.pattern())) span.narrow { (frames(s)) } }
-                    } }
-                    td.quiet { (frames(s)) }
+                    td {
+                        details.frames {
+                            summary.name {
+                                span.stacked { (self.first_frame(ask, s)) }
+                                span { (shown(&s.pattern())) span.narrow { (frames(s)) } }
+                            }
+                            (self.unfolded(ask, s))
+                        }
+                    }
+                    td.quiet { (frames(s)) @if s.conflicts() > 0 { " " span.tag.deleted { (in_conflict(s)) } } }
                     td.num { (bytes(s.bytes())) }
                 }
             },
@@ -278,11 +285,34 @@ impl Listing {
             },
             Row::Sequence(s) => html! {
                 li { a href=(self.frames_of(s)) {
-                    span.thumb.mark.seq aria-hidden="true" { "SEQ" }
+                    span.stacked { (self.first_frame(ask, s)) }
                     span.label { (shown(&s.pattern())) }
-                    span.quiet { (frames(s)) }
+                    span.quiet { (frames(s)) @if s.conflicts() > 0 { ", " (in_conflict(s)) } }
                 } }
             },
+        }
+    }
+
+    /// The picture of a sequence: its first frame that is not in conflict.
+    fn first_frame(&self, ask: &Ask<'_>, s: &Sequence) -> Markup {
+        let frames = || s.frames.iter().map(|(_, entry)| entry);
+        let mut whole = frames().filter(|entry| entry.kind != Kind::Conflict);
+        let first = whole.next().or_else(|| frames().next());
+        html! { @if let Some(first) = first { (thumb(ask, &self.place.link(), &self.child(first), first)) } }
+    }
+
+    /// The first frames of a sequence, which its row unfolds to. A browser loads their pictures only then.
+    fn unfolded(&self, ask: &Ask<'_>, s: &Sequence) -> Markup {
+        html! {
+            ul.unfolded {
+                @for (number, entry) in s.frames.iter().take(MAX_UNFOLDED) {
+                    li { a href=(self.to(entry)) {
+                        (thumb(ask, &self.place.link(), &self.child(entry), entry))
+                        span { (number) }
+                    } }
+                }
+            }
+            p { a href=(self.frames_of(s)) { "All " (count(s.frames.len() as u64, "frame", "frames")) " as a list" } }
         }
     }
 
@@ -354,6 +384,10 @@ fn about(entry: &TreeEntry) -> String {
         }
         kind => kind.word().to_owned(),
     }
+}
+
+fn in_conflict(s: &Sequence) -> String {
+    format!("{} in conflict", number(s.conflicts() as u64))
 }
 
 /// The frames of a sequence in words: `1001–1240, 3 missing (1003–1004, 1100)`.

@@ -129,8 +129,9 @@ fn a_conflict_is_settled_by_keyboard_alone() {
     browser.tab_to("Skip to content", 1);
     browser.tab_to("Conflicts", 12);
     browser.keys(ENTER);
-    browser.wait_for("Use theirs");
-    browser.tab_to("Use theirs", 30);
+    browser.wait_for("Use this version");
+    browser.tab_to("Use this version", 30);
+    browser.tab_to("Use this version", 10);
     browser.keys(ENTER);
     browser.wait_for("Resolved s4.png: theirs");
     browser.tab_to("Overview", 12);

@@ -148,13 +148,20 @@ fn a_conflict_shows_its_versions_and_buttons_settle_it() {
     assert_eq!(values["conflicts"][0]["path"], "s4.png");
     let page = client.page("/conflicts");
     for word in [
-        "Use ours",
-        "Use theirs",
+        "Use this version",
         "Keep both",
-        "Back to base",
-        "Theirs: the merged branch",
+        "Compare",
+        "Go back to this",
+        "Before both changes",
+        "Both sides have changed the file.",
+        "Ada, ",
+        "\u{201c}ours\u{201d} on main",
+        "\u{201c}theirs\u{201d} on side",
     ] {
-        assert!(page.contains(word), "{word}");
+        assert!(page.contains(word), "{word} in {page}");
+    }
+    for word in ["Ours", "Theirs", "missing"] {
+        assert!(!page.contains(word), "{word} in {page}");
     }
     let commit = values["commit"].as_str().expect("a commit");
     for side in ["ours", "theirs", "base"] {
@@ -191,8 +198,27 @@ fn a_conflict_shows_its_versions_and_buttons_settle_it() {
         ),
         (&json!([]), Some(1))
     );
+    // It stays on the page, and can be chosen again, until it is committed.
+    let page = client.page("/conflicts");
+    assert!(page.contains("All conflicts are settled") && page.contains("Choose again"));
+    let page = client.change(
+        "/choose-again",
+        &[("path", "s4.png"), ("back", "/conflicts")],
+    );
+    assert!(page.contains("s4.png is in conflict again") && page.contains("Use this version"));
+    assert_eq!(client.json("/conflicts")["conflicts"][0]["path"], "s4.png");
+    let ours = [
+        ("path", "s4.png"),
+        ("choice", "ours"),
+        ("back", "/conflicts"),
+    ];
+    client.change("/resolve", &ours);
+    client.undo();
+    client.undo();
+    assert_eq!(client.json("/conflicts")["conflicts"], json!([]));
     client.change("/commit", &[("message", "settled")]);
     assert_eq!(client.get("/raw/@/s4.png").body, b"\x89PNG theirs");
+    assert!(!client.page("/conflicts").contains("Choose again"));
     client.undo();
     client.undo();
     assert_eq!(client.json("/conflicts")["conflicts"][0]["path"], "s4.png");
@@ -373,4 +399,168 @@ fn an_undo_that_something_came_before_is_refused() {
             .change("/undo", &[])
             .contains("an undo names the operation")
     );
+}
+
+#[test]
+fn some_files_are_committed_and_others_discarded() {
+    let film = Film::new();
+    for (name, content) in [
+        ("a.txt", "1"),
+        ("b.txt", "1"),
+        ("old.txt", "a file that moves"),
+    ] {
+        film.write(name, content);
+    }
+    film.commit("first");
+    for (name, content) in [("a.txt", "2"), ("b.txt", "2"), ("new/pic,1:2.txt", "new")] {
+        film.write(name, content);
+    }
+    for n in 1..=5 {
+        film.write(format!("s/shot.100{n}.exr"), format!("frame {n}"));
+    }
+    std::fs::rename(film.root().join("old.txt"), film.root().join("moved.txt")).expect("moved");
+    let served = film.serve();
+    let client = served.enter();
+    let page = client.page("/worktree");
+    let shown = field(&page, "shown");
+    // a, b, moved, new, and the frames as one row.
+    assert_eq!(shown.split(',').count(), 5, "{shown}");
+    assert!(page.contains("9 files have changed"), "{page}");
+    assert!(
+        page.contains("s/shot.####.exr 1001\u{2013}1005") && page.contains("5 files"),
+        "{page}"
+    );
+    assert!(
+        page.contains("old.txt \u{2192} moved.txt") && page.contains(">renamed<"),
+        "{page}"
+    );
+    assert!(
+        page.contains("href=\"/file/%3A/new/pic%2C1%3A2.txt\""),
+        "{page}"
+    );
+    assert!(
+        client
+            .page("/file/%3A/new/pic%2C1%3A2.txt")
+            .contains("your file, as it is now")
+    );
+    let changed = || {
+        let values = client.json("/worktree")["status"]["changes"].clone();
+        let paths = values.as_array().expect("a list").iter();
+        let paths = paths.map(|change| change["path"].as_str().expect("a path").to_owned());
+        paths.collect::<Vec<_>>()
+    };
+    let page = client.change("/commit", &[("message", "none"), ("shown", &shown)]);
+    assert!(page.contains("no file is checked"), "{page}");
+    let two = [
+        ("message", "two rows"),
+        ("shown", &shown),
+        ("n", "0"),
+        ("n", "4"),
+    ];
+    let page = client.change("/commit", &two);
+    assert!(page.contains("6 files changed"), "{page}");
+    assert_eq!(changed(), ["b.txt", "moved.txt", "new/pic,1:2.txt"]);
+    client.undo();
+    // A row, a new file, a moved one and frames are discarded, and come back by undo.
+    let before = changed();
+    for (row, said, left) in [
+        (
+            "1",
+            "Discarded the changes of b.txt: as in the newest commit again",
+            8,
+        ),
+        ("3", "Removed new/pic,1:2.txt, which no commit has", 8),
+        ("2", "Discarded the changes of 2 files", 8),
+        ("4", "Removed 5 files, which no commit has", 4),
+    ] {
+        let page = client.change("/discard", &[("shown", &shown), ("row", row)]);
+        assert!(page.contains(said), "{said} in {page}");
+        assert!(page.contains("Undo brings back what you had."), "{page}");
+        assert_eq!(changed().len(), left, "{row}");
+        let page = client.page("/");
+        assert!(page.contains("comes back: "), "{page}");
+        client.undo();
+        assert_eq!(changed(), before, "{row}");
+    }
+    assert!(!film.root().join("old.txt").exists());
+    for wrong in [
+        &[("row", "0")][..],
+        &[("shown", &shown), ("row", "9")],
+        &[("shown", "../x"), ("row", "0")],
+        &[("shown", ".dmv/format"), ("row", "0")],
+    ] {
+        let page = client.change("/discard", wrong);
+        assert!(
+            page.contains("choose a file to discard"),
+            "{wrong:?}: {page}"
+        );
+    }
+    // What the page did not list is committed with the rest of it.
+    let rest = [
+        ("message", "rest"),
+        ("shown", "b.txt"),
+        ("has_rest", "yes"),
+        ("rest", "yes"),
+    ];
+    client.change("/commit", &rest);
+    assert_eq!(changed(), ["b.txt"]);
+}
+
+/// The value of a hidden field of the first form that has it.
+fn field(page: &str, name: &str) -> String {
+    let mark = format!("name=\"{name}\" value=\"");
+    let at = page.find(&mark).expect("a field") + mark.len();
+    page[at..].split('"').next().expect("a value").to_owned()
+}
+
+#[test]
+fn an_undo_says_what_comes_back() {
+    let film = Film::new();
+    film.write("a.txt", "1");
+    film.write("b.txt", "1");
+    film.commit("first");
+    film.write("a.txt", "2");
+    film.write("b.txt", "2");
+    let second = film.commit("warmer");
+    let served = film.serve();
+    let client = served.enter();
+    let said = || client.json("/worktree")["undo"]["comes_back"].clone();
+    assert_eq!(
+        said(),
+        json!([
+            "The commit \u{201c}warmer\u{201d} goes. Its 2 files stay as they are and count as changed again."
+        ])
+    );
+    let options = CheckoutOptions::new(request("checkout"));
+    let first = film.repo.read_commit(&second).expect("a commit").parents[0];
+    let side = CheckoutTarget::NewBranch("side".to_owned(), first);
+    let done = film.repo.checkout(side, &options, &Job::default());
+    done.expect("a checkout");
+    assert_eq!(
+        said(),
+        json!([
+            "The branch side goes.",
+            "Your files become as in \u{201c}warmer\u{201d} again: 2 files change."
+        ])
+    );
+    let page = client.page("/");
+    let (files, last) = (page.find("Your files<"), page.find("Undo the last change"));
+    assert!(files < last, "it stands apart: {page}");
+}
+
+#[test]
+fn the_newest_version_is_not_restored() {
+    let film = Film::new();
+    film.write("a.txt", "1");
+    let first = film.commit("first");
+    film.write("a.txt", "2");
+    film.commit("second");
+    let served = film.serve();
+    let client = served.enter();
+    let newest = client.page("/file/@/a.txt");
+    assert!(
+        newest.contains("This is the newest version") && !newest.contains("action=\"/restore\"")
+    );
+    let old = client.page(&format!("/file/{first}/a.txt"));
+    assert!(old.contains("action=\"/restore\"") && !old.contains("This is the newest version"));
 }

@@ -4,6 +4,21 @@ use crate::served::{Film, Served};
 use dmv_web::Options;
 use std::io::{Read, Write};
 
+/// The addresses of all forms that change something or talk to a remote.
+const FORMS: [&str; 11] = [
+    "/commit",
+    "/discard",
+    "/choose-again",
+    "/undo",
+    "/redo",
+    "/resolve",
+    "/restore",
+    "/get",
+    "/push",
+    "/fetch",
+    "/pull",
+];
+
 fn film() -> Film {
     let film = Film::new();
     film.write("a.txt", "hello\n");
@@ -173,15 +188,13 @@ fn a_change_needs_a_form_of_ours() {
     let other_site = format!("{ours}Sec-Fetch-Site: same-site\r\n");
     assert_eq!(client.post_as("/commit", &fields, &other_site).status, 403);
     // Nothing is changed by looking.
-    for target in [
-        "/commit?message=stolen",
-        "/undo",
-        "/redo",
-        "/resolve",
-        "/restore",
-        "/get",
-    ] {
-        assert_eq!(client.get(target).status, 404, "{target}");
+    for target in FORMS {
+        let with_fields = format!("{target}?message=stolen&remote=nas&branch=main");
+        assert_eq!(client.get(&with_fields).status, 404, "{target}");
+        let forged = client.post_as(target, &fields, "Origin: http://evil.example\r\n");
+        assert_eq!(forged.status, 403, "{target}");
+        let without_token = client.post(target, &fields[1..]);
+        assert_eq!(without_token.status, 403, "{target}");
     }
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
         assert_eq!(
@@ -237,7 +250,7 @@ fn read_only_pages_change_nothing() {
     let client = served.enter();
     let page = client.page("/") + &client.page("/worktree") + &client.page("/conflicts");
     assert!(!page.contains("<form"), "{page}");
-    for target in ["/commit", "/undo", "/redo", "/resolve", "/restore", "/get"] {
+    for target in FORMS {
         assert_eq!(client.post(target, &[("message", "x")]).status, 403);
     }
     assert_eq!(

@@ -10,3 +10,4 @@ mod pages;
 mod previews;
 mod served;
 mod streams;
+mod transfers;

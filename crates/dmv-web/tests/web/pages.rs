@@ -511,7 +511,7 @@ fn a_file_of_the_worktree_is_sent_as_it_is_and_nothing_beside_it() {
         "none",
         "d/none/x",
     ] {
-        for page in ["raw", "preview"] {
+        for page in ["raw", "preview", "file"] {
             let reply = client.get(&format!("/{page}/:/{target}"));
             assert!(
                 reply.status >= 400,
@@ -577,7 +577,9 @@ fn copies_tell_what_a_remote_had_and_what_is_not_known() {
     );
     let page = client.page("/copies");
     assert!(
-        page.contains("new.txt") && page.contains("Not known here") && page.contains("1 to push"),
+        page.contains("new.txt")
+            && page.contains("What is not known here")
+            && page.contains("1 to push"),
         "{page}"
     );
     assert!(

@@ -7,7 +7,11 @@ use dmv_core::repo::{
     AbsentError, CommitOptions, OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation,
     UndoError, Who, Whose, WorktreeSettings, discover,
 };
-use dmv_net::ops::{Caller, CloneOptions, Network, OpsError, Remote, clone};
+use dmv_net::ops::{
+    Caller, CloneOptions, Integrate, Network, OpsError, PullOptions, PullOutcome, PullReport,
+    PushReport, Remote, clone,
+};
+use dmv_net::session::NetError;
 use dmv_net::transport::Url;
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
 use dmv_web::{Options, Program, Server, ShownFailure};
@@ -107,12 +111,63 @@ impl Program for Desk {
     }
 
     fn explain_ops(&self, e: OpsError) -> ShownFailure {
+        let is_stopped = match &e {
+            OpsError::Session(e) => matches!(e.source, NetError::Cancelled),
+            _ => false,
+        };
         ShownFailure {
             code: "ops".to_owned(),
-            exit: 13,
+            exit: if is_stopped { 130 } else { 13 },
             message: e.to_string(),
             hint: None,
         }
+    }
+
+    fn explain_remote(&self, remote: &Remote, e: OpsError) -> ShownFailure {
+        let told = self.explain_ops(e);
+        ShownFailure {
+            message: format!("remote {}: {}", remote.name, told.message),
+            hint: Some("see whether it is connected".to_owned()),
+            ..told
+        }
+    }
+
+    fn integrate(&self) -> Result<Integrate, ShownFailure> {
+        Ok(Integrate::Merge)
+    }
+
+    fn refused_push(
+        &self,
+        _repo: &Repo,
+        remote: &Remote,
+        report: &PushReport,
+    ) -> Option<ShownFailure> {
+        let refused = report.moved.iter().find(|moved| moved.refused.is_some())?;
+        Some(refusal(format!("{} refuses {}", remote.name, refused.key)))
+    }
+
+    fn refused_pull(
+        &self,
+        _repo: &Repo,
+        options: &PullOptions,
+        report: &PullReport,
+    ) -> Option<ShownFailure> {
+        match report.outcome {
+            Ok(PullOutcome::NoBranch | PullOutcome::Refused) => Some(refusal(format!(
+                "{} gives no {}",
+                options.remote.name, options.branch
+            ))),
+            _ => None,
+        }
+    }
+}
+
+fn refusal(message: String) -> ShownFailure {
+    ShownFailure {
+        code: "refused".to_owned(),
+        exit: 5,
+        message,
+        hint: Some("get its commits first".to_owned()),
     }
 }
 

@@ -1,11 +1,9 @@
 //! The page of a comparison.
 
 use super::{Change, Comparison, ComparisonKind, MAX_CHANGES, MAX_RANGES, Side};
-use crate::address::{compare_link, link};
+use crate::address::{compare_link, encoded, link};
 use crate::kinds::{ending, sort_of};
-use crate::pages::parts::{
-    class_of, commit_line, has_preview, label, picture_link, size_of, thumb, time,
-};
+use crate::pages::parts::{class_of, commit_line, has_preview, label, size_of, thumb, time};
 use crate::site::Ask;
 use crate::words::{bytes, count, number, shown, subject};
 use dmv_core::diff::chunks::ByChunks;
@@ -47,7 +45,13 @@ impl Comparison {
     fn turned(&self) -> String {
         let place = |side: &Side| (side.revision(), side.path().as_bytes().to_vec());
         let ((a, at_a), (b, at_b)) = (place(&self.a), place(&self.b));
-        compare_link((&b, &at_b), (&a, &at_a))
+        let mut out = compare_link((&b, &at_b), (&a, &at_a));
+        for (name, side) in [("a-side", &self.b), ("b-side", &self.a)] {
+            if let Some(side) = side.conflict_side() {
+                out += &format!("&{name}={}", encoded(side.as_bytes()));
+            }
+        }
+        out
     }
 
     fn side_line(&self, name: &str, side: &Side) -> Markup {
@@ -72,7 +76,12 @@ impl Comparison {
             dt { (name) }
             dd {
                 a href=(link(page, &place.link(), path)) { @if path.is_empty() { "all files" } @else { (shown(path)) } }
-                " in " (commit_line(&place.id, &place.commit))
+                @match place.side.as_deref() {
+                    Some("ours") => { " " span.tag.modified { "one side of the conflict" } }
+                    Some("theirs") => { " " span.tag.modified { "the other side of the conflict" } }
+                    Some(side) => { " " span.tag.modified { "in the conflict: " (side) } }
+                    None => { " in " (commit_line(&place.id, &place.commit)) }
+                }
                 @if let Some(entry) = place.entry() { span.quiet { " \u{00b7} " (size_of(entry)) } }
             }
         }
@@ -142,7 +151,7 @@ impl Comparison {
 
     /// Two pictures. Without the script they stand side by side.
     fn pictures(&self) -> Markup {
-        let [a, b] = [&self.a, &self.b].map(|p| picture_link(&p.link(), p.path().as_bytes()));
+        let [a, b] = [&self.a, &self.b].map(Side::picture_link);
         let [size_a, size_b] = self.sizes();
         let has_light =
             [&self.a, &self.b].map(|p| matches!(&ending(p.path().as_bytes())[..], "exr" | "hdr"));
@@ -175,8 +184,6 @@ impl Comparison {
                         button type="button" data-zoom="one" { "1:1" }
                         button type="button" data-zoom="in" aria-label="Zoom in" { "+" }
                     }
-                    label.slide { span data-slide-name { "Position" }
-                        input type="range" min="0" max="100" value="50" data-slide; }
                     span.switch role="group" aria-label="Channels" {
                         (channel("C", "all", "Colour")) (channel("R", "r", "Red"))
                         (channel("G", "g", "Green")) (channel("B", "b", "Blue"))
@@ -187,6 +194,9 @@ impl Comparison {
                         input type="range" min="-8" max="8" step="1" value="0" data-exposure;
                         output.stops data-stops { "0" }
                     }
+                    // Last, so that nothing moves when it comes and goes.
+                    label.slide hidden { span data-slide-name { "Position" }
+                        input type="range" min="0" max="100" value="50" data-slide; }
                 }
                 div.panes {
                     figure.a {
@@ -214,10 +224,8 @@ impl Comparison {
 
     fn players(&self, ask: &Ask<'_>, is_film: bool) -> Markup {
         let [a, b] = [&self.a, &self.b].map(|place| {
-            let (path, revision) = (place.path().as_bytes(), place.link());
-            let wave = !is_film && has_preview(ask, path);
-            let wave = wave.then(|| picture_link(&revision, path));
-            (link("raw", &revision, path), wave)
+            let wave = !is_film && has_preview(ask, place.path().as_bytes());
+            (place.raw_link(), wave.then(|| place.picture_link()))
         });
         let [size_a, size_b] = self.sizes();
         html! {
@@ -229,8 +237,8 @@ impl Comparison {
                         button type="button" data-step="1" { "Frame on" kbd { "." } }
                     } @else {
                         button type="button" data-ab aria-pressed="false" { "Hear B" kbd { "B" } }
-                        label.slide { "Position" input type="range" min="0" max="1" step="any" value="0" disabled data-position; }
-                        output.stops data-time {}
+                        label.slide hidden { "Position" input type="range" min="0" max="1" step="any" value="0" data-position; }
+                        output.stops data-time hidden {}
                     }
                 }
                 div.panes {
