@@ -3,6 +3,7 @@
 //! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
 //! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
+pub mod device;
 mod home;
 mod remote;
 
@@ -13,11 +14,12 @@ pub use remote::{MIRROR, of_remote};
 
 use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
+use device::device_key;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::platform::{OddKind, OwnAccess, open_named, open_own, share_new, sync_dir};
 use dmv_core::refs::check_ref_name;
-use dmv_core::repo::DMV_DIR;
+use dmv_core::repo::{DMV_DIR, PeerKey};
 use dmv_net::transport::{Url, without_secret};
 use home::home;
 use remote::{is_web_address, remote_key};
@@ -58,6 +60,8 @@ pub enum Kind {
     Paths,
     /// A command with arguments, which the name of the setting stands for.
     Alias,
+    /// The key of a device.
+    Device,
 }
 
 /// Who may set a setting.
@@ -272,6 +276,11 @@ pub fn find(name: &str) -> Result<Key, Failure> {
     {
         return Ok(alias_key(short));
     }
+    if let Some((device::SECTION, short)) = name.split_once('.')
+        && device::is_name(short)
+    {
+        return Ok(device_key(short));
+    }
     if let Some(key) = remote_key(name) {
         return Ok(key);
     }
@@ -349,8 +358,9 @@ impl Config {
     /// The value of a setting and where it comes from; `None`: nothing sets it.
     pub fn get(&self, key: &Key) -> Result<Option<(String, Origin)>, Failure> {
         let variable = variable(key);
-        // An alias is no setting that somebody changes for one command.
-        let set = (key.kind != Kind::Alias).then(|| std::env::var_os(&variable));
+        // An alias or a device is no setting that somebody changes for one command.
+        let is_named = matches!(key.kind, Kind::Alias | Kind::Device);
+        let set = (!is_named).then(|| std::env::var_os(&variable));
         if let Some(value) = set.flatten() {
             let value = value.to_string_lossy().into_owned();
             check(key, &value, &variable)?;
@@ -488,6 +498,16 @@ impl Config {
             .collect()
     }
 
+    /// The user's devices by name, with their keys. A damaged line counts for none.
+    pub fn devices(&self) -> Vec<(String, PeerKey)> {
+        let names = names_in(&self.user, device::SECTION);
+        let named = |name: &str| {
+            let (value, _) = self.get(&device_key(name)).ok()??;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        names.filter_map(named).collect()
+    }
+
     /// What the user's alias of this name stands for.
     pub fn alias(&self, short: &str) -> Result<Option<String>, Failure> {
         Ok(self.get(&alias_key(short))?.map(|(value, _)| value))
@@ -497,7 +517,7 @@ impl Config {
     pub fn unknown(&self) -> Vec<String> {
         let mut out = Vec::new();
         for (section, value) in self.repository.iter().chain(&self.user) {
-            if section == REMOTES || section == alias::SECTION {
+            if [REMOTES, alias::SECTION, device::SECTION].contains(&&section[..]) {
                 continue;
             }
             let Value::Table(table) = value else {
@@ -560,6 +580,7 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Color => matches!(value, "auto" | "always" | "never"),
         Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
         Kind::Size => size(value).is_some(),
+        Kind::Device => value.parse::<PeerKey>().is_ok(),
         Kind::Alias => {
             return alias::words(value).map(drop).map_err(|why| {
                 let message = format!("'{value}' is not valid for {}: {why}", key.name);
@@ -618,6 +639,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Size => "a size such as 500MB or 10GiB",
         Kind::Price => "a number of dollars such as 0.005",
         Kind::Endpoint => "https://HOST:PORT; credentials do not belong there",
+        Kind::Device => "a key of 64 hex digits",
         Kind::Alias => "a command of dmv, perhaps with arguments",
     };
     let place = if place.is_empty() {

@@ -17,6 +17,7 @@ mod date;
 mod deleted;
 #[cfg(feature = "quic")]
 mod device;
+mod devices;
 mod editor;
 mod error;
 mod failure;

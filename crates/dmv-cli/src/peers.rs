@@ -2,6 +2,7 @@
 //! what is said about them.
 
 use crate::context::Context;
+use crate::devices::expand;
 use crate::error::{net_failure, verify_there};
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure};
 use crate::progress::Watch;
@@ -155,8 +156,9 @@ pub fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Fa
 /// All remotes.
 pub fn remotes(context: &Context) -> Result<Vec<Remote>, Failure> {
     let remotes = context.config()?.remotes().into_iter();
-    let remote =
-        |(name, url): (String, String)| Ok(Remote::new(name, Url::parse(OsStr::new(&url))?));
+    let remote = |(name, url): (String, String)| {
+        Ok(Remote::new(name, parse_url(context, OsStr::new(&url))?))
+    };
     remotes.map(remote).collect()
 }
 
@@ -188,7 +190,10 @@ pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> 
     let remotes = config.remotes();
     let found = remotes.iter().find(|(known, _)| *known == name);
     if let Some((name, url)) = found {
-        return Ok(Remote::new(name.clone(), Url::parse(OsStr::new(url))?));
+        return Ok(Remote::new(
+            name.clone(),
+            parse_url(context, OsStr::new(url))?,
+        ));
     }
     let no_remote = |hint: Hint| Err(fail(format!("there is no remote '{name}'"), hint));
     // A slip of the fingers that is no path: `push origin/main`, for `push origin main`.
@@ -207,8 +212,13 @@ pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> 
         return no_remote("dmv remote".into());
     }
     let here = std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
-    let url = Url::parse(OsStr::new(&name))?.absolute(&here);
+    let url = parse_url(context, OsStr::new(&name))?.absolute(&here);
     Ok(Remote::once(name, url))
+}
+
+/// The address that the user wrote, perhaps with the name of a device.
+pub fn parse_url(context: &Context, text: &OsStr) -> Result<Url, Failure> {
+    Ok(Url::parse(&expand(context, text)?.text)?)
 }
 
 /// Whether a text that is no remote's name is to be taken for an address.

@@ -9,6 +9,7 @@ use crate::commands::remote::set;
 use crate::commands::status::go_back;
 use crate::config::{Config, MIRROR, ORIGIN};
 use crate::context::Context;
+use crate::devices::expand;
 use crate::error::{IN_ONE_OF_BOTH, verify_there};
 use crate::failure::{EXIT_ABSENT, EXIT_DAMAGE, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count};
@@ -60,7 +61,7 @@ use std::path::{Path, PathBuf};
                   media/scene4 'titles/*.png' --depth 1\n  dmv clone s3://studio/film --dry-run\n  dmv clone --bare . ssh://ada@nas/srv/film.dmv"
 )]
 pub struct Args {
-    /// The repository to copy: a path, ssh://USER@HOST:PORT/PATH, dmv://KEY@HOST:PORT or s3://BUCKET/PATH
+    /// The repository to copy: a path, ssh://USER@HOST:PORT/PATH, dmv://DEVICE@HOST:PORT or s3://BUCKET/PATH
     #[arg(value_name = "SRC")]
     source: OsString,
     /// The new directory, or with --bare an address [default: the last part of SRC]
@@ -113,13 +114,18 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
 /// What the arguments ask for.
 fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
     let here = std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
-    let url = Url::parse(&args.source)?.absolute(&here);
+    let source = expand(context, &args.source)?;
+    let url = Url::parse(&source.text)?.absolute(&here);
     let dir = match &args.dir {
         Some(dir) => upload::plain_dir(dir)?,
-        None => url.last_part().map(PathBuf::from).ok_or_else(|| {
-            let message = format!("cannot derive a directory name from {url}");
-            Failure::usage(message).hint("dmv clone SRC DIR")
-        })?,
+        None => source
+            .label
+            .or_else(|| url.last_part())
+            .map(PathBuf::from)
+            .ok_or_else(|| {
+                let message = format!("cannot derive a directory name from {url}");
+                Failure::usage(message).hint("dmv clone SRC DIR")
+            })?,
     };
     let mut options = CloneOptions::new(url, dir, context.request()?);
     args.slice.apply(&mut options)?;

@@ -195,6 +195,9 @@ fn settings_help() -> String {
         text += &format!("  {mark} {:<18} {}\n", key.name, key.about);
     }
     text += "    alias.NAME         a command with arguments that 'dmv NAME' stands for; only yours count\n";
+    text += "    device.NAME        the key of a device, for addresses such as dmv://NAME; only yours count\n";
+    text +=
+        "  * remote.NAME.mirror whether the branches of this bare repository follow the remote's\n";
     text += "  * remote.NAME.endpoint, .region, .profile, .path-style   how to reach a bucket\n";
     text + "\nExample:\n  dmv config set --user user.name \"Ada Lovelace\"\n  \
             dmv config set --user alias.lg \"log --graph --oneline\"\n  dmv config list"

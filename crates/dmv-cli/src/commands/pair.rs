@@ -4,6 +4,7 @@ use super::remote::set;
 use super::trust::{PeerValue, called};
 use crate::context::Context;
 use crate::device::device_key;
+use crate::devices::{self, Device};
 use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
 use crate::peers::relays;
@@ -11,7 +12,7 @@ use crate::ui;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::refs::check_new_ref_name;
-use dmv_core::repo::{Access, Peer, Repo};
+use dmv_core::repo::{Access, Peer, PeerKey, Repo};
 use dmv_net::transport::Url;
 use dmv_net::transport::quic::blocking::pair_with;
 use dmv_net::transport::quic::{
@@ -45,7 +46,7 @@ pub struct Args {
     /// Let the other device push to this repository, not only read it
     #[arg(long)]
     write: bool,
-    /// The name for the other device [default: the name that it sends]
+    /// Your name for the other device [default: the name that it sends, if no other device has it]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The address of the other device; dmv://KEY without an address uses the relay
@@ -78,6 +79,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Err(e) => return Err(e),
     };
     let key = device_key()?;
+    let book = devices::book(context)?;
+    if let Some(name) = &args.name {
+        check_name(&book, name)?;
+    }
     let told = args.code.as_ref().or(args.given.as_ref());
     let code = match told {
         Some(code) => code.clone(),
@@ -101,23 +106,52 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let shown = told.is_none().then_some(&code);
     let event = |event| say(context, shown, &key.public().to_string(), event);
     let _interruptible = context.interruptible();
-    let confirm = confirm(context.globals.yes, asked, repo.is_some());
+    let confirm = confirm(
+        context.globals.yes,
+        asked,
+        repo.is_some(),
+        name_for(&book, args.name.as_ref()),
+    );
     let waiting = format!("waiting up to {} s for the other device", args.wait);
     match &args.peer {
         Some(peer) => context.ui.note(format_args!("{waiting} at {peer}")),
         None => context.ui.note(waiting),
     }
     let paired = pair_with(&key, options, confirm, event, &context.job)?;
+    let name = name_for(&book, args.name.as_ref())(&paired);
     let peer = Peer {
         key: paired.key,
-        name: args.name.clone().unwrap_or(paired.name.clone()),
+        name: name.clone(),
         access: asked,
     };
+    // Without a name it is known by its key.
+    if let Err(e) = devices::record(&name, &paired.key) {
+        context.ui.warn(e.message);
+    }
     match repo {
         Some(repo) => let_in(context, &repo, peer, &paired)?,
         None => tell_met(context, &peer, &paired)?,
     }
     Ok(EXIT_OK)
+}
+
+/// Fails if a device cannot get this name, or another one that is known has it.
+fn check_name(book: &[Device], name: &str) -> Result<(), Failure> {
+    let known = book.iter().find(|device| device.name == name);
+    // It may be the same device, which then keeps it.
+    let key = known.map_or(PeerKey::from_bytes([0; 32]), |device| device.key);
+    devices::check_free(book, name, &key)
+}
+
+/// The name that the user gives to the other device: the one of the command line, or one like that which it
+/// sends. It is never that of another device.
+fn name_for(book: &[Device], wanted: Option<&String>) -> impl Fn(&PairedDevice) -> String + use<> {
+    let (book, wanted) = (book.to_vec(), wanted.cloned());
+    move |paired| match &wanted {
+        Some(name) if devices::check_free(&book, name, &paired.key).is_ok() => name.clone(),
+        Some(name) => devices::suggest(&book, &paired.key, name),
+        None => devices::suggest(&book, &paired.key, &paired.name),
+    }
 }
 
 fn new_code() -> Result<Code, Failure> {
@@ -133,7 +167,7 @@ fn tell_met(context: &Context, peer: &Peer, paired: &PairedDevice) -> Result<(),
     if paired.gives.is_some() {
         context.ui.note(hint!(
             "to clone its repository: dmv clone {} DIR (while 'dmv serve --lan' runs there)",
-            Argument::value(format!("dmv://{}", peer.key))
+            Argument::value(format!("dmv://{}", peer.name))
         ));
     }
     Ok(())
@@ -234,7 +268,12 @@ fn ready(
 }
 
 /// At a terminal the user decides. Elsewhere the code was the decision.
-fn confirm(yes: bool, gives: Access, has_repository: bool) -> Confirm {
+fn confirm(
+    yes: bool,
+    gives: Access,
+    has_repository: bool,
+    name_for: impl Fn(&PairedDevice) -> String + Send + Sync + 'static,
+) -> Confirm {
     Arc::new(move |paired: &PairedDevice| {
         if yes || !std::io::stdin().is_terminal() {
             return true;
@@ -244,9 +283,14 @@ fn confirm(yes: bool, gives: Access, has_repository: bool) -> Confirm {
             (true, Access::Read) => " and let it read this repository",
             (true, Access::Write) => " and let it read and write this repository",
         };
-        let name = clean(&paired.name);
+        let (claimed, name) = (clean(&paired.name), name_for(paired));
         let short = paired.key.short();
-        ui::ask(&format!("Pair with '{name}' ({short}){may}?"))
+        let called = if claimed == name {
+            String::new()
+        } else {
+            format!(", call it {name}")
+        };
+        ui::ask(&format!("Pair with '{claimed}' ({short}){called}{may}?"))
     })
 }
 
@@ -262,6 +306,14 @@ fn report(
         return context.ui.json(&value);
     }
     writeln!(context.ui.out(), "paired with {}", called(peer))?;
+    if !paired.name.is_empty() && paired.name != peer.name {
+        let claimed = clean(&paired.name);
+        let text = format_args!(
+            "it calls itself '{claimed}'; here its name is {}",
+            peer.name
+        );
+        context.ui.note(text);
+    }
     if let_in {
         let may = match peer.access {
             Access::Read => "read",

@@ -2,6 +2,7 @@
 
 use super::trust::PeerValue;
 use crate::context::Context;
+use crate::devices;
 use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, Failure};
 use crate::format::text::clean;
 use dmv_core::repo::Peer;
@@ -37,13 +38,22 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         found.map(|(_, url)| url.clone())
     };
     let value = |peer: &Peer| PeerValue::new(peer, address(peer));
-    let list: Vec<PeerValue> = trusted.iter().map(value).collect();
+    let mut list: Vec<PeerValue> = trusted.iter().map(value).collect();
+    let book = devices::book(context)?;
     #[cfg(feature = "quic")]
-    let list = if looks_around {
-        with_those_around(context, list)?
-    } else {
-        list
-    };
+    if looks_around {
+        list = with_those_around(context, list)?;
+    }
+    for peer in &mut list {
+        let yours = peer.key.parse().ok();
+        let yours = yours.and_then(|key| devices::name_of(&book, &key));
+        let is_claimed = peer.access.is_none() && yours.is_none() && !peer.name.is_empty();
+        match yours {
+            Some(name) => peer.name = name.to_owned(),
+            None if is_claimed => peer.claims = std::mem::take(&mut peer.name),
+            None => {}
+        }
+    }
     for peer in &list {
         if context.globals.json {
             context.ui.json(peer)?;
@@ -54,6 +64,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             clean(&peer.name),
             peer.address.as_deref().unwrap_or_default(),
         );
+        let name = match &peer.claims[..] {
+            "" => name,
+            claims => format!("(calls itself {})", clean(claims)),
+        };
         let line = format!("{}  {access:<5}  {name:<12}  {address}", peer.key);
         writeln!(context.ui.out(), "{}", line.trim_end())?;
     }
@@ -95,6 +109,7 @@ fn with_those_around(
             None => list.push(PeerValue {
                 key,
                 name: found.label,
+                claims: String::new(),
                 address,
                 access: None,
             }),

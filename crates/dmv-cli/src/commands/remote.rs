@@ -10,7 +10,7 @@ use crate::error::way_to_rename;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{clean, count};
 use crate::partial::{SliceValue, words};
-use crate::peers::{Call, remote, why_closed, word_of};
+use crate::peers::{Call, parse_url, remote, why_closed, word_of};
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::refs::check_new_ref_name;
@@ -29,7 +29,7 @@ use toml_edit::{Item, Table, value};
 ///
 /// Addresses: a path, for example on a USB disk; ssh://HOST/PATH or ssh://USER@HOST:PORT/PATH, where
 /// /~/PATH means below the home directory; dmv://KEY or dmv://KEY@HOST:PORT for a device that runs
-/// 'dmv serve'; s3://BUCKET/PATH, gs:// or az:// for a bucket, where several people write without a
+/// 'dmv serve', where KEY may be its name or 8 digits; s3://BUCKET/PATH, gs:// or az:// for a bucket, where several people write without a
 /// server of theirs; https://HOST/PATH for a bucket's files on a web server, for reading.
 #[derive(clap::Args)]
 #[command(
@@ -130,7 +130,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             }
             let here =
                 std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
-            let url = Url::parse(url)?.absolute(&here);
+            let url = parse_url(context, url)?.absolute(&here);
             #[cfg(feature = "store")]
             let notes = bucket::before_adding(context, &url, store)?;
             #[cfg(not(feature = "store"))]
@@ -262,7 +262,7 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
     }
     let mut exit = EXIT_OK;
     for (known, url) in &remotes {
-        let remote = Remote::new(known, Url::parse(OsStr::new(url))?);
+        let remote = Remote::new(known, parse_url(context, OsStr::new(url))?);
         let watch = context.watch("asking remotes");
         let call = Call::new(context);
         let purpose = purpose_at(&remote.url);

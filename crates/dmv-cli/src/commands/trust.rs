@@ -1,6 +1,7 @@
 //! `dmv trust`
 
 use crate::context::Context;
+use crate::devices;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::clean;
 use dmv_core::repo::{Access, Peer, PeerKey};
@@ -10,20 +11,20 @@ use std::io::Write;
 /// Give a device access to this repository
 ///
 /// 'dmv id', run on the other device, prints its key. To change the name or the access, run 'dmv trust'
-/// again with the same key.
+/// again with the same key. The name is yours alone, and stands for the key wherever an address is.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv trust 8f4c…e1 --name laptop\n  dmv trust 8f4c…e1 --write\n\n\
                   'dmv pair' exchanges the keys of two devices with a short code."
 )]
 pub struct Args {
-    /// The key of the device: 64 hex digits, or a dmv:// address
-    #[arg(value_name = "KEY", value_parser = parse_key)]
-    key: PeerKey,
+    /// The key of the device: 64 hex digits, a dmv:// address, or the name of a device that you know
+    #[arg(value_name = "KEY")]
+    key: String,
     /// Let the device push, too
     #[arg(long)]
     write: bool,
-    /// The name for the device
+    /// Your name for the device, also in addresses such as dmv://NAME
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -33,8 +34,11 @@ pub struct Args {
 pub struct PeerValue {
     /// Its key.
     pub key: String,
-    /// What the user calls it, or it calls itself.
+    /// What the user calls it.
     pub name: String,
+    /// What it calls itself, if the user has no name for it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub claims: String,
     /// Where it is, if that is known.
     pub address: Option<String>,
     /// `read`, `write`, or nothing.
@@ -47,6 +51,7 @@ impl PeerValue {
         PeerValue {
             key: peer.key.to_string(),
             name: peer.name.clone(),
+            claims: String::new(),
             address,
             access: Some(peer.access.word()),
         }
@@ -56,10 +61,16 @@ impl PeerValue {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
-    let known = repo.peer(&args.key)?;
-    let name = args.name.clone().or(known.map(|peer| peer.name));
+    let key = key_of(context, &args.key)?;
+    let book = devices::book(context)?;
+    if let Some(name) = &args.name {
+        devices::check_free(&book, name, &key)?;
+    }
+    let known = repo.peer(&key)?.map(|peer| peer.name);
+    let yours = devices::name_of(&book, &key).map(str::to_owned);
+    let name = args.name.clone().or(yours).or(known);
     let peer = Peer {
-        key: args.key,
+        key,
         name: name.unwrap_or_default(),
         access: if args.write {
             Access::Write
@@ -68,6 +79,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         },
     };
     let changed = repo.trust(&peer, context.request()?)?;
+    if let Some(name) = &args.name {
+        devices::record(name, &key)?;
+    }
     if context.globals.json {
         context.ui.json(&PeerValue::new(&peer, None))?;
     } else if changed {
@@ -93,10 +107,17 @@ pub fn called(peer: &Peer) -> String {
     }
 }
 
-/// A key, alone or in an address `dmv://KEY@HOST:PORT`.
-fn parse_key(text: &str) -> Result<PeerKey, String> {
+/// The key of a device, which stands alone or in an address `dmv://KEY@HOST:PORT`.
+fn key_of(context: &Context, text: &str) -> Result<PeerKey, Failure> {
     let rest = text.strip_prefix("dmv://").unwrap_or(text);
-    let key = rest.split('@').next().unwrap_or_default();
-    key.parse()
-        .map_err(|e: dmv_core::repo::NotAKey| e.to_string())
+    let device = rest.split(['@', '/']).next().unwrap_or_default();
+    devices::find(context, device).map_err(|e| match e.code {
+        "no-peer" => {
+            let text = clean(text);
+            let message =
+                format!("'{text}' is neither a key of 64 hex digits nor a device that you know");
+            Failure::usage(message).hint("dmv id, run on the other device")
+        }
+        _ => e,
+    })
 }

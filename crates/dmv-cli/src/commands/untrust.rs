@@ -2,8 +2,8 @@
 
 use super::trust::{PeerValue, called};
 use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
-use dmv_core::repo::{Peer, Repo};
+use crate::devices::find_peer;
+use crate::failure::{EXIT_OK, Failure};
 use std::io::Write;
 
 /// Remove the access of a device to this repository
@@ -17,13 +17,10 @@ pub struct Args {
     key: String,
 }
 
-/// The fewest digits that stand for a key.
-const MIN_DIGITS: usize = 8;
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
-    let peer = find(&repo, &args.key)?;
+    let peer = find_peer(context, &repo, &args.key)?;
     repo.untrust(&peer.key, context.request()?)?;
     if context.globals.json {
         context.ui.json(&PeerValue::new(&peer, None))?;
@@ -35,24 +32,4 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         )?;
     }
     Ok(EXIT_OK)
-}
-
-fn find(repo: &Repo, text: &str) -> Result<Peer, Failure> {
-    let digits = text.to_ascii_lowercase();
-    let fits = |peer: &Peer| {
-        let by_key = digits.len() >= MIN_DIGITS && peer.key.to_string().starts_with(&digits);
-        by_key || !text.is_empty() && peer.name == text
-    };
-    let mut found: Vec<Peer> = repo.peers()?.into_iter().filter(fits).collect();
-    match (found.pop(), found.is_empty()) {
-        (Some(peer), true) => Ok(peer),
-        (Some(_), false) => {
-            let message = format!("'{text}' matches more than one trusted device");
-            Err(Failure::new("ambiguous-peer", EXIT_OTHER, message).hint("dmv peers"))
-        }
-        (None, _) => {
-            let message = format!("no trusted device is called '{text}'");
-            Err(Failure::new("no-peer", EXIT_OTHER, message).hint("dmv peers"))
-        }
-    }
 }

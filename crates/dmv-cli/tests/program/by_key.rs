@@ -163,7 +163,7 @@ fn a_server_that_only_gives_and_one_whose_repository_is_gone() -> Outcome {
     Place::new()?.fails(10, &["serve"])?;
     lap.fails(2, &["serve", "--listen", "nowhere"])?;
     lap.fails(2, &["serve", "--stdio"])?;
-    lap.fails(2, &["clone", "dmv://abc", "x"])?;
+    lap.fails(20, &["clone", "dmv://abc", "x"])?;
     Ok(())
 }
 

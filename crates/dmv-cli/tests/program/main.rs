@@ -19,6 +19,7 @@ mod calls;
 mod cli;
 mod cut_clones;
 mod demo;
+mod devices;
 mod documents;
 mod drop;
 mod editor;

@@ -207,8 +207,15 @@ fn a_week_with_two_laptops_a_nas_and_a_disk() -> Outcome {
     let place = crate::place::several::several()?;
     let nas = format!("ssh://nas{}", place.work().join("nas").display());
     // Monday: the NAS gets everything, the second laptop clones from it.
-    step(&place, ".", &["clone", "--bare", "film", "nas"], 0, "")?;
     step(&place, "film", &["remote", "add", "nas", &nas], 0, "")?;
+    step(
+        &place,
+        "film",
+        &["push", "nas"],
+        10,
+        "dmv push nas --create",
+    )?;
+    step(&place, "film", &["push", "nas", "--create"], 0, "created")?;
     step(&place, "film", &["sync", "nas"], 0, "")?;
     step(&place, ".", &["clone", &nas, "second"], 0, "")?;
     assert_eq!(files(&place, "second")?, files(&place, "film")?);
@@ -227,11 +234,24 @@ fn a_week_with_two_laptops_a_nas_and_a_disk() -> Outcome {
     let disk = place.work().join("disk/film.dmv");
     let disk = disk.display().to_string();
     step(&place, "film", &["remote", "add", "disk", &disk], 0, "")?;
-    step(&place, "film", &["push", "disk"], 10, "disk")?;
+    step(
+        &place,
+        "film",
+        &["push", "disk"],
+        10,
+        "when it is connected",
+    )?;
     place.write("film/shots/2", "on the road")?;
     step(&place, "film", &["commit", "-m", "road"], 0, "")?;
     fs::create_dir(place.work().join("disk"))?;
-    step(&place, "film", &["clone", "--bare", ".", &disk], 0, "")?;
+    step(
+        &place,
+        "film",
+        &["status"],
+        0,
+        "nothing was sent to disk yet",
+    )?;
+    step(&place, "film", &["push", "disk", "--create"], 0, "created")?;
     step(&place, "film", &["sync", "disk"], 0, "")?;
     fs::rename(place.work().join("disk"), place.work().join("drawer"))?;
     step(&place, "film", &["fetch", "disk"], 10, "no repository")?;
@@ -244,6 +264,13 @@ fn a_week_with_two_laptops_a_nas_and_a_disk() -> Outcome {
     place.write("film/shots/3", "ours")?;
     step(&place, "film", &["commit", "-m", "ours"], 0, "")?;
     step(&place, "film", &["push", "nas"], 0, "")?;
+    step(
+        &place,
+        "film",
+        &["status"],
+        0,
+        "1 commit not at disk: dmv sync disk",
+    )?;
     place.write("second/shots/3", "theirs")?;
     step(&place, "second", &["commit", "-m", "theirs"], 0, "")?;
     step(&place, "second", &["pull"], 4, "shots/3")?;
