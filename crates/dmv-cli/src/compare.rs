@@ -3,6 +3,7 @@
 pub mod named;
 pub mod purged;
 pub mod side;
+pub mod stat;
 mod unified;
 
 use crate::compare::purged::{PurgedSides, Purges};
@@ -11,7 +12,7 @@ use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::json::{PathValue, base64_unless_text};
-use crate::format::text::{bytes, count, lines};
+use crate::format::text::{bytes, lines};
 use anstyle::{AnsiColor, Style};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
@@ -194,15 +195,6 @@ fn change_word(renamed: Option<&Rename>, old: &Side<'_>, new: &Side<'_>) -> &'st
         (a, b) if a == b || is_plain(a) && is_plain(b) => "modified",
         _ => "type",
     }
-}
-
-/// Sums over several paths.
-#[derive(Default)]
-pub struct Totals {
-    files: u64,
-    insertions: u64,
-    deletions: u64,
-    new_bytes: u64,
 }
 
 /// Compares files of one repository.
@@ -637,77 +629,6 @@ impl FileDiff {
                 bytes(*removed_bytes),
             ),
         }
-    }
-
-    /// Prints the difference in one line.
-    pub fn print_stat(&self, context: &Context) -> Result<(), Failure> {
-        let what = match &self.body {
-            _ if self.conflict.is_some() => {
-                let kind = self.conflict.as_ref().map_or("", ConflictTold::kind);
-                format!("conflict ({kind})")
-            }
-            Body::None {} => match (self.old_kind, self.new_kind) {
-                (Some(old), Some(new)) if old != new => format!("{old} became {new}"),
-                _ => self.change.to_owned(),
-            },
-            Body::Text {
-                insertions,
-                deletions,
-                coarse,
-                ..
-            } => {
-                let at_most = if *coarse { " at most" } else { "" };
-                format!("+{insertions} -{deletions}{at_most}")
-            }
-            Body::Purged { purged } => purged.lines.join("; "),
-            Body::Absent { absent } => absent.words().to_owned(),
-            Body::Bytes { .. } => self.in_bytes(),
-        };
-        let mut name = escape(self.path.as_bytes()).to_string();
-        if let Some(rename) = &self.renamed {
-            name = format!("{} -> {name}{}", escape(&rename.from), share(rename));
-        }
-        writeln!(context.ui.out(), " {name} | {what}")?;
-        Ok(())
-    }
-
-    /// Adds this difference to the sums.
-    pub fn add_to(&self, totals: &mut Totals) {
-        totals.files += 1;
-        match &self.body {
-            Body::None {} | Body::Purged { .. } | Body::Absent { .. } => {}
-            Body::Text {
-                insertions,
-                deletions,
-                ..
-            } => {
-                totals.insertions += insertions;
-                totals.deletions += deletions;
-            }
-            Body::Bytes { new_bytes, .. } => totals.new_bytes += new_bytes,
-        }
-    }
-}
-
-impl Totals {
-    /// Whether nothing differs.
-    pub fn is_empty(&self) -> bool {
-        self.files == 0
-    }
-
-    /// Prints the sums.
-    pub fn print(&self, context: &Context) -> Result<(), Failure> {
-        let new = match self.new_bytes {
-            0 => String::new(),
-            n => format!(", {} of new bytes in other files", bytes(n)),
-        };
-        let files = count(self.files, "file", "files");
-        let (insertions, deletions) = (self.insertions, self.deletions);
-        writeln!(
-            context.ui.out(),
-            " {files} changed, +{insertions} -{deletions} lines{new}"
-        )?;
-        Ok(())
     }
 }
 

@@ -56,6 +56,26 @@ pub fn length(time: std::time::Duration) -> String {
     }
 }
 
+/// How long before `now` a moment was, in the largest unit that fits, as people say it.
+pub fn ago(then: i64, now: i64) -> String {
+    const UNITS: [(i64, &str, &str); 6] = [
+        (365 * 24 * 60 * 60, "year", "years"),
+        (30 * 24 * 60 * 60, "month", "months"),
+        (7 * 24 * 60 * 60, "week", "weeks"),
+        (24 * 60 * 60, "day", "days"),
+        (60 * 60, "hour", "hours"),
+        (60, "minute", "minutes"),
+    ];
+    let seconds = now.saturating_sub(then);
+    if seconds < 0 {
+        return "in the future".to_owned();
+    }
+    match UNITS.into_iter().find(|(unit, ..)| seconds >= *unit) {
+        Some((unit, one, many)) => format!("{} ago", count((seconds / unit) as u64, one, many)),
+        None => "just now".to_owned(),
+    }
+}
+
 /// The moment that a date names. Of a day, it is the present time of day.
 pub fn moment(text: &str) -> Result<dmv_core::refs::Timestamp, String> {
     moment_from(text, &Zoned::now())
@@ -163,6 +183,32 @@ mod tests {
         ] {
             assert!(span(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn how_long_ago_is_told_in_the_largest_unit() {
+        let day = 24 * 60 * 60;
+        for (seconds, text) in [
+            (-1, "in the future"),
+            (0, "just now"),
+            (59, "just now"),
+            (60, "1 minute ago"),
+            (3599, "59 minutes ago"),
+            (3600, "1 hour ago"),
+            (day - 1, "23 hours ago"),
+            (6 * day, "6 days ago"),
+            (7 * day, "1 week ago"),
+            (30 * day, "1 month ago"),
+            (364 * day, "12 months ago"),
+            (800 * day, "2 years ago"),
+        ] {
+            assert_eq!(
+                ago(1_000_000_000 - seconds, 1_000_000_000),
+                text,
+                "{seconds}"
+            );
+        }
+        assert_eq!(ago(i64::MIN, i64::MAX), "292471208677 years ago");
     }
 
     #[test]

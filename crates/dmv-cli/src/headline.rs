@@ -1,5 +1,7 @@
 //! How a commit is shown at the top of its entry: id, names, author, time and message.
 
+use crate::context::now;
+use crate::date;
 use crate::failure::Failure;
 use crate::format::text::{self, SHORT_ID, clean};
 use crate::ui::Ui;
@@ -19,7 +21,11 @@ pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String
     let author = &commit.author;
     out += &format!("Author: {}\n", text::person(author));
     let when = text::time(author.seconds, author.tz_minutes);
-    out += &format!("Date:   {when}\n\n");
+    let ago = match ui.is_terminal() {
+        true => format!(" ({})", date::ago(author.seconds, now().seconds)),
+        false => String::new(),
+    };
+    out += &format!("Date:   {when}{ago}\n\n");
     for line in text::lines(&commit.message).lines() {
         out += &format!("    {line}\n");
     }
@@ -42,9 +48,22 @@ fn title(ui: &Ui, word: &str, id: &ObjectId, names: Option<&Vec<String>>) -> Str
     let yellow = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
     let mut out = ui.paint(yellow, format_args!("{word}{shown}"));
     if let Some(names) = names {
-        out += &format!(" ({})", clean(&names.join(", ")));
+        let names: Vec<String> = names.iter().map(|name| painted(ui, name)).collect();
+        out += &format!(" ({})", names.join(", "));
     }
     out
+}
+
+/// A name of a commit as it is shown: branches are green, tags yellow.
+fn painted(ui: &Ui, name: &str) -> String {
+    if let Some(tag) = name.strip_prefix("tag ") {
+        let yellow = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
+        return format!("tag {}", ui.paint(yellow, clean(tag)));
+    }
+    match name.strip_prefix("@ = ") {
+        Some(branch) => format!("@ = {}", ui.branch(branch)),
+        None => ui.branch(name),
+    }
 }
 
 /// The names that commits have: branches, tags, and what the worktree is on.

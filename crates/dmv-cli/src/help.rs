@@ -49,34 +49,97 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Settings and help", &["config", "completions", "help"]),
 ];
 
+/// The commands that `dmv help` explains. It names the others; `dmv help --all` explains all.
+const COMMON: [&str; 27] = [
+    "init", "clone", "status", "diff", "commit", "checkout", "restore", "mv", "rm", "log", "show",
+    "export", "web", "branch", "merge", "resolve", "undo", "redo", "remote", "pull", "push",
+    "sync", "get", "drop", "verify", "gc", "config",
+];
+
+/// How wide the list of the other commands is.
+const COLUMNS: usize = 80;
+
+/// Where the options of every command are explained, and everything else that few need.
+const MORE: &str = "\
+dmv COMMAND --help   explains a command
+dmv help --all       lists all commands, and the options of every command
+dmv help topics      lists the pages of the guide";
+
+/// Which commands a list explains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ListExtent {
+    /// Those that most people need, in one screen.
+    Common,
+    /// All.
+    All,
+}
+
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n";
 
 /// The command line with its help as it is shown. Completions and manual pages are made from the one
 /// without.
 pub fn command() -> Command {
+    listing(ListExtent::Common)
+}
+
+/// The same, with a list of these commands.
+pub fn listing(listed: ListExtent) -> Command {
     let command = Cli::command();
-    let groups = groups(&command);
+    let groups = groups(&command, listed);
+    let template = match listed {
+        ListExtent::Common => format!("{TEMPLATE}{groups}{MORE}\n"),
+        ListExtent::All => format!("{TEMPLATE}{groups}Options:\n{{options}}{{after-help}}"),
+    };
     command
-        .help_template(format!(
-            "{TEMPLATE}{groups}Options:\n{{options}}{{after-help}}"
-        ))
+        .help_template(template)
         .mut_subcommands(|command| with_details_first(command.mut_subcommands(with_details_last)))
 }
 
-fn groups(command: &Command) -> String {
+fn groups(command: &Command, listed: ListExtent) -> String {
     let mut text = String::new();
+    let mut others = Vec::new();
     for (title, names) in GROUPS {
+        let is_shown = |name: &&str| listed == ListExtent::All || COMMON.contains(name);
+        let (shown, more): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| is_shown(name));
+        // Whoever reads the list has found the help.
+        others.extend(more.into_iter().filter(|name| *name != "help"));
+        if shown.is_empty() {
+            continue;
+        }
         text += &format!("{title}:\n");
-        for name in names {
-            let about = match *name {
+        for name in shown {
+            let about = match name {
                 "help" => "Show this list, or the help of a command".to_owned(),
                 name => about(command, name),
             };
             text += &format!("  {name:<11}  {about}\n");
         }
-        text += "\n";
+        if listed == ListExtent::All {
+            text.push('\n');
+        }
+    }
+    if !others.is_empty() {
+        text += &format!("More commands:\n{}\n", wrapped(&others));
     }
     text
+}
+
+/// Words in lines that are indented.
+fn wrapped(words: &[&str]) -> String {
+    let mut text = String::new();
+    let mut width = COLUMNS;
+    for word in words {
+        if width + 2 + word.len() > COLUMNS {
+            text += if text.is_empty() { "  " } else { "\n  " };
+            width = 2;
+        } else {
+            text += "  ";
+            width += 2;
+        }
+        text += word;
+        width += word.len();
+    }
+    text + "\n"
 }
 
 fn about(command: &Command, name: &str) -> String {
@@ -110,6 +173,21 @@ fn with_details_last(command: Command) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_common_commands_are_commands_of_groups() {
+        for name in COMMON {
+            let is_grouped = GROUPS.iter().any(|(_, names)| names.contains(&name));
+            assert!(is_grouped, "{name}");
+        }
+    }
+
+    #[test]
+    fn words_are_wrapped() {
+        let word = "x".repeat(20);
+        let text = wrapped(&[&word[..]; 5]);
+        assert_eq!(text.lines().map(str::len).collect::<Vec<_>>(), [66, 44]);
+    }
 
     #[test]
     fn each_command_is_in_one_group() {

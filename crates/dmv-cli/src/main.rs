@@ -44,6 +44,7 @@ mod reach;
 mod revisions;
 mod supply;
 mod terminal;
+mod topics;
 mod traffic;
 mod typed;
 mod ui;

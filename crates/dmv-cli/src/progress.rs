@@ -58,7 +58,7 @@ impl Watch {
                 let left = pace.left(&job, elapsed);
                 let mut screen = screen();
                 if screen.asking == 0 {
-                    bar.set_message(line(&job, doing, elapsed, left));
+                    bar.set_message(line(&job, doing, pace.bytes_per_second, left));
                     bar.tick();
                     screen.bar = Some(bar.clone());
                 }
@@ -229,7 +229,8 @@ impl Pace {
     }
 }
 
-fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String {
+/// `speed`: bytes a second.
+fn line(job: &Job, doing: &str, speed: f64, left: Option<f64>) -> String {
     let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let progress = &job.progress;
     let (files, read, new) = (
@@ -238,7 +239,6 @@ fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String 
         get(&progress.new_bytes),
     );
     let (total_files, total) = (get(&progress.total_files), get(&progress.total_bytes));
-    let seconds = elapsed.as_secs_f64().max(0.001);
     let mut parts = Vec::new();
     if files > 0 {
         parts.push(match total_files {
@@ -263,7 +263,9 @@ fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String 
             all => format!(" of {}{}", sign(progress.total_bound()), bytes(all)),
         };
         parts.push(format!("{}{of}", bytes(read)));
-        more.push(format!("{}/s", bytes((read as f64 / seconds) as u64)));
+        if speed >= 1.0 {
+            more.push(format!("{}/s", bytes(speed as u64)));
+        }
     }
     let objects = get(&progress.objects);
     if objects > 0 {
@@ -271,7 +273,7 @@ fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String 
     }
     if new > 0 && new < read {
         let saved = 100.0 * (read - new) as f64 / read as f64;
-        more.push(format!("{saved:.0}% already stored"));
+        more.push(format!("{saved:.0} % of it not new"));
     }
     // A narrow terminal cuts off the end of the line.
     if job.is_cancelled() {
@@ -354,7 +356,7 @@ mod tests {
         job.progress.foresee(0, Bound::AtLeast);
         let shown = shown(&job, 60_000, |_| 100, 100);
         assert!(shown.iter().all(Option::is_none));
-        let line = line(&job, "transferring", TICK * 100, None);
+        let line = line(&job, "transferring", 1000.0, None);
         assert!(line.contains("9.8 KiB of ≥ 58.6 KiB"), "{line}");
         assert!(!line.contains("left"), "{line}");
     }
@@ -372,11 +374,11 @@ mod tests {
         ] {
             Job::add(counter, n);
         }
-        let line = line(&job, "transferring", TICK * 3000, Some(3599.0));
+        let line = line(&job, "transferring", 3e9, Some(3599.0));
         let (shown, _) = line.split_once(" left, ").expect("it is shown");
         // Two columns are the spinner's.
         assert!(shown.len() + " left".len() <= 78, "{line}");
-        assert!(line.ends_with("already stored"), "{line}");
+        assert!(line.ends_with("not new"), "{line}");
     }
 
     #[test]
@@ -384,9 +386,9 @@ mod tests {
         let job = Job::default();
         job.progress.foresee(500, Bound::AtMost);
         Job::add(&job.progress.bytes, 100);
-        assert!(line(&job, "x", TICK, None).contains("100 B of ≤ 500 B"));
+        assert!(line(&job, "x", 0.0, None).contains("100 B of ≤ 500 B"));
         Job::add(&job.progress.bytes, 500);
-        let line = line(&job, "x", TICK, Some(9.0));
+        let line = line(&job, "x", 0.0, Some(9.0));
         assert!(line.contains("600 B, 9 s left"), "{line}");
     }
 }

@@ -10,7 +10,6 @@ use dmv_core::history::paths::PathLog;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{Repo, RepoError, RevisionError};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 
 /// Arguments, sorted.
 #[derive(Default)]
@@ -63,8 +62,8 @@ pub fn sort(
 
 /// The text of a revision or range, if the word is one.
 fn resolved(repo: &Repo, word: &OsStr) -> Result<String, RepoError> {
-    let text = String::from_utf8_lossy(word.as_bytes()).into_owned();
-    if looks_like_path(word.as_bytes()) && !text.starts_with("..") || word.is_empty() {
+    let text = String::from_utf8_lossy(word.as_encoded_bytes()).into_owned();
+    if looks_like_path(word.as_encoded_bytes()) && !text.starts_with("..") || word.is_empty() {
         return Err(RevisionError::Unknown(text).into());
     }
     let one = |text: &str| repo.resolve(if text.is_empty() { "@" } else { text });
@@ -113,8 +112,11 @@ fn too_many(context: &Context, word: &OsStr, most: usize) -> Failure {
         1 => "one commit",
         _ => "two commits",
     };
-    let shown = escape(word.as_bytes());
+    let shown = escape(word.as_encoded_bytes());
     let message = format!("{command} accepts {accepts}, then paths; '{shown}' is another commit");
-    let (command, word) = (Argument::value(command), Argument::value(word.as_bytes()));
+    let (command, word) = (
+        Argument::value(command),
+        Argument::value(word.as_encoded_bytes()),
+    );
     Failure::usage(message).hint(hint!("dmv {} -- {}, if it is a path", command, word))
 }

@@ -180,7 +180,9 @@ impl Report {
             }
             return Ok(());
         }
-        self.print_sums(&mut *out)?;
+        if let Some(sums) = self.sums(context.ui.verbose()) {
+            writeln!(out, "{sums}")?;
+        }
         drop(out);
         if self.summary.expired > 0 {
             let versions = count(self.summary.expired, "old version has", "old versions have");
@@ -305,19 +307,30 @@ impl Report {
         Ok(())
     }
 
-    fn print_sums(&self, out: &mut impl Write) -> Result<(), Failure> {
+    /// What was moved, in a line; `None`: no objects, and nobody asked for the rest.
+    fn sums(&self, is_verbose: bool) -> Option<String> {
         let traffic = &self.summary.traffic;
-        let objects = |n| count(n, "object", "objects");
-        writeln!(
-            out,
-            "received {} ({}), sent {} ({}), {}",
-            objects(traffic.objects_received),
-            bytes(traffic.bytes_received),
-            objects(traffic.objects_sent),
-            bytes(traffic.bytes_sent),
-            count(traffic.round_trips, "round trip", "round trips"),
-        )?;
-        Ok(())
+        if is_verbose {
+            let objects = |n| count(n, "object", "objects");
+            return Some(format!(
+                "received {} ({}), sent {} ({}), {}",
+                objects(traffic.objects_received),
+                bytes(traffic.bytes_received),
+                objects(traffic.objects_sent),
+                bytes(traffic.bytes_sent),
+                count(traffic.round_trips, "round trip", "round trips"),
+            ));
+        }
+        // The few bytes of a question without objects are no news.
+        let moved = [
+            ("received", traffic.objects_received, traffic.bytes_received),
+            ("sent", traffic.objects_sent, traffic.bytes_sent),
+        ];
+        let moved = moved.into_iter().filter(|(_, objects, _)| *objects > 0);
+        let moved: Vec<String> = moved
+            .map(|(word, _, n)| format!("{word} {}", bytes(n)))
+            .collect();
+        (!moved.is_empty()).then(|| moved.join(", "))
     }
 }
 

@@ -8,12 +8,14 @@ use crate::config::Config;
 use crate::failure::{EXIT_OK, EXIT_USAGE, Failure, FailureForm};
 use crate::format::text::clean;
 use crate::globals::{Color, Globals};
+use crate::help::ListExtent;
 use crate::pager::{self, PagedOutput};
 use crate::progress::while_lent;
 use crate::ui::{Tone, Ui};
-use crate::{help, ui, verbs};
-use clap::FromArgMatches;
+use crate::{help, topics, ui, verbs};
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{FromArgMatches, ValueEnum};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
@@ -115,6 +117,22 @@ fn is_json(args: &[OsString]) -> bool {
     options.any(|arg| arg == "--json")
 }
 
+/// What `--color` says in arguments that cannot be parsed.
+fn color_of(args: &[OsString]) -> Color {
+    let mut options = args.iter().take_while(|arg| *arg != "--");
+    let mut wanted = None;
+    while let Some(arg) = options.next().and_then(|arg| arg.to_str()) {
+        wanted = match arg.strip_prefix("--color=") {
+            Some(when) => Some(when),
+            None if arg == "--color" => options.next().and_then(|when| when.to_str()),
+            None => wanted,
+        };
+    }
+    wanted
+        .and_then(|when| Color::from_str(when, true).ok())
+        .unwrap_or_default()
+}
+
 fn read(args: &[OsString]) -> Result<TypedText, clap::Error> {
     let matches = help::command().try_get_matches_from(args)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))?;
@@ -128,10 +146,17 @@ fn read(args: &[OsString]) -> Result<TypedText, clap::Error> {
 
 /// Prints help, the version, or what is wrong with the arguments.
 fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
+    ui::want_color(color_of(args));
     let asked_for = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = is_json(args);
-    if asked_for {
-        return match print_help(e, args) {
+    let page = match help_topic(args) {
+        Some("--all" | "-a") => Some(help::listing(ListExtent::All).render_help()),
+        Some(topic) => topics::page(topic).map(StyledStr::from),
+        None if asked_for => Some(e.render()),
+        None => None,
+    };
+    if let Some(page) = page {
+        return match print_help(&page, args) {
             Ok(()) => EXIT_OK,
             Err(failure) => ui::report(&failure, FailureForm::json_if(json)),
         };
@@ -152,6 +177,17 @@ fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
         Failure::usage(message).hint(help_of(&typed_command(args)))
     });
     ui::report(&failure, FailureForm::json_if(json))
+}
+
+/// What `help` is asked about, if that is one thing and no command.
+fn help_topic(args: &[OsString]) -> Option<&str> {
+    let at = command_at(args)?;
+    let [topic] = &args[at + 1..] else {
+        return None;
+    };
+    let topic = topic.to_str()?;
+    let is_command = help::command().find_subcommand(topic).is_some();
+    (args[at] == "help" && !is_command).then_some(topic)
 }
 
 /// What the parser says is wrong with the arguments, without its advice.
@@ -187,7 +223,7 @@ fn help_of(words: &[String]) -> Hint {
 }
 
 /// Prints help, in a pager if it is long, and below the list of all commands the user's aliases.
-fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
+fn print_help(text: &StyledStr, args: &[OsString]) -> Result<(), Failure> {
     let ui = Ui::new(Tone::default(), Color::Auto);
     let config = Config::load(None).unwrap_or_default();
     if ui.is_terminal()
@@ -199,16 +235,16 @@ fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
             Box::new(|| while_lent(Arc::default())),
         ));
     }
-    let text = e.render();
     let mut out = ui.out();
     if ui.colored() {
         write!(out, "{}", text.ansi())?;
     } else {
         write!(out, "{text}")?;
     }
+    let is_all = matches!(help_topic(args), Some("--all" | "-a"));
     let is_list = match command_at(args) {
-        None => e.kind() == ErrorKind::DisplayHelp,
-        Some(at) => args[at] == "help" && args.len() == at + 1,
+        None => args.iter().any(|arg| arg == "--help" || arg == "-h"),
+        Some(at) => args[at] == "help" && (args.len() == at + 1 || is_all),
     };
     let aliases = config.aliases();
     if is_list && !aliases.is_empty() {
@@ -322,6 +358,14 @@ fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
         );
     }
     let of = above.map_or(hint!(""), |(above, _)| hint!("{} ", Argument::value(above)));
+    if args[..at].contains(&"help") {
+        let message = format!(
+            "there is no command and no page of the guide '{}'",
+            clean(name)
+        );
+        let hint = topics::near(name).unwrap_or_else(|| "dmv help topics".into());
+        return Some(Failure::usage(message).hint(hint));
+    }
     let hint = match (
         verbs::instead_of(&wanted, after),
         &verbs::near(name, &names)[..],

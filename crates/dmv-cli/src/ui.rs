@@ -6,7 +6,7 @@ use crate::format::json::PathValue;
 use crate::format::text::clean;
 use crate::globals::Color;
 use crate::pager::PagedOutput;
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
 use dmv_core::escape::Hint;
 use dmv_core::escape::{escape, is_hidden};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -72,19 +73,51 @@ impl Write for Out {
     }
 }
 
+/// Whether what goes to `stream` is coloured.
+fn shows_colors(color: Color, stream: &impl anstream::stream::RawStream) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never,
+    }
+}
+
+/// What the user wants of colours, for lines on standard error: failures are reported when there is no
+/// [`Ui`] any more, or none yet.
+static WANTED: OnceLock<Color> = OnceLock::new();
+
+/// The words that lines on standard error begin with, and how they are shown.
+const LABELS: [(&str, AnsiColor); 4] = [
+    ("error:", AnsiColor::Red),
+    ("warning:", AnsiColor::Yellow),
+    ("hint:", AnsiColor::Cyan),
+    ("note:", AnsiColor::Blue),
+];
+
+/// A line with its label in colour.
+fn labelled(line: &str) -> String {
+    let found = LABELS.iter().find_map(|(label, color)| {
+        let rest = line.strip_prefix(label)?;
+        let style = Style::new().bold().fg_color(Some((*color).into()));
+        Some(format!("{style}{label}{style:#}{rest}"))
+    });
+    found.unwrap_or_else(|| line.to_owned())
+}
+
+/// Decides on the colours of failures that are reported before there is a [`Ui`].
+pub fn want_color(color: Color) {
+    // The first to decide has seen the option.
+    let _ = WANTED.set(color);
+}
+
 impl Ui {
     /// `color` decides unless it leaves that to the terminal and the environment.
     pub fn new(tone: Tone, color: Color) -> Ui {
+        want_color(color);
         Ui {
             out: RefCell::new(BufWriter::with_capacity(BUFFER_BYTES, Out::default())),
             tone,
-            color: match color {
-                Color::Always => true,
-                Color::Never => false,
-                Color::Auto => {
-                    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
-                }
-            },
+            color: shows_colors(color, &io::stdout()),
         }
     }
 
@@ -136,6 +169,12 @@ impl Ui {
         }
     }
 
+    /// The name of a branch.
+    pub fn branch(&self, name: &str) -> String {
+        let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
+        self.paint(green, clean(name))
+    }
+
     /// Whether output is coloured.
     pub fn colored(&self) -> bool {
         self.color
@@ -178,6 +217,11 @@ impl Ui {
             && is_watched()
         {
             // Both go to the same terminal, and a pager has it or may get it.
+            let line = if self.color {
+                labelled(line)
+            } else {
+                line.to_owned()
+            };
             let _ = writeln!(out, "{line}");
             return;
         }
@@ -305,6 +349,12 @@ pub fn say(line: &str) {
 }
 
 fn stderr_line(line: &str) {
+    let color = WANTED.get().copied().unwrap_or_default();
+    let line = if shows_colors(color, &io::stderr()) {
+        labelled(line)
+    } else {
+        line.to_owned()
+    };
     // There is nowhere left to say that this failed.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

@@ -56,6 +56,20 @@ impl Progress {
         self.total_bound.store(bound as u8, Ordering::Relaxed);
     }
 
+    /// Shows what another job counts: the files and bytes, and their totals.
+    pub(crate) fn follow(&self, other: &Progress) {
+        for (to, from) in [
+            (&self.files, &other.files),
+            (&self.bytes, &other.bytes),
+            (&self.total_files, &other.total_files),
+            (&self.total_bytes, &other.total_bytes),
+        ] {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let bound = other.total_bound() as u8;
+        self.total_bound.store(bound, Ordering::Relaxed);
+    }
+
     /// Sets the totals to what is counted so far plus `files` and `bytes` that are still to come.
     pub(crate) fn foresee_files(&self, files: u64, bytes: u64) {
         let total = self.files.load(Ordering::Relaxed).saturating_add(files);

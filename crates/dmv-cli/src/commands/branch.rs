@@ -70,14 +70,25 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else if let Some(name) = &args.name {
         create(context, &repo, kind, name, args.revision.as_deref())?;
     } else {
-        let mut infos = Vec::new();
+        let pattern = args.list.as_deref();
         if !args.remotes {
-            infos.extend(repo.list_refs(kind)?);
+            list(
+                context,
+                &repo,
+                repo.list_refs(kind)?,
+                pattern,
+                AnsiColor::Green,
+            )?;
         }
         if args.all || args.remotes {
-            infos.extend(remote_branches(&repo)?);
+            list(
+                context,
+                &repo,
+                remote_branches(&repo)?,
+                pattern,
+                AnsiColor::Red,
+            )?;
         }
-        list(context, &repo, infos, args.list.as_deref())?;
     }
     Ok(EXIT_OK)
 }
@@ -101,12 +112,13 @@ fn remote_branches(repo: &Repo) -> Result<Vec<RefInfo>, Failure> {
     names.map(info).collect()
 }
 
-/// Lists branches or tags, those whose names match a pattern if there is one.
+/// Lists branches or tags in a colour, those whose names match a pattern if there is one.
 pub fn list(
     context: &Context,
     repo: &Repo,
     mut infos: Vec<RefInfo>,
     pattern: Option<&str>,
+    shade: AnsiColor,
 ) -> Result<(), Failure> {
     if let Some(pattern) = pattern {
         let wanted = Subset::new([pattern.as_bytes()]);
@@ -124,12 +136,12 @@ pub fn list(
             None => ("no commits yet".to_owned(), String::new()),
         };
         let name = format!("{:<width$}", clean(&info.name));
-        let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
-        let (mark, name) = if info.current {
-            ("*", context.ui.paint(green, name))
-        } else {
-            (" ", name)
+        let style = Style::new().fg_color(Some(shade.into()));
+        let (mark, style) = match info.current {
+            true => ("*", style.bold()),
+            false => (" ", style),
         };
+        let name = context.ui.paint(style, name);
         let line = format!("{mark} {name}  {id}  {subject}");
         writeln!(context.ui.out(), "{}", line.trim_end())?;
     }

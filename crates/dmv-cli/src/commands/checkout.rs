@@ -143,15 +143,24 @@ fn set_default(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure
     Ok(EXIT_OK)
 }
 
-/// Names a commit that the worktree has left and that no branch leads to.
+/// Names a commit that the worktree has left and that no branch leads to, or how to go back to a branch
+/// that it has left for a commit.
 fn tell_left(
     context: &Context,
     repo: &Repo,
     before: &Head,
     report: &CheckoutReport,
 ) -> Result<(), Failure> {
-    let Head::Commit(left) = before else {
-        return Ok(());
+    let left = match (before, &report.head) {
+        (Head::Branch(name), Head::Commit(_)) => {
+            context.ui.note(hint!(
+                "to go back: dmv checkout {}; to commit here: dmv checkout -b NAME",
+                Argument::value(name)
+            ));
+            return Ok(());
+        }
+        (Head::Branch(_), _) => return Ok(()),
+        (Head::Commit(left), _) => left,
     };
     if *left == report.commit || repo.is_on_a_branch(*left)? {
         return Ok(());
@@ -342,7 +351,7 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
         if switched {
             let id = report.commit.short(SHORT_ID);
             match &report.head {
-                Head::Branch(name) => writeln!(out, "on branch {}, {id}", clean(name))?,
+                Head::Branch(name) => writeln!(out, "on branch {}, {id}", ui.branch(name))?,
                 Head::Commit(_) => writeln!(out, "on commit {id}, on no branch")?,
             }
         }

@@ -104,7 +104,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         return foresee::run(context, &options);
     }
     let started = begin(context, &options, args.mirror)?;
-    let call = Call::new(context);
+    let call = Call::to(context, "writing files");
     let done = started.run(&options, &call, &context.job);
     drop(call);
     let done = done.map_err(|e| failure(&args, &options, e))?;
@@ -366,7 +366,7 @@ fn tell_left_out(context: &Context, repo: &Repo, slice: &RepoSlice) -> Result<()
         return Ok(());
     };
     let mut out = context.ui.out();
-    writeln!(out, "a partial repository: {words}")?;
+    writeln!(out, "stored here in part: {words}")?;
     if let Some(id) = repo.head_commit()? {
         let commit = repo.read_commit(&id)?;
         let all = count(commit.tree_files, "file", "files");

@@ -3,7 +3,8 @@
 use crate::compare::named::print_name;
 use crate::compare::purged::Purges;
 use crate::compare::side::Side;
-use crate::compare::{Comparer, Totals, UNREADABLE, lacks};
+use crate::compare::stat::StatTable;
+use crate::compare::{Comparer, UNREADABLE, lacks};
 use crate::context::Context;
 use crate::failure::{EXIT_ABSENT, EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::count;
@@ -25,7 +26,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 
-/// Show changes between two commits, or between a commit and the worktree
+/// Show changes between commits, or of the worktree
 ///
 /// Shows text files as a unified diff. For other files, shows the changed byte ranges, and how many
 /// bytes are shared and new.
@@ -77,7 +78,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let names = args.name_only || args.name_status;
     let with_text = !args.stat && !names;
     let comparer = Comparer::new(context, &repo, with_text, made.as_ref())?;
-    let (mut totals, mut differs, mut is_complete) = (Totals::default(), false, true);
+    let (mut table, mut differs, mut is_complete) = (StatTable::default(), false, true);
     let mut unread = Vec::new();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         differs = true;
@@ -93,10 +94,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             }
             diff => diff?,
         };
-        diff.add_to(&mut totals);
         match (context.globals.json, args.stat) {
             (true, _) => context.ui.json(&diff),
-            (false, true) => diff.print_stat(context),
+            (false, true) => table.add(context, &diff),
             (false, false) => diff.print(context),
         }
     };
@@ -129,9 +129,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             show(&change.path, renamed, old, new)?;
         }
     }
-    if args.stat && !context.globals.json && !totals.is_empty() {
-        totals.print(context)?;
-    }
+    table.print(context)?;
     for Problem { path, why } in &unread {
         context
             .ui

@@ -89,7 +89,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let (true, Some(words)) = (history != History::New, words(&slice)) {
         context
             .ui
-            .note(format_args!("note: this is a partial repository: {words}"));
+            .note(format_args!("note: stored here in part: {words}"));
     }
     Ok(EXIT_OK)
 }

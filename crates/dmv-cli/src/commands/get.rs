@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::ops::ControlFlow;
 
-/// Download absent file content now, for example before you go offline
+/// Download absent file content now, such as before you go offline
 ///
 /// In a partial repository, or after 'dmv drop', some file content is absent. dmv asks the remotes for
 /// it, one after the other. Other commands fetch the content that they need on their own.

@@ -113,13 +113,13 @@ fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
     let all = count(reach.expired + reach.left, "operation", "operations");
     writeln!(
         out,
-        "undo reaches back to {} ({} of {all} out of reach)",
+        "undo reaches back to {} ({} of {all} can no longer be undone)",
         to.unwrap_or_default(),
         reach.expired
     )?;
     drop(out);
     if reach.operation.is_some() {
-        let text = "to free what only operations out of reach need: dmv gc";
+        let text = "to free what only these operations need: dmv gc";
         context.ui.note(text);
     }
     Ok(EXIT_OK)
@@ -164,9 +164,9 @@ fn print(context: &Context, op: &Operation, undone: bool, expired: bool) -> Resu
         });
     }
     let mark = match (undone, expired) {
-        (true, true) => "  (undone, out of reach)",
+        (true, true) => "  (undone; expired)",
         (true, false) => "  (undone)",
-        (false, true) => "  (out of reach)",
+        (false, true) => "  (expired: cannot be undone)",
         (false, false) => "",
     };
     let (when, command) = (time(at.seconds, at.tz_minutes), clean(&op.command));

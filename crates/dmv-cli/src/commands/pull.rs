@@ -15,7 +15,7 @@ use dmv_core::history::is_ancestor;
 use dmv_core::repo::{MergeReport, Repo};
 use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
 
-/// Fetch from a remote, and merge into the current branch or rebase it
+/// Fetch from a remote, and merge into or rebase the current branch
 ///
 /// Merges the remote branch with the name of your current branch. Without new local commits, this is a
 /// fast-forward. Changes that dmv cannot combine become conflicts: see 'dmv conflicts'.

@@ -2,7 +2,8 @@
 
 use super::diff::{States, each_change};
 use crate::compare::side::Side;
-use crate::compare::{Comparer, FileDiff, Totals};
+use crate::compare::stat::StatTable;
+use crate::compare::{Comparer, FileDiff};
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
@@ -108,13 +109,12 @@ pub fn changes(
     }
     let with_text = detail == Detail::Full;
     let comparer = Comparer::new(context, repo, with_text, Some(shown.commit))?;
-    let mut totals = Totals::default();
+    let mut table = StatTable::default();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         let diff = comparer.compare(path, renamed, old, new)?;
-        diff.add_to(&mut totals);
         match (context.globals.json, detail) {
             (true, _) => changes.push(diff),
-            (false, Detail::Stat) => diff.print_stat(context)?,
+            (false, Detail::Stat) => table.add(context, &diff)?,
             (false, Detail::Full) => diff.print(context)?,
         }
         Ok(())
@@ -124,8 +124,6 @@ pub fn changes(
         new: Some(*shown.id),
     };
     each_change(context, repo, states, paths, with_text, &mut show)?;
-    if detail == Detail::Stat && !context.globals.json {
-        totals.print(context)?;
-    }
+    table.print(context)?;
     Ok(changes)
 }

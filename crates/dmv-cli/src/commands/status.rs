@@ -27,7 +27,7 @@ use dmv_core::repo::{
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
-use folded::{DirectoryChange, Folding, Line, UntrackedLine};
+use folded::{DirectoryChange, FoldExtent, Line, UntrackedLine};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -195,9 +195,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             print_half(context, &command)?;
         }
         let folding = match (args.all, is_short) {
-            (true, _) => Folding::Nothing,
-            (false, true) => Folding::New,
-            (false, false) => Folding::Whole,
+            (true, _) => FoldExtent::Nothing,
+            (false, true) => FoldExtent::New,
+            (false, false) => FoldExtent::Whole,
         };
         let is_alone = |change: &PathChange| found.report.settled.contains(&change.path);
         let changes = (&found.report.changes[..], &found.renames);
@@ -210,7 +210,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             short::print(context, &found, &lines, args.branch)?
         } else {
             let untracked = match folding {
-                Folding::Nothing => found
+                FoldExtent::Nothing => found
                     .report
                     .untracking
                     .iter()
@@ -425,7 +425,7 @@ fn print(
 ) -> Result<(), Failure> {
     let Overview { report, slice, .. } = found;
     let mut out = context.ui.out();
-    print_head(&mut *out, report)?;
+    print_head(context, &mut *out, report)?;
     if let Some(upstream) = &found.upstream {
         print_upstream(&mut *out, upstream)?;
     }
@@ -462,13 +462,17 @@ fn print(
     Ok(())
 }
 
-fn print_head(out: &mut impl Write, report: &StatusReport) -> Result<(), Failure> {
+fn print_head(
+    context: &Context,
+    out: &mut impl Write,
+    report: &StatusReport,
+) -> Result<(), Failure> {
     let commit = match &report.commit {
         Some(id) => id.short(SHORT_ID),
         None => "no commits yet".to_owned(),
     };
     match &report.head {
-        Head::Branch(name) => writeln!(out, "on branch {}, {commit}", clean(name))?,
+        Head::Branch(name) => writeln!(out, "on branch {}, {commit}", context.ui.branch(name))?,
         Head::Commit(_) => writeln!(out, "on commit {commit}, on no branch")?,
     }
     Ok(())
@@ -534,7 +538,7 @@ fn print_limits(
         writeln!(out, "limited to the subset {}", brief(&report.subset))?;
     }
     if let Some(words) = words(slice) {
-        writeln!(out, "partial repository: {words}")?;
+        writeln!(out, "stored here in part: {words}")?;
     }
     if slice.metadata_only {
         writeln!(

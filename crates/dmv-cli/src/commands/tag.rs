@@ -3,6 +3,7 @@
 use super::branch::{create, delete, list};
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
+use anstyle::AnsiColor;
 use dmv_core::repo::RefKind;
 
 /// List, create or delete tags
@@ -30,7 +31,16 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match (&args.delete, &args.name) {
         (Some(name), _) => delete(context, &repo, kind, name)?,
         (None, Some(name)) => create(context, &repo, kind, name, args.revision.as_deref())?,
-        (None, None) => list(context, &repo, repo.list_refs(kind)?, args.list.as_deref())?,
+        (None, None) => {
+            let tags = repo.list_refs(kind)?;
+            list(
+                context,
+                &repo,
+                tags,
+                args.list.as_deref(),
+                AnsiColor::Yellow,
+            )?
+        }
     }
     Ok(EXIT_OK)
 }

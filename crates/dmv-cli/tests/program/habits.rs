@@ -178,6 +178,96 @@ fn remote_branches_and_tags_are_listed_and_sent_at_once() -> Outcome {
 }
 
 #[test]
+fn the_program_has_the_guide() -> Outcome {
+    let place = Place::new()?;
+    let page = place.ok(&["help", "undoing"])?;
+    assert!(page.starts_with("# Undoing\n"), "{page}");
+    let list = place.ok(&["help", "topics"])?;
+    assert!(
+        list.contains("  usb-disk                   A USB disk\n"),
+        "{list}"
+    );
+    // A command goes before a page of its name.
+    assert!(place.ok(&["help", "web"])?.contains("Usage: dmv web"));
+    Ok(())
+}
+
+#[test]
+fn what_is_printed_for_people_fits_a_terminal_and_has_colours() -> Outcome {
+    let place = Place::with_repository()?;
+    let long = "media/".to_owned() + &"directory/".repeat(12) + "clip.mov";
+    place.write(&long, dmv_random::noise(1, 200_000))?;
+    place.write("note.txt", "one\n")?;
+    place.write("empty/x", "")?;
+    fs::remove_file(place.work().join("empty/x"))?;
+    place.commit("first")?;
+    place.write(&long, dmv_random::noise(2, 200_000))?;
+    place.write("note.txt", "one\ntwo\n")?;
+    place.ok(&["tag", "v1"])?;
+    place.commit("second")?;
+    for args in [
+        &["show", "--stat", "@"][..],
+        &["log", "--stat"],
+        &["diff", "--stat", "@~1", "@"],
+    ] {
+        let text = place.ok(args)?;
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains(" | ")).collect();
+        assert!(lines.len() >= 2, "{text}");
+        for line in &lines {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        let at = lines
+            .iter()
+            .map(|line| line.find(" | ").map(|at| line[..at].chars().count()));
+        let at: Vec<Option<usize>> = at.take(2).collect();
+        assert_eq!(at[0], at[1], "{text}");
+        assert!(text.contains("clip.mov | 195 KiB, 195 KiB new\n"), "{text}");
+        // An empty directory is no file.
+        assert!(text.contains(" 2 files changed, "), "{text}");
+    }
+    assert!(!place.ok(&["log"])?.contains(" ago)"));
+
+    let failed = place
+        .command(&["show", "nope", "--color=always"])
+        .output()?;
+    let said = String::from_utf8(failed.stderr)?;
+    assert!(
+        said.starts_with("\x1b[1m\x1b[31merror:\x1b[0m there is no"),
+        "{said:?}"
+    );
+    assert!(
+        said.contains("\n\x1b[1m\x1b[36mhint:\x1b[0m dmv branch"),
+        "{said:?}"
+    );
+    let failed = place
+        .command(&["--color", "always", "frobnicate"])
+        .output()?;
+    let said = String::from_utf8(failed.stderr)?;
+    assert!(said.starts_with("\x1b[1m\x1b[31merror:"), "{said:?}");
+    for args in [
+        &["show", "nope"][..],
+        &["frobnicate"],
+        &["--color=never", "show", "nope"],
+    ] {
+        let said = place.command(args).output()?.stderr;
+        assert!(said.starts_with(b"error: "), "{args:?}");
+    }
+    let log = place.ok(&["log", "--oneline", "--color=always"])?;
+    assert!(log.contains("(@ = \x1b[32mmain\x1b[0m)"), "{log:?}");
+    assert!(log.contains("(tag \x1b[33mv1\x1b[0m)"), "{log:?}");
+
+    let gone = place.run(&["checkout", "@~1"])?;
+    let said = String::from_utf8(gone.stderr)?;
+    assert_eq!(
+        said,
+        "to go back: dmv checkout main; to commit here: dmv checkout -b NAME\n"
+    );
+    let back = place.run(&["checkout", "main"])?;
+    assert_eq!(String::from_utf8(back.stderr)?, "");
+    Ok(())
+}
+
+#[test]
 fn a_further_worktree_can_have_a_subset() -> Outcome {
     let place = Place::with_repository()?;
     place.write("titles/a", "a\n")?;

@@ -369,7 +369,7 @@ fn comparisons_across_purged_content_say_so_and_go_on() -> Outcome {
         assert!(!said.contains("secret"), "{args:?}: {said}");
     }
     let said = place.ok(&["diff", "--stat", "@~2", "@~1"])?;
-    assert!(said.contains("key | new content purged 20"), "{said}");
+    assert!(said.contains("key   | new content purged 20"), "{said}");
     let found = place.records(&["diff", "--json", "@~2", "@~1"])?;
     assert_eq!(found[0]["path"], "key", "{found:?}");
     assert_eq!(found[0]["purged"]["new"]["reason"], "leaked", "{found:?}");
@@ -419,7 +419,7 @@ fn a_clone_made_after_a_purge_compares_its_history() -> Outcome {
     assert!(said.contains("new content purged 20"), "{said}");
     assert!(said.contains("+notes"), "{said}");
     let said = place.ok(&["-C", "late", "log", "--stat"])?;
-    assert!(said.contains("key | new content purged 20"), "{said}");
+    assert!(said.contains("key   | new content purged 20"), "{said}");
     // Looking for moved files meets the list that is absent.
     place.write("late/other", noise(9, SECRET))?;
     place.ok(&["-C", "late", "rm", "key"])?;

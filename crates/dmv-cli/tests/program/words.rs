@@ -131,8 +131,14 @@ fn listed(help: &str) -> Vec<String> {
 #[test]
 fn the_help_of_every_command() -> Outcome {
     let place = Place::new()?;
-    let overview = place.ok(&["help"])?;
-    let mut text = format!("$ dmv help\n{overview}\n");
+    let short = place.ok(&["help"])?;
+    assert!(short.lines().count() <= 50, "{short}");
+    assert!(
+        short.lines().all(|line| line.chars().count() <= 80),
+        "{short}"
+    );
+    let overview = place.ok(&["help", "--all"])?;
+    let mut text = format!("$ dmv help\n{short}\n$ dmv help --all\n{overview}\n");
     for command in listed(&overview) {
         let help = place.ok(&[&command, "--help"])?;
         assert!(help.contains("Example:\n  dmv "), "{help}");
@@ -304,6 +310,8 @@ fn what_is_answered_to_the_habits_of_other_tools() -> Outcome {
         &["cat"],
         &["cat", "notes.txt", "shots"],
         &["stash", "frobnicate"],
+        &["help", "undoin"],
+        &["help", "frobnicate"],
         &["push", "-u", "origin", "main"],
     ] {
         said.run(&place, "", words)?;

@@ -5,7 +5,7 @@
 //! same clone into the same directory continues. A clone that fails before it has received anything
 //! removes what it made.
 
-use super::caller::Caller;
+use super::caller::{Caller, Step};
 use super::dial::{SessionError, session};
 use super::error::CloneError;
 use super::refs::{tip_at, tips};
@@ -340,7 +340,7 @@ impl NewClone {
     ) -> Result<CloneReport, CloneError> {
         let (repo, url) = (&self.repo, &options.source);
         let done = session(repo, url, Purpose::Read, caller, job, |client| {
-            receive(repo, self.from.as_ref(), options, client, job)
+            receive(repo, self.from.as_ref(), options, client, (caller, job))
         });
         match done {
             Ok(received) => Ok(CloneReport {
@@ -386,7 +386,7 @@ fn receive(
     from: Option<&Repo>,
     options: &CloneOptions,
     client: Client<'_>,
-    job: &Job,
+    (caller, job): (&dyn Caller, &Job),
 ) -> Result<Outcome, NetError> {
     let start = Start::of(&client.offered, options.branch.as_deref())?;
     let head = start.as_ref().map(|start| start.head.clone());
@@ -403,7 +403,12 @@ fn receive(
         Some(start) if !options.bare => {
             let target = (start.head.clone(), start.commit);
             let go_on = (options.go_on)(&start.head);
-            let bring = || receive_history(repo, options, client, Some(start));
+            let bring = || {
+                let received = receive_history(repo, options, client, Some(start));
+                // What is left is to write files.
+                caller.began(Step::Work);
+                received
+            };
             let (summary, report) =
                 repo.checkout_while(target, &go_on, &options.checkout(), job, bring)?;
             (summary, Some(report))

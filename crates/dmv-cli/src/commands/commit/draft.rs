@@ -1,7 +1,7 @@
 //! The message of a commit, written in an editor above a summary of what will be committed.
 
 use super::Args;
-use crate::commands::status::folded::{self, Folding};
+use crate::commands::status::folded::{self, FoldExtent};
 use crate::commands::status::look;
 use crate::context::Context;
 use crate::editor::{self, EditedText};
@@ -38,7 +38,7 @@ pub fn write(
         _ => String::new(),
     };
     let changes = (&report.changes[..], &renames);
-    let lines = folded::lines(repo, changes, &select, Folding::Whole, &|_| false)?;
+    let lines = folded::lines(repo, changes, &select, FoldExtent::Whole, &|_| false)?;
     let mut lines: Vec<String> = lines
         .iter()
         .map(|line| line.told(&renames))

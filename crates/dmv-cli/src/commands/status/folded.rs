@@ -8,11 +8,10 @@ use anstyle::AnsiColor;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::lookup_path;
+use dmv_core::platform::name_of;
 use dmv_core::repo::{ChangeKind, PathChange, Repo, RepoError, UntrackedFile};
 use dmv_core::worktree::select::{Paths, is_under};
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 /// A line of a status: one change, or all those of a directory.
 pub enum Line<'a> {
@@ -96,7 +95,7 @@ impl Line<'_> {
 
 /// Which directories get a line instead of their files.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Folding {
+pub enum FoldExtent {
     /// None.
     Nothing,
     /// New ones, as in Git's short form.
@@ -113,19 +112,19 @@ pub fn lines<'a>(
     repo: &Repo,
     (changes, renames): (&'a [PathChange], &'a Renames),
     select: &Paths,
-    folding: Folding,
+    folding: FoldExtent,
     is_alone: &dyn Fn(&PathChange) -> bool,
 ) -> Result<Vec<Line<'a>>, RepoError> {
     let mut base = Base::new(repo)?;
     let whole = match folding {
-        Folding::Whole => WholeDirectories::of(changes, renames),
-        Folding::New | Folding::Nothing => WholeDirectories::default(),
+        FoldExtent::Whole => WholeDirectories::of(changes, renames),
+        FoldExtent::New | FoldExtent::Nothing => WholeDirectories::default(),
     };
     let mut out: Vec<Line<'a>> = Vec::new();
     // Changes that get lines of their own may lie between the files of a directory.
     let mut open: HashMap<DirectoryKey<'a>, usize> = HashMap::new();
     for change in changes {
-        let folded = if folding == Folding::Nothing || is_alone(change) {
+        let folded = if folding == FoldExtent::Nothing || is_alone(change) {
             None
         } else if let Some(from) = origin(renames, change) {
             whole.moved(
@@ -395,7 +394,7 @@ impl<'r> Base<'r> {
         // Empty directories are lost paths, too, and no files. So the disk is asked as well.
         matches!(self.at(dir), InBase::Files(files) if files > 0 && files <= lost)
             && self.repo.worktree_root().is_some_and(|root| {
-                let there = std::fs::symlink_metadata(root.join(OsStr::from_bytes(dir)));
+                let there = std::fs::symlink_metadata(root.join(name_of(dir)));
                 !there.is_ok_and(|there| there.is_dir())
             })
     }

@@ -50,7 +50,10 @@ const MAX_COPIED: u64 = 4 << 20;
 
 /// The commands of the program, as its help lists them.
 static COMMANDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let help = program().arg("help").output().expect("the program runs");
+    let help = program()
+        .args(["help", "--all"])
+        .output()
+        .expect("the program runs");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let names = help
         .lines()

@@ -11,18 +11,18 @@ const PAGE: usize = 256;
 
 /// The former state that a revision names: `main@{2 days ago}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dated<'t> {
+pub struct DatedName<'t> {
     /// What has had it; empty for the current branch.
     pub name: &'t str,
     /// The text between the braces: a date, or a number of changes.
     pub when: &'t str,
 }
 
-impl<'t> Dated<'t> {
+impl<'t> DatedName<'t> {
     /// Returns the parts of a revision without steps, if it has a date.
-    pub fn parse(text: &'t str) -> Option<Dated<'t>> {
+    pub fn parse(text: &'t str) -> Option<DatedName<'t>> {
         let (name, when) = text.strip_suffix('}')?.split_once("@{")?;
-        Some(Dated { name, when })
+        Some(DatedName { name, when })
     }
 }
 
@@ -52,7 +52,7 @@ enum Moment {
 /// Returns the commit that `key` of the view named. `text` is the whole revision, and `name` what the
 /// key stands for, both for errors.
 pub fn former(repo: &Handle, key: &str, text: &str, name: &str) -> Result<ObjectId, RepoError> {
-    let dated = Dated::parse(text).ok_or_else(|| RevisionError::Syntax(text.to_owned()))?;
+    let dated = DatedName::parse(text).ok_or_else(|| RevisionError::Syntax(text.to_owned()))?;
     let moment = moment(repo, dated, text)?;
     let mut value = repo.refs.get(key)?;
     let (mut changes, mut before, mut oldest) = (0, None, None::<Operation>);
@@ -87,7 +87,7 @@ pub fn former(repo: &Handle, key: &str, text: &str, name: &str) -> Result<Object
     }
 }
 
-fn moment(repo: &Handle, dated: Dated<'_>, text: &str) -> Result<Moment, RepoError> {
+fn moment(repo: &Handle, dated: DatedName<'_>, text: &str) -> Result<Moment, RepoError> {
     if let Ok(number) = dated.when.parse() {
         return Ok(Moment::Changes(number));
     }
@@ -122,7 +122,7 @@ mod tests {
             ("main@{x", None),
             ("main{x}", None),
         ] {
-            let found = Dated::parse(text).map(|dated| (dated.name, dated.when));
+            let found = DatedName::parse(text).map(|dated| (dated.name, dated.when));
             assert_eq!(found, parts, "{text}");
         }
     }

@@ -9,7 +9,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::base_key;
 use crate::repo::base::worktree;
-use crate::repo::look::dated::{Dated, end_of_date, former};
+use crate::repo::look::dated::{DatedName, end_of_date, former};
 
 /// The fewest hex digits that can name an object.
 const MIN_PREFIX: usize = 4;
@@ -163,7 +163,7 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     if is_previous(name) {
         return resolve_previous(repo, name);
     }
-    if let Some(dated) = Dated::parse(name) {
+    if let Some(dated) = DatedName::parse(name) {
         let (key, what) = dated_key(repo, dated)?;
         return former(repo, &key, name, &what);
     }
@@ -209,7 +209,7 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
 
 /// Returns the key of the view that a revision with a date is about, and what it stands for. A name
 /// without a commit now may be that of a branch that was deleted.
-fn dated_key(repo: &Handle, dated: Dated<'_>) -> Result<(String, String), RepoError> {
+fn dated_key(repo: &Handle, dated: DatedName<'_>) -> Result<(String, String), RepoError> {
     let head = worktree::head(repo)?;
     let full = match (dated.name, head) {
         ("", Head::Branch(branch)) => FullName::new(FullKind::Branch, &branch),

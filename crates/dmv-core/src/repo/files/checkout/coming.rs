@@ -12,7 +12,6 @@ use crate::repo::base::{open, worktree};
 use crate::repo::files::checkout;
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport};
 use crate::threads::start_in;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -75,6 +74,8 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
             }
         };
         let _ = tell.send(());
+        // What came is counted. From now on, what is written counts.
+        job.begin_part();
         loop {
             match reported.recv_timeout(LOOK) {
                 Ok(report) => return Ok((brought, report?)),
@@ -90,11 +91,5 @@ fn pass_on(job: &Job, own_job: &Job) {
     if job.is_cancelled() {
         own_job.cancel();
     }
-    let (ours, theirs) = (&job.progress, &own_job.progress);
-    for (to, from) in [
-        (&ours.files, &theirs.files),
-        (&ours.total_files, &theirs.total_files),
-    ] {
-        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
+    job.progress.follow(&own_job.progress);
 }
