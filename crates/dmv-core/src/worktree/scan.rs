@@ -648,11 +648,13 @@ impl DirScan {
     fn is_exact(&self) -> bool {
         let control =
             |entry: &Entry| matches!(entry.state, StateWithStat::Skipped(None, Skip::Control));
+        // A directory of the subset counts as known where it is missing, too.
         let as_known = |entry: &Entry| {
-            matches!(
+            let is_known = matches!(
                 entry.state,
                 StateWithStat::Suspect(..) | StateWithStat::Dir(true)
-            ) || control(entry)
+            );
+            is_known && entry.pair.listed != NONE || control(entry)
         };
         let control = self.entries.iter().filter(|entry| control(entry)).count();
         let seen = self.clean + self.entries.len() - control;

@@ -259,6 +259,15 @@ const UNWRITTEN: &str = "it is of another commit, since a command could not writ
 /// Stands for "no parent".
 const NO_DIR: usize = usize::MAX;
 
+/// A directory of the base with the changes of the worktree.
+struct MergedDir<'n> {
+    summary: TreeSummary,
+    /// Whether it differs from the base.
+    changed: bool,
+    /// The names of changes that it does not have: the commit has something outside of the subset there.
+    refused: BTreeSet<&'n [u8]>,
+}
+
 struct Builder<'a, 'c> {
     input: &'a SnapshotInput<'a>,
     cache: &'a mut CacheUpdate<'c>,
@@ -587,10 +596,12 @@ impl Builder<'_, '_> {
             }
         }
         let changes = || order.iter().map(|i| dir.changes.get(*i));
-        let (summary, changed) = self.merge(base, &dir.path, changes(), meta)?;
+        let made = self.merge(base, &dir.path, changes(), meta)?;
         let unknown = Section::default();
         let known = dir.known.as_deref().unwrap_or(&unknown);
-        let section = known.updated(changes().map(|(name, what)| {
+        // What the commit has in place of a refused name is outside of the subset.
+        let taken = changes().filter(|(name, _)| !made.refused.contains(name));
+        let section = known.updated(taken.map(|(name, what)| {
             let row = match what {
                 EntryChange::Gone => None,
                 EntryChange::Dir(_) => Some((Kind::Directory, Fingerprint::SUSPECT)),
@@ -602,22 +613,23 @@ impl Builder<'_, '_> {
         }));
         // In a large directory, each of these is large.
         let (path, is_new) = (dir.path.clone(), base.is_none());
+        let (summary, changed) = (made.summary, made.changed);
+        drop(made.refused);
         drop((order, dir));
         self.cache.replace(&path, &section)?;
         Ok((changed || is_new).then_some(summary))
     }
 
-    /// Applies `changes`, sorted by name, to the base directory. Returns the result, and whether it
-    /// differs.
+    /// Applies `changes`, sorted by name, to the base directory.
     fn merge<'n>(
         &mut self,
         base: Option<ObjectId>,
         dir: &[u8],
         changes: impl Iterator<Item = (&'n [u8], &'n EntryChange)>,
         meta: &mut dyn ObjectWrite,
-    ) -> Result<(TreeSummary, bool), SnapshotError> {
+    ) -> Result<MergedDir<'n>, SnapshotError> {
         let mut builder = TreeBuilder::new();
-        let mut changed = false;
+        let (mut changed, mut refused) = (false, BTreeSet::new());
         let mut rest = changes.peekable();
         if let Some(base) = base {
             for entry in TreeIter::new(self.input.reader, base) {
@@ -628,7 +640,8 @@ impl Builder<'_, '_> {
                     changed |= self.push_new(name, change, None, &mut builder, meta)?;
                 }
                 match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
-                    Some(_) if !self.is_inside(dir, &old) => {
+                    Some((name, _)) if !self.is_inside(dir, &old) => {
+                        refused.insert(name);
                         let why = "the commit has something outside of the subset there";
                         self.out
                             .problems
@@ -649,7 +662,11 @@ impl Builder<'_, '_> {
         for (name, change) in rest {
             changed |= self.push_new(name, change, None, &mut builder, meta)?;
         }
-        Ok((builder.finish(meta)?, changed))
+        Ok(MergedDir {
+            summary: builder.finish(meta)?,
+            changed,
+            refused,
+        })
     }
 
     /// Counts a changed file if ignore rules cover it.

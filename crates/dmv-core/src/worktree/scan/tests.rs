@@ -291,6 +291,38 @@ fn a_directory_that_shows_no_change_is_not_listed() -> Result {
 }
 
 #[test]
+fn a_directory_without_a_known_one_is_not_exact_if_another_name_makes_up_the_number() -> Result {
+    let temp = tempfile::tempdir()?;
+    std::fs::create_dir(temp.path().join("d"))?;
+    std::fs::write(temp.path().join(".dmvignore"), "*.tmp\n")?;
+    std::fs::write(temp.path().join("d/x.tmp"), "")?;
+    let mut known = Sections::new();
+    for (dir, name, kind) in [
+        (&b""[..], &b"d"[..], Kind::Directory),
+        (b"d", b"sub", Kind::Directory),
+        (b"d/sub", b"f", Kind::File),
+    ] {
+        let mut section = Section::default();
+        section.push(name, kind, Fingerprint::SUSPECT);
+        known.insert(dir.to_vec(), section);
+    }
+    let subset = Subset::new([&b"d/sub/f"[..]])?;
+    let options = ScanOptions {
+        known: &known,
+        subset: &subset,
+        list_ignored: false,
+        ..options()
+    };
+    let mut exact = Vec::new();
+    scan::<ScanError>(&SafeDir::open_root(temp.path())?, &options, |result| {
+        exact.extend(result.exact.is_some().then_some(result.path));
+        Ok(())
+    })?;
+    assert!(exact.is_empty(), "{exact:?}");
+    Ok(())
+}
+
+#[test]
 fn a_large_directory_is_shared_among_workers() -> Result {
     let temp = tempfile::tempdir()?;
     let total = 3 * SLICE;
