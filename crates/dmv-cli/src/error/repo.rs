@@ -507,6 +507,11 @@ fn sort_path(path: &[u8], why: PathRefusal) -> ErrorClass {
             EXIT_REFUSED,
             "--force, to move it all the same".into(),
         ),
+        PathRefusal::NotPortable(_) => (
+            "not-portable",
+            EXIT_REFUSED,
+            "take another name, or: dmv config set names.portable false".into(),
+        ),
         PathRefusal::Collides => (
             "not-portable",
             EXIT_REFUSED,

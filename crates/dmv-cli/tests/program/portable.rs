@@ -105,3 +105,44 @@ fn a_move_and_a_merge_that_would_put_such_names_together_are_refused() -> Outcom
     assert_eq!(files(&place)?, ["README", "Readme", "base"]);
     Ok(())
 }
+
+#[test]
+fn no_new_commit_brings_names_that_its_parents_do_not_have() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("base", "x")?;
+    place.write("README", "x")?;
+    place.commit("base")?;
+    for (branch, path) in [("single", "d/aux/f"), ("pair", "Readme")] {
+        place.ok(&["checkout", "-b", branch, "main"])?;
+        place.write(path, "theirs")?;
+        place.commit("theirs")?;
+        place.ok(&["rm", path])?;
+        place.commit("gone")?;
+    }
+    place.ok(&["checkout", "main"])?;
+    place.write("own", "x")?;
+    let own = place.commit("own")?;
+    place.ok(&["config", "set", "names.portable", "true"])?;
+    for branch in ["single", "pair"] {
+        let bad = format!("{branch}~1");
+        place.ok(&["checkout", "main"])?;
+        let said = place.fails(5, &["cherry-pick", &bad])?;
+        assert!(said.contains("names.portable"), "{said}");
+        // A revert would bring the name back.
+        place.ok(&["checkout", branch])?;
+        let said = place.fails(5, &["revert", branch])?;
+        assert!(said.contains("names.portable"), "{said}");
+        // Every commit of a rebase counts.
+        let said = place.fails(5, &["rebase", "main"])?;
+        assert!(said.contains("names.portable"), "{said}");
+        // Commits of others come as they are, and what is there already is no reason to refuse.
+        place.ok(&["checkout", "-b", &format!("{branch}-2"), &bad])?;
+        place.write("own", "x")?;
+        place.ok(&["commit", "-m", "more"])?;
+    }
+    place.ok(&["checkout", "main"])?;
+    assert_eq!(place.records(&["log", "-n", "1", "--json"])?[0]["id"], own);
+    let said = place.fails(5, &["mv", "own", "con"])?;
+    assert!(said.contains("names.portable"), "{said}");
+    Ok(())
+}

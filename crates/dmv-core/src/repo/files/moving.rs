@@ -277,8 +277,7 @@ fn check_target(
             ));
         }
         if let (true, Err(why)) = (options.settings.portable_names, portability(name)) {
-            let (path, why) = (to.into(), format!("its name is not portable: {why}"));
-            return Err(LookError::BadPath { path, why }.into());
+            return Err(refused(to, PathRefusal::NotPortable(why)));
         }
         if options.settings.portable_names {
             portable::check_move(&tree.root, from, to)?;

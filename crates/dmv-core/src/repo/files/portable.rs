@@ -1,15 +1,14 @@
-//! Names that some systems take for one, where a user asks for portable names: what a move or a
-//! merge would put beside each other.
+//! Names that some systems refuse or take for one, where a user asks for portable names: what a move, or
+//! a commit that a command makes of other commits, would bring.
 
 use crate::diff::diff_trees;
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::limits::MAX_DIR_ENTRIES;
-use crate::object::ObjectError;
-use crate::object::name::{FoldedNames, RepoPath};
+use crate::object::name::{FoldedNames, RepoPath, portability};
 use crate::object::tree::{TreeEntry, TreeIter};
+use crate::object::{ObjectError, ObjectRead};
 use crate::repo::base::error::{PathRefusal, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::files::named::refused;
 use crate::worktree::base::{dir_tree, entry_at};
 use crate::worktree::{join, split_path};
@@ -38,26 +37,47 @@ pub(in crate::repo) fn check_move(
     Ok(())
 }
 
-/// Fails if a tree has two names in a directory that some systems take for one, and none of the
-/// trees `before` has both.
+/// Fails if a tree has a name that some systems refuse, or two names in a directory that some systems take
+/// for one, and none of the trees `before` has it, or both.
+///
+/// So the names of a new commit are checked against its parents: whoever makes the commit brings the names
+/// that none of them has.
 pub(in crate::repo) fn check_tree(
-    repo: &Handle,
+    objects: &dyn ObjectRead,
     before: &[ObjectId],
     tree: ObjectId,
 ) -> Result<(), RepoError> {
-    let objects = repo.objects();
-    let mut dirs = BTreeSet::new();
+    let (mut dirs, mut new) = (BTreeSet::new(), BTreeSet::new());
     let mut note = |path: &RepoPath, old: Option<&TreeEntry>, _: Option<&TreeEntry>| {
         if old.is_none() {
             let bytes = path.as_bytes();
             let ends = bytes.iter().enumerate().filter(|(_, b)| **b == b'/');
             dirs.extend(ends.map(|(end, _)| bytes[..end].to_vec()));
             dirs.insert(Vec::new());
+            new.insert(bytes.to_vec());
         }
         Ok::<_, ObjectError>(ControlFlow::Continue(()))
     };
     // The result is never `Break`, because `note` accepts everything.
     let _ = diff_trees(objects, before.first().copied(), Some(tree), &mut note)?;
+    new.extend(dirs.iter().cloned());
+    let is_in = |tree: &ObjectId, path: &[u8]| {
+        Ok::<_, ObjectError>(entry_at(objects, tree, path)?.is_some())
+    };
+    for path in new {
+        let name = split_path(&path).map_or(&b""[..], |(_, name)| name);
+        let Err(why) = portability(name) else {
+            continue;
+        };
+        let mut is_old = name.is_empty();
+        for tree in before {
+            is_old = is_old || is_in(tree, &path)?;
+        }
+        if !is_old {
+            let path = RepoPath::from_checked(path);
+            return Err(refused(&path, PathRefusal::NotPortable(why)));
+        }
+    }
     for dir in dirs {
         let Some(entries) = dir_tree(objects, &tree, &dir)? else {
             continue;
@@ -69,10 +89,9 @@ pub(in crate::repo) fn check_tree(
             let Some(other) = names.other(name) else {
                 continue;
             };
-            let has = |tree: &ObjectId, name: &[u8]| entry_at(objects, tree, &join(&dir, name));
             let mut is_old = false;
             for tree in before {
-                is_old |= has(tree, name)?.is_some() && has(tree, &other)?.is_some();
+                is_old |= is_in(tree, &join(&dir, name))? && is_in(tree, &join(&dir, &other))?;
             }
             if !is_old {
                 let path = RepoPath::from_checked(join(&dir, name));

@@ -10,7 +10,7 @@ use crate::merge::{MergeError, MergeResult, MovedEntry, Trees, merge_commits, me
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::put_empty_tree;
-use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, VerbError, WorktreeError};
 use crate::repo::base::handle::Handle;
@@ -372,8 +372,8 @@ pub(in crate::repo) fn make(
     })
 }
 
-/// Fails if names have to be portable, and the merge of the commits `parents` puts names beside each
-/// other that some systems take for one.
+/// Fails if names have to be portable, and a new commit has a name that none of its `parents` has and that
+/// is not.
 fn check_names(
     repo: &Handle,
     parents: &[ObjectId],
@@ -387,8 +387,18 @@ fn check_names(
         .iter()
         .map(|id| Ok(entries::read_commit(repo, id)?.tree));
     let trees = trees.collect::<Result<Vec<_>, RepoError>>()?;
-    match portable::check_tree(repo, &trees, tree) {
-        // In a partial repository, a part that is absent is one that the merge did not touch.
+    check_names_in(repo, repo.objects(), &trees, tree)
+}
+
+/// Does the same for the trees of the parents.
+pub(in crate::repo) fn check_names_in(
+    repo: &Handle,
+    objects: &dyn ObjectRead,
+    parents: &[ObjectId],
+    tree: ObjectId,
+) -> Result<(), RepoError> {
+    match portable::check_tree(objects, parents, tree) {
+        // In a partial repository, a part that is absent is one that the command did not touch.
         Err(RepoError::Absent(_)) if slice::is_partial(repo) => Ok(()),
         done => done,
     }

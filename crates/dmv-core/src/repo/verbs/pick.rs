@@ -74,6 +74,7 @@ pub(in crate::repo) fn cherry_pick(
         committer: options.committer.at(options.request.time),
         keeps: false,
         notes_origin: pick.notes_origin,
+        portable_names: options.settings.portable_names,
     };
     let line = replay::replay(repo, ours, &picks, &how, job)?;
     land(repo, &site, (ours, line), "this cherry-pick", options, job)
@@ -115,6 +116,7 @@ fn how_to_rebase(options: &MergeOptions) -> How {
         committer: options.committer.at(options.request.time),
         keeps: true,
         notes_origin: false,
+        portable_names: options.settings.portable_names,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::repo::base::{budget, publish, slice};
 use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
 use crate::repo::look::entries::read_commit;
 use crate::repo::verbs::mainline::mainline_parent;
-use crate::repo::verbs::merge::after_moves;
+use crate::repo::verbs::merge::{after_moves, check_names_in};
 use crate::store::{FinishedJob, MetaWriter};
 use std::collections::BTreeSet;
 
@@ -46,6 +46,8 @@ pub(in crate::repo) struct How {
     pub keeps: bool,
     /// Whether the message says which commit the change comes from.
     pub notes_origin: bool,
+    /// Whether new names have to be portable.
+    pub portable_names: bool,
 }
 
 /// A commit that was made again.
@@ -185,6 +187,13 @@ impl Replay<'_> {
         if changes && merged.tree.id == self.line.tip.1.tree {
             self.line.dropped.push(pick.commit);
             return Ok(());
+        }
+        if self.how.portable_names {
+            let both = Both {
+                made: &self.made,
+                reader: self.repo.objects(),
+            };
+            check_names_in(self.repo, &both, &[self.line.tip.1.tree], merged.tree.id)?;
         }
         let mut inherited = std::mem::take(&mut self.conflicts);
         for one in [Some(&commit), parent.as_ref()].into_iter().flatten() {

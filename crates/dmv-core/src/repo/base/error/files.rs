@@ -98,6 +98,9 @@ pub enum PathRefusal {
     /// An ignore file that cannot be used may cover the new path.
     #[error("is below an ignore file that cannot be used, so the next commit would not include it")]
     UnknownTarget,
+    /// Names have to be portable, and some systems refuse the path's name, for this reason.
+    #[error("has a name that is not portable: it {0}, and names.portable is set")]
+    NotPortable(&'static str),
     /// Names have to be portable, and a name beside the path's is equal to it on some systems.
     #[error(
         "would stand beside a name that systems cannot tell from it if they ignore case or forms of \
