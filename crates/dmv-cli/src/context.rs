@@ -370,7 +370,7 @@ impl Context {
     }
 
     /// Path arguments for a command that only looks at the worktree: refuses what is outside of its subset
-    /// and not there, and says what is nowhere. `old` is a commit that it is compared with.
+    /// and not there, and what is nowhere. `old` is a commit that it is compared with.
     pub fn paths_to_look_at(
         &self,
         repo: &Repo,
@@ -386,7 +386,7 @@ impl Context {
             let in_old = |commit: &Commit| repo.locate("", commit, path).is_ok();
             match repo.path_state(path)? {
                 PathState::Unknown if old.as_ref().is_some_and(in_old) => {}
-                PathState::Unknown => self.ui.warn(unknown_path(path.as_bytes())),
+                PathState::Unknown => return Err(no_such_path(path.as_bytes())),
                 PathState::Outside {
                     on_disk: false,
                     conflict: None,
@@ -413,10 +413,11 @@ impl Context {
     }
 }
 
-/// What is wrong with a path that is nowhere.
-pub fn unknown_path(path: &[u8]) -> String {
+/// The failure for a path that is nowhere.
+pub fn no_such_path(path: &[u8]) -> Failure {
     let path = escape(path);
-    format!("'{path}' is neither in the worktree nor in its commit")
+    let message = format!("'{path}' is neither in the worktree nor in its commit");
+    Failure::new("no-such-path", EXIT_OTHER, message).hint("dmv status")
 }
 
 fn color_setting(config: &OnceCell<Config>, named: bool) -> Color {

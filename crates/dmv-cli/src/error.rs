@@ -205,6 +205,7 @@ fn sort_net(e: &NetError) -> (&'static str, u8) {
             Code::Version => ("too-new", EXIT_TOO_NEW),
             Code::Busy => ("busy", EXIT_BUSY),
             Code::Damaged => ("damaged", EXIT_DAMAGE),
+            Code::Full => ("full", EXIT_OTHER),
             _ => ("peer", EXIT_OTHER),
         },
         NetError::Sync(SyncError::Absent { .. })
@@ -230,12 +231,23 @@ const DAMAGED_THERE: &str =
 
 /// The command that looks for damage where `url` leads.
 pub fn verify_there(url: &Url) -> Hint {
-    let verify = |path| hint!("dmv -C {} verify", path);
+    run_there(url, "verify")
+}
+
+/// The command that frees space where `url` leads.
+pub fn free_there(url: &Url) -> Hint {
+    run_there(url, "gc")
+}
+
+/// A command without arguments, in the repository where `url` leads.
+fn run_there(url: &Url, verb: &str) -> Hint {
+    let run = |path| hint!("dmv -C {} {}", path, Argument::value(verb));
     let found = match url {
-        Url::Path(path) => Some(verify(Argument::on_disk(path))),
-        url => over_ssh(&url.to_string(), verify),
+        Url::Path(path) => Some(run(Argument::on_disk(path))),
+        url => over_ssh(&url.to_string(), run),
     };
-    found.unwrap_or_else(|| "dmv verify, run in the other repository".into())
+    let there = || hint!("dmv {}, run in the other repository", Argument::value(verb));
+    found.unwrap_or_else(there)
 }
 
 /// The command line that runs a command with the path of an ssh address at its host.

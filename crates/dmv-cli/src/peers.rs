@@ -3,7 +3,7 @@
 
 use crate::context::Context;
 use crate::devices::expand;
-use crate::error::{net_failure, verify_there};
+use crate::error::{free_there, net_failure, verify_there};
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure};
 use crate::progress::Watch;
 use crate::terminal::Hush;
@@ -250,14 +250,17 @@ pub fn refuse_address(dir: &Path) -> Result<(), Failure> {
     Err(Failure::usage(message).hint(hint))
 }
 
-/// The failure of a session, with what helps where the damage is at the other end.
+/// The failure of a session, with what helps where the other end is damaged or full.
 pub fn session_failure(e: SessionError) -> Failure {
-    let is_there = e.answered && matches!(e.source, NetError::Peer(Code::Damaged, _));
+    let hint = match &e.source {
+        NetError::Peer(Code::Damaged, _) if e.answered => Some(verify_there(&e.url)),
+        NetError::Peer(Code::Full, _) if e.answered => Some(free_there(&e.url)),
+        _ => None,
+    };
     let failure = Failure::from(e.source);
-    if is_there {
-        failure.hint(verify_there(&e.url))
-    } else {
-        failure
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 

@@ -35,7 +35,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let named = paths.iter().filter(|path| **path != ".");
     let named = named.map(|path| hint!(" {}", Argument::on_disk(path)));
     let commit = hint!("dmv commit -m MESSAGE{}", Hint::join(named, ""));
-    let taken = match taken(context, &paths) {
+    let (taken, is_all_known) = match taken(context, &paths) {
         Ok(taken) => taken,
         Err(e) if e.exit == EXIT_NO_REPOSITORY => {
             let begin = e.hint.unwrap_or_else(|| "dmv init".into());
@@ -46,16 +46,22 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         // With paths that mean nothing, one thing at least can be said.
         Err(_) => return Err(failure("'dmv commit' takes all changes").hint(commit)),
     };
-    Err(if taken.is_empty() {
-        failure("'dmv commit' would take nothing, because nothing has changed").hint("dmv status")
-    } else {
-        let taken = format!("'dmv commit' would take {}", some_of(&taken));
-        failure(&taken).hint(commit)
+    Err(match (&taken[..], is_all_known) {
+        ([], true) => failure("'dmv commit' would take nothing, because nothing has changed")
+            .hint("dmv status"),
+        ([], false) => {
+            failure("'dmv commit' would take nothing; it would leave out what dmv cannot tell")
+                .hint("dmv status")
+        }
+        (taken, _) => {
+            let taken = format!("'dmv commit' would take {}", some_of(taken));
+            failure(&taken).hint(commit)
+        }
     })
 }
 
-/// The changes that a commit would take.
-fn taken(context: &Context, paths: &[&OsString]) -> Result<Vec<Vec<u8>>, Failure> {
+/// The changes that a commit would take, and whether they are all that there may be.
+fn taken(context: &Context, paths: &[&OsString]) -> Result<(Vec<Vec<u8>>, bool), Failure> {
     let repo = context.repo()?;
     let paths: Result<_, Failure> = paths.iter().map(|path| context.path(&repo, path)).collect();
     let select = Paths::new(paths?);
@@ -66,11 +72,9 @@ fn taken(context: &Context, paths: &[&OsString]) -> Result<Vec<Vec<u8>>, Failure
     let watch = context.watch("scanning");
     let report = repo.status(&options, &context.job)?;
     drop(watch);
-    Ok(report
-        .changes
-        .into_iter()
-        .map(|change| change.path.into_bytes())
-        .collect())
+    let changes = report.changes.into_iter();
+    let taken = changes.map(|change| change.path.into_bytes());
+    Ok((taken.collect(), report.problems.is_empty()))
 }
 
 fn failure(what: &str) -> Failure {

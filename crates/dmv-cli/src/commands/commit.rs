@@ -4,7 +4,7 @@ mod draft;
 
 use crate::commands::checkout::hint_restore;
 use crate::commands::{merge, repack};
-use crate::context::{Context, unknown_path};
+use crate::context::{Context, no_such_path};
 use crate::editor;
 use crate::failure::{
     EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure,
@@ -312,10 +312,7 @@ pub fn check_paths(context: &Context, repo: &Repo, paths: &[Vec<u8>]) -> Result<
             PathState::Outside { .. } => {
                 return Err(RepoError::Files(FilesError::OutsideSubset(parsed.clone())).into());
             }
-            PathState::Unknown => {
-                let failure = Failure::new("no-such-path", EXIT_OTHER, unknown_path(path));
-                return Err(failure.hint("dmv status"));
-            }
+            PathState::Unknown => return Err(no_such_path(path)),
         }
     }
     match repo.left_out(&parsed, &context.settings()?)?[..] {

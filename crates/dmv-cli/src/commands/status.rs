@@ -171,7 +171,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         && report.conflicts.is_empty()
         && report.outside.is_empty()
         && report.untracking.is_empty()
-        && report.unwritten.is_empty();
+        && report.unwritten.is_empty()
+        // What could not be examined, or is held back, may be a change.
+        && report.problems.is_empty();
     let mut found = Overview {
         upstream: upstream(context, &repo, &report)?,
         lacks: unsent::lacks(context, &repo, report.commit)?,
@@ -452,7 +454,12 @@ fn print(
         writeln!(out, "nothing changed")?;
         return Ok(());
     }
-    writeln!(out, "{}", sums(report, &counts).join(", "))?;
+    let sums = sums(report, &counts);
+    if sums.is_empty() {
+        writeln!(out, "nothing changed, as far as dmv can tell")?;
+    } else {
+        writeln!(out, "{}", sums.join(", "))?;
+    }
     drop(out);
     hint_restore(
         context,

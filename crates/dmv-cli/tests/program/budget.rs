@@ -282,3 +282,23 @@ fn a_step_back_is_never_refused() -> Outcome {
     place.ok(&["gc"])?;
     Ok(())
 }
+
+#[test]
+fn a_push_to_a_remote_without_room_says_how_to_free_some_there() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "hub", "--bare"])?;
+    place.ok(&["init", "film"])?;
+    place.ok(&["-C", "film", "remote", "add", "hub", "../hub"])?;
+    place.write("film/a", noise(1, 100_000))?;
+    place.ok(&["-C", "film", "commit", "-m", "one"])?;
+    place.ok(&["-C", "hub", "budget", "50kB"])?;
+    let said = place.fails(20, &["-C", "film", "push", "hub", "--json"])?;
+    let told: Value = serde_json::from_str(said.trim())?;
+    assert_eq!(told["code"], "full", "{told}");
+    let hint = told["hint"].as_str().unwrap_or_default();
+    assert!(
+        hint.starts_with("dmv -C ") && hint.ends_with("hub gc"),
+        "{told}"
+    );
+    Ok(())
+}
