@@ -36,6 +36,8 @@ pub struct Outcome {
     pub conflicts: BTreeSet<Path>,
     /// The paths at which nothing is certain.
     pub unclear: BTreeSet<Path>,
+    /// Whether it may say that it has left something out: files outside the subset.
+    pub may_be_incomplete: bool,
 }
 
 /// Changes that were put aside: the files of their commit, and theirs.
@@ -119,7 +121,8 @@ impl<'a> Before<'a> {
         let (base, disk) = (self.base_files(), &self.disk);
         for path in paths_of(&[&base, disk]) {
             let is_new = !base.contains_key(path);
-            if !self.work.has(path) || !Self::is_at(paths, path) || is_new && is_ignored(path) {
+            if !self.work.has(path) || !Self::is_at(paths, path) || is_new && is_ignored(disk, path)
+            {
                 continue;
             }
             match disk.get(path) {
@@ -205,12 +208,8 @@ impl<'a> Before<'a> {
     fn commit(&self, paths: &[Path], amend: bool) -> Option<Expectation> {
         let tree = self.next_tree(paths);
         let is_known = |path: &Path| {
-            path.is_empty()
-                || self
-                    .disk
-                    .keys()
-                    .chain(self.base.files.keys())
-                    .any(|have| is_under(have, path))
+            let mut all = self.disk.keys().chain(self.base.files.keys());
+            path.is_empty() || all.any(|have| is_under(have, path)) && !self.is_ignored(path)
         };
         if !paths.iter().all(is_known) || amend && self.work.tip.is_none() {
             return None;
@@ -220,11 +219,19 @@ impl<'a> Before<'a> {
             return None;
         }
         let disk = Some(self.disk.clone());
+        let is_outside = |path: &Path| !self.work.has(path) && Self::is_at(paths, path);
         Some(Expectation::Done(Outcome {
             disk,
             tree: Some(tree),
+            may_be_incomplete: self.disk.keys().any(is_outside),
             ..Outcome::default()
         }))
+    }
+
+    /// Returns whether only ignored files can be at a path.
+    fn is_ignored(&self, path: &[u8]) -> bool {
+        let is_tracked = |have: &Path| is_under(have, path);
+        is_ignored(&self.disk, path) && !self.base.files.keys().any(is_tracked)
     }
 
     fn checkout_branch(&self, branch: &str) -> Option<Expectation> {
@@ -378,6 +385,9 @@ impl<'a> Before<'a> {
 
     fn stash(&self, paths: &[Path]) -> Option<Expectation> {
         self.work.tip?;
+        if paths.iter().any(|path| self.is_ignored(path)) {
+            return None;
+        }
         let aside = self.aside(paths);
         let mut disk = self.disk.clone();
         for path in paths_of(&[&aside.from, &aside.to]) {
@@ -402,6 +412,9 @@ impl<'a> Before<'a> {
 
     fn unstash(&self, number: usize) -> Option<Expectation> {
         let aside = self.stashes.get(self.site.stashes().get(number)?)?;
+        if clash(&aside.to, &self.work.disk) || clash(&aside.to, &self.base.files) {
+            return None;
+        }
         let mut disk = self.disk.clone();
         for path in paths_of(&[&aside.from, &aside.to]) {
             let (from, to, now) = (
@@ -478,7 +491,7 @@ impl<'a> Before<'a> {
             .collect();
         let is_odd = |path: &&Path| {
             !base.contains_key(*path)
-                || is_ignored(to)
+                || is_ignored(&self.disk, to)
                 || !self.work.has(path)
                 || !self.work.has(to)
         };

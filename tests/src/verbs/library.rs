@@ -17,6 +17,7 @@ use dmv_core::repo::{
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
+use dmv_core::worktree::snapshot::Problem;
 use dmv_net::ops::{
     FetchOptions, Integrate, Network, OpsError, PullOptions, PullOutcome, PushOptions, RefTip,
     Remote, SyncOptions, fetch, pull, push, supplied, sync,
@@ -64,7 +65,7 @@ impl Driver for Library {
             }
         };
         Ok(match done {
-            Ok(code) => Ending::new(code, ""),
+            Ok(ending) => ending,
             Err(e) => Ending::new(code_of(&e), format!("{e:?}")),
         })
     }
@@ -119,19 +120,33 @@ fn subset(patterns: &[TreePath]) -> Result<Subset, RepoError> {
     Subset::new(all).map_err(|e| RepoError::Text(e.to_string()))
 }
 
-fn code(is_complete: bool, has_conflicts: bool) -> i32 {
-    match (is_complete, has_conflicts) {
+/// A command that did everything.
+fn done() -> Ending {
+    ended(&[], false)
+}
+
+/// Returns how a command ended that could not do everything at some paths, and whether it left conflicts.
+fn ended(refused: &[Problem], has_conflicts: bool) -> Ending {
+    let code = match (refused, has_conflicts) {
         (_, true) => CONFLICTS,
-        (true, false) => DONE,
-        (false, false) => INCOMPLETE,
-    }
+        ([], false) => DONE,
+        (_, false) => INCOMPLETE,
+    };
+    let said = |problem: &Problem| format!("{}: {}", problem.path, problem.why);
+    let said: Vec<String> = refused.iter().map(said).collect();
+    Ending::new(code, said.join(", "))
 }
 
-fn of_merge(report: &MergeReport) -> i32 {
-    code(report.refused.is_empty(), !report.conflicts.is_empty())
+/// A command that the driver refuses.
+fn refused() -> Ending {
+    Ending::new(REFUSED, "")
 }
 
-fn run(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
+fn of_merge(report: &MergeReport) -> Ending {
+    ended(&report.refused, !report.conflicts.is_empty())
+}
+
+fn run(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     match verb {
         Verb::Commit { .. }
         | Verb::Checkout { .. }
@@ -157,7 +172,7 @@ fn run(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
     }
 }
 
-fn files(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
+fn files(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, settings) = (Job::default(), Default::default());
     let refused = match verb {
         Verb::Commit { paths, amend } => {
@@ -241,10 +256,10 @@ fn files(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
         }
         _ => unreachable!("the caller sorts"),
     };
-    Ok(code(refused.is_empty(), false))
+    Ok(ended(&refused, false))
 }
 
-fn refs(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
+fn refs(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     match verb {
         Verb::Branch { name, at } => {
             repo.create_ref(RefKind::Branch, name, *at, request("branch"))?
@@ -259,10 +274,10 @@ fn refs(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
         }
         _ => unreachable!("the caller sorts"),
     }
-    Ok(DONE)
+    Ok(done())
 }
 
-fn bisect(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
+fn bisect(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, options) = (Job::default(), switching(false));
     let report = match verb {
         Verb::BisectStart { bad, good } => {
@@ -273,16 +288,14 @@ fn bisect(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
         Verb::BisectSkip => repo.bisect_note(Verdict::Skip, &[], &options, &job)?,
         _ => {
             let report = repo.bisect_end(&options, &job)?;
-            return Ok(code(report.refused.is_empty(), false));
+            return Ok(ended(&report.refused, false));
         }
     };
-    Ok(code(
-        report.checkout.is_none_or(|done| done.refused.is_empty()),
-        false,
-    ))
+    let refused = report.checkout.map(|done| done.refused);
+    Ok(ended(&refused.unwrap_or_default(), false))
 }
 
-fn history(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
+fn history(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, settings) = (Job::default(), Default::default());
     Ok(match verb {
         Verb::Merge { commit, forward } => {
@@ -322,15 +335,15 @@ fn history(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
         }
         Verb::Stash { paths } => {
             let report = repo.stash_push(&Paths::new(paths.clone()), None, &stashing(), &job)?;
-            code(report.problems.is_empty(), false)
+            ended(&report.problems, false)
         }
         Verb::Unstash { number, pop } => {
             let report = repo.stash_apply(StashAt::Number(*number), *pop, &stashing(), &job)?;
-            code(report.refused.is_empty(), !report.conflicts.is_empty())
+            ended(&report.refused, !report.conflicts.is_empty())
         }
         Verb::DropStash { number } => {
             repo.stash_drop(*number, request("stash drop"))?;
-            DONE
+            done()
         }
         Verb::Resolve { path, side } => {
             let choice = match side {
@@ -342,7 +355,7 @@ fn history(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
             let paths = [Repo::parse_path(path)?];
             let report =
                 repo.resolve_conflicts(&paths, &choice, &settings, request("resolve"), &job)?;
-            code(report.refused.is_empty(), !report.open.is_empty())
+            ended(&report.refused, !report.open.is_empty())
         }
         Verb::AddWorktree { dir, at } => {
             let (head, commit) = match at {
@@ -357,11 +370,11 @@ fn history(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
                 settings,
                 request: request("worktree add"),
             };
-            code(repo.add_worktree(&options, &job)?.refused.is_empty(), false)
+            ended(&repo.add_worktree(&options, &job)?.refused, false)
         }
         Verb::RemoveWorktree { dir, force } => {
             repo.remove_worktree(dir, *force, &settings, request("worktree remove"), &job)?;
-            DONE
+            done()
         }
         Verb::Undo | Verb::Redo => {
             let what = if *verb == Verb::Undo {
@@ -374,7 +387,7 @@ fn history(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
                 settings,
                 request: request("undo"),
             };
-            code(repo.undo(&options, &job)?.refused.is_empty(), false)
+            ended(&repo.undo(&options, &job)?.refused, false)
         }
         _ => unreachable!("the caller sorts"),
     })
@@ -385,7 +398,7 @@ fn branch_tip(repo: &Repo, name: &str) -> Result<ObjectId, RepoError> {
     tip.ok_or(RepoError::Look(LookError::NoCommit))
 }
 
-fn upkeep(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
+fn upkeep(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
     let (job, now) = (Job::default(), request("upkeep").time);
     match verb {
         Verb::Gc => {
@@ -412,7 +425,7 @@ fn upkeep(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
         Verb::Verify => {
             let report = repo.verify(VerifyDepth::Full, &job)?;
             if !report.is_ok() {
-                return Ok(DAMAGED);
+                return Ok(Ending::new(DAMAGED, "damage"));
             }
         }
         Verb::Get { path } => {
@@ -452,7 +465,7 @@ fn upkeep(repo: &Repo, verb: &Verb) -> Result<i32, RepoError> {
         }
         _ => unreachable!("the caller sorts"),
     }
-    Ok(DONE)
+    Ok(done())
 }
 
 impl Library {
@@ -465,7 +478,7 @@ impl Library {
         Remote::new("origin", Url::Path(self.hub.clone()))
     }
 
-    fn exchange(&self, repo: &Repo, verb: &Verb) -> Result<i32, OpsError> {
+    fn exchange(&self, repo: &Repo, verb: &Verb) -> Result<Ending, OpsError> {
         let (job, remote) = (Job::default(), self.remote());
         let caller = Network::new(request("exchange")).with(remote.clone());
         match verb {
@@ -487,12 +500,12 @@ impl Library {
                 options.force = *force;
                 let report = push(repo, &options, &caller, &job)?;
                 if report.moved.iter().any(|moved| moved.refused.is_some()) {
-                    return Ok(REFUSED);
+                    return Ok(refused());
                 }
             }
             _ => {
                 let Head::Branch(branch) = repo.head()? else {
-                    return Ok(REFUSED);
+                    return Ok(refused());
                 };
                 let mut options = PullOptions::new(remote, branch, merging("pull"));
                 if *verb == Verb::PullReset {
@@ -502,21 +515,21 @@ impl Library {
                     PullOutcome::Merged(report) => of_merge(&report),
                     PullOutcome::Rebased(report) => of_merge(&report.merge),
                     PullOutcome::Reset(report) => of_merge(&report.merge),
-                    PullOutcome::NoBranch | PullOutcome::Refused => REFUSED,
+                    PullOutcome::NoBranch | PullOutcome::Refused => refused(),
                 });
             }
         }
-        Ok(DONE)
+        Ok(done())
     }
 
     /// Gives up content that the hub has.
-    fn give_up(&self, repo: &Repo, verb: &Verb) -> Done<Result<i32, OpsError>> {
+    fn give_up(&self, repo: &Repo, verb: &Verb) -> Done<Result<Ending, OpsError>> {
         let hub = Repo::open(&self.hub)?;
         let job = Job::default();
         let freeing = repo.begin_to_free()?;
         if let Verb::Drop { path } = verb {
             let Some(base) = repo.base_commit()? else {
-                return Ok(Ok(REFUSED));
+                return Ok(Ok(refused()));
             };
             let (commit, path) = (repo.read_commit(&base)?, Repo::parse_path(path)?);
             let located = match repo.locate("@", &commit, &path) {
@@ -537,7 +550,7 @@ impl Library {
                 }
             }
             freeing.drop_files(&safe, &[], &mut || true, &job)?;
-            return Ok(Ok(DONE));
+            return Ok(Ok(done()));
         }
         let rules = repo.keep_rules()?;
         let options = ExpireOptions {
@@ -551,7 +564,7 @@ impl Library {
             is_there &= hub.has_content(&file.blob.id)?;
         }
         if !is_there {
-            return Ok(Ok(REFUSED));
+            return Ok(Ok(refused()));
         }
         let earlier = std::mem::take(&mut found.earlier);
         let rules = (&rules, &options);
@@ -563,7 +576,7 @@ impl Library {
             &mut || true,
             &job,
         )?;
-        Ok(Ok(DONE))
+        Ok(Ok(done()))
     }
 
     fn recover(&self, dir: &Path) -> Done<Ending> {

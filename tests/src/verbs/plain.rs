@@ -80,10 +80,15 @@ pub fn clash(one: &Files, two: &Files) -> bool {
     clashes(&both) || one.iter().any(differ) || under((one, two)) || under((two, one))
 }
 
-/// Returns whether the ignore rules of the stories cover a path.
-pub fn is_ignored(path: &[u8]) -> bool {
-    path.split(|b| *b == b'/')
-        .any(|name| name.ends_with(b".tmp"))
+/// The file with the ignore rules of the stories, and its content.
+pub const RULES: (&str, &str) = (".dmvignore", "*.tmp\n");
+
+/// Returns whether the ignore rules on disk cover a path.
+pub fn is_ignored(disk: &Files, path: &[u8]) -> bool {
+    disk.contains_key(RULES.0.as_bytes())
+        && path
+            .split(|b| *b == b'/')
+            .any(|name| name.ends_with(b".tmp"))
 }
 
 /// Returns the paths of several trees.
@@ -128,7 +133,7 @@ pub fn differences(
         let how = match (base.get(path), disk.get(path)) {
             _ if !has(path) => continue,
             (old, new) if old == new => continue,
-            (None, _) if is_ignored(path) => continue,
+            (None, _) if is_ignored(disk, path) => continue,
             (None, _) => Difference::Added,
             (_, None) => Difference::Deleted,
             (Some(Item::File(..)), Some(Item::File(..)))

@@ -145,7 +145,8 @@ pub struct WorkState {
     pub disk: Files,
     /// The conflicts that its commit has.
     pub conflicts: BTreeSet<Path>,
-    /// Whether files are not tracked any more, or belong to conflicts of no commit, or were left.
+    /// Whether files are not tracked any more or belong to conflicts of no commit, conflicts are settled
+    /// without files, files could not be written, or somebody else has moved the branch.
     pub has_notes: bool,
 }
 
@@ -291,20 +292,15 @@ fn look_at(dir: &std::path::Path, world: &mut World) -> Done<WorkState> {
         None => BTreeSet::new(),
     };
     // The name of a worktree among the keys of the view.
-    let mut has_notes = tip != base;
+    let unwritten = repo.unwritten(&Default::default())?;
+    let mut has_notes = tip != base || !unwritten.is_empty();
     for worktree in repo
         .worktrees()?
         .into_iter()
         .filter(|worktree| worktree.current)
     {
-        for note in [
-            "untracked",
-            "moved",
-            "conflicts",
-            "marked",
-            "stays",
-            "settled",
-        ] {
+        // The other notes serve only the undo of the last command.
+        for note in ["untracked", "conflicts", "settled"] {
             let key = format!("worktree/{}/{note}", worktree.name);
             has_notes |= repo.refs().get(&key)?.is_some();
         }

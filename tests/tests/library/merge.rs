@@ -28,7 +28,7 @@ const ROUNDS: u64 = 150;
 
 /// The histories whose merges differ from Git's. docs/decisions/merging.md describes each ("Lines are compared by
 /// code of our own").
-const EXPLAINED: [u64; 8] = [252, 1946, 2052, 2186, 3080, 3475, 4489, 4862];
+const EXPLAINED: [u64; 7] = [252, 1946, 2186, 3080, 3475, 4489, 4862];
 
 /// Paths in conflict.
 type Paths = BTreeSet<String>;
@@ -295,6 +295,9 @@ enum Judged {
     Conflicts {
         paths: Paths,
         asks_about_moves: bool,
+        /// Where files should perhaps go: Git asks whether a new file goes along with the files that were
+        /// moved out of its directory one by one. DMV leaves it where it is (docs/guide/merging.md).
+        proposed: Paths,
     },
 }
 
@@ -319,9 +322,15 @@ fn judged(dir: &Path, ours: usize, theirs: usize) -> Any<Judged> {
             // The tree, the paths, an empty line, the messages.
             let paths = told.lines().skip(1).take_while(|line| !line.is_empty());
             let paths = paths.map(str::to_owned).collect();
+            let asks = told
+                .lines()
+                .filter(|l| l.starts_with("CONFLICT (file location)"));
+            let proposed =
+                asks.filter_map(|line| line.rsplit_once(" moved to ")?.1.strip_suffix('.'));
             return Ok(Judged::Conflicts {
                 paths,
                 asks_about_moves,
+                proposed: proposed.map(str::to_owned).collect(),
             });
         }
         _ => return Err(String::from_utf8_lossy(&made.stderr).into_owned().into()),
@@ -394,7 +403,7 @@ fn merges_are_those_that_git_makes() -> Any<()> {
     assert!(git(&repo, &["init", "--bare", "--quiet"])?.status.success());
     let (first, rounds) = (seed(0), number("DMV_MERGE_ROUNDS", ROUNDS));
     let (mut clean, mut conflicts, mut elsewhere) = (0, 0, 0);
-    let (mut moves, mut explained) = (0, 0);
+    let (mut moves, mut places, mut explained) = (0, 0, 0);
     let mut wrong = Vec::new();
     for seed in first..first + rounds {
         let (h, ours, theirs) = history(seed)?;
@@ -409,6 +418,16 @@ fn merges_are_those_that_git_makes() -> Any<()> {
                     ..
                 },
             ) => moves += 1,
+            (
+                mine,
+                Judged::Conflicts {
+                    paths, proposed, ..
+                },
+            ) if !proposed.is_empty()
+                && mine.as_ref().err().cloned().unwrap_or_default() == &paths - &proposed =>
+            {
+                places += 1;
+            }
             _ if EXPLAINED.contains(&seed) => explained += 1,
             // Of a file that was moved, Git names one path and DMV another one.
             (Err(mine), Judged::Conflicts { paths, .. })
@@ -429,7 +448,8 @@ fn merges_are_those_that_git_makes() -> Any<()> {
     println!(
         "harness merges: {rounds} histories from seed {first}, {clean} clean, {conflicts} with the same conflicts, \
          {elsewhere} with a conflict at another path of a moved file, \
-         {moves} where Git asks about moves, {explained} explained"
+         {moves} where Git asks about moves, {places} where it asks about the place of a new file, \
+         {explained} explained"
     );
     assert!(wrong.is_empty(), "DMV_SEED, what differs: {wrong:#?}");
     Ok(())

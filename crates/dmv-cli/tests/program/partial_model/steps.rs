@@ -274,7 +274,7 @@ impl Story {
         }
         let done = self.meet(r, args)?;
         if done.code == 5 {
-            let replaced = done.said.contains("was rewritten");
+            let replaced = done.said.contains("remote-replaced");
             assert!(
                 replaced || !self.model.repos[r].edits.is_empty(),
                 "{}",
