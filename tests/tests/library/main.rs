@@ -49,6 +49,7 @@ mod space;
 mod statcache;
 mod subset;
 mod symlinks;
+mod there_and_back;
 mod undo;
 mod unlisted;
 mod verbs;

@@ -240,6 +240,7 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
         let path = escape(info.path.as_os_str().as_bytes());
         let gone = match info.state {
             WorktreeState::Here => hint!(""),
+            WorktreeState::Hidden => hint!(" (you may not look there)"),
             WorktreeState::Missing => hint!(
                 " (missing; if you deleted it: dmv worktree remove {})",
                 Argument::on_disk(&info.path)

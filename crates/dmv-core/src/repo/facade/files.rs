@@ -366,7 +366,7 @@ impl Repo {
         request: OperationRequest,
         job: &Job,
     ) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
-        files::worktrees::remove_worktree(&self.handle, dir, force, settings, request, job)
+        files::worktrees::removal::remove_worktree(&self.handle, dir, force, settings, request, job)
     }
 
     /// Returns the former path of this worktree if a user has moved it, or `None` if it is where

@@ -50,7 +50,7 @@ use crate::repo::files::emptied::{EmptiedPattern, IdlePattern};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{OverwrittenFiles, overwritten_changes, saving_change, take};
 use crate::repo::files::unfinished::Target;
-use crate::repo::files::{emptied, open_worktree, unfinished, unwritten};
+use crate::repo::files::{emptied, open_worktree, pending, unfinished, unwritten};
 use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack;
 use crate::repo::look::lack::LackOf;
@@ -366,6 +366,10 @@ pub(in crate::repo) fn switch_files(
             &to.request.command,
         )?;
     }
+    let noted = match to.brings {
+        None if !to.force => pending::after_switch(repo, tree, &to.form)?,
+        _ => None,
+    };
     carry_out(&mut switch, to.force)?;
     switch.sync()?;
     switch.bring()?;
@@ -378,6 +382,9 @@ pub(in crate::repo) fn switch_files(
     }
     if to.force && !tree.pending.is_empty() {
         changes.push(change(&repo.refs, conflicts_key(&tree.name), None)?);
+    }
+    if let Some(noted) = noted {
+        changes.push(pending::note_only(repo, tree, &noted, to.request)?);
     }
     changes.extend(stays::note(
         repo,

@@ -158,6 +158,45 @@ pub(in crate::repo) fn note(
     Ok((Some(change), Some(stored)))
 }
 
+/// Returns the noted conflicts that stay when a switch makes `form` the base's. Forgets those that are
+/// over and about the same paths as a conflict of the new commit: they would show it as settled. `None`
+/// if all stay. Call it before the switch writes files.
+pub(in crate::repo) fn after_switch(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    form: &Form,
+) -> Result<Option<Vec<PendingConflict>>, RepoError> {
+    if tree.pending.is_empty() || form.shown.is_empty() {
+        return Ok(None);
+    }
+    let live = live_in(repo, tree)?;
+    let is_live = |one: &PendingConflict| live.iter().any(|live| live.at.path == one.at.path);
+    let committed: Vec<PendingConflict> = form.shown.iter().map(PendingConflict::of).collect();
+    let is_met = |one: &PendingConflict| {
+        let mut paths = committed.iter().flat_map(PendingConflict::paths);
+        paths.any(|path| one.touches(path.as_bytes()))
+    };
+    let mut stay = tree.pending.clone();
+    stay.retain(|one| is_live(one) || !is_met(one));
+    Ok((stay.len() < tree.pending.len()).then_some(stay))
+}
+
+/// Notes these conflicts, and no others. Returns the change of the view.
+pub(in crate::repo) fn note_only(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    all: &[PendingConflict],
+    request: &OperationRequest,
+) -> Result<Change, RepoError> {
+    let writer = repo.store.writer()?;
+    let mut meta = MetaWriter::new(&writer);
+    let change = put(repo, tree, all, request, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    publish::keep(repo, publish::seal(repo, writer)?)?;
+    Ok(change)
+}
+
 /// Stores a record of conflicts and returns the change of the view.
 fn put(
     repo: &Handle,

@@ -491,6 +491,8 @@ pub(in crate::repo) struct Return {
     pub knows_empty: bool,
     /// Whether absent content stays absent: then its files are not written.
     pub skips_absent: bool,
+    /// Whether this is a redo: it does what the first run did.
+    pub is_redo: bool,
 }
 
 impl Return {
@@ -565,6 +567,28 @@ fn sides(
     Ok(found)
 }
 
+/// Returns the entries that were at paths which the commit `id` keeps, before a command overwrote them.
+pub(in crate::repo) fn former_entries(
+    repo: &Handle,
+    id: ObjectId,
+) -> Result<BTreeMap<Vec<u8>, TreeEntry>, RepoError> {
+    let found = sides(repo, (id, true))?.into_iter();
+    Ok(found
+        .filter_map(|(path, (_, former))| Some((path, former?)))
+        .collect())
+}
+
+/// Returns the paths that were missing, by the commit `id` that keeps what a command overwrote.
+pub(in crate::repo) fn paths_missing_in(
+    repo: &Handle,
+    id: ObjectId,
+) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+    let found = sides(repo, (id, true))?.into_iter();
+    let is_missing =
+        |(path, (left, former)): (_, Sides)| (left.is_some() && former.is_none()).then_some(path);
+    Ok(found.filter_map(is_missing).collect())
+}
+
 /// Finds the changes that restore the files kept by the commit `id`: as they were before the
 /// command that overwrote them (`back`), or as the command left them.
 ///
@@ -588,7 +612,9 @@ pub(in crate::repo) fn plan_return(
         // The switch that belongs to the undo decides whether a directory is removed with its
         // content.
         let is_dir = there.is_some_and(|stat| stat.kind == FileKind::Dir);
-        let as_old = as_old || old.is_none() && is_dir;
+        // Nothing is lost where both are directories and none is there.
+        let is_made = there.is_none() && [old, new].iter().all(|e| e.as_ref().is_some_and(is_tree));
+        let as_old = as_old || old.is_none() && is_dir || is_made;
         if !as_old {
             match is_as(repo, tree, path, new.as_ref(), there.as_ref())? {
                 // The command did not come to this path, or the user has done this already.
@@ -617,7 +643,7 @@ pub(in crate::repo) fn plan_return(
 }
 
 /// Returns whether a path has the given entry, or nothing if there is no entry.
-fn is_as(
+pub(in crate::repo) fn is_as(
     repo: &Handle,
     tree: &OpenWorktree,
     path: &[u8],
@@ -636,6 +662,10 @@ fn is_as(
         },
         _ => Ok(false),
     }
+}
+
+fn is_tree(entry: &TreeEntry) -> bool {
+    entry.kind == Kind::Directory
 }
 
 /// Returns the first entry above a path that is not a directory.

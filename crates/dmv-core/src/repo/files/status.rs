@@ -6,8 +6,9 @@
 use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, machine_now};
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::ObjectError;
 use crate::object::name::RepoPath;
-use crate::object::tree::Kind;
+use crate::object::tree::{Kind, empty_tree_id};
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -28,7 +29,7 @@ use crate::repo::files::unfinished::UnfinishedSwitches;
 use crate::repo::files::{open_worktree, pending, unfinished, unwritten};
 use crate::repo::look::moved::moved;
 use crate::subset::Subset;
-use crate::worktree::base::{each_base_dir, entry_at};
+use crate::worktree::base::{dir_tree, each_base_dir, entry_at};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::ignore::RuleReport;
 use crate::worktree::scan::{BaseEntries, DirScan, Select, State, scan};
@@ -389,7 +390,7 @@ impl Status<'_> {
     /// Notes everything that the commit has in a removed directory.
     fn gone_dir(&mut self, dir: &[u8]) -> Result<(), RepoError> {
         let visited = each_base_dir(self.known, dir, &mut |dir, section| {
-            if section.is_empty() {
+            if section.is_empty() && self.is_empty_in_base(dir)? {
                 self.change(dir.to_vec(), ChangeKind::Deleted);
             }
             for entry in section.iter().filter(|e| e.kind != Kind::Directory) {
@@ -403,6 +404,15 @@ impl Status<'_> {
                 source,
             })
         })
+    }
+
+    /// Returns whether the commit has nothing in a directory. The subset may only leave out all of it.
+    fn is_empty_in_base(&self, dir: &[u8]) -> Result<bool, ObjectError> {
+        let Some(base) = self.base else {
+            return Ok(false);
+        };
+        let tree = dir_tree(self.repo.objects(), &base, dir)?;
+        Ok(tree == Some(empty_tree_id()))
     }
 
     fn skipped(&mut self, path: Vec<u8>, known: Option<Kind>, reason: Skip) {

@@ -4,20 +4,16 @@
 //! never wait for each other's data. A `.dmv` file in the worktree names the repository. The view
 //! stores the worktree's path.
 
-use crate::fsutil::{Fingerprint, is_temp_name};
+use crate::fsutil::is_temp_name;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::name::escape;
-use crate::path::{DiskPath, PathContext, PathError};
+use crate::path::PathContext;
 use crate::platform::{bytes_of, string_of};
 use crate::refs::{Change, Effect, check_ref_name};
-use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{
-    Record, base_key, head_key, path_key, saved_key, saving_key, subset_key,
-};
+use crate::repo::base::keys::{Record, base_key, head_key, path_key, subset_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
 use crate::repo::base::publish::{OperationRequest, change, set};
 use crate::repo::base::vacancy::refuse_inside;
@@ -25,20 +21,16 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, layout, open, publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
-use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget, empty};
-use crate::repo::files::saved::{
-    OverwrittenFiles, all_gone, overwritten_changes, plan_return, saving_change, stat_at, take,
-};
-use crate::repo::files::{checkout, open_worktree, status, unwritten};
+use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget};
+use crate::repo::files::saved::plan_return;
+use crate::repo::files::worktrees::removal::remove_root;
+use crate::repo::files::{checkout, open_worktree, unwritten};
 use crate::repo::look::entries;
 use crate::subset::Subset;
-use crate::worktree::checkout::Refusal;
-use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
-use crate::worktree::select::Paths;
-use crate::worktree::snapshot::Problem;
-use crate::worktree::{Skip, join};
-use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+
+pub(in crate::repo) mod removal;
 
 /// Whether a worktree is at its last known path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +39,8 @@ pub enum WorktreeState {
     Here,
     /// The directory is gone: it was deleted, or it was moved and not used since.
     Missing,
+    /// The system does not let this user look at it.
+    Hidden,
 }
 
 /// One worktree of a repository.
@@ -95,16 +89,6 @@ pub struct AddReport {
     pub refused: Vec<crate::worktree::snapshot::Problem>,
 }
 
-/// The uncommitted files stored before a worktree is removed.
-#[derive(Default)]
-struct KeptFiles {
-    /// The commit that keeps the files.
-    commit: Option<ObjectId>,
-    told: OverwrittenFiles,
-    /// The fingerprint of each uncommitted file at the time when it was stored.
-    seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
-}
-
 /// Returns all worktrees by name, the repository's own first.
 pub(in crate::repo) fn worktrees(repo: &Handle) -> Result<Vec<WorktreeInfo>, RepoError> {
     let mut out = Vec::new();
@@ -138,26 +122,37 @@ fn worktree_info(repo: &Handle, name: &str, path: PathBuf) -> Result<WorktreeInf
         Head::Commit(id) => Some(*id),
         Head::Branch(branch) => worktree::ref_id(repo, &format!("branch/{branch}"))?,
     };
-    let is_here = name == MAIN || is_pointed_from(repo, &path, name);
     Ok(WorktreeInfo {
         name: name.to_owned(),
-        path,
         head,
         commit,
         current,
-        state: if is_here {
-            WorktreeState::Here
-        } else {
-            WorktreeState::Missing
+        state: match is_pointed_from(repo, &path, name) {
+            Ok(is_here) if is_here || name == MAIN => WorktreeState::Here,
+            Ok(_) => WorktreeState::Missing,
+            Err(_) => WorktreeState::Hidden,
         },
+        path,
     })
 }
 
-/// Returns whether the directory's `.dmv` file names this repository and the worktree `name`.
-fn is_pointed_from(repo: &Handle, dir: &Path, name: &str) -> bool {
-    Pointer::read(&dir.join(DMV_DIR)).is_ok_and(|pointer| {
-        pointer.worktree == name && is_same_place(&pointer.repository, &repo.dmv)
-    })
+/// Returns whether the directory's `.dmv` file names this repository and the worktree `name`. Fails if
+/// the system does not let this user look.
+fn is_pointed_from(repo: &Handle, dir: &Path, name: &str) -> Result<bool, RepoError> {
+    match Pointer::read(&dir.join(DMV_DIR)) {
+        Ok(pointer) => {
+            Ok(pointer.worktree == name && is_same_place(&pointer.repository, &repo.dmv))
+        }
+        Err(RepoError::Io(e)) if e.source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(RepoError::Io(e))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+/// Returns whether a worktree is at its last known path. Fails if this user may not look there.
+pub(in crate::repo) fn is_here(repo: &Handle, info: &WorktreeInfo) -> Result<bool, RepoError> {
+    Ok(info.name == MAIN || is_pointed_from(repo, &info.path, &info.name)?)
 }
 
 /// Makes a linked worktree in a directory of its own. Its head is a commit, or a branch that is not
@@ -267,8 +262,40 @@ fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
 
 /// Makes the directory of a worktree, writes the files of a commit in a subset with choices for its
 /// conflicts, then calls `publish`. `brings` are the uncommitted files that an undo brings back.
+///
+/// If this fails before it has written a file, it leaves no directory.
 #[expect(clippy::too_many_arguments, reason = "two callers, one step of both")]
 pub(in crate::repo) fn set_up(
+    repo: &Handle,
+    name: &str,
+    dir: &Path,
+    what: (ObjectId, &Subset, Option<Record>),
+    brings: Option<(ObjectId, bool)>,
+    how: (&OperationRequest, &WorktreeSettings),
+    job: &Job,
+    publish: impl FnOnce() -> Result<(), RepoError>,
+) -> Result<SwitchResult, RepoError> {
+    repo.check_own()?;
+    let above = dir.ancestors().find(|above| above.exists());
+    std::fs::create_dir_all(dir)
+        .context("create", dir)
+        .map_err(RepoError::Io)?;
+    point_here(repo, dir, name)?;
+    let done = fill(repo, name, dir, what, brings, how, job, publish);
+    if done.is_err() && remove_root(dir).is_ok() {
+        let made = dir.ancestors().skip(1);
+        for dir in made.take_while(|dir| Some(*dir) != above) {
+            // A directory that has got something else stays.
+            let _ = std::fs::remove_dir(dir);
+        }
+        let _ = std::fs::remove_dir_all(repo.dmv.join("worktrees").join(name));
+    }
+    done
+}
+
+/// Writes the files of a new worktree, whose directory is there.
+#[expect(clippy::too_many_arguments, reason = "see `set_up`")]
+fn fill(
     repo: &Handle,
     name: &str,
     dir: &Path,
@@ -278,15 +305,6 @@ pub(in crate::repo) fn set_up(
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
-    repo.check_own()?;
-    std::fs::create_dir_all(dir)
-        .context("create", dir)
-        .map_err(RepoError::Io)?;
-    let pointer = Pointer {
-        repository: absolute(&repo.dmv)?,
-        worktree: name.to_owned(),
-    };
-    pointer.write(&dir.join(DMV_DIR))?;
     let there = beside(repo, name, dir, Some(Head::Commit(commit)))?;
     let _lock = worktree::lock_worktree(&there)?;
     let tree = open_worktree::open(&there, settings)?;
@@ -325,181 +343,6 @@ fn beside(
     there.coming = coming;
     there.whose = repo.whose;
     Ok(there)
-}
-
-/// Removes a worktree with its files, and returns what it was. Its branch stays.
-pub(in crate::repo) fn remove_worktree(
-    repo: &Handle,
-    dir: &Path,
-    force: bool,
-    settings: &WorktreeSettings,
-    request: OperationRequest,
-    job: &Job,
-) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
-    let info = worktree_at(repo, dir)?;
-    let told = take_down(
-        repo,
-        &info,
-        (force, &request),
-        settings,
-        job,
-        |kept, told| {
-            let saved = saved_key(&info.name);
-            let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
-            let gone = |(key, value): (String, Vec<u8>)| Change {
-                key,
-                old: Some(value),
-                new: None,
-            };
-            let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
-            match kept {
-                Some(id) => {
-                    // The commit stays reachable only while this key names it.
-                    changes.retain(|change| change.key != saved);
-                    let value = Some(id.as_bytes().to_vec());
-                    changes.push(change(&repo.refs, saved.clone(), value)?);
-                }
-                None => changes.extend(overwritten_changes(repo, &info.name, None, told)?),
-            }
-            publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
-            Ok(())
-        },
-    )?;
-    Ok((info, told))
-}
-
-/// Stores everything that is in no commit, and publishes a record of it.
-fn keep_uncommitted(
-    repo: &Handle,
-    request: &OperationRequest,
-    settings: &WorktreeSettings,
-    job: &Job,
-) -> Result<KeptFiles, RepoError> {
-    let tree = open_worktree::open(repo, settings)?;
-    let paths = all_gone(&tree, uncommitted(repo, settings, job)?)?;
-    // Files that an interrupted removal has kept are kept together with the others.
-    let earlier = worktree::ref_id(repo, &saving_key(&tree.name))?;
-    if paths.is_empty() && earlier.is_none() {
-        return Ok(Default::default());
-    }
-    let how = (REMOVING, settings.keep, request);
-    let taken = take(repo, &tree, (&paths, earlier), how, job)?;
-    let mut out = KeptFiles {
-        told: taken.told,
-        ..KeptFiles::default()
-    };
-    for path in paths.into_keys() {
-        // Nothing was stored for a pipe, or for a file that may be lost.
-        let print = match taken.seen.get(&path) {
-            Some(print) => Some(*print),
-            None => stat_at(&tree, &path)?.map(|stat| stat.fingerprint()),
-        };
-        out.seen.insert(path, print);
-    }
-    let Some((id, sealed)) = taken.kept else {
-        return Ok(out);
-    };
-    let intent = vec![saving_change(repo, &tree.name, id)?];
-    publish::publish(repo, request.clone(), Some(sealed), intent, Effect::Written)?;
-    out.commit = Some(id);
-    Ok(out)
-}
-
-/// Removes a worktree's files, then calls `publish` with the commit that keeps the uncommitted
-/// files, and with how much they are.
-pub(in crate::repo) fn take_down(
-    repo: &Handle,
-    info: &WorktreeInfo,
-    (force, request): (bool, &OperationRequest),
-    settings: &WorktreeSettings,
-    job: &Job,
-    publish: impl FnOnce(Option<ObjectId>, &OverwrittenFiles) -> Result<(), RepoError>,
-) -> Result<OverwrittenFiles, RepoError> {
-    let mut told = OverwrittenFiles::default();
-    if info.name == MAIN {
-        return Err(WorktreeError::OwnWorktree(info.path.clone()).into());
-    }
-    let own = repo.dmv.join("worktrees").join(&info.name);
-    let io = |action, path: &Path| {
-        let path = path.to_owned();
-        move |source| RepoError::Io(PathError::new(action, path, source))
-    };
-    if info.state == WorktreeState::Missing {
-        publish(None, &told)?;
-    } else {
-        let there = beside(repo, &info.name, &info.path, None)?;
-        let _lock = worktree::lock_worktree(&there)?;
-        let lost = if force {
-            Vec::new()
-        } else {
-            uncommitted(&there, settings, job)?
-        };
-        if !lost.is_empty() {
-            return Err(WorktreeError::WouldLoseThere {
-                at: info.path.clone(),
-                paths: DiskPath::all(lost),
-            }
-            .into());
-        }
-        let kept = if force {
-            keep_uncommitted(&there, request, settings, job)?
-        } else {
-            Default::default()
-        };
-        told = kept.told;
-        let stay = empty::remove_all_files(&there, settings, kept.seen, job)?;
-        if !stay.is_empty() {
-            return Err(not_removed(&info.path, stay));
-        }
-        remove_root(&info.path)?;
-        publish(kept.commit, &told)?;
-    }
-    match std::fs::remove_dir_all(&own) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
-        _ => Ok(told),
-    }
-}
-
-/// Returns everything that is on disk and in no commit.
-fn uncommitted(
-    repo: &Handle,
-    settings: &WorktreeSettings,
-    job: &Job,
-) -> Result<Vec<Vec<u8>>, RepoError> {
-    let select = Paths::default();
-    let tree = open_worktree::open(repo, settings)?;
-    let options = status::StatusOptions {
-        select: &select,
-        settings: settings.clone(),
-    };
-    let changes = status::changes_of(repo, &tree, &options, job)?;
-    // Missing files are in the commit. A removal that was cut off leaves such paths, too.
-    let changes = changes
-        .into_iter()
-        .filter(|c| c.kind != ChangeKind::Deleted);
-    let mut lost: Vec<Vec<u8>> = changes.map(|change| change.path.into_bytes()).collect();
-    let known = tree.known(repo);
-    let options = ScanOptions {
-        list_ignored: true,
-        ..tree.scan_options(&*known, &select, job)
-    };
-    scan(&tree.root, &options, |dir: DirScan| {
-        for (name, state) in dir.entries() {
-            let path = join(&dir.path, name);
-            let own = path == DMV_DIR.as_bytes();
-            match state {
-                State::Ignored { .. } | State::Held { .. } | State::Outside { .. } => {
-                    lost.push(path);
-                }
-                State::Skipped { reason, .. } if !own && !matches!(reason, Skip::Temporary) => {
-                    lost.push(path);
-                }
-                _ => {}
-            }
-        }
-        Ok::<_, RepoError>(())
-    })?;
-    Ok(lost)
 }
 
 /// Returns the worktree that is, or was, in `dir`.
@@ -641,7 +484,9 @@ pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
 fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
     let at = repo.refs.get(&path_key(name))?.unwrap_or_default();
     let at = PathBuf::from(string_of(at));
-    if !is_same_place(&at, dir) && is_pointed_from(repo, &at, name) {
+    // What this user may not look at may be the original.
+    let is_copy = || !matches!(is_pointed_from(repo, &at, name), Ok(false));
+    if !is_same_place(&at, dir) && is_copy() {
         Err(WorktreeError::WorktreeCopy {
             dir: dir.to_owned(),
             at,
@@ -651,9 +496,6 @@ fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
         Ok(())
     }
 }
-
-/// Names the action in messages that refuse it.
-const REMOVING: &str = "removing this worktree";
 
 /// What an operation did to a whole worktree, if it did anything.
 pub(in crate::repo) enum WholeWorktree {
@@ -684,46 +526,6 @@ pub(in crate::repo) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
         return WholeWorktree::Went(name.to_owned(), path, old(base_key(name)));
     }
     WholeWorktree::Moved
-}
-
-/// Removes an emptied worktree directory with its `.dmv` file. Fails if other entries have
-/// appeared.
-fn remove_root(dir: &Path) -> Result<(), RepoError> {
-    let io = |source| RepoError::Io(PathError::new("remove", dir, source));
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(io)? {
-        let name = entry.map_err(io)?.file_name();
-        if name != DMV_DIR {
-            paths.push(DiskPath::from(Path::new(&name)));
-        }
-    }
-    if !paths.is_empty() {
-        return Err(WorktreeError::WouldLoseThere {
-            at: dir.to_owned(),
-            paths,
-        }
-        .into());
-    }
-    std::fs::remove_file(dir.join(DMV_DIR)).map_err(io)?;
-    match std::fs::remove_dir(dir) {
-        // A file that appeared at the last moment stays. The directory is no worktree any more.
-        Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
-        removed => removed.map_err(io),
-    }
-}
-
-/// Returns the error for files that could not be removed.
-fn not_removed(dir: &Path, problems: Vec<Problem>) -> RepoError {
-    let changed = Refusal::Changed.to_string();
-    match problems.iter().find(|problem| problem.why != changed) {
-        Some(Problem { path, why }) => {
-            RepoError::Text(format!("cannot remove {}: {why}", escape(path)))
-        }
-        None => RepoError::Worktree(WorktreeError::WouldLoseThere {
-            at: dir.to_owned(),
-            paths: DiskPath::all(problems.into_iter().map(|problem| problem.path)),
-        }),
-    }
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, RepoError> {

@@ -26,6 +26,7 @@ use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::names::{last_name, stem_and_ending};
+use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{at, choices, form, settle};
 use crate::repo::files::checkout::restore;
@@ -217,6 +218,11 @@ fn settle_files(
         report.settled.push((path.clone(), made));
     }
     report.kept.append(&mut steps.kept);
+    if !steps.in_the_way.is_empty() {
+        let paths = std::mem::take(&mut steps.in_the_way);
+        let (what, paths) = (WHAT, DiskPath::all(paths));
+        return Err(FilesError::WouldLose { what, paths }.into());
+    }
     if steps.lost.is_empty() {
         return Ok(());
     }
@@ -280,10 +286,13 @@ fn keep_choice(
     let (record, settled, sealed) = store_choice(repo, (tree, form), these, (choice, before), job)?;
     // The form reads these objects before they are published.
     repo.store.preview(&sealed);
+    let pending = form.shown.iter().filter(|shown| shown.is_pending);
+    let pending = pending.map(PendingConflict::of).collect();
     let switch_to = SwitchTo {
         what: WHAT,
         request,
-        form: form::form_with(repo, commit, Some(record))?,
+        // The files of conflicts that no commit has stay as they are.
+        form: form::form_with(repo, commit, Some(record))?.with_pending(repo, pending)?,
         subset: &tree.subset,
         force: false,
         adopts: false,

@@ -25,9 +25,8 @@ use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::moving::EntryMove;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{OverwrittenFiles, Return, plan_return};
-use crate::repo::files::worktrees::{
-    WholeWorktree, WorktreeState, refuse_unless_free, whole_worktree,
-};
+use crate::repo::files::worktrees::removal::{RemovalMode, take_down};
+use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::entries;
 use crate::repo::look::operations::{each_operation, is_intent};
@@ -295,7 +294,8 @@ fn undo_files(
     };
     brings.skips_absent = absent == AbsentContent::Skipped;
     brings.check_content_here(repo)?;
-    if !is_undo(repo, undone)? {
+    brings.is_redo = is_undo(repo, undone)?;
+    if !brings.is_redo {
         stays::add_noted(repo, &tree.name, &changes, &mut brings)?;
     }
     let mut sealed = None;
@@ -413,16 +413,19 @@ fn undo_worktree(
             let all = worktrees::worktrees(repo)?;
             let info = all.iter().find(|info| info.name == name);
             let gone = || refused(undone, format!("worktree '{name}' no longer exists"));
-            let (info, how) = (info.ok_or_else(gone)?, (false, &options.request));
+            let info = info.ok_or_else(gone)?;
             if info.current {
                 let operation = short(undone);
                 return Err(UndoError::OwnWorktree { operation }.into());
             }
-            if info.state == WorktreeState::Missing {
+            if !worktrees::is_here(repo, info)? {
                 let path = info.path.clone();
                 return Err(UndoError::WorktreeNotThere { path }.into());
             }
-            worktrees::take_down(repo, info, how, settings, job, |_, _| publish())?;
+            // A redo of a removal: the undo has brought these changes back.
+            let kept = kept_by(repo, undone, &changes, &name)?.map(|(id, _)| id);
+            let how = (RemovalMode::KeptBy(kept), &options.request);
+            take_down(repo, info, how, settings, job, |_, _| publish())?;
         }
         WholeWorktree::Went(name, path, Some(base)) => {
             let commit = worktree::id_value(repo, &base_key(&name), &base)?;

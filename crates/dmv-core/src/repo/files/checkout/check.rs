@@ -6,7 +6,7 @@ use crate::diff::entries_in;
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::list::BlobChunks;
 use crate::object::name::{RepoPath, fold_key};
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::path::DiskPath;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{FilesError, RepoError};
@@ -301,7 +301,9 @@ impl Switch<'_> {
             // An untracked path of the target can only be a directory in the place of a tracked
             // entry.
             let is_new = kind == ChangeKind::Added;
-            if is_new && (is_file(&entry) || !self.is_in_place_of_dir(&path)?) {
+            let is_in_place =
+                || Ok::<_, RepoError>(self.has_dir(&path)? && self.is_in_place_of_dir(&path)?);
+            if is_new && (is_file(&entry) || !is_in_place()?) {
                 continue;
             }
             let stat = self.stat(&path, &mut found.absent_dirs)?;
@@ -310,7 +312,9 @@ impl Switch<'_> {
                 continue;
             }
             if !self.is_brought(&path) {
-                let after = || Some(entry.clone());
+                // What comes into a directory has paths of its own.
+                let is_whole = is_file(&entry) || entry.id == empty_tree_id();
+                let after = || is_whole.then(|| entry.clone());
                 found.overwrites.entry(path.clone()).or_insert_with(after);
             }
             match stat {
@@ -507,8 +511,9 @@ impl Switch<'_> {
             return Ok(tracked.is_some_and(|e| e.kind == Kind::Directory) && clean);
         }
         match same_as(self.repo, &self.tree.root, path, entry, stat) {
-            Ok(false) => self.is_begun(path, entry, stat),
-            Ok(true) => Ok(true),
+            // Without such a switch, it is the user's.
+            Ok(false) if self.unfinished.is_some() => self.is_begun(path, entry, stat),
+            Ok(same) => Ok(same),
             Err(SameError::Path(_)) => Ok(false),
             Err(SameError::Repo(e)) => Err(e),
         }
@@ -527,7 +532,13 @@ impl Switch<'_> {
             .get(path)
             .is_none_or(|kind| *kind == ChangeKind::Added);
         let exec = entry.kind == Kind::Executable;
-        if !untracked || stat.kind != FileKind::File || !entry.kind.is_blob() || stat.exec != exec {
+        // In a worktree with a commit, files appear only when they are complete.
+        if self.tree.base.is_some()
+            || !untracked
+            || stat.kind != FileKind::File
+            || !entry.kind.is_blob()
+            || stat.exec != exec
+        {
             return Ok(false);
         }
         let Some((dir, name)) = split_path(path) else {

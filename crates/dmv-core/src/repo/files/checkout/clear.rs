@@ -6,14 +6,18 @@ use crate::job::Job;
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::list::Blob;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
+use crate::repo::base::path;
 use crate::repo::files::checkout::dirs::{is_dir, sorted};
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::seen::Expectation;
+use crate::repo::look::entries;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Move, Plan, Removal};
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
 
 /// What clearing the way has found so far.
 struct ClearancePlan {
@@ -193,12 +197,45 @@ impl Switch<'_> {
             }
             // A directory that only leads to the subset goes, too, if it is empty by then.
             let is_kept = self.subset.includes(dir, true) && !self.form.is_side(dir);
-            if is_kept && !self.stays(dir) && self.has_dir(dir)? {
+            if is_kept && !self.stays(dir) && self.has_dir(dir)? && !self.stays_empty(dir)? {
                 return Ok(());
             }
             gone.insert(dir.to_vec());
             path = dir;
         }
         Ok(())
+    }
+
+    /// Returns whether the user has removed everything that the target has in a directory, so that
+    /// nothing comes there.
+    fn stays_empty(&self, dir: &[u8]) -> Result<bool, RepoError> {
+        // An undo leaves a directory that was there before, and what has emptied it does not count.
+        if self.brings.is_some_and(|brings| !brings.is_redo) {
+            return Ok(false);
+        }
+        if let Some(known) = self.stay_empty.borrow().get(dir) {
+            return Ok(*known);
+        }
+        let is_deleted = |path: &[u8]| self.dirty.get(path) == Some(&ChangeKind::Deleted);
+        let prefix = [dir, b"/"].concat();
+        let mut below = self.dirty.range(prefix.clone()..);
+        let mut below = below
+            .by_ref()
+            .take_while(|(path, _)| path.starts_with(&prefix));
+        let mut stays_empty = below.any(|(path, _)| is_deleted(path));
+        if stays_empty && let Some(entry) = self.target_entry(dir)? {
+            let at = path::parse_path(dir)?;
+            entries::list_subset(self.repo, &at, entry.id, self.subset, &mut |listed| {
+                stays_empty &= is_deleted(listed.path.as_bytes());
+                Ok(if stays_empty {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                })
+            })?;
+        }
+        let mut known = self.stay_empty.borrow_mut();
+        known.insert(dir.to_vec(), stays_empty);
+        Ok(stays_empty)
     }
 }

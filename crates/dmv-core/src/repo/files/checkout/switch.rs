@@ -40,6 +40,7 @@ use crate::worktree::checkout::{
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{join, split_path};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -107,6 +108,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) in_use: BTreeSet<Vec<u8>>,
     /// Contents that were purged.
     pub(in crate::repo) purged: BTreeSet<ObjectId>,
+    /// Whether directories stay empty in which the user has removed something: the answers so far.
+    pub(in crate::repo) stay_empty: RefCell<BTreeMap<Vec<u8>, bool>>,
 }
 
 impl<'a> Switch<'a> {
@@ -148,6 +151,7 @@ impl<'a> Switch<'a> {
             refused: Vec::new(),
             in_use: BTreeSet::new(),
             purged: purged::purged(repo),
+            stay_empty: RefCell::default(),
         }
     }
 
@@ -300,11 +304,15 @@ impl<'a> Switch<'a> {
         let mut pending = PendingWrites::default();
         // Paths that differ between the commits are planned once, dirty or not.
         let mut planned = BTreeSet::new();
-        self.differences().each(&mut |path, _, new| {
+        self.differences().each(&mut |path, old, new| {
             let is_there =
                 |path| self.is_brought(path) || self.stays(path) || self.moved.contains(path);
             let at = path.as_bytes();
-            let comes = |new: &&TreeEntry| !is_there(at) || is_dir(new) && self.has_room(at);
+            // The next commit leaves such a file out, so a larger subset does not bring it.
+            let is_given_up = !force && old.is_none() && self.tree.untracked.has(at);
+            let comes = |new: &&TreeEntry| {
+                !is_given_up && (!is_there(at) || is_dir(new) && self.has_room(at))
+            };
             let Some(new) = new.filter(comes) else {
                 return Ok(());
             };

@@ -17,7 +17,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
-use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone};
+use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone, obstacle};
 use crate::repo::files::untouched;
 use crate::repo::look::entries;
 use crate::worktree::snapshot::Problem;
@@ -41,6 +41,8 @@ pub(in crate::repo) struct Steps<'a> {
     planned: BTreeMap<Vec<u8>, PlannedPath>,
     /// Work of the user that is in the way.
     pub lost: BTreeSet<Vec<u8>>,
+    /// Files of the user in the place of directories.
+    pub in_the_way: BTreeSet<Vec<u8>>,
     /// Files beside conflicts that stay.
     pub kept: Vec<Problem>,
 }
@@ -59,6 +61,7 @@ impl<'a> Steps<'a> {
             dirty,
             planned: BTreeMap::new(),
             lost: BTreeSet::new(),
+            in_the_way: BTreeSet::new(),
             kept: Vec::new(),
         }
     }
@@ -215,6 +218,9 @@ impl<'a> Steps<'a> {
                 }
                 continue;
             }
+            let goes = |above: &Vec<u8>| self.planned.contains_key(above);
+            let above = obstacle(self.tree, path)?.filter(|above| !goes(above));
+            self.in_the_way.extend(above);
             let planned = PlannedPath {
                 there: None,
                 before: None,

@@ -1,0 +1,317 @@
+//! Removing a linked worktree with its files, and the redo of such a removal.
+
+use super::{WorktreeInfo, beside, is_here, worktree_at};
+use crate::fsutil::Fingerprint;
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::name::escape;
+use crate::path::{DiskPath, PathError};
+use crate::refs::{Change, Effect};
+use crate::repo::base::change::ChangeKind;
+use crate::repo::base::error::{RepoError, WorktreeError};
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{saved_key, saving_key};
+use crate::repo::base::layout::{DMV_DIR, MAIN};
+use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{publish, worktree};
+use crate::repo::files::checkout::empty;
+use crate::repo::files::saved::{
+    Overwrite, OverwrittenFiles, all_gone, former_entries, is_as, overwritten_changes,
+    paths_missing_in, saving_change, stat_at, take,
+};
+use crate::repo::files::{open_worktree, status};
+use crate::worktree::base::entry_at;
+use crate::worktree::checkout::Refusal;
+use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
+use crate::worktree::select::Paths;
+use crate::worktree::snapshot::Problem;
+use crate::worktree::{Skip, join};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Names the action in messages that refuse it.
+const REMOVING: &str = "removing this worktree";
+
+/// What becomes of the uncommitted changes in a worktree that is removed.
+#[derive(Clone, Copy)]
+pub(in crate::repo) enum RemovalMode {
+    /// Files that are in no commit refuse the removal. That committed files are missing is kept.
+    Refused,
+    /// All of them are kept, so that an undo can bring them back.
+    Kept,
+    /// This commit has kept them before. Any other changes refuse the removal.
+    KeptBy(Option<ObjectId>),
+}
+
+/// Removes a worktree with its files, and returns what it was. Its branch stays.
+pub(in crate::repo) fn remove_worktree(
+    repo: &Handle,
+    dir: &Path,
+    force: bool,
+    settings: &WorktreeSettings,
+    request: OperationRequest,
+    job: &Job,
+) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
+    let info = worktree_at(repo, dir)?;
+    let how = if force {
+        RemovalMode::Kept
+    } else {
+        RemovalMode::Refused
+    };
+    let told = take_down(repo, &info, (how, &request), settings, job, |kept, told| {
+        let saved = saved_key(&info.name);
+        let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
+        let gone = |(key, value): (String, Vec<u8>)| Change {
+            key,
+            old: Some(value),
+            new: None,
+        };
+        let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
+        match kept {
+            Some(id) => {
+                // The commit stays reachable only while this key names it.
+                changes.retain(|change| change.key != saved);
+                let value = Some(id.as_bytes().to_vec());
+                changes.push(change(&repo.refs, saved.clone(), value)?);
+            }
+            None => changes.extend(overwritten_changes(repo, &info.name, None, told)?),
+        }
+        publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
+        Ok(())
+    })?;
+    Ok((info, told))
+}
+
+/// Removes a worktree's files, then calls `publish` with the commit that keeps the uncommitted
+/// changes, and with how much they are.
+pub(in crate::repo) fn take_down(
+    repo: &Handle,
+    info: &WorktreeInfo,
+    (how, request): (RemovalMode, &OperationRequest),
+    settings: &WorktreeSettings,
+    job: &Job,
+    publish: impl FnOnce(Option<ObjectId>, &OverwrittenFiles) -> Result<(), RepoError>,
+) -> Result<OverwrittenFiles, RepoError> {
+    let mut told = OverwrittenFiles::default();
+    if info.name == MAIN {
+        return Err(WorktreeError::OwnWorktree(info.path.clone()).into());
+    }
+    let own = repo.dmv.join("worktrees").join(&info.name);
+    let io = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| RepoError::Io(PathError::new(action, path, source))
+    };
+    if is_here(repo, info)? {
+        let there = beside(repo, &info.name, &info.path, None)?;
+        let _lock = worktree::lock_worktree(&there)?;
+        let kept = match how {
+            RemovalMode::Refused => {
+                refuse_lost(&info.path, uncommitted(&there, settings, job)?.changed)?;
+                keep_uncommitted(&there, request, settings, job)?
+            }
+            RemovalMode::Kept => keep_uncommitted(&there, request, settings, job)?,
+            RemovalMode::KeptBy(id) => check_kept(&there, &info.path, id, settings, job)?,
+        };
+        told = kept.told;
+        let stay = empty::remove_all_files(&there, settings, kept.seen, job)?;
+        if !stay.is_empty() {
+            return Err(not_removed(&info.path, stay));
+        }
+        remove_root(&info.path)?;
+        publish(kept.commit, &told)?;
+    } else {
+        publish(None, &told)?;
+    }
+    match std::fs::remove_dir_all(&own) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
+        _ => Ok(told),
+    }
+}
+
+/// The uncommitted files stored before a worktree is removed.
+#[derive(Default)]
+struct KeptFiles {
+    /// The commit that keeps the files.
+    commit: Option<ObjectId>,
+    told: OverwrittenFiles,
+    /// The fingerprint of each uncommitted file at the time when it was stored.
+    seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
+}
+
+/// Stores everything that is in no commit, and which committed files are missing, and publishes a
+/// record of it. There is one, too, if there is nothing to keep: the removal may be cut off.
+fn keep_uncommitted(
+    repo: &Handle,
+    request: &OperationRequest,
+    settings: &WorktreeSettings,
+    job: &Job,
+) -> Result<KeptFiles, RepoError> {
+    let tree = open_worktree::open(repo, settings)?;
+    let mut found = uncommitted(repo, settings, job)?;
+    // Files that an interrupted removal has kept are kept together with the others, and what it has removed
+    // is not missing.
+    let earlier = worktree::ref_id(repo, &saving_key(&tree.name))?;
+    if let Some(id) = earlier {
+        let were_missing = paths_missing_in(repo, id)?;
+        found.missing.retain(|path| were_missing.contains(path));
+    }
+    let mut paths = all_gone(&tree, found.changed)?;
+    for path in found.missing {
+        let after = match tree.base_tree {
+            Some(base) => entry_at(repo.objects(), &base, &path)?,
+            None => None,
+        };
+        let committed = None;
+        paths.insert(path, Overwrite { committed, after });
+    }
+    let how = (REMOVING, settings.keep, request);
+    let taken = take(repo, &tree, (&paths, earlier), how, job)?;
+    let mut out = KeptFiles {
+        told: taken.told,
+        ..KeptFiles::default()
+    };
+    for path in paths.into_keys() {
+        // Nothing was stored for a pipe, or for a file that may be lost.
+        let print = match taken.seen.get(&path) {
+            Some(print) => Some(*print),
+            None => stat_at(&tree, &path)?.map(|stat| stat.fingerprint()),
+        };
+        out.seen.insert(path, print);
+    }
+    let Some((id, sealed)) = taken.kept else {
+        return Ok(out);
+    };
+    let intent = vec![saving_change(repo, &tree.name, id)?];
+    publish::publish(repo, request.clone(), Some(sealed), intent, Effect::Written)?;
+    out.commit = Some(id);
+    Ok(out)
+}
+
+/// Checks that a commit keeps all uncommitted files as they are now.
+fn check_kept(
+    repo: &Handle,
+    at: &Path,
+    kept: Option<ObjectId>,
+    settings: &WorktreeSettings,
+    job: &Job,
+) -> Result<KeptFiles, RepoError> {
+    let tree = open_worktree::open(repo, settings)?;
+    let paths = all_gone(&tree, uncommitted(repo, settings, job)?.changed)?;
+    let former = kept.map(|id| former_entries(repo, id)).transpose()?;
+    let (former, mut lost) = (former.unwrap_or_default(), Vec::new());
+    let mut out = KeptFiles::default();
+    for path in paths.into_keys() {
+        let stat = stat_at(&tree, &path)?;
+        let entry = former.get(&path);
+        if entry.is_none() || !is_as(repo, &tree, &path, entry, stat.as_ref())? {
+            lost.push(path.clone());
+        }
+        out.seen.insert(path, stat.map(|stat| stat.fingerprint()));
+    }
+    refuse_lost(at, lost)?;
+    Ok(out)
+}
+
+fn refuse_lost(at: &Path, lost: Vec<Vec<u8>>) -> Result<(), RepoError> {
+    if lost.is_empty() {
+        return Ok(());
+    }
+    Err(WorktreeError::WouldLoseThere {
+        at: at.to_owned(),
+        paths: DiskPath::all(lost),
+    }
+    .into())
+}
+
+/// How a worktree differs from its commit.
+#[derive(Default)]
+struct UncommittedPaths {
+    /// What is on disk and in no commit.
+    changed: Vec<Vec<u8>>,
+    /// What its commit has and the disk does not.
+    missing: Vec<Vec<u8>>,
+}
+
+/// Returns how the worktree differs from its commit.
+fn uncommitted(
+    repo: &Handle,
+    settings: &WorktreeSettings,
+    job: &Job,
+) -> Result<UncommittedPaths, RepoError> {
+    let select = Paths::default();
+    let tree = open_worktree::open(repo, settings)?;
+    let options = status::StatusOptions {
+        select: &select,
+        settings: settings.clone(),
+    };
+    let mut out = UncommittedPaths::default();
+    for change in status::changes_of(repo, &tree, &options, job)? {
+        match change.kind {
+            ChangeKind::Deleted => out.missing.push(change.path.into_bytes()),
+            _ => out.changed.push(change.path.into_bytes()),
+        }
+    }
+    let known = tree.known(repo);
+    let options = ScanOptions {
+        list_ignored: true,
+        ..tree.scan_options(&*known, &select, job)
+    };
+    scan(&tree.root, &options, |dir: DirScan| {
+        for (name, state) in dir.entries() {
+            let path = join(&dir.path, name);
+            let own = path == DMV_DIR.as_bytes();
+            match state {
+                State::Ignored { .. } | State::Held { .. } | State::Outside { .. } => {
+                    out.changed.push(path);
+                }
+                State::Skipped { reason, .. } if !own && !matches!(reason, Skip::Temporary) => {
+                    out.changed.push(path);
+                }
+                _ => {}
+            }
+        }
+        Ok::<_, RepoError>(())
+    })?;
+    Ok(out)
+}
+
+/// Removes an emptied worktree directory with its `.dmv` file. Fails if other entries have
+/// appeared.
+pub(super) fn remove_root(dir: &Path) -> Result<(), RepoError> {
+    let io = |source| RepoError::Io(PathError::new("remove", dir, source));
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if name != DMV_DIR {
+            paths.push(DiskPath::from(Path::new(&name)));
+        }
+    }
+    if !paths.is_empty() {
+        return Err(WorktreeError::WouldLoseThere {
+            at: dir.to_owned(),
+            paths,
+        }
+        .into());
+    }
+    std::fs::remove_file(dir.join(DMV_DIR)).map_err(io)?;
+    match std::fs::remove_dir(dir) {
+        // A file that appeared at the last moment stays. The directory is no worktree any more.
+        Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed.map_err(io),
+    }
+}
+
+/// Returns the error for files that could not be removed.
+fn not_removed(dir: &Path, problems: Vec<Problem>) -> RepoError {
+    let changed = Refusal::Changed.to_string();
+    match problems.iter().find(|problem| problem.why != changed) {
+        Some(Problem { path, why }) => {
+            RepoError::Text(format!("cannot remove {}: {why}", escape(path)))
+        }
+        None => RepoError::Worktree(WorktreeError::WouldLoseThere {
+            at: dir.to_owned(),
+            paths: DiskPath::all(problems.into_iter().map(|problem| problem.path)),
+        }),
+    }
+}
