@@ -41,7 +41,8 @@ fn a_repository_sets_nothing_that_could_harm_its_user() -> Outcome {
         fs::write(&config, format!("[{section}]\n{name} = {value:?}\n"))?;
         let output = place.run(&["status", "--json"])?;
         let said = String::from_utf8(output.stderr)?;
-        let warnings: Vec<&str> = said.lines().filter(|l| l.starts_with("warning")).collect();
+        let is_warning = |line: &&str| line.contains("\"type\":\"warning\"");
+        let warnings: Vec<&str> = said.lines().filter(is_warning).collect();
         assert_eq!(warnings.len(), 1, "{key}: {said}");
         assert!(warnings[0].contains(key), "{said}");
         assert!(warnings[0].contains(".dmv/config.toml"), "{said}");
