@@ -39,7 +39,7 @@ impl DeletedFiles {
             &cover(repo, commit.tree, &deleted),
             path_argument,
         );
-        (!deleted.is_empty()).then(|| DeletedFiles {
+        (!deleted.is_empty()).then_some(DeletedFiles {
             files: deleted.len() as u64,
             restore,
         })

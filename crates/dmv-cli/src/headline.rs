@@ -21,9 +21,10 @@ pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String
     let author = &commit.author;
     out += &format!("Author: {}\n", text::person(author));
     let when = text::time(author.seconds, author.tz_minutes);
-    let ago = match ui.is_terminal() {
-        true => format!(" ({})", date::ago(author.seconds, now().seconds)),
-        false => String::new(),
+    let ago = if ui.is_terminal() {
+        format!(" ({})", date::ago(author.seconds, now().seconds))
+    } else {
+        String::new()
     };
     out += &format!("Date:   {when}{ago}\n\n");
     for line in text::lines(&commit.message).lines() {

@@ -48,12 +48,11 @@ impl Place {
     fn write(&self, files: &[(&str, &str)]) -> Done {
         for (path, content) in files {
             let path = self.root().join(path);
-            match content.is_empty() && path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-                true => fs::create_dir_all(path)?,
-                false => {
-                    fs::create_dir_all(path.parent().ok_or("no directory")?)?;
-                    fs::write(path, content)?;
-                }
+            if content.is_empty() && path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+                fs::create_dir_all(path)?;
+            } else {
+                fs::create_dir_all(path.parent().ok_or("no directory")?)?;
+                fs::write(path, content)?;
             }
         }
         Ok(())
@@ -61,9 +60,10 @@ impl Place {
 
     fn remove(&self, path: &str) -> Done {
         let path = self.root().join(path);
-        match path.is_dir() {
-            true => fs::remove_dir_all(path)?,
-            false => fs::remove_file(path)?,
+        if path.is_dir() {
+            fs::remove_dir_all(path)?;
+        } else {
+            fs::remove_file(path)?;
         }
         Ok(())
     }

@@ -137,9 +137,10 @@ pub fn list(
         };
         let name = format!("{:<width$}", clean(&info.name));
         let style = Style::new().fg_color(Some(shade.into()));
-        let (mark, style) = match info.current {
-            true => ("*", style.bold()),
-            false => (" ", style),
+        let (mark, style) = if info.current {
+            ("*", style.bold())
+        } else {
+            (" ", style)
         };
         let name = context.ui.paint(style, name);
         let line = format!("{mark} {name}  {id}  {subject}");

@@ -183,9 +183,10 @@ fn sync(
     deleting: bool,
     alone: bool,
 ) -> Result<SyncReport, Failure> {
-    let mirror = match deleting {
-        true => Some(Mirror::MoveAndDelete),
-        false => mirror::wanted(context, repo, remote)?,
+    let mirror = if deleting {
+        Some(Mirror::MoveAndDelete)
+    } else {
+        mirror::wanted(context, repo, remote)?
     };
     let call = Call::new(context);
     let done = match mirror {

@@ -40,7 +40,7 @@ pub fn discard(it: &ChangeJob) -> Result<Note, Stop> {
 /// Opens a settled conflict again.
 pub fn choose_again(it: &ChangeJob) -> Result<Note, Stop> {
     let path = it.path()?;
-    let report = restored(it, &[path.clone()], "restore")?;
+    let report = restored(it, std::slice::from_ref(&path), "restore")?;
     let text = format!("{path} is in conflict again: choose a version");
     Ok(told(text, &report, "Not restored"))
 }
