@@ -18,7 +18,6 @@ use dmv_net::ops::Peer;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 
 /// Free local space: remove content that a remote also has
 ///
@@ -210,7 +209,7 @@ fn remove_there(request: &DropRequest<'_>, paths: &[&[u8]]) -> Hint {
 
 /// The same command with --thorough, unless it names too much.
 fn thorough(paths: &[OsString]) -> Option<Hint> {
-    let paths = paths.iter().map(|path| path.as_bytes()).collect();
+    let paths = paths.iter().map(|path| path.as_encoded_bytes()).collect();
     command("dmv drop --thorough", &paths, |path| Argument::value(path))
 }
 
