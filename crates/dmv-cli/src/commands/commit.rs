@@ -18,10 +18,11 @@ use crate::whose::path_argument;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::platform::free_bytes;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CommitOptions, CommitReport, FilesError, Head, MarkersLeft, MergeReport, PathState, Repo,
-    RepoError, UnsettledConflict, UnsettledReason, Who,
+    CommitOptions, CommitReport, FilesError, Head, MarkersLeft, MergeReport, PathChange, PathState,
+    Repo, RepoError, StatusOptions, UnsettledConflict, UnsettledReason, Who,
 };
 use dmv_core::worktree::not_kept::NotKept;
 use dmv_core::worktree::select::Paths;
@@ -142,7 +143,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         if let Some(written) = written.take() {
             draft::keep(context, written);
         }
-        nothing_done(e)
+        needs_room(context, &repo, &select, nothing_done(e))
     })?;
     let merged = match report.moved {
         Some(_) => merge_moved(context, &repo, &report),
@@ -250,6 +251,36 @@ fn merge_moved(
 
 const NOTHING_COMMITTED: &str =
     "interrupted; nothing was committed: run the same command again to continue";
+
+/// Says how much a commit may need and how much is free, if the disk was too full for it.
+fn needs_room(context: &Context, repo: &Repo, select: &Paths, mut failure: Failure) -> Failure {
+    if failure.code == "disk-full"
+        && let Some(needed) = changed_bytes(context, repo, select)
+        && let Ok(free) = free_bytes(repo.dmv_dir())
+    {
+        let (needed, free) = (bytes(needed), bytes(free));
+        let text = format!(
+            "the changed files have {needed}, and {free} are free; nothing was committed, and what was \
+             written is removed"
+        );
+        failure.details = [text].into();
+    }
+    failure
+}
+
+/// The bytes of the files that a commit would store.
+fn changed_bytes(context: &Context, repo: &Repo, select: &Paths) -> Option<u64> {
+    let options = StatusOptions {
+        select,
+        settings: context.settings().ok()?,
+    };
+    let changes = repo.status(&options, &context.job).ok()?.changes;
+    let len = |change: &PathChange| {
+        let stat = repo.stat_worktree(&change.path);
+        stat.map_or(0, |stat| stat.size)
+    };
+    Some(changes.iter().map(len).sum())
+}
 
 /// That nothing was committed is known only here.
 fn nothing_done(e: RepoError) -> Failure {

@@ -2,16 +2,23 @@
 
 #[cfg(feature = "store")]
 pub mod at;
+mod undo_only;
 
 use crate::context::{Context, now};
 use crate::date::{length, span};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::patience::patiently;
-use dmv_core::repo::{GcOptions, GcReport};
+use dmv_core::hint;
+use dmv_core::object::name::escape;
+use dmv_core::repo::{GcOptions, GcReport, Repo};
 use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
+use undo_only::UndoOnlyFile;
+
+/// A file that only undo needs is named if it has at least this many bytes.
+const LARGE_BYTES: u64 = 1 << 20;
 
 /// Free the space of what no branch, tag, worktree or undo needs
 ///
@@ -94,7 +101,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if context.globals.json {
         context.ui.json(&document(&report))?
     } else {
-        print(context, args, &report)?
+        print(context, args, &report)?;
+        tell_undo(context, &repo, &report)
     }
     if let Some(why) = &report.no_room {
         let stays = format!("{} could not be freed", bytes(report.no_room_bytes));
@@ -160,12 +168,6 @@ fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failur
             "note: {linked} that nothing needs here take space until no other repository on this disk uses the same packs"
         ));
     }
-    if report.undo_bytes > 0 {
-        let undo = bytes(report.undo_bytes);
-        context.ui.note(format_args!(
-            "note: {undo} are kept for undo only; to give up what is older: dmv op expire --older 90d"
-        ));
-    }
     if report.undo_lacks > 0 {
         let lacks = count(report.undo_lacks, "object", "objects");
         context.ui.warn(format_args!(
@@ -186,13 +188,39 @@ fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failur
     Ok(())
 }
 
+/// Says what undo alone needs, and how to give it up: a large file by itself, since it may be new, else what
+/// is old.
+fn tell_undo(context: &Context, repo: &Repo, report: &GcReport) {
+    if report.undo_bytes == 0 {
+        return;
+    }
+    let undo = bytes(report.undo_bytes);
+    let least = (report.undo_bytes / 2).max(LARGE_BYTES);
+    // It is only a note.
+    match UndoOnlyFile::largest(repo, least).unwrap_or_default() {
+        Some(file) => {
+            let (path, size, id) = (escape(&file.path), bytes(file.bytes), file.operation_id());
+            context.ui.note(format_args!(
+                "note: {undo} are kept for undo only, most of it {path} ({size}) of operation {id}: {}",
+                clean(&file.operation.command)
+            ));
+            context.ui.note(hint!(
+                "hint: to give up this content, and nothing else of undo: {}",
+                file.give_up()
+            ));
+        }
+        None => context.ui.note(format_args!(
+            "note: {undo} are kept for undo only; to give up what is older: dmv op expire --older 90d"
+        )),
+    }
+}
+
 fn print_freed(
     out: &mut dyn Write,
     is_dry_run: bool,
     report: &GcReport,
 ) -> Result<(), std::io::Error> {
     let freed = bytes(report.freed_bytes);
-    let objects = count(report.freed_objects, "object", "objects");
     if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
         let is_all = report.finished && report.why_not.is_empty();
         let is_all =
@@ -205,10 +233,17 @@ fn print_freed(
         };
         return writeln!(out, "{told}");
     }
+    let what = match report.freed_objects {
+        0 => "what interrupted commands left".to_owned(),
+        n => format!("{} that nothing needs", count(n, "object", "objects")),
+    };
     if is_dry_run {
-        writeln!(out, "{freed} can be freed: {objects} that nothing needs")?;
+        writeln!(out, "{freed} can be freed: {what}")?;
     } else {
-        writeln!(out, "freed {freed}: {objects} that nothing needs")?;
+        writeln!(out, "freed {freed}: {what}")?;
+    }
+    if report.packs_removed + report.packs_rewritten == 0 {
+        return writeln!(out, "kept {}", bytes(report.kept_bytes));
     }
     let removed = count(report.packs_removed, "pack", "packs");
     let (will, rewritten) = if is_dry_run {

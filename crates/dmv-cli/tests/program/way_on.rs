@@ -184,3 +184,41 @@ fn a_repository_without_purged_content_is_complete() -> Outcome {
     says(&said, &["partial repository: 20 files dropped\n"]);
     Ok(())
 }
+
+#[test]
+fn gc_names_a_large_mistake_with_a_command_that_frees_it_and_keeps_undo() -> Outcome {
+    let place = place()?;
+    let noise: Vec<u8> = (0..3_000_000u32)
+        .flat_map(|at| {
+            at.wrapping_mul(2_654_435_761)
+                .rotate_left(at % 31)
+                .to_le_bytes()
+        })
+        .collect();
+    place.write("film/huge.bin", noise)?;
+    dmv(&place, "film", 0, &["commit", "-m", "oops"])?;
+    dmv(&place, "film", 0, &["undo"])?;
+    fs::remove_file(place.work().join("film/huge.bin"))?;
+    place.write("film/good", "good")?;
+    dmv(&place, "film", 0, &["commit", "-m", "good"])?;
+    let said = dmv(&place, "film", 0, &["gc"])?;
+    says(&said, &["huge.bin", "commit -m oops", "hint: "]);
+    let id = said.split_whitespace().last().ok_or("an id")?.to_owned();
+    let give_up = ["--yes", "purge", "--reason", "committed by mistake", &id];
+    dmv(&place, "film", 0, &give_up)?;
+    // What was undone before is still there to be redone or undone.
+    let said = dmv(&place, "film", 0, &["gc"])?;
+    assert!(!said.contains("huge.bin"), "{said}");
+    let log = place.records(&["-C", "film", "op", "log", "--json"])?;
+    assert!(log.iter().all(|op| op["expired"] == false), "{log:?}");
+    let good = log
+        .iter()
+        .find(|op| op["command"] == "dmv -C film commit -m good");
+    let good = good
+        .and_then(|op| op["id"].as_str())
+        .ok_or("an operation")?
+        .to_owned();
+    dmv(&place, "film", 0, &["undo", &good])?;
+    dmv(&place, "film", 0, &["verify"])?;
+    Ok(())
+}

@@ -24,7 +24,7 @@ pub(crate) fn may_read(path: &Path) -> bool {
 }
 
 /// Returns how many bytes this user may still write to the file system of `path`.
-pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
     system::free_bytes(path)
 }
 

@@ -28,11 +28,11 @@ compile_error!(
 );
 
 pub use self::dir::Dir;
-pub use self::disk::is_own;
 pub(crate) use self::disk::{
-    LOCKLESS_SQLITE, free_bytes, is_network_disk, is_read_only_disk, is_written_by_this_user_only,
-    may_read, may_write,
+    LOCKLESS_SQLITE, is_network_disk, is_read_only_disk, is_written_by_this_user_only, may_read,
+    may_write,
 };
+pub use self::disk::{free_bytes, is_own};
 
 pub(crate) use self::error::cause_of;
 pub use self::error::{Cause, SystemError};

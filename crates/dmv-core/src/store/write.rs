@@ -45,6 +45,8 @@ pub(super) struct OpenPack {
     offset: u64,
     /// Whether the catalogue does not list it yet.
     is_unlisted: bool,
+    /// Whether this job has made it.
+    is_own: bool,
     /// Offset up to which the system was asked to write to the medium.
     writeback: u64,
     segment_start: u64,
@@ -72,6 +74,7 @@ impl OpenPack {
             file,
             offset,
             is_unlisted: false,
+            is_own: false,
             writeback,
             segment_start,
             previous_end,
@@ -143,6 +146,8 @@ struct TouchedPack {
     file: Arc<dyn VfsFile>,
     /// Whether the catalogue does not list it.
     is_unlisted: bool,
+    /// Whether this job has made it.
+    is_own: bool,
 }
 
 #[derive(Default)]
@@ -165,6 +170,7 @@ impl LaneState {
             path: pack.path.clone(),
             file: pack.file.clone(),
             is_unlisted: pack.is_unlisted,
+            is_own: pack.is_own,
         });
         self.pack = Some(pack);
     }
@@ -197,6 +203,12 @@ pub struct StoreWriter<'s> {
     /// How many bytes it may write, if that is limited.
     room: Option<u64>,
     failed: AtomicBool,
+}
+
+impl Drop for StoreWriter<'_> {
+    fn drop(&mut self) {
+        self.discard_if_failed();
+    }
 }
 
 impl Store {
@@ -238,17 +250,14 @@ impl<'s> StoreWriter<'s> {
         only: Option<HashSet<ObjectId>>,
         leaving: HashSet<PackId>,
     ) -> Result<StoreWriter<'s>, StoreError> {
-        let writer = StoreWriter {
-            only,
-            is_fresh: false,
-            // What moves is stored already.
-            refused: if leaving.is_empty() {
-                store.refused()
-            } else {
-                Arc::default()
-            },
-            ..StoreWriter::fresh(store, leaving)
+        // What moves is stored already.
+        let refused = if leaving.is_empty() {
+            store.refused()
+        } else {
+            Arc::default()
         };
+        let mut writer = StoreWriter::fresh(store, leaving);
+        (writer.only, writer.is_fresh, writer.refused) = (only, false, refused);
         for lane in &writer.lanes {
             let mut state = lock(&lane.state);
             if let Some(pack) = writer.resume_pack(lane.kind, &state)? {
@@ -287,10 +296,9 @@ impl<'s> StoreWriter<'s> {
 
     /// Begins a job that adds objects in new packs of its own.
     pub(super) fn in_new_packs(store: &'s Store) -> StoreWriter<'s> {
-        StoreWriter {
-            refused: store.refused(),
-            ..StoreWriter::fresh(store, HashSet::new())
-        }
+        let mut writer = StoreWriter::fresh(store, HashSet::new());
+        writer.refused = store.refused();
+        writer
     }
 
     /// Makes the job fail before it writes more than `room` bytes, if that is limited.
@@ -562,7 +570,7 @@ impl<'s> StoreWriter<'s> {
             .context("write to", &path)?;
         let at = PACK_HEADER_BYTES;
         let mut pack = OpenPack::resume(id, path, file, at, at, 0);
-        pack.is_unlisted = true;
+        (pack.is_unlisted, pack.is_own) = (true, true);
         Ok(pack)
     }
 
@@ -610,13 +618,20 @@ impl<'s> StoreWriter<'s> {
         self.finished().inspect_err(|_| self.discard())
     }
 
-    /// Removes the new packs of a job that writes to no others.
+    /// Removes the packs that the job has made: nobody else reads them before they are published.
     pub(super) fn discard(&self) {
-        for lane in self.lanes.iter().filter(|_| self.is_fresh) {
-            for touched in &lock(&lane.state).touched {
+        for lane in &self.lanes {
+            for touched in lock(&lane.state).touched.iter().filter(|pack| pack.is_own) {
                 // If it stays, it is a pack that no catalogue lists, and the next job takes it over.
                 let _ = self.store.vfs().remove(&touched.path);
             }
+        }
+    }
+
+    /// Removes what the job has made if it could not write: mostly the disk is full, and this makes room.
+    fn discard_if_failed(&self) {
+        if self.failed.load(Ordering::Relaxed) {
+            self.discard();
         }
     }
 

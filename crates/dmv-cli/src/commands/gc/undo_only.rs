@@ -1,0 +1,98 @@
+//! The largest file that only undo needs, and the command that gives it up.
+
+use dmv_core::diff::changes;
+use dmv_core::escape::{Argument, Hint};
+use dmv_core::hash::{ObjectId, encode_hex};
+use dmv_core::hint;
+use dmv_core::object::name::RepoPath;
+use dmv_core::refs::Operation;
+use dmv_core::repo::{Repo, RepoError};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// The most commits that are compared with their parents: it is for a note.
+const MAX_COMMITS: usize = 50;
+
+/// A file in a commit that no branch leads to, but an operation within reach of undo.
+pub struct UndoOnlyFile {
+    /// Its path in that commit.
+    pub path: RepoPath,
+    /// Its length.
+    pub bytes: u64,
+    /// Its content.
+    id: ObjectId,
+    /// The oldest operation that names the commit.
+    pub operation: Operation,
+}
+
+impl UndoOnlyFile {
+    /// Returns the largest one, if it has at least this many bytes.
+    pub fn largest(repo: &Repo, least: u64) -> Result<Option<UndoOnlyFile>, RepoError> {
+        let mut largest: Option<UndoOnlyFile> = None;
+        let slice = repo.slice()?;
+        for (commit, operation) in commits(repo)? {
+            let commit = repo.read_commit(&commit)?;
+            let parent = commit.parents.first().map(|id| repo.read_commit(id));
+            let before = parent.transpose()?.map(|parent| parent.tree);
+            for change in changes(repo.objects(), before, Some(commit.tree))? {
+                let new = change.new.filter(|new| new.kind.is_blob());
+                let Some(new) = new.filter(|new| slice.purge_of(&new.id).is_none()) else {
+                    continue;
+                };
+                let most = largest.as_ref().map_or(least, |file| file.bytes + 1);
+                if new.size >= most {
+                    largest = Some(UndoOnlyFile {
+                        path: change.path,
+                        bytes: new.size,
+                        id: new.id,
+                        operation: operation.clone(),
+                    });
+                }
+            }
+        }
+        Ok(largest)
+    }
+
+    /// The command that frees it at once, and leaves everything else to undo.
+    pub fn give_up(&self) -> Hint {
+        hint!(
+            "dmv purge --reason {} {}",
+            Argument::value("committed by mistake"),
+            Argument::value(self.id.to_string())
+        )
+    }
+
+    /// The first digits of the operation's id.
+    pub fn operation_id(&self) -> String {
+        encode_hex(&self.operation.id)[..12].to_owned()
+    }
+}
+
+/// The newest commits that branches have left, each with the oldest operation that names it.
+fn commits(repo: &Repo) -> Result<Vec<(ObjectId, Operation)>, RepoError> {
+    let reached = repo.undo_reaches()?;
+    let mut out: Vec<(ObjectId, Operation)> = Vec::new();
+    let mut on_branches = HashSet::new();
+    repo.each_operation(&mut |operation, _| {
+        if operation.seq < reached || out.len() + on_branches.len() >= MAX_COMMITS {
+            return Ok(ControlFlow::Break(()));
+        }
+        let moved = operation.changes.iter();
+        let moved = moved.filter(|change| change.key.starts_with("branch/"));
+        let ids = moved.flat_map(|change| change.new.iter().chain(&change.old));
+        for id in ids.filter_map(|value| value.as_slice().try_into().ok()) {
+            let id = ObjectId::from_bytes(id);
+            if let Some((_, oldest)) = out.iter_mut().find(|(known, _)| *known == id) {
+                *oldest = operation.clone();
+            } else if !on_branches.contains(&id) {
+                if repo.is_on_a_branch(id)? {
+                    on_branches.insert(id);
+                } else {
+                    out.push((id, operation.clone()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(out)
+}
