@@ -17,6 +17,7 @@ use crate::whoami;
 use crate::whose::path_argument;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
+use dmv_core::job::Job;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::platform::free_bytes;
 use dmv_core::refs::Timestamp;
@@ -274,7 +275,7 @@ fn changed_bytes(context: &Context, repo: &Repo, select: &Paths) -> Option<u64> 
         select,
         settings: context.settings().ok()?,
     };
-    let changes = repo.status(&options, &context.job).ok()?.changes;
+    let changes = repo.status(&options, &Job::default()).ok()?.changes;
     let len = |change: &PathChange| {
         let stat = repo.stat_worktree(&change.path);
         stat.map_or(0, |stat| stat.size)
