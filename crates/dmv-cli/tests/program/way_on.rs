@@ -166,7 +166,7 @@ fn a_repository_without_purged_content_is_complete() -> Outcome {
     dmv(&place, "film", 0, &purge)?;
     for dir in ["film", "nas"] {
         let said = dmv(&place, dir, 0, &["stats"])?;
-        assert!(!said.contains("partial"), "{said}");
+        assert!(!said.contains("in part"), "{said}");
         let said = dmv(&place, dir, 0, &["verify"])?;
         says(&said, &["1 version purged", "secret"]);
     }
@@ -181,7 +181,7 @@ fn a_repository_without_purged_content_is_complete() -> Outcome {
     // What is left out besides is told.
     dmv(&place, "film", 0, &["drop", "concepts"])?;
     let said = dmv(&place, "film", 0, &["status"])?;
-    says(&said, &["partial repository: 20 files dropped\n"]);
+    says(&said, &["stored here in part: 20 files dropped\n"]);
     Ok(())
 }
 
