@@ -319,6 +319,14 @@ impl Select for PickedRows {
             }
         }
     }
+
+    fn takes_all(&self, dir: &[u8]) -> bool {
+        match self {
+            PickedRows::All => true,
+            PickedRows::AllBut(rows) => !rows.iter().any(|row| row.reaches_into(dir)),
+            PickedRows::These(rows) => rows.iter().any(|row| row.has(dir)),
+        }
+    }
 }
 
 /// The rows that a form's page has shown. `Some(None)`: the form has none; `None`: they are unreadable.

@@ -6,7 +6,7 @@ use dmv_core::job::Job;
 use dmv_core::repo::{Repo, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::peers::Done;
-use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, request};
+use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use dmv_tests::verbs::{Driver, Library, Side, Verb};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,6 +88,16 @@ impl Place {
         self.run_in(&self.root(), verb, DONE)
     }
 
+    /// The paths of the files in the newest commit.
+    fn listed(&self) -> Done<Vec<String>> {
+        let repo = self.repo()?;
+        let files = files_of(&repo, &repo.resolve("@")?)?;
+        let is_file = |(path, item): (Vec<u8>, Item)| {
+            (item != Item::EmptyDir).then(|| String::from_utf8_lossy(&path).into_owned())
+        };
+        Ok(files.into_iter().filter_map(is_file).collect())
+    }
+
     /// Runs a command, takes it back and does it again, and compares the files.
     fn back_and_forth(&self, verb: &Verb) -> Done<Files> {
         let files = || files_in(self.temp.path());
@@ -114,6 +124,49 @@ impl Place {
 fn subset_without(path: &str) -> Verb {
     let path = path.as_bytes().to_vec();
     Verb::RemoveSubset { path }
+}
+
+#[test]
+fn a_file_of_a_directory_that_is_gone_goes_alone() -> Done {
+    for in_its_place in [false, true] {
+        let place = Place::new()?;
+        place.write(&[("d/x", "x"), ("d/y", "y"), ("d/e/z", "z"), ("k", "k")])?;
+        place.commit()?;
+        place.remove("d")?;
+        if in_its_place {
+            place.write(&[("d", "a file")])?;
+        }
+        let one = |path: &str| Paths::new(vec![path.as_bytes().to_vec()]);
+        let deleted = |select: &Paths| -> Done<Vec<String>> {
+            let repo = place.repo()?;
+            let options = StatusOptions {
+                select,
+                settings: Default::default(),
+            };
+            let report = repo.status(&options, &Job::default())?;
+            Ok(report
+                .changes
+                .iter()
+                .map(|change| change.path.to_string())
+                .collect())
+        };
+        assert_eq!(deleted(&one("d/x"))?, ["d/x"], "{in_its_place}");
+        let verb = Verb::Commit {
+            paths: vec![b"d/x".to_vec()],
+            amend: false,
+        };
+        place.run(&verb)?;
+        assert_eq!(place.listed()?, ["d/e/z", "d/y", "k"], "{in_its_place}");
+        // The rest of the directory is still deleted, and goes with it.
+        let verb = Verb::Commit {
+            paths: vec![b"d".to_vec()],
+            amend: false,
+        };
+        place.run(&verb)?;
+        let rest: &[&str] = if in_its_place { &["d", "k"] } else { &["k"] };
+        assert_eq!(place.listed()?, rest);
+    }
+    Ok(())
 }
 
 #[test]

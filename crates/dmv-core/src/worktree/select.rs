@@ -44,6 +44,10 @@ impl Select for Paths {
     fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
         self.paths.is_empty() || self.enters(&super::join(dir, name))
     }
+
+    fn takes_all(&self, dir: &[u8]) -> bool {
+        self.includes(dir)
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +62,7 @@ mod tests {
         assert!(paths.takes(b"", b"a") && paths.takes(b"a", b"b") && paths.takes(b"a/b", b"x"));
         assert!(!paths.takes(b"", b"b") && !paths.takes(b"a", b"c"));
         assert!(paths.includes(b"a/b/c") && !paths.includes(b"a"));
+        assert!(paths.takes_all(b"a/b/c") && !paths.takes_all(b"a"));
     }
 
     #[test]

@@ -40,6 +40,7 @@ use crate::repo::files::untracked::UntrackNotes;
 use crate::repo::files::{checkout, open_worktree, snapshot_of, unfinished};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::scan::Select;
+use crate::worktree::select::is_under;
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -351,6 +352,11 @@ impl Select for TrackedSelection<'_> {
 
     fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
         self.select.takes(dir, name) && !self.untracked.has(&crate::worktree::join(dir, name))
+    }
+
+    fn takes_all(&self, dir: &[u8]) -> bool {
+        let mut untracked = self.untracked.paths();
+        self.select.takes_all(dir) && !untracked.any(|path| is_under(path, dir))
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn classify(
         options,
         rules,
         is_ignored_above,
-        inside: Inside::new(options.subset, &result.path),
+        inside: Inside::new(options, &result.path),
         listing: &listing,
         dir_len: path.len(),
         depth: path.iter().filter(|b| **b == b'/').count(),
@@ -99,6 +99,7 @@ impl Classifier<'_> {
         if pair.listed == NONE {
             return Some(self.missing(&known.expect("a pair has one side at least")));
         }
+        let entry = known;
         let known = known.map(|known| known.kind);
         let listing = self.listing;
         let name = listing.name(pair.listed as usize);
@@ -110,7 +111,7 @@ impl Classifier<'_> {
                 self.result.clean += 1;
                 return None;
             }
-            OnDisk::Vanished => return known.map(StateWithStat::Gone),
+            OnDisk::Vanished => return entry.map(|known| self.missing(&known)),
             OnDisk::Unreadable(e) => {
                 let reason = Skip::Unreadable(e.code());
                 return Some(StateWithStat::Skipped(known, reason));
@@ -138,6 +139,11 @@ impl Classifier<'_> {
             }
             None if is_dir => StateWithStat::Dir(false),
             None => StateWithStat::New(kind),
+            // A file in the place of a directory of which only a part is wanted: the file is not.
+            Some(known) if !is_dir && self.inside.selects_part(name, known) => {
+                self.enter_absent(name);
+                return Some(StateWithStat::Dir(true));
+            }
             Some(known) => self.compared(known, kind, stat),
         };
         if is_dir {
@@ -149,13 +155,17 @@ impl Classifier<'_> {
 
     /// Returns the state of an entry of the base that is not listed.
     fn missing(&mut self, known: &KnownEntry<'_>) -> StateWithStat {
-        if !self.inside.keeps(known) {
+        if !self.inside.keeps(known.name, known.kind) {
             return StateWithStat::Gone(known.kind);
         }
-        let dir = &self.result.path;
-        self.subdirs
-            .extend(Subdir::absent(self.options, dir, known.name));
+        self.enter_absent(known.name);
         StateWithStat::Dir(true)
+    }
+
+    /// Notes a directory of the base to enter that is not there.
+    fn enter_absent(&mut self, name: &[u8]) {
+        let dir = &self.result.path;
+        self.subdirs.extend(Subdir::absent(self.options, dir, name));
     }
 
     /// Returns why a name cannot be in a commit.

@@ -52,6 +52,12 @@ pub trait Select: Sync {
     fn takes(&self, _dir: &[u8], _name: &[u8]) -> bool {
         true
     }
+
+    /// Returns whether the directory `dir` is wanted with everything below it. If such a directory is
+    /// gone, it is gone as a whole; otherwise only what is wanted of it is.
+    fn takes_all(&self, _dir: &[u8]) -> bool {
+        true
+    }
 }
 
 /// Selects the complete worktree.

@@ -7,7 +7,8 @@ use super::{DirScan, Entry, NONE, Outcome, Pair, ScanOptions, SharedScan, StateW
 use crate::object::tree::Kind;
 use crate::subset::{Extent, Subset};
 use crate::worktree::join;
-use crate::worktree::statcache::{KnownEntry, Section};
+use crate::worktree::scan::Select;
+use crate::worktree::statcache::Section;
 use std::sync::{Arc, Mutex};
 
 /// A subdirectory to scan.
@@ -43,18 +44,24 @@ impl Subdir {
     }
 }
 
-/// The subset's answers for the entries of one directory.
+/// The answers of the subset and the selection for the entries of one directory.
 pub(super) struct Inside<'a> {
     subset: &'a Subset,
+    select: &'a dyn Select,
     dir: Vec<u8>,
+    /// Whether the subset has everything below the directory.
     all: bool,
 }
 
 impl<'a> Inside<'a> {
-    pub(super) fn new(subset: &'a Subset, dir: &[u8]) -> Inside<'a> {
-        let all = subset.is_everything() || subset.extent(dir) == Extent::All;
-        let dir = dir.to_vec();
-        Inside { subset, dir, all }
+    pub(super) fn new(options: &ScanOptions<'a>, dir: &[u8]) -> Inside<'a> {
+        let subset = options.subset;
+        Inside {
+            subset,
+            select: options.select,
+            dir: dir.to_vec(),
+            all: subset.is_everything() || subset.extent(dir) == Extent::All,
+        }
     }
 
     /// Returns whether the subset includes an entry or, for a directory, may include a path below
@@ -72,11 +79,15 @@ impl<'a> Inside<'a> {
     }
 
     /// Returns whether a missing directory of the base commit does not count as removed, because it
-    /// may have paths outside of the subset.
-    pub(super) fn keeps(&self, entry: &KnownEntry<'_>) -> bool {
-        !self.all
-            && entry.kind == Kind::Directory
-            && self.subset.extent(&join(&self.dir, entry.name)) == Extent::Part
+    /// may have paths outside of the subset or of the selection.
+    pub(super) fn keeps(&self, name: &[u8], kind: Kind) -> bool {
+        let is_part = || self.subset.extent(&join(&self.dir, name)) == Extent::Part;
+        self.selects_part(name, kind) || kind == Kind::Directory && !self.all && is_part()
+    }
+
+    /// Returns whether an entry of the base commit is a directory of which only a part is selected.
+    pub(super) fn selects_part(&self, name: &[u8], kind: Kind) -> bool {
+        kind == Kind::Directory && !self.select.takes_all(&join(&self.dir, name))
     }
 }
 
@@ -89,7 +100,7 @@ impl SharedScan<'_> {
         depth: usize,
         known: Option<Arc<Section>>,
     ) -> (Box<DirScan>, Vec<Job>) {
-        let inside = Inside::new(self.options.subset, &path);
+        let inside = Inside::new(self.options, &path);
         let mut result = DirScan::empty(path, Outcome::Read, known);
         result.absent = true;
         let known = result.known.clone();
@@ -98,7 +109,7 @@ impl SharedScan<'_> {
             if !self.options.select.takes(&result.path, entry.name) {
                 continue;
             }
-            let state = if inside.keeps(&entry) {
+            let state = if inside.keeps(entry.name, entry.kind) {
                 subdirs.extend(Subdir::absent(self.options, &result.path, entry.name));
                 StateWithStat::Dir(true)
             } else {

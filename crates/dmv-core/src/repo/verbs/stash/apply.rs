@@ -485,6 +485,10 @@ impl Select for Only<'_> {
     fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
         self.enters(&crate::worktree::join(dir, name))
     }
+
+    fn takes_all(&self, dir: &[u8]) -> bool {
+        self.has(dir)
+    }
 }
 
 #[cfg(test)]
