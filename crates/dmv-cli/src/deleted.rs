@@ -71,10 +71,16 @@ impl DeletedFiles {
         let mut details = failure.details.to_vec();
         details.push(format!("undo reverses commands of dmv; {}", self.words()));
         failure.details = details.into();
-        match &self.restore {
-            Some(restore) => failure.hint(restore.clone()),
-            None => failure,
+        let hints: Vec<Hint> = self
+            .restore
+            .clone()
+            .into_iter()
+            .chain(failure.hint.take())
+            .collect();
+        if hints.is_empty() {
+            return failure;
         }
+        failure.hint(Hint::join(hints, "; or "))
     }
 
     fn words(&self) -> String {

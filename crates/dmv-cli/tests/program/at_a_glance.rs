@@ -122,10 +122,9 @@ fn with_json_warnings_and_notes_are_objects_and_the_document_stays_alone() -> Ou
     place.ok(&["-C", "film", "config", "set", "names.portable", "true"])?;
     place.write("film/shots/CON", "c")?;
     for (args, word) in [
-        (&["status", "--json", "no-such-path"][..], "warning"),
-        (&["log", "--json", "--author", "nobody"], "note"),
+        (&["log", "--json", "--author", "nobody"][..], "note"),
         (&["commit", "--json", "-m", "some"], "warning"),
-        (&["diff", "--json", "--", "no-such-path"], "warning"),
+        (&["diff", "--json", "--", "no-such-path"], "error"),
         (&["sync", "--json", "nas", "gone"], ""),
     ] {
         // `run` has looked at the form of each line.

@@ -304,7 +304,7 @@ fn a_secret_in_an_address_is_refused_and_never_shown() -> Outcome {
             refused(&[command, address], 2)?;
         }
         refused(&["remote", "add", "s", address], 2)?;
-        refused(&["log", "--at", address], 2)?;
+        refused(&["op", "log", "--at", address], 2)?;
     }
     let file = place.work().join(".dmv/config.toml");
     let old = fs::read_to_string(&file).unwrap_or_default();

@@ -135,6 +135,7 @@ fn other(place: &Place, dir: &str, args: &[&str]) -> Command {
         .current_dir(place.work().join(dir))
         .env("HOME", place.work().join("other/home"))
         .env("XDG_CONFIG_HOME", place.work().join("other/home/config"))
+        .env_remove("DMV_USER_NAME")
         .uid(OTHER)
         .gid(OTHER);
     command

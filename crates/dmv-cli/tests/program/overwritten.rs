@@ -214,7 +214,7 @@ fn undo_takes_back_nothing_else_when_what_was_overwritten_was_too_large_to_keep(
         assert!(errors.contains(&format!("dmv -y {name}")), "{errors}");
         assert!(errors.contains(": dmv commit -m two"), "{name}: {errors}");
         assert_eq!(place.ok(&["log", "--json"])?, log, "{name}");
-        let id = errors.split("hint: dmv undo ").nth(1).unwrap_or_default();
+        let id = errors.split(" dmv undo ").nth(1).unwrap_or_default();
         let id = id.split(',').next().unwrap_or_default();
         place.ok(&["undo", id])?;
         // Now the user has gone past it.

@@ -366,8 +366,7 @@ fn every_command_tells_programs_what_it_costs() -> Outcome {
         assert!(done["bytes_received"].is_u64(), "{args:?}: {done}");
     }
     for args in [
-        &["log", "--at", "origin"][..],
-        &["op", "log", "--at", "origin"],
+        &["op", "log", "--at", "origin"][..],
         &["subset", "add", "d"],
     ] {
         let done = bob.run(&[args, &["--json"]].concat())?;

@@ -56,7 +56,6 @@ fn no_command_makes_a_new_root_in_place_of_a_lost_one() -> Outcome {
         &["gc", "--at", "studio"],
         &["repack", "--at", "studio"],
         &["verify", "--at", "studio"],
-        &["log", "--at", "studio"],
         &["op", "log", "--at", "studio"],
         &["undo", "--at", "studio"],
     ] {

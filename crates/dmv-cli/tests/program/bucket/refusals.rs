@@ -6,13 +6,12 @@ use crate::place::{Outcome, Place};
 use std::fs;
 
 const BUCKET: &str = "s3://film/x";
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 10] = [
     &["fetch", "studio"],
     &["push", "studio"],
     &["push", "studio", "--dry-run"],
     &["pull", "studio"],
     &["sync", "studio"],
-    &["log", "--at", "studio"],
     &["op", "log", "--at", "studio"],
     &["undo", "--at", "studio"],
     &["verify", "--at", "studio"],
