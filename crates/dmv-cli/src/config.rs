@@ -10,7 +10,7 @@ mod remote;
 #[cfg(feature = "quic")]
 pub use home::user_dir;
 pub use home::{no_home, user_file};
-pub use remote::{MIRROR, of_remote};
+pub use remote::{MIRROR, keys_of_remote, of_remote};
 
 use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};

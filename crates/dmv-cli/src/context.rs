@@ -302,13 +302,7 @@ impl Context {
         };
         let here = std::env::current_dir()
             .map_err(|e| Failure::file("find", Path::new("the current directory"), &e))?;
-        let path = tidy(&here.join(arg));
-        let from_root = path
-            .strip_prefix(root)
-            .ok()
-            .map(Path::to_owned)
-            .or_else(|| through_links(root, &path));
-        let Some(from_root) = from_root else {
+        let Some(from_root) = from_root_of(root, &here.join(arg)) else {
             let message = format!(
                 "'{}' is outside of the worktree at {}",
                 escape(arg.as_bytes()),
@@ -435,11 +429,18 @@ fn color_setting(config: &OnceCell<Config>, named: bool) -> Color {
 }
 
 /// The settings; those of a repository only if it is the user's own or trusted.
-fn load_config(named: bool) -> Result<Config, Failure> {
+pub fn load_config(named: bool) -> Result<Config, Failure> {
     let place = find(named).ok();
     let own = place.filter(|(_, whose)| *whose == Whose::Own);
     let file = own.map(|(place, _)| place.dmv.join(CONFIG_FILE));
     Config::load(file.as_deref())
+}
+
+/// An absolute path as one from the worktree's root, if it is inside.
+pub fn from_root_of(root: &Path, path: &Path) -> Option<PathBuf> {
+    let path = tidy(path);
+    let plain = path.strip_prefix(root).ok().map(Path::to_owned);
+    plain.or_else(|| through_links(root, &path))
 }
 
 /// The path without `.` and `..`, by its text alone.

@@ -1,5 +1,6 @@
 //! The options that limit a command to a subset of paths, and what is said about such a subset.
 
+use crate::candidates;
 use crate::context::Context;
 use crate::error::way_to_name;
 use crate::failure::Failure;
@@ -25,7 +26,7 @@ use std::path::Path;
 #[group(id = "limit", multiple = false)]
 pub struct LimitArgs {
     /// Use only these paths: files or directories from the root, or wildcards; ! excludes
-    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    #[arg(long, value_name = "PATTERN", num_args = 1.., add = candidates::pattern())]
     subset: Vec<OsString>,
     /// Read the patterns from FILE, or from REV:PATH: one per line, # starts a comment
     #[arg(long, value_name = "FILE")]

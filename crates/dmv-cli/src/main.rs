@@ -5,6 +5,7 @@ mod args;
 #[cfg(feature = "store")]
 mod bucket;
 mod budget;
+mod candidates;
 mod commands;
 mod compare;
 mod config;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
     {
         return dmv_preview::worker();
     }
+    candidates::answer_shell(Cli::command);
     // A write beyond the limit on the size of files (`ulimit -f`) then fails instead of killing.
     // Without the handler that is still safe, only rude.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());

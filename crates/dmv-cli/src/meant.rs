@@ -97,7 +97,7 @@ fn is_path(context: &Context, repo: &Repo, name: &str) -> bool {
 }
 
 /// All branches and tags, those of remotes as well.
-fn names(repo: &Repo) -> Result<Vec<String>, Failure> {
+pub fn names(repo: &Repo) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for kind in [RefKind::Branch, RefKind::Tag] {
         let refs = repo.list_refs(kind)?.into_iter();

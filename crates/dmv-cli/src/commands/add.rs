@@ -1,5 +1,6 @@
 //! `dmv add`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_NO_REPOSITORY, EXIT_USAGE, Failure};
 use crate::supply::some_of;
@@ -21,7 +22,8 @@ pub struct Args {
     #[arg(
         value_name = "PATH",
         allow_hyphen_values = true,
-        trailing_var_arg = true
+        trailing_var_arg = true,
+        add = candidates::path()
     )]
     args: Vec<OsString>,
 }

@@ -1,6 +1,7 @@
 //! `dmv bisect`
 
 use super::checkout::tell_refused;
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{ProblemValue, problems};
@@ -47,28 +48,28 @@ enum Step {
     /// Without commits, say 'dmv bisect bad REV' and 'dmv bisect good REV' next.
     Start {
         /// A commit with the fault
-        #[arg(value_name = "BAD")]
+        #[arg(value_name = "BAD", add = candidates::revision())]
         bad: Option<String>,
         /// Commits without the fault
-        #[arg(value_name = "GOOD")]
+        #[arg(value_name = "GOOD", add = candidates::revision())]
         good: Vec<String>,
     },
     /// Say that commits do not have the fault
     Good {
         /// The commits (default: @)
-        #[arg(value_name = "REV")]
+        #[arg(value_name = "REV", add = candidates::revision())]
         revisions: Vec<String>,
     },
     /// Say that a commit has the fault
     Bad {
         /// The commit (default: @)
-        #[arg(value_name = "REV")]
+        #[arg(value_name = "REV", add = candidates::revision())]
         revision: Option<String>,
     },
     /// Say that commits cannot be tested
     Skip {
         /// The commits (default: @)
-        #[arg(value_name = "REV")]
+        #[arg(value_name = "REV", add = candidates::revision())]
         revisions: Vec<String>,
     },
     /// Test commits with a command until the first bad one is found

@@ -1,5 +1,6 @@
 //! `dmv blame`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, base64_unless_text};
@@ -36,7 +37,7 @@ const MAX_NAME: usize = 24;
 )]
 pub struct Args {
     /// The file: a path in @, or a commit and a path
-    #[arg(value_name = "[REV:]PATH", num_args = 1..=2, required = true)]
+    #[arg(value_name = "[REV:]PATH", num_args = 1..=2, required = true, add = candidates::place_or_path())]
     place: Vec<OsString>,
     /// Show only the lines from A to B; A,+N shows N lines
     #[arg(short = 'L', value_name = "A,B", value_parser = range)]

@@ -1,5 +1,6 @@
 //! `dmv branch`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{SHORT_ID, clean};
@@ -30,10 +31,10 @@ pub struct Args {
     #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "**", hide = true)]
     list: Option<String>,
     /// Start the branch at this commit (default: @)
-    #[arg(value_name = "REV", requires = "name")]
+    #[arg(value_name = "REV", requires = "name", add = candidates::revision())]
     revision: Option<String>,
     /// Delete the branch NAME; its commits stay, and 'dmv undo' restores it
-    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["name", "rename"])]
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["name", "rename"], add = candidates::branch())]
     delete: Option<String>,
     /// Rename the branch OLD to NEW
     #[arg(
@@ -41,7 +42,8 @@ pub struct Args {
         long = "move",
         num_args = 2,
         value_names = ["OLD", "NEW"],
-        conflicts_with = "name"
+        conflicts_with = "name",
+        add = candidates::branch()
     )]
     rename: Option<Vec<String>>,
 }

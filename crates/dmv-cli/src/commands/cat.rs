@@ -1,5 +1,6 @@
 //! `dmv cat`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
 use crate::places::{PlaceIn, place_or_path};
@@ -23,7 +24,7 @@ use std::ops::Range;
 )]
 pub struct Args {
     /// The file: a path in @, or a commit and the path from its root
-    #[arg(value_name = "[REV:]PATH")]
+    #[arg(value_name = "[REV:]PATH", add = candidates::place_or_path())]
     place: OsString,
     /// Print only the bytes from A up to, but not including, B; without B, up to the end
     #[arg(long, value_name = "A-B", value_parser = range)]

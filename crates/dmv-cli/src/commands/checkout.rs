@@ -1,5 +1,6 @@
 //! `dmv checkout`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::deleted::DeletedFiles;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -40,7 +41,7 @@ use std::path::Path;
 )]
 pub struct Args {
     /// The branch or revision to switch to (default: @)
-    #[arg(value_name = "REV", required_unless_present_any = ["limit", "all", "new_branch"])]
+    #[arg(value_name = "REV", required_unless_present_any = ["limit", "all", "new_branch"], add = candidates::revision())]
     revision: Option<String>,
     #[command(flatten)]
     limit: LimitArgs,

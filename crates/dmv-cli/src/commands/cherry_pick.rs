@@ -1,6 +1,7 @@
 //! `dmv cherry-pick`
 
 use super::merge::{options, tell, value};
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{SHORT_ID, clean, count};
@@ -26,7 +27,7 @@ use std::io::Write;
 )]
 pub struct Args {
     /// The commits to apply; A..B means the commits that B has and A does not have
-    #[arg(value_name = "REV", required_unless_present = "stopped")]
+    #[arg(value_name = "REV", required_unless_present = "stopped", add = candidates::revision())]
     revisions: Vec<String>,
     /// For a merge commit, the parent that its change starts from; 1 is the branch merged into
     #[arg(short, long, value_name = "N")]

@@ -2,6 +2,7 @@
 
 mod draft;
 
+use crate::candidates;
 use crate::commands::checkout::hint_restore;
 use crate::commands::{merge, repack};
 use crate::context::{Context, no_such_path};
@@ -74,7 +75,7 @@ pub struct Args {
     #[arg(long, value_name = "DATE", value_parser = crate::date::moment)]
     date: Option<Timestamp>,
     /// Commit only these files and directories
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", add = candidates::path())]
     paths: Vec<OsString>,
 }
 

@@ -1,5 +1,6 @@
 //! `dmv config`
 
+use crate::candidates;
 use crate::config::{
     KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, no_home, of_remote,
     user_file, variable,
@@ -39,14 +40,17 @@ enum Command {
     #[command(after_help = "Example:\n  dmv config get user.name")]
     Get {
         /// The setting, such as user.name
+        #[arg(add = candidates::setting())]
         key: String,
     },
     /// Change a setting of this repository, or with --user of all your repositories
     #[command(after_help = "Example:\n  dmv config set --user user.email ada@example.org")]
     Set {
         /// The setting, such as user.name
+        #[arg(add = candidates::setting())]
         key: String,
         /// The new value
+        #[arg(add = candidates::setting_value())]
         value: String,
         #[command(flatten)]
         file: WhichFile,
@@ -55,6 +59,7 @@ enum Command {
     #[command(after_help = "Example:\n  dmv config unset --user color.ui")]
     Unset {
         /// The setting, such as user.name
+        #[arg(add = candidates::setting())]
         key: String,
         #[command(flatten)]
         file: WhichFile,

@@ -1,6 +1,7 @@
 //! `dmv conflicts`
 
 use super::merge::list;
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::{PathValue, conflict_values};
@@ -23,7 +24,7 @@ use std::io::Write;
 #[command(after_help = "Example:\n  dmv conflicts\n  dmv conflicts main --json")]
 pub struct Args {
     /// List the conflicts in this commit [default: the worktree's]
-    #[arg(value_name = "REV")]
+    #[arg(value_name = "REV", add = candidates::revision())]
     revision: Option<String>,
 }
 

@@ -1,5 +1,6 @@
 //! `dmv diff`
 
+use crate::candidates;
 use crate::compare::named::print_name;
 use crate::compare::purged::Purges;
 use crate::compare::side::Side;
@@ -36,7 +37,7 @@ use std::ops::ControlFlow;
 )]
 pub struct Args {
     /// The old commit (default: @) and the new one (default: the worktree), or A..B; then paths
-    #[arg(value_name = "A B|PATH")]
+    #[arg(value_name = "A B|PATH", add = candidates::revision_or_path())]
     words: Vec<OsString>,
     /// Show one line per file
     #[arg(long)]
@@ -52,7 +53,7 @@ pub struct Args {
     #[arg(long)]
     exit_code: bool,
     /// Compare only these files and directories
-    #[arg(last = true, value_name = "PATH")]
+    #[arg(last = true, value_name = "PATH", add = candidates::path())]
     paths: Vec<OsString>,
 }
 

@@ -1,5 +1,6 @@
 //! `dmv drop`
 
+use crate::candidates;
 use crate::commands::gc::no_room;
 use crate::context::Context;
 use crate::copies::{ask, end};
@@ -33,7 +34,7 @@ use std::io::Write;
 )]
 pub struct Args {
     /// Files, directories or wildcard patterns, in the commit REV (default: @)
-    #[arg(value_name = "[REV:]PATH", required = true)]
+    #[arg(value_name = "[REV:]PATH", required = true, add = candidates::place_or_path())]
     paths: Vec<OsString>,
     /// Free everything at once: copy what stays out of every pack that also has other files
     #[arg(long)]

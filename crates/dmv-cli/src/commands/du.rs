@@ -1,5 +1,6 @@
 //! `dmv du`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
@@ -26,13 +27,13 @@ use std::io::Write;
 )]
 pub struct Args {
     /// The commit, a directory or file in it, or a path in @ (default: where you are)
-    #[arg(value_name = "REV[:PATH]|PATH")]
+    #[arg(value_name = "REV[:PATH]|PATH", add = candidates::place_or_path())]
     place: Option<OsString>,
     /// List the paths that take the most space over all history; PATH limits the list
     #[arg(long, conflicts_with = "limit")]
     history: bool,
     /// With --history: further paths
-    #[arg(value_name = "PATH", requires = "history")]
+    #[arg(value_name = "PATH", requires = "history", add = candidates::path())]
     more: Vec<OsString>,
     /// With --history: list at most N paths; 0 for all (default: 20; with --json all)
     #[arg(short = 'n', long, value_name = "N", requires = "history")]

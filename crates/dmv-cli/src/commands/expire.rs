@@ -1,5 +1,6 @@
 //! `dmv expire`
 
+use crate::candidates;
 use crate::commands::gc::no_room;
 use crate::commands::keep::{rules, tell_detached, tell_idle};
 use crate::config::size_option;
@@ -40,7 +41,7 @@ const NAMED_PLACES: usize = 5;
 )]
 pub struct Args {
     /// Only these paths: files or directories from the root, or wildcards; ! excludes
-    #[arg(value_name = "PATTERN")]
+    #[arg(value_name = "PATTERN", add = candidates::pattern())]
     patterns: Vec<OsString>,
     /// Only list what would be given up
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! `dmv export`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::json::{ProblemValue, problems};
@@ -35,7 +36,7 @@ use tar::{EntryType, Header};
                   dmv export v1.0 --subset media/scene4 '*.edl' --to /scratch/job")]
 pub struct Args {
     /// The commit, or a directory or file in it
-    #[arg(value_name = "REV[:PATH]")]
+    #[arg(value_name = "REV[:PATH]", add = candidates::place())]
     place: OsString,
     #[command(flatten)]
     limit: LimitArgs,

@@ -1,5 +1,6 @@
 //! `dmv fetch`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::mirror;
@@ -29,7 +30,7 @@ use serde_json::json;
 )]
 pub struct Args {
     /// The remote to fetch from, or an address [default: origin, or the only remote]
-    #[arg(value_name = "REMOTE")]
+    #[arg(value_name = "REMOTE", add = candidates::remote())]
     remote: Option<String>,
     /// Delete REMOTE/BRANCH for each branch that the remote has deleted
     #[arg(long)]

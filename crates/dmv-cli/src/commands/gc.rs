@@ -4,6 +4,7 @@
 pub mod at;
 mod undo_only;
 
+use crate::candidates;
 use crate::context::{Context, now};
 use crate::date::{length, span};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
@@ -47,7 +48,7 @@ pub struct Args {
     max_time: Option<Duration>,
     /// Free space in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time")]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time", add = candidates::remote())]
     at: Option<String>,
     /// In a bucket, also free what only operations older than this lead to, such as 90d
     #[cfg(feature = "store")]

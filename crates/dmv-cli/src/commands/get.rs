@@ -1,5 +1,6 @@
 //! `dmv get`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::cover::command;
 use crate::failure::{EXIT_OK, Failure};
@@ -31,7 +32,7 @@ use std::ops::ControlFlow;
 )]
 pub struct Args {
     /// Files, directories or wildcard patterns, in the commit REV (default: @)
-    #[arg(value_name = "[REV:]PATH", required = true)]
+    #[arg(value_name = "[REV:]PATH", required = true, add = candidates::place_or_path())]
     paths: Vec<OsString>,
 }
 

@@ -1,5 +1,6 @@
 //! `dmv keep`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
@@ -38,7 +39,7 @@ enum Action {
     /// Set the local rule of a pattern, after all others
     Set {
         /// The files: a pattern as in .dmvignore, from the root of the repository
-        #[arg(value_name = "PATTERN")]
+        #[arg(value_name = "PATTERN", add = candidates::pattern())]
         pattern: String,
         /// last:N, days:N, tagged, all or none
         #[arg(value_name = "RULE")]
@@ -47,7 +48,7 @@ enum Action {
     /// Remove the local rule of a pattern
     Remove {
         /// The pattern, as 'dmv keep' lists it
-        #[arg(value_name = "PATTERN")]
+        #[arg(value_name = "PATTERN", add = candidates::pattern())]
         pattern: String,
     },
 }

@@ -3,6 +3,7 @@
 mod print;
 
 use super::show::Detail;
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::raw_person;
@@ -31,7 +32,7 @@ use std::ffi::{OsStr, OsString};
                   dmv log --since '2 weeks ago' --author ada\n  dmv log --follow media/film.mov")]
 pub struct Args {
     /// Start at this commit (default: @)
-    #[arg(value_name = "REV|A..B|PATH", allow_negative_numbers = true)]
+    #[arg(value_name = "REV|A..B|PATH", allow_negative_numbers = true, add = candidates::revision_or_path())]
     words: Vec<OsString>,
     /// List at most N commits; -5 means the same as -n 5
     #[arg(short = 'n', long = "max-count", value_name = "N")]
@@ -67,7 +68,7 @@ pub struct Args {
     #[arg(short, long, conflicts_with = "graph")]
     patch: bool,
     /// List only commits that changed these files or directories
-    #[arg(last = true, value_name = "PATH")]
+    #[arg(last = true, value_name = "PATH", add = candidates::path())]
     paths: Vec<OsString>,
 }
 

@@ -1,5 +1,6 @@
 //! `dmv ls`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
@@ -29,7 +30,7 @@ use std::sync::Arc;
                   dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'")]
 pub struct Args {
     /// The commit, a directory or file in it, or a path in @ (default: where you are)
-    #[arg(value_name = "REV[:PATH]|PATH")]
+    #[arg(value_name = "REV[:PATH]|PATH", add = candidates::place_or_path())]
     place: Option<OsString>,
     /// Show kind, id and size of each entry
     #[arg(short)]

@@ -1,5 +1,6 @@
 //! `dmv merge`
 
+use crate::candidates;
 use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -33,7 +34,7 @@ use std::io::Write;
 )]
 pub struct Args {
     /// The branch or commit to merge
-    #[arg(value_name = "REV")]
+    #[arg(value_name = "REV", add = candidates::revision())]
     revision: String,
     /// The message of the merge commit
     #[arg(short, long, value_name = "MSG")]

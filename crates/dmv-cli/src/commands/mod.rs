@@ -213,7 +213,7 @@ pub fn run(
         Command::Peers(args) => peers::run(context, &args),
         Command::Config(args) => config::run(context, &args, program),
         Command::Demo(args) => demo::run(context, &args),
-        Command::Completions(args) => completions::run(context, &args, program()),
+        Command::Completions(args) => completions::run(context, &args),
         Command::Add(args) => add::run(context, &args),
         Command::Man(args) => man::run(context, &args, program()),
     }

@@ -1,5 +1,6 @@
 //! `dmv mv`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{MovedValue, ProblemValue, problems};
@@ -21,7 +22,7 @@ use std::io::Write;
 )]
 pub struct Args {
     /// The files and directories to move, then the new path or a directory
-    #[arg(value_name = "PATH", num_args = 2.., required = true)]
+    #[arg(value_name = "PATH", num_args = 2.., required = true, add = candidates::path())]
     paths: Vec<OsString>,
     /// Replace a file at the new path; 'dmv undo' restores it
     #[arg(short, long)]

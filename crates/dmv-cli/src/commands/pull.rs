@@ -1,5 +1,6 @@
 //! `dmv pull`
 
+use crate::candidates;
 use crate::commands::push::way_past_replaced;
 use crate::commands::{cherry_pick, merge, rebase};
 use crate::context::Context;
@@ -33,7 +34,7 @@ use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
 )]
 pub struct Args {
     /// The remote to pull from, or an address [default: origin, or the only remote]
-    #[arg(value_name = "REMOTE")]
+    #[arg(value_name = "REMOTE", add = candidates::remote())]
     remote: Option<String>,
     /// The message of the merge commit
     #[arg(short, long, value_name = "MSG")]

@@ -3,6 +3,7 @@
 mod from;
 mod tell;
 
+use crate::candidates;
 use crate::context::{Context, now};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::PathValue;
@@ -42,7 +43,7 @@ use std::ffi::{OsStr, OsString};
 pub struct Args {
     /// A path from where you are, with all contents that it has ever had; or the full id of one content
     /// ('dmv ls --json' shows it). Without it, dmv removes what an earlier purge had to leave
-    #[arg(value_name = "PATH|ID")]
+    #[arg(value_name = "PATH|ID", add = candidates::path())]
     target: Option<OsString>,
     /// Why. Everybody who uses the repository can read this
     #[arg(long, value_name = "TEXT")]
@@ -51,7 +52,7 @@ pub struct Args {
     #[arg(long)]
     everywhere: bool,
     /// Also ask this remote to purge it
-    #[arg(long, value_name = "REMOTE", conflicts_with = "everywhere")]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "everywhere", add = candidates::remote())]
     at: Option<String>,
     /// Only show what would be purged
     #[arg(long, conflicts_with_all = ["everywhere", "at", "status", "lift"])]
@@ -63,7 +64,7 @@ pub struct Args {
     #[arg(long, requires = "target", conflicts_with_all = ["reason", "everywhere", "at", "from"])]
     lift: bool,
     /// Purge here what REMOTE has purged and this repository still stores. Lists it first: see --dry-run
-    #[arg(long, value_name = "REMOTE", conflicts_with_all = ["target", "reason", "everywhere", "at"])]
+    #[arg(long, value_name = "REMOTE", conflicts_with_all = ["target", "reason", "everywhere", "at"], add = candidates::remote())]
     from: Option<String>,
 }
 

@@ -1,5 +1,6 @@
 //! `dmv push`
 
+use crate::candidates;
 use crate::commands::stash;
 use crate::config::DEFAULT_BRANCH;
 use crate::context::Context;
@@ -38,13 +39,13 @@ use dmv_net::transport::Url;
 )]
 pub struct Args {
     /// The remote to push to, or an address [default: origin, or the only remote]
-    #[arg(value_name = "REMOTE")]
+    #[arg(value_name = "REMOTE", add = candidates::remote())]
     remote: Option<String>,
     /// The branches or tags to send, or a stash: stash, or stash@{N} [default: the current branch]
-    #[arg(value_name = "BRANCH")]
+    #[arg(value_name = "BRANCH", add = candidates::branch_or_tag())]
     branches: Vec<String>,
     /// Delete these branches or tags on the remote
-    #[arg(short, long, value_name = "NAME", num_args = 1..)]
+    #[arg(short, long, value_name = "NAME", num_args = 1.., add = candidates::branch_or_tag())]
     delete: Vec<String>,
     /// Send all tags; without BRANCH, only them
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 use super::cherry_pick::{finish, never_stops};
 use super::merge::options;
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::count;
@@ -28,10 +29,10 @@ use dmv_core::repo::{PickReport, Repo};
 )]
 pub struct Args {
     /// The branch or commit to move on top of
-    #[arg(value_name = "ONTO")]
+    #[arg(value_name = "ONTO", add = candidates::revision())]
     onto: Option<String>,
     /// Move on top of this commit instead; ONTO then only says which commits to take
-    #[arg(long = "onto", value_name = "NEW")]
+    #[arg(long = "onto", value_name = "NEW", add = candidates::revision())]
     new: Option<String>,
     /// As Git's options for a command that has stopped
     #[arg(long = "abort", hide = true, aliases = ["continue", "skip", "quit"])]

@@ -1,5 +1,6 @@
 //! `dmv redo`
 
+use crate::candidates;
 use crate::commands::undo;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -16,7 +17,7 @@ use dmv_core::repo::UndoWhat;
 pub struct Args {
     /// Repeat the operation in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE")]
+    #[arg(long, value_name = "REMOTE", add = candidates::remote())]
     at: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "store")]
 mod bucket;
 
+use crate::candidates;
 use crate::config::{REMOTES, Scope, edit};
 use crate::context::Context;
 use crate::error::like_ssh;
@@ -75,7 +76,7 @@ enum Command {
     )]
     Check {
         /// The remote to test
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", add = candidates::remote())]
         name: String,
     },
     /// Connect to remotes, and show what they store and whether you may push
@@ -89,14 +90,14 @@ enum Command {
     )]
     Show {
         /// The remote to show [default: all]
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", add = candidates::remote())]
         name: Option<String>,
     },
     /// Remove a remote and its REMOTE/BRANCH names; the other repository stays
     #[command(after_help = "Example:\n  dmv remote remove disk")]
     Remove {
         /// The remote to remove
-        #[arg(value_name = "NAME")]
+        #[arg(value_name = "NAME", add = candidates::remote())]
         name: String,
     },
 }

@@ -3,6 +3,7 @@
 #[cfg(feature = "store")]
 mod at;
 
+use crate::candidates;
 use crate::context::{Context, now};
 use crate::date::span;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -41,7 +42,7 @@ pub struct Args {
     max_time: Option<Duration>,
     /// Join packs in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time")]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time", add = candidates::remote())]
     at: Option<String>,
 }
 

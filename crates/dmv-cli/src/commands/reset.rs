@@ -2,6 +2,7 @@
 
 use super::merge::{tell, value};
 use super::pull::tell_left;
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::count;
@@ -22,7 +23,7 @@ use dmv_core::repo::ResetFiles;
 )]
 pub struct Args {
     /// The commit to move the branch to (default: @)
-    #[arg(value_name = "REV")]
+    #[arg(value_name = "REV", add = candidates::revision())]
     revision: Option<String>,
     /// Make the files equal to REV: discard uncommitted changes to tracked files
     #[arg(long, conflicts_with_all = ["soft", "mixed"])]

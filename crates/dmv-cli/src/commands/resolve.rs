@@ -1,5 +1,6 @@
 //! `dmv resolve`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
@@ -32,7 +33,8 @@ pub struct Args {
     #[arg(
         value_name = "PATH",
         required_unless_present = "all",
-        conflicts_with = "all"
+        conflicts_with = "all",
+        add = candidates::path()
     )]
     paths: Vec<OsString>,
     /// Resolve all conflicts

@@ -1,6 +1,7 @@
 //! `dmv restore`
 
 use super::checkout::finish;
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::keeping::keeping;
@@ -16,10 +17,10 @@ use std::ffi::OsString;
 )]
 pub struct Args {
     /// Restore from this commit (default: @), or from the branch as it was at a date: '2 days ago'
-    #[arg(long, value_name = "REV|DATE")]
+    #[arg(long, value_name = "REV|DATE", add = candidates::revision())]
     from: Option<String>,
     /// The files and directories to restore
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required = true, add = candidates::path())]
     paths: Vec<OsString>,
 }
 

@@ -1,6 +1,7 @@
 //! `dmv revert`
 
 use super::merge::{finish, options};
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::message::given;
@@ -18,7 +19,7 @@ use crate::supply::supplied;
 )]
 pub struct Args {
     /// The commit to reverse
-    #[arg(value_name = "REV")]
+    #[arg(value_name = "REV", add = candidates::revision())]
     revision: String,
     /// The message of the new commit
     #[arg(long, value_name = "MSG")]

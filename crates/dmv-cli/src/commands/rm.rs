@@ -1,5 +1,6 @@
 //! `dmv rm`
 
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
@@ -31,7 +32,7 @@ use std::io::Write;
 )]
 pub struct Args {
     /// The files to remove
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required = true, add = candidates::path())]
     paths: Vec<OsString>,
     /// Keep the files on disk, and stop tracking them; -y also adds them to .dmvignore
     #[arg(long)]

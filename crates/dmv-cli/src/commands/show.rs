@@ -1,6 +1,7 @@
 //! `dmv show`
 
 use super::diff::{States, each_change};
+use crate::candidates;
 use crate::compare::side::Side;
 use crate::compare::stat::StatTable;
 use crate::compare::{Comparer, FileDiff};
@@ -24,7 +25,7 @@ use std::io::Write;
 #[command(after_help = "Example:\n  dmv show\n  dmv show v1.0 --stat")]
 pub struct Args {
     /// The commit to show
-    #[arg(value_name = "REV", default_value = "@")]
+    #[arg(value_name = "REV", default_value = "@", add = candidates::revision())]
     revision: String,
     /// Show one line per file
     #[arg(long)]

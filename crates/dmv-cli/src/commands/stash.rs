@@ -4,6 +4,7 @@ use super::checkout::tell_refused;
 use super::commit::check_paths;
 use super::merge::list as list_conflicts;
 use super::show::{CommitAt, Detail, Document, changes};
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{CommitValue, PathValue, conflict_values, problems};
@@ -61,7 +62,7 @@ struct PushArgs {
     #[arg(short, long, value_name = "MSG")]
     message: Option<String>,
     /// Put only the changes in these files and directories aside
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", add = candidates::path())]
     paths: Vec<OsString>,
 }
 
@@ -75,7 +76,7 @@ struct ListArgs {}
 #[command(after_help = "Example:\n  dmv stash show\n  dmv stash show 1 --stat")]
 struct ShowArgs {
     /// The stash: stash@{N} or N, where 0 is the newest, or the commit of one (default: 0)
-    #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true)]
+    #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true, add = candidates::stash())]
     stash: StashName,
     /// Show one line per file
     #[arg(long)]
@@ -90,7 +91,7 @@ struct ShowArgs {
 #[command(after_help = "Example:\n  dmv stash pop\n  dmv stash pop 1")]
 struct PopArgs {
     /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
-    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
+    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true, add = candidates::stash())]
     stash: usize,
 }
 
@@ -99,7 +100,7 @@ struct PopArgs {
 #[command(after_help = "Example:\n  dmv stash apply\n  dmv stash apply origin/stash/8be01d33a4c1")]
 struct ApplyArgs {
     /// The stash: stash@{N} or N, where 0 is the newest, or the commit of one (default: 0)
-    #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true)]
+    #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true, add = candidates::stash())]
     stash: StashName,
 }
 
@@ -108,7 +109,7 @@ struct ApplyArgs {
 #[command(after_help = "Example:\n  dmv stash drop 1")]
 struct DropArgs {
     /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
-    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
+    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true, add = candidates::stash())]
     stash: usize,
 }
 

@@ -4,6 +4,7 @@ pub mod folded;
 mod short;
 mod unsent;
 
+use crate::candidates;
 use crate::commands::checkout::hint_restore;
 use crate::commands::push::{is_replaced, way_past_replaced};
 use crate::context::Context;
@@ -48,7 +49,7 @@ use unsent::RemoteLack;
 )]
 pub struct Args {
     /// Show only these files and directories
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", add = candidates::path())]
     paths: Vec<OsString>,
     /// Print one line per path, with the letters of Git
     #[arg(short, long)]

@@ -1,6 +1,7 @@
 //! `dmv subset`
 
 use super::checkout::finish;
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{patterns, shown};
@@ -39,19 +40,19 @@ enum Action {
     /// Add these paths to the subset
     Add {
         /// Paths or patterns
-        #[arg(value_name = "PATTERN", required = true)]
+        #[arg(value_name = "PATTERN", required = true, add = candidates::pattern())]
         patterns: Vec<OsString>,
     },
     /// Remove these paths from the subset
     Remove {
         /// Paths or patterns
-        #[arg(value_name = "PATTERN", required = true)]
+        #[arg(value_name = "PATTERN", required = true, add = candidates::pattern())]
         patterns: Vec<OsString>,
     },
     /// Limit the worktree to these paths
     Set {
         /// Paths or patterns
-        #[arg(value_name = "PATTERN", required_unless_present = "subset_file")]
+        #[arg(value_name = "PATTERN", required_unless_present = "subset_file", add = candidates::pattern())]
         patterns: Vec<OsString>,
         /// Read the patterns from FILE, or from REV:PATH
         #[arg(long, value_name = "FILE", conflicts_with = "patterns")]

@@ -1,5 +1,6 @@
 //! `dmv sync`
 
+use crate::candidates;
 use crate::commands::push::{is_replaced, way_past_replaced};
 use crate::context::Context;
 use crate::failure::{
@@ -28,7 +29,7 @@ use std::collections::BTreeSet;
 #[command(after_help = "Example:\n  dmv sync\n  dmv sync disk nas\n  dmv sync /media/usb/film")]
 pub struct Args {
     /// The remotes to sync with, or addresses [default: all remotes]
-    #[arg(value_name = "REMOTE")]
+    #[arg(value_name = "REMOTE", add = candidates::remote())]
     remotes: Vec<String>,
     /// In a bare repository: set its branches and tags to those of REMOTE, delete the others, push nothing
     #[arg(long)]

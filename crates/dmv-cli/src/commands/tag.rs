@@ -1,6 +1,7 @@
 //! `dmv tag`
 
 use super::branch::{create, delete, list};
+use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use anstyle::AnsiColor;
@@ -14,10 +15,10 @@ pub struct Args {
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// The commit to tag (default: @)
-    #[arg(value_name = "REV", requires = "name")]
+    #[arg(value_name = "REV", requires = "name", add = candidates::revision())]
     revision: Option<String>,
     /// Delete the tag NAME
-    #[arg(short, long, value_name = "NAME", conflicts_with = "name")]
+    #[arg(short, long, value_name = "NAME", conflicts_with = "name", add = candidates::tag())]
     delete: Option<String>,
     /// List only tags whose names match PATTERN
     #[arg(short, long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "**", hide = true, conflicts_with_all = ["name", "delete"])]

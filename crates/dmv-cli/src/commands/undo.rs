@@ -3,6 +3,7 @@
 #[cfg(feature = "store")]
 pub mod at;
 
+use crate::candidates;
 use crate::commands::checkout::tell_and_hint;
 use crate::context::Context;
 use crate::deleted::DeletedFiles;
@@ -46,7 +47,7 @@ pub struct Args {
     operation: Option<String>,
     /// Reverse an operation in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE")]
+    #[arg(long, value_name = "REMOTE", add = candidates::remote())]
     at: Option<String>,
 }
 

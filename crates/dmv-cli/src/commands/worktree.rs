@@ -1,5 +1,6 @@
 //! `dmv worktree`
 
+use crate::candidates;
 use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -56,7 +57,7 @@ struct AddArgs {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// The branch or commit to check out
-    #[arg(value_name = "REV")]
+    #[arg(value_name = "REV", add = candidates::revision())]
     revision: Option<String>,
     #[command(flatten)]
     limit: LimitArgs,
@@ -72,7 +73,7 @@ struct AddArgs {
 #[command(after_help = "Example:\n  dmv worktree remove ../hotfix")]
 struct RemoveArgs {
     /// The directory of the worktree
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", add = candidates::worktree())]
     dir: PathBuf,
     /// Remove uncommitted and ignored files, too
     #[arg(short, long)]

@@ -35,6 +35,14 @@ pub(super) fn remote_key(name: &str) -> Option<Key> {
     })
 }
 
+/// The settings of the remote `name`, and what they are for.
+pub fn keys_of_remote(name: &str) -> impl Iterator<Item = (String, &'static str)> {
+    let full = move |setting| format!("{REMOTES}.{name}.{setting}");
+    OF_REMOTE
+        .iter()
+        .map(move |(setting, _, about)| (full(setting), *about))
+}
+
 /// The remote and the setting of `remote.NAME.SETTING`. A name may have dots.
 pub fn of_remote(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix(REMOTES)?

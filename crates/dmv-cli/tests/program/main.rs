@@ -17,6 +17,7 @@ mod budget;
 mod by_key;
 mod calls;
 mod cli;
+mod completion;
 mod cut_clones;
 mod demo;
 mod devices;
