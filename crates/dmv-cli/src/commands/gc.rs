@@ -4,7 +4,6 @@
 pub mod at;
 mod undo_only;
 
-use crate::candidates;
 use crate::context::{Context, now};
 use crate::date::{length, span};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
@@ -48,7 +47,7 @@ pub struct Args {
     max_time: Option<Duration>,
     /// Free space in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time", add = candidates::remote())]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time", add = crate::candidates::remote())]
     at: Option<String>,
     /// In a bucket, also free what only operations older than this lead to, such as 90d
     #[cfg(feature = "store")]

@@ -3,7 +3,6 @@
 #[cfg(feature = "store")]
 pub mod at;
 
-use crate::candidates;
 use crate::context::Context;
 use crate::date::span;
 use crate::failure::{EXIT_OK, Failure};
@@ -40,7 +39,7 @@ struct LogArgs {
     max_count: Option<usize>,
     /// List the operations in the bucket of this remote
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", add = candidates::remote())]
+    #[arg(long, value_name = "REMOTE", add = crate::candidates::remote())]
     at: Option<String>,
 }
 

@@ -3,7 +3,6 @@
 #[cfg(feature = "store")]
 mod at;
 
-use crate::candidates;
 use crate::context::Context;
 use crate::damage::{self, AffectedValue, HEAL, LostPackValue};
 use crate::failure::{EXIT_OK, Failure};
@@ -28,7 +27,7 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     /// Show what is left of the bucket of this remote, whose root is lost
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", add = candidates::remote())]
+    #[arg(long, value_name = "REMOTE", add = crate::candidates::remote())]
     at: Option<String>,
     /// Restore this state of the bucket
     #[cfg(feature = "store")]

@@ -1,6 +1,5 @@
 //! `dmv redo`
 
-use crate::candidates;
 use crate::commands::undo;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -17,7 +16,7 @@ use dmv_core::repo::UndoWhat;
 pub struct Args {
     /// Repeat the operation in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", add = candidates::remote())]
+    #[arg(long, value_name = "REMOTE", add = crate::candidates::remote())]
     at: Option<String>,
 }
 

@@ -3,7 +3,6 @@
 #[cfg(feature = "store")]
 mod at;
 
-use crate::candidates;
 use crate::context::{Context, now};
 use crate::date::span;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -42,7 +41,7 @@ pub struct Args {
     max_time: Option<Duration>,
     /// Join packs in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time", add = candidates::remote())]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "max_time", add = crate::candidates::remote())]
     at: Option<String>,
 }
 

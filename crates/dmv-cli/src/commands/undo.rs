@@ -3,7 +3,6 @@
 #[cfg(feature = "store")]
 pub mod at;
 
-use crate::candidates;
 use crate::commands::checkout::tell_and_hint;
 use crate::context::Context;
 use crate::deleted::DeletedFiles;
@@ -47,7 +46,7 @@ pub struct Args {
     operation: Option<String>,
     /// Reverse an operation in the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", add = candidates::remote())]
+    #[arg(long, value_name = "REMOTE", add = crate::candidates::remote())]
     at: Option<String>,
 }
 

@@ -4,7 +4,6 @@
 mod at;
 mod heal;
 
-use crate::candidates;
 use crate::context::Context;
 use crate::damage::{self, AffectedValue, LostPackValue};
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
@@ -40,7 +39,7 @@ pub struct Args {
     heal: bool,
     /// Check the bucket of this remote instead
     #[cfg(feature = "store")]
-    #[arg(long, value_name = "REMOTE", conflicts_with = "heal", add = candidates::remote())]
+    #[arg(long, value_name = "REMOTE", conflicts_with = "heal", add = crate::candidates::remote())]
     at: Option<String>,
     /// In a bucket, read about this percentage of the content
     #[cfg(feature = "store")]
