@@ -373,3 +373,25 @@ fn what_a_commit_refuses_is_not_remembered_as_a_part_of_it() -> Done {
     assert!(report.changes.is_empty(), "{report:?}");
     Ok(())
 }
+
+#[test]
+fn a_forced_switch_ends_older_notes_of_files_that_are_no_longer_tracked() -> Done {
+    let place = Place::new()?;
+    place.write(&[("a", "a"), ("k", "k")])?;
+    let with = place.commit()?;
+    place.remove("a")?;
+    let without = place.commit()?;
+    let switch = |commit, force| Verb::Detach { commit, force };
+    place.run(&switch(with, false))?;
+    let path = b"a".to_vec();
+    place.run(&Verb::Untrack { path })?;
+    // The note counts for the first commit alone, and waits for it.
+    place.run(&switch(without, false))?;
+    place.remove("a")?;
+    place.remove("k")?;
+    let files = place.back_and_forth(&switch(with, true))?;
+    assert!(files.contains_key(&b"a"[..]));
+    place.run(&Verb::Undo)?;
+    assert!(!place.root().join("a").exists());
+    Ok(())
+}

@@ -376,9 +376,11 @@ pub(in crate::repo) fn switch_files(
     // Until the view has moved, the base does not have these paths and the note has no effect.
     unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
     let mut changes = overwritten_changes(repo, &tree.name, saved, &overwritten)?;
-    // A forced switch writes all files of its target, and they are tracked.
-    if to.force && !tree.untracked.is_empty() {
-        changes.push(change(&repo.refs, untracked_key(&tree.name), None)?);
+    // A forced switch writes all files of its target, and they are tracked: also those of which an
+    // older note would count again with this base.
+    let untracked = untracked_key(&tree.name);
+    if to.force && worktree::ref_id(repo, &untracked)?.is_some() {
+        changes.push(change(&repo.refs, untracked, None)?);
     }
     if to.force && !tree.pending.is_empty() {
         changes.push(change(&repo.refs, conflicts_key(&tree.name), None)?);

@@ -33,11 +33,6 @@ pub(in crate::repo) struct UntrackNotes {
 }
 
 impl UntrackNotes {
-    /// Returns whether no file is noted.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Returns whether the file at `path` is noted.
     pub fn has(&self, path: &[u8]) -> bool {
         !self.entries.is_empty() && self.entries.contains_key(path)
