@@ -183,6 +183,41 @@ fn a_dry_run_foretells_what_gc_frees_and_changes_nothing() -> Done {
 }
 
 #[test]
+fn what_a_killed_command_wrote_counts_as_young_and_goes_without_grace() -> Done {
+    let place = Place::new()?;
+    let repo = place.again()?;
+    let mut incoming = repo.incoming()?;
+    let noise = dmv_random::noise(7, 3 << 20);
+    for part in noise.chunks(64 << 10) {
+        incoming.add_object(&CheckedObject::new(ObjectType::Chunk, part.to_vec())?)?;
+    }
+    drop(incoming);
+    drop(repo);
+    for dry_run in [true, false] {
+        let options = GcOptions {
+            grace: Duration::from_secs(2000),
+            dry_run,
+            ..ALL
+        };
+        let report = place.again()?.gc(&options, &Job::default())?;
+        assert!(report.young_bytes > 2 << 20, "{dry_run}: {report:?}");
+        assert_eq!(report.freed_bytes, 0, "{dry_run}: {report:?}");
+    }
+    let options = GcOptions {
+        dry_run: true,
+        ..ALL
+    };
+    let foretold = place.again()?.gc(&options, &Job::default())?;
+    let report = gc(&place.again()?)?;
+    assert!(
+        report.freed_bytes > 2 << 20 && report.young_bytes == 0,
+        "{report:?}"
+    );
+    assert_eq!(foretold.freed_bytes, report.freed_bytes);
+    is_clean(&place)
+}
+
+#[test]
 fn what_arrived_lately_stays_for_the_time_of_grace() -> Done {
     let Garbage { place, .. } = garbage(2)?;
     let before = raw_objects(&place.again()?)?;

@@ -24,6 +24,24 @@ pub(in crate::repo) fn remove_unlisted(
     remove_both(repo, unlisted, Vec::new())
 }
 
+/// Returns the bytes of the unlisted packs that `wanted` names and that no process writes to.
+pub(in crate::repo) fn unlisted_bytes(
+    repo: &Handle,
+    wanted: &dyn Fn(PackId) -> bool,
+) -> Result<u64, RepoError> {
+    let mut bytes = 0;
+    for id in unlisted(repo)?.into_iter().filter(|id| wanted(*id)) {
+        if let Some(file) = locked(repo, id)?
+            && repo.store.is_begun_here(id, &*file)?
+        {
+            let path = repo.store.pack_path(id);
+            let len = file.len().context("measure", &path);
+            bytes += len.map_err(StoreError::Io)?;
+        }
+    }
+    Ok(bytes)
+}
+
 /// Removes packs and cuts others behind their last segments. Returns the bytes.
 ///
 /// A job could still take over what is left, and the database could take over what the log pack calls

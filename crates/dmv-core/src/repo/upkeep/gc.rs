@@ -148,6 +148,8 @@ pub(in crate::repo) fn gc(
     }
     publish::merge_tables(repo);
     reserve::keep(repo);
+    // What killed commands wrote, and what others write at this moment is not counted.
+    report.young_bytes += leftovers::unlisted_bytes(repo, &|id| is_young(repo, id, options))?;
     report.kept_bytes = packs_len(repo)?;
     Ok(report)
 }
@@ -193,9 +195,13 @@ fn candidates(repo: &Handle, marking: &MarkRun<'_>) -> Result<Vec<Candidate>, Re
 /// Marks, and counts what would go.
 fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
     let mut report = GcReport::default();
+    let young = leftovers::unlisted_bytes(repo, &|id| is_young(repo, id, options))?;
+    let old = leftovers::unlisted_bytes(repo, &|id| !is_young(repo, id, options))?;
     let Some(marking) = mark(repo, options, &mut report, job)? else {
+        (report.young_bytes, report.freed_bytes) = (young, old);
         return Ok(report);
     };
+    report.young_bytes += young;
     let plan = choose(&candidates(repo, &marking)?, options.thorough);
     for pack in plan.remove.iter().chain(&plan.rewrite) {
         if pack.is_linked {
@@ -213,7 +219,7 @@ fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, R
     report.kept_bytes = packs_len(repo)?.saturating_sub(gone);
     let copies = plan.rewrite.iter().filter(|pack| pack.is_linked);
     let copied: u64 = copies.map(|pack| pack.usage.staying_bytes()).sum();
-    report.freed_bytes = report.freed_bytes.saturating_sub(copied);
+    report.freed_bytes = report.freed_bytes.saturating_sub(copied) + old;
     report.finished = true;
     Ok(report)
 }
