@@ -18,12 +18,12 @@ pub fn number(variable: &str, usual: u64) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Says that a test does nothing, and why: past the capture of its output, so that it is seen, and at the end of the file
-/// in `DMV_SKIPPED` if that is set, so that a long run can list all of them.
+/// Says that a test does nothing, and why. The line goes past the capture of the test's output, so that it is
+/// seen. If `DMV_SKIPPED` names a file, the line also goes to its end, so that a long run can list all of them.
 pub fn skip(why: impl std::fmt::Display) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("?"));
-    // Whoever closes the output does not want to know.
+    // Nobody may read the output any more.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(path) = std::env::var_os("DMV_SKIPPED") {
         let file = OpenOptions::new().create(true).append(true).open(&path);
@@ -64,20 +64,6 @@ impl Rng {
     /// Returns `true` one time in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
-    }
-
-    /// Says that a test does nothing, and why: past the capture of its output, so that it is seen, and at the end of the file
-    /// in `DMV_SKIPPED` if that is set, so that a long run can list all of them.
-    pub fn skip(why: impl std::fmt::Display) {
-        let thread = std::thread::current();
-        let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("?"));
-        // Whoever closes the output does not want to know.
-        let _ = std::io::stderr().write_all(line.as_bytes());
-        if let Some(path) = std::env::var_os("DMV_SKIPPED") {
-            let file = OpenOptions::new().create(true).append(true).open(&path);
-            let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
-            written.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        }
     }
 
     /// Returns `len` bytes that do not compress.

@@ -3,7 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::repo::{Repo, StatusOptions};
+use dmv_core::repo::{Repo, StatusOptions, StatusReport};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::peers::Done;
 use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
@@ -88,6 +88,14 @@ impl Place {
         self.run_in(&self.root(), verb, DONE)
     }
 
+    fn status(&self, select: &Paths) -> Done<StatusReport> {
+        let options = StatusOptions {
+            select,
+            settings: Default::default(),
+        };
+        Ok(self.repo()?.status(&options, &Job::default())?)
+    }
+
     /// The paths of the files in the newest commit.
     fn listed(&self) -> Done<Vec<String>> {
         let repo = self.repo()?;
@@ -138,12 +146,7 @@ fn a_file_of_a_directory_that_is_gone_goes_alone() -> Done {
         }
         let one = |path: &str| Paths::new(vec![path.as_bytes().to_vec()]);
         let deleted = |select: &Paths| -> Done<Vec<String>> {
-            let repo = place.repo()?;
-            let options = StatusOptions {
-                select,
-                settings: Default::default(),
-            };
-            let report = repo.status(&options, &Job::default())?;
+            let report = place.status(select)?;
             Ok(report
                 .changes
                 .iter()
@@ -341,11 +344,7 @@ fn a_conflict_that_a_stash_has_put_aside_does_not_hide_one_of_a_commit() -> Done
     place.run(&Verb::Stash { paths: all() })?;
     let pick = Verb::CherryPick { commit: theirs };
     place.run_in(&place.root(), &pick, CONFLICTS)?;
-    let options = StatusOptions {
-        select: &Paths::default(),
-        settings: Default::default(),
-    };
-    let report = place.repo()?.status(&options, &Job::default())?;
+    let report = place.status(&Paths::default())?;
     assert_eq!(report.conflicts.len(), 1, "{report:?}");
     assert!(report.changes.is_empty(), "{report:?}");
     place.run(&Verb::Undo)?;
@@ -365,11 +364,7 @@ fn what_a_commit_refuses_is_not_remembered_as_a_part_of_it() -> Done {
     place.run_in(&place.root(), &Verb::Commit { paths, amend }, INCOMPLETE)?;
     place.remove("a")?;
     place.write(&[("a", "outside of the subset")])?;
-    let options = StatusOptions {
-        select: &Paths::default(),
-        settings: Default::default(),
-    };
-    let report = place.repo()?.status(&options, &Job::default())?;
+    let report = place.status(&Paths::default())?;
     assert!(report.changes.is_empty(), "{report:?}");
     Ok(())
 }

@@ -57,7 +57,7 @@ const COMMANDS: [&[&str]; 10] = [
 ];
 
 /// Names that may be in a repository and that a usual one lacks.
-const RARE: [&str; 18] = [
+const RARE: [&str; 19] = [
     "refs.db-wal",
     "refs.db-shm",
     "refs.db-journal",
@@ -68,6 +68,7 @@ const RARE: [&str; 18] = [
     "reaching",
     "freeing",
     "damaged",
+    "lost",
     "clone",
     "config.toml",
     "changed-paths",

@@ -147,8 +147,8 @@ pub(super) fn session<T>(
     session_creating(repo, url, purpose, None, caller, job, work)
 }
 
-/// Does the same. If there is nothing at the address and `create` names a branch, it first creates a
-/// bare repository there that is on this branch, and tells `work` so.
+/// Runs `work` in a session, as [`session`]. If there is nothing at the address and `create` names a
+/// branch, it first creates a bare repository there that is on this branch, and tells `work` so.
 pub(super) fn session_creating<T>(
     repo: &Repo,
     url: &Url,

@@ -148,7 +148,7 @@ pub(in crate::repo) fn gc(
     }
     publish::merge_tables(repo);
     reserve::keep(repo);
-    // What killed commands wrote, and what others write at this moment is not counted.
+    // What killed commands wrote counts, too. What other commands write at this moment does not.
     report.young_bytes += leftovers::unlisted_bytes(repo, &|id| is_young(repo, id, options))?;
     report.kept_bytes = packs_len(repo)?;
     Ok(report)
