@@ -390,7 +390,7 @@ fn check_names(
     check_names_in(repo, repo.objects(), &trees, tree)
 }
 
-/// Does the same for the trees of the parents.
+/// Fails if `tree` has a name that is not portable and that none of the trees `parents` has at its path.
 pub(in crate::repo) fn check_names_in(
     repo: &Handle,
     objects: &dyn ObjectRead,
