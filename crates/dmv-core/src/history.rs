@@ -7,7 +7,7 @@
 //! `merge` and `repo` use it.
 
 pub mod bisect;
-pub mod changed;
+pub mod changed_paths;
 pub mod paths;
 
 use crate::hash::ObjectId;

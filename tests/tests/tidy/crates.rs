@@ -55,7 +55,7 @@ pub const CRATES: [(&str, &[&str]); 63] = [
         "getrandom",
         &[
             "crates/dmv-core/src/fsutil.rs",
-            "crates/dmv-core/src/store/ids.rs",
+            "crates/dmv-core/src/store/random_id.rs",
             "crates/dmv-net/src/transport/quic/pair.rs",
             "crates/dmv-net/src/transport/store/canary.rs",
             "crates/dmv-web/src/guard.rs",

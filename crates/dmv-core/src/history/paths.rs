@@ -11,7 +11,7 @@
 
 mod ahead;
 
-use super::changed::{ChangedPaths, PathHash};
+use super::changed_paths::{ChangedPaths, PathHash};
 use super::decode;
 use crate::hash::ObjectId;
 use crate::object::commit::Commit;
@@ -437,7 +437,7 @@ type QueuedTrails = super::QueuedCommit<Vec<Trail>>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::changed::{Builder, Changes};
+    use crate::history::changed_paths::{Builder, Changes};
     use crate::object::ObjectWrite;
     use crate::object::commit::Person;
     use crate::object::mem::MemObjects;

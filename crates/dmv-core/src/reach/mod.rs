@@ -17,8 +17,8 @@ mod chunks;
 mod claims;
 mod compare;
 pub(crate) mod filter;
-mod moved;
-mod seen;
+mod id_set;
+mod renames;
 
 use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;
@@ -34,8 +34,8 @@ use chunks::{Chunk, Chunks};
 use claims::{check_list, check_tree, damaged, wrong_generation};
 use compare::{OldLists, OldTrees};
 use filter::Scope;
-use moved::MovedContent;
-use seen::VisitedIds;
+use id_set::VisitedIds;
+use renames::MovedContent;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 /// How many visited nodes and conflicts a walk remembers, at least.

@@ -1,7 +1,7 @@
 //! Everything that marking begins with, read as one state.
 
 use super::catalogue::{index_row, pack_row, segment_row};
-use super::free::{SeenOperation, seen};
+use super::pack_removal::{SeenOperation, seen};
 use super::{Refs, RefsError, schema};
 use crate::store::{Catalogue, SegmentRow};
 

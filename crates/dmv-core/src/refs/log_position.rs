@@ -4,7 +4,7 @@
 //! the database knows. `repo::base::level` examines what comes after it.
 
 use super::catalogue::{index_row, pack_row, put_segment, put_segments, segment_row};
-use super::{DatabaseLock, Operation, Refs, RefsError, free, newest, put_operation, set};
+use super::{DatabaseLock, Operation, Refs, RefsError, newest, pack_removal, put_operation, set};
 use crate::store::{Catalogue, IndexId, IndexRow, LogPack, PackId, PackRow, SegmentRow};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl Refs {
         log_end: u64,
     ) -> Result<(), RefsError> {
         self.write(lock, |tx| {
-            free::begin_anew(tx, leaving)?;
+            pack_removal::begin_anew(tx, leaving)?;
             for table in ["view", "ops", "packs", "segments", "indexes"] {
                 tx.execute(&format!("DELETE FROM {table}"), [])?;
             }

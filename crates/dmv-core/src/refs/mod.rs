@@ -5,31 +5,31 @@
 //! values, not what a branch means. `repo` uses it.
 
 mod catalogue;
+mod catalogue_source;
 mod census;
 mod consistency;
 mod database_lock;
 mod error;
-mod free;
-mod ids;
 mod log_position;
 mod name;
-mod named;
+mod named_places;
 mod operation;
+mod pack_removal;
 mod schema;
 mod shared;
-mod source;
+mod sql_ids;
 #[doc(hidden)]
 pub mod testing;
 
 pub(crate) use census::Census;
 pub use database_lock::DatabaseLock;
 pub use error::RefsError;
-pub use free::{CondemnResult, FreeCount, SeenOperation};
 pub use log_position::{LogPosition, Rows};
 pub use name::{FETCH_HEAD, HEAD, RefNameError, check_new_ref_name, check_ref_name};
-pub use named::NamedPlace;
+pub use named_places::NamedPlace;
 pub(crate) use operation::view_of;
 pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain};
+pub use pack_removal::{CondemnResult, FreeCount, SeenOperation};
 pub(crate) use shared::CatalogueRows;
 
 use crate::locks;
@@ -308,9 +308,9 @@ impl Refs {
         let done = self.write(&lock, |tx| {
             log_position::check(tx, log, &self.path)?;
             check_packs(tx, relied)?;
-            free::check_since(tx, operation.since)?;
+            pack_removal::check_since(tx, operation.since)?;
             put_segments(tx, segments, Some(operation.time.seconds))?;
-            named::check_named(tx, named)?;
+            named_places::check_named(tx, named)?;
             let operation = record(tx, operation)?;
             appended_at = Some(log.len()?);
             let end = log.append(&operation.encode())?;

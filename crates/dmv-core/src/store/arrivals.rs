@@ -8,9 +8,9 @@
 //! when it is read, like any other. The exception are objects of records that were handed over in
 //! memory: these were verified in this process.
 
-use super::checked::CheckedRecord;
+use super::checked_record::CheckedRecord;
 use super::error::StoreError;
-use super::ids::PackId;
+use super::random_id::PackId;
 use super::table::{Entry, Place, Table};
 use crate::hash::ObjectId;
 use crate::memory::Budget;

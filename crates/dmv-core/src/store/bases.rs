@@ -5,13 +5,13 @@
 //! another one. A reader prefers these copies and takes any other copy that needs no base itself.
 //! So a read touches at most one layer of bases, whatever a pack says.
 
-use super::checked::CheckedObject;
+use super::checked_record::CheckedObject;
 use super::error::StoreError;
-use super::finished::FinishedJob;
+use super::finished_job::FinishedJob;
 use super::frame::{EncodedFrame, FrameTable};
-use super::ids::PackId;
+use super::incoming_objects::IncomingObjects;
 use super::layout::Encoding;
-use super::receive::IncomingObjects;
+use super::random_id::PackId;
 use super::{Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;

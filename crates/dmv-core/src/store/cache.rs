@@ -3,7 +3,7 @@
 //! Frames have a few hundred bytes to 2 MiB, so the same memory fits thousands of them or a
 //! handful. Every step takes at most logarithmic time.
 
-use super::ids::PackId;
+use super::random_id::PackId;
 use crate::memory::Budget;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,8 +4,8 @@
 //! present state through [`CatalogueSource`]; the store knows nothing of that room.
 
 use super::StoreError;
-use super::ids::{IndexId, PackId};
 use super::layout::PackKind;
+use super::random_id::{IndexId, PackId};
 
 /// A pack in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

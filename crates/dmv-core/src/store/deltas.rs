@@ -8,11 +8,11 @@
 
 use super::error::StoreError;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject, decode_payload};
-use super::ids::PackId;
+use super::incoming_objects::IncomingObjects;
 use super::layout::{PackKind, RecordHeader};
-use super::receive::IncomingObjects;
+use super::random_id::PackId;
 use super::repack::{RepackRefusal, RepackResult};
-use super::resemble::{Origin, Pieces, Stretch};
+use super::similarity::{Origin, Pieces, Stretch};
 use super::table::Place;
 use super::write::StoreWriter;
 use super::{SegmentRow, Store, read};

@@ -3,10 +3,10 @@
 //! The decoders of the store are private. This module is the only way to all of them, and it is not
 //! part of the library's interface.
 
+use super::bases_in_pack::InPack;
 use super::frame::{FrameTable, decode_payload};
-use super::ids::PackId;
-use super::inpack::InPack;
 use super::layout::{Encoding, PackHeader, RecordHeader, RecordType, Trailer};
+use super::random_id::PackId;
 use super::scan::{ScannedPart, checked_payload, entries_of, scan};
 use super::table::{Place, Table, gaps_of};
 use crate::hash::ObjectId;

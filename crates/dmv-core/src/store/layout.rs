@@ -1,7 +1,7 @@
 //! The fixed parts of a pack file: header, record header and trailer (docs/format/pack.md). The
 //! functions work on bytes in memory; readers and writers of the store use them.
 
-use super::ids::{PackId, RepositoryId};
+use super::random_id::{PackId, RepositoryId};
 use crate::hash::check;
 use crate::limits::{MAX_FRAME_BYTES, MAX_OP_BYTES, MAX_SEGMENT_ENTRIES, MAX_TABLE_BYTES};
 

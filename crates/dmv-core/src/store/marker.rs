@@ -9,10 +9,10 @@
 //! merge or remove meanwhile, each place of the map keeps its number. Objects that are stored later
 //! are followed, but have no mark.
 
-use super::bits::Bits;
+use super::bit_set::Bits;
 use super::error::StoreError;
-use super::ids::PackId;
-use super::map::{FrameMap, MappedFrame, PackUse};
+use super::frame_map::{FrameMap, MappedFrame, PackUse};
+use super::random_id::PackId;
 use super::read::Frame;
 use super::table::join::WantedObject;
 use super::table::{Place, Table};

@@ -1,6 +1,6 @@
 //! Whose packs a repository uses: those that it has written, and those that it shares.
 
-use super::ids::RepositoryId;
+use super::random_id::RepositoryId;
 
 /// The greatest number of other repositories whose packs one repository shares.
 pub(crate) const MAX_SHARED_OWNERS: usize = 64;

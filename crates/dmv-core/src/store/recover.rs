@@ -4,14 +4,14 @@
 //! are lost. [`add_closed_segments`] finds segments that a catalogue does not list yet, and only
 //! reads. Operations are not examined here; `refs` decodes them.
 
+use super::bases_in_pack::InPack;
 use super::error::StoreError;
 use super::frame::FrameTable;
-use super::ids::{PackId, RepositoryId};
-use super::inpack::InPack;
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
 };
 use super::owners::Owners;
+use super::random_id::{PackId, RepositoryId};
 use super::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, record_at, scan};
 use super::table::{Entry, MAX_GAPS, Place, Table, gaps_of};
 use super::write::OpenPack;

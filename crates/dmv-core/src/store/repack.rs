@@ -8,11 +8,11 @@
 mod window;
 
 use super::FinishedJob;
-use super::checked::CheckedRecord;
+use super::checked_record::CheckedRecord;
 use super::error::StoreError;
 use super::frame::{FrameBuilder, FrameEncoder};
-use super::ids::PackId;
 use super::layout::PackKind;
+use super::random_id::PackId;
 use super::table::Table;
 use super::table::join::WantedObject;
 use super::write::StoreWriter;

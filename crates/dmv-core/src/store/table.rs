@@ -7,11 +7,11 @@
 
 use super::BadPlaces;
 use super::error::StoreError;
-use super::ids::{IndexId, PackId};
+use super::id_search::position;
 use super::layout::{
     ENTRY_BYTES, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType, Trailer, array,
 };
-use super::search::position;
+use super::random_id::{IndexId, PackId};
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;

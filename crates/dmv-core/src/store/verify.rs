@@ -7,7 +7,7 @@
 use super::damage::is_refusal;
 use super::error::StoreError;
 use super::frame::FrameTable;
-use super::ids::PackId;
+use super::random_id::PackId;
 use super::scan::{ScannedPart, checked_payload, entries_of, scan};
 use super::table::{Entry, Place, gaps_of};
 use super::{BadPlaces, PackRow, Store};

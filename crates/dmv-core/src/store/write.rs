@@ -7,12 +7,12 @@
 mod resume;
 
 use super::bases::PlainChunks;
-use super::checked::CheckedRecord;
+use super::checked_record::CheckedRecord;
 use super::error::StoreError;
-use super::finished::FinishedJob;
+use super::finished_job::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
-use super::ids::PackId;
 use super::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
+use super::random_id::PackId;
 use super::segment::SegmentEnd;
 use super::table::{Entry, Place, Table};
 use super::{SegmentRow, Store, lock};

@@ -1,7 +1,7 @@
 //! The methods of `Repo` that call `look`.
 
 use crate::hash::ObjectId;
-use crate::history::changed::ChangedPaths;
+use crate::history::changed_paths::ChangedPaths;
 use crate::job::Job;
 use crate::object::commit::Commit;
 use crate::object::list::Blob;

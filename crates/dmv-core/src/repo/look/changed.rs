@@ -2,7 +2,7 @@
 //!
 //! It is derived: whatever is wrong with it, the trees tell the same.
 
-use crate::history::changed::{ChangedPaths, MAX_FILE, Unusable};
+use crate::history::changed_paths::{ChangedPaths, MAX_FILE, Unusable};
 use crate::object::name::RepoPath;
 use crate::repo::base::handle::Handle;
 use crate::vfs::{OsVfs, read_small};

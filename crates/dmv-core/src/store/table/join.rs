@@ -8,7 +8,7 @@ use super::{Place, Table, read_exactly, slot};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use crate::store::error::StoreError;
-use crate::store::ids::PackId;
+use crate::store::random_id::PackId;
 use std::borrow::Cow;
 
 /// Most bytes of a table that are read at a time, apart from those of one slot.

@@ -3,7 +3,7 @@
 //! A merged file has the entries of several tables, each id once. docs/format/index.md specifies it. This module
 //! does not decide which tables are merged, and does not register the file.
 
-use super::super::search::head_of;
+use super::super::id_search::head_of;
 use super::{
     BadPlaces, Entry, INDEX_MAGIC, INDEX_VERSION, PackId, StoreError, Table, TableWalk, WALK_BYTES,
     fanout_bits, slot,

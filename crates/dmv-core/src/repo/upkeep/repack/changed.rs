@@ -2,7 +2,7 @@
 
 use crate::diff::diff_trees;
 use crate::hash::ObjectId;
-use crate::history::changed::{Builder, Changes, Unusable};
+use crate::history::changed_paths::{Builder, Changes, Unusable};
 use crate::history::{Ancestors, load_commit};
 use crate::job::Job;
 use crate::object::commit::Commit;

@@ -4,7 +4,7 @@
 //! holds costs a read. So walks collect ids and look them up together: sorted ids pass each table
 //! once, from its start to its end. The answers are those of single look-ups.
 
-use super::bits::Bits;
+use super::bit_set::Bits;
 use super::table::join::WantedObject;
 use super::table::{Entry, Table};
 use super::{PackId, Place, Store, StoreError, read};

@@ -2,11 +2,11 @@
 //! one. So are those of a frame with bases, unless the receiver takes such frames.
 
 use super::bases::start_of;
-use super::checked::CheckedRecord;
+use super::checked_record::CheckedRecord;
 use super::error::StoreError;
 use super::frame::FrameTable;
-use super::ids::PackId;
 use super::layout::{Encoding, PAYLOAD_CHECK_BYTES};
+use super::random_id::PackId;
 use super::{Place, Store};
 use crate::hash::ObjectId;
 use crate::memory::{Budget, LookUps};

@@ -1,7 +1,7 @@
 //! What a job has written, before it is published.
 
 use super::SegmentRow;
-use super::ids::PackId;
+use super::random_id::PackId;
 use super::table::Table;
 use crate::hash::ObjectId;
 use crate::vfs::VfsFile;

@@ -4,10 +4,10 @@
 //! [`CheckedObject`].
 
 use super::FinishedJob;
-use super::checked::{CheckedObject, CheckedRecord};
+use super::checked_record::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
 use super::frame::{FrameEncoder, FrameObject};
-use super::framer::Framer;
+use super::frame_writer::Framer;
 use super::layout::PackKind;
 use super::write::StoreWriter;
 use crate::hash::ObjectId;

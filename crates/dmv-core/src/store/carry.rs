@@ -6,11 +6,11 @@
 //! on the way, so the needed objects of a removed pack are known to be intact elsewhere.
 
 use super::FinishedJob;
-use super::checked::CheckedRecord;
+use super::checked_record::CheckedRecord;
 use super::error::StoreError;
-use super::ids::PackId;
+use super::incoming_objects::IncomingObjects;
 use super::layout::PACK_HEADER_BYTES;
-use super::receive::IncomingObjects;
+use super::random_id::PackId;
 use super::table::Table;
 use super::write::StoreWriter;
 use super::{Marker, Place, SegmentRow, Store, read};

@@ -4,10 +4,10 @@
 //! is the repository's.
 
 use super::error::StoreError;
-use super::ids::RepositoryId;
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType,
 };
+use super::random_id::RepositoryId;
 use super::scan::{ScannedPart, scan};
 use crate::path::PathContext;
 use crate::vfs::{OpenMode, Vfs, VfsFile};

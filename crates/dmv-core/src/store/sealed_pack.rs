@@ -4,13 +4,13 @@
 //! entries of the open segment. It knows no store: its caller decides what goes in. Local stores do
 //! not accept the kinds and records that only buckets have.
 
-use super::checked::CheckedRecord;
+use super::checked_record::CheckedRecord;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
-use super::ids::{PackId, RepositoryId};
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
     decode_header, encode_header,
 };
+use super::random_id::{PackId, RepositoryId};
 use super::segment::{SegmentEnd, sort_entries};
 use super::table::{Entry, Place};
 use crate::hash::ObjectId;

@@ -4,8 +4,8 @@
 //! segments' own tables, so it also has the places that merged indexes hide.
 
 use super::error::StoreError;
-use super::ids::PackId;
 use super::layout::ENTRY_BYTES;
+use super::random_id::PackId;
 use super::{PackRow, Place, SegmentRow, Store};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -5,7 +5,7 @@
 //! also where no table names them.
 
 use super::error::StoreError;
-use super::finished::FinishedJob;
+use super::finished_job::FinishedJob;
 use super::frame::FrameTable;
 use super::layout::{PACK_HEADER_BYTES, PackKind};
 use super::scan::{ScannedPart, entries_of, scan};
