@@ -1,18 +1,19 @@
 //! How two states of one path differ: lines of text, or ranges of bytes.
 
 pub mod named;
-pub mod purged;
+pub mod purges;
 pub mod side;
 pub mod stat;
 mod unified;
 
-use crate::compare::purged::{PurgedSides, Purges};
+use crate::compare::purges::Purges;
 use crate::compare::side::Side;
 use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::json::{PathValue, base64_unless_text};
 use crate::format::text::{bytes, lines};
+use crate::partial::purge_words;
 use anstyle::{AnsiColor, Style};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
@@ -64,7 +65,7 @@ impl<'a> Part<'a> {
 /// lines are wanted (`with_text`); of anything else the lists of its chunks. Nobody is asked for what was
 /// purged.
 pub fn lacks(
-    (repo, purges): (&Repo, &Purges<'_>),
+    purges: &Purges<'_>,
     path: &RepoPath,
     sides: [Option<&TreeEntry>; 2],
     with_text: bool,
@@ -83,12 +84,12 @@ pub fn lacks(
         let path = path.clone();
         let root = Root::of(entry);
         if is_short && with_text {
-            if !repo.has_root(root)? {
+            if !purges.repo.has_root(root)? {
                 lacks.push(Lack { path, root });
             }
             continue;
         }
-        for chunk in BlobChunks::new(repo.objects(), blob_of(entry)) {
+        for chunk in BlobChunks::new(purges.repo.objects(), blob_of(entry)) {
             if let Err(ObjectError::Missing { id, ty }) = chunk {
                 let root = Root::Object(ty, id);
                 lacks.push(Lack { path, root });
@@ -142,9 +143,6 @@ enum Body {
         #[serde(skip)]
         raw: Vec<u8>,
     },
-    Purged {
-        purged: PurgedSides,
-    },
     Absent {
         absent: AbsentSides,
     },
@@ -161,18 +159,25 @@ enum Body {
 }
 
 /// Which states have content that is needed to compare them and that is absent.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Serialize)]
 struct AbsentSides {
     old: bool,
     new: bool,
+    /// When and why one of them was purged.
+    #[serde(skip)]
+    purged: Option<String>,
 }
 
 impl AbsentSides {
-    fn words(self) -> &'static str {
-        match (self.old, self.new) {
-            (true, false) => "old content is absent from this repository",
-            (false, true) => "new content is absent from this repository",
-            _ => "content is absent from this repository",
+    fn words(&self) -> String {
+        let which = match (self.old, self.new) {
+            (true, false) => "old content",
+            (false, true) => "new content",
+            _ => "content",
+        };
+        match &self.purged {
+            Some(purged) => format!("{which} {purged}"),
+            None => format!("{which} is absent from this repository"),
         }
     }
 }
@@ -279,9 +284,6 @@ impl<'a> Comparer<'a> {
         {
             return Ok(Body::None {});
         }
-        if let Some(purged) = self.purges.among(&old, &new)? {
-            return Ok(Body::Purged { purged });
-        }
         if let Some(absent) = self.absent(path, &old, &new)? {
             return Ok(Body::Absent { absent });
         }
@@ -319,14 +321,27 @@ impl<'a> Comparer<'a> {
         if !self.repo.is_partial() {
             return Ok(None);
         }
-        let lacks = |sides| lacks((self.repo, &self.purges), path, sides, self.with_text);
         let (old, new) = (old.entry(), new.entry());
+        let purge = |entry: Option<&TreeEntry>| match entry {
+            Some(entry) => self.purges.of(entry),
+            None => Ok(None),
+        };
+        let (old_purge, new_purge) = (purge(old)?, purge(new)?);
+        if let Some(newest) = new_purge.or(old_purge) {
+            return Ok(Some(AbsentSides {
+                old: old_purge.is_some(),
+                new: new_purge.is_some(),
+                purged: Some(purge_words(newest)),
+            }));
+        }
+        let lacks = |sides| lacks(&self.purges, path, sides, self.with_text);
         if lacks([old, new])?.is_empty() {
             return Ok(None);
         }
         Ok(Some(AbsentSides {
             old: !lacks([old, None])?.is_empty(),
             new: !lacks([None, new])?.is_empty(),
+            purged: None,
         }))
     }
 
@@ -575,12 +590,6 @@ impl FileDiff {
                     ui.note(text);
                 }
                 print_hunks(context, raw)
-            }
-            Body::Purged { purged } => {
-                for line in &purged.lines {
-                    writeln!(ui.out(), "{line}")?;
-                }
-                Ok(())
             }
             Body::Absent { absent } => {
                 writeln!(ui.out(), "{}", absent.words())?;

@@ -10,7 +10,7 @@ use crate::failure::{
     EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_UNREACHABLE, EXIT_USAGE,
     Failure,
 };
-use crate::partial::{purge_words, told_words, words};
+use crate::partial::{purge_words, words};
 use bucket::{bucket_hint, sort_bucket};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
@@ -20,8 +20,8 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::path::{DiskPath, PathError};
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{
-    AbsentError, ConflictError, FilesError, PlaceError, Purge, PurgesElsewhere, RepoError,
-    RevisionError, WorktreeError,
+    AbsentError, ConflictError, FilesError, PlaceError, Purge, RepoError, RevisionError,
+    WorktreeError,
 };
 #[cfg(feature = "quic")]
 use dmv_net::identity::KeyError;
@@ -80,27 +80,18 @@ fn repo_message(e: &RepoError) -> String {
         };
     }
     match e {
-        RepoError::Absent(AbsentError::Purged { path, purge, place }) => {
-            purged(path.as_ref(), purge, place.as_deref())
-        }
+        RepoError::Absent(AbsentError::Purged { path, purge, .. }) => purged(path.as_ref(), purge),
         e => e.to_string(),
     }
 }
 
-/// What was purged, where, when, by whom and why. The library does not know how to write a day.
-fn purged(path: Option<&RepoPath>, purge: &Purge, place: Option<&str>) -> String {
+/// What was purged, when and why. The library does not know how to write a day.
+fn purged(path: Option<&RepoPath>, purge: &Purge) -> String {
     let what = match path {
         None => "this content".to_owned(),
         Some(path) => format!("the content of '{path}'"),
     };
-    let words = match place {
-        None => purge_words(purge),
-        Some(place) => told_words(&PurgesElsewhere {
-            purge: purge.clone(),
-            place: place.to_owned(),
-        }),
-    };
-    format!("{what} was {words}")
+    format!("{what} was {}", purge_words(purge))
 }
 
 /// The paths that an error is about, where there may be many.
@@ -302,7 +293,7 @@ fn net_hint(e: &NetError) -> Option<Hint> {
             return ssh_to(place).map(|ssh| hint!("{} dmv help", ssh));
         }
         NetError::Purged { .. } => {
-            "dmv purge --from REMOTE, to purge it here, too; then push again"
+            "dmv purge PATH --reason REASON, to purge it here, too; then push again"
         }
         NetError::Bucket { place, trouble } => return bucket_hint(place, trouble),
         NetError::Closed | NetError::Lost(_) => CONTINUE,

@@ -9,9 +9,7 @@ use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::object::commit::Commit;
-use dmv_core::repo::{
-    Expiry, LackOf, Location, Purge, PurgesElsewhere, Repo, RepoError, RepoSlice, StoredHistory,
-};
+use dmv_core::repo::{Expiry, LackOf, Location, Purge, Repo, RepoError, RepoSlice, StoredHistory};
 use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
@@ -284,20 +282,12 @@ pub fn expiry_words(expiry: &Expiry) -> String {
     format!("expired {} by keep={rule} ({pattern})", day(expiry.at))
 }
 
-/// When, by whom and why content was purged, in words.
+/// When and why content was purged, in words.
 pub fn purge_words(purge: &Purge) -> String {
-    let (by, reason) = (clean(&purge.by), clean(&purge.reason));
-    format!("purged {} by {by}: {reason}", day(purge.at))
+    format!("purged on {}: {}", day(purge.at), clean(&purge.reason))
 }
 
-/// Where, when, by whom and why a remote has purged content, in words.
-pub fn told_words(told: &PurgesElsewhere) -> String {
-    let Purge { at, by, reason } = &told.purge;
-    let (place, by, reason) = (clean(&told.place), clean(by), clean(reason));
-    format!("purged at {place} on {} by {by}: {reason}", day(*at))
-}
-
-/// The same, in JSON.
+/// When, by whom and why content was purged, in JSON.
 #[derive(Serialize)]
 pub struct PurgeValue {
     time: String,

@@ -209,13 +209,15 @@ impl Report {
         if let Some(first) = self.summary.unpurged.first() {
             let files = count(self.unpurged(), "content", "contents");
             let reason = clean(&first.why.reason);
-            let see = hint!(
-                "dmv purge --from {} --dry-run",
-                Argument::value(&self.summary.place)
+            let id = first.files.first().map(ToString::to_string);
+            let purge = hint!(
+                "dmv purge {} --reason {}",
+                Argument::value(id.unwrap_or_default()),
+                Argument::value(&reason)
             );
             context.ui.warn(format_args!(
                 "the other side has purged {files} that this repository still stores ({reason}); to \
-                 see them: {see}"
+                 purge it here: {purge}"
             ));
         }
     }

@@ -5,7 +5,6 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, base64_unless_text};
 use crate::format::text::{SHORT_ID, clean, lines, raw_person, rfc3339, time};
-use crate::partial::purge_words;
 use crate::places::{PlaceIn, path_at, place_or_path};
 use crate::supply::supplied;
 use dmv_core::diff::lines::Lines;
@@ -13,7 +12,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::escape;
 use dmv_core::object::tree::Kind;
-use dmv_core::repo::{BlamedLines, Location, PurgedVersion, Repo};
+use dmv_core::repo::{BlamedLines, Location, Repo};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,7 +28,8 @@ const MAX_NAME: usize = 24;
 /// Follows the file through renames and merges. Lines of a file that only changed its place keep their
 /// commit. Uncommitted changes are not part of it: it shows the file as the commit has it.
 ///
-/// A ^ before an id means: the line may be older, but older commits are absent from this repository.
+/// A ^ before an id means: the line may be older, but older commits are absent from this repository, or the
+/// content of an earlier version was purged.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv blame notes.txt\n  dmv blame v1.0:edit/cut.edl\n  \
@@ -125,12 +125,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         for n in 0..part.len {
             printer.print(part, n, text.get(part.line + n))?;
         }
-    }
-    for PurgedVersion { path, purge } in &blame.purged {
-        let (path, words) = (escape(path.as_bytes()), purge_words(purge));
-        context.ui.note(format_args!(
-            "note: lines marked ^ may be older: an earlier version of {path} was {words}"
-        ));
     }
     Ok(EXIT_OK)
 }

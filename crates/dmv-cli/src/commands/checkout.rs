@@ -280,38 +280,22 @@ pub fn hint_restore<'p>(
 pub fn way_to_restore<'p>(
     repo: Option<&Repo>,
     dir: Option<&Path>,
-    paths: impl Iterator<Item = &'p [u8]>,
+    mut paths: impl Iterator<Item = &'p [u8]>,
 ) -> Option<Hint> {
     let slice = repo.and_then(|repo| repo.slice().ok());
     let is_purged = |path: &[u8]| match (repo, &slice) {
         (Some(repo), Some(slice)) => is_purged(repo, slice, path).unwrap_or(false),
         _ => false,
     };
-    let mut paths = paths.peekable();
-    let purged = paths.peek().copied();
-    let there = match dir {
-        Some(dir) => hint!("-C {} ", Argument::on_disk(dir)),
-        None => hint!(""),
-    };
-    let of = |path: &[u8]| match dir {
-        Some(_) => Argument::path(path, true),
-        None => path_argument(path),
-    };
-    if let Some(path) = paths.find(|path| !is_purged(path)) {
-        return Some(hint!(
-            "when that is mended: dmv {}restore {}",
-            there,
-            of(path)
-        ));
-    }
-    let path = purged?;
-    Some(hint!(
-        "who purged it, and why: dmv {}ls -l {}; to remove its name: dmv {}rm {}",
-        there,
-        Argument::place("@", path),
-        there,
-        of(path)
-    ))
+    let path = paths.find(|path| !is_purged(path))?;
+    Some(match dir {
+        Some(dir) => hint!(
+            "when that is mended: dmv -C {} restore {}",
+            Argument::on_disk(dir),
+            Argument::path(path, true)
+        ),
+        None => hint!("when that is mended: dmv restore {}", path_argument(path)),
+    })
 }
 
 /// Whether the content that the worktree's commit has at `path` was purged, here or at a remote.

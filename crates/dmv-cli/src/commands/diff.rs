@@ -2,11 +2,11 @@
 
 use crate::candidates;
 use crate::compare::named::print_name;
-use crate::compare::purged::Purges;
+use crate::compare::purges::Purges;
 use crate::compare::side::Side;
 use crate::compare::stat::StatTable;
 use crate::compare::{Comparer, UNREADABLE, lacks};
-use crate::context::Context;
+use crate::context::{CommandUse, Context};
 use crate::failure::{EXIT_ABSENT, EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::count;
 use crate::revisions::{self, RevisionsAndPaths};
@@ -58,9 +58,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// Whether the exit code is the answer.
-    pub fn asks_by_exit_code(&self) -> bool {
-        self.exit_code
+    /// How the command uses the terminal: no pager shows the output if the exit code is the answer.
+    pub fn command_use(&self) -> CommandUse {
+        if self.exit_code {
+            CommandUse::Reads
+        } else {
+            CommandUse::Shows
+        }
     }
 }
 
@@ -317,12 +321,8 @@ impl<'a> Needs<'a> {
     }
 
     fn add(&mut self, path: &RepoPath, sides: [Option<&TreeEntry>; 2]) -> Result<(), RepoError> {
-        self.lacks.extend(lacks(
-            (self.repo, &self.purges),
-            path,
-            sides,
-            self.with_text,
-        )?);
+        self.lacks
+            .extend(lacks(&self.purges, path, sides, self.with_text)?);
         Ok(())
     }
 

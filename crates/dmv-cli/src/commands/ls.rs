@@ -6,7 +6,7 @@ use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{SHORT_ID, bytes, count};
 use crate::limit::LimitArgs;
-use crate::partial::{ExpiryValue, PurgeValue, expiry_words, held_paths, purge_words, told_words};
+use crate::partial::{ExpiryValue, PurgeValue, expiry_words, held_paths, purge_words};
 use crate::places::place_or_path;
 use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
@@ -159,7 +159,6 @@ impl Listing<'_> {
         let ui = &self.context.ui;
         let expiry = self.slice.expired.get(&entry.id).map(Arc::as_ref);
         let purge = self.slice.purge_of(&entry.id);
-        let told = self.slice.told.get(&entry.id);
         if self.context.globals.json {
             return ui.json(&Record {
                 path: PathValue::new(path.as_bytes()),
@@ -186,10 +185,7 @@ impl Listing<'_> {
             return Ok(());
         }
         let (kind, id) = (entry.kind.word(), entry.id.short(SHORT_ID));
-        let why = expiry
-            .map(expiry_words)
-            .or(told.map(|told| told_words(told)));
-        let why = why.or(purge.map(purge_words));
+        let why = expiry.map(expiry_words).or(purge.map(purge_words));
         let why = why.or_else(|| self.lacks(entry).then(|| "absent".to_owned()));
         let why = why.map(|why| format!("  ({why})"));
         let why = why.unwrap_or_default();

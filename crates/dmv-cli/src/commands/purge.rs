@@ -1,6 +1,5 @@
 //! `dmv purge`
 
-mod from;
 mod tell;
 
 use crate::candidates;
@@ -30,7 +29,7 @@ use std::ffi::{OsStr, OsString};
 /// ids stay. Content that other files share stays, too, and dmv says how much.
 ///
 /// This cannot be undone. Other repositories keep their copies until somebody purges there: see
-/// --everywhere, --at and --from. dmv cannot reach clones that never come back, backups, snapshots of file
+/// --everywhere and --at. dmv cannot reach clones that never come back, backups, snapshots of file
 /// systems, exported files, and freed blocks of the disk.
 #[derive(clap::Args)]
 #[command(
@@ -58,14 +57,11 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["everywhere", "at", "status", "lift"])]
     dry_run: bool,
     /// Show what was purged, and ask the remotes whether they have purged it
-    #[arg(long, conflicts_with_all = ["target", "reason", "everywhere", "at", "lift", "from"])]
+    #[arg(long, conflicts_with_all = ["target", "reason", "everywhere", "at", "lift"])]
     status: bool,
     /// Allow the content to be stored again. It does not come back by itself
-    #[arg(long, requires = "target", conflicts_with_all = ["reason", "everywhere", "at", "from"])]
+    #[arg(long, requires = "target", conflicts_with_all = ["reason", "everywhere", "at"])]
     lift: bool,
-    /// Purge here what REMOTE has purged and this repository still stores. Lists it first: see --dry-run
-    #[arg(long, value_name = "REMOTE", conflicts_with_all = ["target", "reason", "everywhere", "at"], add = candidates::remote())]
-    from: Option<String>,
 }
 
 #[derive(Serialize, Default)]
@@ -122,9 +118,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if args.lift {
         return lift(context, &repo, args.target.as_deref().unwrap_or_default());
     }
-    if let Some(name) = &args.from {
-        return from::run(context, &repo, name, args.dry_run);
-    }
     let Some(target) = &args.target else {
         return go_on(context, &repo, args);
     };
@@ -164,7 +157,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // A commit may have brought another version since.
     let found = match what {
         PurgeWhat::Path(_) => repo.purgeable(&what, &context.job)?,
-        PurgeWhat::Content(_) | PurgeWhat::Contents(_) => found,
+        PurgeWhat::Content(_) => found,
     };
     let files = roots_of(found.files.values().map(|(_, blob)| blob));
     let new = ToPurge {

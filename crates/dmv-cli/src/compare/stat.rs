@@ -38,7 +38,7 @@ impl StatTable {
         let has_file = kinds.into_iter().flatten().any(|kind| kind != "directory");
         self.files += u64::from(has_file);
         match &diff.body {
-            Body::None {} | Body::Purged { .. } | Body::Absent { .. } => {}
+            Body::None {} | Body::Absent { .. } => {}
             Body::Text {
                 insertions,
                 deletions,
@@ -124,8 +124,7 @@ fn fact(diff: &FileDiff) -> String {
             let at_most = if *coarse { " at most" } else { "" };
             format!("+{insertions} -{deletions}{at_most}")
         }
-        Body::Purged { purged } => purged.lines.join("; "),
-        Body::Absent { absent } => absent.words().to_owned(),
+        Body::Absent { absent } => absent.words(),
         Body::Bytes { new_bytes, .. } => match (diff.old_size, diff.new_size) {
             (None, Some(size)) => format!("{}, new", bytes(size)),
             (Some(size), None) => format!("{}, deleted", bytes(size)),

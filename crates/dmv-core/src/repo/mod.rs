@@ -41,7 +41,7 @@ pub use base::worktree::{Keep, WorktreeSettings};
 pub use conflict::at::ConflictAt;
 pub use conflict::choice::Choice;
 pub use conflict::settle::{MarkersLeft, UnsettledConflict, UnsettledReason};
-pub use files::blame::{Blame, BlamedLines, PurgedVersion};
+pub use files::blame::{Blame, BlamedLines};
 pub use files::checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
 pub use files::commit::{CommitOptions, CommitReport};
 pub use files::diff::{WorktreeChange, WorktreeDiff, WorktreeSide, chunks_of};

@@ -89,30 +89,6 @@ pub fn already(context: &Context, id: &ObjectId, why: &Purge) -> Result<u8, Fail
     Ok(EXIT_OK)
 }
 
-/// Says what a purge of listed contents would remove.
-pub(super) fn foretell_all(
-    context: &Context,
-    repo: &Repo,
-    found: &Purgeable,
-) -> Result<(), Failure> {
-    let size: u64 = found.files.values().map(|(_, blob)| blob.size).sum();
-    if context.globals.json {
-        return context.ui.json(&Document {
-            files: found.files.len() as u64,
-            bytes: size,
-            ..document(repo, found)
-        });
-    }
-    let files = count(found.files.len() as u64, "content", "contents");
-    writeln!(
-        context.ui.out(),
-        "{files} ({}) would be purged",
-        bytes(size)
-    )?;
-    tell_others(context, repo, found);
-    Ok(())
-}
-
 /// Says what a purge did, and returns the exit code.
 pub(super) fn done(
     context: &Context,

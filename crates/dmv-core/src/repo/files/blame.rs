@@ -17,7 +17,6 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::{AbsentError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
-use crate::repo::base::slice::Purge;
 use crate::repo::files::rename;
 use crate::repo::look;
 use crate::repo::look::content::read_chunk;
@@ -46,15 +45,6 @@ pub struct BlamedLines {
     pub is_boundary: bool,
 }
 
-/// A version of a file that cannot be compared, because its content was purged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PurgedVersion {
-    /// The path of the file in that version.
-    pub path: RepoPath,
-    /// Who has purged it, when and why.
-    pub purge: Purge,
-}
-
 /// A file with the origin of its lines.
 #[derive(Debug)]
 pub struct Blame {
@@ -62,8 +52,6 @@ pub struct Blame {
     pub text: Vec<u8>,
     /// The requested lines, in order.
     pub lines: Vec<BlamedLines>,
-    /// The versions that were asked for lines in vain.
-    pub purged: Vec<PurgedVersion>,
 }
 
 /// Returns the origin of lines of the file at `path` in `commit`: of all, or of those in `range`,
@@ -80,7 +68,7 @@ pub(in crate::repo) fn blame(
     job: &Job,
 ) -> Result<Blame, RepoError> {
     let entry = file_at(repo, &commit, path)?;
-    let mut purged = HashMap::new();
+    let mut purged = HashSet::new();
     if slice::is_partial(repo) {
         purged = check_versions_here(repo, (&commit, path, &entry.id), job)?;
     }
@@ -108,7 +96,6 @@ pub(in crate::repo) fn blame(
         pending: HashMap::new(),
         found: Vec::new(),
         purged,
-        in_vain: Vec::new(),
     };
     let first = PendingLines {
         blob: blob_of(&entry),
@@ -129,7 +116,6 @@ pub(in crate::repo) fn blame(
     Ok(Blame {
         text: text.bytes.clone(),
         lines,
-        purged: search.in_vain,
     })
 }
 
@@ -164,10 +150,10 @@ fn check_versions_here(
     repo: &Handle,
     (commit, path, newest): (&ObjectId, &RepoPath, &ObjectId),
     job: &Job,
-) -> Result<HashMap<ObjectId, Purge>, RepoError> {
+) -> Result<HashSet<ObjectId>, RepoError> {
     // An unreadable slice must not stop a command that only reads. Other commands report it.
     let slice = slice::slice(repo).unwrap_or_default();
-    let mut purged = HashMap::new();
+    let mut purged = HashSet::new();
     let changed = look::changed::load_for(repo, std::slice::from_ref(path));
     let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
     let (mut known, mut lacks) = (HashSet::new(), Vec::new());
@@ -188,9 +174,8 @@ fn check_versions_here(
             };
             let root = Root::of(entry);
             if known.insert(entry.id) && !lack::has_root(repo, root)? {
-                let purge = slice.purge_of(&entry.id).filter(|_| entry.id != *newest);
-                if let Some(purge) = purge {
-                    purged.insert(entry.id, purge.clone());
+                if entry.id != *newest && slice.purge_of(&entry.id).is_some() {
+                    purged.insert(entry.id);
                     continue;
                 }
                 let path = version.path.clone();
@@ -259,9 +244,7 @@ struct Search<'a> {
     pending: HashMap<ObjectId, Vec<(RepoPath, PendingLines)>>,
     found: Vec<BlamedLines>,
     /// The contents that were purged.
-    purged: HashMap<ObjectId, Purge>,
-    /// Those of them that were asked for lines.
-    in_vain: Vec<PurgedVersion>,
+    purged: HashSet<ObjectId>,
 }
 
 impl Search<'_> {
@@ -363,7 +346,7 @@ impl Search<'_> {
             if pending.spans.is_empty() {
                 return Ok(());
             }
-            if self.purged.contains_key(&entry.id) {
+            if self.purged.contains(&entry.id) {
                 continue;
             }
             let blob = blob_of(entry);
@@ -382,24 +365,20 @@ impl Search<'_> {
         }
         let unread = parents.iter().find_map(|(parent, version)| {
             let entry = version.entry.as_ref()?;
-            let purge = self.purged.get(&entry.id);
-            let is_unread = entry.kind == Kind::Conflict || purge.is_some();
-            is_unread.then(|| (*parent, version.path.clone(), purge.cloned()))
+            let is_purged = self.purged.contains(&entry.id);
+            let is_unread = entry.kind == Kind::Conflict || is_purged;
+            is_unread.then(|| (*parent, version.path.clone(), is_purged))
         });
-        if let Some((parent, path, purge)) = unread.filter(|_| !pending.spans.is_empty()) {
+        if let Some((parent, path, is_purged)) = unread.filter(|_| !pending.spans.is_empty()) {
             // An open conflict has the lines of its sides, which are in its parents. So may a version
             // that was purged.
             let next = PendingLines {
                 blob: pending.blob,
                 instead: Some(pending.instead.clone().unwrap_or_else(|| at.clone())),
-                is_cut: pending.is_cut || purge.is_some(),
+                is_cut: pending.is_cut || is_purged,
                 spans: std::mem::take(&mut pending.spans),
             };
-            self.add((parent, path.clone()), next);
-            let version = purge.map(|purge| PurgedVersion { path, purge });
-            if let Some(version) = version.filter(|new| !self.in_vain.contains(new)) {
-                self.in_vain.push(version);
-            }
+            self.add((parent, path), next);
         }
         Ok(())
     }

@@ -27,7 +27,6 @@ use crate::repo::base::{budget, keys, publish, worktree};
 use crate::repo::conflict::at::list_conflicts;
 use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::settle::{MarkersLeft, UnsettledConflict};
-use crate::repo::files::moved_purged::with_moved;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
 use crate::repo::files::who::Who;
@@ -225,7 +224,7 @@ fn commit_once(
     let known = tree.known(repo);
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
     let writer = budget::writer(repo)?;
-    let mut made = read_files(repo, tree, options, (&*known, &mut cache), &writer, job)?;
+    let made = read_files(repo, tree, options, (&*known, &mut cache), &writer, job)?;
     let mut report = CommitReport::before(&start);
     report.private = note_private(repo, tree, &made.private)?;
     report.files = made.changed_files;
@@ -234,7 +233,6 @@ fn commit_once(
     let (left_out, still_noted) = tree.untracked.split(options.select);
     let done = without_untracked(repo, tree, done, &left_out)?;
     report.untracked = RepoPath::all_checked(left_out);
-    let done = with_moved(repo, tree, done, (options.select, &mut made))?;
     // The tree that the files show, which the stat cache describes.
     let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
     if has_nothing(&start, options, &made, done.2.as_ref()) {

@@ -10,7 +10,6 @@ pub(in crate::repo) mod dropped;
 pub(in crate::repo) mod emptied;
 pub(in crate::repo) mod export;
 pub(in crate::repo) mod ignored;
-pub(in crate::repo) mod moved_purged;
 pub(in crate::repo) mod moving;
 pub(in crate::repo) mod named;
 pub(in crate::repo) mod open_worktree;

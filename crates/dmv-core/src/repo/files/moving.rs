@@ -31,7 +31,7 @@ use crate::repo::files::saved::{
     Overwrite, Overwrites, OverwrittenFiles, overwritten_changes, stat_at,
 };
 use crate::repo::files::seen::Expectation;
-use crate::repo::files::{ignored, moved_purged, open_worktree, portable};
+use crate::repo::files::{ignored, open_worktree, portable};
 use crate::repo::look::{content, entries};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Extent;
@@ -128,7 +128,6 @@ pub(in crate::repo) fn move_files(
                 .push(Problem::new(one.from, e.source.to_string())),
         }
     }
-    moved_purged::move_notes(repo, &tree, &moved)?;
     switch.sync()?;
     Ok(MoveReport {
         moved,
@@ -147,10 +146,6 @@ fn move_one(
     one: &EntryMove,
     replaced: &[Vec<u8>],
 ) -> Result<Result<(), PathError>, RepoError> {
-    if stat_at(tree, one.from.as_bytes())?.is_none() {
-        // Only a note moves.
-        return Ok(Ok(()));
-    }
     let ends = match RenameEnds::open(tree, one) {
         Ok(ends) => ends,
         Err(e) => return Ok(Err(e)),
@@ -196,7 +191,8 @@ fn plan(
         if !taken.insert(target.clone()) {
             return Err(refused(&target, PathRefusal::Twice));
         }
-        if check_target(repo, tree, options, (from, stat.as_ref()), &target)? {
+        let is_dir = stat.kind == FileKind::Dir;
+        if check_target(repo, tree, options, from, is_dir, &target)? {
             replaced.push(target.as_bytes().to_vec());
         }
         let from = from.clone();
@@ -205,13 +201,12 @@ fn plan(
     Ok((moves, replaced))
 }
 
-/// Fails unless the entry at `from` may be moved. Returns its stat; `None` if it is a file that could not be
-/// written because its content was purged.
+/// Fails unless the entry at `from` may be moved. Returns its stat.
 fn check_source(
     repo: &Handle,
     tree: &OpenWorktree,
     from: &RepoPath,
-) -> Result<Option<FileStat>, RepoError> {
+) -> Result<FileStat, RepoError> {
     let bytes = from.as_bytes();
     if from.is_root() {
         return Err(refused(from, PathRefusal::IntoItself));
@@ -221,9 +216,6 @@ fn check_source(
         None => None,
     };
     let Some(stat) = stat_at(tree, bytes)? else {
-        if moved_purged::is_only_noted(repo, tree, bytes)? {
-            return Ok(None);
-        }
         let is_outside = tree.subset.extent(bytes) == Extent::None;
         return Err(match known {
             Some(_) if is_outside => RepoError::Files(FilesError::OutsideSubset(from.clone())),
@@ -240,7 +232,7 @@ fn check_source(
         return Err(refused(from, PathRefusal::NotAFile));
     }
     refuse_in_conflict(repo, tree, bytes)?;
-    Ok(Some(stat))
+    Ok(stat)
 }
 
 /// Fails unless the worktree's subset has everything at the path.
@@ -254,16 +246,16 @@ fn check_subset(tree: &OpenWorktree, path: &RepoPath, is_dir: bool) -> Result<()
     }
 }
 
-/// Fails unless the entry may move to `to`. Returns whether it replaces a file there.
+/// Fails unless the entry, a directory if `is_dir`, may move to `to`. Returns whether it replaces a file there.
 fn check_target(
     repo: &Handle,
     tree: &OpenWorktree,
     options: &MoveOptions,
-    (from, stat): (&RepoPath, Option<&FileStat>),
+    from: &RepoPath,
+    is_dir: bool,
     to: &RepoPath,
 ) -> Result<bool, RepoError> {
     let bytes = to.as_bytes();
-    let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
     let is_same = is_other_case(tree, from, to)?;
     if to.starts_with(from) && (is_dir || to == from) {
         return Err(refused(from, PathRefusal::IntoItself));
@@ -297,7 +289,6 @@ fn check_target(
         None => Ok(false),
         Some(_) if is_same => Ok(false),
         Some(there) if is_special(&there) => Err(refused(to, PathRefusal::NotAFile)),
-        Some(_) if stat.is_none() => Err(refused(from, PathRefusal::OnlyName)),
         Some(there) if options.force && !is_dir && there.kind != FileKind::Dir => Ok(true),
         Some(_) => Err(refused(to, PathRefusal::Exists)),
     }
@@ -449,12 +440,11 @@ pub(in crate::repo) fn moves_of(
 /// Moves entries for an undo. All or none of them: if one cannot be moved, the others go back.
 /// Entries that are at their new paths already stay.
 pub(in crate::repo) fn move_all(
-    repo: &Handle,
     tree: &OpenWorktree,
     moves: &[EntryMove],
     what: &'static str,
 ) -> Result<Vec<EntryMove>, RepoError> {
-    let (mut wanted, mut notes) = (Vec::new(), Vec::new());
+    let mut wanted = Vec::new();
     for one in moves {
         match (
             stat_at(tree, one.from.as_bytes())?,
@@ -466,9 +456,6 @@ pub(in crate::repo) fn move_all(
             (Some(_), Some(_)) => {
                 let paths = vec![one.to.clone().into()];
                 return Err(FilesError::WouldLose { what, paths }.into());
-            }
-            (None, None) if moved_purged::is_only_noted(repo, tree, one.from.as_bytes())? => {
-                notes.push(one.clone());
             }
             (None, None) => return Err(refused(&one.from, PathRefusal::Nowhere)),
         }
@@ -482,9 +469,7 @@ pub(in crate::repo) fn move_all(
         }
         done.push(one);
     }
-    notes.extend(done.iter().cloned());
-    moved_purged::move_notes(repo, tree, &notes)?;
-    Ok(notes)
+    Ok(done)
 }
 
 /// Takes moves back after a failure. What cannot be moved stays where it is, and status shows it.

@@ -33,9 +33,6 @@ const UNWRITTEN_FILE: &str = "unwritten";
 
 const FIRST_LINE: &str = "dmv-unwritten 1";
 
-/// The first line of a file with paths that were moved. Earlier versions of dmv ignore such a file.
-const FIRST_LINE_MOVED: &str = "dmv-unwritten 2";
-
 /// The longest file that is read or written, in bytes. A status prints every path in it.
 const MAX_BYTES: usize = 256 << 20;
 
@@ -47,9 +44,6 @@ pub(in crate::repo) struct UnwrittenPath {
     pub want: Option<TreeEntry>,
     /// The entry that is there instead: the former base's, or nothing.
     pub have: Option<TreeEntry>,
-    /// The path at which the base has `want`, if `mv` has moved the name since. Only for content that
-    /// was purged, so that there is no file to move.
-    pub from: Option<RepoPath>,
 }
 
 impl UnwrittenPath {
@@ -75,14 +69,8 @@ impl UnwrittenPath {
             Some(stat) if stat.kind == FileKind::Dir => Some(empty_dir(&path)),
             Some(_) => former.map(plain),
         };
-        let from = None;
         let is_written = is_as((repo, tree), &path, want.as_ref(), stat)? == Some(true);
-        let at = UnwrittenPath {
-            path,
-            want,
-            have,
-            from,
-        };
+        let at = UnwrittenPath { path, want, have };
         let is_former = at.is_former(repo, tree, stat)?;
         Ok((is_former && !is_written).then_some(at))
     }
@@ -119,43 +107,6 @@ impl UnwrittenPath {
         Ok(as_wanted && self.is_former(repo, tree, stat_at(tree, self.path.as_bytes())?)?)
     }
 
-    /// Returns whether the next commit has the entry here instead of at its former path, which has no
-    /// file either.
-    fn is_moved(&self, repo: &Handle, tree: &OpenWorktree) -> Result<bool, RepoError> {
-        let (Some(from), Some(want)) = (&self.from, &self.want) else {
-            return Ok(false);
-        };
-        let base = base_blob(repo, tree, from)?;
-        let is_free =
-            |path: &RepoPath| Ok::<_, RepoError>(stat_at(tree, path.as_bytes())?.is_none());
-        let has_entry = base.is_some_and(|base| same_blob(&base, want));
-        Ok(
-            has_entry
-                && is_free(from)?
-                && self.is_former(repo, tree, None)?
-                && is_free(&self.path)?,
-        )
-    }
-
-    /// Returns the path at which the base has the entry. A commit may have carried out the move since.
-    pub fn path_in_base(&self, repo: &Handle, tree: &OpenWorktree) -> Result<RepoPath, RepoError> {
-        let has_moved = base_blob(repo, tree, &self.path)?.is_some();
-        let from = self.from.clone().filter(|_| !has_moved);
-        Ok(from.unwrap_or_else(|| self.path.clone()))
-    }
-
-    /// Returns the same without its move: at the path at which the base has it.
-    pub fn unmoved(self) -> UnwrittenPath {
-        match self.from {
-            Some(path) => UnwrittenPath {
-                path,
-                from: None,
-                ..self
-            },
-            None => self,
-        }
-    }
-
     fn is_former(
         &self,
         repo: &Handle,
@@ -171,9 +122,7 @@ impl UnwrittenPath {
         let want = self.want.as_ref().map_or("-".to_owned(), entry_text);
         let have = self.have.as_ref().map_or("-".to_owned(), entry_text);
         let path = encode_hex(self.path.as_bytes());
-        let from = self.from.as_ref();
-        let from = from.map(|from| format!(" {}", encode_hex(from.as_bytes())));
-        format!("{want} {have} {path}{}\n", from.unwrap_or_default())
+        format!("{want} {have} {path}\n")
     }
 
     fn parse(line: &str) -> Option<UnwrittenPath> {
@@ -185,16 +134,7 @@ impl UnwrittenPath {
             text => parse_entry(&path, text).map(Some),
         };
         let (want, have) = (parse(want)?, parse(have)?);
-        let from = match words.next() {
-            Some(from) => Some(RepoPath::parse(&decode_hex(from)?).ok()?),
-            None => None,
-        };
-        let found = UnwrittenPath {
-            path,
-            want,
-            have,
-            from,
-        };
+        let found = UnwrittenPath { path, want, have };
         (found.line().trim_end() == line).then_some(found)
     }
 }
@@ -258,9 +198,7 @@ pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<UnwrittenPat
 fn noted_in(file: &Path) -> Result<Vec<UnwrittenPath>, RepoError> {
     let bytes = read_note(file, MAX_BYTES)?;
     let parse = |text: &str| {
-        let mut first = [FIRST_LINE, FIRST_LINE_MOVED].into_iter();
-        let rest = first.find_map(|first| text.strip_prefix(first))?;
-        let rest = rest.strip_prefix('\n')?;
+        let rest = text.strip_prefix(FIRST_LINE)?.strip_prefix('\n')?;
         rest.lines()
             .map(UnwrittenPath::parse)
             .collect::<Option<_>>()
@@ -299,8 +237,7 @@ pub(in crate::repo) fn unwritten(
         let holds = base_blob(repo, tree, &at.path).and_then(|base| {
             // Paths outside the subset do not matter in this worktree.
             let wanted = tree.subset.includes(at.path.as_bytes(), false);
-            let holds = at.holds(repo, tree, base.as_ref())?;
-            Ok(wanted && (holds || base.is_none() && at.is_moved(repo, tree)?))
+            Ok(wanted && at.holds(repo, tree, base.as_ref())?)
         });
         holds.unwrap_or_else(|e| {
             error.get_or_insert(e);
@@ -366,23 +303,6 @@ pub(in crate::repo) fn purged_paths(
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
 }
 
-/// Returns the entries that moved although no file could: `(former path, new path, entry)`.
-pub(in crate::repo) fn moved_entries(
-    repo: &Handle,
-    tree: &OpenWorktree,
-) -> Result<Vec<(RepoPath, RepoPath, TreeEntry)>, RepoError> {
-    let mut out = Vec::new();
-    for at in unwritten(repo, tree)? {
-        if base_blob(repo, tree, &at.path)?.is_none()
-            && let (Some(from), Some(mut entry)) = (at.from, at.want)
-        {
-            entry.name = last_name(&at.path);
-            out.push((from, at.path, entry));
-        }
-    }
-    Ok(out)
-}
-
 /// Takes paths off the problems of a snapshot: it is known that they stay as they were.
 pub(in crate::repo) fn excuse(made: &mut Snapshot, paths: &BTreeSet<Vec<u8>>) {
     let unwritten = std::mem::take(&mut made.unwritten);
@@ -436,12 +356,7 @@ pub(in crate::repo) fn note_unwritten(
             _ => Ok(()),
         };
     }
-    let first = if list.iter().any(|at| at.from.is_some()) {
-        FIRST_LINE_MOVED
-    } else {
-        FIRST_LINE
-    };
-    let mut text = format!("{first}\n");
+    let mut text = format!("{FIRST_LINE}\n");
     for at in list {
         let line = at.line();
         if text.len() + line.len() > MAX_BYTES {
@@ -477,15 +392,7 @@ mod tests {
         for have in [None, Some(entry(2, Kind::File))] {
             for want in [None, Some(entry(1, Kind::Executable))] {
                 let (path, have) = (path.clone(), have.clone());
-                let at = UnwrittenPath {
-                    path: path.clone(),
-                    want,
-                    have,
-                    from: None,
-                };
-                let from = Some(path);
-                let moved = UnwrittenPath { from, ..at.clone() };
-                assert_eq!(UnwrittenPath::parse(moved.line().trim_end()), Some(moved));
+                let at = UnwrittenPath { path, want, have };
                 let line = at.line();
                 let line = line.trim_end();
                 assert_eq!(UnwrittenPath::parse(line), Some(at));

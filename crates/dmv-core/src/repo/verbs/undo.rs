@@ -242,14 +242,14 @@ fn undo_moves(
         Ok((made, done))
     };
     if back {
-        let moved = moving::move_all(repo, &tree, &moves, options.named())?;
+        let moved = moving::move_all(&tree, &moves, options.named())?;
         let (made, done) = switch(&tree).inspect_err(|_| moving::move_back(&tree, &moved))?;
         return Ok((made, done, moved));
     }
     let (made, mut done) = switch(&tree)?;
     let mut moved = Vec::new();
     for one in moves {
-        match moving::move_all(repo, &tree, std::slice::from_ref(&one), options.named()) {
+        match moving::move_all(&tree, std::slice::from_ref(&one), options.named()) {
             Ok(more) => moved.extend(more),
             Err(e) => done.refused.push(Problem::new(one.from, e.to_string())),
         }

@@ -86,9 +86,6 @@ pub enum PathRefusal {
     /// Something is already at the path.
     #[error("already exists")]
     Exists,
-    /// Only the name can move, because the content was purged. It cannot take the place of a file.
-    #[error("has no file, because its content was purged, so it cannot replace another one")]
-    OnlyName,
     /// A directory cannot be moved into itself.
     #[error("cannot be moved into itself")]
     IntoItself,

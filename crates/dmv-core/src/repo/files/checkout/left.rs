@@ -62,8 +62,6 @@ impl<'a> Switch<'a> {
     fn left_unwritten(&mut self) -> Result<LeftPaths, RepoError> {
         let mut all = LeftPaths::new();
         for at in unwritten::unwritten(self.repo, self.tree)? {
-            // A switch forgets such a move.
-            let at = at.unmoved();
             let entry = at.have;
             let path = at.path.as_bytes().to_vec();
             self.dirty.remove(&path);
@@ -97,12 +95,8 @@ impl<'a> Switch<'a> {
             found.extend(at.map(|at| (at.path.clone(), at)));
         }
         self.add_left_dirs(&mut found)?;
-        for mut at in unwritten::noted_unwritten(self.repo)? {
-            let mut want = self.target_entry(at.path.as_bytes())?;
-            if want.is_none() && at.from.is_some() {
-                at = at.unmoved();
-                want = self.target_entry(at.path.as_bytes())?;
-            }
+        for at in unwritten::noted_unwritten(self.repo)? {
+            let want = self.target_entry(at.path.as_bytes())?;
             if !found.contains_key(&at.path) && at.holds(self.repo, self.tree, want.as_ref())? {
                 found.insert(at.path.clone(), at);
             }

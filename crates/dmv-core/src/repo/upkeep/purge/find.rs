@@ -22,8 +22,6 @@ pub enum PurgeWhat {
     Path(RepoPath),
     /// One content, named by its root.
     Content(ObjectId),
-    /// Several contents. Those that are not stored here are not found.
-    Contents(BTreeSet<ObjectId>),
 }
 
 /// Contents that can be purged.
@@ -59,7 +57,6 @@ pub(in crate::repo) fn purgeable(
     match what {
         PurgeWhat::Path(path) => search.all_history(path)?,
         PurgeWhat::Content(id) => search.content(id)?,
-        PurgeWhat::Contents(ids) => ids.iter().try_for_each(|id| search.content(id))?,
     }
     let mut out = search.out;
     let slice = slice::slice(repo)?;
@@ -283,7 +280,7 @@ impl Others<'_> {
                 }
                 let is_asked_for = match self.what {
                     PurgeWhat::Path(asked) => path.starts_with(asked),
-                    PurgeWhat::Content(_) | PurgeWhat::Contents(_) => *known == path,
+                    PurgeWhat::Content(_) => *known == path,
                 };
                 if !is_asked_for && self.out.also.len() < MAX_ALSO {
                     self.out.also.insert(path);
