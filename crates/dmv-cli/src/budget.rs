@@ -52,7 +52,8 @@ fn over(context: &Context, repo: &Repo, limit: u64, used: u64) -> Failure {
     let line = |(freed, command): &(u64, Hint)| format!("{:>10}  {command}", bytes(*freed));
     let details = ways.iter().map(line).collect();
     let hint = ways.into_iter().next().map(|(_, command)| command);
-    let hint = hint.unwrap_or_else(|| "dmv budget SIZE, with a greater size".into());
+    let hint =
+        hint.unwrap_or_else(|| "dmv config set repository.budget SIZE, with a greater size".into());
     let mut failure = Failure::new(OVER_BUDGET, EXIT_REFUSED, message).hint(hint);
     failure.details = details;
     failure

@@ -90,7 +90,7 @@ pub struct Key {
 }
 
 /// All settings but aliases, which have names of the user's choice.
-pub static KEYS: [Key; 21] = [
+pub static KEYS: [Key; 22] = [
     key(
         "user.name",
         Kind::Text,
@@ -218,6 +218,13 @@ pub static KEYS: [Key; 21] = [
         "dollars for 1 GB that comes from a bucket",
     ),
     key(
+        BUDGET,
+        Kind::Size,
+        Scope::Repository,
+        None,
+        "the most that the repository's own files may take on this disk, such as 500GB",
+    ),
+    key(
         "ssh.command",
         Kind::Program,
         Scope::User,
@@ -240,6 +247,8 @@ pub static KEYS: [Key; 21] = [
     ),
 ];
 
+/// The setting that the repository itself keeps, since pushes from elsewhere obey it as well.
+pub const BUDGET: &str = "repository.budget";
 /// What stands between the paths of a list, where it is one text.
 const PATHS_APART: &str = ":";
 

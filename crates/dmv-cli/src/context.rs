@@ -25,6 +25,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+/// How a command uses the repository and the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandUse {
+    /// It may change the repository.
+    Changes,
+    /// It only reads, so the repository may be another user's. The library refuses what would change one.
+    Reads,
+    /// It only reads, and a pager may show what it prints: that is no data for a file or a pipe, and the
+    /// exit code is not the answer.
+    Shows,
+}
+
 /// The surroundings of a command.
 pub struct Context {
     /// Options of every command.
@@ -38,8 +50,10 @@ pub struct Context {
     pub command: String,
     /// What was typed after the name of the program, with aliases replaced.
     typed: Vec<OsString>,
+    /// Makes the description of the command line.
+    program: Cell<fn() -> clap::Command>,
     /// Whether the command changes no repository.
-    pub reads: Cell<bool>,
+    reads: Cell<bool>,
     /// Whether the user knows what the repository's file sets in vain.
     warned: Cell<bool>,
     /// Whether the user knows that a branch of this bare repository is behind.
@@ -70,6 +84,7 @@ impl Context {
             config,
             command,
             typed,
+            program: Cell::new(clap::Command::default),
             reads: Cell::new(false),
             warned: Cell::new(false),
             told_behind: Cell::new(false),
@@ -79,6 +94,21 @@ impl Context {
         };
         context.warn_of_misplaced();
         context
+    }
+
+    /// Begins the command, which uses the repository and the terminal in this way. `program` makes the
+    /// description of the command line.
+    pub fn begin(&self, command_use: CommandUse, program: fn() -> clap::Command) {
+        self.program.set(program);
+        self.reads.set(command_use != CommandUse::Changes);
+        if command_use == CommandUse::Shows {
+            self.page();
+        }
+    }
+
+    /// Returns the description of the command line.
+    pub fn program(&self) -> clap::Command {
+        self.program.get()()
     }
 
     /// The surroundings of a page of `dmv web`: as of a command, but nothing is said on the terminal.

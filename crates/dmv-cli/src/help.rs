@@ -1,60 +1,11 @@
 //! How the help looks: commands in groups, one line for each option.
 
 use crate::args::Cli;
+use crate::commands::{LIST, ListedCommand};
 use clap::{Command, CommandFactory};
 
-/// The commands as `dmv help` shows them. Each visible command is in exactly one group.
-const GROUPS: [(&str, &[&str]); 10] = [
-    ("Start", &["init", "clone", "demo"]),
-    (
-        "Work on files",
-        &[
-            "status", "diff", "commit", "checkout", "restore", "mv", "rm", "stash", "subset",
-            "worktree",
-        ],
-    ),
-    (
-        "Look at commits and files",
-        &[
-            "log", "show", "blame", "bisect", "ls", "cat", "du", "stats", "advise", "export", "web",
-        ],
-    ),
-    (
-        "Branch and merge",
-        &[
-            "branch",
-            "tag",
-            "merge",
-            "rebase",
-            "cherry-pick",
-            "conflicts",
-            "resolve",
-            "revert",
-        ],
-    ),
-    ("Undo", &["undo", "redo", "reset", "op"]),
-    (
-        "Exchange with other repositories",
-        &["remote", "fetch", "pull", "push", "sync", "get", "drop"],
-    ),
-    (
-        "Connect devices",
-        &["id", "pair", "peers", "trust", "untrust", "serve"],
-    ),
-    ("Check and repair", &["verify", "recover"]),
-    (
-        "Free space",
-        &["gc", "repack", "keep", "expire", "purge", "budget"],
-    ),
-    ("Settings and help", &["config", "completions", "help"]),
-];
-
-/// The commands that `dmv help` explains. It names the others; `dmv help --all` explains all.
-const COMMON: [&str; 27] = [
-    "init", "clone", "status", "diff", "commit", "checkout", "restore", "mv", "rm", "log", "show",
-    "export", "web", "branch", "merge", "resolve", "undo", "redo", "remote", "pull", "push",
-    "sync", "get", "drop", "verify", "gc", "config",
-];
+/// The command that clap adds. It stands in the group of the last command of the list.
+const HELP: &str = "help";
 
 /// How wide the list of the other commands is.
 const COLUMNS: usize = 80;
@@ -98,21 +49,19 @@ pub fn listing(listed: ListExtent) -> Command {
 fn groups(command: &Command, listed: ListExtent) -> String {
     let mut text = String::new();
     let mut others = Vec::new();
-    for (title, names) in GROUPS {
-        let is_shown = |name: &&str| listed == ListExtent::All || COMMON.contains(name);
-        let (shown, more): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| is_shown(name));
-        // Whoever reads the list has found the help.
-        others.extend(more.into_iter().filter(|name| *name != "help"));
+    for group in LIST.chunk_by(|one, next| one.group == next.group) {
+        let is_shown = |one: &&ListedCommand| listed == ListExtent::All || one.is_common;
+        let (shown, more): (Vec<_>, Vec<_>) = group.iter().partition(is_shown);
+        others.extend(more.iter().map(|one| one.name));
         if shown.is_empty() {
             continue;
         }
-        text += &format!("{title}:\n");
-        for name in shown {
-            let about = match name {
-                "help" => "Show this list, or the help of a command".to_owned(),
-                name => about(command, name),
-            };
-            text += &format!("  {name:<11}  {about}\n");
+        text += &format!("{}:\n", group[0].group);
+        for ListedCommand { name, .. } in shown {
+            text += &format!("  {name:<11}  {}\n", about(command, name));
+        }
+        if group.as_ptr_range().end == LIST.as_ptr_range().end && listed == ListExtent::All {
+            text += &format!("  {HELP:<11}  Show this list, or the help of a command\n");
         }
         if listed == ListExtent::All {
             text.push('\n');
@@ -175,14 +124,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_common_commands_are_commands_of_groups() {
-        for name in COMMON {
-            let is_grouped = GROUPS.iter().any(|(_, names)| names.contains(&name));
-            assert!(is_grouped, "{name}");
-        }
-    }
-
-    #[test]
     fn words_are_wrapped() {
         let word = "x".repeat(20);
         let text = wrapped(&[&word[..]; 5]);
@@ -190,20 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn each_command_is_in_one_group() {
+    fn the_list_has_the_visible_commands_under_their_names() {
         let command = Cli::command();
         let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
-        let mut there: Vec<&str> = shown.map(Command::get_name).collect();
-        there.push("help");
-        there.sort_unstable();
-        let mut grouped: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|(_, names)| *names)
-            .copied()
-            .collect();
-        grouped.sort_unstable();
-        if cfg!(all(feature = "quic", feature = "web")) {
-            assert_eq!(grouped, there);
-        }
+        let there: Vec<&str> = shown.map(Command::get_name).collect();
+        let listed: Vec<&str> = LIST.iter().map(|one| one.name).collect();
+        assert_eq!(listed, there);
+    }
+
+    #[test]
+    fn groups_stand_together() {
+        let mut groups: Vec<&str> = LIST.iter().map(|one| one.group).collect();
+        groups.dedup();
+        let all = groups.len();
+        groups.sort_unstable();
+        groups.dedup();
+        assert_eq!(groups.len(), all);
     }
 }

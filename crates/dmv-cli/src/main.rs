@@ -101,7 +101,7 @@ fn main() -> ExitCode {
         return ExitCode::from(ui::report(&failure, globals.failure_form()));
     }
     let context = Context::new(globals, name, args);
-    let done = commands::run(&context, command, Cli::command);
+    let done = commands::run(&context, &command, Cli::command);
     let done = done.and_then(|exit| {
         context.ui.finish()?;
         Ok(exit)

@@ -92,11 +92,11 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
-    if let Some(url) = upload::target(&args)? {
-        return upload::run(context, &args, url);
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    if let Some(url) = upload::target(args)? {
+        return upload::run(context, args, url);
     }
-    let options = options(context, &args)?;
+    let options = options(context, args)?;
     #[cfg(feature = "store")]
     crate::bucket::take(context, &options.source, &args.store)?;
     #[cfg(feature = "store")]
@@ -107,7 +107,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let call = Call::to(context, "writing files");
     let done = started.run(&options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| failure(&args, &options, e))?;
+    let done = done.map_err(|e| failure(args, &options, e))?;
     tell(context, &options.dir, done)
 }
 

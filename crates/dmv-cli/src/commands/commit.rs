@@ -116,8 +116,8 @@ struct MarkerValue {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
-    let mut message = message(&args)?;
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let mut message = message(args)?;
     let wants_editor = message.is_none() && !args.no_edit && editor::is_possible(context);
     if message.is_none() && !args.amend && !wants_editor {
         return Err(Failure::usage("a commit needs a message").hint("dmv commit -m MESSAGE"));
@@ -128,7 +128,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     bring_rules(context, &repo)?;
     let mut written = None;
     if wants_editor {
-        match draft::write(context, &repo, &args, &paths)? {
+        match draft::write(context, &repo, args, &paths)? {
             Some(done) => message = Some(written.insert(done).message.clone()),
             None => {
                 writeln!(context.ui.out(), "nothing to commit")?;
@@ -173,7 +173,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
 
 fn options<'a>(
     context: &Context,
-    args: Args,
+    args: &Args,
     message: Option<String>,
     select: &'a Paths,
 ) -> Result<CommitOptions<'a>, Failure> {
@@ -181,7 +181,7 @@ fn options<'a>(
     let reset = args.reset_author.then(|| committer.clone());
     Ok(CommitOptions {
         message,
-        author: args.author.or(reset),
+        author: args.author.clone().or(reset),
         date: args.date.or(args.reset_author.then_some(request.time)),
         committer,
         select,
@@ -461,7 +461,7 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
 fn tell_compressed(context: &Context, report: &CommitReport) {
     if let Some(found) = &report.compressed {
         context.ui.note(format_args!(
-            "note: {} is saved compressed ({}), so it shares only {} % with its previous version; see: dmv advise",
+            "note: {} is saved compressed ({}), so it shares only {} % with its previous version; see: dmv du --advise",
             escape(found.path.as_bytes()),
             found.compressed,
             found.shared_percent,

@@ -2,8 +2,8 @@
 
 use crate::candidates;
 use crate::config::{
-    KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, no_home, of_remote,
-    user_file, variable,
+    BUDGET, KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, no_home,
+    of_remote, size, user_file, variable,
 };
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
@@ -84,15 +84,18 @@ struct Record<'a> {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: &Args, program: fn() -> clap::Command) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::Get { key } => get(context, &find(key)?),
         Command::List => list(context),
         Command::Set { key, value, file } => {
             let key = &find(key)?;
             check(key, value, "")?;
+            if key.name == BUDGET {
+                return set_budget(context, file, size(value));
+            }
             if key.kind == Kind::Alias {
-                check_alias(key, &program())?;
+                check_alias(key, &context.program())?;
             }
             if let Some((remote, _)) = of_remote(&key.name)
                 && !context
@@ -120,6 +123,9 @@ pub fn run(context: &Context, args: &Args, program: fn() -> clap::Command) -> Re
         }
         Command::Unset { key, file } => {
             let key = &find(key)?;
+            if key.name == BUDGET {
+                return set_budget(context, file, None);
+            }
             let for_all = for_user(key, None);
             edit(&file.path(for_all)?, file.whose(), |document| {
                 take(document, key)
@@ -130,7 +136,7 @@ pub fn run(context: &Context, args: &Args, program: fn() -> clap::Command) -> Re
 }
 
 fn get(context: &Context, key: &Key) -> Result<u8, Failure> {
-    let found = context.config()?.get(key)?;
+    let found = value_of(context, key)?;
     if context.globals.json {
         show(context, key, found.clone())?;
     } else if let Some((value, _)) = &found {
@@ -143,11 +149,34 @@ fn get(context: &Context, key: &Key) -> Result<u8, Failure> {
     })
 }
 
+/// Returns the value of a setting and where it comes from.
+fn value_of(context: &Context, key: &Key) -> Result<Option<(String, Origin)>, Failure> {
+    if key.name != BUDGET {
+        return context.config()?.get(key);
+    }
+    // Outside of a repository, nothing has a budget.
+    let Ok(repo) = context.repo_as_it_is() else {
+        return Ok(None);
+    };
+    let budget = repo.budget()?;
+    Ok(budget.map(|bytes| (bytes.to_string(), Origin::Repository)))
+}
+
+/// Sets or removes the limit on the size of this repository. It is an operation, which can be undone.
+fn set_budget(context: &Context, file: &WhichFile, bytes: Option<u64>) -> Result<u8, Failure> {
+    if file.user {
+        let message = format!("{BUDGET} is a setting of one repository, not of all");
+        return Err(Failure::usage(message).hint("the same command without --user"));
+    }
+    context.repo()?.set_budget(bytes, context.request()?)?;
+    Ok(EXIT_OK)
+}
+
 fn list(context: &Context) -> Result<u8, Failure> {
-    let config = context.config()?;
-    for key in KEYS.iter().cloned().chain(config.aliases()) {
+    let aliases = context.config()?.aliases();
+    for key in KEYS.iter().cloned().chain(aliases) {
         let key = &key;
-        let found = config.get(key)?;
+        let found = value_of(context, key)?;
         if context.globals.json {
             show(context, key, found)?;
             continue;

@@ -1,5 +1,7 @@
 //! `dmv du`
 
+mod advise;
+
 use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
@@ -21,9 +23,14 @@ use std::io::Write;
 /// With --history, lists the paths whose versions take the most space in the history of all branches,
 /// tags and worktrees. Content that several files or versions share counts once, for the newest. What was
 /// dropped, expired or purged counts as stored only until its space is free.
+///
+/// With --advise, shows which files take more space over all history than they need, and what to do about
+/// it. A file that is saved compressed as a whole changes everywhere with each edit, so its versions share
+/// nothing. Saved without compression, they share what was not edited, and dmv compresses it. Each advice
+/// shows the most that you can save: the size of all versions but the newest.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv du\n  dmv du media\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'\n  dmv du --history\n  dmv du --history -n 0 media"
+    after_help = "Example:\n  dmv du\n  dmv du media\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'\n  dmv du --history\n  dmv du --history -n 0 media\n  dmv du --advise"
 )]
 pub struct Args {
     /// The commit, a directory or file in it, or a path in @ (default: where you are)
@@ -38,6 +45,9 @@ pub struct Args {
     /// With --history: list at most N paths; 0 for all (default: 20; with --json all)
     #[arg(short = 'n', long, value_name = "N", requires = "history")]
     number: Option<usize>,
+    /// Show which files take more space than they need, and what to do about it
+    #[arg(long, conflicts_with_all = ["history", "limit", "place"])]
+    advise: bool,
     #[command(flatten)]
     limit: LimitArgs,
 }
@@ -70,6 +80,9 @@ const LISTED: usize = 20;
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    if args.advise {
+        return advise::run(context, &repo);
+    }
     if args.history {
         return history(context, &repo, args);
     }
@@ -202,7 +215,7 @@ fn print_history(context: &Context, found: &HistoryUse, listed: &[PathUse]) -> R
 }
 
 /// Says that a partial repository does not know all versions.
-pub fn tell_incomplete(context: &Context, found: &HistoryUse) {
+fn tell_incomplete(context: &Context, found: &HistoryUse) {
     if found.is_partial {
         context.ui.warn(format_args!(
             "this repository does not have the metadata of all versions; what it lacks does not count"

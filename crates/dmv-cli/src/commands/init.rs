@@ -25,10 +25,10 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     refuse_address(&args.dir)?;
-    let branch = match args.branch {
-        Some(branch) => branch,
+    let branch = match &args.branch {
+        Some(branch) => branch.clone(),
         None => context
             .config()?
             .value("init.branch")?

@@ -15,7 +15,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: &Args, mut program: clap::Command) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let mut program = context.program();
     program.build();
     if let Some(dir) = &args.to {
         std::fs::create_dir_all(dir).map_err(|e| Failure::file("create", dir, &e))?;

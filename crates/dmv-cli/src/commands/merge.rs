@@ -70,7 +70,7 @@ struct RenameValue {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let theirs = repo.resolve(&args.revision)?;
     let fast_forward = match (args.no_ff, args.ff_only) {
@@ -78,8 +78,8 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         (_, true) => FastForward::Only,
         _ => FastForward::Auto,
     };
-    let message = match args.message {
-        Some(message) => given(&message)?,
+    let message = match &args.message {
+        Some(message) => given(message)?,
         None => default_message(&repo, &args.revision, &theirs)?,
     };
     let options = options(context, message)?;

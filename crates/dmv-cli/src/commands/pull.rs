@@ -57,7 +57,7 @@ pub struct Args {
 const MAX_NAMED: usize = 5;
 
 /// Runs the command.
-pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let Some(branch) = repo.head()?.branch().map(str::to_owned) else {
         let failure = Failure::usage("no branch is checked out, so there is nothing to merge into");
@@ -72,7 +72,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let message = args.message.clone();
     let message = message.unwrap_or_else(|| format!("Merge {name} into {branch}"));
     let mut options = PullOptions::new(remote, branch, merge::options(context, message)?);
-    options.integrate = integrate(context, &args)?;
+    options.integrate = integrate(context, args)?;
     let doing = match options.integrate {
         Integrate::Reset => "resetting",
         Integrate::Rebase => "rebasing",

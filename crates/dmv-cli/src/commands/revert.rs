@@ -30,11 +30,11 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let id = repo.resolve(&args.revision)?;
-    let message = match args.message {
-        Some(message) => given(&message)?,
+    let message = match &args.message {
+        Some(message) => given(message)?,
         None => {
             let commit = repo.read_commit(&id)?;
             let subject = commit.message.lines().next().unwrap_or_default().to_owned();

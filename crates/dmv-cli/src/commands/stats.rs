@@ -1,10 +1,11 @@
 //! `dmv stats`
 
-use crate::budget::GRACE;
+use crate::budget::{GRACE, ways};
 use crate::context::{Context, now};
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::partial::{SliceValue, told_slice, words};
+use dmv_core::escape::Hint;
 use dmv_core::repo::{GcOptions, Repo, RepoError, StoreStats};
 use serde::Serialize;
 use std::io::Write;
@@ -15,7 +16,8 @@ const MAX_COUNTED_OBJECTS: u64 = 2_000_000;
 /// Show the size of the repository: objects, packs and bytes
 ///
 /// Also shows how much 'dmv gc' can free, unless the repository has more than two million objects: then
-/// 'dmv gc --dry-run' counts it.
+/// 'dmv gc --dry-run' counts it. If the setting repository.budget limits the repository, it shows how much of
+/// the budget is used. When it is used up, it lists the commands that free most.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv stats --json")]
 pub struct Args {}
@@ -41,6 +43,16 @@ struct Document {
     /// The bytes that nothing needs and that arrived within `dmv gc`'s time of grace.
     young_garbage_bytes: Option<u64>,
     partial: Option<SliceValue>,
+    /// The most that the files may take on disk.
+    budget_bytes: Option<u64>,
+    /// If they take more: the commands that free most.
+    ways: Vec<Way>,
+}
+
+#[derive(Serialize)]
+struct Way {
+    bytes: u64,
+    command: String,
 }
 
 /// Runs the command.
@@ -49,7 +61,18 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     let stats = repo.store_stats()?;
     let slice = told_slice(context, &repo);
     let garbage = garbage(context, &repo, &stats)?;
+    let budget = repo.budget()?;
+    let over = budget.is_some_and(|limit| stats.disk_bytes >= limit);
+    let ways = if over {
+        ways(context, &repo)
+    } else {
+        Vec::new()
+    };
     if context.globals.json {
+        let way = |(bytes, command): (u64, Hint)| Way {
+            bytes,
+            command: command.to_string(),
+        };
         context.ui.json(&Document {
             commits: stats.commits,
             trees: stats.trees,
@@ -67,6 +90,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             garbage_bytes: garbage.map(|(old, _)| old),
             young_garbage_bytes: garbage.map(|(_, young)| young),
             partial: SliceValue::new(&slice),
+            budget_bytes: budget,
+            ways: ways.into_iter().map(way).collect(),
         })?;
         return Ok(EXIT_OK);
     }
@@ -105,7 +130,29 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     if let Some(words) = words(&slice) {
         line("partial", words)?;
     }
+    if let Some(limit) = budget {
+        let used = part(stats.disk_bytes, limit);
+        line("budget", format!("{}, {used} used", bytes(limit)))?;
+    }
+    if over && ways.is_empty() {
+        let text = "the budget is used up, and no command of dmv frees space: dmv config set repository.budget SIZE";
+        writeln!(out, "{text}")?;
+    } else if over {
+        writeln!(out, "the budget is used up; these commands free most:")?;
+        for (freed, command) in ways {
+            writeln!(out, "  {:>10}  {command}", bytes(freed))?;
+        }
+    }
     Ok(EXIT_OK)
+}
+
+/// How much of a limit is used, in percent or as a multiple.
+fn part(used: u64, limit: u64) -> String {
+    let percent = u128::from(used) * 100 / u128::from(limit.max(1));
+    match percent {
+        0..1000 => format!("{percent} %"),
+        _ => format!("{} times that", percent / 100),
+    }
 }
 
 /// `4 B in 1 file`.

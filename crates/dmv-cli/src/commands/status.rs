@@ -7,7 +7,7 @@ mod unsent;
 use crate::candidates;
 use crate::commands::checkout::hint_restore;
 use crate::commands::push::{is_replaced, way_past_replaced};
-use crate::context::Context;
+use crate::context::{CommandUse, Context};
 use crate::damage::{KnownValue, print_known};
 use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ChangeValue, PathValue, ProblemValue, problems};
@@ -69,9 +69,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// Whether the exit code is the answer.
-    pub fn asks_by_exit_code(&self) -> bool {
-        self.exit_code
+    /// How the command uses the terminal: no pager shows the output if the exit code is the answer.
+    pub fn command_use(&self) -> CommandUse {
+        if self.exit_code {
+            CommandUse::Reads
+        } else {
+            CommandUse::Shows
+        }
     }
 
     /// Whether each path gets one line with Git's letters.

@@ -4,7 +4,7 @@
 mod at;
 mod heal;
 
-use crate::context::Context;
+use crate::context::{CommandUse, Context};
 use crate::damage::{self, AffectedValue, LostPackValue};
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
 use crate::format::fold::print_some;
@@ -55,9 +55,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// Whether something may be stored.
-    pub fn heals(&self) -> bool {
-        self.heal
+    /// How the command uses the repository: repairs change it.
+    pub fn command_use(&self) -> CommandUse {
+        if self.heal {
+            CommandUse::Changes
+        } else {
+            CommandUse::Reads
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::budget;
 use crate::commands::{pull, push};
-use crate::context::Context;
+use crate::context::{CommandUse, Context};
 use crate::failure::{EXIT_OK, Failure};
 use crate::globals::{Color, Globals};
 use crate::half;
@@ -52,7 +52,18 @@ pub struct Args {
     open: bool,
     /// Refuse all changes
     #[arg(long)]
-    pub read_only: bool,
+    read_only: bool,
+}
+
+impl Args {
+    /// How the command uses the repository: the pages change it unless that is refused.
+    pub fn command_use(&self) -> CommandUse {
+        if self.read_only {
+            CommandUse::Reads
+        } else {
+            CommandUse::Changes
+        }
+    }
 }
 
 /// Runs the command.

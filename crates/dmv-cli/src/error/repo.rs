@@ -496,11 +496,6 @@ fn sort_path(path: &[u8], why: PathRefusal) -> ErrorClass {
             EXIT_REFUSED,
             "--force replaces a file; 'dmv undo' restores it".into(),
         ),
-        PathRefusal::OnlyName => (
-            "exists",
-            EXIT_REFUSED,
-            hint!("dmv mv {} NEW, where NEW is a name that no file has", path),
-        ),
         PathRefusal::IntoItself | PathRefusal::Twice => return ("usage", EXIT_USAGE, None),
         PathRefusal::IgnoredTarget => (
             "ignored",
@@ -544,7 +539,7 @@ fn damaged(hint: &'static str) -> ErrorClass {
 }
 
 fn over_budget() -> ErrorClass {
-    hinted(OVER_BUDGET, EXIT_REFUSED, "dmv budget")
+    hinted(OVER_BUDGET, EXIT_REFUSED, "dmv stats")
 }
 
 fn sort_store(e: &StoreError) -> ErrorClass {

@@ -4,36 +4,46 @@ use crate::place::{Outcome, Place};
 use dmv_random::noise;
 use serde_json::{Value, json};
 
+/// The setting.
+const BUDGET: &str = "repository.budget";
+
 #[test]
 fn a_limit_is_set_shown_and_undone() -> Outcome {
     let place = Place::with_repository()?;
-    let none = place.json(&["budget", "--json"])?;
-    assert_eq!(
-        (&none["limit_bytes"], &none["over"]),
-        (&Value::Null, &json!(false))
+    place.fails(1, &["config", "get", BUDGET])?;
+    assert!(place.json(&["stats", "--json"])?["budget_bytes"].is_null());
+    place.ok(&["config", "set", BUDGET, "1.5GB"])?;
+    let set = place.json(&["stats", "--json"])?;
+    assert_eq!(set["budget_bytes"], 1_500_000_000);
+    assert_eq!(set["ways"], json!([]));
+    assert_eq!(place.ok(&["config", "get", BUDGET])?, "1500000000\n");
+    assert!(
+        place
+            .ok(&["config", "list"])?
+            .contains("repository.budget 1500000000")
     );
-    let set = place.json(&["budget", "1.5GB", "--json"])?;
-    assert_eq!(set["limit_bytes"], 1_500_000_000);
-    assert!(set["used_bytes"].as_u64() > Some(10_000), "{set}");
-    let text = place.ok(&["budget"])?;
-    assert!(text.contains(" of 1.4 GiB used (0 %)"), "{text}");
+    let text = place.ok(&["stats"])?;
+    assert!(
+        text.contains("budget           1.4 GiB, 0 % used"),
+        "{text}"
+    );
     place.ok(&["undo"])?;
-    assert!(place.ok(&["budget"])?.starts_with("no limit; "));
+    place.fails(1, &["config", "get", BUDGET])?;
     place.ok(&["redo"])?;
     place.ok(&["recover"])?;
-    assert_eq!(
-        place.json(&["budget", "--json"])?["limit_bytes"],
-        1_500_000_000
-    );
-    let text = place.ok(&["budget", "10"])?;
-    assert!(text.contains(" times the limit)\n"), "{text}");
+    assert_eq!(place.ok(&["config", "get", BUDGET])?, "1500000000\n");
+    place.ok(&["config", "set", BUDGET, "10"])?;
+    let text = place.ok(&["stats"])?;
+    assert!(text.contains(" times that used\n"), "{text}");
     assert!(text.contains("no command of dmv frees space"), "{text}");
     assert!(!text.contains("free most"), "{text}");
-    place.ok(&["budget", "none"])?;
-    assert!(place.ok(&["budget"])?.starts_with("no limit; "));
+    place.ok(&["config", "unset", BUDGET])?;
+    assert!(!place.ok(&["stats"])?.contains("budget"));
     for bad in ["", "much", "-1", "1XB"] {
-        place.fails(2, &["budget", "--", bad])?;
+        place.fails(20, &["config", "set", BUDGET, "--", bad])?;
     }
+    let said = place.fails(2, &["config", "set", "--user", BUDGET, "1GB"])?;
+    assert!(said.contains("a setting of one repository"), "{said}");
     Ok(())
 }
 
@@ -53,8 +63,7 @@ fn what_stores_something_is_refused_with_the_ways_to_free_most() -> Outcome {
     place.write("film/next", "next")?;
     place.ok(&["-C", "film", "commit", "-m", "next"])?;
     for repo in ["film", "copy", "meta"] {
-        let set = place.json(&["-C", repo, "budget", "40kB", "--json"])?;
-        assert_eq!(set["over"], true, "{set}");
+        place.ok(&["-C", repo, "config", "set", BUDGET, "40kB"])?;
     }
     place.write("film/more", "more")?;
     for args in [
@@ -90,7 +99,7 @@ fn what_stores_something_is_refused_with_the_ways_to_free_most() -> Outcome {
     place.ok(&["-C", "film", "redo"])?;
     place.ok(&["-C", "film", "expire", "--last-copy"])?;
     place.ok(&["-C", "film", "gc"])?;
-    place.ok(&["-C", "film", "budget", "2MB"])?;
+    place.ok(&["-C", "film", "config", "set", BUDGET, "2MB"])?;
     place.ok(&["-C", "film", "commit", "-m", "more"])?;
     Ok(())
 }
@@ -100,7 +109,7 @@ fn a_command_that_reaches_the_limit_stops_and_changes_nothing() -> Outcome {
     let place = Place::with_repository()?;
     place.write("small", "small")?;
     let before = place.commit("small")?;
-    place.ok(&["budget", "6MB"])?;
+    place.ok(&["config", "set", BUDGET, "6MB"])?;
     place.write("large", noise(1, 60_000_000))?;
     let said = place.fails(5, &["commit", "-m", "large"])?;
     assert!(said.contains("its budget is 5.7 MiB"), "{said}");
@@ -108,7 +117,7 @@ fn a_command_that_reaches_the_limit_stops_and_changes_nothing() -> Outcome {
     assert_eq!(log[0]["id"], json!(before));
     assert_eq!(log.len(), 1);
     assert_eq!(place.json(&["verify", "--full", "--json"])?["ok"], true);
-    place.ok(&["budget", "none"])?;
+    place.ok(&["config", "unset", BUDGET])?;
     place.commit("large")?;
     assert_eq!(place.json(&["verify", "--full", "--json"])?["ok"], true);
     Ok(())
@@ -127,7 +136,8 @@ fn the_ways_to_free_name_bytes_of_packs() -> Outcome {
     }
     place.ok(&["clone", "--copy", "film", "copy"])?;
     place.ok(&["-C", "film", "remote", "add", "copy", "../copy"])?;
-    let found = place.json(&["-C", "film", "budget", "1KB", "--json"])?;
+    place.ok(&["-C", "film", "config", "set", BUDGET, "1KB"])?;
+    let found = place.json(&["-C", "film", "stats", "--json"])?;
     let ways = found["ways"].as_array().ok_or("no ways")?;
     assert!(!ways.is_empty(), "{found}");
     for way in ways {
@@ -154,12 +164,12 @@ const LITTLE: u64 = 64 << 10;
 /// has room.
 fn is_refused(place: &Place, repo: &str, room: u64, args: &[&str]) -> Outcome {
     let used = || -> Outcome<u64> {
-        let found = place.json(&["-C", repo, "budget", "--json"])?;
-        Ok(found["used_bytes"].as_u64().ok_or("no size")?)
+        let found = place.json(&["-C", repo, "stats", "--json"])?;
+        Ok(found["disk_bytes"].as_u64().ok_or("no size")?)
     };
     let before = used()?;
     let limit = (before + room).to_string();
-    place.ok(&["-C", repo, "budget", &limit])?;
+    place.ok(&["-C", repo, "config", "set", BUDGET, &limit])?;
     let log = place.ok(&["-C", repo, "log", "--json"])?;
     let said = place.fails(5, args)?;
     assert!(said.contains("its budget is"), "{args:?}: {said}");
@@ -175,7 +185,7 @@ fn is_refused(place: &Place, repo: &str, room: u64, args: &[&str]) -> Outcome {
         place.ok(&["-C", repo, "commit", "-m", "small", &small])?;
         assert!(used()? < before + room, "{args:?}");
     }
-    place.ok(&["-C", repo, "budget", "none"])?;
+    place.ok(&["-C", repo, "config", "unset", BUDGET])?;
     Ok(())
 }
 
@@ -251,15 +261,15 @@ fn what_would_arrive_beyond_the_limit_is_refused_and_leaves_nothing() -> Outcome
     }
     // The repository at the other end has the limit.
     place.ok(&["init", "--bare", "store"])?;
-    place.ok(&["-C", "store", "budget", "1MB"])?;
+    place.ok(&["-C", "store", "config", "set", BUDGET, "1MB"])?;
     place.ok(&["-C", "film", "remote", "add", "store", "../store"])?;
     let pushed = place.run(&["-C", "film", "push", "store"])?;
     let said = String::from_utf8(pushed.stderr)?;
     assert!(said.contains("budget"), "{said}");
     assert_ne!(pushed.status.code(), Some(0));
-    let used = place.json(&["-C", "store", "budget", "--json"])?;
-    assert!(used["used_bytes"].as_u64() < Some(300_000), "{used}");
-    place.ok(&["-C", "store", "budget", "none"])?;
+    let used = place.json(&["-C", "store", "stats", "--json"])?;
+    assert!(used["disk_bytes"].as_u64() < Some(300_000), "{used}");
+    place.ok(&["-C", "store", "config", "unset", BUDGET])?;
     place.ok(&["-C", "film", "push", "store"])?;
     place.ok(&["-C", "copy", "pull"])?;
     place.ok(&["-C", "meta", "get", "raw"])?;
@@ -275,7 +285,7 @@ fn a_step_back_is_never_refused() -> Outcome {
     place.write("a", "2")?;
     place.commit("2")?;
     place.write("a", noise(3, 300_000))?;
-    place.ok(&["budget", "10"])?;
+    place.ok(&["config", "set", BUDGET, "10"])?;
     place.ok(&["restore", "a"])?;
     place.ok(&["undo"])?;
     place.ok(&["redo"])?;
@@ -291,7 +301,7 @@ fn a_push_to_a_remote_without_room_says_how_to_free_some_there() -> Outcome {
     place.ok(&["-C", "film", "remote", "add", "hub", "../hub"])?;
     place.write("film/a", noise(1, 100_000))?;
     place.ok(&["-C", "film", "commit", "-m", "one"])?;
-    place.ok(&["-C", "hub", "budget", "50kB"])?;
+    place.ok(&["-C", "hub", "config", "set", BUDGET, "50kB"])?;
     let said = place.fails(20, &["-C", "film", "push", "hub", "--json"])?;
     let told: Value = serde_json::from_str(said.trim())?;
     assert_eq!(told["code"], "full", "{told}");

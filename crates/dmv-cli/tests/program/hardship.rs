@@ -437,7 +437,7 @@ fn what_frees_space_says_that_the_disk_is_read_only() -> Outcome {
         &["purge", "take.raw", "--dry-run"],
         &["purge", "--status"],
         &["stats"],
-        &["advise"],
+        &["du", "--advise"],
         &["du", "--history"],
     ] {
         place.ok(&[&["-C", "disk/film"][..], args].concat())?;

@@ -288,7 +288,7 @@ fn the_paths_that_take_the_space_over_all_history_are_listed() -> Outcome {
     let none = String::from_utf8(none.stderr)?;
     assert!(none.contains("no commit has 'nosuch'"), "{none}");
 
-    let advice = place.records(&["advise", "--json"])?;
+    let advice = place.records(&["du", "--advise", "--json"])?;
     assert_eq!(advice.len(), 1, "{advice:?}");
     assert_eq!(advice[0]["path"], json!("film/scene.blend"));
     assert_eq!(advice[0]["compressed"], json!("zstd"));
@@ -296,7 +296,7 @@ fn the_paths_that_take_the_space_over_all_history_are_listed() -> Outcome {
     // Noise does not compress.
     let saves = advice[0]["saves_bytes"].as_u64().unwrap_or_default();
     assert!((15 << 20..17 << 20).contains(&saves), "{advice:?}");
-    let text = place.ok(&["advise"])?;
+    let text = place.ok(&["du", "--advise"])?;
     assert!(
         text.contains("as many versions saved like this take up to 1"),
         "{text}"
@@ -319,12 +319,12 @@ fn what_is_given_up_counts_as_stored_only_until_it_is_freed() -> Outcome {
     };
     let history = ["du", "--history", "--json"];
     assert!(stored(&history)? > 31 << 20);
-    let advice = place.json(&["advise", "--json"])?;
+    let advice = place.json(&["du", "--advise", "--json"])?;
     let saves = advice["saves_bytes"].as_u64().unwrap_or_default();
     assert!((23 << 20..25 << 20).contains(&saves), "{advice}");
     assert!(
         place
-            .ok(&["advise"])?
+            .ok(&["du", "--advise"])?
             .contains("this frees up to 24.0 MiB\n")
     );
 
@@ -341,7 +341,7 @@ fn what_is_given_up_counts_as_stored_only_until_it_is_freed() -> Outcome {
     let text = place.ok(&["du", "--history"])?;
     assert!(text.contains("3 versions are given up"), "{text}");
     assert_eq!(stored(&["du", "--json", "@~2:take.raw"])?, 0);
-    assert!(place.ok(&["advise"])?.starts_with("no advice: "));
+    assert!(place.ok(&["du", "--advise"])?.starts_with("no advice: "));
     Ok(())
 }
 

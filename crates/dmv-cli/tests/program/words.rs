@@ -415,7 +415,7 @@ fn what_is_said_about_space() -> Outcome {
     said.title("What takes the space");
     said.run(&place, "film", &["stats"])?;
     said.run(&place, "film", &["du", "--history"])?;
-    said.run(&place, "film", &["advise"])?;
+    said.run(&place, "film", &["du", "--advise"])?;
     said.title("Nothing to free");
     said.run(&place, "film", &["gc", "--dry-run"])?;
     said.run(&place, "film", &["gc"])?;
@@ -447,11 +447,19 @@ fn what_is_said_about_space() -> Outcome {
     )?;
     said.run(&place, "film", &["get", "@~3:shots/render.exr"])?;
     said.title("Budget");
-    said.run(&place, "film", &["budget", "10"])?;
-    said.run(&place, "film", &["budget", "600K"])?;
+    said.run(
+        &place,
+        "film",
+        &["config", "set", "repository.budget", "10"],
+    )?;
+    said.run(
+        &place,
+        "film",
+        &["config", "set", "repository.budget", "600K"],
+    )?;
     place.write("film/large.exr", dmv_random::noise(10, 900_000))?;
     said.run(&place, "film", &["commit", "-m", "large"])?;
-    said.run(&place, "film", &["budget", "none"])?;
+    said.run(&place, "film", &["config", "unset", "repository.budget"])?;
     said.title("Purge");
     said.run(
         &place,

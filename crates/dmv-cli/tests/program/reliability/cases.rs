@@ -142,7 +142,7 @@ pub const CASES: &[Case] = &[
     same(KEPT, "-C kept expire --dry-run"),
     same(KEPT, "-C kept purge render.exr --reason leaked"),
     same(KEPT, "-C kept purge note --reason leaked --everywhere"),
-    same(KEPT, "-C kept budget 1GB"),
+    same(KEPT, "-C kept config set repository.budget 1GB"),
     same(FILM, "-C film op expire --older 0d"),
     same(PART, "-C part gc --grace 0"),
     same(FILM, "-C film repack"),

@@ -1,6 +1,6 @@
-//! `dmv advise`
+//! `dmv du --advise`: which files take more space over all history than they need, and what to do about it.
 
-use super::du::tell_incomplete;
+use super::tell_incomplete;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
@@ -9,19 +9,9 @@ use crate::whose::path_argument;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::object::name::escape;
-use dmv_core::repo::PathUse;
+use dmv_core::repo::{PathUse, Repo};
 use serde::Serialize;
 use std::io::Write;
-
-/// Show which files take more space over all history than they need, and what to do about it
-///
-/// A file that is saved compressed as a whole changes everywhere with each edit, so its versions share
-/// nothing. Saved without compression, they share what was not edited, and dmv compresses it.
-///
-/// Each advice names the bytes that it can save at most: what all versions but the newest take here.
-#[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv advise")]
-pub struct Args {}
 
 /// A history smaller than this is not worth a thought.
 const WORTH: u64 = 16 << 20;
@@ -43,9 +33,8 @@ struct Record {
     saves_bytes: u64,
 }
 
-/// Runs the command.
-pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
-    let repo = context.repo()?;
+/// Prints the advice.
+pub fn run(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     let watch = context.watch("adding up versions");
     let found = repo.history_use(&[], &context.job)?;
     drop(watch);
