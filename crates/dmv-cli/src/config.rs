@@ -89,163 +89,55 @@ pub struct Key {
     pub about: &'static str,
 }
 
+/// Settings: the name, what its values are, who may set it, its value where nothing sets it, what it is
+/// for.
+macro_rules! keys {
+    ($($name:expr => $kind:ident, $scope:ident, $built_in:expr, $about:literal;)*) => {
+        &[$(key($name, Kind::$kind, Scope::$scope, $built_in, $about)),*]
+    };
+}
+
 /// All settings but aliases, which have names of the user's choice.
-pub static KEYS: [Key; 22] = [
-    key(
-        "user.name",
-        Kind::Text,
-        Scope::Repository,
-        None,
-        "the author's name",
-    ),
-    key(
-        "user.email",
-        Kind::Text,
-        Scope::Repository,
-        None,
-        "the author's address",
-    ),
-    key(
-        "ignore.git",
-        Kind::Bool,
-        Scope::Repository,
-        Some("false"),
-        "also use .gitignore files: true or false",
-    ),
-    key(
-        "ignore.file",
-        Kind::Path,
-        Scope::User,
-        None,
-        "a file of ignore rules for all repositories",
-    ),
-    key(
-        "names.portable",
-        Kind::Bool,
-        Scope::Repository,
-        Some("false"),
-        "leave out files whose names other systems do not allow: true or false",
-    ),
-    key(
-        "init.branch",
-        Kind::Branch,
-        Scope::User,
-        Some(DEFAULT_BRANCH),
-        "the first branch of a new repository",
-    ),
-    key(
-        "color.ui",
-        Kind::Color,
-        Scope::User,
-        Some("auto"),
-        "when to use colours: auto, always or never",
-    ),
-    key(
-        "core.editor",
-        Kind::Program,
-        Scope::User,
-        None,
-        "the program in which you write commit messages; else VISUAL or EDITOR",
-    ),
-    key(
-        "core.pager",
-        Kind::Text,
-        Scope::User,
-        None,
-        "the program that shows long output, or cat for none; else PAGER, or less",
-    ),
-    key(
-        "undo.keep-max-size",
-        Kind::Size,
-        Scope::Repository,
-        Some("10GiB"),
-        "how much overwritten data a command keeps for dmv undo without asking",
-    ),
-    key(
-        "pull.rebase",
-        Kind::Bool,
-        Scope::Repository,
-        Some("false"),
-        "whether dmv pull rebases instead of merging: true or false",
-    ),
-    key(
-        "net.offline",
-        Kind::Bool,
-        Scope::Repository,
-        Some("false"),
-        "do not fetch absent content from remotes: true or false",
-    ),
-    key(
-        "net.relay",
-        Kind::Relay,
-        Scope::User,
-        None,
-        "the URL of a relay for dmv:// addresses, used if no direct connection is possible",
-    ),
-    key(
-        "net.patience",
-        Kind::Seconds,
-        Scope::User,
-        Some("300"),
-        "seconds to wait for a peer that sends almost nothing",
-    ),
-    key(
-        "serve.repack-after",
-        Kind::Seconds,
-        Scope::Repository,
-        None,
-        "seconds after the last push in which dmv serve repacks; by default it never does",
-    ),
-    key(
-        "bucket.price-write",
-        Kind::Price,
-        Scope::Repository,
-        Some("0.005"),
-        "dollars for 1,000 requests to a bucket that write or list",
-    ),
-    key(
-        "bucket.price-read",
-        Kind::Price,
-        Scope::Repository,
-        Some("0.0004"),
-        "dollars for 1,000 requests to a bucket that read",
-    ),
-    key(
-        "bucket.price-download",
-        Kind::Price,
-        Scope::Repository,
-        Some("0.09"),
-        "dollars for 1 GB that comes from a bucket",
-    ),
-    key(
-        BUDGET,
-        Kind::Size,
-        Scope::Repository,
-        None,
-        "the most that the repository's own files may take on this disk, such as 500GB",
-    ),
-    key(
-        "ssh.command",
-        Kind::Program,
-        Scope::User,
-        Some("ssh"),
-        "the program for ssh connections, with its arguments",
-    ),
-    key(
-        "ssh.remote",
-        Kind::Program,
-        Scope::User,
-        Some("dmv"),
-        "the dmv program on the remote machine of an ssh connection",
-    ),
-    key(
-        "safe.repositories",
-        Kind::Paths,
-        Scope::User,
-        None,
-        "repositories of other users that you trust like your own; DIR/* for all below DIR",
-    ),
-];
+pub static KEYS: &[Key] = keys! {
+    "user.name" => Text, Repository, None, "the author's name";
+    "user.email" => Text, Repository, None, "the author's address";
+    "ignore.git" => Bool, Repository, Some("false"), "also use .gitignore files: true or false";
+    "ignore.file" => Path, User, None, "a file of ignore rules for all repositories";
+    "names.portable" => Bool, Repository, Some("false"),
+        "leave out files whose names other systems do not allow: true or false";
+    "init.branch" => Branch, User, Some(DEFAULT_BRANCH), "the first branch of a new repository";
+    "color.ui" => Color, User, Some("auto"), "when to use colours: auto, always or never";
+    "core.editor" => Program, User, None,
+        "the program in which you write commit messages; else VISUAL or EDITOR";
+    "core.pager" => Text, User, None,
+        "the program that shows long output, or cat for none; else PAGER, or less";
+    "undo.keep-max-size" => Size, Repository, Some("10GiB"),
+        "how much overwritten data a command keeps for dmv undo without asking";
+    "pull.rebase" => Bool, Repository, Some("false"),
+        "whether dmv pull rebases instead of merging: true or false";
+    "net.offline" => Bool, Repository, Some("false"),
+        "do not fetch absent content from remotes: true or false";
+    "net.relay" => Relay, User, None,
+        "the URL of a relay for dmv:// addresses, used if no direct connection is possible";
+    "net.patience" => Seconds, User, Some("300"),
+        "seconds to wait for a peer that sends almost nothing";
+    "serve.repack-after" => Seconds, Repository, None,
+        "seconds after the last push in which dmv serve repacks; by default it never does";
+    "bucket.price-write" => Price, Repository, Some("0.005"),
+        "dollars for 1,000 requests to a bucket that write or list";
+    "bucket.price-read" => Price, Repository, Some("0.0004"),
+        "dollars for 1,000 requests to a bucket that read";
+    "bucket.price-download" => Price, Repository, Some("0.09"),
+        "dollars for 1 GB that comes from a bucket";
+    BUDGET => Size, Repository, None,
+        "the most that the repository's own files may take on this disk, such as 500GB";
+    "ssh.command" => Program, User, Some("ssh"),
+        "the program for ssh connections, with its arguments";
+    "ssh.remote" => Program, User, Some("dmv"),
+        "the dmv program on the remote machine of an ssh connection";
+    "safe.repositories" => Paths, User, None,
+        "repositories of other users that you trust like your own; DIR/* for all below DIR";
+};
 
 /// The setting that the repository itself keeps, since pushes from elsewhere obey it as well.
 pub const BUDGET: &str = "repository.budget";

@@ -2,84 +2,20 @@
 
 use dmv_core::escape::Hint;
 
+/// Pages of `docs/guide` with their names.
+macro_rules! pages {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../docs/guide/", $name, ".md")))),*]
+    };
+}
+
 /// The pages by the names of their files.
-const PAGES: [(&str, &str); 27] = [
-    ("backup", include_str!("../../../docs/guide/backup.md")),
-    ("bucket", include_str!("../../../docs/guide/bucket.md")),
-    (
-        "bucket-trouble",
-        include_str!("../../../docs/guide/bucket-trouble.md"),
-    ),
-    (
-        "check-by-cron",
-        include_str!("../../../docs/guide/check-by-cron.md"),
-    ),
-    (
-        "conflicts",
-        include_str!("../../../docs/guide/conflicts.md"),
-    ),
-    (
-        "disk-space",
-        include_str!("../../../docs/guide/disk-space.md"),
-    ),
-    (
-        "exploring-history",
-        include_str!("../../../docs/guide/exploring-history.md"),
-    ),
-    (
-        "first-repository",
-        include_str!("../../../docs/guide/first-repository.md"),
-    ),
-    (
-        "for-git-users",
-        include_str!("../../../docs/guide/for-git-users.md"),
-    ),
-    (
-        "ignoring-files",
-        include_str!("../../../docs/guide/ignoring-files.md"),
-    ),
-    ("merging", include_str!("../../../docs/guide/merging.md")),
-    ("nas", include_str!("../../../docs/guide/nas.md")),
-    (
-        "new-computer",
-        include_str!("../../../docs/guide/new-computer.md"),
-    ),
-    ("purging", include_str!("../../../docs/guide/purging.md")),
-    (
-        "rearranging",
-        include_str!("../../../docs/guide/rearranging.md"),
-    ),
-    (
-        "scripting",
-        include_str!("../../../docs/guide/scripting.md"),
-    ),
-    ("slices", include_str!("../../../docs/guide/slices.md")),
-    (
-        "small-repository",
-        include_str!("../../../docs/guide/small-repository.md"),
-    ),
-    ("subsets", include_str!("../../../docs/guide/subsets.md")),
-    (
-        "two-computers",
-        include_str!("../../../docs/guide/two-computers.md"),
-    ),
-    (
-        "two-laptops",
-        include_str!("../../../docs/guide/two-laptops.md"),
-    ),
-    ("undoing", include_str!("../../../docs/guide/undoing.md")),
-    ("upgrade", include_str!("../../../docs/guide/upgrade.md")),
-    ("usb-disk", include_str!("../../../docs/guide/usb-disk.md")),
-    ("web", include_str!("../../../docs/guide/web.md")),
-    (
-        "when-something-goes-wrong",
-        include_str!("../../../docs/guide/when-something-goes-wrong.md"),
-    ),
-    (
-        "worktrees",
-        include_str!("../../../docs/guide/worktrees.md"),
-    ),
-];
+const PAGES: &[(&str, &str)] = pages! {
+    "backup" "bucket" "bucket-trouble" "check-by-cron" "conflicts" "disk-space" "exploring-history"
+    "first-repository" "for-git-users" "ignoring-files" "merging" "nas" "new-computer" "purging"
+    "rearranging" "scripting" "slices" "small-repository" "subsets" "two-computers" "two-laptops"
+    "undoing" "upgrade" "usb-disk" "web" "when-something-goes-wrong" "worktrees"
+};
 
 /// The word for the list of the pages.
 pub const LIST: &str = "topics";
