@@ -43,6 +43,7 @@ mod progress;
 #[cfg(feature = "store")]
 mod reach;
 mod revisions;
+mod room;
 mod supply;
 mod terminal;
 mod topics;

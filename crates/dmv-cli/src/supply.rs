@@ -5,7 +5,8 @@ use crate::failure::{EXIT_ABSENT, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_REF
 use crate::format::text::SHORT_ID;
 use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
-use crate::whose::path_argument;
+use crate::room;
+use crate::whose::{find_own, path_argument};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
@@ -53,6 +54,14 @@ pub fn bring_rules(context: &Context, repo: &Repo) -> Result<(), Failure> {
 
 /// The failure of a command of `ops`.
 pub fn ops_failure(context: &Context, e: OpsError) -> Failure {
+    let failure = sorted(context, e);
+    match find_own() {
+        Ok(place) => room::told(&context.job, &place.dmv, failure),
+        Err(_) => failure,
+    }
+}
+
+fn sorted(context: &Context, e: OpsError) -> Failure {
     match e {
         OpsError::Session(e) => match e.source {
             NetError::Lacking(objects) => cannot_give(context, &objects),

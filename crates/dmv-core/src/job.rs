@@ -70,6 +70,12 @@ impl Progress {
         self.total_bound.store(bound, Ordering::Relaxed);
     }
 
+    /// Adds the bytes that another job was to do as well.
+    pub(crate) fn add_total(&self, other: &Progress) {
+        let bytes = other.total_bytes.load(Ordering::Relaxed);
+        self.total_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Sets the totals to what is counted so far plus `files` and `bytes` that are still to come.
     pub(crate) fn foresee_files(&self, files: u64, bytes: u64) {
         let total = self.files.load(Ordering::Relaxed).saturating_add(files);

@@ -16,6 +16,7 @@ use crate::format::text::{bytes, clean, count};
 use crate::limit::tell_idle;
 use crate::partial::{SliceArgs, SliceValue, options_for, words};
 use crate::peers::{Call, session_failure};
+use crate::room;
 use crate::traffic::Report;
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
@@ -107,7 +108,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let call = Call::to(context, "writing files");
     let done = started.run(&options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| failure(args, &options, e))?;
+    let done = done.map_err(|e| {
+        let failure = failure(args, &options, e);
+        // A clone that has received nothing has removed what it made.
+        let mut places = options.dir.ancestors();
+        let place = places.find(|dir| dir.exists()).unwrap_or(Path::new("."));
+        room::told(&context.job, place, failure)
+    })?;
     tell(context, &options.dir, done)
 }
 

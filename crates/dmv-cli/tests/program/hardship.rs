@@ -3,7 +3,7 @@
 // A test says aloud with which seed it ran, and what it could not try.
 #![allow(clippy::print_stdout)]
 
-use crate::place::read_only::ReadOnly;
+use crate::place::mount::Mount;
 use crate::place::{Place, temp_dir};
 use dmv_random::Rng;
 use std::collections::BTreeMap;
@@ -411,7 +411,7 @@ fn what_frees_space_says_that_the_disk_is_read_only() -> Outcome {
     }
     place.ok(&["clone", "--copy", "disk/film", "copy"])?;
     place.ok(&["-C", "disk/film", "remote", "add", "copy", "../../copy"])?;
-    let Some(_mounted) = ReadOnly::mount(&disk)? else {
+    let Some(_mounted) = Mount::read_only(&disk) else {
         return Ok(());
     };
     for args in [
@@ -442,6 +442,48 @@ fn what_frees_space_says_that_the_disk_is_read_only() -> Outcome {
     ] {
         place.ok(&[&["-C", "disk/film"][..], args].concat())?;
     }
+    Ok(())
+}
+
+#[test]
+fn a_clone_or_a_fetch_that_fills_the_disk_says_what_it_needs_and_goes_on_later() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "film"])?;
+    place.write("film/take.raw", Rng::new(1).bytes(100_000))?;
+    place.ok(&["-C", "film", "commit", "-m", "small"])?;
+    let disk = place.work().join("disk");
+    fs::create_dir(&disk)?;
+    let Some(_mounted) = Mount::small(&disk, 6 << 20) else {
+        return Ok(());
+    };
+    place.ok(&["clone", "--copy", "film", "disk/film"])?;
+    place.write("film/take.raw", Rng::new(2).bytes(9_000_000))?;
+    place.ok(&["-C", "film", "commit", "-m", "large"])?;
+    let says = |said: &str, needs: &str| {
+        for words in [
+            needs,
+            " are free now; what has arrived stays\n",
+            "hint: free some disk space",
+        ] {
+            assert!(said.contains(words), "'{words}': {said}");
+        }
+    };
+    let said = place.fails(20, &["-C", "disk/film", "fetch"])?;
+    says(&said, "this command needs up to 8.6 MiB in all");
+    place.ok(&["-C", "disk/film", "verify"])?;
+    fs::remove_dir_all(disk.join("film"))?;
+    place.ok(&["clone", "--meta-only", "film", "disk/film"])?;
+    let said = place.fails(20, &["-C", "disk/film", "get", "take.raw"])?;
+    says(&said, "this command needs up to 8.6 MiB in all");
+    fs::remove_dir_all(disk.join("film"))?;
+    // The content, and the files.
+    let said = place.fails(20, &["clone", "--copy", "film", "disk/film"])?;
+    says(&said, "this command needs up to 17.");
+    let grown = ["-o", "remount,size=40m"];
+    let grown = Command::new("mount").args(grown).arg(&disk).status()?;
+    assert!(grown.success());
+    place.ok(&["clone", "--copy", "film", "disk/film"])?;
+    place.ok(&["-C", "disk/film", "verify", "--full"])?;
     Ok(())
 }
 

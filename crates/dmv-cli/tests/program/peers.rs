@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::place::Outcome;
-use crate::place::read_only::ReadOnly;
+use crate::place::mount::Mount;
 use crate::place::several::{commit, several, tip};
 use serde_json::Value;
 use std::fs;
@@ -187,7 +187,7 @@ fn a_repository_that_takes_nothing_is_named_with_the_reason() -> Outcome {
     place.ok(&["clone", "--bare", "film", "disk/film.dmv"])?;
     place.ok(&["-C", "film", "remote", "add", "disk", "../disk/film.dmv"])?;
     commit(&place, "film", "more")?;
-    let Some(_mounted) = ReadOnly::mount(&disk)? else {
+    let Some(_mounted) = Mount::read_only(&disk) else {
         return Ok(());
     };
     let said = place.fails(5, &["-C", "film", "push"])?;

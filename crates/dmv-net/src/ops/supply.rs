@@ -75,8 +75,7 @@ fn of_own_file(repo: &Repo, e: &NetError) -> Option<RepoError> {
         RepoError::Io(e)
         | RepoError::Store(StoreError::Io(e))
         | RepoError::Refs(RefsError::File(e) | RefsError::Lock(e))
-            if e.kind() == ErrorKind::PermissionDenied
-                && e.path.to_path_buf().starts_with(repo.dmv_dir()) =>
+            if is_ours(e.kind()) && e.path.to_path_buf().starts_with(repo.dmv_dir()) =>
         {
             let again = PathError::new(e.op, e.path.clone(), e.kind());
             Some(RepoError::Io(again))
@@ -86,6 +85,15 @@ fn of_own_file(repo: &Repo, e: &NetError) -> Option<RepoError> {
         }
         _ => None,
     }
+}
+
+/// Returns whether an error of a file says something about this system, and not about the file.
+fn is_ours(kind: ErrorKind) -> bool {
+    use ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(
+        kind,
+        PermissionDenied | QuotaExceeded | ReadOnlyFilesystem | StorageFull
+    )
 }
 
 /// Returns those that were purged here: no remote is asked for them.

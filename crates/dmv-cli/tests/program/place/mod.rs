@@ -2,7 +2,7 @@
 
 pub mod files;
 pub mod hints;
-pub mod read_only;
+pub mod mount;
 pub mod running;
 pub mod several;
 pub mod terminal;

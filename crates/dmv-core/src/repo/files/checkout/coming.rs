@@ -68,6 +68,8 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
             Ok(brought) => brought,
             Err(e) => {
                 own_job.cancel();
+                // Whoever wants to know how much room this needs counts the files, too.
+                job.progress.add_total(&own_job.progress);
                 // All files are written. Wait for the result of `bring` before they count.
                 drop(tell);
                 return Err(e);
