@@ -8,7 +8,7 @@ use crate::pages::parts::{label, root_of};
 use crate::pages::places::place;
 use crate::program::Stop;
 use crate::range::is_known;
-use crate::raw::{asked_version, pending_version};
+use crate::raw::{asked_pending, asked_version};
 use crate::site::Ask;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
@@ -24,7 +24,7 @@ use std::io;
 /// Sends a preview. Where there is none, a picture in its place says the format.
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     if ask.revision()? == ondisk::REVISION {
-        return match pending_version(ask)? {
+        return match asked_pending(ask)? {
             Some((path, entry)) => stored(ask, &path, &entry, false),
             None => on_disk(ask),
         };

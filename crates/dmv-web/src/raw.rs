@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Sends the file, or a part of it.
 pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
     if ask.revision()? == ondisk::REVISION {
-        return match pending_version(ask)? {
+        return match asked_pending(ask)? {
             Some((path, entry)) => stored(
                 ask,
                 &StoredFile {
@@ -218,16 +218,25 @@ fn term_of(at: &ConflictAt, side: &str) -> Option<Term> {
 }
 
 /// One version of a conflict that no commit has yet: `/raw/:/PATH?side=SIDE`. `None`: the address asks for the file.
-pub fn pending_version(ask: &Ask<'_>) -> Result<Option<(RepoPath, TreeEntry)>, Stop> {
+pub fn asked_pending(ask: &Ask<'_>) -> Result<Option<(RepoPath, TreeEntry)>, Stop> {
     let Some(side) = ask.target.text("side") else {
         return Ok(None);
     };
-    let path = Repo::parse_path(&ask.target.path_from(2))?;
-    let at = ask.repo.pending_conflict(&path)?.ok_or(Stop::NoPage)?;
+    pending_version(&ask.repo, &ask.target.path_from(2), side).map(Some)
+}
+
+/// One version of the conflict at a path that no commit has yet.
+pub fn pending_version(
+    repo: &Repo,
+    path: &[u8],
+    side: &str,
+) -> Result<(RepoPath, TreeEntry), Stop> {
+    let path = Repo::parse_path(path)?;
+    let at = repo.pending_conflict(&path)?.ok_or(Stop::NoPage)?;
     let term = term_of(&at, side).ok_or(Stop::NoPage)?;
     let name = path.file_name().and_then(|name| SafeName::new(name).ok());
     let entry = entry_of(&name.ok_or(Stop::NoPage)?, &term, None);
-    Ok(Some((path, entry)))
+    Ok((path, entry))
 }
 
 /// A symlink leads nowhere here: its target is text.

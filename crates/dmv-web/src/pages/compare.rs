@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::kinds::{Sort, looks_like_text, sort_of};
 use crate::ondisk::{self, OnDisk};
 use crate::program::Stop;
-use crate::raw::version;
+use crate::raw::{pending_version, version};
 use crate::site::Ask;
 use crate::words::{bytes, shown};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
@@ -79,13 +79,30 @@ enum Side {
     InCommit(Box<CommitPath>),
     /// A file of the worktree.
     OnDisk(OnDisk),
+    /// One version of a conflict that no commit has.
+    Pending(PendingSide),
+}
+
+/// One version of a conflict that no commit has.
+struct PendingSide {
+    path: RepoPath,
+    entry: TreeEntry,
+    /// Which version it is.
+    side: String,
 }
 
 impl Side {
     /// `side`: which version of a conflict.
     fn of(ask: &Ask<'_>, text: &[u8], side: Option<&str>) -> Result<Side, Stop> {
         if let Some(path) = text.strip_prefix(b":") {
-            return Ok(Side::OnDisk(OnDisk::open(&ask.repo, path)?));
+            return match side {
+                Some(side) => {
+                    let (path, entry) = pending_version(&ask.repo, path, side)?;
+                    let side = side.to_owned();
+                    Ok(Side::Pending(PendingSide { path, entry, side }))
+                }
+                None => Ok(Side::OnDisk(OnDisk::open(&ask.repo, path)?)),
+            };
         }
         let mut place = place_of(&ask.repo, text)?;
         if let (Some(side), Location::Entry(entry)) = (side, &place.located)
@@ -102,6 +119,7 @@ impl Side {
     fn conflict_side(&self) -> Option<&str> {
         match self {
             Side::InCommit(place) => place.side.as_deref(),
+            Side::Pending(version) => Some(&version.side),
             Side::OnDisk(_) => None,
         }
     }
@@ -129,6 +147,7 @@ impl Side {
         match self {
             Side::InCommit(place) => &place.path,
             Side::OnDisk(file) => &file.path,
+            Side::Pending(version) => &version.path,
         }
     }
 
@@ -136,7 +155,7 @@ impl Side {
     fn link(&self) -> String {
         match self {
             Side::InCommit(place) => place.link(),
-            Side::OnDisk(_) => ondisk::REVISION.to_owned(),
+            Side::OnDisk(_) | Side::Pending(_) => ondisk::REVISION.to_owned(),
         }
     }
 
@@ -144,37 +163,38 @@ impl Side {
     fn revision(&self) -> String {
         match self {
             Side::InCommit(place) => place.link(),
-            Side::OnDisk(_) => String::new(),
+            Side::OnDisk(_) | Side::Pending(_) => String::new(),
         }
     }
 
     fn tree(&self) -> Option<ObjectId> {
         match self {
             Side::InCommit(place) => place.located.tree(),
-            Side::OnDisk(_) => None,
+            Side::OnDisk(_) | Side::Pending(_) => None,
         }
     }
 
     fn entry(&self) -> Option<&TreeEntry> {
         match self {
             Side::InCommit(place) => place.entry(),
+            Side::Pending(version) => Some(&version.entry),
             Side::OnDisk(_) => None,
         }
     }
 
     fn size(&self) -> u64 {
         match self {
-            Side::InCommit(place) => place.entry().map_or(0, |entry| entry.size),
             Side::OnDisk(file) => file.size,
+            stored => stored.entry().map_or(0, |entry| entry.size),
         }
     }
 
     /// Why it cannot be compared with a file, if it cannot.
     fn hindrance(&self, name: &str, ask: &Ask<'_>) -> Result<Option<String>, Stop> {
-        let Side::InCommit(place) = self else {
+        if let Side::OnDisk(_) = self {
             return Ok(None);
-        };
-        let Some(entry) = place.entry() else {
+        }
+        let Some(entry) = self.entry() else {
             let why = "A directory and a file have nothing to compare.";
             return Ok(Some(why.to_owned()));
         };
@@ -195,12 +215,12 @@ impl Side {
     fn content(&self, repo: &Repo) -> Result<Vec<u8>, Stop> {
         let mut out = Vec::new();
         match self {
-            Side::InCommit(place) => {
-                if let Some(entry) = place.entry() {
+            Side::OnDisk(file) => out = file.range(0..file.size).map_err(|_| CHANGING)?,
+            stored => {
+                if let Some(entry) = stored.entry() {
                     repo.cat(blob_of(entry), None, &mut out)?;
                 }
             }
-            Side::OnDisk(file) => out = file.range(0..file.size).map_err(|_| CHANGING)?,
         }
         Ok(out)
     }
@@ -213,15 +233,15 @@ impl Side {
     /// Where its chunks begin and end. `None` if it is too large.
     fn chunks(&self, repo: &Repo) -> Result<Option<Vec<ChunkAt>>, Stop> {
         match self {
-            Side::InCommit(place) => match place.entry() {
-                Some(entry) => chunks(repo, entry),
-                None => Ok(None),
-            },
             Side::OnDisk(_) if self.is_large_on_disk() => Ok(None),
             Side::OnDisk(file) => {
                 let found = chunks_of(file.reader(), &Job::default());
                 Ok(Some(found.map_err(|_| CHANGING)?))
             }
+            stored => match stored.entry() {
+                Some(entry) => chunks(repo, entry),
+                None => Ok(None),
+            },
         }
     }
 }
@@ -357,12 +377,13 @@ impl Comparison {
     fn values(&self) -> Value {
         let side = |side: &Side| {
             let mut out = path_value(side.path().as_bytes());
-            let (commit, size) = match side {
-                Side::InCommit(place) => (
-                    Some(place.id.to_string()),
-                    place.entry().map(|entry| entry.size),
-                ),
-                Side::OnDisk(file) => (None, Some(file.size)),
+            let commit = match side {
+                Side::InCommit(place) => Some(place.id.to_string()),
+                Side::OnDisk(_) | Side::Pending(_) => None,
+            };
+            let size = match side {
+                Side::OnDisk(file) => Some(file.size),
+                stored => stored.entry().map(|entry| entry.size),
             };
             out.insert("commit".to_owned(), json!(commit));
             out.insert(

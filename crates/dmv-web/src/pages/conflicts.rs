@@ -15,7 +15,7 @@ use crate::site::Ask;
 use crate::words::{bytes, clean, count, subject};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::merge::entry_of;
+use dmv_core::merge::{ConflictKind, entry_of};
 use dmv_core::object::conflict::Term;
 use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::tree::TreeEntry;
@@ -212,8 +212,8 @@ impl Conflicts {
                             button type="submit" name="choice" value="both" { "Keep both" }
                         }
                     }
-                    @if !is_pending && at.ours().is_some() && at.theirs().is_some() {
-                        a.button href=(sides_link(&commit, path)) { "Compare" }
+                    @if at.ours().is_some() && at.theirs().is_some() {
+                        a.button href=(sides_link(if is_pending { "" } else { &commit }, path)) { "Compare" }
                     }
                 }
             }
@@ -222,15 +222,23 @@ impl Conflicts {
 }
 
 /// What a conflict is about, in words.
-fn words_of(at: &ConflictAt) -> String {
+fn words_of(at: &ConflictAt) -> &'static str {
     match (at.ours(), at.theirs()) {
         (None, Some(_)) | (Some(_), None) => {
-            "One side has deleted the file, and the other has changed it.".to_owned()
+            "One side has deleted the file, and the other has changed it."
         }
-        _ if at.base().is_none() => "Both sides have added a file of this name.".to_owned(),
-        _ => match at.kind().word() {
-            "content" => "Both sides have changed the file.".to_owned(),
-            word => format!("Both sides have changed it: {word}."),
+        _ => match at.kind() {
+            ConflictKind::AddAdd => "Both sides have added a file of this name.",
+            ConflictKind::FileDirectory => "It is a directory on one side, and none on the other.",
+            ConflictKind::Type => "It is a file on one side, and a symlink on the other.",
+            ConflictKind::Mode => "The content is the same, but only one side is executable.",
+            ConflictKind::Symlink => "Both sides have given the symlink another target.",
+            ConflictKind::ManySides => {
+                "There are more than two versions, because conflicts were merged again."
+            }
+            ConflictKind::Content | ConflictKind::DeleteModify | ConflictKind::ModifyDelete => {
+                "Both sides have changed the file."
+            }
         },
     }
 }

@@ -4,9 +4,10 @@ use crate::served::{Client, Film, ada, request};
 use dmv_core::Job;
 use dmv_core::hash::encode_hex;
 use dmv_core::repo::{
-    AddOptions, CheckoutOptions, CheckoutTarget, CommitOptions, Head, MergeOptions, Repo,
-    UndoOptions, UndoWhat,
+    AddOptions, CheckoutOptions, CheckoutTarget, CommitOptions, Head, MergeOptions, Repo, StashAt,
+    StashOptions, UndoOptions, UndoWhat,
 };
+use dmv_core::worktree::select::Paths;
 use serde_json::json;
 
 #[test]
@@ -137,6 +138,49 @@ pub fn clash() -> Film {
         .merge(side, Default::default(), &merge, &Job::default())
         .expect("a merge");
     film
+}
+
+#[test]
+fn the_sides_of_a_conflict_that_no_commit_has_are_compared() {
+    let film = Film::new();
+    let options = StashOptions {
+        committer: ada(),
+        settings: Default::default(),
+        request: request("stash"),
+    };
+    film.write("notes.txt", "one\n");
+    film.commit("first");
+    film.write("notes.txt", "put aside\n");
+    film.repo
+        .stash_push(&Paths::all(), None, &options, &Job::default())
+        .expect("a stash");
+    film.write("notes.txt", "committed\n");
+    film.commit("second");
+    film.repo
+        .stash_apply(StashAt::Number(0), false, &options, &Job::default())
+        .expect("applied");
+    let served = film.serve();
+    let client = served.enter();
+    let page = client.page("/conflicts");
+    let link = "/compare?a=%3Anotes.txt&amp;b=%3Anotes.txt&amp;a-side=ours&amp;b-side=theirs";
+    assert!(page.contains(link), "{page}");
+    let link = link.replace("&amp;", "&");
+    let page = client.page(&link);
+    for words in [
+        "one side of the conflict",
+        "the other side of the conflict",
+        "put aside",
+        "committed",
+    ] {
+        assert!(page.contains(words), "{words} in {page}");
+    }
+    let values = client.json(&link);
+    assert_eq!(values["a"]["commit"], json!(null));
+    assert_eq!(
+        (&values["a"]["size"], &values["b"]["size"]),
+        (&json!(10), &json!(10))
+    );
+    assert_eq!(client.get(&link.replace("theirs", "nobody")).status, 404);
 }
 
 #[test]

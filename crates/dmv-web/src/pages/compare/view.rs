@@ -20,7 +20,7 @@ impl Comparison {
                     @match (&title, &self.b) {
                         (Some(name), _) => { (name) }
                         (None, Side::InCommit(place)) => { (subject(&place.commit.message)) }
-                        (None, Side::OnDisk(_)) => {}
+                        (None, Side::OnDisk(_) | Side::Pending(_)) => {}
                     }
                 }
                 div.tools { a.button href=(self.turned()) { "Swap A and B" } }
@@ -57,6 +57,15 @@ impl Comparison {
     fn side_line(&self, name: &str, side: &Side) -> Markup {
         let place = match side {
             Side::InCommit(place) => place,
+            Side::Pending(version) => {
+                return html! {
+                    dt { (name) }
+                    dd {
+                        span { (shown(version.path.as_bytes())) } (side_words(&version.side))
+                        span.quiet { " \u{00b7} " (size_of(&version.entry)) }
+                    }
+                };
+            }
             Side::OnDisk(file) => {
                 return html! {
                     dt { (name) }
@@ -77,9 +86,7 @@ impl Comparison {
             dd {
                 a href=(link(page, &place.link(), path)) { @if path.is_empty() { "all files" } @else { (shown(path)) } }
                 @match place.side.as_deref() {
-                    Some("ours") => { " " span.tag.modified { "one side of the conflict" } }
-                    Some("theirs") => { " " span.tag.modified { "the other side of the conflict" } }
-                    Some(side) => { " " span.tag.modified { "in the conflict: " (side) } }
+                    Some(side) => { (side_words(side)) }
                     None => { " in " (commit_line(&place.id, &place.commit)) }
                 }
                 @if let Some(entry) = place.entry() { span.quiet { " \u{00b7} " (size_of(entry)) } }
@@ -294,4 +301,14 @@ impl Comparison {
 fn shown_message(message: &str) -> String {
     let lines: Vec<String> = message.trim().lines().map(crate::words::clean).collect();
     lines.join("\n")
+}
+
+/// Which version of a conflict it is.
+fn side_words(side: &str) -> Markup {
+    let words = match side {
+        "ours" => "one side of the conflict".to_owned(),
+        "theirs" => "the other side of the conflict".to_owned(),
+        side => format!("in the conflict: {side}"),
+    };
+    html! { " " span.tag.modified { (words) } }
 }
