@@ -58,8 +58,7 @@ fn title(ui: &Ui, word: &str, id: &ObjectId, names: Option<&Vec<String>>) -> Str
 /// A name of a commit as it is shown: branches are green, tags yellow.
 fn painted(ui: &Ui, name: &str) -> String {
     if let Some(tag) = name.strip_prefix("tag ") {
-        let yellow = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
-        return format!("tag {}", ui.paint(yellow, clean(tag)));
+        return format!("tag {}", ui.tag(tag));
     }
     match name.strip_prefix("@ = ") {
         Some(branch) => format!("@ = {}", ui.branch(branch)),

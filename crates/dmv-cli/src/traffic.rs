@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::peers::ClosedRemote;
+use crate::ui::Ui;
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
@@ -157,7 +158,7 @@ impl Report {
             return Ok(());
         }
         for moved in self.moved() {
-            self.print_ref(&mut *out, &moved)?;
+            self.print_ref(&context.ui, &mut *out, &moved)?;
         }
         let objects = count(foreseen.objects(), "object", "objects");
         let size = bytes(foreseen.bytes());
@@ -172,7 +173,7 @@ impl Report {
     fn print_text(&self, context: &Context) -> Result<(), Failure> {
         let mut out = context.ui.out();
         for moved in self.moved() {
-            self.print_ref(&mut *out, &moved)?;
+            self.print_ref(&context.ui, &mut *out, &moved)?;
         }
         if let (true, Some(idle), false) = (self.is_idle(), &self.idle, context.ui.verbose()) {
             if self.moved().next().is_none() {
@@ -276,9 +277,13 @@ impl Report {
         Ok(document)
     }
 
-    fn print_ref(&self, out: &mut impl Write, at: &RefMove<'_>) -> Result<(), Failure> {
+    fn print_ref(&self, ui: &Ui, out: &mut dyn Write, at: &RefMove<'_>) -> Result<(), Failure> {
         let moved = at.moved;
-        let name = clean(name(moved));
+        let name = if moved.key.starts_with("tag/") {
+            ui.tag(name(moved))
+        } else {
+            ui.branch(name(moved))
+        };
         let place = match (at.there, at.taker) {
             (true, Some(remote)) => format!(" on {}", clean(remote)),
             (true, None) => " on the remote".to_owned(),

@@ -167,7 +167,9 @@ fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
         let _ = e.print();
         return EXIT_USAGE;
     }
-    let failure = no_command(e, args).or_else(|| no_argument(e, args));
+    let failure = no_command(e, args)
+        .or_else(|| no_argument(e, args))
+        .or_else(|| no_source(e, args));
     let failure = failure.unwrap_or_else(|| {
         let message = if has_help {
             "no command given".to_owned()
@@ -295,6 +297,36 @@ fn no_argument(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
         words.join(" "),
         clean(argument)
     );
+    Some(Failure::usage(message).hint(hint))
+}
+
+/// The failure for `clone --subset PATTERN SRC DIR`: the option takes all that follows it.
+fn no_source(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
+    let is_missing = e.kind() == ErrorKind::MissingRequiredArgument;
+    if !is_missing || typed_command(args) != ["clone"] {
+        return None;
+    }
+    let at = args.iter().position(|arg| arg == "--subset")?;
+    let (before, values) = (&args[1..at], &args[at + 1..]);
+    let is_option = |arg: &OsString| arg.as_encoded_bytes().starts_with(b"-");
+    let end = values.iter().position(is_option).unwrap_or(values.len());
+    let (values, after) = values.split_at(end);
+    // Whoever has written several patterns has written SRC and DIR behind them.
+    let patterns = values.len().saturating_sub(2).max(1);
+    let (patterns, places) = values.split_at_checked(patterns)?;
+    if places.is_empty() {
+        return None;
+    }
+    let words = [before, places, after].into_iter().flatten();
+    let words = words.map(|word| hint!(" {}", Argument::value(word.as_encoded_bytes())));
+    let patterns = patterns.iter().map(|pattern| pattern.as_encoded_bytes());
+    let patterns = patterns.map(|pattern| hint!(" {}", Argument::given_pattern(pattern)));
+    let hint = hint!(
+        "dmv{} --subset{}",
+        Hint::join(words, ""),
+        Hint::join(patterns, "")
+    );
+    let message = "--subset takes everything that follows it as a pattern, so there is no SRC";
     Some(Failure::usage(message).hint(hint))
 }
 

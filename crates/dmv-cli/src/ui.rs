@@ -175,6 +175,12 @@ impl Ui {
         self.paint(green, clean(name))
     }
 
+    /// The name of a tag.
+    pub fn tag(&self, name: &str) -> String {
+        let yellow = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
+        self.paint(yellow, clean(name))
+    }
+
     /// Whether output is coloured.
     pub fn colored(&self) -> bool {
         self.color

@@ -5,12 +5,13 @@ use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::format::text::{SHORT_ID, bytes, count};
 use crate::keeping::{keeping, tell_overwritten};
 use crate::limit::{LimitArgs, tell_idle};
 use crate::mirror::tell_behind;
 use crate::peers::refuse_address;
 use crate::supply::supplied;
+use crate::ui::Ui;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::object::name::escape;
@@ -208,7 +209,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         let mut out = context.ui.out();
         let (path, on) = (
             escape(report.info.path.as_os_str().as_bytes()),
-            on(&report.info),
+            on(&context.ui, &report.info),
         );
         let files = count(report.files, "file", "files");
         writeln!(out, "created worktree {path}, {on}")?;
@@ -222,11 +223,11 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
     })
 }
 
-fn on(info: &WorktreeInfo) -> String {
+fn on(ui: &Ui, info: &WorktreeInfo) -> String {
     let id = info.commit.map(|id| id.short(SHORT_ID));
     let id = id.unwrap_or_else(|| "no commits yet".to_owned());
     match &info.head {
-        Head::Branch(name) => format!("on branch {}, {id}", clean(name)),
+        Head::Branch(name) => format!("on branch {}, {id}", ui.branch(name)),
         Head::Commit(_) => format!("on commit {id}, on no branch"),
     }
 }
@@ -247,7 +248,11 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
                 Argument::on_disk(&info.path)
             ),
         };
-        writeln!(context.ui.out(), "{mark} {path}  {}{gone}", on(&info))?;
+        writeln!(
+            context.ui.out(),
+            "{mark} {path}  {}{gone}",
+            on(&context.ui, &info)
+        )?;
     }
     Ok(EXIT_OK)
 }
@@ -257,7 +262,11 @@ fn tell(context: &Context, info: &WorktreeInfo, what: &str) -> Result<u8, Failur
         context.ui.json(&record(info))?;
     } else if !context.ui.quiet() {
         let path = escape(info.path.as_os_str().as_bytes());
-        writeln!(context.ui.out(), "{what}: {path}, {}", on(info))?;
+        writeln!(
+            context.ui.out(),
+            "{what}: {path}, {}",
+            on(&context.ui, info)
+        )?;
     }
     Ok(EXIT_OK)
 }

@@ -255,6 +255,21 @@ fn what_is_printed_for_people_fits_a_terminal_and_has_colours() -> Outcome {
     let log = place.ok(&["log", "--oneline", "--color=always"])?;
     assert!(log.contains("(@ = \x1b[32mmain\x1b[0m)"), "{log:?}");
     assert!(log.contains("(tag \x1b[33mv1\x1b[0m)"), "{log:?}");
+    let list = place.ok(&["worktree", "list", "--color=always"])?;
+    assert!(list.contains("on branch \x1b[32mmain\x1b[0m, "), "{list:?}");
+    place.ok(&["clone", "--bare", ".", "../nas"])?;
+    place.ok(&["remote", "add", "nas", "../nas"])?;
+    let sent = place.ok(&["push", "nas", "--delete", "v1", "--color=always"])?;
+    assert!(
+        sent.contains("\x1b[33mv1\x1b[0m  deleted on the remote"),
+        "{sent:?}"
+    );
+    place.ok(&["branch", "wet"])?;
+    let sent = place.ok(&["push", "nas", "wet", "--color=always"])?;
+    assert!(
+        sent.contains("\x1b[32mwet\x1b[0m  new on the remote"),
+        "{sent:?}"
+    );
 
     let gone = place.run(&["checkout", "@~1"])?;
     let said = String::from_utf8(gone.stderr)?;

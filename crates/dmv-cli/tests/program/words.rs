@@ -313,6 +313,11 @@ fn what_is_answered_to_the_habits_of_other_tools() -> Outcome {
         &["help", "undoin"],
         &["help", "frobnicate"],
         &["push", "-u", "origin", "main"],
+        &["clone", "--subset", "shots", "film", "part"],
+        &[
+            "clone", "--depth", "1", "--subset", "a", "!b", "film", "part", "--bare",
+        ],
+        &["clone", "--subset", "shots"],
     ] {
         said.run(&place, "", words)?;
     }
