@@ -113,6 +113,8 @@ pub static KEYS: &[Key] = keys! {
         "the program that shows long output, or cat for none; else PAGER, or less";
     "undo.keep-max-size" => Size, Repository, Some("10GiB"),
         "how much overwritten data a command keeps for dmv undo without asking";
+    "commit.large" => Size, Repository, Some("2GiB"),
+        "the size from which a new file is asked about before a commit; 0 for never";
     "pull.rebase" => Bool, Repository, Some("false"),
         "whether dmv pull rebases instead of merging: true or false";
     "net.offline" => Bool, Repository, Some("false"),

@@ -1,22 +1,23 @@
 //! Random commits, branches, checkouts and undos, compared with a model of the view and the files.
 
-use dmv_core::hash::ObjectId;
+use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
-    BranchError, CheckoutOptions, CheckoutTarget, FilesError, Head, LookError, RefKind, Repo,
-    RepoError, StatusOptions, UndoError, UndoOptions, UndoWhat,
+    BranchError, CheckoutOptions, CheckoutTarget, FilesError, GcOptions, Head, LookError, RefKind,
+    Repo, RepoError, StatusOptions, UndoError, UndoOptions, UndoWhat,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const BRANCHES: [&str; 3] = ["main", "one", "two"];
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -416,5 +417,115 @@ fn an_undo_that_a_page_began_goes_on_as_a_command() -> Outcome {
         assert_eq!(std::fs::read(root.join(name))?, b"two");
     }
     assert!(matches!(repo.head()?, Head::Branch(name) if name == "main"));
+    Ok(())
+}
+
+#[test]
+fn what_is_forgotten_can_be_freed_and_all_else_undone() -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, request("init"))?;
+    let make = |name: &str, bytes: &[u8]| -> Outcome<ObjectId> {
+        std::fs::write(root.join(name), bytes)?;
+        Ok(commit(&repo, name)?.commit.ok_or("nothing to commit")?)
+    };
+    let undo = |what| {
+        let options = UndoOptions {
+            what,
+            settings: Default::default(),
+            request: request("undo"),
+        };
+        repo.undo(&options, &Job::default())
+    };
+    make("first", b"first")?;
+    let huge = make("huge", &Rng::new(1).bytes(500_000))?;
+    let on_top = make("on top", b"more")?;
+    for _ in 0..2 {
+        undo(UndoWhat::Last)?;
+    }
+    std::fs::remove_file(root.join("huge"))?;
+    std::fs::remove_file(root.join("on top"))?;
+    let kept = make("other", b"other")?;
+    undo(UndoWhat::Last)?;
+    let mut of_huge = None;
+    repo.each_operation(&mut |operation, _| {
+        let new = operation
+            .changes
+            .iter()
+            .filter_map(|change| change.new.as_deref());
+        if operation.undoes == 0 && new.into_iter().any(|new| new == huge.as_bytes()) {
+            of_huge = Some(operation);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let of_huge = of_huge.ok_or("no operation")?;
+    let id = encode_hex(&of_huge.id);
+    let report = repo.forget_operation(&id, request("op forget"))?;
+    // The commit, the one on top of it, and the undo of each.
+    let numbers: Vec<u64> = report.forgotten.iter().map(|op| op.seq).collect();
+    let first = of_huge.seq;
+    assert_eq!(numbers, [first + 3, first + 2, first + 1, first]);
+    let refused = undo(UndoWhat::Operation(id.clone()));
+    assert!(
+        matches!(&refused, Err(RepoError::Undo(UndoError::Expired { by, at: Some(_), .. })) if *by == "dmv op forget"),
+        "{refused:?}"
+    );
+    let options = GcOptions {
+        grace: Duration::ZERO,
+        now: SystemTime::now().into(),
+        until: None,
+        thorough: true,
+        dry_run: false,
+    };
+    let report = repo.gc(&options, &Job::default())?;
+    assert!(report.freed_bytes > 500_000, "{report:?}");
+    assert_eq!(report.undo_lacks, 0);
+    for gone in [huge, on_top] {
+        assert!(repo.read_commit(&gone).is_err(), "{gone}");
+    }
+    // The undo of the other commit can still be undone.
+    undo(UndoWhat::LastUndo)?;
+    assert_eq!(repo.head_commit()?, Some(kept));
+    // What a branch leads to is not forgotten.
+    let last = encode_hex(&repo.next_to_undo()?.ok_or("something to undo")?.id);
+    let report = repo.forget_operation(&last, request("op forget"))?;
+    assert!(report.operation.is_none() && report.forgotten.is_empty());
+    undo(UndoWhat::Last)?;
+    Ok(())
+}
+
+#[test]
+fn a_new_file_is_large_beside_a_tenth_of_the_commit_unless_it_was_moved() -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, request("init"))?;
+    let select = Paths::all();
+    let large = |least| -> Outcome<Vec<String>> {
+        let options = StatusOptions {
+            select: &select,
+            settings: Default::default(),
+        };
+        let files = repo.large_new_files(&options, least, &Job::default())?;
+        Ok(files
+            .iter()
+            .map(|file| format!("{} {}", file.path, file.bytes))
+            .collect())
+    };
+    std::fs::write(root.join("a"), [1; 1000])?;
+    // The first commit is an import.
+    assert_eq!(large(10)?, [""; 0]);
+    commit(&repo, "first")?;
+    std::fs::create_dir(root.join("dir"))?;
+    for (name, bytes) in [("dir/b", 101), ("c", 100), ("d", 300)] {
+        std::fs::write(root.join(name), vec![2; bytes])?;
+    }
+    assert_eq!(large(10)?, ["d 300", "dir/b 101"]);
+    assert_eq!(large(200)?, ["d 300"]);
+    std::fs::rename(root.join("a"), root.join("dir/a"))?;
+    assert_eq!(large(200)?, ["d 300"]);
+    // What is tracked is not new, however much it grows.
+    commit(&repo, "second")?;
+    std::fs::write(root.join("c"), [3; 5000])?;
+    assert_eq!(large(10)?, [""; 0]);
     Ok(())
 }

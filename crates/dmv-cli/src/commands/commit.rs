@@ -1,6 +1,7 @@
 //! `dmv commit`
 
 mod draft;
+mod large;
 
 use crate::candidates;
 use crate::commands::checkout::hint_restore;
@@ -13,6 +14,7 @@ use crate::failure::{
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::message::given;
+use crate::room::DISK_FULL;
 use crate::supply::{bring_rules, supplied};
 use crate::whoami;
 use crate::whose::path_argument;
@@ -41,6 +43,9 @@ use std::path::PathBuf;
 ///
 /// Without -m and -F, dmv opens an editor for the message if you are at a terminal: DMV_EDITOR, your
 /// setting core.editor, VISUAL or EDITOR. If you have named none, dmv asks for one line.
+///
+/// At a terminal, dmv asks before it stores a new file of more than 2 GiB (commit.large) that is also larger
+/// than a tenth of all files. -y answers yes. The first commit does not ask.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv commit -m \"colour pass on scene 4\"\n  \
@@ -126,6 +131,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let paths = context.paths(&repo, &args.paths)?;
     check_paths(context, &repo, &paths)?;
     bring_rules(context, &repo)?;
+    let select = Paths::new(paths.clone());
+    large::confirm(context, &repo, &select)?;
     let mut written = None;
     if wants_editor {
         match draft::write(context, &repo, args, &paths)? {
@@ -136,7 +143,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             }
         }
     }
-    let select = Paths::new(paths);
     let options = options(context, args, message, &select)?;
     let watch = context.watch("committing");
     let report = repo.commit(options, &context.job);
@@ -256,7 +262,7 @@ const NOTHING_COMMITTED: &str =
 
 /// Says how much a commit may need and how much is free, if the disk was too full for it.
 fn needs_room(context: &Context, repo: &Repo, select: &Paths, mut failure: Failure) -> Failure {
-    if failure.code == "disk-full"
+    if failure.code == DISK_FULL
         && let Some(needed) = changed_bytes(context, repo, select)
         && let Ok(free) = free_bytes(repo.dmv_dir())
     {

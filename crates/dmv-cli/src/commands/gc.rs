@@ -9,6 +9,7 @@ use crate::date::{length, span};
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::patience::patiently;
+use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{GcOptions, GcReport, Repo};
@@ -199,14 +200,15 @@ fn tell_undo(context: &Context, repo: &Repo, report: &GcReport) {
     // It is only a note.
     match UndoOnlyFile::largest(repo, least).unwrap_or_default() {
         Some(file) => {
-            let (path, size, id) = (escape(&file.path), bytes(file.bytes), file.operation_id());
+            let (path, size) = (escape(&file.path), bytes(file.bytes));
+            let id = file.operation_id();
             context.ui.note(format_args!(
                 "note: {undo} are kept for undo only, most of it {path} ({size}) of operation {id}: {}",
                 clean(&file.operation.command)
             ));
             context.ui.note(hint!(
-                "hint: to give up this content, and nothing else of undo: {}",
-                file.give_up()
+                "hint: to give up this operation and its undo, and nothing else: dmv op forget {}",
+                Argument::value(id)
             ));
         }
         None => context.ui.note(format_args!(

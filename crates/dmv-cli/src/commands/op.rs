@@ -26,6 +26,7 @@ pub struct Args {
 enum Command {
     Log(LogArgs),
     Expire(ExpireArgs),
+    Forget(ForgetArgs),
 }
 
 /// List operations, newest first
@@ -53,6 +54,27 @@ struct ExpireArgs {
     /// Keep operations in reach that are not older than TIME, such as 90d or 36h
     #[arg(long, value_name = "TIME", value_parser = span)]
     older: std::time::Duration,
+}
+
+/// Give up what only undo of one operation needs, such as a large file committed by mistake
+///
+/// First undo the operation, or take its commits away in another way. Operations that need the same commits,
+/// such as the undo itself, are forgotten as well; undo still reaches all others. The log still lists them.
+/// This cannot be undone.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv op forget 3f5a0c1d\n  dmv gc --grace 0")]
+struct ForgetArgs {
+    /// The operation: an id from 'dmv op log'
+    #[arg(value_name = "OP")]
+    operation: String,
+}
+
+/// What was forgotten.
+#[derive(Serialize)]
+struct ForgetSummary {
+    forgotten: Vec<String>,
+    /// The operation that records this, if anything was.
+    operation: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -83,6 +105,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match &args.command {
         Command::Log(args) => log(context, args),
         Command::Expire(args) => expire(context, args),
+        Command::Forget(args) => forget(context, args),
     }
 }
 
@@ -125,6 +148,39 @@ fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
+fn forget(context: &Context, args: &ForgetArgs) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let request = context.request()?;
+    let report = patiently(context, || {
+        repo.forget_operation(&args.operation, request.clone())
+    })?;
+    if context.globals.json {
+        let ids = report.forgotten.iter().map(|op| encode_hex(&op.id));
+        context.ui.json(&ForgetSummary {
+            forgotten: ids.collect(),
+            operation: report.operation.map(|op| encode_hex(&op.id)),
+        })?;
+        return Ok(EXIT_OK);
+    }
+    let mut out = context.ui.out();
+    if report.operation.is_none() {
+        writeln!(
+            out,
+            "nothing to forget: branches, tags or worktrees need all commits of this operation, or undo cannot reach it any more"
+        )?;
+        return Ok(EXIT_OK);
+    }
+    writeln!(out, "undo cannot reach these any more:")?;
+    for op in &report.forgotten {
+        writeln!(out, "  {}", line(op))?;
+    }
+    drop(out);
+    context
+        .ui
+        .note("to free what only these operations need: dmv gc --grace 0");
+    Ok(EXIT_OK)
+}
+
 fn log(context: &Context, args: &LogArgs) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(remote) = &args.at {
@@ -132,14 +188,14 @@ fn log(context: &Context, args: &LogArgs) -> Result<u8, Failure> {
     }
     let mut left = args.max_count.unwrap_or(usize::MAX);
     let repo = context.repo_as_it_is()?;
-    let reached = repo.undo_reaches()?;
+    let window = repo.undo_window()?;
     let mut failed = None;
     repo.each_operation(&mut |operation, undone| {
         if left == 0 {
             return Ok(ControlFlow::Break(()));
         }
         left -= 1;
-        if let Err(e) = print(context, &operation, undone, operation.seq < reached) {
+        if let Err(e) = print(context, &operation, undone, !window.has(operation.seq)) {
             failed = Some(e);
             return Ok(ControlFlow::Break(()));
         }
@@ -169,7 +225,12 @@ fn print(context: &Context, op: &Operation, undone: bool, expired: bool) -> Resu
         (false, true) => "  (expired: cannot be undone)",
         (false, false) => "",
     };
-    let (when, command) = (time(at.seconds, at.tz_minutes), clean(&op.command));
-    writeln!(context.ui.out(), "{}  {when}  {command}{mark}", &id[..12])?;
+    writeln!(context.ui.out(), "{}{mark}", line(op))?;
     Ok(())
+}
+
+fn line(op: &Operation) -> String {
+    let when = time(op.time.seconds, op.time.tz_minutes);
+    let id = encode_hex(&op.id);
+    format!("{}  {when}  {}", &id[..12], clean(&op.command))
 }

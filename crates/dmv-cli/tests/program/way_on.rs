@@ -204,13 +204,22 @@ fn gc_names_a_large_mistake_with_a_command_that_frees_it_and_keeps_undo() -> Out
     let said = dmv(&place, "film", 0, &["gc"])?;
     says(&said, &["huge.bin", "commit -m oops", "hint: "]);
     let id = said.split_whitespace().last().ok_or("an id")?.to_owned();
-    let give_up = ["--yes", "purge", "--reason", "committed by mistake", &id];
-    dmv(&place, "film", 0, &give_up)?;
-    // What was undone before is still there to be redone or undone.
-    let said = dmv(&place, "film", 0, &["gc"])?;
+    let said = dmv(&place, "film", 0, &["op", "forget", &id])?;
+    says(
+        &said,
+        &["dmv -C film undo\n", "commit -m oops\n", "gc --grace 0"],
+    );
+    let said = dmv(&place, "film", 0, &["op", "forget", &id])?;
+    says(&said, &["nothing to forget"]);
+    let said = dmv(&place, "film", 0, &["gc", "--grace", "0"])?;
+    says(&said, &["freed 11.5 MiB"]);
     assert!(!said.contains("huge.bin"), "{said}");
+    // Everything else is still there to be redone or undone.
+    let said = dmv(&place, "film", 5, &["undo", &id])?;
+    says(&said, &["out of reach since 'dmv op forget' of 2"]);
     let log = place.records(&["-C", "film", "op", "log", "--json"])?;
-    assert!(log.iter().all(|op| op["expired"] == false), "{log:?}");
+    let expired = log.iter().filter(|op| op["expired"] == true);
+    assert_eq!(expired.count(), 2, "{log:?}");
     let good = log
         .iter()
         .find(|op| op["command"] == "dmv -C film commit -m good");

@@ -1,5 +1,6 @@
-//! Three weeks of work, as their people would do it: an artist, somebody with two laptops, a NAS and
-//! a disk that is not always there, and a pipeline that is killed at random and tries again.
+//! Four weeks of work, as their people would do it: an artist, somebody with two laptops, a NAS and a disk
+//! that is not always there, an administrator of a NAS, and a pipeline that is killed at random and tries
+//! again.
 //!
 //! Each step checks the exit code and what is said, and each day the files.
 
@@ -7,6 +8,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::place::several::tip;
+use crate::place::terminal::has_script;
 use crate::place::{Outcome, Place};
 use dmv_random::Rng;
 use std::collections::BTreeMap;
@@ -198,8 +200,47 @@ fn an_artists_week() -> Outcome {
             ("set/tree.png", "tree of two hours"),
         ],
     )?;
+    // A test render slips into a commit. What undo alone keeps of it goes, and nothing else.
+    step(
+        &place,
+        "film",
+        &["config", "set", "commit.large", "1MiB"],
+        0,
+        "",
+    )?;
+    place.write("film/render.mov", noise(2_000_000))?;
+    step(&place, "film", &["commit", "-m", "render"], 0, "")?;
+    step(&place, "film", &["undo"], 0, "")?;
+    let said = step(&place, "film", &["gc"], 0, "render.mov (1.9 MiB)")?;
+    let hint = said.rsplit_once("dmv op forget ").ok_or("a hint")?.1;
+    step(
+        &place,
+        "film",
+        &["op", "forget", hint.trim()],
+        0,
+        "gc --grace 0",
+    )?;
+    step(&place, "film", &["gc", "--grace", "0"], 0, "freed 1.9 MiB")?;
+    step(&place, "film", &["redo"], 5, "dmv op forget")?;
+    if has_script() {
+        let commit = ["-C", "film", "commit", "-m", "render"];
+        let asked = "render.mov (1.9 MiB) is new, and large beside the rest. Commit it? [y/N]";
+        let seen = place.typing_at_terminal("n\n", 24, &[], &commit)?;
+        assert_eq!(seen.exit, Some(5), "{}", seen.text);
+        assert!(seen.text.contains(asked), "{}", seen.text);
+        let seen = place.typing_at_terminal("y\n", 24, &[], &commit)?;
+        assert_eq!(seen.exit, Some(0), "{}", seen.text);
+        // It is asked about once.
+        place.write("film/render.mov", noise(2_000_001))?;
+        let seen = place.at_terminal(24, &[], &commit)?;
+        assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    }
     step(&place, "film", &["verify"], 0, "")?;
     Ok(())
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    Rng::new(len as u64).bytes(len)
 }
 
 #[test]
@@ -338,6 +379,97 @@ fn a_week_with_two_laptops_a_nas_and_a_disk() -> Outcome {
     for dir in ["film", "second", "nas"] {
         step(&place, dir, &["verify"], 0, "")?;
     }
+    Ok(())
+}
+
+#[test]
+fn a_week_of_the_administrator_of_a_nas() -> Outcome {
+    let place = crate::place::several::several()?;
+    // Monday: the NAS and a second disk that follows it.
+    step(
+        &place,
+        ".",
+        &["clone", "--bare", "--copy", "film", "nas"],
+        0,
+        "",
+    )?;
+    step(&place, "film", &["remote", "add", "nas", "../nas"], 0, "")?;
+    step(
+        &place,
+        ".",
+        &["clone", "--mirror", "--copy", "nas", "mirror"],
+        0,
+        "",
+    )?;
+    place.write("film/shots/0", noise(300_000))?;
+    step(&place, "film", &["commit", "-m", "graded"], 0, "")?;
+    step(&place, "film", &["push", "nas"], 0, "")?;
+    step(&place, "mirror", &["fetch"], 0, "")?;
+    assert_eq!(tip(&place, "mirror", "main")?, tip(&place, "film", "main")?);
+    // Tuesday: a pack of the NAS is gone. The mirror has all of it.
+    let packs = fs::read_dir(place.work().join("nas/packs"))?.flatten();
+    let largest = packs.max_by_key(|pack| pack.metadata().map_or(0, |pack| pack.len()));
+    fs::remove_file(largest.ok_or("a pack")?.path())?;
+    let said = step(&place, "nas", &["verify"], 7, "hint: dmv verify --heal")?;
+    assert!(said.lines().count() < 20, "{said}");
+    step(
+        &place,
+        "nas",
+        &["remote", "add", "mirror", "../mirror"],
+        0,
+        "",
+    )?;
+    step(
+        &place,
+        "nas",
+        &["verify", "--heal"],
+        0,
+        "stored again from mirror",
+    )?;
+    step(&place, "nas", &["verify"], 0, "no damage found")?;
+    // Wednesday: a password goes, at home, on the NAS and on its mirror. Nothing is partial for that.
+    place.write("film/secret.txt", "password")?;
+    step(&place, "film", &["commit", "-m", "oops"], 0, "")?;
+    step(&place, "film", &["push", "nas"], 0, "")?;
+    step(&place, "mirror", &["fetch"], 0, "")?;
+    fs::remove_file(place.work().join("film/secret.txt"))?;
+    step(&place, "film", &["commit", "-m", "gone"], 0, "")?;
+    step(&place, "film", &["push", "nas"], 0, "")?;
+    let purge = [
+        "-y",
+        "purge",
+        "--everywhere",
+        "--reason",
+        "leaked",
+        "secret.txt",
+    ];
+    step(&place, "film", &purge, 0, "nas: purged")?;
+    let said = step(&place, "mirror", &["fetch"], 0, "to purge it here: ")?;
+    let hint = said.split_once("to purge it here: dmv ").ok_or("a hint")?.1;
+    let purge = hint.lines().next().unwrap_or_default().split(' ');
+    let purge: Vec<&str> = ["-y"].into_iter().chain(purge).collect();
+    step(&place, "mirror", &purge, 0, "1 content purged")?;
+    for dir in ["film", "nas", "mirror"] {
+        step(&place, dir, &["verify"], 0, "1 version purged")?;
+    }
+    // Thursday: of what is made each night, the newest is enough.
+    place.write("film/.dmvattributes", "*.raw keep=last:1\n")?;
+    for night in 0..3 {
+        place.write("film/take.raw", noise(100_000 + night))?;
+        step(&place, "film", &["commit", "-m", "night"], 0, "")?;
+    }
+    step(&place, "film", &["push", "nas"], 0, "")?;
+    step(
+        &place,
+        "nas",
+        &["expire"],
+        0,
+        "2 versions of 1 file (195 KiB) expired, kept by origin",
+    )?;
+    step(&place, "nas", &["verify"], 0, "2 versions expired")?;
+    // Friday: a laptop is stolen, and everything comes back.
+    step(&place, ".", &["clone", "nas", "back"], 0, "")?;
+    assert_eq!(files(&place, "back")?, files(&place, "film")?);
     Ok(())
 }
 

@@ -1,9 +1,7 @@
-//! The largest file that only undo needs, and the command that gives it up.
+//! The largest file that only undo needs, and the operation that names it.
 
 use dmv_core::diff::changes;
-use dmv_core::escape::{Argument, Hint};
 use dmv_core::hash::{ObjectId, encode_hex};
-use dmv_core::hint;
 use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Operation;
 use dmv_core::repo::{Repo, RepoError};
@@ -19,8 +17,6 @@ pub struct UndoOnlyFile {
     pub path: RepoPath,
     /// Its length.
     pub bytes: u64,
-    /// Its content.
-    id: ObjectId,
     /// The oldest operation that names the commit.
     pub operation: Operation,
 }
@@ -44,22 +40,12 @@ impl UndoOnlyFile {
                     largest = Some(UndoOnlyFile {
                         path: change.path,
                         bytes: new.size,
-                        id: new.id,
                         operation: operation.clone(),
                     });
                 }
             }
         }
         Ok(largest)
-    }
-
-    /// The command that frees it at once, and leaves everything else to undo.
-    pub fn give_up(&self) -> Hint {
-        hint!(
-            "dmv purge --reason {} {}",
-            Argument::value("committed by mistake"),
-            Argument::value(self.id.to_string())
-        )
     }
 
     /// The first digits of the operation's id.
@@ -70,12 +56,15 @@ impl UndoOnlyFile {
 
 /// The newest commits that branches have left, each with the oldest operation that names it.
 fn commits(repo: &Repo) -> Result<Vec<(ObjectId, Operation)>, RepoError> {
-    let reached = repo.undo_reaches()?;
+    let window = repo.undo_window()?;
     let mut out: Vec<(ObjectId, Operation)> = Vec::new();
     let mut on_branches = HashSet::new();
     repo.each_operation(&mut |operation, _| {
-        if operation.seq < reached || out.len() + on_branches.len() >= MAX_COMMITS {
+        if out.len() + on_branches.len() >= MAX_COMMITS {
             return Ok(ControlFlow::Break(()));
+        }
+        if !window.has(operation.seq) {
+            return Ok(ControlFlow::Continue(()));
         }
         let moved = operation.changes.iter();
         let moved = moved.filter(|change| change.key.starts_with("branch/"));

@@ -15,6 +15,15 @@ pub(in crate::repo) fn stash_key(number: u64) -> String {
 /// The key of the number of the oldest operation that undo can reach.
 pub(in crate::repo) const LOG_FROM: &str = "log/from";
 
+/// The prefix of the keys whose names end with the number of an operation that undo can no longer reach.
+/// Their values are empty.
+pub(in crate::repo) const LOG_FORGOTTEN: &str = "log/forgotten/";
+
+/// Returns the key that says that undo can no longer reach the operation with this number.
+pub(in crate::repo) fn forgotten_key(number: u64) -> String {
+    format!("{LOG_FORGOTTEN}{number}")
+}
+
 /// The key of what the last `expire` has given up. No object is named: the content is gone.
 pub(in crate::repo) const LOG_EXPIRED: &str = "log/expired";
 

@@ -199,7 +199,8 @@ fn is_named(repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
     Ok(false)
 }
 
-fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
+/// Returns the commits that the view names.
+pub(in crate::repo) fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
     for (key, value) in repo.refs.with_prefix("")? {
         out.extend(

@@ -8,39 +8,70 @@ use crate::refs::Operation;
 use crate::repo::base::error::{PlaceError, RepoError, UndoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{
-    LOG_EXPIRED, LOG_FROM, LOG_PURGED, LOG_UNKEPT, NamedObject, named_by,
+    LOG_EXPIRED, LOG_FORGOTTEN, LOG_FROM, LOG_PURGED, LOG_UNKEPT, NamedObject, forgotten_key,
+    named_by,
 };
+use std::collections::BTreeSet;
 
 /// How many operations are read at a time.
 const PAGE: usize = 256;
 
+/// The operations that undo can reach, by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UndoWindow {
+    /// The first one.
+    from: u64,
+    /// Those after it that were forgotten.
+    forgotten: BTreeSet<u64>,
+}
+
+impl UndoWindow {
+    /// Returns whether undo can reach the operation with this number.
+    pub fn has(&self, number: u64) -> bool {
+        number >= self.from && !self.forgotten.contains(&number)
+    }
+}
+
+/// Returns the operations in the window.
+pub(in crate::repo) fn window(repo: &Handle) -> Result<UndoWindow, RepoError> {
+    let from = window_from(repo)?;
+    let mut forgotten = BTreeSet::new();
+    for (key, _) in repo.refs.with_prefix(LOG_FORGOTTEN)? {
+        forgotten.insert(number(repo, &key, &key[LOG_FORGOTTEN.len()..])?);
+    }
+    Ok(UndoWindow { from, forgotten })
+}
+
 /// Returns the number of the first operation in the window.
 pub(in crate::repo) fn window_from(repo: &Handle) -> Result<u64, RepoError> {
-    let Some(value) = repo.refs.get(LOG_FROM)? else {
-        return Ok(0);
-    };
-    let text = std::str::from_utf8(&value).ok();
-    let number = text.and_then(|text| text.parse().ok());
-    number.ok_or_else(|| {
+    match repo.refs.get(LOG_FROM)? {
+        Some(value) => number(repo, LOG_FROM, std::str::from_utf8(&value).unwrap_or("")),
+        None => Ok(0),
+    }
+}
+
+fn number(repo: &Handle, key: &str, text: &str) -> Result<u64, RepoError> {
+    text.parse().map_err(|_| {
         RepoError::Place(PlaceError::Damaged {
             path: repo.refs.path().to_owned(),
-            why: format!("{LOG_FROM} is invalid"),
+            why: format!("{key} is invalid"),
         })
     })
 }
 
-/// Returns whether an operation shortened the window.
+/// Returns whether an operation took others out of the window.
 pub(in crate::repo) fn is_expiry(operation: &Operation) -> bool {
-    operation
-        .changes
-        .iter()
-        .any(|change| change.key == LOG_FROM)
+    operation.changes.iter().any(|change| shortens(&change.key))
+}
+
+fn shortens(key: &str) -> bool {
+    key == LOG_FROM || key.starts_with(LOG_FORGOTTEN)
 }
 
 /// Returns whether an operation gave up content. That does not come back by itself.
 pub(in crate::repo) fn gave_up(operation: &Operation) -> bool {
     let mut keys = operation.changes.iter().map(|change| change.key.as_str());
-    keys.any(|key| [LOG_FROM, LOG_EXPIRED, LOG_PURGED].contains(&key))
+    keys.any(|key| shortens(key) || [LOG_EXPIRED, LOG_PURGED].contains(&key))
 }
 
 /// Returns whether an operation purged content.
@@ -81,19 +112,25 @@ pub(in crate::repo) fn is_only_unkept(operation: &Operation) -> bool {
 
 /// Fails with [`UndoError::Expired`] if undo cannot reach an operation any more.
 pub(in crate::repo) fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError> {
-    let from = window_from(repo)?;
-    if operation.seq >= from {
+    let window = window(repo)?;
+    if window.has(operation.seq) {
         return Ok(());
     }
-    // The last one that let go of anything is in the window.
+    let (key, by) = if operation.seq < window.from {
+        (LOG_FROM.to_owned(), "dmv op expire")
+    } else {
+        (forgotten_key(operation.seq), "dmv op forget")
+    };
+    // The last one that did it is in the window, unless it was given up as well.
     let mut at = None;
     each_operation(repo, 0, &mut |later| {
-        if at.is_none() && is_expiry(later) {
+        if at.is_none() && later.changes.iter().any(|change| change.key == key) {
             at = Some(later.time);
         }
     })?;
     Err(UndoError::Expired {
         operation: encode_hex(&operation.id)[..12].to_owned(),
+        by,
         at,
     }
     .into())
@@ -105,8 +142,13 @@ pub(in crate::repo) fn each_operation(
     after: u64,
     visit: &mut dyn FnMut(&Operation),
 ) -> Result<(), RepoError> {
-    let from = window_from(repo)?;
-    each_after(repo, from.max(after.saturating_add(1)) - 1, visit)
+    let window = window(repo)?;
+    let after = window.from.max(after.saturating_add(1)) - 1;
+    each_after(repo, after, &mut |operation| {
+        if window.has(operation.seq) {
+            visit(operation);
+        }
+    })
 }
 
 /// Visits all operations with greater numbers than `after`, newest first, also those that have left
@@ -141,7 +183,7 @@ pub(in crate::repo) fn each_named_by(
     let found = repo.refs.operations_before(number.checked_add(1), 1)?;
     if let Some(operation) = found.first()
         && operation.seq == number
-        && number >= window_from(repo)?
+        && window(repo)?.has(number)
     {
         each_named(operation, visit);
     }

@@ -5,7 +5,7 @@ use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, Operation};
 use crate::repo::{
     DateReader, Head, KeepingLock, OperationRequest, RefInfo, RefKind, Repo, RepoError, RepoSlice,
-    Stamp, base,
+    Stamp, UndoWindow, base,
 };
 use crate::store::FinishedJob;
 use crate::subset::Subset;
@@ -91,9 +91,9 @@ impl Repo {
         base::branch::rename_branch(&self.handle, old, new, request)
     }
 
-    /// Returns the number of the first operation that undo can reach.
-    pub fn undo_reaches(&self) -> Result<u64, RepoError> {
-        base::window::window_from(&self.handle)
+    /// Returns the operations that undo can reach.
+    pub fn undo_window(&self) -> Result<UndoWindow, RepoError> {
+        base::window::window(&self.handle)
     }
 
     /// Prevents all objects of this repository from being freed until the returned value is

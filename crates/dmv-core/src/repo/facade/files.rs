@@ -9,7 +9,7 @@ use crate::object::root::Root;
 use crate::repo::files::checkout::restore::{NewFiles, RestoreWhat};
 use crate::repo::{
     AddOptions, AddReport, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
-    CommitReport, ExportReport, Head, IdlePattern, IgnoreOffer, MoveOptions, MoveReport,
+    CommitReport, ExportReport, Head, IdlePattern, IgnoreOffer, LargeFile, MoveOptions, MoveReport,
     OperationRequest, OverwrittenFiles, PathChange, PathState, RemoveOptions, RemoveReport,
     Renames, Repo, RepoError, Selection, StatusOptions, StatusReport, UntrackOptions,
     UntrackReport, WorktreeChange, WorktreeDiff, WorktreeInfo, WorktreeSettings, files,
@@ -180,6 +180,19 @@ impl Repo {
     /// Returns the stat of a path in the worktree, without following symlinks.
     pub fn stat_worktree(&self, path: &RepoPath) -> Result<FileStat, RepoError> {
         files::diff::stat_worktree(&self.handle, path)
+    }
+
+    /// Returns the files that are not in the last commit and have more than `least` bytes and more than a
+    /// tenth of the bytes of the commit, the largest first. Moved files are none. Reads no content.
+    ///
+    /// Before the first commit there are none: it brings everything that somebody has.
+    pub fn large_new_files(
+        &self,
+        options: &StatusOptions<'_>,
+        least: u64,
+        job: &Job,
+    ) -> Result<Vec<LargeFile>, RepoError> {
+        files::large::large_new_files(&self.handle, options, least, job)
     }
 
     /// Removes the files in `wanted` whose content is stored from the list of dropped files: their

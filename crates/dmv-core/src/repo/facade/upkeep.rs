@@ -6,9 +6,9 @@ use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::repo::look::entries::Selection;
 use crate::repo::{
-    Expirable, ExpireOptions, FreeingLock, GcOptions, GcReport, HealJob, KeepRule, KeepRules,
-    KnownDamage, KnownPurge, OperationRequest, PurgeWhat, Purgeable, RepackOptions, RepackReport,
-    Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, base, upkeep,
+    Expirable, ExpireOptions, ForgetReport, FreeingLock, GcOptions, GcReport, HealJob, KeepRule,
+    KeepRules, KnownDamage, KnownPurge, OperationRequest, PurgeWhat, Purgeable, RepackOptions,
+    RepackReport, Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, base, upkeep,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -29,6 +29,18 @@ impl Repo {
         request: OperationRequest,
     ) -> Result<UndoReach, RepoError> {
         upkeep::expire_log::expire_operations(&self.handle, since, request)
+    }
+
+    /// Puts one operation out of the reach of undo, with those that need the same commits, if no branch,
+    /// tag or worktree needs these. `id` is its id or the first digits. This cannot be undone.
+    ///
+    /// Fails with [`UndoError::NoOperation`](crate::repo::UndoError::NoOperation).
+    pub fn forget_operation(
+        &self,
+        id: &str,
+        request: OperationRequest,
+    ) -> Result<ForgetReport, RepoError> {
+        upkeep::forget_log::forget_operation(&self.handle, id, request)
     }
 
     /// Returns the most bytes that the repository is to take on disk, if there is a limit.

@@ -1,13 +1,17 @@
 //! The operation log, newest operation first.
 
+use crate::hash::encode_hex;
 use crate::refs::Operation;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{RepoError, UndoError};
 use crate::repo::base::handle::Handle;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// The number of operations read at a time.
 const PAGE: usize = 256;
+
+/// The fewest hex digits that name an operation.
+const MIN_PREFIX: usize = 4;
 
 /// Visits operations, newest first, each with whether it has been undone. Some operations only
 /// announce that a command will overwrite files. These are skipped if the command has continued.
@@ -36,6 +40,34 @@ pub(in crate::repo) fn each_operation(
                 return Ok(());
             }
         }
+    }
+}
+
+/// Returns the operation whose id begins with `prefix`.
+///
+/// Fails with [`UndoError::NoOperation`].
+pub(in crate::repo) fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
+    let hex = prefix.to_ascii_lowercase();
+    let is_prefix = hex.len() >= MIN_PREFIX && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    let mut found: Vec<Operation> = Vec::new();
+    if is_prefix {
+        each_operation(repo, &mut |operation, _| {
+            if encode_hex(&operation.id).starts_with(&hex) {
+                found.push(operation);
+            }
+            Ok(match found.len() {
+                0 | 1 => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            })
+        })?;
+    }
+    match (found.pop(), found.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (found, _) => Err(UndoError::NoOperation {
+            id: prefix.to_owned(),
+            ambiguous: found.is_some(),
+        }
+        .into()),
     }
 }
 

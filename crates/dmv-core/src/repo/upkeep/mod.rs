@@ -1,4 +1,4 @@
-//! Verify, heal, recover, drop, gc, repack, keep rules, expire, op expire and purge: checks and repairs
+//! Verify, heal, recover, drop, gc, repack, keep rules, expire, op expire, op forget and purge: checks and repairs
 //! of a repository, and freeing of space.
 //!
 //! Uses `base`, `look` and `files`. Only the facade uses it.
@@ -8,6 +8,7 @@ pub(in crate::repo) mod budget;
 pub(in crate::repo) mod drop;
 pub(in crate::repo) mod expire;
 pub(in crate::repo) mod expire_log;
+pub(in crate::repo) mod forget_log;
 pub(in crate::repo) mod forks;
 pub(in crate::repo) mod gc;
 pub(in crate::repo) mod heal;

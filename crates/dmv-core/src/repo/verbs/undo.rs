@@ -29,7 +29,7 @@ use crate::repo::files::worktrees::removal::{RemovalMode, take_down};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::entries;
-use crate::repo::look::operations::{each_operation, is_intent};
+use crate::repo::look::operations::{each_operation, find_operation, is_intent};
 use crate::store::MetaWriter;
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeSet, HashSet};
@@ -37,9 +37,6 @@ use std::ops::ControlFlow;
 
 /// The most operations that a clone consists of, with its attempts that were cut off.
 const MAX_MAKING: usize = 64;
-
-/// The fewest hex digits that name an operation.
-const MIN_PREFIX: usize = 4;
 
 /// Which operation to undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -448,32 +445,6 @@ fn undo_worktree(
     }
     let operation = operation.expect("what was done was published");
     Ok((operation, switched))
-}
-
-/// Returns the operation whose id begins with `prefix`.
-fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
-    let hex = prefix.to_ascii_lowercase();
-    let is_prefix = hex.len() >= MIN_PREFIX && hex.bytes().all(|b| b.is_ascii_hexdigit());
-    let mut found: Vec<Operation> = Vec::new();
-    if is_prefix {
-        each_operation(repo, &mut |operation, _| {
-            if encode_hex(&operation.id).starts_with(&hex) {
-                found.push(operation);
-            }
-            Ok(match found.len() {
-                0 | 1 => ControlFlow::Continue(()),
-                _ => ControlFlow::Break(()),
-            })
-        })?;
-    }
-    match (found.pop(), found.is_empty()) {
-        (Some(one), true) => Ok(one),
-        (found, _) => Err(UndoError::NoOperation {
-            id: prefix.to_owned(),
-            ambiguous: found.is_some(),
-        }
-        .into()),
-    }
 }
 
 /// Returns the last operation that was made in this worktree and is in force. Fails if it cannot be

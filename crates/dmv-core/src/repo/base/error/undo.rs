@@ -78,18 +78,20 @@ pub enum UndoError {
         before: Option<(String, String)>,
     },
     /// Undo cannot reach the operation any more: what it named may be freed.
-    #[error("operation {operation} is out of reach{}", out_since(at.as_ref()))]
+    #[error("operation {operation} is out of reach{}", out_since(by, at.as_ref()))]
     Expired {
         /// The operation.
         operation: String,
-        /// When the last operations got out of reach.
+        /// The command that did it.
+        by: &'static str,
+        /// When it ran last.
         at: Option<Timestamp>,
     },
 }
 
-fn out_since(at: Option<&Timestamp>) -> String {
+fn out_since(by: &str, at: Option<&Timestamp>) -> String {
     let on = at.map(|at| format!(" of {}", at.date()));
-    format!(" since 'dmv op expire'{}", on.unwrap_or_default())
+    format!(" since '{by}'{}", on.unwrap_or_default())
 }
 
 fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
