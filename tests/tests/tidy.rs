@@ -40,7 +40,8 @@ const ROOMS_PAGE: &str = "ARCHITECTURE.md";
 /// The crates that have rooms.
 const CRATES_OF_ROOMS: [&str; 2] = ["dmv-core", "dmv-net"];
 /// The crates in which no modules use each other in a circle.
-const CRATES_WITHOUT_CIRCLES: [&str; 4] = ["dmv-net", "dmv-preview", "dmv-web", "dmv-cli"];
+const CRATES_WITHOUT_CIRCLES: [&str; 5] =
+    ["dmv-git", "dmv-net", "dmv-preview", "dmv-web", "dmv-cli"];
 
 /// Known violations of the tables: file, room, reason. A test fails if one of them no longer exists.
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];

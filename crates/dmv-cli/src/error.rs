@@ -1,6 +1,8 @@
 //! From an error of the library to the failure that the user sees: its code, exit code and hint.
 
 mod bucket;
+#[cfg(feature = "git")]
+mod git;
 mod repo;
 
 pub use repo::way_to_rename;

@@ -9,7 +9,7 @@ pub(crate) mod list;
 
 /// A pattern with wildcards.
 #[derive(Clone, Debug)]
-pub(crate) struct Glob {
+pub struct Glob {
     pieces: Box<[Piece]>,
     /// The literal bytes at its start and at its end.
     prefix: Box<[u8]>,
@@ -40,18 +40,21 @@ const OPTIONAL: usize = 2;
 
 /// Why a pattern can match nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum GlobFault {
+pub enum GlobFault {
+    /// It ends in a backslash.
     #[error("a backslash at the end escapes nothing")]
     Backslash,
+    /// A class is not closed.
     #[error("its class that begins with '[' has no ']'")]
     OpenClass,
+    /// A class names a class that does not exist.
     #[error("it has an unknown class between '[:' and ':]'")]
     UnknownClass,
 }
 
 impl Glob {
     /// Parses a pattern.
-    pub(crate) fn parse(source: &[u8]) -> Result<Glob, GlobFault> {
+    pub fn parse(source: &[u8]) -> Result<Glob, GlobFault> {
         Glob::parse_after(source, 0)
     }
 
@@ -126,7 +129,7 @@ impl Glob {
     }
 
     /// Returns whether it matches the complete text.
-    pub(crate) fn matches(&self, text: &[u8]) -> bool {
+    pub fn matches(&self, text: &[u8]) -> bool {
         let fits = text.len() >= self.least
             && text.starts_with(&self.prefix)
             && text.ends_with(&self.suffix);

@@ -26,9 +26,9 @@ pub const MAX_PATH_BYTES: usize = 32 << 10;
 /// Components in one path.
 pub(crate) const MAX_PATH_DEPTH: usize = 1024;
 /// Bytes in a symlink's target.
-pub(crate) const MAX_SYMLINK_BYTES: usize = 4095;
+pub const MAX_SYMLINK_BYTES: usize = 4095;
 /// Bytes of optional attributes on one tree entry.
-pub(crate) const MAX_ATTR_BYTES: usize = 1024;
+pub const MAX_ATTR_BYTES: usize = 1024;
 /// Terms on either side of a conflict.
 pub(crate) const MAX_CONFLICT_TERMS: usize = 64;
 /// Parents of a commit.

@@ -1,5 +1,8 @@
 //! `dmv export`
 
+#[cfg(feature = "git")]
+pub mod git;
+
 use crate::candidates;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
@@ -29,23 +32,51 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tar::{EntryType, Header};
 
-/// Write the files of a commit to a directory or a tar archive
+/// Write files of a commit to a directory or archive, or all to Git
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv export v1.0 --to /srv/release\n  \
                   dmv export @:media --tar - | ssh host tar -x\n  \
-                  dmv export v1.0 --subset media/scene4 '*.edl' --to /scratch/job")]
+                  dmv export v1.0 --subset media/scene4 '*.edl' --to /scratch/job\n  \
+                  dmv export --git /srv/film.git")]
 pub struct Args {
     /// The commit, or a directory or file in it
     #[arg(value_name = "REV[:PATH]", add = candidates::place())]
-    place: OsString,
+    #[cfg_attr(feature = "git", arg(required_unless_present = "git"))]
+    #[cfg_attr(not(feature = "git"), arg(required = true))]
+    place: Option<OsString>,
     #[command(flatten)]
     limit: LimitArgs,
     /// Write into the directory DIR, which must be new or empty
-    #[arg(long, value_name = "DIR", required_unless_present = "tar")]
+    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "git", arg(required_unless_present_any = ["tar", "git"]))]
+    #[cfg_attr(not(feature = "git"), arg(required_unless_present = "tar"))]
     to: Option<PathBuf>,
     /// Write a tar archive to FILE; - means standard output
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     tar: Option<PathBuf>,
+    /// Write all branches and tags with their history to the Git repository DIR. dmv creates a bare one if
+    /// DIR does not exist
+    #[cfg(feature = "git")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["place", "to", "tar", "subset"])]
+    git: Option<PathBuf>,
+    #[cfg(feature = "git")]
+    #[command(flatten)]
+    to_git: ToGit,
+}
+
+/// How to write to a Git repository.
+#[cfg(feature = "git")]
+#[derive(clap::Args)]
+struct ToGit {
+    /// With --git: only branches that match GLOB, and no tags
+    #[arg(long, value_name = "GLOB", requires = "git")]
+    branches: Vec<String>,
+    /// With --git: files that came as pointers of Git LFS become these pointers again
+    #[arg(long, requires = "git")]
+    lfs: bool,
+    /// With --git: move branches there even if this loses commits
+    #[arg(long, requires = "git")]
+    force: bool,
 }
 
 #[derive(Serialize)]
@@ -70,12 +101,24 @@ impl Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "git")]
+    if let Some(dir) = &args.git {
+        let options = dmv_git::export::ExportOptions {
+            branches: args.to_git.branches.clone(),
+            force: args.to_git.force,
+            lfs: args.to_git.lfs,
+        };
+        return git::run(context, dir, &options);
+    }
+    let Some(wanted_place) = &args.place else {
+        return Err(Failure::usage("a commit is needed"));
+    };
     args.to.as_deref().map_or(Ok(()), refuse_address)?;
     let repo = context.repo()?;
     if let Some(into) = args.to.as_deref().or(args.tar.as_deref()) {
         refuse_inside(&repo, into)?;
     }
-    let mut place = place(context, &repo, &args.place)?;
+    let mut place = place(context, &repo, wanted_place)?;
     // A conflict is written as files that can be read.
     let limit = args.limit.read(context, &repo)?.unwrap_or_default();
     let is_wanted =
@@ -98,7 +141,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let check = || repo.check_here(what.wanted);
     supplied(context, &repo, "reading", check).map_err(leave_out)?;
     if args.limit.is_given() {
-        refuse_nothing(what, &args.place)?;
+        refuse_nothing(what, wanted_place)?;
     }
     let watch = context.watch("exporting");
     let done = write(context, what, args)?;

@@ -24,6 +24,8 @@ pub mod gc;
 pub mod get;
 #[cfg(feature = "quic")]
 pub mod id;
+#[cfg(feature = "git")]
+pub mod import;
 pub mod init;
 pub mod keep;
 pub mod log;
@@ -149,6 +151,8 @@ commands! {
     "Start" {
         "init" Init(init) changes, common;
         "clone" Clone(clone) changes, common;
+        #[cfg(feature = "git")]
+        "import" Import(import) changes;
         "demo" Demo(demo) changes;
     }
     "Work on files" {

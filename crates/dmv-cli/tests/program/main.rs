@@ -27,6 +27,7 @@ mod editor;
 mod expire;
 mod foreign;
 mod freeing;
+mod from_git;
 mod gc;
 mod get;
 mod group;

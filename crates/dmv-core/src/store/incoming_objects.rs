@@ -7,7 +7,7 @@ use super::FinishedJob;
 use super::checked_record::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
 use super::frame::{FrameEncoder, FrameObject};
-use super::frame_writer::Framer;
+use super::frame_writer::{Framer, MetaWriter};
 use super::layout::PackKind;
 use super::write::StoreWriter;
 use crate::hash::ObjectId;
@@ -32,6 +32,11 @@ impl<'s> IncomingObjects<'s> {
     pub(super) fn thorough(writer: StoreWriter<'s>) -> IncomingObjects<'s> {
         let framer = Framer::thorough();
         IncomingObjects { writer, framer }
+    }
+
+    /// Returns a writer for one of several threads that make objects themselves.
+    pub fn lane(&self) -> MetaWriter<'_> {
+        MetaWriter::new(&self.writer)
     }
 
     /// Returns the bytes appended to packs so far.

@@ -1,0 +1,68 @@
+//! The failures of imports from Git and exports to Git.
+
+use crate::failure::{
+    EXIT_ABSENT, EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OTHER, EXIT_USAGE, Failure,
+};
+use dmv_core::escape::Argument;
+use dmv_core::hint;
+use dmv_core::repo::RepoError;
+use dmv_git::GitError;
+use dmv_git::source::SourceError;
+
+impl From<GitError> for Failure {
+    fn from(e: GitError) -> Failure {
+        match e {
+            GitError::Source(e) => e.into(),
+            GitError::Repo(e) => e.into(),
+            GitError::Store(e) => RepoError::from(e).into(),
+            GitError::Object(e) => e.into(),
+            GitError::Cancelled => RepoError::Cancelled.into(),
+            GitError::Pattern { .. } => Failure::new("usage", EXIT_USAGE, e.to_string()),
+            GitError::Damaged { .. } | GitError::Bad(_) => {
+                let failure = Failure::new("git-damaged", EXIT_DAMAGE, e.to_string());
+                failure.hint("git fsck --full, in the Git repository")
+            }
+            GitError::Algorithm { .. } => {
+                let failure = Failure::new("git-format", EXIT_OTHER, e.to_string());
+                failure.hint("dmv export --git DIR, with a new DIR")
+            }
+            GitError::Map(_) | GitError::Stale | GitError::Thread(_) | GitError::Read(_) => {
+                let failure = Failure::new("git", EXIT_OTHER, e.to_string());
+                failure.hint("the same command again: it goes on with what is stored")
+            }
+        }
+    }
+}
+
+impl From<SourceError> for Failure {
+    fn from(e: SourceError) -> Failure {
+        let message = e.to_string();
+        match e {
+            SourceError::NoGit(_) => Failure::new("no-git", EXIT_OTHER, message)
+                .hint("install Git, which reads and writes its repositories"),
+            SourceError::NoRepository { .. } => {
+                Failure::new("no-git-repository", EXIT_NO_REPOSITORY, message)
+            }
+            SourceError::Shallow { path } => {
+                let path = Argument::on_disk(&path);
+                let hint = hint!(
+                    "git -C {} fetch --unshallow, then the same command again",
+                    path
+                );
+                Failure::new("git-shallow", EXIT_ABSENT, message).hint(hint)
+            }
+            SourceError::Missing { path, .. } => {
+                let path = Argument::on_disk(&path);
+                let hint = hint!(
+                    "git -C {} fetch --refetch, then the same command again",
+                    path
+                );
+                Failure::new("git-incomplete", EXIT_ABSENT, message).hint(hint)
+            }
+            SourceError::Failed { .. } | SourceError::Answer(_) | SourceError::Pipe(_) => {
+                Failure::new("git", EXIT_OTHER, message)
+                    .hint("git fsck --full, in the Git repository")
+            }
+        }
+    }
+}

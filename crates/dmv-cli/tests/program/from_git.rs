@@ -1,0 +1,205 @@
+//! `dmv import git` and `dmv export --git` as a user runs them. Needs Git; `crates/dmv-git/tests` shows that every
+//! id comes back.
+
+// A test says aloud what it could not try.
+#![cfg(feature = "git")]
+
+use crate::place::files::read;
+use crate::place::{Outcome, Place};
+use std::fs;
+use std::process::Command;
+
+/// Runs Git in a directory of the place, with a user and without settings of the machine.
+fn git(place: &Place, dir: &str, args: &[&str]) -> Outcome<String> {
+    let mut git = Command::new("git");
+    git.current_dir(place.work().join(dir)).args(args);
+    git.env("HOME", place.home())
+        .env("GIT_CONFIG_NOSYSTEM", "1");
+    for who in ["AUTHOR", "COMMITTER"] {
+        git.env(format!("GIT_{who}_NAME"), "Ada");
+        git.env(format!("GIT_{who}_EMAIL"), "ada@example.org");
+    }
+    let output = git.output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {args:?}: {said}");
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .trim_end()
+        .to_owned())
+}
+
+/// A place with the Git repository `source`, which has two branches, a tag and a merge.
+fn source() -> Outcome<Place> {
+    let place = Place::new()?;
+    fs::create_dir(place.work().join("source"))?;
+    git(&place, "source", &["init", "-q", "-b", "main"])?;
+    let commit = |path: &str, text: &str| -> Outcome {
+        place.write(format!("source/{path}"), text)?;
+        git(&place, "source", &["add", "-A"])?;
+        git(&place, "source", &["commit", "-q", "-m", path]).map(drop)
+    };
+    commit("a.txt", "one\n")?;
+    git(&place, "source", &["checkout", "-q", "-b", "side"])?;
+    commit("d/b.txt", "two\n")?;
+    git(&place, "source", &["checkout", "-q", "main"])?;
+    commit(".gitignore", "*.o\n")?;
+    git(&place, "source", &["merge", "-q", "--no-edit", "side"])?;
+    git(&place, "source", &["tag", "-a", "v1", "-m", "first"])?;
+    Ok(place)
+}
+
+fn refs(place: &Place, dir: &str) -> Outcome<String> {
+    let format = "--format=%(objectname) %(refname)";
+    git(place, dir, &["for-each-ref", format])
+}
+
+#[test]
+fn a_history_comes_in_and_goes_back_with_its_ids() -> Outcome {
+    let place = source()?;
+    let said = place.ok(&["import", "git", "source", "film"])?;
+    assert!(said.starts_with("4 commits taken from source"), "{said}");
+    assert_eq!(read(&place, "film/d/b.txt")?, "two\n");
+    place.ok(&["-C", "film", "status", "--exit-code"])?;
+    let subjects = place.ok(&["-C", "film", "log", "--oneline", "side"])?;
+    assert_eq!(subjects.lines().count(), 2, "{subjects}");
+    let again = place.ok(&["-C", "film", "import", "git", "../source"])?;
+    assert_eq!(again, "nothing new in ../source\n");
+    place.ok(&["-C", "film", "export", "--git", "../back.git"])?;
+    assert_eq!(refs(&place, "back.git")?, refs(&place, "source")?);
+    git(&place, "back.git", &["fsck", "--strict"])?;
+    Ok(())
+}
+
+#[test]
+fn two_work_on_both_sides() -> Outcome {
+    let place = source()?;
+    place.ok(&["import", "git", "source", "film"])?;
+    place.ok(&["-C", "film", "export", "--git", "../hub.git"])?;
+    // One works with DMV, the other with Git.
+    place.write("film/mine", "m")?;
+    place.ok(&["-C", "film", "commit", "-m", "mine"])?;
+    git(&place, ".", &["clone", "-q", "hub.git", "other"])?;
+    place.write("other/theirs", "t")?;
+    git(&place, "other", &["add", "-A"])?;
+    git(&place, "other", &["commit", "-q", "-m", "theirs"])?;
+    git(&place, "other", &["push", "-q"])?;
+    let refused = place.run(&["-C", "film", "export", "--git", "../hub.git"])?;
+    assert_eq!(refused.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("not moved: refs/heads/main"), "{said}");
+    place.ok(&["-C", "film", "import", "git", "../hub.git"])?;
+    place.ok(&["-C", "film", "merge", "git/main"])?;
+    let before = place.ok(&["-C", "film", "log", "--oneline"])?;
+    place.ok(&["-C", "film", "export", "--git", "../hub.git"])?;
+    // What went out comes back as itself, also in a repository that never saw it leave.
+    place.ok(&["-C", "film", "import", "git", "../hub.git"])?;
+    assert_eq!(
+        place
+            .ok(&["-C", "film", "log", "--oneline", "git/main"])?
+            .lines()
+            .count(),
+        before.lines().count()
+    );
+    fs::remove_file(place.work().join("film/.dmv/git.db"))?;
+    place.ok(&["-C", "film", "import", "git", "../hub.git"])?;
+    let tip = |revision: &str| place.json(&["-C", "film", "show", "--json", revision]);
+    assert_eq!(tip("git/main")?["id"], tip("main")?["id"]);
+    Ok(())
+}
+
+#[test]
+fn nothing_that_a_repository_names_is_run() -> Outcome {
+    let place = source()?;
+    let trap = place.work().join("trapped");
+    let command = format!("touch {}", trap.display());
+    for (key, value) in [
+        ("core.fsmonitor", command.clone()),
+        ("core.sshCommand", command.clone()),
+        ("core.pager", command.clone()),
+        ("alias.rev-list", format!("!{command}")),
+        ("diff.external", command.clone()),
+        ("filter.x.smudge", command.clone()),
+        ("extensions.partialClone", "evil".to_owned()),
+        ("remote.evil.promisor", "true".to_owned()),
+        ("remote.evil.url", format!("ext::sh -c '{command}'")),
+        ("protocol.ext.allow", "always".to_owned()),
+    ] {
+        git(&place, "source", &["config", key, &value])?;
+    }
+    // An object that has to be fetched.
+    let blob = git(&place, "source", &["rev-parse", "HEAD:a.txt"])?;
+    fs::remove_file(place.work().join(format!(
+        "source/.git/objects/{}/{}",
+        &blob[..2],
+        &blob[2..]
+    )))?;
+    let said = place.fails(6, &["import", "git", "source", "film"])?;
+    assert!(said.contains("fetch --refetch"), "{said}");
+    assert!(!trap.exists());
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_taken_is_said() -> Outcome {
+    let place = source()?;
+    place.fails(10, &["import", "git", "nowhere", "film"])?;
+    git(
+        &place,
+        ".",
+        &[
+            "clone",
+            "-q",
+            "--depth",
+            "1",
+            &format!("file://{}", place.work().join("source").display()),
+            "shallow",
+        ],
+    )?;
+    let said = place.fails(6, &["import", "git", "shallow", "film"])?;
+    assert!(said.contains("fetch --unshallow"), "{said}");
+    // A name that DMV refuses, and content of Git LFS that is not there.
+    place.write("source/.hg/store", "x")?;
+    let pointer = format!(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 7\n",
+        "0".repeat(64)
+    );
+    place.write("source/film.mov", pointer)?;
+    git(&place, "source", &["add", "-A"])?;
+    git(&place, "source", &["commit", "-q", "-m", "odd"])?;
+    let done = place.run(&["import", "git", "source", "film", "--lfs", "here"])?;
+    assert_eq!(done.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(
+        said.contains("left out .hg") && said.contains("git lfs fetch --all"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
+    let place = source()?;
+    // printf content | sha256sum
+    let sha256 = "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73";
+    let dir = format!("source/.git/lfs/objects/{}/{}", &sha256[..2], &sha256[2..4]);
+    fs::create_dir_all(place.work().join(&dir))?;
+    place.write(format!("{dir}/{sha256}"), "content")?;
+    let pointer =
+        format!("version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize 7\n");
+    place.write("source/film.mov", pointer)?;
+    git(&place, "source", &["add", "-A"])?;
+    git(&place, "source", &["commit", "-q", "-m", "large"])?;
+    place.ok(&["import", "git", "source", "film", "--lfs", "here"])?;
+    assert_eq!(read(&place, "film/film.mov")?, "content");
+    place.ok(&["-C", "film", "export", "--git", "../back.git", "--lfs"])?;
+    assert_eq!(
+        git(&place, "back.git", &["rev-parse", "main"])?,
+        git(&place, "source", &["rev-parse", "main"])?
+    );
+    let kept = format!(
+        "back.git/lfs/objects/{}/{}/{sha256}",
+        &sha256[..2],
+        &sha256[2..4]
+    );
+    assert_eq!(read(&place, &kept)?, "content");
+    Ok(())
+}

@@ -1,0 +1,378 @@
+//! Giving history to a Git repository.
+//!
+//! An imported commit goes back byte for byte, so that Git gives it the id that it had. What was made
+//! here becomes new commits, which say from which commit of DMV they come. Git checks and stores all
+//! objects itself, and moves a branch only forward.
+
+mod trees;
+
+use crate::commit::{self, GitOrigin};
+use crate::error::GitError;
+use crate::id::{Algorithm, GitId, GitType};
+use crate::map::{Became, IdMap, KnownObject};
+use crate::pack::PackWriter;
+use crate::source::{GitSource, SourceError};
+use dmv_core::ObjectId;
+use dmv_core::glob::Glob;
+use dmv_core::history::is_ancestor;
+use dmv_core::job::{Bound, Job};
+use dmv_core::object::commit::Commit;
+use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
+use dmv_core::reach::{Detail, Reach};
+use dmv_core::repo::Repo;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::Write;
+use std::process::Stdio;
+use trees::TreeExport;
+
+/// What to export.
+#[derive(Clone, Debug, Default)]
+pub struct ExportOptions {
+    /// Only branches that match one of these patterns, and no tags; all, if there is none.
+    pub branches: Vec<String>,
+    /// Whether a branch of the target moves even if it loses commits.
+    pub force: bool,
+    /// Whether files that came as pointers of Git LFS become these pointers again.
+    pub lfs: bool,
+}
+
+/// A branch or tag of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedRef {
+    /// The full name.
+    pub name: String,
+    /// The object that it named before.
+    pub old: Option<GitId>,
+    /// The object that it names now.
+    pub new: GitId,
+    /// Why it stayed, if it did.
+    pub refused: Option<String>,
+}
+
+/// What an export did.
+#[derive(Clone, Debug, Default)]
+pub struct ExportReport {
+    /// Commits that the target did not have.
+    pub commits: u64,
+    /// The branches and tags that changed or should have.
+    pub refs: Vec<ExportedRef>,
+    /// Imported commits that got another id, because something was left out when they came.
+    pub changed: Vec<GitId>,
+    /// Empty directories that Git cannot have.
+    pub empty_directories: u64,
+    /// Commits with open conflicts, which were written as files with markers.
+    pub conflicts: u64,
+}
+
+/// Exports the branches and tags of a repository.
+///
+/// # Errors
+///
+/// Fails with [`ObjectError::Missing`] if this repository lacks content, and with
+/// [`GitError::Algorithm`] if an imported commit has ids of another algorithm than the target.
+pub fn export(
+    repo: &Repo,
+    target: &GitSource,
+    options: &ExportOptions,
+    job: &Job,
+) -> Result<ExportReport, GitError> {
+    let map = IdMap::open(repo.dmv_dir())?;
+    map.index_by_dmv()?;
+    let mut export = Export {
+        repo,
+        target,
+        map,
+        job,
+        commits: HashMap::new(),
+        trees: TreeExport::new(repo, target, options.lfs)?,
+        pack: PackWriter::new(target)?,
+        report: ExportReport::default(),
+    };
+    let wanted = wanted(repo, options)?;
+    let present = export.present()?;
+    export.history(&wanted, &present)?;
+    export.name(wanted, options)?;
+    export.report.empty_directories = export.trees.empty_directories();
+    Ok(export.report)
+}
+
+/// Returns the keys and commits of the wanted branches and tags.
+fn wanted(repo: &Repo, options: &ExportOptions) -> Result<BTreeMap<String, ObjectId>, GitError> {
+    let parse = |pattern: &String| {
+        Glob::parse(pattern.as_bytes()).map_err(|fault| GitError::Pattern {
+            pattern: pattern.clone(),
+            fault,
+        })
+    };
+    let patterns = options.branches.iter().map(parse);
+    let patterns = patterns.collect::<Result<Vec<Glob>, GitError>>()?;
+    let is_wanted = |key: &str| {
+        let branch = key.strip_prefix("branch/");
+        patterns.is_empty()
+            || branch.is_some_and(|name| patterns.iter().any(|glob| glob.matches(name.as_bytes())))
+    };
+    let offered = repo.offered()?.refs.into_iter();
+    Ok(offered.filter(|(key, _)| is_wanted(key)).collect())
+}
+
+struct Export<'e> {
+    repo: &'e Repo,
+    target: &'e GitSource,
+    map: IdMap,
+    job: &'e Job,
+    /// The commits that were exported, or that the target had.
+    commits: HashMap<ObjectId, GitId>,
+    trees: TreeExport<'e>,
+    pack: PackWriter<'e>,
+    report: ExportReport,
+}
+
+impl Export<'_> {
+    /// Returns the commits here whose history the target has.
+    fn present(&mut self) -> Result<Vec<ObjectId>, GitError> {
+        let mut present = Vec::new();
+        for found in self.target.commits_of_refs()? {
+            let Some(KnownObject {
+                id,
+                became: Became::Commit { .. },
+            }) = self.map.get(&found)?
+            else {
+                continue;
+            };
+            if self.repo.objects().holds(ObjectType::Commit, &id)? {
+                self.commits.insert(id, found);
+                present.push(id);
+            }
+        }
+        Ok(present)
+    }
+
+    /// Exports the commits that lead to `wanted` and not to `present`, parents first.
+    fn history(
+        &mut self,
+        wanted: &BTreeMap<String, ObjectId>,
+        present: &[ObjectId],
+    ) -> Result<(), GitError> {
+        let objects = self.repo.objects();
+        let tips: HashSet<ObjectId> = wanted.values().copied().collect();
+        let mut reach = Reach::new(tips, present.iter().copied(), Detail::Commits);
+        let mut order = Vec::new();
+        while let Some(reached) = reach.next(objects)? {
+            if !reached.here {
+                let (id, ty) = (reached.id, reached.ty);
+                return Err(ObjectError::Missing { id, ty }.into());
+            }
+            order.push(reached.id);
+        }
+        self.job
+            .progress
+            .expect(order.len() as u64, 0, Bound::Exact);
+        if !order.is_empty() {
+            for id in present {
+                let commit = read_commit(objects, id)?;
+                self.trees.has(commit.tree, &self.map)?;
+            }
+        }
+        for id in order.into_iter().rev() {
+            self.commit(id)?;
+            if self.job.is_cancelled() {
+                return Err(GitError::Cancelled);
+            }
+            if self.pack.is_full() {
+                self.pass_on()?;
+            }
+        }
+        self.pass_on()
+    }
+
+    /// Lets Git take the objects that are written, and notes which commits they are.
+    fn pass_on(&mut self) -> Result<(), GitError> {
+        self.pack.pass_on()?;
+        Ok(self.map.save(&[])?)
+    }
+
+    fn commit(&mut self, id: ObjectId) -> Result<(), GitError> {
+        let commit = read_commit(self.repo.objects(), &id)?;
+        if !commit::fits(&commit, self.target.algorithm()) {
+            return Err(GitError::Algorithm {
+                target: self.target.algorithm(),
+            });
+        }
+        let readable = self.repo.readable_tree(&commit, |_| true)?;
+        self.report.conflicts += u64::from(readable != commit.tree);
+        let tree = self.trees.root(readable, &mut self.map, &mut self.pack)?;
+        let mut parents = Vec::with_capacity(commit.parents.len());
+        for parent in &commit.parents {
+            parents.push(self.git_of(parent)?);
+        }
+        let bytes = commit::to_git(&commit, id, tree, &parents);
+        let git = self.pack.add(GitType::Commit, &bytes)?;
+        match GitOrigin::of(&commit) {
+            Some(origin) if origin.id != git => self.report.changed.push(origin.id),
+            Some(_) => {}
+            None => {
+                let generation = commit.generation;
+                let became = Became::Commit { generation };
+                self.map.add(git, KnownObject { id, became });
+            }
+        }
+        self.commits.insert(id, git);
+        self.report.commits += 1;
+        Job::add(&self.job.progress.files, 1);
+        Ok(())
+    }
+
+    /// Returns the id in Git of a commit that the target has.
+    fn git_of(&self, id: &ObjectId) -> Result<GitId, GitError> {
+        if let Some(git) = self.commits.get(id) {
+            return Ok(*git);
+        }
+        // It is behind a commit that the target has.
+        let known = self.map.git_of(id)?;
+        known.ok_or(GitError::Stale)
+    }
+
+    /// Moves the branches and tags of the target.
+    fn name(
+        &mut self,
+        wanted: BTreeMap<String, ObjectId>,
+        options: &ExportOptions,
+    ) -> Result<(), GitError> {
+        let there: HashMap<String, GitId> = self
+            .target
+            .refs()?
+            .into_iter()
+            .map(|found| (found.name, found.id))
+            .collect();
+        let checked_out = self.target.checked_out_branches()?;
+        let mut tags = HashMap::new();
+        for tag in self.map.tags()? {
+            tags.insert(tag.name.clone(), tag);
+        }
+        let mut moves = Vec::new();
+        for (key, id) in wanted {
+            let mut git = self.git_of(&id)?;
+            let name = match key.split_once('/') {
+                Some(("branch", name)) => format!("refs/heads/{name}"),
+                Some((_, name)) => {
+                    if let Some(tag) = tags.get(name).filter(|tag| tag.target == git) {
+                        // Each names the next one.
+                        for object in tag.objects.iter().rev() {
+                            git = self.pack.add(GitType::Tag, object)?;
+                        }
+                    }
+                    format!("refs/tags/{name}")
+                }
+                None => continue,
+            };
+            let old = there.get(&name).copied();
+            if old == Some(git) {
+                continue;
+            }
+            let refused = self.refusal(&name, old, &id, &checked_out, options.force)?;
+            moves.push(ExportedRef {
+                name,
+                old,
+                new: git,
+                refused,
+            });
+        }
+        self.pass_on()?;
+        let accepted = moves.iter().filter(|change| change.refused.is_none());
+        update_refs(self.target, accepted)?;
+        if there.is_empty()
+            && let Some(head) = self.repo.offered()?.head
+        {
+            let head = format!("refs/heads/{head}");
+            self.target.answer(&["symbolic-ref", "HEAD", &head])?;
+        }
+        self.report.refs = moves;
+        Ok(())
+    }
+
+    /// Returns why a ref of the target must stay.
+    fn refusal(
+        &mut self,
+        name: &str,
+        old: Option<GitId>,
+        new: &ObjectId,
+        checked_out: &HashSet<String>,
+        force: bool,
+    ) -> Result<Option<String>, GitError> {
+        let Some(old) = old else {
+            return Ok(None);
+        };
+        if checked_out.contains(name) {
+            let why = "it is checked out there; in that directory: git checkout --detach";
+            return Ok(Some(why.to_owned()));
+        }
+        if force {
+            return Ok(None);
+        }
+        if name.starts_with("refs/tags/") {
+            return Ok(Some("the tag is another one there".to_owned()));
+        }
+        let Some(known) = self.map.get(&old)? else {
+            let why = "it has commits there that are not here; first: dmv import git";
+            return Ok(Some(why.to_owned()));
+        };
+        let is_forward = is_ancestor(self.repo.objects(), &known.id, new)?;
+        let why = "it has commits there that the branch here does not have";
+        Ok((!is_forward).then(|| why.to_owned()))
+    }
+}
+
+fn read_commit(objects: &dyn ObjectRead, id: &ObjectId) -> Result<Commit, ObjectError> {
+    let bytes = objects.require(ObjectType::Commit, id)?;
+    Commit::decode(&bytes).map_err(|e| ObjectError::undecodable(ObjectType::Commit, id, e))
+}
+
+/// Moves refs, all or none.
+fn update_refs<'m>(
+    target: &GitSource,
+    moves: impl Iterator<Item = &'m ExportedRef>,
+) -> Result<(), GitError> {
+    let mut text = Vec::new();
+    let zero = "0".repeat(2 * target.algorithm().bytes());
+    for change in moves {
+        let (name, new) = (&change.name, change.new);
+        let old = change.old.map_or(zero.clone(), |old| old.to_string());
+        writeln!(text, "update {name} {new} {old}").map_err(GitError::Read)?;
+    }
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut git = target.git();
+    git.args(["update-ref", "--stdin", "-m", "dmv export"]);
+    git.stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut child = git.spawn().map_err(SourceError::NoGit)?;
+    let mut input = child.stdin.take().expect("it has a pipe");
+    // Git says more than a broken pipe does.
+    let _ = input.write_all(&text);
+    drop(input);
+    let output = child.wait_with_output().map_err(GitError::Read)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = crate::source::last_line(&output.stderr);
+    let command = "update-ref".to_owned();
+    Err(SourceError::Failed { command, said }.into())
+}
+
+/// Returns the algorithm that a new target must have: that of an imported commit, or Git's default.
+pub fn algorithm_for(repo: &Repo) -> Result<Algorithm, GitError> {
+    let objects = repo.objects();
+    for (_, tip) in repo.offered()?.refs {
+        let mut reach = Reach::new([tip], [], Detail::Commits);
+        while let Some(reached) = reach.next(objects)? {
+            if reached.here
+                && let Some(origin) = GitOrigin::of(&read_commit(objects, &reached.id)?)
+            {
+                return Ok(origin.id.algorithm());
+            }
+        }
+    }
+    Ok(Algorithm::Sha1)
+}

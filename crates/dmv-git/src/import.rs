@@ -1,0 +1,560 @@
+//! Taking the history of a Git repository into a DMV repository.
+//!
+//! Git reads the objects and passes them through a pipe. Several threads store the blobs, and one makes
+//! trees and commits of the rest, in Git's order. After each portion everything is durable and the map
+//! of ids knows it, so that an import that was cut short goes on there. At the end one operation names
+//! the branches and tags.
+
+mod builder;
+mod content;
+pub(crate) mod lfs;
+pub(crate) mod trees;
+
+use crate::error::GitError;
+use crate::id::{GitId, GitType};
+use crate::map::{IdMap, KeptTag};
+use crate::object::GitTag;
+use crate::source::{GitRef, GitSource, ObjectHeader, ObjectStream, SourceError};
+use builder::{Builder, Progress};
+use content::{BLOCK_BYTES, Block, Pieces, StoredBlock, store_blocks};
+use crossbeam_channel::{Receiver, bounded};
+use dmv_core::glob::Glob;
+use dmv_core::job::{Bound, Job};
+use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::refs::check_ref_name;
+use dmv_core::repo::{
+    Head, OfferedRefs, OperationRequest, OwnBranches, RefChange, Repo, RepoError,
+};
+use dmv_core::store::IncomingObjects;
+use dmv_core::threads::start_in;
+use lfs::{LfsObjects, Pointer};
+use std::collections::{BTreeMap, HashSet};
+
+/// The usual [`ImportOptions::portion_bytes`].
+pub const PORTION_BYTES: u64 = 1 << 30;
+/// A tree, commit or tag of more bytes is refused. Git's own limit for what it checks is smaller.
+const MAX_METADATA_BYTES: u64 = 256 << 20;
+/// Blobs of more bytes are passed on in pieces.
+const WHOLE_BYTES: u64 = 4 << 20;
+/// Tags that name tags that name tags.
+const MAX_TAG_DEPTH: usize = 16;
+
+/// What to import.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// The name under which the branches of the source are recorded, as of a remote.
+    pub remote: String,
+    /// Only branches that match one of these patterns, and no tags beyond what they lead to; all, if
+    /// there is none.
+    pub branches: Vec<String>,
+    /// Whether the content of Git LFS is taken in place of its pointers.
+    pub lfs: bool,
+    /// Bytes of content after which what was taken is made durable, at the next commit.
+    pub portion_bytes: u64,
+}
+
+/// Something that could not be taken as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The commit, or the blob.
+    pub object: GitId,
+    /// The name in the tree; empty if the problem is not with a name.
+    pub name: Vec<u8>,
+    /// What is wrong.
+    pub why: String,
+    /// Bytes of content that are missing.
+    pub bytes: u64,
+}
+
+impl Problem {
+    fn of_commit(object: GitId, why: String) -> Problem {
+        let (name, bytes) = (Vec::new(), 0);
+        Problem {
+            object,
+            name,
+            why,
+            bytes,
+        }
+    }
+
+    fn missing_content(object: GitId, pointer: &Pointer, why: String) -> Problem {
+        let (name, bytes) = (Vec::new(), pointer.size);
+        Problem {
+            object,
+            name,
+            why,
+            bytes,
+        }
+    }
+}
+
+/// A branch or tag that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftRef {
+    /// The full name in Git.
+    pub name: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// What an import did.
+#[derive(Clone, Debug, Default)]
+pub struct ImportReport {
+    /// Commits that were not known before.
+    pub commits: u64,
+    /// Of these, commits that were exported from here and came back.
+    pub returned: u64,
+    /// Bytes of content that Git passed on.
+    pub bytes: u64,
+    /// Branches and tags that moved.
+    pub refs: Vec<RefChange>,
+    /// Branches and tags that were not taken.
+    pub left: Vec<LeftRef>,
+    /// What could not be taken as it is.
+    pub problems: Vec<Problem>,
+    /// The branch that the source is on.
+    pub head: Option<String>,
+    /// Whether the source replaces objects by others, which the import does not follow.
+    pub has_replacements: bool,
+}
+
+/// What an import would do.
+#[derive(Clone, Debug, Default)]
+pub struct ImportPlan {
+    /// Commits that are not known.
+    pub commits: u64,
+    /// Branches and tags of the source.
+    pub refs: u64,
+    /// Branches and tags that would not be taken.
+    pub left: Vec<LeftRef>,
+}
+
+/// The refs of a source that are wanted, with the commits that they lead to.
+#[derive(Default)]
+struct WantedRefs {
+    refs: BTreeMap<String, GitId>,
+    tags: Vec<KeptTag>,
+    left: Vec<LeftRef>,
+}
+
+impl WantedRefs {
+    fn tips(&self) -> Vec<GitId> {
+        self.refs
+            .values()
+            .copied()
+            .collect::<HashSet<_>>()
+            .into_iter()
+            .collect()
+    }
+}
+
+/// Returns what [`import`] would do, without reading any content.
+pub fn plan(
+    repo: Option<&Repo>,
+    source: &GitSource,
+    options: &ImportOptions,
+) -> Result<ImportPlan, GitError> {
+    let wanted = wanted(source, options)?;
+    let known = match repo {
+        Some(repo) => source.present(&IdMap::open(repo.dmv_dir())?.heads()?)?,
+        None => Vec::new(),
+    };
+    Ok(ImportPlan {
+        commits: source.count_commits(&wanted.tips(), &known)?,
+        refs: wanted.refs.len() as u64,
+        left: wanted.left,
+    })
+}
+
+/// Imports what is new in a Git repository.
+///
+/// Records its branches as those of the remote `options.remote`, adds its tags, and creates the branches
+/// that this repository does not have. Its own branches stay where they are.
+pub fn import(
+    repo: &Repo,
+    source: &GitSource,
+    options: &ImportOptions,
+    request: &OperationRequest,
+    job: &Job,
+) -> Result<ImportReport, GitError> {
+    let wanted = wanted(source, options)?;
+    let mut map = IdMap::open(repo.dmv_dir())?;
+    match take_and_name(repo, source, options, &wanted, &mut map, request, job) {
+        // What the map names may have been freed since. Then everything is read again.
+        Err(GitError::Stale | GitError::Repo(RepoError::Absent(_))) => {
+            map.forget()?;
+            job.begin_part();
+            take_and_name(repo, source, options, &wanted, &mut map, request, job)
+        }
+        done => done,
+    }
+}
+
+fn take_and_name(
+    repo: &Repo,
+    source: &GitSource,
+    options: &ImportOptions,
+    wanted: &WantedRefs,
+    map: &mut IdMap,
+    request: &OperationRequest,
+    job: &Job,
+) -> Result<ImportReport, GitError> {
+    let mut report = take(repo, source, options, wanted, map, job)?;
+    for tag in &wanted.tags {
+        map.keep_tag(tag)?;
+    }
+    report.left.clone_from(&wanted.left);
+    report.head = source.head();
+    report.has_replacements = source.has_replacements()?;
+    report.refs = name(repo, options, wanted, map, report.head.as_deref(), request)?;
+    Ok(report)
+}
+
+/// Names the converted commits, in one operation.
+fn name(
+    repo: &Repo,
+    options: &ImportOptions,
+    wanted: &WantedRefs,
+    map: &mut IdMap,
+    head: Option<&str>,
+    request: &OperationRequest,
+) -> Result<Vec<RefChange>, GitError> {
+    let mut offered = OfferedRefs::default();
+    let mut ours = OwnBranches::default();
+    for (key, git) in &wanted.refs {
+        let known = map.get(git)?.ok_or(GitError::Stale)?;
+        offered.refs.push((key.clone(), known.id));
+        if let Some(branch) = key.strip_prefix("branch/")
+            && repo.ref_at(key)?.is_none()
+        {
+            ours.make.push((branch.to_owned(), known.id));
+        }
+    }
+    let is_taken = |head: &&str| wanted.refs.contains_key(&format!("branch/{head}"));
+    offered.head = head.filter(is_taken).map(str::to_owned);
+    // A repository without any commit goes to the branch that the source is on.
+    if repo.head_commit()?.is_none()
+        && let Some(branch) = &offered.head
+    {
+        ours.head = Some(Head::Branch(branch.clone()));
+    }
+    Ok(repo.note_remote(&options.remote, &offered, &ours, request)?)
+}
+
+/// Takes all objects that `wanted` leads to.
+fn take(
+    repo: &Repo,
+    source: &GitSource,
+    options: &ImportOptions,
+    wanted: &WantedRefs,
+    map: &mut IdMap,
+    job: &Job,
+) -> Result<ImportReport, GitError> {
+    let known = map.heads()?;
+    for head in &known {
+        let commit = map.get(head)?.ok_or(GitError::Stale)?;
+        if !repo.store().holds(ObjectType::Commit, &commit.id)? {
+            return Err(GitError::Stale);
+        }
+    }
+    let known = source.present(&known)?;
+    let tips = wanted.tips();
+    let commits = source.count_commits(&tips, &known)?;
+    let mut report = ImportReport::default();
+    if commits == 0 {
+        return Ok(report);
+    }
+    job.progress.expect(commits, 0, Bound::AtMost);
+    let lfs = options.lfs.then(|| source.git_dir()).transpose()?;
+    let pointers = map.pointers()?;
+    let mut progress = Progress {
+        map,
+        pointers,
+        heads: HashSet::new(),
+        lfs: lfs.as_deref().map(LfsObjects::of),
+        algorithm: source.algorithm(),
+        stored: repo.store(),
+        job,
+        commits: 0,
+        returned: 0,
+        problems: Vec::new(),
+    };
+    let mut objects = Objects {
+        stream: source.objects(&tips, &known)?,
+        next: None,
+        number: 0,
+    };
+    objects.advance()?;
+    while objects.next.is_some() {
+        let incoming = repo.incoming()?;
+        portion(
+            &incoming,
+            &mut objects,
+            options.portion_bytes,
+            &mut progress,
+        )?;
+        repo.keep_incoming(incoming)?;
+        let heads: Vec<GitId> = progress.heads.iter().copied().collect();
+        progress.map.save(&heads)?;
+        if job.is_cancelled() {
+            return Err(GitError::Cancelled);
+        }
+    }
+    report.commits = progress.commits;
+    report.returned = progress.returned;
+    report.problems = progress.problems;
+    report.bytes = job
+        .progress
+        .bytes
+        .load(std::sync::atomic::Ordering::Relaxed);
+    objects.stream.end()?;
+    Ok(report)
+}
+
+/// The stream of objects, with the header that was read last.
+struct Objects {
+    stream: ObjectStream,
+    next: Option<ObjectHeader>,
+    /// Blocks that were filled so far.
+    number: u64,
+}
+
+impl Objects {
+    fn advance(&mut self) -> Result<(), SourceError> {
+        self.next = self.stream.next_object()?;
+        Ok(())
+    }
+}
+
+/// Takes objects until a portion is full, and ends before a commit.
+fn portion(
+    incoming: &IncomingObjects<'_>,
+    objects: &mut Objects,
+    most: u64,
+    progress: &mut Progress<'_>,
+) -> Result<(), GitError> {
+    let job = progress.job;
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+    let (block_in, block_out) = bounded::<Block>(workers);
+    let (done_in, done_out) = bounded::<Result<StoredBlock, GitError>>(2 * workers);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let (blocks, done) = (block_out.clone(), done_in.clone());
+            start_in(scope, move || store_blocks(incoming, &blocks, &done))?;
+        }
+        // Only the threads' own ends may keep the channels open.
+        drop((block_out, done_in));
+        let first = objects.number;
+        let building = start_in(scope, move || build(incoming, progress, first, &done_out))?;
+        let read = read_portion(objects, most, job, |block| block_in.send(block).is_ok());
+        drop(block_in);
+        let built = building.join().expect("the builder does not panic");
+        // The builder's own error says why the reader had to stop.
+        built?;
+        read
+    })
+}
+
+/// Converts blocks in their order.
+fn build(
+    incoming: &IncomingObjects<'_>,
+    progress: &mut Progress<'_>,
+    first: u64,
+    done: &Receiver<Result<StoredBlock, GitError>>,
+) -> Result<(), GitError> {
+    let mut builder = Builder::new(progress, incoming.lane());
+    let mut early = BTreeMap::new();
+    let mut next = first;
+    for stored in done {
+        let stored = stored?;
+        early.insert(stored.block.number, stored);
+        while let Some(stored) = early.remove(&next) {
+            builder.take(stored)?;
+            next += 1;
+        }
+    }
+    builder.finish()
+}
+
+/// Reads objects into blocks and passes these on, until `pass` returns false.
+fn read_portion(
+    objects: &mut Objects,
+    most: u64,
+    job: &Job,
+    mut pass: impl FnMut(Block) -> bool,
+) -> Result<(), GitError> {
+    let (mut taken, mut is_first) = (0, true);
+    let mut block = Block::default();
+    while let Some(header) = objects.next {
+        let ObjectHeader { id, ty, size } = header;
+        if ty == GitType::Commit {
+            if !is_first && (taken >= most || job.is_cancelled()) {
+                break;
+            }
+            is_first = false;
+        }
+        taken += size;
+        if ty == GitType::Blob && size > WHOLE_BYTES {
+            let mut pieces = Pieces::new(&mut objects.stream);
+            loop {
+                let start = block.bytes.len();
+                let is_last = pieces.next(&mut block.bytes).map_err(GitError::Read)?;
+                block.end_item(id, ty, start, is_last);
+                if !pass_on(&mut block, &mut objects.number, &mut pass) {
+                    return Ok(());
+                }
+                if is_last {
+                    break;
+                }
+                if job.is_cancelled() {
+                    return Err(GitError::Cancelled);
+                }
+            }
+        } else {
+            let start = block.bytes.len();
+            let longest = if ty == GitType::Blob {
+                WHOLE_BYTES
+            } else {
+                MAX_METADATA_BYTES
+            };
+            objects.stream.content(&mut block.bytes, longest)?;
+            block.end_item(id, ty, start, true);
+            if block.is_full() && !pass_on(&mut block, &mut objects.number, &mut pass) {
+                return Ok(());
+            }
+        }
+        objects.advance()?;
+    }
+    if !block.items.is_empty() {
+        pass_on(&mut block, &mut objects.number, &mut pass);
+    }
+    Ok(())
+}
+
+/// Passes a block on and begins the next one. Returns whether anybody takes it.
+fn pass_on(block: &mut Block, number: &mut u64, pass: &mut impl FnMut(Block) -> bool) -> bool {
+    let next = Block {
+        bytes: Vec::with_capacity(BLOCK_BYTES + (BLOCK_BYTES >> 2)),
+        ..Block::default()
+    };
+    let mut full = std::mem::replace(block, next);
+    full.number = *number;
+    *number += 1;
+    pass(full)
+}
+
+/// Returns the wanted refs, and reads the annotated tags.
+fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, GitError> {
+    let mut wanted = WantedRefs::default();
+    let mut annotated: Vec<GitRef> = Vec::new();
+    let parse = |pattern: &String| {
+        Glob::parse(pattern.as_bytes()).map_err(|fault| GitError::Pattern {
+            pattern: pattern.clone(),
+            fault,
+        })
+    };
+    let patterns = options.branches.iter().map(parse);
+    let patterns = patterns.collect::<Result<Vec<Glob>, GitError>>()?;
+    for found in source.refs()? {
+        let (kind, name) = match (
+            found.name.strip_prefix("refs/heads/"),
+            found.name.strip_prefix("refs/tags/"),
+        ) {
+            (Some(name), _) => ("branch", name),
+            (None, Some(name)) => ("tag", name),
+            (None, None) => continue,
+        };
+        let is_wanted = patterns.is_empty()
+            || kind == "branch" && patterns.iter().any(|glob| glob.matches(name.as_bytes()));
+        if !is_wanted {
+            continue;
+        }
+        if let Err(e) = check_ref_name(name) {
+            wanted.left.push(LeftRef {
+                why: e.to_string(),
+                name: found.name,
+            });
+            continue;
+        }
+        match found.ty {
+            GitType::Commit => {
+                wanted.refs.insert(format!("{kind}/{name}"), found.id);
+            }
+            GitType::Tag => annotated.push(found),
+            GitType::Blob | GitType::Tree => wanted.left.push(LeftRef {
+                why: format!("it names a {}, not a commit", found.ty.word()),
+                name: found.name,
+            }),
+        }
+    }
+    read_tags(source, annotated, &mut wanted)?;
+    Ok(wanted)
+}
+
+/// Reads annotated tags, also those that name other tags.
+fn read_tags(
+    source: &GitSource,
+    tags: Vec<GitRef>,
+    wanted: &mut WantedRefs,
+) -> Result<(), GitError> {
+    struct OpenTag {
+        found: GitRef,
+        objects: Vec<Vec<u8>>,
+        next: GitId,
+    }
+    let mut open: Vec<OpenTag> = tags
+        .into_iter()
+        .map(|found| OpenTag {
+            next: found.id,
+            found,
+            objects: Vec::new(),
+        })
+        .collect();
+    for _ in 0..MAX_TAG_DEPTH {
+        if open.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<GitId> = open.iter().map(|tag| tag.next).collect();
+        let mut stream = source.read(&ids)?;
+        let mut deeper = Vec::new();
+        for mut tag in std::mem::take(&mut open) {
+            let header = stream.next_object()?;
+            header.ok_or_else(|| SourceError::Answer("too few tags".to_owned()))?;
+            let mut bytes = Vec::new();
+            stream.content(&mut bytes, MAX_METADATA_BYTES)?;
+            let (object, ty) = {
+                let git = GitTag::parse(&bytes)?;
+                (git.object, GitType::from_word(git.ty))
+            };
+            tag.objects.push(bytes);
+            tag.next = object;
+            let name = tag
+                .found
+                .name
+                .strip_prefix("refs/tags/")
+                .unwrap_or(&tag.found.name);
+            match ty {
+                Some(GitType::Commit) => {
+                    wanted.refs.insert(format!("tag/{name}"), object);
+                    wanted.tags.push(KeptTag {
+                        name: name.to_owned(),
+                        objects: tag.objects,
+                        target: object,
+                    });
+                }
+                Some(GitType::Tag) => deeper.push(tag),
+                _ => wanted.left.push(LeftRef {
+                    why: "it names no commit".to_owned(),
+                    name: tag.found.name,
+                }),
+            }
+        }
+        stream.end()?;
+        open = deeper;
+    }
+    wanted.left.extend(open.into_iter().map(|tag| LeftRef {
+        why: "it names a tag that names a tag, and so on".to_owned(),
+        name: tag.found.name,
+    }));
+    Ok(())
+}

@@ -1,0 +1,453 @@
+//! The map of ids: which Git object became which DMV object. It lies in `git.db` of the repository.
+//!
+//! The map saves work, and can be built again by importing again. Only the annotated tags are nowhere
+//! else.
+
+use crate::id::GitId;
+use dmv_core::ObjectId;
+use dmv_core::platform::{OwnAccess, open_own};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The name of the file in the repository.
+pub const FILE: &str = "git.db";
+const VERSION: i32 = 1;
+/// Entries that are kept in memory, about 120 bytes each.
+const MOST_IN_MEMORY: usize = 1 << 20;
+
+/// What became of a Git object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Became {
+    /// A blob of one chunk, or of a list if `is_list`. `has_nul`: it is no target of a symlink.
+    Blob {
+        /// Bytes of the content.
+        size: u64,
+        /// Whether the id is that of a list.
+        is_list: bool,
+        /// Whether the content has a NUL byte; only looked at in short ones.
+        has_nul: bool,
+    },
+    /// A tree.
+    Tree {
+        /// Bytes below it.
+        bytes: u64,
+        /// Files below it.
+        files: u64,
+    },
+    /// A commit.
+    Commit {
+        /// Its generation.
+        generation: u64,
+    },
+}
+
+/// A DMV object that stands for a Git object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownObject {
+    /// The DMV object.
+    pub id: ObjectId,
+    /// What it is.
+    pub became: Became,
+}
+
+impl KnownObject {
+    /// Returns the number of the kind and two numbers, as the table has them.
+    fn columns(&self) -> (u8, i64, i64) {
+        let (kind, first, second) = match self.became {
+            Became::Blob {
+                size,
+                is_list,
+                has_nul,
+            } => (1 + u8::from(is_list) + 2 * u8::from(has_nul), size, 0),
+            Became::Tree { bytes, files } => (5, bytes, files),
+            Became::Commit { generation } => (6, generation, 0),
+        };
+        // SQLite has no greater integers; the numbers keep their bits.
+        (kind, first.cast_signed(), second.cast_signed())
+    }
+
+    fn from_columns(id: &[u8], kind: u8, first: i64, second: i64) -> Option<KnownObject> {
+        let id = ObjectId::from_bytes(id.try_into().ok()?);
+        let (first, second) = (first.cast_unsigned(), second.cast_unsigned());
+        let became = match kind {
+            1..=4 => Became::Blob {
+                size: first,
+                is_list: (kind - 1) & 1 != 0,
+                has_nul: (kind - 1) & 2 != 0,
+            },
+            5 => Became::Tree {
+                bytes: first,
+                files: second,
+            },
+            6 => Became::Commit { generation: first },
+            _ => return None,
+        };
+        Some(KnownObject { id, became })
+    }
+}
+
+/// An annotated tag, as Git has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptTag {
+    /// The name without `refs/tags/`.
+    pub name: String,
+    /// The tag objects, from the one that the ref names to the one that names the commit.
+    pub objects: Vec<Vec<u8>>,
+    /// The Git commit.
+    pub target: GitId,
+}
+
+/// The map cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}", path.display())]
+pub struct MapError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    #[source]
+    pub error: MapFault,
+}
+
+/// What is wrong with the file of a map.
+#[derive(Debug, thiserror::Error)]
+pub enum MapFault {
+    /// It cannot be opened, or something else is in its place.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// What SQLite says.
+    #[error(transparent)]
+    Database(#[from] rusqlite::Error),
+}
+
+/// Opens the database, and nothing that is there in its place.
+fn connect(path: &Path) -> Result<Connection, MapError> {
+    let own = open_own(path, OwnAccess::Create).and_then(|_| path.canonicalize());
+    let real = own.map_err(|error| MapError {
+        path: path.to_owned(),
+        error: MapFault::File(error),
+    })?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Connection::open_with_flags(real, flags).map_err(|error| MapError {
+        path: path.to_owned(),
+        error: error.into(),
+    })
+}
+
+/// The open map.
+pub struct IdMap {
+    path: PathBuf,
+    db: Connection,
+    /// New entries, and some of those that were read.
+    memory: HashMap<GitId, KnownObject>,
+    /// The entries that the file lacks.
+    new: Vec<GitId>,
+}
+
+const SCHEMA: &str = "
+    CREATE TABLE object (git BLOB PRIMARY KEY, kind INTEGER NOT NULL, dmv BLOB NOT NULL,
+                         first INTEGER NOT NULL, second INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE head (git BLOB PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE tag (name TEXT, number INTEGER, object BLOB NOT NULL, target BLOB NOT NULL,
+                      PRIMARY KEY (name, number)) WITHOUT ROWID;
+    CREATE TABLE pointer (git BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
+";
+
+impl IdMap {
+    /// Opens the map in the directory of a repository. Makes an empty one if there is none, or if it is of
+    /// another version.
+    pub fn open(dmv_dir: &Path) -> Result<IdMap, MapError> {
+        let path = dmv_dir.join(FILE);
+        let context = |error: rusqlite::Error| MapError {
+            path: path.clone(),
+            error: error.into(),
+        };
+        let mut db = connect(&path)?;
+        let open = |db: &mut Connection| {
+            db.pragma_update(None, "journal_mode", "TRUNCATE")?;
+            db.pragma_update(None, "synchronous", "NORMAL")?;
+            let version: i32 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            if version != VERSION {
+                let change = db.transaction()?;
+                for table in ["object", "head", "tag", "pointer"] {
+                    change.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
+                }
+                change.execute_batch(SCHEMA)?;
+                change.pragma_update(None, "user_version", VERSION)?;
+                change.commit()?;
+            }
+            Ok(())
+        };
+        open(&mut db).map_err(context)?;
+        Ok(IdMap {
+            path,
+            db,
+            memory: HashMap::new(),
+            new: Vec::new(),
+        })
+    }
+
+    fn context<T>(&self, result: rusqlite::Result<T>) -> Result<T, MapError> {
+        result.map_err(|error| MapError {
+            path: self.path.clone(),
+            error: error.into(),
+        })
+    }
+
+    /// Returns what became of a Git object.
+    pub fn get(&mut self, git: &GitId) -> Result<Option<KnownObject>, MapError> {
+        if let Some(known) = self.memory.get(git) {
+            return Ok(Some(*known));
+        }
+        let read = || -> rusqlite::Result<Option<KnownObject>> {
+            let mut select = self
+                .db
+                .prepare_cached("SELECT dmv, kind, first, second FROM object WHERE git = ?1")?;
+            let row = select
+                .query_row([git.as_bytes()], |row| {
+                    let id = row.get_ref(0)?.as_blob()?;
+                    Ok(KnownObject::from_columns(
+                        id,
+                        row.get(1)?,
+                        row.get(2)?,
+                        row.get(3)?,
+                    ))
+                })
+                .optional()?;
+            Ok(row.flatten())
+        };
+        let known = self.context(read())?;
+        if let Some(known) = known {
+            if self.memory.len() >= MOST_IN_MEMORY + self.new.len() {
+                self.forget_old();
+            }
+            self.memory.insert(*git, known);
+        }
+        Ok(known)
+    }
+
+    /// Returns the Git object that became a DMV object; one of them, if there are several.
+    pub fn git_of(&self, id: &ObjectId) -> Result<Option<GitId>, MapError> {
+        let read = || {
+            let mut select = self
+                .db
+                .prepare_cached("SELECT git FROM object WHERE dmv = ?1 LIMIT 1")?;
+            let git = select.query_row([id.as_bytes()], |row| {
+                Ok(GitId::new(row.get_ref(0)?.as_blob()?))
+            });
+            git.optional().map(Option::flatten)
+        };
+        self.context(read())
+    }
+
+    /// Makes [`git_of`](Self::git_of) fast.
+    pub fn index_by_dmv(&self) -> Result<(), MapError> {
+        let index = "CREATE INDEX IF NOT EXISTS by_dmv ON object (dmv)";
+        self.context(self.db.execute_batch(index))
+    }
+
+    /// Adds an entry, in memory until [`save`](Self::save).
+    pub fn add(&mut self, git: GitId, known: KnownObject) {
+        if self.memory.insert(git, known).is_none() {
+            self.new.push(git);
+        }
+    }
+
+    /// Returns how many entries are not saved yet.
+    pub fn unsaved(&self) -> usize {
+        self.new.len()
+    }
+
+    /// Writes the new entries, and the commits `heads` up to which everything is in the map.
+    ///
+    /// Everything that the entries name must be durable in the store.
+    pub fn save(&mut self, heads: &[GitId]) -> Result<(), MapError> {
+        let new = std::mem::take(&mut self.new);
+        let memory = &self.memory;
+        let save = |db: &mut Connection| -> rusqlite::Result<()> {
+            let change = db.transaction()?;
+            {
+                let mut insert = change.prepare_cached(
+                    "INSERT OR REPLACE INTO object (git, kind, dmv, first, second) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?;
+                for git in &new {
+                    let known = &memory[git];
+                    let (kind, first, second) = known.columns();
+                    insert.execute(params![
+                        git.as_bytes(),
+                        kind,
+                        known.id.as_bytes(),
+                        first,
+                        second
+                    ])?;
+                }
+                let mut insert = change.prepare_cached("INSERT OR IGNORE INTO head VALUES (?1)")?;
+                for head in heads {
+                    insert.execute([head.as_bytes()])?;
+                }
+            }
+            change.commit()
+        };
+        let saved = save(&mut self.db);
+        self.context(saved)?;
+        if self.memory.len() >= MOST_IN_MEMORY {
+            self.forget_old();
+        }
+        Ok(())
+    }
+
+    /// Frees the memory of entries that the file has.
+    fn forget_old(&mut self) {
+        let kept = self.new.iter().map(|git| (*git, self.memory[git]));
+        self.memory = kept.collect();
+    }
+
+    /// Returns the commits up to which everything is in the map.
+    pub fn heads(&self) -> Result<Vec<GitId>, MapError> {
+        let read = || {
+            let mut select = self.db.prepare("SELECT git FROM head")?;
+            let rows = select.query_map([], |row| Ok(GitId::new(row.get_ref(0)?.as_blob()?)))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let heads = self.context(read())?;
+        Ok(heads.into_iter().flatten().collect())
+    }
+
+    /// Forgets all objects: the next import reads everything again.
+    pub fn forget(&mut self) -> Result<(), MapError> {
+        self.memory.clear();
+        self.new.clear();
+        let forget = "DELETE FROM object; DELETE FROM head; DELETE FROM pointer;";
+        self.context(self.db.execute_batch(forget))
+    }
+
+    /// Keeps an annotated tag, in place of one with the same name.
+    pub fn keep_tag(&mut self, tag: &KeptTag) -> Result<(), MapError> {
+        let keep = |db: &mut Connection| -> rusqlite::Result<()> {
+            let change = db.transaction()?;
+            change.execute("DELETE FROM tag WHERE name = ?1", [&tag.name])?;
+            for (number, object) in tag.objects.iter().enumerate() {
+                change.execute(
+                    "INSERT INTO tag VALUES (?1, ?2, ?3, ?4)",
+                    params![tag.name, number as i64, object, tag.target.as_bytes()],
+                )?;
+            }
+            change.commit()
+        };
+        let kept = keep(&mut self.db);
+        self.context(kept)
+    }
+
+    /// Returns the annotated tags, by name.
+    pub fn tags(&self) -> Result<Vec<KeptTag>, MapError> {
+        let read = || -> rusqlite::Result<Vec<KeptTag>> {
+            let mut select = self
+                .db
+                .prepare("SELECT name, object, target FROM tag ORDER BY name, number")?;
+            let mut rows = select.query([])?;
+            let mut tags: Vec<KeptTag> = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (name, object): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
+                let Some(target) = GitId::new(row.get_ref(2)?.as_blob()?) else {
+                    continue;
+                };
+                match tags.last_mut() {
+                    Some(last) if last.name == name => last.objects.push(object),
+                    _ => tags.push(KeptTag {
+                        name,
+                        objects: vec![object],
+                        target,
+                    }),
+                }
+            }
+            Ok(tags)
+        };
+        self.context(read())
+    }
+
+    /// Keeps the text of a pointer of Git LFS whose content was taken instead.
+    pub fn keep_pointer(&self, git: &GitId, text: &[u8]) -> Result<(), MapError> {
+        let insert = "INSERT OR REPLACE INTO pointer VALUES (?1, ?2)";
+        let kept = self.db.execute(insert, params![git.as_bytes(), text]);
+        self.context(kept).map(drop)
+    }
+
+    /// Returns the texts of the pointers of Git LFS.
+    pub fn pointers(&self) -> Result<HashMap<GitId, Vec<u8>>, MapError> {
+        let read = || {
+            let mut select = self.db.prepare("SELECT git, text FROM pointer")?;
+            let rows = select.query_map([], |row| {
+                let git = GitId::new(row.get_ref(0)?.as_blob()?);
+                Ok((git, row.get::<_, Vec<u8>>(1)?))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let rows = self.context(read())?;
+        let known = rows
+            .into_iter()
+            .filter_map(|(git, text)| Some((git?, text)));
+        Ok(known.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn git(n: u8) -> GitId {
+        GitId::new(&[n; 20]).expect("20 bytes")
+    }
+
+    #[test]
+    fn what_is_saved_is_there_after_opening_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let id = ObjectId::from_bytes([9; 32]);
+        let all = [
+            Became::Blob {
+                size: 5,
+                is_list: false,
+                has_nul: true,
+            },
+            Became::Blob {
+                size: 1 << 40,
+                is_list: true,
+                has_nul: false,
+            },
+            Became::Tree { bytes: 7, files: 3 },
+            Became::Commit { generation: 12 },
+        ];
+        let mut map = IdMap::open(dir.path()).expect("a map");
+        for (n, became) in all.into_iter().enumerate() {
+            map.add(git(n as u8), KnownObject { id, became });
+        }
+        assert_eq!(map.unsaved(), 4);
+        map.save(&[git(3)]).expect("saved");
+        map.add(git(9), KnownObject { id, became: all[0] });
+        let tag = KeptTag {
+            name: "v1".to_owned(),
+            objects: vec![b"outer".to_vec(), b"inner".to_vec()],
+            target: git(3),
+        };
+        map.keep_tag(&tag).expect("kept");
+        map.keep_tag(&tag).expect("kept again");
+        map.keep_pointer(&git(1), b"version").expect("kept");
+        drop(map);
+        let mut map = IdMap::open(dir.path()).expect("a map");
+        for (n, became) in all.into_iter().enumerate() {
+            assert_eq!(
+                map.get(&git(n as u8)).expect("read"),
+                Some(KnownObject { id, became })
+            );
+        }
+        assert_eq!(map.get(&git(9)).expect("read"), None, "it was not saved");
+        assert_eq!(map.heads().expect("read"), [git(3)]);
+        assert_eq!(map.tags().expect("read"), [tag]);
+        assert_eq!(map.pointers().expect("read")[&git(1)], b"version");
+        map.forget().expect("forgotten");
+        assert_eq!(map.get(&git(0)).expect("read"), None);
+        assert_eq!(map.tags().expect("read").len(), 1, "they are nowhere else");
+    }
+}

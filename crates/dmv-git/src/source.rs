@@ -1,0 +1,511 @@
+//! A Git repository that is read by Git itself, in child processes.
+//!
+//! Nothing that the repository names is run: no hook, no filter, no fetch of missing objects. The module
+//! knows nothing of DMV's objects.
+
+use crate::id::{Algorithm, GitId, GitType};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// Bytes that are read from Git at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+/// The longest line that says what comes: an id, a type and a size.
+const MAX_HEADER_BYTES: u64 = 200;
+
+/// Reading a Git repository failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// Git is not installed, or cannot be started.
+    #[error("git cannot be run: {0}")]
+    NoGit(#[source] io::Error),
+    /// The directory is no Git repository, or one that Git does not read.
+    #[error("{} is no Git repository that git can read: {said}", path.display())]
+    NoRepository {
+        /// The directory.
+        path: PathBuf,
+        /// What Git says.
+        said: String,
+    },
+    /// The history ends at commits whose parents are missing.
+    #[error("{} has only a part of its history (a shallow clone)", path.display())]
+    Shallow {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// An object is missing, as in a partial clone.
+    #[error("{} lacks the object {id}", path.display())]
+    Missing {
+        /// The repository.
+        path: PathBuf,
+        /// The object.
+        id: String,
+    },
+    /// Git ended with an error.
+    #[error("git {command} failed: {said}")]
+    Failed {
+        /// Git's command.
+        command: String,
+        /// What Git says.
+        said: String,
+    },
+    /// What Git wrote is not what its documentation says.
+    #[error("git answered what cannot be understood: {0}")]
+    Answer(String),
+    /// A pipe to Git or from it broke.
+    #[error("reading from git: {0}")]
+    Pipe(#[from] io::Error),
+}
+
+/// A branch or tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitRef {
+    /// The full name: `refs/heads/main`.
+    pub name: String,
+    /// The object that it names.
+    pub id: GitId,
+    /// The type of this object.
+    pub ty: GitType,
+}
+
+/// A Git repository on this machine.
+pub struct GitSource {
+    path: PathBuf,
+    algorithm: Algorithm,
+}
+
+impl GitSource {
+    /// Opens the repository in the directory `path`, with or without a worktree.
+    ///
+    /// # Errors
+    ///
+    /// Refuses shallow clones, whose commits name parents that are not there.
+    pub fn open(path: &Path) -> Result<GitSource, SourceError> {
+        let mut source = GitSource {
+            path: path.to_owned(),
+            algorithm: Algorithm::Sha1,
+        };
+        let args = [
+            "rev-parse",
+            "--show-object-format",
+            "--is-shallow-repository",
+        ];
+        let answer = source.answer(&args).map_err(|e| match e {
+            SourceError::Failed { said, .. } => SourceError::NoRepository {
+                path: path.to_owned(),
+                said,
+            },
+            e => e,
+        })?;
+        let mut lines = answer.lines();
+        let format = lines.next().unwrap_or_default();
+        source.algorithm = Algorithm::from_name(format)
+            .ok_or_else(|| SourceError::Answer(format!("the object format {format:?}")))?;
+        if lines.next() != Some("false") {
+            return Err(SourceError::Shallow { path: source.path });
+        }
+        Ok(source)
+    }
+
+    /// Copies the repository at a URL that Git knows into the new directory `dir`, and opens the copy. Git
+    /// reads the user's own settings for it, and shows its progress.
+    pub fn mirror(url: &OsStr, dir: &Path) -> Result<GitSource, SourceError> {
+        let mut git = Command::new("git");
+        git.args(["clone", "--mirror", "--"]).arg(url).arg(dir);
+        let status = git
+            .stdin(Stdio::null())
+            .status()
+            .map_err(SourceError::NoGit)?;
+        if !status.success() {
+            return Err(SourceError::NoRepository {
+                path: PathBuf::from(url),
+                said: "git clone failed".to_owned(),
+            });
+        }
+        GitSource::open(dir)
+    }
+
+    /// Makes a bare repository in the new directory `dir`, and opens it.
+    pub fn create(dir: &Path, algorithm: Algorithm) -> Result<GitSource, SourceError> {
+        let mut git = Command::new("git");
+        git.args(["init", "-q", "--bare"]);
+        git.arg(format!("--object-format={}", algorithm.name()));
+        let output = git
+            .arg("--")
+            .arg(dir)
+            .output()
+            .map_err(SourceError::NoGit)?;
+        if !output.status.success() {
+            let (command, said) = ("init".to_owned(), last_line(&output.stderr));
+            return Err(SourceError::Failed { command, said });
+        }
+        GitSource::open(dir)
+    }
+
+    /// Returns the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the algorithm of its ids.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Returns a command of Git that reads this repository as it is stored.
+    pub(crate) fn git(&self) -> Command {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(&self.path);
+        // No object is fetched from elsewhere, and none is replaced.
+        git.args([
+            "--no-pager",
+            "--no-replace-objects",
+            "-c",
+            "protocol.allow=never",
+        ]);
+        git.env("GIT_NO_LAZY_FETCH", "1");
+        git.env(
+            "GIT_GRAFT_FILE",
+            if cfg!(windows) { "NUL" } else { "/dev/null" },
+        );
+        git.env("GIT_OPTIONAL_LOCKS", "0").env("LC_ALL", "C");
+        for inherited in [
+            "GIT_DIR",
+            "GIT_WORK_TREE",
+            "GIT_INDEX_FILE",
+            "GIT_OBJECT_DIRECTORY",
+        ] {
+            git.env_remove(inherited);
+        }
+        git.stdin(Stdio::null());
+        git
+    }
+
+    /// Runs a command of Git and returns what it writes.
+    pub(crate) fn answer(&self, args: &[impl AsRef<OsStr>]) -> Result<String, SourceError> {
+        let output = self.git().args(args).output().map_err(SourceError::NoGit)?;
+        if !output.status.success() {
+            return Err(SourceError::Failed {
+                command: args
+                    .first()
+                    .map_or(String::new(), |arg| arg.as_ref().display().to_string()),
+                said: last_line(&output.stderr),
+            });
+        }
+        String::from_utf8(output.stdout)
+            .map_err(|e| SourceError::Answer(String::from_utf8_lossy(e.as_bytes()).into_owned()))
+    }
+
+    /// Returns the branches and tags, in order of their names.
+    pub fn refs(&self) -> Result<Vec<GitRef>, SourceError> {
+        let format = "--format=%(objecttype) %(objectname) %(refname)";
+        let answer = self.answer(&["for-each-ref", format, "refs/heads", "refs/tags"])?;
+        let parse = |line: &str| {
+            let mut words = line.splitn(3, ' ');
+            let ty = GitType::from_word(words.next()?.as_bytes())?;
+            let id = GitId::from_hex(words.next()?.as_bytes())?;
+            let name = words.next()?.to_owned();
+            Some(GitRef { name, id, ty })
+        };
+        let lines = answer.lines();
+        lines
+            .map(|line| parse(line).ok_or_else(|| SourceError::Answer(line.to_owned())))
+            .collect()
+    }
+
+    /// Returns the branch that the repository is on, without `refs/heads/`.
+    pub fn head(&self) -> Option<String> {
+        let answer = self.answer(&["symbolic-ref", "-q", "HEAD"]).ok()?;
+        answer
+            .trim_end()
+            .strip_prefix("refs/heads/")
+            .map(str::to_owned)
+    }
+
+    /// Returns the directory of Git's own files: `.git`, or the bare repository.
+    pub fn git_dir(&self) -> Result<PathBuf, SourceError> {
+        let answer = self.answer(&["rev-parse", "--absolute-git-dir"])?;
+        Ok(PathBuf::from(answer.trim_end_matches('\n')))
+    }
+
+    /// Returns the commits that any refs name, also through tags.
+    pub fn commits_of_refs(&self) -> Result<Vec<GitId>, SourceError> {
+        let answer = self.answer(&["for-each-ref", "--format=%(objectname) %(*objectname)"])?;
+        let words = answer.split_ascii_whitespace();
+        Ok(words
+            .filter_map(|hex| GitId::from_hex(hex.as_bytes()))
+            .collect())
+    }
+
+    /// Returns the full names of the branches that worktrees are on; none of a bare repository.
+    pub fn checked_out_branches(&self) -> Result<HashSet<String>, SourceError> {
+        let answer = self.answer(&["worktree", "list", "--porcelain"])?;
+        let mut branches = HashSet::new();
+        for worktree in answer.split("\n\n").filter(|text| !text.contains("\nbare")) {
+            let lines = worktree.lines();
+            branches.extend(
+                lines
+                    .filter_map(|line| line.strip_prefix("branch "))
+                    .map(str::to_owned),
+            );
+        }
+        Ok(branches)
+    }
+
+    /// Returns whether the repository replaces objects by others, which an import does not follow.
+    pub fn has_replacements(&self) -> Result<bool, SourceError> {
+        let answer = self.answer(&["for-each-ref", "--count=1", "refs/replace"])?;
+        Ok(!answer.is_empty())
+    }
+
+    /// Returns those of `ids` that the repository has.
+    pub fn present(&self, ids: &[GitId]) -> Result<Vec<GitId>, SourceError> {
+        let mut file = tempfile::tempfile()?;
+        ids.iter().try_for_each(|id| writeln!(file, "{id}"))?;
+        file.rewind()?;
+        let mut git = self.git();
+        git.args(["cat-file", "--batch-check=%(objectname)"]);
+        let mut child = GitChild::start("cat-file", git, Stdio::from(file))?;
+        let mut answer = String::new();
+        child.output.read_to_string(&mut answer)?;
+        child.end()?;
+        // A missing one is followed by a word that says so.
+        let lines = answer.lines();
+        Ok(lines
+            .filter_map(|line| GitId::from_hex(line.as_bytes()))
+            .collect())
+    }
+
+    /// Counts the commits that lead to `tips` and not to `known`.
+    pub fn count_commits(&self, tips: &[GitId], known: &[GitId]) -> Result<u64, SourceError> {
+        let mut child = self.rev_list(&["--count"], tips, known)?;
+        let mut count = String::new();
+        child.output.read_to_string(&mut count)?;
+        child.end()?;
+        count.trim().parse().map_err(|_| SourceError::Answer(count))
+    }
+
+    fn rev_list(
+        &self,
+        more: &[&str],
+        tips: &[GitId],
+        known: &[GitId],
+    ) -> Result<GitChild, SourceError> {
+        let mut git = self.git();
+        git.args(["rev-list", "--topo-order", "--reverse", "--stdin"]);
+        git.args(more);
+        let mut child = GitChild::start("rev-list", git, Stdio::piped())?;
+        let mut input = child.child.stdin.take().expect("it has a pipe");
+        let mut text = Vec::new();
+        tips.iter().try_for_each(|tip| writeln!(text, "{tip}"))?;
+        known.iter().try_for_each(|id| writeln!(text, "^{id}"))?;
+        // Git says more than a broken pipe does.
+        let _ = input.write_all(&text);
+        drop(input);
+        Ok(child)
+    }
+
+    /// Reads the objects that `tips` need and `known` have not: each commit after its parents and followed
+    /// by its new trees, and each tree followed by what is new in it.
+    pub fn objects(&self, tips: &[GitId], known: &[GitId]) -> Result<ObjectStream, SourceError> {
+        let args = [
+            "--objects",
+            "--in-commit-order",
+            "--no-object-names",
+            "--missing=print",
+        ];
+        let GitChild {
+            child,
+            output,
+            said,
+            ..
+        } = self.rev_list(&args, tips, known)?;
+        // Nothing has been read into the buffer.
+        let ids = Stdio::from(output.into_inner());
+        self.batch(ids, Some(ListChild { child, said }))
+    }
+
+    /// Reads some objects by their ids.
+    pub fn read(&self, ids: &[GitId]) -> Result<ObjectStream, SourceError> {
+        let mut file = tempfile::tempfile()?;
+        ids.iter().try_for_each(|id| writeln!(file, "{id}"))?;
+        file.rewind()?;
+        self.batch(Stdio::from(file), None)
+    }
+
+    fn batch(&self, ids: Stdio, list: Option<ListChild>) -> Result<ObjectStream, SourceError> {
+        let mut git = self.git();
+        git.args(["cat-file", "--batch", "--buffer"]);
+        let child = GitChild::start("cat-file", git, ids)?;
+        Ok(ObjectStream {
+            path: self.path.clone(),
+            child,
+            list,
+            left: 0,
+        })
+    }
+}
+
+/// A child process of Git, and what it says on its standard error.
+struct GitChild {
+    command: &'static str,
+    child: Child,
+    output: BufReader<ChildStdout>,
+    said: File,
+}
+
+impl GitChild {
+    fn start(
+        command: &'static str,
+        mut git: Command,
+        input: Stdio,
+    ) -> Result<GitChild, SourceError> {
+        let said = tempfile::tempfile()?;
+        git.stdin(input)
+            .stdout(Stdio::piped())
+            .stderr(said.try_clone()?);
+        let mut child = git.spawn().map_err(SourceError::NoGit)?;
+        let output = child.stdout.take().expect("it has a pipe");
+        let output = BufReader::with_capacity(BUFFER_BYTES, output);
+        Ok(GitChild {
+            command,
+            child,
+            output,
+            said,
+        })
+    }
+
+    fn end(self) -> Result<(), SourceError> {
+        drop(self.output);
+        check_end(self.command, self.child, self.said)
+    }
+}
+
+/// The process whose output another one reads.
+struct ListChild {
+    child: Child,
+    said: File,
+}
+
+fn check_end(command: &'static str, mut child: Child, mut said: File) -> Result<(), SourceError> {
+    if child.wait()?.success() {
+        return Ok(());
+    }
+    let mut text = Vec::new();
+    said.rewind()?;
+    said.take(64 << 10).read_to_end(&mut text)?;
+    let said = last_line(&text);
+    let command = command.to_owned();
+    Err(SourceError::Failed { command, said })
+}
+
+pub(crate) fn last_line(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    line.unwrap_or("it did not say why").trim().to_owned()
+}
+
+/// What comes next in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectHeader {
+    /// The object.
+    pub id: GitId,
+    /// Its type.
+    pub ty: GitType,
+    /// Bytes of its content.
+    pub size: u64,
+}
+
+/// Objects as Git writes them, one after the other.
+///
+/// The content that follows a header is read through `Read`, which ends with it.
+pub struct ObjectStream {
+    path: PathBuf,
+    child: GitChild,
+    list: Option<ListChild>,
+    /// Bytes of the content that are still to come, and the line feed after it.
+    left: u64,
+}
+
+impl ObjectStream {
+    /// Returns the next object's header; `None` at the end. What is left of the former content is skipped.
+    pub fn next_object(&mut self) -> Result<Option<ObjectHeader>, SourceError> {
+        while self.left > 0 {
+            let buffered = self.child.output.fill_buf()?.len() as u64;
+            if buffered == 0 {
+                return Err(self.broken());
+            }
+            let skipped = buffered.min(self.left);
+            self.child.output.consume(skipped as usize);
+            self.left -= skipped;
+        }
+        let mut line = Vec::new();
+        let mut input = Read::by_ref(&mut self.child.output).take(MAX_HEADER_BYTES);
+        input.read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let mut words = line.trim_ascii_end().split(|b| *b == b' ');
+        let mut word = || words.next().unwrap_or_default();
+        let (id, ty, size) = (word(), word(), word());
+        if ty == b"missing" {
+            // The list of the objects marks those that it lacks.
+            let id = id.strip_prefix(b"?").unwrap_or(id);
+            return Err(SourceError::Missing {
+                path: self.path.clone(),
+                id: String::from_utf8_lossy(id).into_owned(),
+            });
+        }
+        let size = std::str::from_utf8(size)
+            .ok()
+            .and_then(|size| size.parse().ok());
+        let (Some(id), Some(ty), Some(size)) = (GitId::from_hex(id), GitType::from_word(ty), size)
+        else {
+            return Err(SourceError::Answer(line.escape_ascii().to_string()));
+        };
+        self.left = size + 1;
+        Ok(Some(ObjectHeader { id, ty, size }))
+    }
+
+    /// Appends the whole content to `out`, at most `most` bytes.
+    pub fn content(&mut self, out: &mut Vec<u8>, most: u64) -> Result<(), SourceError> {
+        let size = self.left.saturating_sub(1);
+        if size > most {
+            return Err(SourceError::Answer(format!(
+                "an object of {size} bytes, which is too large"
+            )));
+        }
+        out.reserve(size as usize);
+        let read = Read::by_ref(self).take(size).read_to_end(out)?;
+        if read as u64 == size {
+            Ok(())
+        } else {
+            Err(self.broken())
+        }
+    }
+
+    fn broken(&self) -> SourceError {
+        SourceError::Answer("an object that ends too early".to_owned())
+    }
+
+    /// Waits until Git has ended, and returns the error that it ended with.
+    pub fn end(self) -> Result<(), SourceError> {
+        if let Some(list) = self.list {
+            check_end("rev-list", list.child, list.said)?;
+        }
+        self.child.end()
+    }
+}
+
+impl Read for ObjectStream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // The line feed belongs to the header of the next object.
+        let room = self.left.saturating_sub(1).min(buf.len() as u64) as usize;
+        let read = self.child.output.read(&mut buf[..room])?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}

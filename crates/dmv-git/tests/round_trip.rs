@@ -1,0 +1,417 @@
+//! Random histories of Git go into a DMV repository and come back: every id must be the same.
+//!
+//! `DMV_SEED` begins with another history, and `DMV_HISTORIES` sets how many there are.
+
+use dmv_core::job::Job;
+use dmv_core::{OperationRequest, Repo};
+use dmv_git::id::{Algorithm, GitType};
+use dmv_git::import::PORTION_BYTES;
+use dmv_git::object::{GitEntry, order_key, put_entry};
+use dmv_git::pack::PackWriter;
+use dmv_git::{
+    ExportOptions, GitError, GitId, GitSource, ImportOptions, ImportReport, export, import,
+};
+use dmv_random::Rng;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::Path;
+use std::process::Command;
+use std::time::SystemTime;
+
+/// What a path of the model has.
+#[derive(Clone)]
+struct File {
+    mode: &'static str,
+    id: GitId,
+}
+
+type Tree = BTreeMap<String, File>;
+
+struct Made {
+    id: GitId,
+    tree: Tree,
+}
+
+/// A Git repository that grows at random.
+struct History<'s> {
+    rng: Rng,
+    pack: PackWriter<'s>,
+    source: &'s GitSource,
+    commits: Vec<Made>,
+    tags: u64,
+}
+
+fn git(dir: &Path, args: &[&str]) -> String {
+    let output = Command::new("git").arg("-C").arg(dir).args(args).output();
+    let output = output.expect("git runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "git {args:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+impl History<'_> {
+    fn grow(&mut self, commits: usize) {
+        for _ in 0..commits {
+            self.commit();
+        }
+        self.pack.pass_on().expect("Git takes the objects");
+        self.name();
+    }
+
+    fn file(&mut self) -> File {
+        let rng = &mut self.rng;
+        let length = match rng.below(40) {
+            0 => 0,
+            1 => 200_000 + rng.below(300_000) as usize,
+            2 => 4_000 + rng.below(200) as usize,
+            _ => 1 + rng.below(300) as usize,
+        };
+        let mode = match rng.below(20) {
+            0 => "120000",
+            1 => "100755",
+            2 => "160000",
+            3 => "100664",
+            _ => "100644",
+        };
+        let mut bytes = if rng.one_in(4) {
+            rng.bytes(length)
+        } else {
+            rng.text(length)
+        };
+        if mode == "120000" {
+            bytes = b"../somewhere/else".to_vec();
+        }
+        let id = if mode == "160000" {
+            let id = rng.bytes(self.source.algorithm().bytes());
+            GitId::new(&id).expect("an id's length")
+        } else {
+            self.pack.add(GitType::Blob, &bytes).expect("a blob")
+        };
+        File { mode, id }
+    }
+
+    fn change(&mut self, tree: &mut Tree) {
+        for _ in 0..1 + self.rng.below(4) {
+            let n = self.rng.below(12);
+            let depth = self.rng.below(3);
+            let mut path: String = (0..depth)
+                .map(|level| format!("d{}.x/", (n + level) % 3))
+                .collect();
+            path += ["a", "b-", "b", "c c", "é", "d0", "d0.", "#"][self.rng.below(8) as usize];
+            let is_inside = |other: &str| {
+                other.starts_with(&format!("{path}/")) || path.starts_with(&format!("{other}/"))
+            };
+            tree.retain(|other, _| !is_inside(other));
+            if self.rng.one_in(5) {
+                tree.remove(&path);
+            } else {
+                let file = self.file();
+                tree.insert(path, file);
+            }
+        }
+    }
+
+    /// Writes the tree of the files below `dir`, which ends in a slash.
+    fn write_tree(&mut self, tree: &Tree, dir: &str) -> GitId {
+        let mut entries: BTreeMap<Vec<u8>, (Vec<u8>, Vec<u8>, GitId)> = BTreeMap::new();
+        for (path, file) in tree {
+            let Some(rest) = path.strip_prefix(dir) else {
+                continue;
+            };
+            match rest.split_once('/') {
+                None => {
+                    let (name, mode) = (rest.as_bytes().to_vec(), file.mode.as_bytes().to_vec());
+                    entries.insert(order_key(rest.as_bytes(), false), (mode, name, file.id));
+                }
+                Some((name, _)) => {
+                    let key = order_key(name.as_bytes(), true);
+                    if let Entry::Vacant(place) = entries.entry(key) {
+                        let id = self.write_tree(tree, &format!("{dir}{name}/"));
+                        place.insert((b"40000".to_vec(), name.as_bytes().to_vec(), id));
+                    }
+                }
+            }
+        }
+        if self.rng.one_in(30) {
+            let id = self.pack.add(GitType::Tree, b"").expect("a tree");
+            let name = b"empty".to_vec();
+            entries.insert(order_key(&name, true), (b"40000".to_vec(), name, id));
+        }
+        let mut bytes = Vec::new();
+        for (mode, name, id) in entries.values() {
+            let (mode, name, id) = (&mode[..], &name[..], *id);
+            put_entry(&mut bytes, GitEntry { mode, name, id });
+        }
+        self.pack.add(GitType::Tree, &bytes).expect("a tree")
+    }
+
+    fn commit(&mut self) {
+        let mut parents: Vec<usize> = Vec::new();
+        if !self.commits.is_empty() && !self.rng.one_in(12) {
+            let count = match self.rng.below(10) {
+                0 => 2 + self.rng.below(4),
+                1 | 2 => 2,
+                _ => 1,
+            };
+            for _ in 0..count {
+                let last = self.commits.len() as u64;
+                let parent = last - 1 - self.rng.below(last.min(4));
+                if !parents.contains(&(parent as usize)) {
+                    parents.push(parent as usize);
+                }
+            }
+        }
+        let mut tree = parents
+            .first()
+            .map_or_else(Tree::new, |first| self.commits[*first].tree.clone());
+        if !self.rng.one_in(9) {
+            self.change(&mut tree);
+        }
+        let root = self.write_tree(&tree, "");
+        let mut text = format!("tree {root}\n").into_bytes();
+        for parent in &parents {
+            text.extend(format!("parent {}\n", self.commits[*parent].id).into_bytes());
+        }
+        self.people_and_message(&mut text);
+        let id = self.pack.add(GitType::Commit, &text).expect("a commit");
+        self.commits.push(Made { id, tree });
+    }
+
+    fn people_and_message(&mut self, text: &mut Vec<u8>) {
+        let rng = &mut self.rng;
+        let name = ["Ada", "Bo Ö", "", "A. <B", "x  y"][rng.below(5) as usize].replace('<', "");
+        let tz = ["+0000", "-0000", "+0530", "-1130", "+1400", "+9900"][rng.below(6) as usize];
+        let seconds = rng.below(2_000_000_000);
+        for who in ["author", "committer"] {
+            text.extend(format!("{who} {name} <a@example.org> {seconds} {tz}\n").into_bytes());
+        }
+        let is_latin = rng.one_in(8);
+        if is_latin {
+            text.extend(b"encoding ISO-8859-1\n");
+        }
+        if rng.one_in(8) {
+            text.extend(b"gpgsig -----BEGIN PGP SIGNATURE-----\n \n aGVsbG8=\n -----END PGP SIGNATURE-----\n");
+        }
+        if rng.one_in(12) {
+            text.extend(b"mergetag object 1\n type commit\n tag x\n");
+        }
+        text.push(b'\n');
+        match rng.below(6) {
+            0 => {}
+            1 => text.extend(b"no end"),
+            2 if is_latin => text.extend(b"caf\xe9\n"),
+            3 => text.extend(b"two lines\n\nand a body\n\n"),
+            _ => text.extend(b"usual\n"),
+        }
+    }
+
+    /// Names some commits by branches and tags.
+    fn name(&mut self) {
+        let dir = self.source.path();
+        let newest = self.commits.last().expect("there is one").id.to_string();
+        git(dir, &["update-ref", "refs/heads/main", &newest]);
+        for n in 0..2 + self.rng.below(3) {
+            let at = self.rng.below(self.commits.len() as u64) as usize;
+            let id = self.commits[at].id.to_string();
+            git(dir, &["update-ref", &format!("refs/heads/side/{n}"), &id]);
+        }
+        for _ in 0..self.rng.below(4) {
+            self.tags += 1;
+            let at = self.rng.below(self.commits.len() as u64) as usize;
+            let mut object = self.commits[at].id;
+            let mut ty = "commit";
+            for depth in 0..self.rng.below(3) {
+                let name = format!("v{}.{depth}", self.tags);
+                let text = format!(
+                    "object {object}\ntype {ty}\ntag {name}\ntagger T <t> 1700000000 +0100\n\nof {depth}\n"
+                );
+                object = self.pack.add(GitType::Tag, text.as_bytes()).expect("a tag");
+                ty = "tag";
+            }
+            self.pack.pass_on().expect("Git takes the tags");
+            git(
+                dir,
+                &[
+                    "update-ref",
+                    &format!("refs/tags/v{}", self.tags),
+                    &object.to_string(),
+                ],
+            );
+        }
+    }
+}
+
+fn new_git(dir: &Path, algorithm: Algorithm) -> GitSource {
+    let format = format!("--object-format={}", algorithm.name());
+    std::fs::create_dir_all(dir).expect("a directory");
+    git(dir, &["init", "-q", "--bare", "-b", "main", &format]);
+    GitSource::open(dir).expect("Git opens it")
+}
+
+fn request(command: &str) -> OperationRequest {
+    OperationRequest::new("ada", command, SystemTime::UNIX_EPOCH)
+}
+
+fn new_dmv(dir: &Path) -> Repo {
+    std::fs::create_dir_all(dir).expect("a directory");
+    Repo::init(dir, "main", true, request("init")).expect("a repository")
+}
+
+fn options(portion_bytes: u64) -> ImportOptions {
+    ImportOptions {
+        remote: "git".to_owned(),
+        branches: Vec::new(),
+        lfs: false,
+        portion_bytes,
+    }
+}
+
+fn take(repo: &Repo, source: &GitSource, portion: u64) -> ImportReport {
+    import(
+        repo,
+        source,
+        &options(portion),
+        &request("import"),
+        &Job::default(),
+    )
+    .expect("an import")
+}
+
+/// Takes what can be taken before the import stops.
+fn cut_short(repo: &Repo, source: &GitSource, portion: u64) {
+    let job = Job::default();
+    job.cancel();
+    match import(repo, source, &options(portion), &request("import"), &job) {
+        Ok(_) | Err(GitError::Cancelled) => {}
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// Returns all refs and all objects behind them.
+fn everything(dir: &Path) -> (String, Vec<String>) {
+    let refs = git(dir, &["for-each-ref", "--format=%(objectname) %(refname)"]);
+    let objects = git(
+        dir,
+        &["rev-list", "--objects", "--all", "--no-object-names"],
+    );
+    let mut objects: Vec<String> = objects.lines().map(str::to_owned).collect();
+    objects.sort_unstable();
+    (refs, objects)
+}
+
+/// Returns what Git finds wrong: the histories have commits that it does not write itself.
+fn fsck(dir: &Path) -> Vec<String> {
+    let check = ["fsck", "--full", "--strict", "--no-dangling"];
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(dir)
+        .args(check)
+        .output()
+        .expect("git runs");
+    let said = [output.stdout, output.stderr].concat();
+    let mut lines: Vec<String> = String::from_utf8_lossy(&said)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    lines.retain(|line| !line.starts_with("Checking"));
+    lines.sort_unstable();
+    lines
+}
+
+fn round_trip(seed: u64) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let dir = scratch.path();
+    let mut rng = Rng::new(seed);
+    let algorithm = if rng.one_in(4) {
+        Algorithm::Sha256
+    } else {
+        Algorithm::Sha1
+    };
+    let source = new_git(&dir.join("source.git"), algorithm);
+    let target = new_git(&dir.join("target.git"), algorithm);
+    let repo = new_dmv(&dir.join("one.dmv"));
+    let mut history = History {
+        pack: PackWriter::new(&source).expect("a pack"),
+        source: &source,
+        rng,
+        commits: Vec::new(),
+        tags: 0,
+    };
+    for part in 0..3 {
+        let commits = 1 + history.rng.below(40) as usize;
+        history.grow(commits);
+        let portion = if history.rng.one_in(2) {
+            PORTION_BYTES
+        } else {
+            2_000
+        };
+        // Some are cut short: each takes one portion and goes on after the one before.
+        for _ in 0..history.rng.below(6) {
+            cut_short(&repo, &source, portion);
+        }
+        let report = take(&repo, &source, portion);
+        assert_eq!(report.problems, [], "seed {seed}");
+        assert_eq!(report.left, [], "seed {seed}");
+        // The branches here follow, as a user has them follow.
+        follow(&repo);
+        let again = take(&repo, &source, portion);
+        assert_eq!(
+            (again.commits, again.refs.len()),
+            (0, 0),
+            "seed {seed}, part {part}"
+        );
+        let options = ExportOptions {
+            force: true,
+            ..ExportOptions::default()
+        };
+        let exported = export(&repo, &target, &options, &Job::default()).expect("an export");
+        assert_eq!(exported.changed, [], "seed {seed}, part {part}");
+        let (want, have) = (everything(source.path()), everything(target.path()));
+        assert_eq!(have.0, want.0, "seed {seed}, part {part}: the refs");
+        assert!(have.1 == want.1, "seed {seed}, part {part}: the objects");
+        let known = fsck(source.path());
+        let mut said = fsck(target.path());
+        said.retain(|line| !known.contains(line));
+        assert!(said.is_empty(), "seed {seed}, part {part}: {said:?}");
+    }
+    // Another importer makes the same commits.
+    let other = new_dmv(&dir.join("two.dmv"));
+    take(&other, &source, PORTION_BYTES);
+    assert_eq!(
+        other.offered().expect("refs").refs,
+        repo.offered().expect("refs").refs,
+        "seed {seed}"
+    );
+}
+
+/// Moves the branches to where those of the source are.
+fn follow(repo: &Repo) {
+    let there = repo
+        .refs()
+        .with_prefix("remote/git/")
+        .expect("the refs are read");
+    for (key, value) in there {
+        let name = key.strip_prefix("remote/git/").expect("it begins so");
+        let new = dmv_core::ObjectId::from_bytes(value.as_slice().try_into().expect("an id"));
+        let key = format!("branch/{name}");
+        let old = repo.ref_at(&key).expect("the ref is read");
+        let update = dmv_core::repo::RefUpdate {
+            key,
+            old,
+            new: Some(new),
+            force: true,
+        };
+        let done = repo
+            .accept_push(&[update], &request("follow"))
+            .expect("moved");
+        assert_eq!(done[0].refused, None);
+    }
+}
+
+#[test]
+fn every_id_comes_back() {
+    let first = dmv_random::seed(1);
+    for seed in first..first + dmv_random::number("DMV_HISTORIES", 3) {
+        round_trip(seed);
+    }
+}
