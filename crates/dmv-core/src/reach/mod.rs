@@ -15,6 +15,7 @@
 
 mod chunks;
 mod claims;
+mod commits;
 mod compare;
 pub(crate) mod filter;
 mod id_set;
@@ -32,11 +33,12 @@ pub use filter::Filter;
 
 use chunks::{Chunk, Chunks};
 use claims::{check_list, check_tree, damaged, wrong_generation};
+use commits::{CommitQueue, QueuedCommit};
 use compare::{OldLists, OldTrees};
 use filter::Scope;
 use id_set::VisitedIds;
 use renames::MovedContent;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// How many visited nodes and conflicts a walk remembers, at least.
 const MAX_VISITED: usize = 7 << 14;
@@ -114,38 +116,12 @@ enum Item {
     Alone(ObjectType, ObjectId),
 }
 
-/// A commit in the queue: by generation, greatest first.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct QueueKey {
-    generation: u64,
-    id: ObjectId,
-}
-
-struct QueuedState {
-    hidden: bool,
-    /// Number of commits from the nearest tip to this one, including both.
-    distance: u32,
-    commit: Commit,
-}
-
 /// A walk over the needed objects. Its memory depends on the width of history and the depth of
 /// trees.
 pub struct Reach {
     detail: Detail,
     filter: Filter,
-    queue: BinaryHeap<QueueKey>,
-    /// The commits in the queue. A commit that was taken off never returns, because all its
-    /// children were taken off before it.
-    waiting: HashMap<ObjectId, QueuedState>,
-    /// How many of them are not hidden.
-    open: usize,
-    /// Only with a limit of history: the commits taken off the queue, with their distance. A commit
-    /// that was absent at first may later show that they are nearer to a tip.
-    walked: HashMap<ObjectId, u32>,
-    /// Unwanted commits where the filter ends history, each with the commits that name it as a
-    /// parent.
-    cut: HashMap<ObjectId, Vec<ObjectId>>,
-    passed: BTreeSet<ObjectId>,
+    commits: CommitQueue,
     left_out: BTreeSet<ObjectId>,
     hidden: Vec<ObjectId>,
     stack: Vec<Item>,
@@ -191,12 +167,7 @@ impl Reach {
         Reach {
             detail,
             filter,
-            queue: BinaryHeap::new(),
-            waiting: HashMap::new(),
-            open: 0,
-            walked: HashMap::new(),
-            cut: HashMap::new(),
-            passed: BTreeSet::new(),
+            commits: CommitQueue::default(),
             left_out: BTreeSet::new(),
             hidden: hidden.into_iter().collect(),
             stack: tips.into_iter().map(tip).collect(),
@@ -223,7 +194,7 @@ impl Reach {
         if self.detail == Detail::Commits || !matches!(self.filter.root(), Some(Scope::All)) {
             return;
         }
-        let hidden = self.waiting.values().map(|state| &state.commit);
+        let hidden = self.commits.waiting();
         let tips = self.stack.iter().filter_map(|item| match item {
             Item::Commit { id, .. } => Some(*id),
             _ => None,
@@ -301,7 +272,7 @@ impl Reach {
     /// did not have remain.
     pub fn next(&mut self, objects: &dyn ObjectRead) -> Result<Option<ReachedObject>, ObjectError> {
         while let Some(id) = self.hidden.pop() {
-            self.enqueue(&id, true, None, 1, objects)?;
+            self.commits.enqueue(&id, true, None, 1, objects)?;
         }
         if std::mem::take(&mut self.seeks_moved) {
             self.seek_moved(objects);
@@ -317,7 +288,7 @@ impl Reach {
                 self.chunks.look_up(objects)?;
             } else if let Some(item) = self.stack.pop() {
                 self.visit(item, objects)?;
-            } else if self.open > 0 {
+            } else if self.commits.are_open() {
                 self.next_commit(objects)?;
             } else if !self.chunks.look_up(objects)? {
                 return Ok(None);
@@ -339,12 +310,12 @@ impl Reach {
 
     /// Returns the commits met so far with at least one parent that the filter leaves out.
     pub fn boundary(&self) -> BTreeSet<ObjectId> {
-        self.cut.values().flatten().copied().collect()
+        self.commits.cut.values().flatten().copied().collect()
     }
 
     /// Returns those of the filter's shallow commits whose parents the walk wanted.
     pub fn passed(&self) -> &BTreeSet<ObjectId> {
-        &self.passed
+        &self.commits.passed
     }
 
     /// Returns those of the filter's unwanted blobs that the walk came to.
@@ -367,74 +338,21 @@ impl Reach {
         self.parked.push(item);
     }
 
-    /// Queues a commit and returns its generation; `None` if it is absent.
-    fn enqueue(
-        &mut self,
-        id: &ObjectId,
-        hidden: bool,
-        below: Option<u64>,
-        distance: u32,
-        objects: &dyn ObjectRead,
-    ) -> Result<Option<u64>, ObjectError> {
-        if !self.waiting.contains_key(id) {
-            let Some(bytes) = objects.read(ObjectType::Commit, id)? else {
-                return Ok(None);
-            };
-            let commit = Commit::decode(&bytes)
-                .map_err(|e| ObjectError::undecodable(ObjectType::Commit, id, e))?;
-            let generation = commit.generation;
-            self.queue.push(QueueKey {
-                generation,
-                id: *id,
-            });
-            self.open += 1;
-            // Histories can be wide and messages long, so they are not kept.
-            let commit = Commit {
-                message: String::new(),
-                extras: Vec::new(),
-                signature: None,
-                ..commit
-            };
-            let waiting = QueuedState {
-                hidden: false,
-                distance,
-                commit,
-            };
-            self.waiting.insert(*id, waiting);
-        }
-        let waiting = self.waiting.get_mut(id).expect("it was inserted above");
-        waiting.distance = waiting.distance.min(distance);
-        if hidden && !waiting.hidden {
-            waiting.hidden = true;
-            self.open -= 1;
-        }
-        let generation = waiting.commit.generation;
-        if below.is_some_and(|child| generation >= child) {
-            return Err(wrong_generation(id));
-        }
-        Ok(Some(generation))
-    }
-
     fn next_commit(&mut self, objects: &dyn ObjectRead) -> Result<(), ObjectError> {
-        let Some(QueueKey { id, .. }) = self.queue.pop() else {
-            self.open = 0;
+        let Some((id, queued)) = self.commits.pop() else {
             return Ok(());
         };
-        let waiting = self.waiting.remove(&id).expect("queued ones wait");
-        self.cut.remove(&id);
-        if waiting.hidden {
-            return self.hide_parents(&id, &waiting.commit, objects);
+        let QueuedCommit {
+            hidden,
+            distance,
+            commit,
+        } = queued;
+        if hidden {
+            return self.hide_parents(&id, &commit, objects);
         }
-        self.open -= 1;
-        let QueuedState {
-            distance, commit, ..
-        } = waiting;
-        if self.filter.depth > 0 || self.filter.since.is_some() {
-            let before = self.walked.insert(id, distance);
-            if let Some(before) = before.filter(|before| *before <= distance) {
-                self.walked.insert(id, before);
-                return Ok(());
-            }
+        let is_limited = self.filter.depth > 0 || self.filter.since.is_some();
+        if is_limited && !self.commits.is_nearer(id, distance) {
+            return Ok(());
         }
         self.emit(ObjectType::Commit, id, true);
         let old = self.parents(&id, &commit, distance, objects)?;
@@ -460,7 +378,8 @@ impl Reach {
     ) -> Result<(), ObjectError> {
         if !self.filter.shallow.contains(id) {
             for parent in &commit.parents {
-                self.enqueue(parent, true, Some(commit.generation), 1, objects)?;
+                let below = Some(commit.generation);
+                self.commits.enqueue(parent, true, below, 1, objects)?;
             }
         }
         Ok(())
@@ -481,13 +400,16 @@ impl Reach {
             && filter.since.is_none_or(|t| commit.committer.seconds >= t);
         let (mut greatest, mut old) = (Some(0), Vec::new());
         if goes_on && filter.shallow.contains(id) {
-            self.passed.insert(*id);
+            self.commits.passed.insert(*id);
         }
         for parent in &commit.parents {
             if goes_on {
                 let below = Some(commit.generation);
                 let distance = distance.saturating_add(1);
-                let generation = self.enqueue(parent, false, below, distance, objects)?;
+                let queued = self
+                    .commits
+                    .enqueue(parent, false, below, distance, objects);
+                let generation = queued?;
                 greatest = greatest.zip(generation).map(|(a, b)| a.max(b));
                 if generation.is_none() {
                     let id = *parent;
@@ -495,11 +417,9 @@ impl Reach {
                 }
             } else {
                 greatest = None;
-                if !self.waiting.contains_key(parent) && !self.walked.contains_key(parent) {
-                    self.cut.entry(*parent).or_default().push(*id);
-                }
+                self.commits.end_at(*parent, *id);
             }
-            old.extend(self.waiting.get(parent).map(|w| w.commit.tree));
+            old.extend(self.commits.tree_of(parent));
         }
         match greatest {
             Some(g) if g.checked_add(1) != Some(commit.generation) => Err(wrong_generation(id)),
@@ -510,7 +430,8 @@ impl Reach {
     fn visit(&mut self, item: Item, objects: &dyn ObjectRead) -> Result<(), ObjectError> {
         match item {
             Item::Commit { id, distance } => {
-                let generation = self.enqueue(&id, false, None, distance, objects)?;
+                let queued = self.commits.enqueue(&id, false, None, distance, objects);
+                let generation = queued?;
                 if generation.is_none() {
                     self.park(ObjectType::Commit, id, Item::Commit { id, distance });
                 }
