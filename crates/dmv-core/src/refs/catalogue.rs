@@ -1,7 +1,8 @@
 //! The catalogue: which packs, segments and merged indexes are in use.
 //!
-//! The rows are plain data of the store. `free` takes packs out of the catalogue.
+//! The rows are plain data of the store. `pack_removal` takes packs out of the catalogue.
 
+use super::sql::rows;
 use super::{Refs, RefsError, check_packs, schema};
 use crate::store::{
     Catalogue, IndexId, IndexRow, PackId, PackKind, PackRow, SegmentRow, UnregisteredIndex,
@@ -12,6 +13,10 @@ use std::sync::atomic::Ordering;
 /// The segments whose own tables are in use: few, however many there are. SQLite takes its index of them
 /// only if the condition is literally that of the index, not `IS ?1`.
 const UNMERGED: &str = "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NULL";
+/// The segments that one merged index replaces.
+const MERGED_IN: &str = "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1";
+pub(super) const PACKS: &str = "SELECT id, kind, len, poisoned FROM packs";
+pub(super) const INDEXES: &str = "SELECT id, entries FROM indexes";
 
 impl Refs {
     /// Returns the packs and tables in use.
@@ -25,28 +30,14 @@ impl Refs {
         let conn = self.conn();
         // One state of all three tables.
         let _read = conn.unchecked_transaction()?;
-        let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
-        let packs = query.query_map([], pack_row)?.collect::<Result<_, _>>()?;
-        let mut query = conn.prepare_cached(UNMERGED)?;
-        let mut segments: Vec<SegmentRow> = query
-            .query_map([], segment_row)?
-            .collect::<Result<_, _>>()?;
-        if !indexes.is_empty() {
-            let mut query = conn.prepare_cached(
-                "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
-            )?;
-            for id in indexes {
-                for row in query.query_map([id], segment_row)? {
-                    segments.push(row?);
-                }
-            }
+        let mut segments = rows(&conn, UNMERGED, [], segment_row)?;
+        for id in indexes {
+            segments.extend(rows(&conn, MERGED_IN, [id], segment_row)?);
         }
-        let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
-        let mut in_use: Vec<IndexRow> =
-            query.query_map([], index_row)?.collect::<Result<_, _>>()?;
+        let mut in_use = rows(&conn, INDEXES, [], index_row)?;
         in_use.retain(|row| !indexes.contains(&row.id));
         Ok(Catalogue {
-            packs,
+            packs: rows(&conn, PACKS, [], pack_row)?,
             segments,
             indexes: in_use,
         })
@@ -54,35 +45,19 @@ impl Refs {
 
     /// Returns the segments that merged indexes replace.
     pub(crate) fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NOT NULL",
-        )?;
-        Ok(query
-            .query_map([], segment_row)?
-            .collect::<Result<_, _>>()?)
+        let query = "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NOT NULL";
+        rows(&self.conn(), query, [], segment_row)
     }
 
     /// Returns the segments that one merged index replaces.
     pub(crate) fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
-        )?;
-        Ok(query
-            .query_map([index], segment_row)?
-            .collect::<Result<_, _>>()?)
+        rows(&self.conn(), MERGED_IN, [index], segment_row)
     }
 
     /// Returns the segments of a pack.
     pub fn segments_of(&self, pack: PackId) -> Result<Vec<SegmentRow>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE pack = ?1",
-        )?;
-        Ok(query
-            .query_map([pack], segment_row)?
-            .collect::<Result<_, _>>()?)
+        let query = "SELECT pack, kind, start, end, entries FROM segments WHERE pack = ?1";
+        rows(&self.conn(), query, [pack], segment_row)
     }
 
     /// Returns the catalogue if another connection has changed the database since the last call, or
@@ -97,14 +72,12 @@ impl Refs {
 
     /// Stops using merged indexes: their segments' own tables are in use again.
     pub(crate) fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| {
+        self.change(|tx| {
             for id in indexes {
                 unmerge(tx, *id)?;
             }
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Returns the current row of one pack.
@@ -117,12 +90,10 @@ impl Refs {
 
     /// Records that a pack must not be written to again.
     pub(crate) fn poison(&self, pack: PackId) -> Result<(), RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| {
+        self.change(|tx| {
             tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack])?;
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Puts a merged index in the place of the tables that it covers.

@@ -1,9 +1,11 @@
 //! Everything that marking begins with, read as one state.
 
-use super::catalogue::{index_row, pack_row, segment_row};
+use super::catalogue::{INDEXES, PACKS, index_row, pack_row, segment_row};
 use super::pack_removal::{SeenOperation, seen};
+use super::sql::rows;
 use super::{Refs, RefsError, schema};
 use crate::store::{Catalogue, SegmentRow};
+use rusqlite::Row;
 
 /// What the catalogue lists, and which operations it belongs to.
 #[derive(Debug)]
@@ -22,10 +24,6 @@ impl Refs {
     pub(crate) fn census(&self) -> Result<Census, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
-        let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
-        let packs = query.query_map([], pack_row)?.collect::<Result<_, _>>()?;
-        let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
-        let indexes = query.query_map([], index_row)?.collect::<Result<_, _>>()?;
         // A database of version 1 does not know when a segment was stored.
         let at = if schema::is_present(&conn)? {
             "at"
@@ -34,22 +32,19 @@ impl Refs {
         };
         let text =
             format!("SELECT pack, kind, start, end, entries, {at}, merged IS NULL FROM segments");
-        let mut query = conn.prepare_cached(&text)?;
-        let mut rows = query.query([])?;
-        let (mut segments, mut in_use) = (Vec::new(), Vec::new());
-        while let Some(row) = rows.next()? {
-            let segment = segment_row(row)?;
-            segments.push((segment, row.get(5)?));
-            in_use.extend(row.get::<_, bool>(6)?.then_some(segment));
-        }
+        let listed = |row: &Row<'_>| Ok((segment_row(row)?, row.get(5)?, row.get::<_, bool>(6)?));
+        let listed = rows(&conn, &text, [], listed)?;
+        let in_use = listed.iter().filter(|(.., is_in_use)| *is_in_use);
+        let in_use = in_use.map(|(segment, ..)| *segment).collect();
+        let segments = listed.into_iter().map(|(segment, at, _)| (segment, at));
         Ok(Census {
             seen: seen(&conn)?,
             catalogue: Catalogue {
-                packs,
+                packs: rows(&conn, PACKS, [], pack_row)?,
                 segments: in_use,
-                indexes,
+                indexes: rows(&conn, INDEXES, [], index_row)?,
             },
-            segments,
+            segments: segments.collect(),
         })
     }
 }

@@ -144,11 +144,11 @@ mod tests {
         writer.add_segments(&[segment(1)], &[], None)?;
         let log = path.with_extension("db-wal");
         assert!(std::fs::metadata(&log)?.len() > 0);
-        // Whoever wrote to the log has noted it, also where it only went on.
+        // A process that wrote to the log has noted it, also where it only continued.
         assert!(!Refs::open(&path)?.may_be_inconsistent());
         writer.add_segments(&[segment(2)], &[], None)?;
         assert!(!Refs::open(&path)?.may_be_inconsistent());
-        // Without the note it is checked, until somebody notes it.
+        // Without the note it is checked, until a process notes it.
         std::fs::remove_file(note_of(&path))?;
         let refs = Refs::open(&path)?;
         assert!(refs.may_be_inconsistent());

@@ -3,7 +3,10 @@
 //! The row `log` of the table `meta` is the length of the log pack after the last operation that
 //! the database knows. `repo::base::level` examines what comes after it.
 
-use super::catalogue::{index_row, pack_row, put_segment, put_segments, segment_row};
+use super::catalogue::{
+    INDEXES, PACKS, index_row, pack_row, put_segment, put_segments, segment_row,
+};
+use super::sql::rows;
 use super::{DatabaseLock, Operation, Refs, RefsError, newest, pack_removal, put_operation, set};
 use crate::store::{Catalogue, IndexId, IndexRow, LogPack, PackId, PackRow, SegmentRow};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -52,14 +55,13 @@ impl Refs {
         operations: &[Operation],
         log_end: u64,
     ) -> Result<(), RefsError> {
-        self.write(lock, |tx| {
+        self.change_under(lock, |tx| {
             let at = operations.last().map(|operation| operation.time.seconds);
             put_segments(tx, segments, at)?;
             put_operations(tx, operations)?;
             put_log_end(tx, log_end)?;
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Replaces the complete content with the state recovered from packs and log, in one
@@ -73,7 +75,7 @@ impl Refs {
         operations: &[Operation],
         log_end: u64,
     ) -> Result<(), RefsError> {
-        self.write(lock, |tx| {
+        self.change_under(lock, |tx| {
             pack_removal::begin_anew(tx, leaving)?;
             for table in ["view", "ops", "packs", "segments", "indexes"] {
                 tx.execute(&format!("DELETE FROM {table}"), [])?;
@@ -89,9 +91,8 @@ impl Refs {
             }
             put_operations(tx, operations)?;
             put_log_end(tx, log_end)?;
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Returns every operation that can be read, in order, as far as the database is readable.
@@ -138,29 +139,19 @@ impl Refs {
     pub fn rows(&self) -> Result<Rows, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
-        let all = |query: &str| conn.prepare(query);
-        let mut view = all("SELECT key, value FROM view")?;
-        let mut ops = all("SELECT seq, record FROM ops ORDER BY seq")?;
-        let mut packs = all("SELECT id, kind, len, poisoned FROM packs")?;
-        let mut segments = all("SELECT pack, kind, start, end, entries FROM segments")?;
-        let mut indexes = all("SELECT id, entries FROM indexes")?;
-        let mut merged = all("SELECT merged FROM segments WHERE merged IS NOT NULL")?;
+        let view = "SELECT key, value FROM view";
+        let ops = "SELECT seq, record FROM ops ORDER BY seq";
+        let segments = "SELECT pack, kind, start, end, entries FROM segments";
+        let merged = "SELECT merged FROM segments WHERE merged IS NOT NULL";
+        let pair = |row: &Row| Ok((row.get(0)?, row.get(1)?));
         let operation = |row: &Row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?));
         Ok(Rows {
-            view: view
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect::<Result<_, _>>()?,
-            operations: ops.query_map([], operation)?.collect::<Result<_, _>>()?,
-            packs: packs.query_map([], pack_row)?.collect::<Result<_, _>>()?,
-            segments: segments
-                .query_map([], segment_row)?
-                .collect::<Result<_, _>>()?,
-            indexes: indexes
-                .query_map([], index_row)?
-                .collect::<Result<_, _>>()?,
-            merged: merged
-                .query_map([], |row| row.get(0))?
-                .collect::<Result<_, _>>()?,
+            view: rows(&conn, view, [], pair)?.into_iter().collect(),
+            operations: rows(&conn, ops, [], operation)?,
+            packs: rows(&conn, PACKS, [], pack_row)?,
+            segments: rows(&conn, segments, [], segment_row)?,
+            indexes: rows(&conn, INDEXES, [], index_row)?,
+            merged: rows(&conn, merged, [], |row| row.get(0))?,
         })
     }
 }

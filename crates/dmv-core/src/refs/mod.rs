@@ -17,7 +17,7 @@ mod operation;
 mod pack_removal;
 mod schema;
 mod shared;
-mod sql_ids;
+mod sql;
 #[doc(hidden)]
 pub mod testing;
 
@@ -36,8 +36,9 @@ use crate::locks;
 use crate::platform::Inode;
 use crate::store::{LogPack, PackId, SegmentRow, StoreError};
 use catalogue::{put_moved, put_segments};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use schema::DatabaseAccess;
+use sql::rows;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -220,10 +221,28 @@ impl Refs {
         self.naming_holder(self.naming_disk(done()))
     }
 
+    /// Locks the database and runs one transaction.
+    fn change(
+        &self,
+        change: impl FnOnce(&Transaction) -> Result<(), RefsError>,
+    ) -> Result<(), RefsError> {
+        let lock = self.lock_database()?;
+        self.change_under(&lock, change)
+    }
+
+    /// Runs one transaction.
+    fn change_under(
+        &self,
+        lock: &DatabaseLock,
+        change: impl FnOnce(&Transaction) -> Result<(), RefsError>,
+    ) -> Result<(), RefsError> {
+        self.write(lock, |tx| change(tx).map(Some)).map(drop)
+    }
+
     /// Writes the write-ahead log back, as far as no process reads from it.
     pub(crate) fn write_back(&self, _: &DatabaseLock) {
         schema::write_back(&self.conn());
-        // The file has changed, and somebody who reads may keep the log from being emptied.
+        // The file has changed, and a reader may keep the log from being emptied.
         self.note_fit();
     }
 
@@ -258,23 +277,18 @@ impl Refs {
 
     /// Returns all keys that begin with `prefix`, with their values, in order.
     pub fn with_prefix(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, RefsError> {
-        let conn = self.conn();
         // A key is less than "prefix + the greatest character" exactly if it begins with the
         // prefix.
-        let mut query = conn.prepare_cached(
-            "SELECT key, value FROM view WHERE key >= ?1 AND key < ?2 ORDER BY key",
-        )?;
+        let query = "SELECT key, value FROM view WHERE key >= ?1 AND key < ?2 ORDER BY key";
         let end = format!("{prefix}\u{10ffff}");
-        let rows = query.query_map([prefix, &end], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let pair = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        rows(&self.conn(), query, [prefix, &end], pair)
     }
 
     /// Returns the keys with a value.
     pub(crate) fn keys_with(&self, value: &[u8]) -> Result<Vec<String>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached("SELECT key FROM view WHERE value = ?1")?;
-        let rows = query.query_map([value], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let query = "SELECT key FROM view WHERE value = ?1";
+        rows(&self.conn(), query, [value], |row| row.get(0))
     }
 
     /// Returns a number that changes with each transaction of another connection.
@@ -356,13 +370,11 @@ impl Refs {
         relied: &[PackId],
         at: Option<i64>,
     ) -> Result<(), RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| {
+        self.change(|tx| {
             check_packs(tx, relied)?;
             put_segments(tx, segments, at)?;
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Adds the segments of new packs to which nothing will be appended, each with the time in seconds
@@ -372,13 +384,11 @@ impl Refs {
         segments: &[(SegmentRow, i64)],
         relied: &[PackId],
     ) -> Result<(), RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| {
+        self.change(|tx| {
             check_packs(tx, relied)?;
             put_moved(tx, segments)?;
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Returns the number of the newest operation; 0 if there is none.
@@ -388,11 +398,7 @@ impl Refs {
 
     /// Returns the newest `limit` operations, newest first.
     pub fn operations(&self, limit: usize) -> Result<Vec<Operation>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached("SELECT record FROM ops ORDER BY seq DESC LIMIT ?1")?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = query.query_map([limit], |row| row.get::<_, Vec<u8>>(0))?;
-        rows.map(|row| Ok(Operation::decode(&row?)?)).collect()
+        self.operations_before(None, limit)
     }
 
     /// Returns up to `limit` operations before number `seq`, newest first; without `seq`, the
@@ -402,22 +408,21 @@ impl Refs {
         seq: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Operation>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn
-            .prepare_cached("SELECT record FROM ops WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2")?;
+        let query = "SELECT record FROM ops WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2";
         let seq = seq.map_or(i64::MAX, |seq| i64::try_from(seq).unwrap_or(i64::MAX));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = query.query_map([seq, limit], |row| row.get::<_, Vec<u8>>(0))?;
-        rows.map(|row| Ok(Operation::decode(&row?)?)).collect()
+        let records = rows(&self.conn(), query, [seq, limit], |row| row.get(0))?;
+        let records = records.iter();
+        let operations = records.map(|record: &Vec<u8>| Ok(Operation::decode(record)?));
+        operations.collect()
     }
 
     /// Runs SQLite's own check of the file. Returns the faults; none if all is well.
     pub(crate) fn integrity(&self) -> Result<Vec<String>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare("PRAGMA integrity_check(20)")?;
-        let rows = query.query_map([], |row| row.get::<_, String>(0))?;
-        let lines: Vec<String> = rows.collect::<Result<_, _>>()?;
-        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+        let query = "PRAGMA integrity_check(20)";
+        let mut lines: Vec<String> = rows(&self.conn(), query, [], |row| row.get(0))?;
+        lines.retain(|line| line != "ok");
+        Ok(lines)
     }
 }
 

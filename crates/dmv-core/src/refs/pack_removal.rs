@@ -4,9 +4,10 @@
 //! that are out of use and whose files may still be there.
 
 use super::catalogue::unmerge;
+use super::sql::rows;
 use super::{DatabaseLock, Refs, RefsError, log_position, newest, schema};
 use crate::store::{IndexId, LogPack, PackId, PackRow, random_bytes};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
@@ -92,16 +93,15 @@ impl Refs {
         lock: &DatabaseLock,
         packs: &[PackId],
     ) -> Result<(), RefsError> {
-        self.write(lock, |tx| {
+        self.change_under(lock, |tx| {
             let mut query = tx.prepare_cached("DELETE FROM leaving WHERE id = ?1")?;
             for id in packs {
                 query.execute([id])?;
             }
             drop(query);
             tx.execute("DELETE FROM leaving WHERE length(id) != 16", [])?;
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Returns whether a pack is out of use. Then no job may take it into use again.
@@ -136,13 +136,10 @@ impl Refs {
         if !schema::is_present(&conn)? {
             return Ok(Vec::new());
         }
-        let mut query = conn.prepare_cached("SELECT id FROM leaving")?;
-        let ids = query.query_map([], |row| row.get::<_, Vec<u8>>(0))?;
-        let ids = ids.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let ids = rows(&conn, "SELECT id FROM leaving", [], |row| row.get(0))?;
         // A malformed id names no pack.
-        Ok(ids
-            .filter_map(|id| Some(PackId::from_bytes(id.try_into().ok()?)))
-            .collect())
+        let packs = ids.into_iter().filter_map(|id: Vec<u8>| id.try_into().ok());
+        Ok(packs.map(PackId::from_bytes).collect())
     }
 }
 
@@ -211,8 +208,7 @@ impl Over {
         }
         let going: HashSet<PackId> = packs.iter().map(|pack| pack.id).collect();
         let mut entries = tx.prepare_cached("SELECT entries FROM indexes WHERE id = ?1")?;
-        let mut segments =
-            tx.prepare_cached("SELECT pack, entries FROM segments WHERE merged = ?1")?;
+        let segments = "SELECT pack, entries FROM segments WHERE merged = ?1";
         let mut out = Vec::new();
         for index in indexes {
             let mut over = Over {
@@ -224,10 +220,8 @@ impl Over {
                 listed: 0,
                 going: 0,
             };
-            let rows =
-                segments.query_map([index], |row| Ok((row.get(0)?, row.get::<_, u32>(1)?)))?;
-            for row in rows {
-                let (pack, entries) = row?;
+            let segment = |row: &Row| Ok((row.get(0)?, row.get::<_, u32>(1)?));
+            for (pack, entries) in rows(tx, segments, [index], segment)? {
                 over.listed += u64::from(entries);
                 if going.contains(&pack) {
                     over.going += u64::from(entries);
@@ -275,12 +269,8 @@ fn condemn(tx: &Transaction, packs: &[PackRow], over: &[Over]) -> Result<Vec<Ind
 }
 
 fn indexes_over(conn: &Connection, pack: PackId) -> Result<Vec<IndexId>, RefsError> {
-    let mut query = conn.prepare_cached(
-        "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL",
-    )?;
-    Ok(query
-        .query_map([pack], |row| row.get(0))?
-        .collect::<Result<_, _>>()?)
+    let query = "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL";
+    rows(conn, query, [pack], |row| row.get(0))
 }
 
 fn put_leaving(tx: &Transaction, packs: &[PackId]) -> Result<(), RefsError> {

@@ -1,9 +1,10 @@
 //! The catalogue of one repository as a part of another one's, which shares its packs.
 
-use super::catalogue::{index_row, pack_row, put_segment, segment_row};
+use super::catalogue::{INDEXES, PACKS, index_row, pack_row, put_segment, segment_row};
+use super::sql::rows;
 use super::{Refs, RefsError};
 use crate::store::{IndexId, IndexRow, PackRow, SegmentRow};
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 /// Everything that a catalogue lists.
 #[derive(Debug, Default)]
@@ -21,25 +22,19 @@ impl Refs {
     pub(crate) fn catalogue_rows(&self) -> Result<CatalogueRows, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
-        let mut packs = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
-        let mut indexes = conn.prepare_cached("SELECT id, entries FROM indexes")?;
-        let mut segments =
-            conn.prepare_cached("SELECT pack, kind, start, end, entries, merged FROM segments")?;
-        let segments = segments.query_map([], |row| Ok((segment_row(row)?, row.get(5)?)))?;
+        let segments = "SELECT pack, kind, start, end, entries, merged FROM segments";
+        let segment = |row: &Row<'_>| Ok((segment_row(row)?, row.get(5)?));
         Ok(CatalogueRows {
-            packs: packs.query_map([], pack_row)?.collect::<Result<_, _>>()?,
-            segments: segments.collect::<Result<_, _>>()?,
-            indexes: indexes
-                .query_map([], index_row)?
-                .collect::<Result<_, _>>()?,
+            packs: rows(&conn, PACKS, [], pack_row)?,
+            segments: rows(&conn, segments, [], segment)?,
+            indexes: rows(&conn, INDEXES, [], index_row)?,
         })
     }
 
     /// Adds the catalogue of another repository, which has written its packs. This repository reads
     /// them and never writes to them. `at` is the time in seconds since 1970.
     pub(crate) fn share_catalogue(&self, rows: &CatalogueRows, at: i64) -> Result<(), RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| {
+        self.change(|tx| {
             for pack in &rows.packs {
                 tx.execute(
                     "INSERT INTO packs VALUES(?1, ?2, ?3, 1) ON CONFLICT(id) DO NOTHING",
@@ -59,8 +54,7 @@ impl Refs {
                     params![index.id, index.entries],
                 )?;
             }
-            Ok(Some(()))
-        })?;
-        Ok(())
+            Ok(())
+        })
     }
 }
