@@ -17,7 +17,7 @@ use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
-use dmv_core::refs::testing::{StoreBypass, WriterBypass};
+use dmv_core::refs::testing;
 use dmv_core::refs::{Change, Effect, Timestamp};
 use dmv_core::repo::{OperationRequest, Repo};
 use dmv_core::store::MetaWriter;
@@ -44,7 +44,7 @@ fn main() -> Outcome {
         return one_by_one(&dir, commits);
     }
     let with_content = how == "content";
-    let writer = repo.store().writer()?;
+    let writer = testing::writer(repo.store())?;
     let mut meta = MetaWriter::new(&writer);
     let mut state = vec![[0u64; FILES]; DIRS];
     let mut dirs = Vec::new();
@@ -105,7 +105,7 @@ fn one_by_one(dir: &Path, commits: u64) -> Outcome {
         if n % OPENED_FOR == 0 {
             repo = Repo::open(dir)?;
         }
-        let writer = repo.store().writer()?;
+        let writer = testing::writer(repo.store())?;
         let mut meta = MetaWriter::new(&writer);
         if dirs.is_empty() {
             meta.put(ObjectType::Chunk, b"0")?;

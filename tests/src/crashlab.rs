@@ -12,7 +12,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
-use dmv_core::refs::testing::{StoreBypass, WriterBypass};
+use dmv_core::refs::testing;
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{RefKind, Repo, RepositoryLocation, VerifyDepth, recover_on};
 use dmv_core::store::{FrameBuilder, FrameEncoder, MetaWriter, PackKind};
@@ -154,7 +154,7 @@ impl Lab {
     /// Makes a commit on another branch, in a job that began before a commit of the worktree.
     pub fn interleave(&mut self, n: u64) -> Outcome {
         let repo = self.open()?;
-        let writer = repo.store().writer()?;
+        let writer = testing::writer(repo.store())?;
         let bytes = Rng::new(n).bytes(9_000);
         let id = ObjectType::Chunk.id_of(&bytes);
         let mut frame = FrameBuilder::default();

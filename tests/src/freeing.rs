@@ -7,7 +7,7 @@ use crate::peers::Done;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::CondemnResult;
-use dmv_core::refs::testing::{RefsBypass, StoreBypass};
+use dmv_core::refs::testing;
 use dmv_core::repo::Repo;
 use dmv_core::store::{LogPack, PackId, PackRow};
 use dmv_core::vfs::{OpenMode, OsVfs, Vfs, VfsFile};
@@ -90,19 +90,16 @@ pub fn free_all(dir: &Path) -> Done<Option<usize>> {
     for (row, _) in &leaving {
         let frames = frames.remove(&row.id).unwrap_or_default();
         let stays = |id: &ObjectId| Ok(live.contains(id));
-        let moved = repo
-            .store()
-            .move_out(row.id, &ids, &frames, &stays, &mut |_| true)?;
-        let moved = moved.ok_or("nobody has stopped it")?;
+        let moved = testing::move_out(repo.store(), row.id, &ids, &frames, &stays)?;
         let refs = repo.refs();
-        refs.add_segments(&moved.segments, &moved.relied, None)?;
-        repo.store().adopt(&moved);
+        testing::add_segments(refs, &moved.segments, &moved.relied)?;
+        testing::adopt(repo.store(), &moved);
     }
     let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), OpenMode::Read)?;
     let rows: Vec<PackRow> = leaving.iter().map(|(row, _)| *row).collect();
     let (lock, mut dissolved) = (repo.refs().lock_database()?, Vec::new());
     loop {
-        let done = repo.refs().condemn(&lock, &log, &rows, seen, &dissolved)?;
+        let done = testing::condemn(repo.refs(), &lock, &log, &rows, seen, &dissolved)?;
         match done {
             CondemnResult::Done(_) => break,
             CondemnResult::Hiding(indexes) => dissolved.extend(indexes),
@@ -113,6 +110,6 @@ pub fn free_all(dir: &Path) -> Done<Option<usize>> {
         std::fs::remove_file(repo.store().pack_path(row.id))?;
     }
     let rows: Vec<PackId> = rows.iter().map(|row| row.id).collect();
-    repo.refs().forget_leaving(&lock, &rows)?;
+    testing::forget_leaving(repo.refs(), &lock, &rows)?;
     Ok(Some(gone.len()))
 }

@@ -4,7 +4,7 @@ use crate::peers::Done;
 use crate::scratch::request;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::refs::testing::RefsBypass;
+use dmv_core::refs::testing;
 use dmv_core::refs::{Change, Effect, NewOperation, Origin};
 use dmv_core::repo::Repo;
 use dmv_core::store::fuzzing::objects_of_pack;
@@ -38,7 +38,7 @@ pub fn set_keys(repo: &Repo, keys: &[(&str, Option<Vec<u8>>)]) -> Done<u64> {
         changes,
         since: None,
     };
-    Ok(repo.refs().publish(operation, &[], &[], &[], &log)?.seq)
+    Ok(testing::publish(repo.refs(), operation, &log)?.seq)
 }
 
 /// Lets undo reach nothing that was done until now.

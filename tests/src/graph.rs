@@ -8,7 +8,7 @@ use dmv_core::object::mem::MemObjects;
 use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::tree::{Kind, TreeEntry, put_empty_tree};
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
-use dmv_core::refs::testing::{RefsBypass, StoreBypass};
+use dmv_core::refs::testing;
 use dmv_core::repo::Repo;
 use dmv_core::store::{CheckedObject, IncomingObjects};
 use std::collections::{BTreeMap, HashSet};
@@ -117,15 +117,14 @@ impl Graph {
 
     /// Stores all commits in a repository. No ref names them.
     pub fn store(&self, repo: &Repo) -> Done {
-        let mut incoming = IncomingObjects::new(repo.store().mover(HashSet::new())?);
+        let mut incoming = IncomingObjects::new(testing::mover(repo.store(), HashSet::new())?);
         for (ty, bytes) in &self.objects.made {
             incoming.add_object(&CheckedObject::new(*ty, bytes.clone())?)?;
         }
         let sealed = incoming.finish()?;
-        repo.refs()
-            .add_segments(&sealed.segments, &sealed.relied, None)?;
+        testing::add_segments(repo.refs(), &sealed.segments, &sealed.relied)?;
         drop(sealed);
-        repo.store().load(repo.refs().catalogue()?)?;
+        testing::load(repo.store(), repo.refs().catalogue()?)?;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::scratch::commit;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::refs::CondemnResult;
-use dmv_core::refs::testing::{RefsBypass, StoreBypass};
+use dmv_core::refs::testing;
 use dmv_core::repo::Repo;
 use dmv_core::store::{Catalogue, CheckedObject, IncomingObjects, LogPack, PackId, PackKind};
 use dmv_core::vfs::{OpenMode, OsVfs};
@@ -46,16 +46,15 @@ pub fn store_objects_again(place: &Place, batches: &[Vec<(ObjectType, ObjectId)>
     }
     let mut made = None;
     for batch in batches {
-        repo.store().load(repo.refs().catalogue()?)?;
-        let mut incoming = IncomingObjects::new(repo.store().mover(known.clone())?);
+        testing::load(repo.store(), repo.refs().catalogue()?)?;
+        let mut incoming = IncomingObjects::new(testing::mover(repo.store(), known.clone())?);
         for (ty, id) in batch {
             let mut bytes = Vec::new();
             assert!(repo.store().read_into(*ty, id, &mut bytes)?);
             incoming.add_object(&CheckedObject::new(*ty, bytes)?)?;
         }
         let sealed = incoming.finish()?;
-        repo.refs()
-            .add_segments(&sealed.segments, &sealed.relied, None)?;
+        testing::add_segments(repo.refs(), &sealed.segments, &sealed.relied)?;
         made = sealed.segments.first().map(|row| row.pack).or(made);
     }
     Ok(made.ok_or("nothing was stored")?)
@@ -65,11 +64,11 @@ pub fn store_objects_again(place: &Place, batches: &[Vec<(ObjectType, ObjectId)>
 /// all copies are visible.
 pub fn take_away(repo: &Repo, pack: PackId) -> Done {
     let indexes = repo.refs().indexes_over(pack)?;
-    repo.refs().forget_indexes(&indexes)?;
+    testing::forget_indexes(repo.refs(), &indexes)?;
     condemn(repo, pack)?;
-    repo.store().remove_indexes(&indexes);
+    testing::remove_indexes(repo.store(), &indexes);
     std::fs::remove_file(repo.store().pack_path(pack))?;
-    repo.store().load(repo.refs().catalogue()?)?;
+    testing::load(repo.store(), repo.refs().catalogue()?)?;
     Ok(())
 }
 
@@ -78,7 +77,7 @@ pub fn condemn(repo: &Repo, pack: PackId) -> Done {
     let row = repo.refs().pack(pack)?.ok_or("it is known")?;
     let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), OpenMode::Read)?;
     let (lock, seen) = (repo.refs().lock_database()?, repo.refs().seen()?);
-    match repo.refs().condemn(&lock, &log, &[row], seen, &[])? {
+    match testing::condemn(repo.refs(), &lock, &log, &[row], seen, &[])? {
         CondemnResult::Done(_) => Ok(()),
         why_not => Err(format!("in vain: {why_not:?}").into()),
     }
@@ -98,11 +97,11 @@ pub fn merge_some(repo: &Repo, rng: &mut Rng) -> Done<bool> {
 }
 
 fn merge_of(repo: &Repo, catalogue: &Catalogue) -> Done<bool> {
-    let Some(merged) = repo.store().merge_tables(catalogue)? else {
+    let Some(merged) = testing::merge_tables(repo.store(), catalogue)? else {
         return Ok(false);
     };
-    assert!(repo.refs().register_merged(&merged)?);
-    repo.store().load(repo.refs().catalogue()?)?;
+    assert!(testing::register_merged(repo.refs(), &merged)?);
+    testing::load(repo.store(), repo.refs().catalogue()?)?;
     Ok(true)
 }
 

@@ -12,6 +12,8 @@ mod code;
 mod crates;
 #[path = "tidy/floors.rs"]
 mod floors;
+#[path = "tidy/groups.rs"]
+mod groups;
 #[path = "tidy/hints.rs"]
 mod hints;
 #[path = "tidy/names.rs"]
@@ -446,6 +448,20 @@ fn no_modules_use_each_other_in_a_circle() {
         let found = circles::circle(&circles::arrows(&own));
         assert_eq!(found, None, "a circle in {name}");
     }
+}
+
+#[test]
+fn the_modules_of_the_store_stand_on_floors() {
+    const ROOT: &str = "crates/dmv-core/src/store/mod.rs";
+    let files = tree();
+    let code = rust(&files, false);
+    let own = code
+        .iter()
+        .filter(|(file, _)| file.starts_with("crates/dmv-core/src/store/"));
+    let own: Vec<(&str, &str)> = own.map(|(file, code)| (*file, code.as_str())).collect();
+    let groups = groups::groups(&files[ROOT]);
+    assert!(groups.len() > 20, "{groups:?}");
+    pass(groups::upward("store", &circles::arrows(&own), &groups));
 }
 
 #[test]

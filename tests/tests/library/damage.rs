@@ -8,7 +8,7 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType, ObjectWrite};
-use dmv_core::refs::testing::{StoreBypass, WriterBypass};
+use dmv_core::refs::testing;
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{
     HealedFrom, PlaceError, RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport,
@@ -550,7 +550,7 @@ fn what_the_worktree_does_not_have_stays_damaged() -> Outcome {
 fn an_object_of_a_later_version_is_not_taken_for_damage() -> Outcome {
     let (subject, _) = with_data_pack()?;
     let repo = subject.open()?;
-    let writer = repo.store().writer()?;
+    let writer = testing::writer(repo.store())?;
     let mut meta = MetaWriter::new(&writer);
     let id = meta.put(ObjectType::Commit, &[ObjectType::Commit as u8, 2, 0, 0])?;
     meta.flush()?;

@@ -150,15 +150,17 @@ pub(crate) fn bases_come_first(repo: &Repo) -> Done<usize> {
         assert!(pack.may_have_bases(), "{pack}");
         let mut before = BTreeSet::new();
         for segment in repo.refs().segments_of(*pack)? {
-            repo.store().each_of_segment(&segment, &mut |id, place| {
-                let is_based = based
-                    .iter()
-                    .any(|(p, a, _)| p == pack && *a as u64 == place.offset);
-                if !is_based && place.offset < *at as u64 {
-                    before.insert(*id);
-                }
-                Ok(())
-            })?;
+            repo.store()
+                .files()
+                .each_of_segment(&segment, &mut |id, place| {
+                    let is_based = based
+                        .iter()
+                        .any(|(p, a, _)| p == pack && *a as u64 == place.offset);
+                    if !is_based && place.offset < *at as u64 {
+                        before.insert(*id);
+                    }
+                    Ok(())
+                })?;
         }
         assert!(
             bases.iter().all(|base| before.contains(base)),
@@ -311,10 +313,12 @@ fn chunks_that_become_bases_lie_in_small_frames() -> Done {
     for pack in data_packs(&repo)? {
         for segment in repo.refs().segments_of(pack)? {
             let mut frames = Vec::new();
-            repo.store().each_of_segment(&segment, &mut |id, place| {
-                frames.extend(bases.contains(id).then_some(place.offset));
-                Ok(())
-            })?;
+            repo.store()
+                .files()
+                .each_of_segment(&segment, &mut |id, place| {
+                    frames.extend(bases.contains(id).then_some(place.offset));
+                    Ok(())
+                })?;
             let file = std::fs::read(repo.store().pack_path(pack))?;
             for at in frames {
                 let header = &file[at as usize..][..32];

@@ -6,7 +6,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::Root;
-use dmv_core::refs::testing::{LogBypass, RefsBypass, StoreBypass};
+use dmv_core::refs::testing;
 use dmv_core::repo::{
     BusyError, LackOf, Repo, RepoError, Selection, UpkeepError, VerifyDepth, discover,
 };
@@ -34,7 +34,7 @@ fn commit_in(place: &Place, message: &str) -> Done {
 /// Commits into packs of its own.
 fn commit_apart(place: &Place, message: &str) -> Done {
     let others = place.again()?;
-    let _locks = others.store().writer()?;
+    let _locks = testing::writer(others.store())?;
     commit_in(place, message)
 }
 
@@ -244,7 +244,7 @@ fn a_pack_that_is_damaged_where_it_is_needed_stays_as_it_is() -> Done {
 fn a_pack_that_somebody_writes_to_stays() -> Done {
     let place = with_files(3, 2, 300_000)?;
     let other = place.again()?;
-    let writer = other.store().writer()?;
+    let writer = testing::writer(other.store())?;
     let freed = drop_all(&place.again()?, "**")?;
     assert_eq!((freed.freed_bytes, freed.waiting_bytes), (0, 600_000));
     let why = freed.why_not_freed.ok_or("it waits, and tells why")?;
@@ -359,7 +359,7 @@ fn what_only_the_log_has_yet_stops_a_drop_until_the_database_has_it() -> Done {
     let store = repo.store();
     let log = LogPack::open(&OsVfs, store.packs_dir(), repo.id(), OpenMode::Append)?;
     let known = repo.refs().operations(1)?.remove(0);
-    log.append(&known.encode())?;
+    testing::append(&log, &known.encode())?;
     let freeing = repo.begin_to_free()?;
     let mut request = 0;
     let mut still = || {
@@ -481,7 +481,7 @@ fn a_job_that_relies_on_a_pack_that_went_is_refused() -> Done {
     };
     let pack = other.store().pack_of(&chunk)?.ok_or("it is here")?;
     assert!(drop_all(&place.again()?, "**")?.freed_bytes > 0);
-    let refused = other.refs().add_segments(&[], &[pack], None);
+    let refused = testing::add_segments(other.refs(), &[], &[pack]);
     assert!(matches!(refused, Err(dmv_core::refs::RefsError::PackGone(p)) if p == pack));
     // A reader that has the pack open can still read. A new one finds nothing.
     let mut bytes = Vec::new();

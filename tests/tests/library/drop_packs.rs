@@ -4,7 +4,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
-use dmv_core::refs::testing::StoreBypass;
+use dmv_core::refs::testing;
 use dmv_core::repo::{Repo, RepositoryLocation as RepoPlace};
 use dmv_core::store::PackId;
 use dmv_core::vfs::{OpenMode, Vfs};
@@ -177,14 +177,14 @@ fn packs_and_company() -> Done<(TempDir, Vec<Blob>)> {
     write("stays", 200_000)?;
     commit(&repo, "one")?;
     for name in ["goes", "goes too"] {
-        let held = repo.store().writer()?;
+        let held = testing::writer(repo.store())?;
         write("beside", 30_000)?;
         write(name, 200_000)?;
         commit(&Repo::open(dir.path())?, name)?;
         drop(held);
     }
     // These files share a pack, so it must be rewritten.
-    let held = repo.store().writer()?;
+    let held = testing::writer(repo.store())?;
     for name in ["goes, in company", "stays, beside"] {
         write(name, 90_000)?;
     }
@@ -308,10 +308,12 @@ fn what_is_needed_outlives_a_drop_by_its_one_whole_copy() -> Done {
         let mut packs: BTreeMap<ObjectId, Vec<PackId>> = BTreeMap::new();
         for row in repo.store().packs() {
             for segment in repo.refs().segments_of(row.id)? {
-                repo.store().each_of_segment(&segment, &mut |id, _| {
-                    packs.entry(*id).or_default().push(row.id);
-                    Ok(())
-                })?;
+                repo.store()
+                    .files()
+                    .each_of_segment(&segment, &mut |id, _| {
+                        packs.entry(*id).or_default().push(row.id);
+                        Ok(())
+                    })?;
             }
         }
         let mut rng = Rng::new(seed);

@@ -3,7 +3,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::ObjectType;
-use dmv_core::refs::testing::{RefsBypass, StoreBypass};
+use dmv_core::refs::testing;
 use dmv_core::repo::{
     BusyError, GcOptions, GcReport, RefKind, Repo, RepoError, RepositoryLocation as RepoPlace,
     ResetFiles, UndoOptions, UndoWhat, discover,
@@ -66,7 +66,7 @@ fn garbage(seed: u64) -> Done<Garbage> {
     write("stays/beside", &rng.bytes(40_000))?;
     // In a pack of its own, and in one that also has something else.
     let other = place.again()?;
-    let held = other.store().writer()?;
+    let held = testing::writer(other.store())?;
     let dead = commit(&place.again()?, "dead")?.commit.ok_or("made")?;
     drop(held);
     // Nothing else may go into the packs of the garbage.
@@ -377,7 +377,7 @@ fn undo_fetch_drop_and_another_gc_beside_gc_lose_nothing() -> Done {
 fn a_writer_that_never_ends_keeps_its_own_packs_only() -> Done {
     let Garbage { place, .. } = garbage(4)?;
     let repo = place.again()?;
-    let mut incoming = IncomingObjects::new(repo.store().writer()?);
+    let mut incoming = IncomingObjects::new(testing::writer(repo.store())?);
     let bytes = Rng::new(9).bytes(5_000);
     incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
     let before = data_packs(&repo)?;
@@ -442,7 +442,7 @@ fn a_pack_with_two_segments_that_overlap_is_freed_like_any_other() -> Done {
     let (garbage, needed) = (Rng::new(2).bytes(50_000), Rng::new(3).bytes(50_000));
     let killed = {
         let repo = place.again()?;
-        let mut incoming = IncomingObjects::new(repo.store().writer()?);
+        let mut incoming = IncomingObjects::new(testing::writer(repo.store())?);
         for content in [&garbage, &needed] {
             incoming.add_object(&CheckedObject::new(ObjectType::Chunk, content.clone())?)?;
         }
@@ -452,7 +452,7 @@ fn a_pack_with_two_segments_that_overlap_is_freed_like_any_other() -> Done {
     commit(&place.again()?, "second")?;
     let repo = place.again()?;
     let (refs, log_end) = (repo.refs(), repo.refs().log_position()?.log_end);
-    refs.roll_forward(&refs.lock_database()?, &killed, &[], log_end.ok_or("set")?)?;
+    testing::roll_forward(refs, &killed, log_end.ok_or("set")?)?;
     let segments = refs.rows()?.segments;
     let overlaps = |row: &SegmentRow| {
         let others = segments.iter().filter(|other| *other != row);
@@ -512,12 +512,14 @@ fn nothing_is_freed_while_something_needed_is_missing_or_damaged() -> Done {
         let (mut pack, mut offset) = (None, 0);
         for row in repo.store().packs() {
             for segment in repo.refs().segments_of(row.id)? {
-                repo.store().each_of_segment(&segment, &mut |id, place| {
-                    if *id == tree {
-                        (pack, offset) = (Some(segment.pack), place.offset);
-                    }
-                    Ok(())
-                })?;
+                repo.store()
+                    .files()
+                    .each_of_segment(&segment, &mut |id, place| {
+                        if *id == tree {
+                            (pack, offset) = (Some(segment.pack), place.offset);
+                        }
+                        Ok(())
+                    })?;
             }
         }
         let path = repo.store().pack_path(pack.ok_or("it is here")?);

@@ -9,7 +9,7 @@ use crate::deltas::repack;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::refs::testing::{RefsBypass, StoreBypass};
+use dmv_core::refs::testing;
 use dmv_core::repo::{
     ExpireOptions, GcOptions, GcReport, RefKind, RefUpdate, Repo, ResetFiles, UndoOptions, UndoWhat,
 };
@@ -116,7 +116,7 @@ impl Story {
             0..=3 => {
                 self.edit(true)?;
                 // While another command runs, new packs are begun.
-                let held = self.rng.one_in(3).then(|| repo.store().writer());
+                let held = self.rng.one_in(3).then(|| testing::writer(repo.store()));
                 let made = commit(&self.ours.again()?, "c")?;
                 drop(held);
                 self.commits.extend(made.commit);
@@ -326,8 +326,8 @@ impl Story {
     /// Stores objects and ends without publishing them.
     fn killed_job(&mut self) -> Done<String> {
         let repo = self.ours.again()?;
-        let held = self.rng.one_in(2).then(|| repo.store().writer());
-        let mut incoming = IncomingObjects::new(repo.store().writer()?);
+        let held = self.rng.one_in(2).then(|| testing::writer(repo.store()));
+        let mut incoming = IncomingObjects::new(testing::writer(repo.store())?);
         for _ in 0..1 + self.rng.below(4) {
             let bytes = self.rng.bytes(5_000);
             incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
@@ -336,8 +336,7 @@ impl Story {
             0 => drop(incoming.finish()?),
             1 => {
                 let sealed = incoming.finish()?;
-                repo.refs()
-                    .add_segments(&sealed.segments, &sealed.relied, None)?;
+                testing::add_segments(repo.refs(), &sealed.segments, &sealed.relied)?;
             }
             _ => drop(incoming),
         }

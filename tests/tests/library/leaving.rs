@@ -4,7 +4,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::refs::testing::{LogBypass, RefsBypass, StoreBypass};
+use dmv_core::refs::testing;
 use dmv_core::refs::{CondemnResult, SeenOperation};
 use dmv_core::repo::{Repo, VerifyDepth, discover, recover};
 use dmv_core::store::{IndexId, LogPack, PackId, PackRow, SegmentRow};
@@ -28,7 +28,14 @@ fn try_to_condemn(
 ) -> Done<CondemnResult> {
     let lock = repo.refs().lock_database()?;
     let log = log_of(repo, OpenMode::Read)?;
-    Ok(repo.refs().condemn(&lock, &log, packs, seen, dissolved)?)
+    Ok(testing::condemn(
+        repo.refs(),
+        &lock,
+        &log,
+        packs,
+        seen,
+        dissolved,
+    )?)
 }
 
 fn only_data_pack(repo: &Repo) -> Done<PackRow> {
@@ -88,7 +95,7 @@ fn a_pack_is_condemned_only_as_it_was_seen() -> Done {
     // A command was killed between its record and its commit.
     let log = log_of(&repo, OpenMode::Append)?;
     let len = log.len()?;
-    log.append(&repo.refs().operations(1)?.remove(0).encode())?;
+    testing::append(&log, &repo.refs().operations(1)?.remove(0).encode())?;
     assert_eq!(
         try_to_condemn(&repo, &[pack], seen, &[])?,
         CondemnResult::Behind
@@ -96,7 +103,7 @@ fn a_pack_is_condemned_only_as_it_was_seen() -> Done {
     assert_eq!(repo.refs().rows()?.packs.len(), before.packs.len());
     assert_eq!(repo.refs().freed()?, freed);
     assert_eq!(repo.refs().leaving()?, []);
-    log.take_back(len)?;
+    testing::take_back(&log, len)?;
     assert_eq!(
         try_to_condemn(&repo, &[pack], seen, &[])?,
         CondemnResult::Done(vec![])
@@ -106,9 +113,7 @@ fn a_pack_is_condemned_only_as_it_was_seen() -> Done {
     assert_eq!(repo.refs().pack(pack.id)?, None);
     assert_eq!(repo.refs().segments_of(pack.id)?, Vec::<SegmentRow>::new());
     // Whoever relies on it is refused.
-    repo.refs()
-        .add_segments(&[], &[pack.id], None)
-        .expect_err("it has gone");
+    testing::add_segments(repo.refs(), &[], &[pack.id]).expect_err("it has gone");
     Ok(())
 }
 
@@ -241,7 +246,11 @@ fn entries_of_a_merged_index_count_while_their_pack_is_in_use() -> Done {
         assert_eq!(repo.store().pack_of(id)?, (n != 3).then_some(packs[n]));
         assert_eq!(repo.store().has(id)?, n != 3);
         assert_eq!(
-            !repo.store().with_prefix(&id.to_string(), 2)?.is_empty(),
+            !repo
+                .store()
+                .current()
+                .with_prefix(&id.to_string(), 2)?
+                .is_empty(),
             n != 3
         );
     }
@@ -295,7 +304,7 @@ fn an_index_that_may_hide_the_other_copy_goes_with_the_pack() -> Done {
     assert_eq!(repo.refs().freed()?, freed);
     let done = try_to_condemn(&repo, &[row], seen, &indexes)?;
     assert_eq!(done, CondemnResult::Done(indexes));
-    repo.store().load(repo.refs().catalogue()?)?;
+    testing::load(repo.store(), repo.refs().catalogue()?)?;
     let other = packs[if named == packs[0] { 7 } else { 0 }];
     assert_eq!(repo.store().pack_of(&ids[0])?, Some(other));
     assert_eq!(repo.refs().catalogue()?.indexes.len(), 0);

@@ -3,7 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::refs::testing::{RefsBypass, StoreBypass, WriterBypass};
+use dmv_core::refs::testing;
 use dmv_core::refs::{Change, DatabaseLock, Effect, RefsError};
 use dmv_core::repo::{
     BusyError, Head, RecoverReport, RefKind, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat,
@@ -486,7 +486,7 @@ fn packs_of_a_killed_command_that_another_has_taken_up_count() -> Outcome {
     let lock = DatabaseLock::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
     let busy = subject.open()?;
     drop(lock);
-    let writer = busy.store().writer()?;
+    let writer = testing::writer(busy.store())?;
     assert!(lock_packs(&subject).is_err());
     let repo = subject.open()?;
     assert_eq!((busy.caught_up(), repo.caught_up()), (0, 1));
@@ -495,8 +495,7 @@ fn packs_of_a_killed_command_that_another_has_taken_up_count() -> Outcome {
     assert_eq!(subject.history()?, [first, second, third]);
     // Objects that the job in these packs stores count, too.
     let sealed = writer.finish()?;
-    busy.refs()
-        .add_segments(&sealed.segments, &sealed.relied, None)?;
+    testing::add_segments(busy.refs(), &sealed.segments, &sealed.relied)?;
     drop((sealed, locks));
     assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
     subject.recover()?;
@@ -635,7 +634,7 @@ fn who_is_at_work_does_without_a_merged_index_that_is_gone() -> Outcome {
     let indexes = subject.open()?.refs().catalogue()?.indexes;
     assert!(!indexes.is_empty());
     for row in indexes {
-        std::fs::remove_file(at_work.store().index_path(row.id))?;
+        std::fs::remove_file(at_work.store().files().index_path(row.id))?;
     }
     for id in &made {
         at_work.read_commit(id)?;

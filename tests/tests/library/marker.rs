@@ -3,7 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::refs::testing::StoreBypass;
+use dmv_core::refs::testing;
 use dmv_core::repo::Repo;
 use dmv_core::store::{Lack, Mark, MarkEnd, Marker, PackId, SegmentRow};
 use dmv_tests::packs::{merge_some, store_objects_again, take_away};
@@ -31,7 +31,7 @@ fn store_at_random(rng: &mut Rng) -> Done<Place> {
             place.write(&name, &content)?;
         }
         // While its packs are locked, a commit begins new ones.
-        let held = rng.one_in(2).then(|| place.repo.store().writer());
+        let held = rng.one_in(2).then(|| testing::writer(place.repo.store()));
         dmv_tests::scratch::commit(&place.again()?, &format!("commit {commit}"))?;
         drop(held);
         if rng.one_in(3) {
@@ -104,7 +104,9 @@ fn segments_of(repo: &Repo) -> Done<Vec<SegmentRow>> {
 fn mark(repo: &Repo, roots: &[Object], rng: &mut Rng) -> Done<Marked> {
     let store = repo.store();
     let segments = segments_of(repo)?;
-    let map = store.frame_map(&store.packs(), &segments, &|_| false, &|| true)?;
+    let map = store
+        .files()
+        .frame_map(&store.packs(), &segments, &|_| false, &|| true)?;
     let mut marker = Marker::new(store, map.ok_or("it goes on")?)?;
     let mut lacking = BTreeSet::new();
     for part in roots.chunks(2) {
@@ -122,7 +124,7 @@ fn mark(repo: &Repo, roots: &[Object], rng: &mut Rng) -> Done<Marked> {
     let mut places = BTreeMap::new();
     for segment in &segments {
         // A damaged table has no places.
-        let _ = store.each_of_segment(segment, &mut |id, place| {
+        let _ = store.files().each_of_segment(segment, &mut |id, place| {
             if let Some(is_marked) = marker.is_marked(segment.pack, place) {
                 let key = (segment.pack, place.offset, place.ordinal);
                 places.insert(key, (*id, is_marked));

@@ -418,14 +418,17 @@ fn tables_merged_many_times_answer_like_a_map() -> Outcome {
                     .range(from..)
                     .take_while(|(id, _)| id.to_string().starts_with(prefix));
                 let want: Vec<_> = fits.map(|(id, (ty, _))| (*id, *ty)).collect();
-                let mut found = repo.store().with_prefix(prefix, 1000)?;
+                let mut found = repo.store().current().with_prefix(prefix, 1000)?;
                 found.sort_unstable();
                 assert_eq!(found, want, "{prefix}");
             }
             let mut other = *id.as_bytes();
             other[31] ^= 1;
             assert_eq!(repo.store().pack_of(&ObjectId::from_bytes(other))?, None);
-            assert!(repo.store().with_prefix(&hex[..3], 9).is_ok(), "{ty:?}");
+            assert!(
+                repo.store().current().with_prefix(&hex[..3], 9).is_ok(),
+                "{ty:?}"
+            );
         }
     }
     assert!(

@@ -7,7 +7,7 @@ use dmv_core::limits::MAX_SLICE_TOLD;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::lookup_path;
 use dmv_core::object::{ObjectType, ObjectWrite};
-use dmv_core::refs::testing::StoreBypass;
+use dmv_core::refs::testing;
 use dmv_core::repo::{
     BusyError, KnownPurge, Purge, PurgeReport, PurgeWhat, Repo, RepoError, ToPurge, VerifyDepth,
     roots_of,
@@ -196,13 +196,13 @@ fn a_command_that_began_before_the_purge_brings_nothing_back() -> Done {
     let id = blob_at(&place.repo, "main", "secret")?;
     // The writer gets no pack that is there, so that the purge can remove it.
     let holder = place.again()?;
-    let held = holder.store().writer()?;
+    let held = testing::writer(holder.store())?;
     let chunk = first_chunk(&other, &id)?;
     let bytes = other
         .objects()
         .read(ObjectType::Chunk, &chunk)?
         .ok_or("it is here")?;
-    let writer = other.store().writer()?;
+    let writer = testing::writer(other.store())?;
     drop(held);
     assert_eq!(purge(&place.repo, "secret")?.left, Vec::<String>::new());
     assert!(!packs_have(place.dir.path(), &only_secret())?);
@@ -232,7 +232,7 @@ fn a_command_that_began_before_the_purge_brings_nothing_back() -> Done {
 fn a_pack_that_another_command_writes_to_is_named_and_cleaned_later() -> Done {
     let place = place()?;
     let other = place.again()?;
-    let writer = other.store().writer()?;
+    let writer = testing::writer(other.store())?;
     let done = purge(&place.repo, "secret")?;
     assert!(!done.left.is_empty());
     assert!(packs_have(place.dir.path(), &only_secret())?);

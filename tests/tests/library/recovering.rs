@@ -5,7 +5,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::locks;
 use dmv_core::object::{ObjectType, ObjectWrite};
-use dmv_core::refs::testing::StoreBypass;
+use dmv_core::refs::testing;
 use dmv_core::repo::{Repo, discover, recover, recover_on};
 use dmv_core::store::MetaWriter;
 use dmv_tests::hookvfs::HookVfs;
@@ -20,7 +20,7 @@ use std::time::Duration;
 fn with_torn_tail() -> Done<Place> {
     let place = Place::with_files(1, 4, 30_000)?;
     let other = place.again()?;
-    let writer = other.store().writer()?;
+    let writer = testing::writer(other.store())?;
     let mut meta = MetaWriter::new(&writer);
     for seed in 2..5 {
         meta.put(ObjectType::Chunk, &Rng::new(seed).bytes(20_000))?;

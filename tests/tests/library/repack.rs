@@ -3,7 +3,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::ObjectType;
-use dmv_core::refs::testing::StoreBypass;
+use dmv_core::refs::testing;
 use dmv_core::repo::{
     BusyError, GcOptions, RepackOptions, RepackReport, Repo, RepoError, ResetFiles,
 };
@@ -48,7 +48,7 @@ fn small_commits(seed: u64) -> Done<(Place, ObjectId)> {
     let first = place.tip()?;
     // While a writer holds the packs, commits begin new ones.
     let other = place.again()?;
-    let held = other.store().writer()?;
+    let held = testing::writer(other.store())?;
     for n in 0..6 {
         place.write(&format!("d{}/g{n}", n % 3), &rng.bytes(300))?;
         commit(&place.again()?, "beside")?;
@@ -81,10 +81,12 @@ fn listed(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     let mut out = BTreeSet::new();
     for row in repo.refs().catalogue()?.packs {
         for segment in repo.refs().segments_of(row.id)? {
-            repo.store().each_of_segment(&segment, &mut |id, _| {
-                out.insert(*id);
-                Ok(())
-            })?;
+            repo.store()
+                .files()
+                .each_of_segment(&segment, &mut |id, _| {
+                    out.insert(*id);
+                    Ok(())
+                })?;
         }
     }
     Ok(out)
@@ -304,7 +306,10 @@ fn packs_that_a_writer_holds_stay_and_all_others_are_joined() -> Done {
     let (place, _) = small_commits(4)?;
     let repo = place.again()?;
     // A third pack of each kind: whichever the writer holds, two others are there to be joined.
-    let held = [repo.store().writer()?, repo.store().writer()?];
+    let held = [
+        testing::writer(repo.store())?,
+        testing::writer(repo.store())?,
+    ];
     for n in 0..4 {
         place.write("third", format!("{n}").as_bytes())?;
         commit(&place.again()?, "third")?;
@@ -312,7 +317,7 @@ fn packs_that_a_writer_holds_stay_and_all_others_are_joined() -> Done {
     drop(held);
     let before = listed(&place.again()?)?;
     let repo = place.again()?;
-    let mut incoming = IncomingObjects::new(repo.store().writer()?);
+    let mut incoming = IncomingObjects::new(testing::writer(repo.store())?);
     let bytes = Rng::new(9).bytes(5_000);
     incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
     let report = repack(&place.again()?)?;

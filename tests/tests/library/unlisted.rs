@@ -6,7 +6,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::ObjectWrite;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, lookup_path};
-use dmv_core::refs::testing::{StoreBypass, WriterBypass};
+use dmv_core::refs::testing;
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{
     CheckoutOptions, CheckoutTarget, FastForward, MergeOptions, Repo, StatusOptions, Who,
@@ -41,7 +41,7 @@ fn with_unlisted() -> Done<Place> {
     assert_eq!(merged.conflicts.len(), 1);
     let mut odd = repo.read_commit(&merged.commit)?;
     odd.extras.clear();
-    let writer = repo.store().writer()?;
+    let writer = testing::writer(repo.store())?;
     let mut meta = MetaWriter::new(&writer);
     let id = meta.put(ObjectType::Commit, &odd.encode()?)?;
     meta.flush()?;

@@ -8,10 +8,12 @@
 //! when it is read, like any other. The exception are objects of records that were handed over in
 //! memory: these were verified in this process.
 
+use super::cache::RecordKey;
 use super::checked_record::CheckedRecord;
 use super::error::StoreError;
+use super::index_entry::{Entry, Place};
 use super::random_id::PackId;
-use super::table::{Entry, Place, Table};
+use super::table::Table;
 use crate::hash::ObjectId;
 use crate::memory::Budget;
 use std::collections::{HashMap, VecDeque};
@@ -36,17 +38,17 @@ struct State {
     open: HashMap<ObjectId, (PackId, Place)>,
     /// Tables of closed segments.
     closed: Vec<Arc<Table>>,
-    /// The newest records with their packs and offsets, and the memory that they take.
-    handed: VecDeque<((PackId, u64), Arc<CheckedRecord>)>,
+    /// The newest records with their places, and the memory that they take.
+    handed: VecDeque<(RecordKey, Arc<CheckedRecord>)>,
     handed_bytes: usize,
     /// A counter that grows with every event.
     version: u64,
 }
 
 impl State {
-    fn keep(&mut self, place: (PackId, u64), record: Arc<CheckedRecord>) {
+    fn keep(&mut self, key: RecordKey, record: Arc<CheckedRecord>) {
         self.handed_bytes += record.size();
-        self.handed.push_back((place, record));
+        self.handed.push_back((key, record));
         while self.handed_bytes > HANDED_BYTES
             && let Some((_, oldest)) = self.handed.pop_front()
         {
@@ -87,19 +89,19 @@ impl Arrivals {
         self.more.notify_all();
     }
 
-    /// Records objects that have been written in the record at `place`, and keeps that record for
+    /// Records objects that have been written in the record at `key`, and keeps that record for
     /// readers.
     pub(super) fn wrote(
         &self,
-        place: (PackId, u64),
+        key: RecordKey,
         entries: impl Iterator<Item = Entry>,
         checked: Option<Arc<CheckedRecord>>,
     ) {
         self.change(|state| {
-            let places = entries.map(|entry| (entry.id, (place.0, entry.place)));
+            let places = entries.map(|entry| (entry.id, (key.pack, entry.place)));
             state.open.extend(places);
             if let Some(record) = checked {
-                state.keep(place, record);
+                state.keep(key, record);
             }
         });
     }
@@ -149,11 +151,11 @@ impl FollowedStore {
         Ok(None)
     }
 
-    /// Returns the record at `place`, if it was written recently and its objects were checked
+    /// Returns the record at `key`, if it was written recently and its objects were checked
     /// before.
-    pub(super) fn handed(&self, place: (PackId, u64)) -> Option<Arc<CheckedRecord>> {
+    pub(super) fn handed(&self, key: RecordKey) -> Option<Arc<CheckedRecord>> {
         let state = self.0.lock();
-        let found = state.handed.iter().rfind(|(at, _)| *at == place);
+        let found = state.handed.iter().rfind(|(at, _)| *at == key);
         found.map(|(_, record)| record.clone())
     }
 

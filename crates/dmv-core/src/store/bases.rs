@@ -1,144 +1,134 @@
-//! Bases: the chunks whose bytes a frame needs to be decoded (docs/format/pack.md, "Frames with
-//! bases").
+//! Which frames depend on which: the bases that frames need, and copies that need none.
 //!
-//! A writer stores such a frame only behind its bases in the same pack, so a pack never needs
-//! another one. A reader prefers these copies and takes any other copy that needs no base itself.
-//! So a read touches at most one layer of bases, whatever a pack says.
+//! A writer stores a frame with bases only behind its bases in the same pack, so a pack never needs another
+//! one. A reader prefers these copies and takes any other copy that needs no base itself.
 
-use super::checked_record::CheckedObject;
+use super::catalogue::SegmentRow;
 use super::error::StoreError;
-use super::finished_job::FinishedJob;
-use super::frame::{EncodedFrame, FrameTable};
-use super::incoming_objects::IncomingObjects;
-use super::layout::Encoding;
+use super::frame::EncodedFrame;
+use super::id_search::head_of;
+use super::index_entry::Place;
+use super::pack_store::Store;
 use super::random_id::PackId;
-use super::{Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
-use crate::limits::MAX_BASE_BYTES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
 use std::collections::{BTreeSet, HashSet};
-use std::ops::ControlFlow;
 
 /// Most chunks that a writer remembers as possible bases. Later ones are none.
 const MOST_KNOWN: usize = 1 << 20;
 
 impl Store {
-    /// Returns the bytes of a frame's bases in a row. `pack` and `offset` are the frame's place.
-    pub(super) fn base_bytes(
-        &self,
-        table: &FrameTable,
-        pack: PackId,
-        offset: u64,
-    ) -> Result<Vec<u8>, StoreError> {
-        let mut out = Vec::new();
-        for id in &table.base {
-            self.read_base(id, pack, offset, &mut out)?;
-            if out.len() > MAX_BASE_BYTES {
-                return Err(StoreError::DamagedFile {
-                    path: self.pack_path(pack),
-                    offset,
-                    why: "base objects are too large together",
-                });
-            }
-        }
-        Ok(out)
+    /// Returns whether intact copies of all bases of the frame at `offset` are in the pack itself. Only
+    /// then the frame does not depend on other packs.
+    fn has_own_bases(&self, pack: PackId, offset: u64) -> bool {
+        let Ok(table) = self.reader.table(pack, offset) else {
+            return false;
+        };
+        table.base.iter().all(|id| self.has_plain(id, pack))
     }
 
-    fn read_base(
+    /// Returns whether a pack has an intact copy of a chunk that needs no base.
+    fn has_plain(&self, id: &ObjectId, pack: PackId) -> bool {
+        let is_here = |(at, place): (PackId, Place)| {
+            at == pack && self.read_plain(id, pack, place, &mut Vec::new()).is_ok()
+        };
+        if self.index.copies(id).flatten().any(is_here) {
+            return true;
+        }
+        let hidden = self.freshness.source.merged_segments().unwrap_or_default();
+        hidden.iter().filter(|row| row.pack == pack).any(|row| {
+            let table = self.files().table_of(row).ok();
+            let found = table.and_then(|table| table.lookup(id, &Budget::none()).ok()?);
+            found.is_some_and(is_here)
+        })
+    }
+
+    /// Returns whether the bytes at a place are those of `id`, and depend on no other pack.
+    pub(super) fn is_intact_at(&self, id: &ObjectId, pack: PackId, place: Place) -> bool {
+        self.can_read_at(id, pack, place) && self.has_own_bases(pack, place.offset)
+    }
+
+    /// Returns whether a pack other than `pack` has intact bytes of `id`, at a place that a table
+    /// in use names.
+    pub(crate) fn is_intact_outside(
         &self,
         id: &ObjectId,
         pack: PackId,
-        offset: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<(), StoreError> {
-        let mut why = "is missing".to_owned();
-        if let Some((at, place)) = self.locate_or_wait(id)? {
-            match self.read_plain(id, at, place, out) {
-                Ok(()) => return Ok(()),
-                Err(e) => why = format!("cannot be read: {e}"),
-            }
-        }
-        // The place that was found first may be damaged, or in another frame with bases.
-        let tables = read(&self.tables).clone();
-        for table in &tables {
-            if let Ok(Some((at, place))) = table.lookup(id, &self.budget)
-                && self.read_plain(id, at, place, out).is_ok()
-            {
-                return Ok(());
-            }
-        }
-        let mut is_read = false;
-        self.each_hidden_table(&mut |table| {
-            if let Ok(Some((at, place))) = table.lookup(id, &Budget::none()) {
-                is_read = self.read_plain(id, at, place, out).is_ok();
-            }
-            if is_read {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        if is_read {
-            Ok(())
-        } else {
-            Err(StoreError::DamagedObject {
-                id: *id,
-                ty: ObjectType::Chunk,
-                pack: self.pack_path(pack),
-                offset,
-                why: format!("a base object of the frame {why}"),
-            })
-        }
-    }
-
-    /// Appends the verified bytes of a chunk of which there is an intact copy in a frame without bases. Returns
-    /// whether there is one. A frame with bases is never decoded for it.
-    pub fn read_without_bases(&self, id: &ObjectId, out: &mut Vec<u8>) -> Result<bool, StoreError> {
-        let tables = read(&self.tables).clone();
-        for table in &tables {
-            if let Some((pack, place)) = table.lookup(id, &self.budget)?
-                && place.ty == ObjectType::Chunk
-                && self.read_plain(id, pack, place, out).is_ok()
-            {
+    ) -> Result<bool, StoreError> {
+        for found in self.index.copies(id) {
+            let (other, place) = found?;
+            if other != pack && self.is_intact_at(id, other, place) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Appends the verified bytes of a chunk at a place whose frame needs no base. So reading a
-    /// base never leads to another one.
-    fn read_plain(
+    /// Returns a pack outside `leaving` that has a chunk in a frame without bases. Reads the chunk there.
+    pub(super) fn plain_pack_of(
         &self,
         id: &ObjectId,
-        pack: PackId,
-        place: Place,
-        out: &mut Vec<u8>,
-    ) -> Result<(), StoreError> {
-        let table = self.frame_table(pack, place.offset)?;
-        if table.header.encoding == Encoding::ZstdWithBase {
-            return Err(StoreError::DamagedFile {
-                path: self.pack_path(pack),
-                offset: place.offset,
-                why: "a base object has a base itself",
-            });
+        leaving: &HashSet<PackId>,
+    ) -> Result<Option<PackId>, StoreError> {
+        for found in self.index.copies(id) {
+            let (pack, place) = found?;
+            if !leaving.contains(&pack)
+                && !self.damage.places().has(pack, place.offset)
+                && self.read_plain(id, pack, place, &mut Vec::new()).is_ok()
+            {
+                return Ok(Some(pack));
+            }
         }
-        let start = out.len();
-        let read = self.read_base_at_place(id, pack, place, out);
-        if read.is_err() {
-            out.truncate(start);
-        }
-        read
+        Ok(None)
     }
 
-    /// Returns whether intact copies of all bases of the frame at `offset` are in the pack itself. Only
-    /// then the frame does not depend on other packs.
-    pub(super) fn has_own_bases(&self, pack: PackId, offset: u64) -> bool {
-        let Ok(table) = self.frame_table(pack, offset) else {
-            return false;
+    /// Returns whether a frame with these bases may be appended to `pack`: it has them all without bases, from
+    /// the job that writes to it (`own`) or from one before. Does not read them.
+    pub(super) fn has_bases(&self, own: &PlainChunks, pack: PackId, bases: &[ObjectId]) -> bool {
+        let is_listed_plain = |id: &ObjectId| {
+            let mut copies = self.index.copies(id).flatten();
+            copies.any(|(at, place)| at == pack && self.reader.is_plain(at, place.offset))
         };
-        table.base.iter().all(|id| self.has_plain(id, pack))
+        let is_base = |id: &ObjectId| own.has(pack, id) || is_listed_plain(id);
+        bases.is_empty() || pack.may_have_bases() && bases.iter().all(is_base)
+    }
+
+    /// Returns whether a pack may have frames with bases.
+    pub fn may_have_bases(&self) -> bool {
+        let current = self.current();
+        current.packs.iter().any(|row| row.id.may_have_bases())
+    }
+
+    /// Returns the bases of the frames in `pack` that have an object for which `stays` holds. The
+    /// segments of the pack are `segments`. What a damaged table or frame hides is left out: the
+    /// objects of such a frame are moved without their bases.
+    pub(crate) fn bases_of_staying(
+        &self,
+        pack: PackId,
+        segments: &[SegmentRow],
+        stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
+    ) -> Result<BTreeSet<ObjectId>, StoreError> {
+        let mut bases = BTreeSet::new();
+        for segment in segments.iter().filter(|_| pack.may_have_bases()) {
+            let mut frames = BTreeSet::new();
+            let walked = self.files().each_of_segment(segment, &mut |id, place| {
+                if stays(id)? {
+                    frames.insert(place.offset);
+                }
+                Ok(())
+            });
+            match walked {
+                Ok(()) | Err(StoreError::DamagedFile { .. }) => {}
+                Err(e) => return Err(e),
+            }
+            for offset in frames {
+                if let Ok(table) = self.reader.table(pack, offset) {
+                    bases.extend(&table.base);
+                }
+            }
+        }
+        Ok(bases)
     }
 
     /// Returns which chunks of the packs `leaving` are bases of frames in other packs.
@@ -149,19 +139,19 @@ impl Store {
         &self,
         leaving: &HashSet<PackId>,
     ) -> Result<HashSet<ObjectId>, StoreError> {
-        let rows = read(&self.rows).clone();
-        let others = rows.iter().map(|row| row.id);
+        let current = self.current();
+        let others = current.packs.iter().map(|row| row.id);
         let others = others.filter(|id| id.may_have_bases() && !leaving.contains(id));
         let others: Vec<PackId> = others.collect();
         let mut found = HashSet::new();
         if others.is_empty() {
             return Ok(found);
         }
-        let merged = self.source.merged_segments()?;
+        let merged = self.freshness.source.merged_segments()?;
         // The first bytes of the ids are enough: a base too many does no harm.
         let mut leave: Vec<u64> = Vec::new();
         self.each_listed(leaving, &merged, &mut |id, place| {
-            leave.extend((place.ty == ObjectType::Chunk).then(|| start_of(id)));
+            leave.extend((place.ty == ObjectType::Chunk).then(|| head_of(id.as_bytes())));
         })?;
         leave.sort_unstable();
         leave.dedup();
@@ -171,14 +161,16 @@ impl Store {
                 frames.insert(place.offset);
             })?;
             for offset in frames {
-                match self.frame_table(pack, offset) {
+                match self.reader.table(pack, offset) {
                     Ok(table) => {
                         let bases = table.base.iter();
-                        found.extend(bases.filter(|id| leave.binary_search(&start_of(id)).is_ok()));
+                        found.extend(
+                            bases.filter(|id| leave.binary_search(&head_of(id.as_bytes())).is_ok()),
+                        );
                     }
-                    // Nobody can read the frame, whatever its bases are.
+                    // The frame cannot be read, whatever its bases are.
                     Err(StoreError::DamagedFile { .. }) => {}
-                    Err(e) if is_gone(&e) => break,
+                    Err(e) if e.is_not_found() => break,
                     Err(e) => return Err(e),
                 }
             }
@@ -196,19 +188,18 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut are_whole = true;
         for row in merged.iter().filter(|row| packs.contains(&row.pack)) {
-            let walked = self.each_of_segment(row, &mut |id, place| {
+            let walked = self.files().each_of_segment(row, &mut |id, place| {
                 visit(id, place);
                 Ok(())
             });
             match walked {
                 Ok(()) => {}
                 Err(StoreError::DamagedFile { .. }) => are_whole = false,
-                Err(e) if is_gone(&e) => {}
+                Err(e) if e.is_not_found() => {}
                 Err(e) => return Err(e),
             }
         }
-        let tables = read(&self.tables).clone();
-        for table in &tables {
+        for table in &self.current().tables {
             let may_tell = table.index_id().is_none() || !are_whole;
             if may_tell && table.packs_in_use().any(|pack| packs.contains(&pack)) {
                 table.walk(&mut |entry, pack| {
@@ -221,117 +212,6 @@ impl Store {
         }
         Ok(())
     }
-
-    /// Returns whether a frame with these bases may be appended to `pack`: it has them all without bases, from
-    /// the job that writes to it (`own`) or from one before.
-    pub(super) fn has_bases(&self, own: &PlainChunks, pack: PackId, bases: &[ObjectId]) -> bool {
-        let is_base = |id: &ObjectId| own.has(pack, id) || self.is_listed_plain(pack, id);
-        bases.is_empty() || pack.may_have_bases() && bases.iter().all(is_base)
-    }
-
-    /// Returns whether the tables in use list a chunk in a frame of `pack` that needs no bases. Does not read
-    /// the chunk.
-    fn is_listed_plain(&self, pack: PackId, id: &ObjectId) -> bool {
-        let tables = read(&self.tables).clone();
-        tables.iter().any(|table| {
-            let found = table.lookup(id, &self.budget).ok().flatten();
-            found.is_some_and(|(at, place)| at == pack && self.is_plain(at, place.offset))
-        })
-    }
-
-    /// Returns whether a pack may have frames with bases.
-    pub fn may_have_bases(&self) -> bool {
-        read(&self.rows).iter().any(|row| row.id.may_have_bases())
-    }
-
-    /// Returns whether the frame at `offset` needs no bases.
-    pub(super) fn is_plain(&self, pack: PackId, offset: u64) -> bool {
-        let table = self.frame_table(pack, offset);
-        table.is_ok_and(|table| table.base.is_empty())
-    }
-
-    /// Returns a pack outside `leaving` that has a chunk in a frame without bases. Reads the chunk there.
-    pub(super) fn plain_pack_of(
-        &self,
-        id: &ObjectId,
-        leaving: &HashSet<PackId>,
-    ) -> Result<Option<PackId>, StoreError> {
-        let tables = read(&self.tables).clone();
-        for table in &tables {
-            if let Some((pack, place)) = table.lookup(id, &self.budget)?
-                && !leaving.contains(&pack)
-                && !read(&self.bad).has(pack, place.offset)
-                && self.read_plain(id, pack, place, &mut Vec::new()).is_ok()
-            {
-                return Ok(Some(pack));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Stores bases of the frames that have `chunks` without bases of their own, if no such copy is intact
-    /// and the store can read them in another way. Returns the result to publish.
-    pub(crate) fn mend_bases(&self, chunks: &[ObjectId]) -> Result<FinishedJob, StoreError> {
-        let tables = read(&self.tables).clone();
-        let mut bases = HashSet::new();
-        for id in chunks {
-            for table in &tables {
-                if let Ok(Some((pack, place))) = table.lookup(id, &self.budget)
-                    && let Ok(frame) = self.frame_table(pack, place.offset)
-                {
-                    bases.extend(frame.base.iter().copied());
-                }
-            }
-        }
-        let no_pack = HashSet::new();
-        bases.retain(|id| matches!(self.plain_pack_of(id, &no_pack), Ok(None)));
-        let writer = self.writer()?.keeping_plain(bases.clone());
-        let mut incoming = IncomingObjects::new(writer);
-        for id in bases {
-            let mut bytes = Vec::new();
-            let is_read = self.read_into(ObjectType::Chunk, &id, &mut bytes);
-            if is_read.unwrap_or(false)
-                && let Ok(object) = CheckedObject::new(ObjectType::Chunk, bytes)
-            {
-                incoming.add_object(&object)?;
-            }
-        }
-        incoming.finish()
-    }
-
-    fn has_plain(&self, id: &ObjectId, pack: PackId) -> bool {
-        let is_here = |place| self.read_plain(id, pack, place, &mut Vec::new()).is_ok();
-        let tables = read(&self.tables).clone();
-        for table in &tables {
-            if let Ok(Some((at, place))) = table.lookup(id, &self.budget)
-                && at == pack
-                && is_here(place)
-            {
-                return true;
-            }
-        }
-        for segment in self.source.merged_segments().unwrap_or_default() {
-            if segment.pack == pack
-                && let Ok(table) = self.open_segment(&segment)
-                && let Ok(Some((_, place))) = table.lookup(id, &Budget::none())
-                && is_here(place)
-            {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-pub(super) fn start_of(id: &ObjectId) -> u64 {
-    id.as_bytes()[..8]
-        .iter()
-        .fold(0, |start, byte| start << 8 | u64::from(*byte))
-}
-
-/// Returns whether a pack's file is not there.
-fn is_gone(e: &StoreError) -> bool {
-    matches!(e, StoreError::Io(e) if e.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// The chunks that a job has stored without bases in the pack that it is writing.
@@ -529,7 +409,7 @@ mod tests {
             let mut plain = FrameEncoder::default();
             writer.append(PackKind::Data, &mut plain, &a, &[object(&a)])?;
             assert_eq!(writer.append_frame(&frame)?, has_bases);
-            writer.discard();
+            drop(writer);
         }
         let left = std::fs::read_dir(dir.path().join("packs"))?.count();
         assert!(left <= 1, "{left}");

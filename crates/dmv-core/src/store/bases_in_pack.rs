@@ -2,9 +2,9 @@
 //! itself.
 
 use super::frame::{FrameTable, decode_payload};
+use super::index_entry::Place;
 use super::layout::Encoding;
 use super::scan::{ScannedPart, checked_payload, record_at};
-use super::table::Place;
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
 use crate::object::ObjectType;

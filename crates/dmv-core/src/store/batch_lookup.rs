@@ -5,14 +5,17 @@
 //! once, from its start to its end. The answers are those of single look-ups.
 
 use super::bit_set::Bits;
+use super::error::StoreError;
+use super::id_search::head_of;
+use super::index_entry::{Entry, Place};
+use super::pack_store::Store;
+use super::random_id::PackId;
+use super::table::Table;
 use super::table::join::WantedObject;
-use super::table::{Entry, Table};
-use super::{PackId, Place, Store, StoreError, read};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Fewer ids than this are looked up one by one, which keeps small tables in memory.
 const LEAST_IDS: usize = 256;
@@ -48,7 +51,7 @@ struct SortedIds<'i, N> {
 impl<'i, N: HasId> SortedIds<'i, N> {
     fn new(named: &'i [N]) -> SortedIds<'i, N> {
         let ids = named.iter().map(HasId::id).zip(0_u32..);
-        let mut order: Vec<(u64, u32)> = ids.map(|(id, n)| (first_bytes(id), n)).collect();
+        let mut order: Vec<(u64, u32)> = ids.map(|(id, n)| (head_of(id.as_bytes()), n)).collect();
         let id = |n: u32| named[n as usize].id();
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| id(a.1).cmp(id(b.1))));
         SortedIds { named, order }
@@ -86,11 +89,6 @@ impl<'i, N: HasId> SortedIds<'i, N> {
         });
         equal.for_each(|((_, number), _)| visit(*number));
     }
-}
-
-/// Returns a number that is in the order of ids.
-fn first_bytes(id: &ObjectId) -> u64 {
-    u64::from_le_bytes(super::layout::array(&id.as_bytes()[..8])).swap_bytes()
 }
 
 impl Store {
@@ -133,18 +131,19 @@ impl Store {
         objects: &[(ObjectType, ObjectId)],
         found: &mut OnFound<'_>,
     ) -> Result<Vec<u32>, StoreError> {
-        let loads = self.loads.load(Ordering::Acquire);
+        let before = self.current().number;
         let (missing, failed) = self.locate_in_tables(objects, found);
         if missing.is_empty() || self.following.is_some() {
             return Ok(missing);
         }
         // Otherwise each absent object would look for a newer catalogue.
         self.refresh()?;
+        let current = self.current();
         let is_certain = !failed
-            && read(&self.bad).is_empty()
-            && read(&self.previews).is_empty()
-            && self.opened_all_tables()
-            && self.loads.load(Ordering::Acquire) == loads;
+            && self.damage.places().is_empty()
+            && self.index.has_no_previews()
+            && current.is_open()
+            && current.number == before;
         Ok(if is_certain { Vec::new() } else { missing })
     }
 
@@ -161,7 +160,7 @@ impl Store {
         for n in others {
             let (entry, (is_placed, is_known)) = (&entries[n as usize], &mut found[n as usize]);
             if failed && !*is_placed {
-                *is_placed = matches!(self.is_placed(&entry.id, pack, entry.place), Ok(true));
+                *is_placed = matches!(self.index.is_placed(&entry.id, pack, entry.place), Ok(true));
             }
             *is_known = *is_known || matches!(self.pack_of(&entry.id), Ok(Some(_)));
         }
@@ -175,7 +174,7 @@ impl Store {
         objects: &[(ObjectType, ObjectId)],
         found: &mut OnFound<'_>,
     ) -> (Vec<u32>, bool) {
-        let known_bad = read(&self.bad).clone();
+        let known_bad = self.damage.places();
         self.join_tables(objects, &mut |n, pack, place| {
             let is_sound = !known_bad.has(pack, place.offset);
             if is_sound {
@@ -195,7 +194,7 @@ impl Store {
     ) -> (Vec<u32>, bool) {
         let sorted = SortedIds::new(named);
         let (mut wanted, mut firsts) = sorted.distinct();
-        let mut tables: Vec<Arc<Table>> = read(&self.tables).clone();
+        let mut tables: Vec<Arc<Table>> = self.current().tables.clone();
         // Most ids are found in the largest tables, and the others look for the rest only.
         tables.sort_by_key(|table| Reverse(table.entries()));
         let mut failed = false;

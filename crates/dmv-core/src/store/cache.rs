@@ -8,16 +8,20 @@ use crate::memory::Budget;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The key of a record: its pack and offset.
-pub(super) type Key = (PackId, u64);
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct RecordKey {
+    pub pack: PackId,
+    pub offset: u64,
+}
 
 /// A cache of values of records that drops the least recently used ones first.
 pub(super) struct Cache<V>(Mutex<Lru<V>>);
 
 struct Lru<V> {
-    values: HashMap<Key, CachedValue<V>>,
+    values: HashMap<RecordKey, CachedValue<V>>,
     /// Keys by the time of their last use.
-    uses: BTreeMap<u64, Key>,
+    uses: BTreeMap<u64, RecordKey>,
     clock: u64,
     room: usize,
     /// A further budget that the values also count against, if other caches share it.
@@ -55,7 +59,7 @@ impl<V> Cache<V> {
     }
 
     /// Returns the value of `key`, if it is still cached.
-    pub(super) fn get(&self, key: Key) -> Option<Arc<V>> {
+    pub(super) fn get(&self, key: RecordKey) -> Option<Arc<V>> {
         let mut lru = self.lock();
         let now = lru.tick();
         let kept = lru.values.get_mut(&key)?;
@@ -67,7 +71,7 @@ impl<V> Cache<V> {
     }
 
     /// Caches a value that takes `size` bytes.
-    pub(super) fn keep(&self, key: Key, value: &Arc<V>, size: usize) {
+    pub(super) fn keep(&self, key: RecordKey, value: &Arc<V>, size: usize) {
         let mut lru = self.lock();
         lru.forget(key);
         let mut has_room = lru.take(size);
@@ -96,8 +100,8 @@ impl<V> Cache<V> {
     /// Forgets the values of some packs.
     pub(super) fn forget_packs(&self, packs: &HashSet<PackId>) {
         let mut lru = self.lock();
-        let keys = lru.values.keys().filter(|key| packs.contains(&key.0));
-        for key in keys.copied().collect::<Vec<Key>>() {
+        let keys = lru.values.keys().filter(|key| packs.contains(&key.pack));
+        for key in keys.copied().collect::<Vec<RecordKey>>() {
             lru.forget(key);
         }
     }
@@ -122,7 +126,7 @@ impl<V> Lru<V> {
         is_there
     }
 
-    fn forget(&mut self, key: Key) {
+    fn forget(&mut self, key: RecordKey) {
         if let Some(kept) = self.values.remove(&key) {
             self.uses.remove(&kept.used);
             self.room += kept.size;
@@ -147,8 +151,9 @@ impl<V> Drop for Lru<V> {
 mod tests {
     use super::*;
 
-    fn key(n: u64) -> Key {
-        (PackId::from_bytes([0; 16]), n)
+    fn key(n: u64) -> RecordKey {
+        let pack = PackId::from_bytes([0; 16]);
+        RecordKey { pack, offset: n }
     }
 
     /// Returns which of the first keys are cached. Asks for the oldest first, so that the order
@@ -156,8 +161,8 @@ mod tests {
     fn kept(cache: &Cache<u64>) -> Vec<u64> {
         let mut uses: Vec<(u64, u64)> = Vec::new();
         for (at, value) in &cache.lock().values {
-            assert_eq!(at.1, *value.value);
-            uses.push((value.used, at.1));
+            assert_eq!(at.offset, *value.value);
+            uses.push((value.used, at.offset));
         }
         uses.sort_unstable();
         uses.into_iter().map(|(_, n)| n).collect()

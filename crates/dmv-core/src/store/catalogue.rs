@@ -3,7 +3,7 @@
 //! The values are plain data. Another room keeps the catalogue and answers questions about its
 //! present state through [`CatalogueSource`]; the store knows nothing of that room.
 
-use super::StoreError;
+use super::error::StoreError;
 use super::layout::PackKind;
 use super::random_id::{IndexId, PackId};
 
@@ -19,6 +19,18 @@ pub struct PackRow {
     pub len: u64,
     /// Whether it is never written to again: a sync of it failed once, or repack has made it.
     pub poisoned: bool,
+}
+
+impl PackRow {
+    /// Returns the row of a pack whose last segment is `segment`.
+    pub(super) fn ending_with(segment: &SegmentRow) -> PackRow {
+        PackRow {
+            id: segment.pack,
+            kind: segment.kind,
+            len: segment.end,
+            poisoned: false,
+        }
+    }
 }
 
 /// A committed segment.

@@ -1,10 +1,12 @@
 //! The errors of the store.
 
+use super::random_id::PackId;
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectType};
 use crate::path::PathError;
-use crate::store::PackId;
-use std::path::PathBuf;
+use crate::platform::{Cause, OddKind, cause_of};
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +94,35 @@ pub enum StoreError {
         /// Its length in bytes.
         bytes: usize,
     },
+}
+
+impl StoreError {
+    /// Returns the error for a fault in a file, at an offset in bytes.
+    pub(super) fn damaged(path: &Path, offset: u64, why: &'static str) -> StoreError {
+        let path = path.to_owned();
+        StoreError::DamagedFile { path, offset, why }
+    }
+
+    /// Returns whether a file is not there.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, StoreError::Io(e) if e.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Returns whether the system refused access, which says nothing about the bytes.
+pub(super) fn is_refusal(e: &io::Error) -> bool {
+    refusal(e).is_some()
+}
+
+/// Returns the same error again if the system refused access.
+pub(super) fn refusal(e: &io::Error) -> Option<io::Error> {
+    if let Some(odd) = OddKind::in_error(e) {
+        return Some(odd.into());
+    }
+    let code = e.raw_os_error()?;
+    // The error of a failing disk is damage like any other.
+    let is_damage = e.kind() == io::ErrorKind::NotFound || cause_of(e) == Cause::BadMedium;
+    (!is_damage).then(|| io::Error::from_raw_os_error(code))
 }
 
 impl From<StoreError> for ObjectError {

@@ -4,13 +4,14 @@
 //! each of them would be read to say so: with the tables of ten million objects that takes longer
 //! than to store the object. The filter is a Bloom filter: it never rules out an id that it has.
 
+use super::error::StoreError;
+use super::shared::{read, write};
 use super::table::Table;
-use super::{Store, StoreError, read, write};
 use crate::hash::ObjectId;
 use crate::memory::Budget;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 /// Ids in the first layer.
 const FIRST_IDS: usize = 32 << 10;
@@ -22,7 +23,7 @@ const BLOCK_WORDS: usize = 8;
 const BLOCK_BITS: usize = BLOCK_WORDS * 64;
 
 /// The ids of the tables that say so: see [`Table::is_in_filter`].
-pub(super) struct Filter {
+struct Filter {
     /// Tells the filters of this process apart.
     number: u64,
     /// Each layer has room for twice as many ids as the one before.
@@ -92,14 +93,8 @@ impl Layer {
 }
 
 impl Filter {
-    /// Returns what tells it apart from the other filters of this process.
-    #[cfg(test)]
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Returns `false` if it certainly does not have `id`.
-    pub(super) fn may_have(&self, id: &ObjectId) -> bool {
+    fn may_have(&self, id: &ObjectId) -> bool {
         self.layers.iter().any(|layer| layer.may_have(id))
     }
 
@@ -121,10 +116,25 @@ impl Filter {
     }
 }
 
-impl Store {
+/// A filter that the threads of a process share. Tables are added to it while it is used.
+pub(super) struct IdFilter {
+    filter: RwLock<Filter>,
+    budget: Budget,
+}
+
+impl Default for IdFilter {
+    fn default() -> IdFilter {
+        IdFilter {
+            filter: RwLock::default(),
+            budget: Budget::for_filters(),
+        }
+    }
+}
+
+impl IdFilter {
     /// Calls `visit` with those of `tables` that may have `id`, until it returns `Break`. A table that
     /// often did not have what was looked for is added to the filter.
-    pub(super) fn each_with(
+    pub fn each_with(
         &self,
         id: &ObjectId,
         tables: &[Arc<Table>],
@@ -149,15 +159,15 @@ impl Store {
         drop(filter);
         if let Some(table) = often {
             // A table that cannot be read is looked up as before, and that tells why.
-            let _ = self.add_to_filter(&table);
+            let _ = self.add(&table);
         }
     }
 
-    fn add_to_filter(&self, table: &Table) -> Result<(), StoreError> {
+    fn add(&self, table: &Table) -> Result<(), StoreError> {
         let mut filter = write(&self.filter);
         let mut has_room = true;
         table.walk(&mut |entry, _| {
-            has_room = has_room && filter.insert(&entry.id, &self.filter_budget);
+            has_room = has_room && filter.insert(&entry.id, &self.budget);
             Ok(())
         })?;
         if has_room {
@@ -165,12 +175,18 @@ impl Store {
         }
         Ok(())
     }
+
+    /// Returns what tells it apart from the other filters of this process.
+    #[cfg(test)]
+    pub fn number(&self) -> u64 {
+        read(&self.filter).number
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::tests::ids;
     use super::*;
+    use crate::store::table::tests::ids;
 
     #[test]
     fn a_filter_has_every_id_that_was_added_and_few_others() {

@@ -1,6 +1,6 @@
 //! What a job has written, before it is published.
 
-use super::SegmentRow;
+use super::catalogue::SegmentRow;
 use super::random_id::PackId;
 use super::table::Table;
 use crate::hash::ObjectId;

@@ -1,13 +1,15 @@
 //! Sending: frames are sent as stored. If little of a frame is wanted, its objects are sent one by
 //! one. So are those of a frame with bases, unless the receiver takes such frames.
 
-use super::bases::start_of;
+use super::cache::RecordKey;
 use super::checked_record::CheckedRecord;
 use super::error::StoreError;
 use super::frame::FrameTable;
+use super::id_search::head_of;
+use super::index_entry::Place;
 use super::layout::{Encoding, PAYLOAD_CHECK_BYTES};
+use super::pack_store::Store;
 use super::random_id::PackId;
-use super::{Place, Store};
 use crate::hash::ObjectId;
 use crate::memory::{Budget, LookUps};
 use crate::object::ObjectType;
@@ -82,8 +84,8 @@ pub struct FrameCollector<'s> {
     /// Objects that are to be looked up together.
     added: Vec<(ObjectType, ObjectId)>,
     look_ups: LookUps,
-    frames: HashMap<(PackId, u64), PartialFrame>,
-    order: VecDeque<(PackId, u64)>,
+    frames: HashMap<RecordKey, PartialFrame>,
+    order: VecDeque<RecordKey>,
     objects: usize,
     budget: Budget,
     /// Bytes that it has taken from the budget.
@@ -162,7 +164,8 @@ impl<'s> FrameCollector<'s> {
         id: ObjectId,
         out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
-        let key = (pack, place.offset);
+        let offset = place.offset;
+        let key = RecordKey { pack, offset };
         if !self.frames.contains_key(&key) {
             let frame = self.partial_frame(key);
             self.frames.insert(key, frame);
@@ -194,8 +197,8 @@ impl<'s> FrameCollector<'s> {
     }
 
     /// Returns a frame of which nothing is wanted yet.
-    fn partial_frame(&self, (pack, offset): (PackId, u64)) -> PartialFrame {
-        let table = self.store.frame_table(pack, offset).ok();
+    fn partial_frame(&self, key: RecordKey) -> PartialFrame {
+        let table = self.store.reader.table(key.pack, key.offset).ok();
         let bases = table.as_ref().map(|table| table.base.clone());
         let bases = bases.unwrap_or_default();
         let is_given = bases.is_empty() || self.given != GivenBases::None;
@@ -247,17 +250,19 @@ impl<'s> FrameCollector<'s> {
 
     fn release<E: From<StoreError>>(
         &mut self,
-        key: (PackId, u64),
+        key: RecordKey,
         out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(frame) = self.frames.remove(&key) else {
             return Ok(());
         };
         self.objects -= frame.wanted.len();
-        self.note_sent(key.0, &frame);
+        self.note_sent(key.pack, &frame);
         let are_there = |bases: &[ObjectId]| {
             self.given != GivenBases::Sent
-                || bases.iter().all(|id| self.sent.contains(&start_of(id)))
+                || bases
+                    .iter()
+                    .all(|id| self.sent.contains(&head_of(id.as_bytes())))
         };
         if frame.wanted.len() == usize::from(frame.count)
             && are_there(&frame.bases)
@@ -285,7 +290,7 @@ impl FrameCollector<'_> {
             let chunks = chunks.filter(|(ty, _)| *ty == ObjectType::Chunk);
             let room = MOST_SENT.saturating_sub(self.sent.len());
             self.sent
-                .extend(chunks.take(room).map(|(_, id)| start_of(id)));
+                .extend(chunks.take(room).map(|(_, id)| head_of(id.as_bytes())));
         }
     }
 }
@@ -300,12 +305,13 @@ impl Store {
     /// Returns the record of a frame if it is intact; otherwise its objects are read one by one.
     fn intact_record(
         &self,
-        (pack, offset): (PackId, u64),
+        key: RecordKey,
         wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
         checks: bool,
     ) -> Option<OutgoingItem> {
-        let table = self.frame_table(pack, offset).ok()?;
-        let record = self.record((pack, offset), &table.header).ok()?;
+        let RecordKey { pack, offset } = key;
+        let table = self.reader.table(pack, offset).ok()?;
+        let record = self.reader.record(key, &table.header).ok()?;
         if checks {
             let bases = self.base_bytes(&table, pack, offset).ok()?;
             let record = CheckedRecord::with_prefix(record, &bases).ok()?;

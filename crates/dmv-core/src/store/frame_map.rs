@@ -3,10 +3,12 @@
 //! A map takes 12 bytes for each frame, whatever the number of objects. It is read from the
 //! segments' own tables, so it also has the places that merged indexes hide.
 
+use super::catalogue::{PackRow, SegmentRow};
 use super::error::StoreError;
+use super::index_entry::Place;
 use super::layout::ENTRY_BYTES;
 use super::random_id::PackId;
-use super::{PackRow, Place, SegmentRow, Store};
+use super::store_files::StoreFiles;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -53,7 +55,7 @@ pub(super) struct MappedFrame {
     pub places: Range<usize>,
 }
 
-impl Store {
+impl StoreFiles {
     /// Maps the packs `rows`, whose segments are `segments`. `is_young` notes a property of
     /// segments. Returns `None` if `goes_on` ends the work.
     ///
@@ -137,8 +139,7 @@ impl Store {
         row: &SegmentRow,
         places: &mut Vec<(u64, u16)>,
     ) -> Result<u64, StoreError> {
-        let table = self.open_segment(row)?;
-        table.verify()?;
+        let table = self.checked_table_of(row)?;
         let records_end = table.records_end().unwrap_or(row.end);
         places.reserve(table.entries() as usize);
         let mut is_outside = false;
@@ -151,11 +152,8 @@ impl Store {
             Ok(())
         })?;
         if is_outside {
-            return Err(StoreError::DamagedFile {
-                path: self.pack_path(row.pack),
-                offset: row.start,
-                why: "index names a place outside its segment",
-            });
+            let why = "index names a place outside its segment";
+            return Err(self.damaged(row.pack, row.start, why));
         }
         Ok(records_end)
     }

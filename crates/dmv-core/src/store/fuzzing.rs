@@ -5,13 +5,14 @@
 
 use super::bases_in_pack::InPack;
 use super::frame::{FrameTable, decode_payload};
+use super::index_entry::{Place, gaps_of};
 use super::layout::{Encoding, PackHeader, RecordHeader, RecordType, Trailer};
 use super::random_id::PackId;
 use super::scan::{ScannedPart, checked_payload, entries_of, scan};
-use super::table::{Place, Table, gaps_of};
+use super::table::Table;
 use crate::hash::ObjectId;
 use crate::memory::Budget;
-use crate::vfs::{OpenMode, Vfs, VfsFile};
+use crate::vfs::VfsFile;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -55,7 +56,7 @@ pub fn read_all(bytes: &[u8]) -> usize {
     });
     // Reading cannot fail here, and a scan treats a truncated record as garbage.
     intact += usize::from(scanned.is_err());
-    let merged = Table::open_merged(&OneFile(file), path, None, &|_| true);
+    let merged = Table::open_merged(path, file, None, &|_| true);
     intact += merged.map_or(0, |table| read_table(&table));
     intact + read_frame(bytes) + read_index(bytes)
 }
@@ -165,38 +166,6 @@ impl VfsFile for Bytes {
 
     fn try_lock(&self) -> io::Result<bool> {
         Ok(true)
-    }
-}
-
-/// A file layer in which every name is the same file, for reading.
-struct OneFile(Arc<dyn VfsFile>);
-
-impl Vfs for OneFile {
-    fn open(&self, _: &Path, how: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
-        match how {
-            OpenMode::Read => Ok(self.0.clone()),
-            _ => Err(io::ErrorKind::Unsupported.into()),
-        }
-    }
-
-    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-
-    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn remove(&self, _: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -3,9 +3,9 @@
 //! The sessions of `dmv-net` pass them in. Checking comes before, in [`CheckedRecord`] and
 //! [`CheckedObject`].
 
-use super::FinishedJob;
 use super::checked_record::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
+use super::finished_job::FinishedJob;
 use super::frame::{FrameEncoder, FrameObject};
 use super::frame_writer::{Framer, MetaWriter};
 use super::layout::PackKind;
@@ -174,17 +174,9 @@ impl<'s> IncomingObjects<'s> {
         self.writer.end_segment(kind)
     }
 
-    /// Ends a job that failed.
-    pub(super) fn discard(self) {
-        self.writer.discard();
-    }
-
     /// Makes everything durable. Nothing names the objects yet.
     pub fn finish(mut self) -> Result<FinishedJob, StoreError> {
-        if let Err(e) = self.framer.flush(&self.writer) {
-            self.discard();
-            return Err(e);
-        }
+        self.framer.flush(&self.writer)?;
         self.writer.finish()
     }
 }

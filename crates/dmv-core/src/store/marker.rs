@@ -10,13 +10,15 @@
 //! are followed, but have no mark.
 
 use super::bit_set::Bits;
+use super::catalogue::SegmentRow;
 use super::error::StoreError;
 use super::frame_map::{FrameMap, MappedFrame, PackUse};
+use super::index_entry::Place;
+use super::pack_reader::Frame;
+use super::pack_store::Store;
 use super::random_id::PackId;
-use super::read::Frame;
+use super::table::Table;
 use super::table::join::WantedObject;
-use super::table::{Place, Table};
-use super::{SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::collections::{HashMap, HashSet};
@@ -85,7 +87,7 @@ impl<'s> Marker<'s> {
         let bits = || Bits::new(map.places());
         let mut marker = Marker {
             store,
-            tables: read(&store.tables).clone(),
+            tables: store.current().tables.clone(),
             marked: bits(),
             open: bits(),
             listed: bits(),
@@ -185,7 +187,7 @@ impl<'s> Marker<'s> {
 
     /// Returns how many of the `len` bytes of a frame its marked objects take.
     fn share_of(&self, pack: PackId, frame: &MappedFrame, len: u64) -> Result<u64, StoreError> {
-        let table = self.store.frame_table(pack, frame.offset)?;
+        let table = self.store.reader.table(pack, frame.offset)?;
         let objects = table.objects.iter().zip(frame.places.clone());
         let marked = objects.filter(|(_, number)| self.marked.has(*number));
         let bytes: u64 = marked.map(|((_, range), _)| range.len() as u64).sum();
@@ -224,7 +226,7 @@ impl<'s> Marker<'s> {
         for segment in &mapped.segments {
             for row in &segment.rows {
                 let mut ids = Vec::new();
-                let table = self.store.open_segment(row)?;
+                let table = self.store.files().table_of(row)?;
                 table.walk(&mut |entry, _| {
                     let number = self.map.number(pack, entry.place);
                     if segment.is_young || number.is_some_and(|number| self.marked.has(number)) {
@@ -264,7 +266,7 @@ impl<'s> Marker<'s> {
                 }
                 self.based.set(first);
                 // A damaged frame is not copied, so its pack stays as it is.
-                if let Ok(table) = self.store.frame_table(pack.row.id, frame.offset) {
+                if let Ok(table) = self.store.reader.table(pack.row.id, frame.offset) {
                     found.extend(&table.base);
                 }
             }
@@ -321,7 +323,7 @@ impl<'s> Marker<'s> {
     ) -> Result<(), StoreError> {
         let (mut has_number, mut is_new) = (false, false);
         for table in &self.tables {
-            if let Some((pack, place)) = table.lookup(&id, &self.store.budget)?
+            if let Some((pack, place)) = table.lookup(&id, &self.store.index.budget)?
                 && let Some(number) = self.map.number(pack, place)
             {
                 has_number = true;
@@ -471,7 +473,7 @@ impl<'s> Marker<'s> {
     /// Returns whether a table names the place with this number for an object.
     fn is_listed(&self, id: &ObjectId, number: usize) -> Result<bool, StoreError> {
         for table in &self.tables {
-            if let Some((pack, place)) = table.lookup(id, &self.store.budget)?
+            if let Some((pack, place)) = table.lookup(id, &self.store.index.budget)?
                 && self.map.number(pack, place) == Some(number)
             {
                 return Ok(true);
@@ -491,7 +493,7 @@ impl<'s> Marker<'s> {
         let is_here = |row: &&SegmentRow| (row.start..row.end).contains(&frame.offset);
         let mut found = Vec::new();
         for row in rows.filter(is_here) {
-            let table = self.store.open_segment(row)?;
+            let table = self.store.files().table_of(row)?;
             table.walk(&mut |entry, _| {
                 let number = frame.places.start + usize::from(entry.place.ordinal);
                 if entry.place.offset == frame.offset && self.open.has(number) {
@@ -525,7 +527,7 @@ impl<'s> Marker<'s> {
             if !goes_on() {
                 return Ok(MarkEnd::Stopped);
             }
-            let table = self.store.open_segment(&row)?;
+            let table = self.store.files().table_of(&row)?;
             table.walk(&mut |entry, pack| {
                 let number = self.map.number(pack, entry.place);
                 let is_hidden = |n: &usize| !self.listed.has(*n) && !self.marked.has(*n);

@@ -1,8 +1,11 @@
 //! Marks on objects, one bit each, for walks over all stored objects. The memory does not depend on
 //! the number of absent objects.
 
-use super::table::{Place, Table};
-use super::{PackId, Store, StoreError, read};
+use super::error::StoreError;
+use super::index_entry::Place;
+use super::pack_store::Store;
+use super::random_id::PackId;
+use super::table::Table;
 use crate::hash::ObjectId;
 use crate::memory::Budget;
 use std::sync::Arc;
@@ -35,7 +38,7 @@ impl Store {
             (table.clone(), vec![0; words])
         };
         Marks {
-            tables: read(&self.tables).iter().map(blank).collect(),
+            tables: self.current().tables.iter().map(blank).collect(),
             budget: Budget::for_tables(),
         }
     }

@@ -9,7 +9,7 @@
 //! The file is only a cache: the caller checks what it reads, and if there is no file, frames are
 //! decoded again.
 
-use super::cache::Key;
+use super::cache::RecordKey;
 use crate::vfs::VfsFile;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -32,11 +32,11 @@ pub(super) struct Overflow(Mutex<OverflowState>);
 
 struct OverflowState {
     /// The frames that were decoded.
-    decoded: HashSet<Key>,
+    decoded: HashSet<RecordKey>,
     /// How many more bytes may be decoded again before the file is begun.
     spare: u64,
     /// The frames in the file, and where their bytes begin.
-    filed: HashMap<Key, u64>,
+    filed: HashMap<RecordKey, u64>,
     file: OverflowFile,
     len: u64,
 }
@@ -66,7 +66,7 @@ impl Overflow {
     }
 
     /// Returns a part of the bytes of a frame, if the file has them. They may be damaged.
-    pub(super) fn read(&self, key: Key, part: &Range<u32>) -> Option<Vec<u8>> {
+    pub(super) fn read(&self, key: RecordKey, part: &Range<u32>) -> Option<Vec<u8>> {
         let (file, at) = {
             let state = self.lock();
             let OverflowFile::Open { file, .. } = &state.file else {
@@ -80,7 +80,7 @@ impl Overflow {
     }
 
     /// Notes that a frame was decoded. If frames come back too often, puts its bytes into the file.
-    pub(super) fn decoded(&self, key: Key, raw: &[u8], create: Create<'_>) {
+    pub(super) fn decoded(&self, key: RecordKey, raw: &[u8], create: Create<'_>) {
         let Some((file, at)) = self.lock().place_for(key, raw.len() as u64, create) else {
             return;
         };
@@ -104,7 +104,7 @@ impl OverflowState {
     /// Returns where in the file the bytes of a decoded frame are to go. `None`: nowhere.
     fn place_for(
         &mut self,
-        key: Key,
+        key: RecordKey,
         len: u64,
         create: Create<'_>,
     ) -> Option<(Arc<dyn VfsFile>, u64)> {
@@ -154,8 +154,9 @@ mod tests {
     use crate::vfs::{OsVfs, Vfs};
     use std::cell::Cell;
 
-    fn key(n: u64) -> Key {
-        (PackId::from_bytes([0; 16]), n)
+    fn key(n: u64) -> RecordKey {
+        let pack = PackId::from_bytes([0; 16]);
+        RecordKey { pack, offset: n }
     }
 
     #[test]

@@ -1,104 +1,79 @@
-//! Reading objects: find the place, read the frame, hash the object, compare, return it.
+//! Reading objects: find a copy, read its frame, hash the object, compare, return it.
 //!
-//! If the first place is damaged, other copies are tried: at the places of other tables, then at
-//! places that merged indexes hide.
+//! An object may have several copies. [`CopySource`] names where the store looks for one, in order. A read
+//! takes the first copy that is intact. Bytes that do not hash to the requested id never leave this module.
+//!
+//! A frame may need bases, the chunks whose bytes are needed to decode it (docs/format/pack.md, "Frames with
+//! bases"). A base is read from a frame that needs no base itself. So a read touches at most one layer of bases,
+//! whatever a pack says.
 
-use super::cache::{Cache, Key};
-use super::damage::refusal;
+use super::cache::RecordKey;
+use super::checked_record::CheckedRecord;
 use super::error::StoreError;
-use super::frame::{FrameTable, decode_payload};
-use super::layout::{Encoding, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType};
-use super::overflow::Overflow;
+use super::frame::FrameTable;
+use super::index_entry::Place;
+use super::layout::Encoding;
+use super::pack_reader::{Frame, FrameUse, KEPT_RECORDS_BYTES};
+use super::pack_store::Store;
 use super::random_id::PackId;
-use super::table::Place;
-use super::{Store, read};
 use crate::hash::ObjectId;
+use crate::limits::MAX_BASE_BYTES;
 use crate::memory::Budget;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use crate::path::{PathContext, PathError};
-use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of decoded frames that are cached: enough for a few readers that each follow a stream.
-const CACHED_BYTES: usize = 24 << 20;
-/// Bytes of decoded frames with bases that are cached besides: those of the last dozens of frames. A reader
-/// goes on in other frames, and comes back to these.
-const CACHED_BASES_BYTES: usize = 24 << 20;
-/// Approximate memory of a cached frame apart from its bytes and its list of objects.
-const FRAME_OVERHEAD_BYTES: usize = 512;
-/// Bytes of frame tables that are cached, so that single chunks of raw frames are read without
-/// their headers: the tables of a hundred frames with a thousand objects each, or of one frame of
-/// any size.
-const KEPT_TABLES_BYTES: usize = 1 << 20;
 /// Least length in bytes of a chunk of a raw frame that is read alone.
 const DIRECT_BYTES: u32 = 8 << 10;
-/// Bytes that are read together with a record header. They contain most tables, and the complete
-/// frame of a small commit, so that no second read is needed. More bytes would often be read in
-/// vain.
-const HEAD_GUESS_BYTES: usize = 1 << 10;
-/// Bytes of records that are cached as stored. A transfer reads the metadata of a few commits to
-/// learn what to send, and then sends these records, so it does not read them twice.
-const KEPT_RECORDS_BYTES: usize = 256 << 10;
 
-/// A frame with its decoded bytes.
-pub(super) struct Frame {
-    table: Arc<FrameTable>,
-    raw: Vec<u8>,
+/// Where the store looks for a copy of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CopySource {
+    /// The place that was found first: in a table, among unpublished objects, or in a transfer.
+    Found,
+    /// Any table in use: two jobs at the same time may both have stored the object.
+    Tables,
+    /// A newer catalogue: another process may have removed the pack meanwhile.
+    NewerCatalogue,
+    /// The tables of segments that merged indexes replace. A merged index names one place of each object.
+    HiddenTables,
 }
 
-impl Frame {
-    /// Returns whether only the ids of its objects show whether its bytes are intact.
-    pub(super) fn has_no_check(&self) -> bool {
-        self.table.header.encoding == Encoding::Raw
-    }
-
-    /// Returns its objects in order: their types and bytes.
-    pub(super) fn objects(&self) -> impl Iterator<Item = (ObjectType, &[u8])> {
-        let objects = self.table.objects.iter();
-        objects.map(|(ty, range)| (*ty, &self.raw[range.start as usize..range.end as usize]))
-    }
-
-    /// Returns the approximate memory that it takes.
-    fn size(&self) -> usize {
-        let objects = std::mem::size_of_val(&*self.table.objects);
-        self.raw.len() + objects + FRAME_OVERHEAD_BYTES
-    }
+impl CopySource {
+    const ALL: [CopySource; 4] = [
+        CopySource::Found,
+        CopySource::Tables,
+        CopySource::NewerCatalogue,
+        CopySource::HiddenTables,
+    ];
 }
 
-/// Recently used frames, frame tables, and the parts of records that were read.
-pub(super) struct FrameCache {
-    frames: Cache<Frame>,
-    /// Frames of which a chunk was needed as a base.
-    bases: Cache<Frame>,
-    tables: Cache<FrameTable>,
-    records: Cache<Vec<u8>>,
-    overflow: Overflow,
-}
-
-impl FrameCache {
-    /// Forgets everything of some packs.
-    pub(super) fn forget_packs(&self, packs: &HashSet<PackId>) {
-        self.frames.forget_packs(packs);
-        self.bases.forget_packs(packs);
-        self.tables.forget_packs(packs);
-        self.records.forget_packs(packs);
-    }
-}
-
-impl Default for FrameCache {
-    fn default() -> FrameCache {
-        FrameCache {
-            frames: Cache::sharing(CACHED_BYTES, Budget::for_frames()),
-            bases: Cache::sharing(CACHED_BASES_BYTES, Budget::for_frames()),
-            tables: Cache::new(KEPT_TABLES_BYTES),
-            records: Cache::new(KEPT_RECORDS_BYTES),
-            overflow: Overflow::default(),
-        }
-    }
-}
+type Copies<'c> = Box<dyn Iterator<Item = (PackId, Place)> + 'c>;
 
 impl Store {
+    /// Returns the copies of an object from one source. `found` is the place that was found first.
+    fn copies<'c>(
+        &'c self,
+        source: CopySource,
+        id: &'c ObjectId,
+        found: Option<(PackId, Place)>,
+    ) -> Result<Copies<'c>, StoreError> {
+        Ok(match source {
+            CopySource::Found => Box::new(found.into_iter()),
+            // A table that cannot be read does not hide the others.
+            CopySource::Tables => {
+                let copies = self.index.copies(id).flatten();
+                Box::new(copies.filter(move |copy| Some(*copy) != found))
+            }
+            CopySource::NewerCatalogue => Box::new(self.locate(id)?.into_iter()),
+            CopySource::HiddenTables => Box::new(
+                self.hidden_tables()?
+                    .filter_map(move |table| table.lookup(id, &Budget::none()).ok()?),
+            ),
+        })
+    }
+
     /// Appends the verified bytes of an object to `out`. Returns `false` if it is not stored here.
     pub fn read_into(
         &self,
@@ -110,63 +85,44 @@ impl Store {
             self.metadata_requests.fetch_add(1, Ordering::Relaxed);
         }
         // Another thread may load a newer catalogue meanwhile.
-        let loads = self.loads.load(Ordering::Acquire);
-        let mut place = self.locate_or_wait(id)?;
-        if place.is_none() {
+        let before = self.current().number;
+        let mut found = self.locate_or_wait(id)?;
+        if found.is_none() {
             // An absent object is normal in a partial repository, but a damaged table would look
             // the same.
             self.check_tables_once()?;
-            place = self.locate(id)?;
+            found = self.locate(id)?;
         }
-        let Some((pack, place)) = place else {
+        let Some((pack, place)) = found else {
             return Ok(false);
         };
-        let start = out.len();
-        let first = self.read_at_place(ty, id, pack, place, out);
-        if first.is_ok() {
-            return Ok(true);
-        }
-        // Two jobs at the same time may both have stored it; the other copy is as good.
-        let tables = read(&self.tables).clone();
-        for table in &tables {
-            if let Ok(Some((other, at))) = table.lookup(id, &self.budget)
-                && (other, at.offset) != (pack, place.offset)
-            {
-                out.truncate(start);
-                if self.read_at_place(ty, id, other, at, out).is_ok() {
-                    return Ok(true);
+        let mut first = None;
+        for source in CopySource::ALL {
+            if source == CopySource::NewerCatalogue {
+                let is_gone = first.as_ref().is_some_and(StoreError::is_not_found);
+                if !is_gone || !self.refresh()? && self.current().number == before {
+                    continue;
+                }
+                if self.locate(id)?.is_none() {
+                    return Ok(false);
                 }
             }
-        }
-        out.truncate(start);
-        // The caller may have asked for a commit by the id of a tree. If the tree is intact, there
-        // is no such commit.
-        if place.ty != ty && self.read_at_place(place.ty, id, pack, place, out).is_ok() {
-            out.truncate(start);
-            return Ok(false);
-        }
-        out.truncate(start);
-        if let Err(StoreError::Io(e)) = &first
-            && e.kind() == std::io::ErrorKind::NotFound
-            && (self.refresh()? || self.loads.load(Ordering::Acquire) != loads)
-        {
-            // Another process has removed its pack meanwhile.
-            let Some((pack, place)) = self.locate(id)? else {
-                return Ok(false);
-            };
-            if self.read_at_place(ty, id, pack, place, out).is_ok() {
-                return Ok(true);
+            for (at, copy) in self.copies(source, id, found)? {
+                match self.read_at_place(ty, id, at, copy, out) {
+                    Ok(()) => return Ok(true),
+                    Err(e) => first = first.or(Some(e)),
+                }
             }
-            out.truncate(start);
-        }
-        if self.read_hidden(ty, id, out)? {
-            return Ok(true);
+            // The caller may have asked for a commit by the id of a tree. If the tree is intact,
+            // there is no such commit.
+            let is_other_type = source == CopySource::Found && place.ty != ty;
+            if is_other_type && self.can_read_at(id, pack, place) {
+                return Ok(false);
+            }
         }
         match first {
-            Err(StoreError::Io(e)) if e.kind() == std::io::ErrorKind::NotFound => {
-                Err(self.lost_pack(pack))
-            }
-            first => first.map(|()| true),
+            Some(e) if !e.is_not_found() => Err(e),
+            _ => Err(self.lost_pack(pack)),
         }
     }
 
@@ -176,9 +132,10 @@ impl Store {
     }
 
     fn check_tables_once(&self) -> Result<(), StoreError> {
-        if self.tables_checked.get().is_none() {
+        let checked = &self.freshness.tables_checked;
+        if checked.get().is_none() {
             self.check_tables()?;
-            let _ = self.tables_checked.set(());
+            let _ = checked.set(());
         }
         Ok(())
     }
@@ -186,29 +143,18 @@ impl Store {
     /// Reads and checks every table in use. Only if all are intact is an object that the store does
     /// not find really absent.
     pub fn check_tables(&self) -> Result<(), StoreError> {
-        self.refuse_unreadable()?;
-        if let Some(lost) = read(&self.lost).first() {
+        let current = self.current();
+        current.refuse_unreadable()?;
+        if let Some(lost) = current.lost.first() {
             return Err(self.lost_pack(lost.id));
         }
-        if let Some(why) = self.damaged_tables().into_iter().next() {
-            return Err(StoreError::DamagedTable { why });
+        match current.damaged_tables().into_iter().next() {
+            Some(why) => Err(StoreError::DamagedTable { why }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Fails if this process may not read a table. Such a table is not damaged, and what it lists is not
-    /// absent.
-    pub(crate) fn refuse_unreadable(&self) -> Result<(), StoreError> {
-        for broken in read(&self.broken).iter() {
-            if let StoreError::Io(e) = broken
-                && let Some(source) = refusal(&e.source)
-            {
-                return Err(PathError::new(e.op, e.path.clone(), source).into());
-            }
-        }
-        Ok(())
-    }
-
+    /// Appends the verified bytes of an object at a place. Appends nothing if that fails.
     pub(super) fn read_at_place(
         &self,
         ty: ObjectType,
@@ -217,29 +163,27 @@ impl Store {
         place: Place,
         out: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
-        self.read_through(&self.cache.frames, (ty, id), (pack, place), out)
+        let wanted = WantedCopy {
+            ty,
+            id,
+            pack,
+            place,
+        };
+        self.read_copy(wanted, FrameUse::Object, out)
     }
 
-    /// Like [`read_at_place`](Self::read_at_place), for a chunk that is needed as a base.
-    pub(super) fn read_base_at_place(
+    fn read_copy(
         &self,
-        id: &ObjectId,
-        pack: PackId,
-        place: Place,
+        wanted: WantedCopy<'_>,
+        frame_use: FrameUse,
         out: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
-        let object = (ObjectType::Chunk, id);
-        self.read_through(&self.cache.bases, object, (pack, place), out)
-    }
-
-    /// Appends the verified bytes of an object at a place. Caches its frame in `cache`.
-    fn read_through(
-        &self,
-        cache: &Cache<Frame>,
-        (ty, id): (ObjectType, &ObjectId),
-        (pack, place): (PackId, Place),
-        out: &mut Vec<u8>,
-    ) -> Result<(), StoreError> {
+        let WantedCopy {
+            ty,
+            id,
+            pack,
+            place,
+        } = wanted;
         let damaged = |why: &str| StoreError::DamagedObject {
             id: *id,
             ty,
@@ -247,44 +191,36 @@ impl Store {
             offset: place.offset,
             why: why.to_owned(),
         };
-        let start = out.len();
-        let key = (pack, place.offset);
+        let offset = place.offset;
+        let key = RecordKey { pack, offset };
         if let Some(record) = self.following.as_ref().and_then(|other| other.handed(key))
             && let Some(bytes) = record.object(place.ordinal, ty, id)
         {
             out.extend_from_slice(bytes);
             return Ok(());
         }
-        let cached = self.cache.frames.get(key);
-        if let Some(frame) = cached.or_else(|| self.cache.bases.get(key)) {
+        let as_object = |e| match e {
+            StoreError::DamagedFile { why, .. } => damaged(why),
+            other => other,
+        };
+        let start = out.len();
+        if let Some(frame) = self.reader.cached(key) {
             let range = object_range(&frame.table, place, ty).map_err(damaged)?;
-            out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
+            out.extend_from_slice(frame.part(&range));
         } else {
-            let table = self.frame_table(pack, place.offset).map_err(|e| match e {
-                StoreError::DamagedFile { why, .. } => damaged(why),
-                other => other,
-            })?;
+            let table = self.reader.table(pack, place.offset).map_err(as_object)?;
             let range = object_range(&table, place, ty).map_err(damaged)?;
             if is_read_alone(&table, ty, range.end - range.start) {
-                let at = place.offset + table.header.payload_at() + u64::from(range.start);
-                out.resize(start + (range.end - range.start) as usize, 0);
-                self.read_bytes(pack, &mut out[start..], at)?;
-            } else if let Some(bytes) = self.cache.overflow.read(key, &range)
+                self.reader.read_alone(key, &table.header, &range, out)?;
+            } else if let Some(bytes) = self.reader.overflowed(key, &range)
                 && ty.id_of(&bytes) == *id
             {
                 out.extend_from_slice(&bytes);
                 return Ok(());
             } else {
-                let frame = self.load_frame(key, table).map_err(|e| match e {
-                    StoreError::DamagedFile { why, .. } => damaged(why),
-                    other => other,
-                })?;
-                out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
-                let size = frame.size();
-                cache.keep(key, &frame, size);
-                self.cache
-                    .overflow
-                    .decoded(key, &frame.raw, &|| self.vfs.unnamed(&self.packs_dir).ok());
+                let frame = self.decode(key, table).map_err(as_object)?;
+                out.extend_from_slice(frame.part(&range));
+                self.reader.keep(key, &frame, frame_use);
             }
         }
         if ty.id_of(&out[start..]) != *id {
@@ -294,123 +230,123 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn read_bytes(
-        &self,
-        pack: PackId,
-        buf: &mut [u8],
-        at: u64,
-    ) -> Result<(), StoreError> {
-        let file = self.pack_file(pack)?;
-        let n = file
-            .read_at(buf, at)
-            .context("read", &self.pack_path(pack))
-            .map_err(StoreError::Io)?;
-        if n < buf.len() {
-            let why = "file ends too soon";
-            return Err(StoreError::DamagedFile {
-                path: self.pack_path(pack),
-                offset: at,
-                why,
-            });
-        }
-        Ok(())
-    }
-
-    pub(super) fn frame_table(
-        &self,
-        pack: PackId,
-        offset: u64,
-    ) -> Result<Arc<FrameTable>, StoreError> {
-        let key = (pack, offset);
-        if let Some(table) = self.cache.tables.get(key) {
-            return Ok(table);
-        }
-        let file = self.pack_file(pack)?;
-        let damaged = |why| StoreError::DamagedFile {
-            path: self.pack_path(pack),
-            offset,
-            why,
-        };
-        let mut head = vec![0; HEAD_GUESS_BYTES];
-        let n = file
-            .read_at(&mut head, offset)
-            .context("read", &self.pack_path(pack))
-            .map_err(StoreError::Io)?;
-        head.truncate(n);
-        let header = RecordHeader::decode(&head).map_err(damaged)?;
-        if header.ty != RecordType::Frame {
-            return Err(damaged("index names a record that is not a frame"));
-        }
-        let table_end = RECORD_HEADER_BYTES + header.table_len as usize;
-        if n < table_end {
-            head.resize(table_end, 0);
-            self.read_bytes(pack, &mut head[n..], offset + n as u64)?;
-        }
-        let table = &head[RECORD_HEADER_BYTES..table_end];
-        if !header.check_table(table) {
-            return Err(damaged("frame header fails its check"));
-        }
-        let table = Arc::new(FrameTable::decode(header, table).map_err(damaged)?);
-        let size = std::mem::size_of_val(&*table.objects) + FRAME_OVERHEAD_BYTES;
-        self.cache.tables.keep(key, &table, size);
-        head.truncate(header.record_len() as usize);
-        self.keep_record(key, head);
-        Ok(table)
-    }
-
-    /// Returns the record of a frame, without reading the cached part again.
-    pub(super) fn record(
-        &self,
-        (pack, offset): Key,
-        header: &RecordHeader,
-    ) -> Result<Vec<u8>, StoreError> {
-        let mut record = match self.cache.records.get((pack, offset)) {
-            Some(begun) => begun.to_vec(),
-            None => Vec::new(),
-        };
-        let begun = record.len();
-        record.resize(header.record_len() as usize, 0);
-        if let Some(missing) = record.get_mut(begun..).filter(|m| !m.is_empty()) {
-            self.read_bytes(pack, missing, offset + begun as u64)?;
-        }
-        Ok(record)
-    }
-
-    fn keep_record(&self, key: Key, begun: Vec<u8>) {
-        let size = begun.len();
-        if size <= KEPT_RECORDS_BYTES {
-            self.cache.records.keep(key, &Arc::new(begun), size);
-        }
+    /// Returns whether the bytes at a place are those of `id`.
+    pub(super) fn can_read_at(&self, id: &ObjectId, pack: PackId, place: Place) -> bool {
+        let read = self.read_at_place(place.ty, id, pack, place, &mut Vec::new());
+        read.is_ok()
     }
 
     /// Reads and checks a complete frame.
     pub(super) fn whole_frame(&self, pack: PackId, offset: u64) -> Result<Arc<Frame>, StoreError> {
-        let table = self.frame_table(pack, offset)?;
-        self.load_frame((pack, offset), table)
+        let table = self.reader.table(pack, offset)?;
+        self.decode(RecordKey { pack, offset }, table)
     }
 
-    fn load_frame(&self, key: Key, table: Arc<FrameTable>) -> Result<Arc<Frame>, StoreError> {
-        let (pack, offset) = key;
-        let header = table.header;
-        let record = self.record(key, &header)?;
-        let damaged = |why| StoreError::DamagedFile {
-            path: self.pack_path(pack),
+    fn decode(&self, key: RecordKey, table: Arc<FrameTable>) -> Result<Arc<Frame>, StoreError> {
+        let bases = |table: &FrameTable| self.base_bytes(table, key.pack, key.offset);
+        self.reader.decode(key, table, &bases)
+    }
+
+    /// Reads, decodes and hashes a frame. Returns it with the bytes of its bases in a row.
+    pub(super) fn checked_at(
+        &self,
+        pack: PackId,
+        offset: u64,
+    ) -> Result<(CheckedRecord, Vec<u8>), StoreError> {
+        let table = self.reader.table(pack, offset)?;
+        let record = self
+            .reader
+            .record(RecordKey { pack, offset }, &table.header)?;
+        let prefix = self.base_bytes(&table, pack, offset)?;
+        let record = CheckedRecord::with_prefix(record, &prefix);
+        let record = record.map_err(|why| self.files().damaged(pack, offset, why))?;
+        Ok((record, prefix))
+    }
+
+    /// Returns the bytes of a frame's bases in a row. `pack` and `offset` are the frame's place.
+    pub(super) fn base_bytes(
+        &self,
+        table: &FrameTable,
+        pack: PackId,
+        offset: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        let mut out = Vec::new();
+        for id in &table.base {
+            self.read_base(id, pack, offset, &mut out)?;
+            if out.len() > MAX_BASE_BYTES {
+                let why = "base objects are too large together";
+                return Err(self.files().damaged(pack, offset, why));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Appends the bytes of a base. The place that is found first may be damaged, or in another frame with
+    /// bases.
+    fn read_base(
+        &self,
+        id: &ObjectId,
+        pack: PackId,
+        offset: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let mut first = None;
+        let found = self.locate_or_wait(id)?;
+        for source in CopySource::ALL {
+            if source != CopySource::NewerCatalogue {
+                for (at, copy) in self.copies(source, id, found)? {
+                    match self.read_plain(id, at, copy, out) {
+                        Ok(()) => return Ok(()),
+                        Err(e) if source == CopySource::Found => first = Some(e),
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        let why = first.map_or("is missing".to_owned(), |e| format!("cannot be read: {e}"));
+        Err(StoreError::DamagedObject {
+            id: *id,
+            ty: ObjectType::Chunk,
+            pack: self.pack_path(pack),
             offset,
-            why,
+            why: format!("a base object of the frame {why}"),
+        })
+    }
+
+    /// Appends the verified bytes of a chunk at a place whose frame needs no base. So reading a
+    /// base never leads to another one.
+    pub(super) fn read_plain(
+        &self,
+        id: &ObjectId,
+        pack: PackId,
+        place: Place,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let table = self.reader.table(pack, place.offset)?;
+        if table.header.encoding == Encoding::ZstdWithBase {
+            let why = "a base object has a base itself";
+            return Err(self.files().damaged(pack, place.offset, why));
+        }
+        let ty = ObjectType::Chunk;
+        let wanted = WantedCopy {
+            ty,
+            id,
+            pack,
+            place,
         };
-        let payload_at = header.payload_at() as usize;
-        let (body, sum) = record.split_at(record.len() - PAYLOAD_CHECK_BYTES);
-        let stored = &body[payload_at..];
-        if header.payload_check(stored) != sum {
-            return Err(damaged("frame payload fails its check"));
+        self.read_copy(wanted, FrameUse::Base, out)
+    }
+
+    /// Appends the verified bytes of a chunk of which there is an intact copy in a frame without bases. Returns
+    /// whether there is one. A frame with bases is never decoded for it.
+    pub fn read_without_bases(&self, id: &ObjectId, out: &mut Vec<u8>) -> Result<bool, StoreError> {
+        for found in self.index.copies(id) {
+            let (pack, place) = found?;
+            if place.ty == ObjectType::Chunk && self.read_plain(id, pack, place, out).is_ok() {
+                return Ok(true);
+            }
         }
-        let base = self.base_bytes(&table, pack, offset)?;
-        let raw = decode_payload(&header, stored, &base).map_err(damaged)?;
-        let raw = raw.into_owned();
-        if table.objects.iter().all(|(ty, _)| *ty != ObjectType::Chunk) {
-            self.keep_record(key, record);
-        }
-        Ok(Arc::new(Frame { table, raw }))
+        Ok(false)
     }
 
     /// Returns the bytes that an object takes in its pack: its share of a frame that is compressed or
@@ -419,12 +355,12 @@ impl Store {
         let Some((pack, place)) = self.locate(id)? else {
             return Ok(None);
         };
-        let table = self.frame_table(pack, place.offset)?;
+        let table = self.reader.table(pack, place.offset)?;
         Ok(Some(table.stored_share(place.ordinal)))
     }
 
-    /// Returns the same for many objects, and reads the tables of their frames in the order of packs.
-    /// Those that are not stored, or whose frame is damaged, take nothing.
+    /// Returns for each of many objects the bytes that it takes in its pack. Reads the tables of their frames
+    /// in the order of packs. Objects that are not stored, or whose frame is damaged, take nothing.
     pub fn stored_lens(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<u64>, StoreError> {
         let mut places: Vec<(PackId, u64, u16, u32)> = Vec::with_capacity(objects.len());
         self.locate_all(objects, &mut |n, pack, place| {
@@ -433,7 +369,7 @@ impl Store {
         places.sort_unstable();
         let mut lens = vec![0; objects.len()];
         for (pack, offset, ordinal, n) in places {
-            match self.frame_table(pack, offset) {
+            match self.reader.table(pack, offset) {
                 Ok(table) => lens[n as usize] = table.stored_share(ordinal),
                 Err(StoreError::DamagedFile { .. }) => {}
                 Err(e) => return Err(e),
@@ -441,6 +377,14 @@ impl Store {
         }
         Ok(lens)
     }
+}
+
+/// An object at a place.
+struct WantedCopy<'w> {
+    ty: ObjectType,
+    id: &'w ObjectId,
+    pack: PackId,
+    place: Place,
 }
 
 /// Returns whether an object of `len` bytes is read alone, without the rest of its frame.
@@ -456,7 +400,7 @@ fn object_range(
     table: &FrameTable,
     place: Place,
     ty: ObjectType,
-) -> Result<std::ops::Range<u32>, &'static str> {
+) -> Result<Range<u32>, &'static str> {
     let (found, range) = table
         .objects
         .get(usize::from(place.ordinal))
@@ -476,7 +420,7 @@ impl ObjectRead for Store {
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
         let place = self.locate_or_wait(id)?;
         if place.is_none() {
-            self.refuse_unreadable()?;
+            self.current().refuse_unreadable()?;
         }
         Ok(place.is_some_and(|(_, place)| place.ty == ty))
     }
@@ -488,7 +432,7 @@ impl ObjectRead for Store {
             held[n] = place.ty == objects[n].0;
         })?;
         if !held.iter().all(|held| *held) {
-            self.refuse_unreadable()?;
+            self.current().refuse_unreadable()?;
         }
         Ok(held)
     }

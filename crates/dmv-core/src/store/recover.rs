@@ -4,25 +4,31 @@
 //! are lost. [`add_closed_segments`] finds segments that a catalogue does not list yet, and only
 //! reads. Operations are not examined here; `refs` decodes them.
 
+mod closed;
+mod content;
+mod repository;
+
+pub(crate) use closed::add_closed_segments;
+pub(crate) use repository::repository_of;
+
 use super::bases_in_pack::InPack;
+use super::catalogue::{Catalogue, PackRow, SegmentRow};
 use super::error::StoreError;
 use super::frame::FrameTable;
-use super::layout::{
-    Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
-};
+use super::index_entry::{Entry, MAX_GAPS, Place};
+use super::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
+use super::open_pack::{LockedPack, OpenPack};
 use super::owners::Owners;
-use super::random_id::{PackId, RepositoryId};
-use super::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, record_at, scan};
-use super::table::{Entry, MAX_GAPS, Place, Table, gaps_of};
-use super::write::OpenPack;
-use super::{Catalogue, PackRow, SegmentRow};
+use super::random_id::PackId;
+use super::scan::{ScannedPart, after_cut_records, entries_of, record_at, scan};
 use crate::hash::ObjectId;
 use crate::limits::MAX_SEGMENT_ENTRIES;
-use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::path::{PathContext, PathError};
 use crate::vfs::{OpenMode, Vfs, VfsFile};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use closed::{ClosedPart, closed_part, closed_segments, row_of};
+use content::{HeaderKind, PackContent, PackFile, kind_in_header};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -118,7 +124,7 @@ fn recover_pack(
     let repo = owners.own();
     let file = vfs.open(path, OpenMode::Append).context("open", path)?;
     match kind_in_header(&*file, path, owners)? {
-        HeaderKind::OfSharedPack => return take_closed(vfs, path, id, owners, out),
+        HeaderKind::OfSharedPack(_) => return take_closed(vfs, path, id, owners, out),
         HeaderKind::Foreign => return Ok(None),
         HeaderKind::OfPack(_) | HeaderKind::Damaged => {}
     }
@@ -126,23 +132,34 @@ fn recover_pack(
         out.busy.push(path.to_owned());
         return take_closed(vfs, path, id, owners, out);
     }
-    // Only from here on nobody else writes to the pack. A writer that has just left it may have added
+    // Only from here on no other process writes to the pack. A writer that has just left it may have added
     // a segment, and its header.
     let len = file.len().context("measure", path)?;
     let kind = match kind_in_header(&*file, path, owners)? {
         HeaderKind::OfPack(kind) => Some(kind),
-        HeaderKind::OfSharedPack | HeaderKind::Foreign | HeaderKind::Damaged => None,
+        HeaderKind::OfSharedPack(_) | HeaderKind::Foreign | HeaderKind::Damaged => None,
     };
     let has_other_names = file.has_other_names().context("inspect", path)?;
+    let closed = |kind, is_shared| {
+        let file = &file;
+        let pack = PackFile {
+            id,
+            kind,
+            path,
+            file,
+            len,
+        };
+        closed_part(&pack, PACK_HEADER_BYTES, is_shared)
+    };
     let (file, kind) = match kind {
         // Nothing is appended to a file that another repository may use. What lost its index is stored
         // once more, and the end of the file with it: no other writer has left it.
         Some(kind) if has_other_names => {
-            let mut closed = closed_part(&file, path, (id, kind), PACK_HEADER_BYTES)?;
+            let mut closed = closed(kind, false)?;
             closed.unlisted.append(&mut closed.open);
-            return Ok(Some(take_part(id, closed, false, out)));
+            return Ok(Some(take_part(closed, out)));
         }
-        Some(kind) => (file, kind),
+        Some(kind) => (file.clone(), kind),
         None => {
             let Some(kind) = kind_of_frames(&*file, path, len)? else {
                 return Ok(None);
@@ -157,30 +174,34 @@ fn recover_pack(
                     Ok(copy) => (copy, kind),
                     // There is no room. The objects can be read without a header.
                     Err(_) => {
-                        let closed = closed_part(&file, path, (id, kind), PACK_HEADER_BYTES)?;
-                        return Ok(Some(take_part(id, closed, true, out)));
+                        let closed = closed(kind, true)?;
+                        return Ok(Some(take_part(closed, out)));
                     }
                 }
             } else {
                 file.write_at(&header.encode(), 0)
                     .context("write to", path)?;
-                (file, kind)
+                (file.clone(), kind)
             }
         }
     };
-    let pack = LockedPack {
+    let file = &file;
+    let pack = PackFile {
         id,
         kind,
         path,
-        file: &file,
+        file,
         len,
     };
-    let mut content = pack.scan(&mut out.garbage, read)?;
+    let mut content = pack.content(PACK_HEADER_BYTES, read)?;
+    let garbage = content.garbage.iter();
+    out.garbage
+        .extend(garbage.map(|(at, to)| (path.to_owned(), *at, to - at)));
     let lost_index = pack.entries_without_index(&mut content, read)?;
     out.reindexed += lost_index.len() as u64;
     let segments = pack.write_lost_indexes(content, lost_index)?;
     // The rest is a torn tail, which the next writer examines.
-    let row = row_of(id, kind, &segments);
+    let row = row_of(&pack, &segments);
     out.catalogue.segments.extend(segments);
     Ok(Some(row))
 }
@@ -222,48 +243,6 @@ fn own_copy(
     }
 }
 
-/// Returns the row of a pack that ends with the last of `segments`.
-fn row_of(id: PackId, kind: PackKind, segments: &[SegmentRow]) -> PackRow {
-    PackRow {
-        id,
-        kind,
-        len: segments.last().map_or(PACK_HEADER_BYTES, |s| s.end),
-        poisoned: false,
-    }
-}
-
-/// What the header of a file in `packs/` says.
-enum HeaderKind {
-    OfPack(PackKind),
-    /// The repository shares it with the one that has written it.
-    OfSharedPack,
-    /// It is unfinished or damaged: the records show the kind.
-    Damaged,
-    /// The file is a log pack, or belongs to another repository.
-    Foreign,
-}
-
-fn kind_in_header(
-    file: &dyn VfsFile,
-    path: &Path,
-    owners: &Owners,
-) -> Result<HeaderKind, StoreError> {
-    let mut header = vec![0; PACK_HEADER_BYTES as usize];
-    let n = file.read_at(&mut header, 0).context("read", path)?;
-    match PackHeader::decode(&header[..n]) {
-        Ok(header) if !owners.has(header.repo) || header.kind == PackKind::Log => {
-            Ok(HeaderKind::Foreign)
-        }
-        Ok(header) if header.repo != owners.own() => Ok(HeaderKind::OfSharedPack),
-        Ok(header) => Ok(HeaderKind::OfPack(header.kind)),
-        Err(LayoutError::Bad(_)) => Ok(HeaderKind::Damaged),
-        Err(LayoutError::TooNew(version)) => Err(StoreError::TooNew {
-            path: path.to_owned(),
-            version,
-        }),
-    }
-}
-
 /// Takes the closed segments of a pack that must not be written to now.
 fn take_closed(
     vfs: &dyn Vfs,
@@ -273,126 +252,22 @@ fn take_closed(
     out: &mut RecoveredStore,
 ) -> Result<Option<PackRow>, StoreError> {
     let closed = closed_segments(vfs, path, id, owners, PACK_HEADER_BYTES)?;
-    Ok(closed.map(|(closed, is_shared)| take_part(id, closed, is_shared, out)))
+    Ok(closed.map(|closed| take_part(closed, out)))
 }
 
-/// Takes the closed part of a pack. Returns the pack's row, according to which it must not be written to
-/// if it is shared.
-fn take_part(id: PackId, closed: ClosedPart, is_shared: bool, out: &mut RecoveredStore) -> PackRow {
-    out.unlisted
-        .extend(closed.unlisted.iter().map(|at| (id, *at)));
-    if is_shared {
+/// Takes the closed part of a pack. Returns the pack's row.
+fn take_part(closed: ClosedPart, out: &mut RecoveredStore) -> PackRow {
+    let id = closed.row.id;
+    let unlisted = closed.unlisted.iter().map(|at| (id, *at));
+    out.unlisted.extend(unlisted);
+    if closed.is_shared {
         out.shared.insert(id);
     }
-    let row = row_of(id, closed.kind, &closed.segments);
     out.catalogue.segments.extend(closed.segments);
-    PackRow {
-        poisoned: is_shared,
-        ..row
-    }
+    closed.row
 }
 
-/// A pack that no other process is writing to.
-struct LockedPack<'p> {
-    id: PackId,
-    kind: PackKind,
-    path: &'p Path,
-    file: &'p Arc<dyn VfsFile>,
-    len: u64,
-}
-
-/// What a scan of a pack finds.
-#[derive(Default)]
-struct PackContent {
-    /// Offsets of frames.
-    frames: Vec<u64>,
-    /// Stretches without usable records.
-    gaps: Vec<(u64, u64)>,
-    /// The gaps that earlier writers recorded: a truncated raw frame looks like one with other
-    /// bytes.
-    recorded_gaps: Vec<(u64, u64)>,
-    /// Segments with an intact table.
-    segments: Vec<SegmentRow>,
-    /// Their tables.
-    tables: Vec<Table>,
-    /// Offsets of frames in these tables.
-    covered: HashSet<u64>,
-}
-
-impl PackContent {
-    fn is_listed(&self, frame: u64) -> bool {
-        let is_in_gap = |gap: &(u64, u64)| gap.0 <= frame && frame < gap.1;
-        self.covered.contains(&frame) || self.recorded_gaps.iter().any(is_in_gap)
-    }
-
-    fn place_of(&self, id: &ObjectId) -> Option<Place> {
-        let mut tables = self.tables.iter();
-        let found = tables.find_map(|table| table.lookup(id, &Budget::none()).ok().flatten());
-        found.map(|(_, place)| place)
-    }
-
-    fn is_in_a_table(&self, entry: &Entry) -> Result<bool, StoreError> {
-        for table in &self.tables {
-            if table.lookup(&entry.id, &Budget::none())?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-}
-
-impl LockedPack<'_> {
-    /// Finds frames, gaps and segments with intact tables.
-    fn scan(
-        &self,
-        garbage: &mut Vec<(PathBuf, u64, u64)>,
-        read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
-    ) -> Result<PackContent, StoreError> {
-        let (file, path) = (self.file, self.path);
-        let mut content = PackContent::default();
-        scan(
-            &**file,
-            path,
-            PACK_HEADER_BYTES,
-            self.len,
-            &mut |at, found| {
-                // Scanning skips payloads. They are read when an index is checked, at the trailer that
-                // ends it, or after the scan.
-                read(at)?;
-                match found {
-                    ScannedPart::Frame(_) => content.frames.push(at),
-                    ScannedPart::Trailer(trailer) => {
-                        let end = at + TRAILER_BYTES as u64;
-                        if let Some((table, named)) = good_table(path, file, self.id, end, read)? {
-                            content.segments.push(SegmentRow {
-                                pack: self.id,
-                                kind: self.kind,
-                                start: trailer.start,
-                                end,
-                                entries: table.entries(),
-                            });
-                            content.tables.push(table);
-                            content.covered.extend(named);
-                        }
-                    }
-                    ScannedPart::Garbage(to) => {
-                        garbage.push((path.to_owned(), at, to - at));
-                        content.gaps.push((at, to));
-                    }
-                    ScannedPart::Index(header) => {
-                        match checked_payload(&**file, path, at, &header)? {
-                            Some(payload) => content.recorded_gaps.extend(gaps_of(&payload)),
-                            None => content.gaps.push((at, at + header.record_len())),
-                        }
-                    }
-                    ScannedPart::Operation(_) => {}
-                }
-                Ok(())
-            },
-        )?;
-        Ok(content)
-    }
-
+impl PackFile<'_> {
     /// Returns the intact objects of frames that no intact table lists. Frames without any are
     /// gaps.
     fn entries_without_index(
@@ -453,8 +328,8 @@ impl LockedPack<'_> {
         let end = after_cut_records(&**self.file, self.path, self.len, &mut gaps)?;
         gaps.retain(|gap| gap.0 >= start);
         gaps.truncate(MAX_GAPS);
-        let (path, file) = (self.path.to_owned(), self.file.clone());
-        let mut pack = OpenPack::resume(self.id, path, file, end, start, previous_end);
+        let pack = LockedPack::listed(self.id, self.path.to_owned(), self.file.clone());
+        let mut pack = OpenPack::resume(pack, end, start, previous_end);
         pack.gaps = gaps;
         for entry in lost_index {
             if pack.entries.len() == MAX_SEGMENT_ENTRIES {
@@ -466,211 +341,6 @@ impl LockedPack<'_> {
         self.file.sync().context("sync", self.path)?;
         Ok(segments)
     }
-}
-
-/// Updates `catalogue` to the present packs: adds segments that were closed since, and packs that
-/// were added or removed. Returns the new segments.
-///
-/// It only reads, even packs that others are writing to. A closed segment whose job is not
-/// published yet may be among the results; nothing names its objects. Everything it finds is
-/// durable.
-///
-/// `locked_too` includes locked packs that the catalogue does not list. One of them may be about to
-/// be removed, unless the caller holds the right to keep. The packs `leaving`, which are out of use,
-/// are left out.
-pub(crate) fn add_closed_segments(
-    vfs: &dyn Vfs,
-    packs_dir: &Path,
-    owners: &Owners,
-    catalogue: &mut Catalogue,
-    leaving: &[PackId],
-    locked_too: bool,
-) -> Result<Vec<SegmentRow>, StoreError> {
-    let mut found = Vec::new();
-    let mut there = HashSet::new();
-    for name in vfs.list(packs_dir).context("list", packs_dir)? {
-        let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
-            continue;
-        };
-        let known = catalogue.packs.iter().position(|row| row.id == id);
-        if known.is_none() && leaving.contains(&id) {
-            continue;
-        }
-        there.insert(id);
-        if id == owners.own().log_pack() {
-            continue;
-        }
-        let from = known.map_or(PACK_HEADER_BYTES, |n| catalogue.packs[n].len);
-        let path = packs_dir.join(&name);
-        let is_stranger = known.is_none() && !locked_too;
-        if is_stranger && !is_unlocked(vfs, &path) {
-            continue;
-        }
-        // What others add to a shared pack does not belong to this repository.
-        let Some((closed, false)) = closed_segments(vfs, &path, id, owners, from)? else {
-            continue;
-        };
-        let ClosedPart { kind, segments, .. } = closed;
-        let Some(len) = segments.last().map(|segment| segment.end) else {
-            continue;
-        };
-        match known {
-            Some(n) => catalogue.packs[n].len = len,
-            None => catalogue.packs.push(PackRow {
-                id,
-                kind,
-                len,
-                poisoned: false,
-            }),
-        }
-        found.extend(segments);
-    }
-    catalogue.packs.retain(|row| there.contains(&row.id));
-    catalogue.segments.extend(&found);
-    catalogue.segments.retain(|row| there.contains(&row.pack));
-    if !found.is_empty() {
-        sync_names(vfs, packs_dir)?;
-    }
-    Ok(found)
-}
-
-fn is_unlocked(vfs: &dyn Vfs, path: &Path) -> bool {
-    let file = vfs.open(path, OpenMode::Append);
-    file.and_then(|file| file.try_lock()).unwrap_or(false)
-}
-
-/// The closed part of a pack.
-struct ClosedPart {
-    kind: PackKind,
-    /// The intact segments.
-    segments: Vec<SegmentRow>,
-    /// Offsets of the closed frames that no intact segment names.
-    unlisted: Vec<u64>,
-    /// Offsets of the frames after them.
-    open: Vec<u64>,
-}
-
-/// Returns the closed part of a pack from offset `from` on, and whether another repository has written
-/// the pack; `None` if it is not a pack of this repository.
-fn closed_segments(
-    vfs: &dyn Vfs,
-    path: &Path,
-    id: PackId,
-    owners: &Owners,
-    from: u64,
-) -> Result<Option<(ClosedPart, bool)>, StoreError> {
-    let file = match vfs.open(path, OpenMode::Read) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        file => file.context("open", path)?,
-    };
-    let mut header = [0; PACK_HEADER_BYTES as usize];
-    let n = file.read_at(&mut header, 0).context("read", path)?;
-    let header = match PackHeader::decode(&header[..n]) {
-        Ok(header) if owners.has(header.repo) && header.kind != PackKind::Log => header,
-        _ => return Ok(None),
-    };
-    let closed = closed_part(&file, path, (id, header.kind), from)?;
-    Ok(Some((closed, header.repo != owners.own())))
-}
-
-/// Returns the closed part of a pack of some kind from offset `from` on, and makes it durable.
-fn closed_part(
-    file: &Arc<dyn VfsFile>,
-    path: &Path,
-    (id, kind): (PackId, PackKind),
-    from: u64,
-) -> Result<ClosedPart, StoreError> {
-    let len = file.len().context("measure", path)?;
-    let mut segments: Vec<SegmentRow> = Vec::new();
-    // Frames since the last trailer, and those before it that it should have closed.
-    let (mut open, mut unlisted) = (Vec::new(), Vec::new());
-    scan(&**file, path, from, len, &mut |at, found| {
-        let trailer = match found {
-            ScannedPart::Trailer(trailer) => trailer,
-            ScannedPart::Frame(_) => {
-                open.push(at);
-                return Ok(());
-            }
-            _ => return Ok(()),
-        };
-        let end = at + TRAILER_BYTES as u64;
-        if let Some((table, named)) = good_table(path, file, id, end, &mut |_| Ok(()))? {
-            segments.push(SegmentRow {
-                pack: id,
-                kind,
-                start: trailer.start,
-                end,
-                entries: table.entries(),
-            });
-            unlisted.retain(|at| !named.contains(at));
-            open.retain(|at| !named.contains(at));
-        }
-        unlisted.append(&mut open);
-        Ok(())
-    })?;
-    if !segments.is_empty() {
-        file.sync().context("sync", path)?;
-    }
-    Ok(ClosedPart {
-        kind,
-        segments,
-        unlisted,
-        open,
-    })
-}
-
-/// Returns the repository that the packs in a directory belong to, and those that it shares packs with, by
-/// their headers; `None` if they do not show it.
-///
-/// The log pack is of this one. Without it, packs without other names show the repository, since nobody
-/// else uses them. If they do not, it gets a new id: with the id of another repository, it would write
-/// to that one's packs.
-pub(crate) fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, StoreError> {
-    let (mut found, mut logged, mut unshared) = (HashSet::new(), HashSet::new(), HashSet::new());
-    for name in vfs.list(packs_dir).context("list", packs_dir)? {
-        let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
-            continue;
-        };
-        let path = packs_dir.join(name);
-        let file = vfs.open(&path, OpenMode::Read).context("open", &path)?;
-        let mut header = [0; PACK_HEADER_BYTES as usize];
-        let n = file.read_at(&mut header, 0).context("read", &path)?;
-        match PackHeader::decode(&header[..n]) {
-            Ok(header) => {
-                found.insert(header.repo);
-                if header.kind == PackKind::Log {
-                    logged.insert(header.repo);
-                } else if !file.has_other_names().context("inspect", &path)? {
-                    unshared.insert(header.repo);
-                }
-            }
-            Err(_) if has_operations(&*file, &path)? => {
-                logged.insert(id.of_log());
-            }
-            Err(_) => {}
-        }
-    }
-    if found.is_empty() && logged.is_empty() || logged.len() > 1 {
-        return Ok(None);
-    }
-    let only = |ids: &HashSet<RepositoryId>| match ids.len() {
-        1 => ids.iter().next().copied(),
-        _ => None,
-    };
-    let own = only(&logged).or_else(|| only(&unshared));
-    let own = own.unwrap_or_else(RepositoryId::random);
-    Ok(Owners::sharing(own, found))
-}
-
-/// Returns whether a file holds operations, as only a log pack does.
-fn has_operations(file: &dyn VfsFile, path: &Path) -> Result<bool, StoreError> {
-    let len = file.len().context("measure", path)?;
-    let mut found = false;
-    scan(file, path, PACK_HEADER_BYTES, len, &mut |_, item| {
-        found |= matches!(item, ScannedPart::Operation(_));
-        Ok(())
-    })?;
-    Ok(found)
 }
 
 /// Returns the kind of a pack by its first frame with an intact object; `None` if it has none.
@@ -691,56 +361,4 @@ fn kind_of_frames(
         Ok(())
     })?;
     Ok(kind)
-}
-
-/// Returns the table that ends at `end` and the frames that it names, if all of them are intact.
-///
-/// An intact index does not prove that its frames are intact: a crash before a job's sync may keep
-/// one and lose the other. A table that names lost objects would prevent them from being stored
-/// again.
-fn good_table(
-    path: &Path,
-    file: &Arc<dyn VfsFile>,
-    id: PackId,
-    end: u64,
-    read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
-) -> Result<Option<(Table, HashSet<u64>)>, StoreError> {
-    let Ok(table) = Table::open_segment(path, file.clone(), id, end) else {
-        return Ok(None);
-    };
-    if table.verify().is_err() {
-        return Ok(None);
-    }
-    let mut named: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
-    table.walk(&mut |entry, _| {
-        named.entry(entry.place.offset).or_default().push(entry);
-        Ok(())
-    })?;
-    for (at, entries) in &named {
-        read(*at)?;
-        if *at >= end || !frame_holds(&**file, path, *at, end, entries)? {
-            return Ok(None);
-        }
-    }
-    Ok(Some((table, named.into_keys().collect())))
-}
-
-/// Returns whether the frame at `at` is intact and has the objects that a table names.
-fn frame_holds(
-    file: &dyn VfsFile,
-    path: &Path,
-    at: u64,
-    end: u64,
-    entries: &[Entry],
-) -> Result<bool, StoreError> {
-    let Some((ScannedPart::Frame(table), _)) = record_at(file, path, at, end)? else {
-        return Ok(false);
-    };
-    if table.header.encoding == Encoding::ZstdWithBase {
-        // Its base may be anywhere. Its check shows that its own bytes are intact.
-        return Ok(checked_payload(file, path, at, &table.header)?.is_some());
-    }
-    let found = entries_of(file, path, at, &table, &|_| None)?;
-    let holds = |e: &Entry| found.get(usize::from(e.place.ordinal)) == Some(e);
-    Ok(entries.iter().all(holds))
 }

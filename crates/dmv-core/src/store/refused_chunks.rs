@@ -1,16 +1,16 @@
 //! Chunks that must not be stored: what was purged does not come back.
 //!
-//! A writer passes over such chunks, as if they were stored already. A caller that has to say so asks
-//! [`StoreWriter::refuses`]. This module also finds the packs whose files may still have such bytes,
+//! A writer ignores such chunks, as if they were stored already; [`StoreWriter::refuses`](super::write::StoreWriter::refuses) tells its caller.
+//! This module finds the packs whose files may still have such bytes,
 //! also where no table names them.
 
+use super::catalogue::{PackRow, SegmentRow};
 use super::error::StoreError;
 use super::finished_job::FinishedJob;
 use super::frame::FrameTable;
 use super::layout::{PACK_HEADER_BYTES, PackKind};
+use super::pack_store::Store;
 use super::scan::{ScannedPart, entries_of, scan};
-use super::write::StoreWriter;
-use super::{PackRow, SegmentRow, Store, read, write};
 use crate::hash::ObjectId;
 use crate::path::PathContext;
 use crate::vfs::VfsFile;
@@ -19,16 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Store {
-    /// Replaces the chunks that must not be stored. Jobs that have begun are not affected.
-    pub(crate) fn refuse(&self, chunks: BTreeSet<ObjectId>) {
-        *write(&self.refused) = Arc::new(chunks);
-    }
-
-    /// Returns the chunks that must not be stored.
-    pub fn refused(&self) -> Arc<BTreeSet<ObjectId>> {
-        read(&self.refused).clone()
-    }
-
     /// Returns whether the file of a pack may have bytes of one of `chunks`: in a frame that a table
     /// names, in one that none names, or in bytes of unknown content. The segments of the pack are
     /// `segments`.
@@ -45,14 +35,14 @@ impl Store {
             return Ok(false);
         }
         let path = self.pack_path(row.id);
-        let file = self.pack_file(row.id)?;
+        let file = self.files().pack(row.id)?;
         // The torn tail of a job that was killed.
         if file.len().context("measure", &path)? > row.len {
             return Ok(true);
         }
         let (mut named, mut found) = (HashMap::new(), false);
         for segment in segments {
-            self.each_of_segment(segment, &mut |id, place| {
+            self.files().each_of_segment(segment, &mut |id, place| {
                 if !goes_on() {
                     return Err(StoreError::Cancelled);
                 }
@@ -105,18 +95,6 @@ impl Store {
     }
 }
 
-impl StoreWriter<'_> {
-    /// Returns whether a chunk must not be stored.
-    pub fn refuses(&self, id: &ObjectId) -> bool {
-        self.refused.contains(id)
-    }
-
-    /// Returns the chunks that must not be stored.
-    pub fn refused(&self) -> Arc<BTreeSet<ObjectId>> {
-        self.refused.clone()
-    }
-}
-
 impl FinishedJob {
     /// Returns whether the job has stored one of the chunks that `store` refuses by now.
     pub(crate) fn has_refused(&self, store: &Store) -> Result<bool, StoreError> {
@@ -124,11 +102,9 @@ impl FinishedJob {
         if Arc::ptr_eq(&refused, &self.refused) {
             return Ok(false);
         }
-        for table in &self.tables {
-            for id in refused.iter() {
-                if table.lookup(id, &store.budget)?.is_some() {
-                    return Ok(true);
-                }
+        for id in refused.iter() {
+            if store.place_in(self, id)?.is_some() {
+                return Ok(true);
             }
         }
         Ok(false)

@@ -2,11 +2,12 @@
 
 use super::error::StoreError;
 use super::frame::{FrameTable, decode_payload};
+use super::index_entry::{Entry, Place};
 use super::layout::{
     Encoding, PACK_HEADER_BYTES, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RECORD_MAGIC,
     RecordHeader, RecordType, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
 };
-use super::table::{Entry, Place, read_exactly};
+use super::table::read_exactly;
 use crate::path::PathContext;
 use crate::vfs::VfsFile;
 use bstr::ByteSlice;

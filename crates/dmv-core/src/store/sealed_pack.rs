@@ -6,13 +6,13 @@
 
 use super::checked_record::CheckedRecord;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
+use super::index_entry::{Entry, Place};
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
     decode_header, encode_header,
 };
 use super::random_id::{PackId, RepositoryId};
 use super::segment::{SegmentEnd, sort_entries};
-use super::table::{Entry, Place};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use std::io::{self, Write};
@@ -389,7 +389,7 @@ mod tests {
     fn a_tail_of_another_place_or_with_too_many_objects_is_refused() {
         let (bytes, _, [_, _, tail]) = joint();
         assert!(SegmentTail::decode(&bytes[tail as usize..], tail + 1).is_err());
-        let mut payload = super::super::table::encode_segment_index(&[], 64, 0, &[]);
+        let mut payload = crate::store::index_entry::encode_segment_index(&[], 64, 0, &[]);
         payload[16..20].copy_from_slice(&(MAX_SEGMENT_ENTRIES as u32 + 1).to_le_bytes());
         let len = payload.len() as u32;
         let header = RecordHeader::new(RecordType::Index, Encoding::Raw, 0, len, len, &[]);

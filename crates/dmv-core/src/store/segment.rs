@@ -2,17 +2,13 @@
 //!
 //! Local packs and the packs of a bucket share it. It knows bytes in memory only, no files.
 
+use super::index_entry::{Entry, Place, SEGMENT_FIXED_BYTES, encode_segment_index};
 use super::layout::{
     ENTRY_BYTES, Encoding, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
     TRAILER_BYTES, Trailer, array,
 };
-use super::table::{Entry, Place, encode_segment_index};
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
-use crate::object::ObjectType;
-
-/// Length in bytes of an index payload before its gaps and its fan-out.
-const FIXED_BYTES: usize = 23;
 
 /// The bytes that end a segment, in three parts: the index can be large.
 pub(super) struct SegmentEnd {
@@ -129,7 +125,7 @@ fn record(bytes: &[u8], at: usize) -> Result<Plain<'_>, &'static str> {
 /// Decodes the index of a segment without gaps whose frames are in `start..end`.
 fn entries(payload: &[u8], start: u64, end: u64) -> Result<Vec<Entry>, &'static str> {
     let bad = "the index of a segment does not decode";
-    let fixed = payload.get(..FIXED_BYTES).ok_or(bad)?;
+    let fixed = payload.get(..SEGMENT_FIXED_BYTES).ok_or(bad)?;
     let word = |at: usize| u64::from_le_bytes(array(&fixed[at..at + 8]));
     let count = u32::from_le_bytes(array(&fixed[16..20])) as usize;
     if word(0) != start || count > MAX_SEGMENT_ENTRIES || payload.len() < count * ENTRY_BYTES {
@@ -138,16 +134,9 @@ fn entries(payload: &[u8], start: u64, end: u64) -> Result<Vec<Entry>, &'static 
     let mut out: Vec<Entry> = Vec::with_capacity(count);
     for entry in payload[payload.len() - count * ENTRY_BYTES..].chunks_exact(ENTRY_BYTES) {
         let (id, rest) = entry.split_at(ID_BYTES);
-        let mut offset = [0; 8];
-        offset[..6].copy_from_slice(&rest[..6]);
-        let entry = Entry {
-            id: ObjectId::from_bytes(array(id)),
-            place: Place {
-                offset: u64::from_le_bytes(offset),
-                ordinal: u16::from_le_bytes(array(&rest[6..8])),
-                ty: ObjectType::from_number(rest[8]).ok_or(bad)?,
-            },
-        };
+        let id = ObjectId::from_bytes(array(id));
+        let place = Place::decode(rest).ok_or(bad)?;
+        let entry = Entry { id, place };
         let is_sorted = out.last().is_none_or(|last| last.id < entry.id);
         if !is_sorted || !(start..end).contains(&entry.place.offset) {
             return Err(bad);

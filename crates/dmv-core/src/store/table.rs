@@ -5,9 +5,9 @@
 //! few entries that share the id's first bits. No file is mapped, so memory stays bounded whatever
 //! the repository's size.
 
-use super::BadPlaces;
 use super::error::StoreError;
 use super::id_search::position;
+use super::index_entry::{Entry, Place, SEGMENT_FIXED_BYTES, slot};
 use super::layout::{
     ENTRY_BYTES, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType, Trailer, array,
 };
@@ -17,7 +17,7 @@ use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::path::PathContext;
-use crate::vfs::{OpenMode, Vfs, VfsFile};
+use crate::vfs::VfsFile;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,114 +32,10 @@ const INDEX_VERSION: u16 = 1;
 const INDEX_HEADER_BYTES: usize = 24;
 /// Length in bytes of an entry in a merged file: that of a segment and a pack number.
 const MERGED_ENTRY_BYTES: usize = ENTRY_BYTES + 2;
-/// Intended number of entries per fan-out slot: about one read of 4 KiB.
-const ENTRIES_PER_SLOT: usize = 64;
 /// Look-ups in a small table before its ids are worth remembering.
 const LEAST_MISSES: u32 = 64;
 /// Bytes that are read at a time when a table is walked.
 const WALK_BYTES: usize = 64 << 10;
-
-/// The place of an object within a pack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Offset of its frame's record.
-    pub offset: u64,
-    /// Its number in the frame.
-    pub ordinal: u16,
-    /// Its type.
-    pub ty: ObjectType,
-}
-
-/// One entry of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The id of the object.
-    pub id: ObjectId,
-    /// Its place.
-    pub place: Place,
-}
-
-impl Entry {
-    fn encode(&self, pack: Option<u16>, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.id.as_bytes());
-        if let Some(pack) = pack {
-            out.extend_from_slice(&pack.to_le_bytes());
-        }
-        out.extend_from_slice(&self.place.offset.to_le_bytes()[..6]);
-        out.extend_from_slice(&self.place.ordinal.to_le_bytes());
-        out.push(self.place.ty as u8);
-    }
-}
-
-/// Returns the slot of an id in a fan-out of `bits` bits.
-fn slot(id: &[u8], bits: u8) -> usize {
-    let first = usize::from(id[0]) << 8 | usize::from(id[1]);
-    first >> (16 - u32::from(bits))
-}
-
-fn fanout_bits(n: usize) -> u8 {
-    let slots = (n / ENTRIES_PER_SLOT).max(1);
-    slots.ilog2().min(16) as u8
-}
-
-fn put_fanout(ids: impl Iterator<Item = ObjectId>, bits: u8, out: &mut Vec<u8>) {
-    let mut counts = vec![0u32; 1 << bits];
-    for id in ids {
-        counts[slot(id.as_bytes(), bits)] += 1;
-    }
-    let mut sum = 0;
-    for count in counts {
-        sum += count;
-        out.extend_from_slice(&sum.to_le_bytes());
-    }
-}
-
-/// Length in bytes of a segment index before its gaps.
-const SEGMENT_FIXED_BYTES: usize = 23;
-/// Most gaps that one segment can name.
-pub const MAX_GAPS: usize = 4096;
-
-/// Returns the payload of a segment's index record. `entries` must be sorted by id, without
-/// duplicates.
-pub fn encode_segment_index(
-    entries: &[Entry],
-    start: u64,
-    previous_end: u64,
-    gaps: &[(u64, u64)],
-) -> Vec<u8> {
-    debug_assert!(entries.windows(2).all(|w| w[0].id < w[1].id));
-    let bits = fanout_bits(entries.len());
-    let mut out =
-        Vec::with_capacity(SEGMENT_FIXED_BYTES + (4 << bits) + entries.len() * ENTRY_BYTES);
-    out.extend_from_slice(&start.to_le_bytes());
-    out.extend_from_slice(&previous_end.to_le_bytes());
-    let n = u32::try_from(entries.len()).expect("segments are bounded by MAX_SEGMENT_ENTRIES");
-    out.extend_from_slice(&n.to_le_bytes());
-    out.push(bits);
-    let g = u16::try_from(gaps.len()).expect("callers keep to MAX_GAPS");
-    out.extend_from_slice(&g.to_le_bytes());
-    for (from, to) in gaps {
-        out.extend_from_slice(&from.to_le_bytes());
-        out.extend_from_slice(&to.to_le_bytes());
-    }
-    put_fanout(entries.iter().map(|e| e.id), bits, &mut out);
-    for entry in entries {
-        entry.encode(None, &mut out);
-    }
-    out
-}
-
-/// Returns the gaps that a segment's index payload names. The payload's check must have been
-/// verified.
-pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
-    if payload.len() < SEGMENT_FIXED_BYTES {
-        return Vec::new();
-    }
-    let g = usize::from(u16::from_le_bytes([payload[21], payload[22]]));
-    let word = |b: &[u8]| u64::from_le_bytes(array(b));
-    let gaps = payload[SEGMENT_FIXED_BYTES..].chunks_exact(16).take(g);
-    gaps.map(|gap| (word(&gap[..8]), word(&gap[8..]))).collect()
-}
 
 /// The entries of a table in memory, and the budget that they count against.
 struct ResidentTable {
@@ -170,6 +66,12 @@ pub struct Table {
     checked: (u64, u64),
     entries_at: u64,
     merged: bool,
+    uses: TableUses,
+}
+
+/// How a table was used so far, and what is in memory because of that.
+#[derive(Default)]
+struct TableUses {
     lookups: AtomicU32,
     kept: OnceLock<ResidentTable>,
     /// Look-ups of ids that may be in no table.
@@ -186,11 +88,7 @@ impl Table {
         pack: PackId,
         end: u64,
     ) -> Result<Table, StoreError> {
-        let damaged = |offset, why| StoreError::DamagedFile {
-            path: path.to_owned(),
-            offset,
-            why,
-        };
+        let damaged = |offset, why| StoreError::damaged(path, offset, why);
         let trailer_at = end
             .checked_sub(32)
             .ok_or(damaged(end, "no segment ends here"))?;
@@ -222,33 +120,25 @@ impl Table {
             packs: vec![pack],
             dead: Vec::new(),
             live: n,
-            bits,
             fanout,
             n,
+            bits,
             checked: (payload_at, payload_at + size),
             entries_at,
             merged: false,
-            lookups: AtomicU32::new(0),
-            kept: OnceLock::new(),
-            misses: AtomicU32::new(0),
-            filtered_by: AtomicU64::new(0),
+            uses: TableUses::default(),
         })
     }
 
     /// Opens a merged index file. Its entries of packs that are not `in_use` do not count; `live` is
     /// the number of the others, if it is known.
     pub fn open_merged(
-        vfs: &dyn Vfs,
         path: &Path,
+        file: Arc<dyn VfsFile>,
         live: Option<u32>,
         in_use: &dyn Fn(&PackId) -> bool,
     ) -> Result<Table, StoreError> {
-        let damaged = |offset, why| StoreError::DamagedFile {
-            path: path.to_owned(),
-            offset,
-            why,
-        };
-        let file = vfs.open(path, OpenMode::Read).context("open", path)?;
+        let damaged = |offset, why| StoreError::damaged(path, offset, why);
         let fixed = read_exactly(&*file, path, 0, INDEX_HEADER_BYTES)?;
         if &fixed[..8] != INDEX_MAGIC {
             return Err(damaged(0, "no index header"));
@@ -285,16 +175,13 @@ impl Table {
             packs,
             dead,
             live: live.unwrap_or(n),
-            bits,
             fanout,
             n,
+            bits,
             checked: (0, end),
             entries_at,
             merged: true,
-            lookups: AtomicU32::new(0),
-            kept: OnceLock::new(),
-            misses: AtomicU32::new(0),
-            filtered_by: AtomicU64::new(0),
+            uses: TableUses::default(),
         })
     }
 
@@ -380,7 +267,7 @@ impl Table {
     /// Returns all entries once the table has been asked as often as it has slots. By then as many
     /// bytes have been read as keeping it costs.
     fn kept_entries(&self, budget: &Budget) -> Result<Option<&[u8]>, StoreError> {
-        if let Some(kept) = self.kept.get() {
+        if let Some(kept) = self.uses.kept.get() {
             return Ok(Some(&kept.entries));
         }
         // A caller that keeps nothing leaves the single attempt to others.
@@ -388,7 +275,7 @@ impl Table {
             return Ok(None);
         }
         let bytes = self.n as usize * self.stride();
-        let asked = self.lookups.fetch_add(1, Ordering::Relaxed);
+        let asked = self.uses.lookups.fetch_add(1, Ordering::Relaxed);
         // Only one of the threads attempts it.
         if asked != 1 << self.bits || !budget.take(bytes) {
             return Ok(None);
@@ -398,6 +285,7 @@ impl Table {
         let budget = budget.clone();
         Ok(Some(
             &self
+                .uses
                 .kept
                 .get_or_init(|| ResidentTable { entries, budget })
                 .entries,
@@ -407,17 +295,17 @@ impl Table {
     /// Returns how many ids were looked up one by one.
     #[cfg(test)]
     pub(super) fn look_ups(&self) -> u32 {
-        self.lookups.load(Ordering::Relaxed)
+        self.uses.lookups.load(Ordering::Relaxed)
     }
 
     /// Returns whether the filter with this number has the ids of this table.
     pub(super) fn is_in_filter(&self, number: u64) -> bool {
-        self.filtered_by.load(Ordering::Acquire) == number
+        self.uses.filtered_by.load(Ordering::Acquire) == number
     }
 
     /// Records that the filter with this number has them.
     pub(super) fn note_in_filter(&self, number: u64) {
-        self.filtered_by.store(number, Ordering::Release);
+        self.uses.filtered_by.store(number, Ordering::Release);
     }
 
     /// Counts a look-up. Returns `true` once, when a few more of them would read as many bytes as the
@@ -425,7 +313,7 @@ impl Table {
     pub(super) fn is_asked_often(&self) -> bool {
         let slots = 1_u32 << self.bits;
         let often = (slots / 4).max(LEAST_MISSES);
-        self.misses.fetch_add(1, Ordering::Relaxed) + 1 == often
+        self.uses.misses.fetch_add(1, Ordering::Relaxed) + 1 == often
     }
 
     /// Looks for `id` in `entries`, the first of which has the position `from`.
@@ -447,11 +335,7 @@ impl Table {
     }
 
     fn decode(&self, b: &[u8]) -> Result<(Entry, PackId), StoreError> {
-        let damaged = |why| StoreError::DamagedFile {
-            path: self.path.clone(),
-            offset: self.entries_at,
-            why,
-        };
+        let damaged = |why| StoreError::damaged(&self.path, self.entries_at, why);
         let (pack, rest) = if self.merged {
             (usize::from(u16::from_le_bytes([b[32], b[33]])), &b[34..])
         } else {
@@ -461,21 +345,9 @@ impl Table {
             .packs
             .get(pack)
             .ok_or(damaged("index names an unknown pack"))?;
-        let mut offset = [0; 8];
-        offset[..6].copy_from_slice(&rest[..6]);
-        let ty = ObjectType::from_number(rest[8]).ok_or(damaged("index names an unknown type"))?;
-        let place = Place {
-            offset: u64::from_le_bytes(offset),
-            ordinal: u16::from_le_bytes([rest[6], rest[7]]),
-            ty,
-        };
-        Ok((
-            Entry {
-                id: ObjectId::from_bytes(array(&b[..32])),
-                place,
-            },
-            pack,
-        ))
+        let place = Place::decode(rest).ok_or(damaged("index names an unknown type"))?;
+        let id = ObjectId::from_bytes(array(&b[..32]));
+        Ok((Entry { id, place }, pack))
     }
 
     /// Returns the offset at which the segment's records end and its index begins; `None` for a
@@ -538,11 +410,7 @@ impl Table {
 
     /// Compares all bytes of the table with their check, and verifies the order of its ids.
     pub fn verify(&self) -> Result<(), StoreError> {
-        let damaged = |offset, why| StoreError::DamagedFile {
-            path: self.path.clone(),
-            offset,
-            why,
-        };
+        let damaged = |offset, why| StoreError::damaged(&self.path, offset, why);
         let (from, to) = self.checked;
         if !check_holds(&*self.file, &self.path, from, to)? {
             return Err(damaged(from, "index fails its check"));
@@ -639,11 +507,7 @@ fn read_fanout(
         .collect();
     if fanout.last() != Some(&n) || fanout.windows(2).any(|w| w[0] > w[1]) {
         let why = "index fan-out is not a running sum";
-        return Err(StoreError::DamagedFile {
-            path: path.to_owned(),
-            offset: at,
-            why,
-        });
+        return Err(StoreError::damaged(path, at, why));
     }
     Ok(fanout)
 }
@@ -658,12 +522,7 @@ pub(crate) fn read_exactly(
     let mut buf = vec![0; len];
     let n = file.read_at(&mut buf, offset).context("read", path)?;
     if n < len {
-        let why = "file ends too soon";
-        return Err(StoreError::DamagedFile {
-            path: path.to_owned(),
-            offset,
-            why,
-        });
+        return Err(StoreError::damaged(path, offset, "file ends too soon"));
     }
     Ok(buf)
 }

@@ -4,20 +4,24 @@
 //! lost, and which have another intact copy. It does not know which objects are needed; `repo`
 //! does.
 
-use super::damage::is_refusal;
-use super::error::StoreError;
+use super::bad_places::BadPlaces;
+use super::catalogue::PackRow;
+use super::error::{StoreError, is_refusal};
 use super::frame::FrameTable;
-use super::random_id::PackId;
+use super::index_entry::{Entry, Place, gaps_of};
+use super::pack_store::Store;
+use super::random_id::{IndexId, PackId};
 use super::scan::{ScannedPart, checked_payload, entries_of, scan};
-use super::table::{Entry, Place, gaps_of};
-use super::{BadPlaces, PackRow, Store};
+use super::table::Table;
 use crate::hash::ObjectId;
-use crate::memory::MAX_LOOK_UPS;
+use crate::memory::{Budget, MAX_LOOK_UPS};
 use crate::object::ObjectType;
 use crate::path::PathContext;
 use crate::vfs::VfsFile;
-use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A table is read completely if more than one in this number of its entries is looked for.
+const WORTH_WALKING: usize = 64;
 
 /// The result of reading one pack completely.
 #[derive(Debug, Default)]
@@ -47,12 +51,12 @@ pub(crate) fn verify_pack(
 ) -> Result<PackReport, StoreError> {
     let path = store.pack_path(row.id);
     let mut report = PackReport::default();
-    let file = store.pack_file(row.id)?;
-    match store.check_header(row.id, &*file) {
+    let file = store.files().pack(row.id)?;
+    match store.files().check_header(row.id, &*file) {
         Err(StoreError::DamagedFile { offset, why, .. }) => {
             report.damage.push((offset, offset, why));
         }
-        other => other?,
+        other => drop(other?),
     }
     let len = file.len().context("measure", &path)?;
     if len < row.len {
@@ -241,13 +245,29 @@ impl Store {
             return Ok(());
         }
         let mut found = Vec::new();
-        self.hidden_places(lost, &mut |entry, pack| {
+        let mut look = |id: &ObjectId, pack: PackId, place: Place| {
             let report = reports.get(&pack);
-            if report.is_some_and(|report| report.is_intact_copy(&entry.id, entry.place)) {
-                found.push(entry.id);
+            if report.is_some_and(|report| report.is_intact_copy(id, place)) {
+                found.push(*id);
             }
-            ControlFlow::Continue(())
-        })?;
+        };
+        for table in self.hidden_tables()? {
+            if lost.len() < table.entries() as usize / WORTH_WALKING {
+                for id in lost.keys() {
+                    if let Ok(Some((pack, place))) = table.lookup(id, &Budget::none()) {
+                        look(id, pack, place);
+                    }
+                }
+                continue;
+            }
+            // If a table is damaged further on, its entries before that still count.
+            let _ = table.walk(&mut |entry, pack| {
+                if lost.contains_key(&entry.id) {
+                    look(&entry.id, pack, entry.place);
+                }
+                Ok(())
+            });
+        }
         for id in found {
             lost.remove(&id);
         }
@@ -269,21 +289,44 @@ impl Store {
         if holes.is_empty() {
             return Ok(());
         }
-        self.walk_hidden(&mut |entry, pack| {
-            let at = entry.place.offset;
-            let before = holes.range((pack, 0)..=(pack, at)).next_back();
-            if before.is_some_and(|(_, to)| at < *to) {
-                out.bad.insert(pack, at);
-                if lost.contains_key(&entry.id) {
-                    out.lost_at.insert(pack, at);
+        for table in self.hidden_tables()? {
+            // As far as the table is intact.
+            let _ = table.walk(&mut |entry, pack| {
+                let at = entry.place.offset;
+                let before = holes.range((pack, 0)..=(pack, at)).next_back();
+                if before.is_some_and(|(_, to)| at < *to) {
+                    out.bad.insert(pack, at);
+                    if lost.contains_key(&entry.id) {
+                        out.lost_at.insert(pack, at);
+                    }
                 }
-            }
-        })
+                Ok(())
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the merged indexes that should not be used: those that are damaged, and those that
+    /// name a damaged place for one of `copies` and hide an intact one.
+    pub(crate) fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<IndexId> {
+        let hides = |table: &Table, id: &ObjectId| {
+            matches!(table.lookup(id, &self.index.budget), Ok(Some(_)))
+                && matches!(self.has_outside(id, &HashSet::new()), Ok(false))
+        };
+        let current = self.current();
+        let merged = current
+            .tables
+            .iter()
+            .filter_map(|t| Some((t, t.index_id()?)));
+        let poor = merged.filter(|(table, _)| {
+            copies.iter().any(|id| hides(table, id)) || table.verify().is_err()
+        });
+        poor.map(|(_, id)| id).collect()
     }
 
     /// Visits the entries of all tables. What a damaged table hides is in the report on tables.
     fn walk_what_can_be(&self, visit: &mut dyn FnMut(Entry, PackId)) -> Result<(), StoreError> {
-        for table in super::read(&self.tables).iter() {
+        for table in &self.current().tables {
             let walked = table.walk(&mut |entry, pack| {
                 visit(entry, pack);
                 Ok(())

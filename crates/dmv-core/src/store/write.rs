@@ -7,17 +7,21 @@
 mod resume;
 
 use super::bases::PlainChunks;
+use super::cache::RecordKey;
+use super::catalogue::SegmentRow;
 use super::checked_record::CheckedRecord;
 use super::error::StoreError;
 use super::finished_job::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
+use super::index_entry::{Entry, Place};
 use super::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
+use super::open_pack::{LockedPack, OpenPack, SEGMENT_ENTRIES};
+use super::pack_store::Store;
 use super::random_id::PackId;
-use super::segment::SegmentEnd;
-use super::table::{Entry, Place, Table};
-use super::{SegmentRow, Store, lock};
+use super::shared::{lock, read, write};
+use super::table::Table;
 use crate::hash::ObjectId;
-use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
+use crate::limits::PACK_FULL_BYTES;
 use crate::path::PathContext;
 use crate::vfs::{OpenMode, VfsFile};
 use std::collections::{BTreeSet, HashSet};
@@ -29,108 +33,8 @@ use std::sync::{Arc, Mutex, RwLock};
 /// Written bytes after which the system is asked to start writing to the medium, so that the final
 /// sync has little left to do.
 const WRITEBACK_BYTES: u64 = 8 << 20;
-/// Number of objects at which a segment is closed: less than half of the format's limit. Until then
-/// all of them, and the claimed ids, are in memory. This number fills a hash table; a few more
-/// would double its size.
-const SEGMENT_ENTRIES: usize = MAX_SEGMENT_ENTRIES / 16 * 7;
 /// Shards of the set of claimed ids: more than there are threads that ask.
 const SHARDS: usize = 64;
-
-/// A pack that this job appends to.
-pub(super) struct OpenPack {
-    id: PackId,
-    path: PathBuf,
-    file: Arc<dyn VfsFile>,
-    /// Offset of the next record.
-    offset: u64,
-    /// Whether the catalogue does not list it yet.
-    is_unlisted: bool,
-    /// Whether this job has made it.
-    is_own: bool,
-    /// Offset up to which the system was asked to write to the medium.
-    writeback: u64,
-    segment_start: u64,
-    previous_end: u64,
-    /// Stretches of a torn tail without usable records. The segment's index names them.
-    pub(super) gaps: Vec<(u64, u64)>,
-    /// Objects in the open segment.
-    pub(super) entries: Vec<Entry>,
-}
-
-impl OpenPack {
-    /// Returns a pack that is continued at `offset`, without entries.
-    pub(super) fn resume(
-        id: PackId,
-        path: PathBuf,
-        file: Arc<dyn VfsFile>,
-        offset: u64,
-        segment_start: u64,
-        previous_end: u64,
-    ) -> OpenPack {
-        let (entries, gaps, writeback) = (Vec::new(), Vec::new(), offset);
-        OpenPack {
-            id,
-            path,
-            file,
-            offset,
-            is_unlisted: false,
-            is_own: false,
-            writeback,
-            segment_start,
-            previous_end,
-            gaps,
-            entries,
-        }
-    }
-
-    /// Reserves memory for more entries, but not for more than a segment has.
-    fn make_room_for(&mut self, more: usize) {
-        let need = self.entries.len() + more;
-        if need > self.entries.capacity() {
-            let room = (2 * need).min(SEGMENT_ENTRIES).max(need);
-            self.entries.reserve_exact(room - self.entries.len());
-        }
-    }
-
-    /// Ends the open segment with its index and trailer. Returns the segment with its entries;
-    /// `None` if it is empty.
-    pub(super) fn write_segment(
-        &mut self,
-        kind: PackKind,
-    ) -> Result<Option<(SegmentRow, Vec<Entry>)>, StoreError> {
-        if self.entries.is_empty() {
-            return Ok(None);
-        }
-        let gaps = std::mem::take(&mut self.gaps);
-        let end = SegmentEnd::new(
-            &mut self.entries,
-            self.segment_start,
-            self.previous_end,
-            &gaps,
-            self.offset,
-        );
-        let mut at = self.offset;
-        for part in end.parts() {
-            self.file
-                .write_at(part, at)
-                .context("write to", &self.path)?;
-            at += part.len() as u64;
-        }
-        let entries = self.entries.len() as u32;
-        let start = self.segment_start;
-        self.offset = at;
-        self.segment_start = at;
-        self.previous_end = at;
-        let row = SegmentRow {
-            pack: self.id,
-            kind,
-            start,
-            end: at,
-            entries,
-        };
-        Ok(Some((row, std::mem::take(&mut self.entries))))
-    }
-}
 
 /// The pack of one kind, with everything closed so far.
 struct Lane {
@@ -140,22 +44,12 @@ struct Lane {
     in_flight: RwLock<()>,
 }
 
-struct TouchedPack {
-    id: PackId,
-    path: PathBuf,
-    file: Arc<dyn VfsFile>,
-    /// Whether the catalogue does not list it.
-    is_unlisted: bool,
-    /// Whether this job has made it.
-    is_own: bool,
-}
-
 #[derive(Default)]
 struct LaneState {
     pack: Option<OpenPack>,
     /// Packs that were written to. They stay open, so that their locks last until the job is
     /// published.
-    touched: Vec<TouchedPack>,
+    touched: Vec<Arc<LockedPack>>,
     created: bool,
     segments: Vec<SegmentRow>,
 }
@@ -164,14 +58,8 @@ impl LaneState {
     fn take(&mut self, pack: OpenPack) {
         // Also for an existing pack: the process that created it may have been killed before its
         // name was durable.
-        self.created |= pack.is_unlisted;
-        self.touched.push(TouchedPack {
-            id: pack.id,
-            path: pack.path.clone(),
-            file: pack.file.clone(),
-            is_unlisted: pack.is_unlisted,
-            is_own: pack.is_own,
-        });
+        self.created |= pack.pack.is_unlisted;
+        self.touched.push(pack.pack.clone());
         self.pack = Some(pack);
     }
 }
@@ -183,8 +71,10 @@ pub struct StoreWriter<'s> {
     only: Option<HashSet<ObjectId>>,
     /// Packs that will be removed.
     leaving: HashSet<PackId>,
-    /// Whether it writes to new packs only, and removes them if it fails.
+    /// Whether it writes to new packs only.
     is_fresh: bool,
+    /// Whether the packs that it has made go when it ends.
+    is_discarded: bool,
     /// Whether its new data packs may have frames with bases.
     has_bases: bool,
     /// Chunks that it stores only in frames without bases, because frames of other packs need them.
@@ -207,7 +97,11 @@ pub struct StoreWriter<'s> {
 
 impl Drop for StoreWriter<'_> {
     fn drop(&mut self) {
-        self.discard_if_failed();
+        // A job that could not write discards what it has made: mostly the disk is full, and this makes
+        // room.
+        if self.is_discarded || self.failed.load(Ordering::Relaxed) {
+            self.discard();
+        }
     }
 }
 
@@ -219,13 +113,17 @@ impl Store {
 
     /// Begins a job that adds objects in new packs of its own, which can go as a whole.
     pub(crate) fn writer_in_new_packs(&self) -> StoreWriter<'_> {
-        StoreWriter::in_new_packs(self)
+        let mut writer = StoreWriter::fresh(self, HashSet::new());
+        (writer.refused, writer.is_discarded) = (self.refused(), false);
+        writer
     }
 
     /// Begins a second writer of the job of `first`. Both are published together, so objects of
     /// `first` need not be written again.
     pub(crate) fn writer_after(&self, first: &FinishedJob) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::after(self, first)
+        let writer = self.writer()?;
+        write(&writer.closed).extend(first.tables.iter().cloned());
+        Ok(writer)
     }
 
     /// Begins a job that stores only the objects in `wanted` and ignores all others.
@@ -258,6 +156,7 @@ impl<'s> StoreWriter<'s> {
         };
         let mut writer = StoreWriter::fresh(store, leaving);
         (writer.only, writer.is_fresh, writer.refused) = (only, false, refused);
+        writer.is_discarded = !writer.leaving.is_empty();
         for lane in &writer.lanes {
             let mut state = lock(&lane.state);
             if let Some(pack) = writer.resume_pack(lane.kind, &state)? {
@@ -280,6 +179,7 @@ impl<'s> StoreWriter<'s> {
             only: None,
             leaving,
             is_fresh: true,
+            is_discarded: true,
             has_bases: false,
             keeps_plain: HashSet::new(),
             plain: Mutex::default(),
@@ -292,13 +192,6 @@ impl<'s> StoreWriter<'s> {
             room: None,
             failed: AtomicBool::new(false),
         }
-    }
-
-    /// Begins a job that adds objects in new packs of its own.
-    pub(super) fn in_new_packs(store: &'s Store) -> StoreWriter<'s> {
-        let mut writer = StoreWriter::fresh(store, HashSet::new());
-        writer.refused = store.refused();
-        writer
     }
 
     /// Makes the job fail before it writes more than `room` bytes, if that is limited.
@@ -330,14 +223,14 @@ impl<'s> StoreWriter<'s> {
         lock(&self.plain)
     }
 
-    /// Returns a second writer of the job of `first`.
-    pub(super) fn after(
-        store: &'s Store,
-        first: &FinishedJob,
-    ) -> Result<StoreWriter<'s>, StoreError> {
-        let writer = StoreWriter::new(store, None, HashSet::new())?;
-        super::write(&writer.closed).extend(first.tables.iter().cloned());
-        Ok(writer)
+    /// Returns whether a chunk must not be stored.
+    pub fn refuses(&self, id: &ObjectId) -> bool {
+        self.refused.contains(id)
+    }
+
+    /// Returns the chunks that must not be stored.
+    pub fn refused(&self) -> Arc<BTreeSet<ObjectId>> {
+        self.refused.clone()
     }
 
     fn shard(&self, id: &ObjectId) -> &Mutex<HashSet<ObjectId>> {
@@ -348,7 +241,7 @@ impl<'s> StoreWriter<'s> {
     ///
     /// This is true for exactly one caller, and only if the store does not have the object, or has
     /// it only at a place known to be damaged, and if the store does not [refuse](Self::refuses) it.
-    pub(crate) fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
+    pub fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
         if self.refuses(id) || self.only.as_ref().is_some_and(|only| !only.contains(id)) {
             return Ok(false);
         }
@@ -373,9 +266,10 @@ impl<'s> StoreWriter<'s> {
 
     fn is_in_closed(&self, id: &ObjectId) -> Result<bool, StoreError> {
         let mut found = Ok(None);
-        let closed = super::read(&self.closed);
-        self.store.each_with(id, &closed, &mut |table| {
-            found = table.lookup(id, &self.store.budget);
+        let closed = read(&self.closed);
+        let index = &self.store.index;
+        index.filter.each_with(id, &closed, &mut |table| {
+            found = table.lookup(id, &index.budget);
             match found {
                 Ok(None) => ControlFlow::Continue(()),
                 _ => ControlFlow::Break(()),
@@ -394,7 +288,7 @@ impl<'s> StoreWriter<'s> {
             if self.leaving.is_empty() || self.store.is_intact_at(id, pack, place) {
                 return Ok(Some(pack));
             }
-            self.store.distrust(pack, place);
+            self.store.damage.add(pack, place.offset);
         }
         Ok(None)
     }
@@ -405,7 +299,7 @@ impl<'s> StoreWriter<'s> {
     }
 
     /// Encodes `objects`, whose bytes in order are `raw`, and appends them as one frame.
-    pub(crate) fn append(
+    pub fn append(
         &self,
         kind: PackKind,
         encoder: &mut FrameEncoder,
@@ -456,13 +350,11 @@ impl<'s> StoreWriter<'s> {
         if self.room.is_some_and(|room| written + len > room) {
             return Err(StoreError::OverBudget);
         }
-        let (id, file, path, at, writeback) = {
+        let (pack, at, writeback) = {
             let mut state = lock(&lane.state);
             let pack = self.pack_of_lane(lane, &mut state)?;
-            if !self
-                .store
-                .has_bases(&lock(&self.plain), pack.id, frame.bases)
-            {
+            let (plain, id) = (lock(&self.plain), pack.pack.id);
+            if !self.store.has_bases(&plain, id, frame.bases) {
                 self.stored_bytes.fetch_sub(len, Ordering::Relaxed);
                 return Ok(false);
             }
@@ -475,22 +367,23 @@ impl<'s> StoreWriter<'s> {
                 let from = std::mem::replace(&mut pack.writeback, at);
                 (from, at - from)
             });
-            let (file, path) = (pack.file.clone(), pack.path.clone());
-            (pack.id, file, path, at, writeback)
+            (pack.pack.clone(), at, writeback)
         };
-        let head = frame.head.len() as u64;
-        file.write_at(&frame.head, at).context("write to", &path)?;
-        file.write_at(frame.payload, at + head)
-            .context("write to", &path)?;
-        file.write_at(&frame.check, at + head + frame.payload.len() as u64)
-            .context("write to", &path)?;
-        if id.may_have_bases() {
-            lock(&self.plain).note(id, frame);
+        let (head, payload) = (frame.head.len() as u64, frame.payload.len() as u64);
+        pack.write(&frame.head, at)?;
+        pack.write(frame.payload, at + head)?;
+        pack.write(&frame.check, at + head + payload)?;
+        if pack.id.may_have_bases() {
+            lock(&self.plain).note(pack.id, frame);
         }
         let arrivals = &self.store.arrivals;
-        arrivals.wrote((id, at), entries_at(frame, at), checked);
+        let key = RecordKey {
+            pack: pack.id,
+            offset: at,
+        };
+        arrivals.wrote(key, entries_at(frame, at), checked);
         if let Some((from, len)) = writeback {
-            file.start_writeback(from, len);
+            pack.file.start_writeback(from, len);
         }
         Ok(true)
     }
@@ -505,7 +398,7 @@ impl<'s> StoreWriter<'s> {
         if !full(&lock(&lane.state)) {
             return Ok(());
         }
-        let _nobody_writes = lane.in_flight.write().unwrap_or_else(|p| p.into_inner());
+        let _no_writes = lane.in_flight.write().unwrap_or_else(|p| p.into_inner());
         let mut state = lock(&lane.state);
         if !full(&state) {
             return Ok(());
@@ -540,19 +433,17 @@ impl<'s> StoreWriter<'s> {
                 PackId::random()
             };
             let path = self.store.pack_path(id);
-            let vfs = self.store.vfs();
-            let file = vfs
-                .open(&path, OpenMode::CreateNew)
-                .context("create", &path)?;
+            let file = self.store.files().vfs.open(&path, OpenMode::CreateNew);
+            let file = file.context("create", &path)?;
             // Before it was locked, another process may have taken it for an abandoned pack and have
             // locked or removed it.
             if file.try_lock().context("lock", &path)? && self.is_there(&path) {
                 break (id, path, file);
             }
         };
-        let begun = self.begin_pack(kind, id, path.clone(), file);
+        let begun = self.begin_pack(kind, id, path, file);
         if begun.is_err() && self.is_fresh {
-            let _ = self.store.vfs().remove(&path);
+            let _ = self.store.files().vfs.remove(&self.store.pack_path(id));
         }
         begun
     }
@@ -564,14 +455,18 @@ impl<'s> StoreWriter<'s> {
         path: PathBuf,
         file: Arc<dyn VfsFile>,
     ) -> Result<OpenPack, StoreError> {
-        let repo = self.store.repo_id();
+        let repo = self.store.owners().own();
         let header = PackHeader { kind, repo, id };
-        file.write_at(&header.encode(), 0)
-            .context("write to", &path)?;
+        let pack = LockedPack {
+            id,
+            path,
+            file,
+            is_unlisted: true,
+            is_own: true,
+        };
+        pack.write(&header.encode(), 0)?;
         let at = PACK_HEADER_BYTES;
-        let mut pack = OpenPack::resume(id, path, file, at, at, 0);
-        (pack.is_unlisted, pack.is_own) = (true, true);
-        Ok(pack)
+        Ok(OpenPack::resume(pack, at, at, 0))
     }
 
     /// Ends the open segment with its index and trailer.
@@ -588,11 +483,11 @@ impl<'s> StoreWriter<'s> {
         // From now on the segment's own table knows these ids, so the set stays small. The table
         // gets a file handle of its own: the one for writing holds the lock and is closed with the
         // job.
-        let file = self.store.pack_file(row.pack)?;
-        let table = Table::open_segment(&pack.path, file, row.pack, row.end)?;
+        let file = self.store.files().pack(row.pack)?;
+        let table = Table::open_segment(&pack.pack.path, file, row.pack, row.end)?;
         let table = Arc::new(table);
         self.store.arrivals.closed(&table, &entries);
-        super::write(&self.closed).push(table);
+        write(&self.closed).push(table);
         state.segments.push(row);
         for entry in entries {
             let mut shard = lock(self.shard(&entry.id));
@@ -607,31 +502,26 @@ impl<'s> StoreWriter<'s> {
     /// Ends the open segment of a kind. Returns how many segments of this kind the job has.
     pub(super) fn end_segment(&self, kind: PackKind) -> Result<usize, StoreError> {
         let lane = &self.lanes[usize::from(kind == PackKind::Meta)];
-        let _nobody_writes = lane.in_flight.write().unwrap_or_else(|p| p.into_inner());
+        let _no_writes = lane.in_flight.write().unwrap_or_else(|p| p.into_inner());
         let mut state = lock(&lane.state);
         self.close_segment(lane, &mut state)?;
         Ok(state.segments.len())
     }
 
     /// Ends the segments and makes everything durable. Nothing names the new objects yet.
-    pub(crate) fn finish(self) -> Result<FinishedJob, StoreError> {
-        self.finished().inspect_err(|_| self.discard())
+    pub fn finish(mut self) -> Result<FinishedJob, StoreError> {
+        let finished = self.finished();
+        self.is_discarded = finished.is_err();
+        finished
     }
 
-    /// Removes the packs that the job has made: nobody else reads them before they are published.
-    pub(super) fn discard(&self) {
+    /// Removes the packs that the job has made: no other job reads them before they are published.
+    fn discard(&self) {
         for lane in &self.lanes {
             for touched in lock(&lane.state).touched.iter().filter(|pack| pack.is_own) {
                 // If it stays, it is a pack that no catalogue lists, and the next job takes it over.
-                let _ = self.store.vfs().remove(&touched.path);
+                let _ = self.store.files().vfs.remove(&touched.path);
             }
-        }
-    }
-
-    /// Removes what the job has made if it could not write: mostly the disk is full, and this makes room.
-    fn discard_if_failed(&self) {
-        if self.failed.load(Ordering::Relaxed) {
-            self.discard();
         }
     }
 
@@ -647,27 +537,24 @@ impl<'s> StoreWriter<'s> {
             let mut state = lock(&lane.state);
             self.close_segment(lane, &mut state)?;
             for touched in &state.touched {
-                let (path, file) = (touched.path.clone(), touched.file.clone());
                 // A failed sync does not show which bytes were lost. It is never tried again, and
                 // nothing more is written to the pack.
-                if let Err(source) = file.sync().context("sync", &path) {
+                if let Err(source) = touched.file.sync().context("sync", &touched.path) {
                     if touched.is_unlisted {
                         // No catalogue lists it, and the next job must not take it over.
-                        let _ = self.store.vfs().remove(&path);
+                        let _ = self.store.files().vfs.remove(&touched.path);
                     }
-                    return Err(StoreError::SyncFailed {
-                        pack: touched.id,
-                        source,
-                    });
+                    let pack = touched.id;
+                    return Err(StoreError::SyncFailed { pack, source });
                 }
-                locks.push(file);
+                locks.push(touched.file.clone());
             }
             created |= state.created;
             segments.append(&mut state.segments);
         }
         if created {
             let dir = self.store.packs_dir();
-            self.store.vfs().sync_dir(dir).context("sync", dir)?;
+            self.store.files().vfs.sync_dir(dir).context("sync", dir)?;
         }
         let relied = lock(&self.relied).drain().collect();
         let stored_bytes = self.stored_bytes.load(Ordering::Relaxed);
@@ -677,7 +564,7 @@ impl<'s> StoreWriter<'s> {
             stored_bytes,
             is_limited: self.room.is_some(),
             kept_plain: self.keeps_plain.clone(),
-            tables: std::mem::take(&mut *super::write(&self.closed)),
+            tables: std::mem::take(&mut *write(&self.closed)),
             refused: self.refused.clone(),
             locks,
         })

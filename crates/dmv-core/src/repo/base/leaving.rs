@@ -155,7 +155,7 @@ fn condemn(repo: &Handle, rows: &[PackRow], seen: SeenOperation) -> Result<Conde
 pub(in crate::repo) fn forget_lost(repo: &Handle) -> Result<bool, RepoError> {
     let seen = repo.refs.seen()?;
     repo.store.load(repo.refs.catalogue()?)?;
-    let lost = repo.store.lost_packs();
+    let lost = repo.store.current().lost.clone();
     if lost.is_empty() {
         return Ok(true);
     }
@@ -174,13 +174,13 @@ pub(in crate::repo) fn why_they_must_stay(
     repo: &Handle,
     indexes: &[IndexId],
 ) -> Result<Option<String>, RepoError> {
-    let lost = repo.store.lost_packs();
+    let lost = repo.store.current().lost.clone();
     // An index finds nothing in a pack whose file is gone.
     let is_lost = |segment: &SegmentRow| lost.iter().any(|row| row.id == segment.pack);
     for index in indexes {
         let segments = repo.refs.segments_merged_in(*index)?.into_iter();
         for segment in segments.filter(|segment| !is_lost(segment)) {
-            if let Err(e) = repo.store.check_own_table(&segment) {
+            if let Err(e) = repo.store.files().checked_table_of(&segment) {
                 return Ok(Some(e.to_string()));
             }
         }

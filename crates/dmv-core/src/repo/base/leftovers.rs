@@ -32,7 +32,7 @@ pub(in crate::repo) fn unlisted_bytes(
     let mut bytes = 0;
     for id in unlisted(repo)?.into_iter().filter(|id| wanted(*id)) {
         if let Some(file) = locked(repo, id)?
-            && repo.store.is_begun_here(id, &*file)?
+            && repo.store.files().is_begun_here(id, &*file)?
         {
             let path = repo.store.pack_path(id);
             let len = file.len().context("measure", &path);
@@ -82,7 +82,7 @@ fn remove_pack(repo: &Handle, id: PackId) -> Result<u64, RepoError> {
     let Some(file) = locked(repo, id)? else {
         return Ok(0);
     };
-    if repo.refs.pack(id)?.is_some() || !repo.store.is_begun_here(id, &*file)? {
+    if repo.refs.pack(id)?.is_some() || !repo.store.files().is_begun_here(id, &*file)? {
         return Ok(0);
     }
     let len = file

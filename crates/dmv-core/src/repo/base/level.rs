@@ -30,9 +30,9 @@ pub(in crate::repo) fn catch_up(
 ) -> Result<usize, RepoError> {
     let level = refs.log_position()?;
     let log = LogPack::open(
-        store.vfs(),
+        &*store.files().vfs,
         store.packs_dir(),
-        store.repo_id(),
+        store.owners().own(),
         OpenMode::Read,
     )?;
     let end = log.len()?;
@@ -75,7 +75,7 @@ pub(in crate::repo) fn catch_up(
     // The database lock is held, so none is taken out of use meanwhile.
     let (is_kept, leaving) = (kept.is_ok(), refs.leaving()?);
     let segments = add_closed_segments(
-        store.vfs(),
+        &*store.files().vfs,
         packs,
         store.owners(),
         &mut catalogue,
@@ -134,7 +134,12 @@ pub(in crate::repo) fn commits_of(
 /// Opens the log pack. A missing log pack is reported as [`RefsError::LogBehind`], because it can
 /// be rebuilt from the database.
 pub(in crate::repo) fn open_log(store: &Store, how: OpenMode) -> Result<LogPack, RepoError> {
-    match LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), how) {
+    match LogPack::open(
+        &*store.files().vfs,
+        store.packs_dir(),
+        store.owners().own(),
+        how,
+    ) {
         Err(StoreError::Io(e)) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(RefsError::LogBehind(e.path.to_path_buf()).into())
         }

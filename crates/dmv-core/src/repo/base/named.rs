@@ -33,7 +33,7 @@ pub(in crate::repo) fn places_named(
                     offset: place.offset,
                 }),
                 None => {
-                    repo.store.refuse_unreadable()?;
+                    repo.store.current().refuse_unreadable()?;
                     return Err(RefsError::NotStored { key, id }.into());
                 }
             }

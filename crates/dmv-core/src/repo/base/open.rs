@@ -52,7 +52,7 @@ pub(in crate::repo) fn assemble(
     let refs = Arc::new(refs);
     let id = owners.own();
     let store = Store::open(vfs.clone(), &dmv, owners, refs.catalogue()?, refs.clone())?;
-    let unusable = store.unusable_indexes();
+    let unusable = store.current().unusable.clone();
     if !unusable.is_empty() {
         store.load(refs.catalogue_without(&unusable)?)?;
         // The next commit merges the tables again. Until then, every command that opens the
@@ -99,7 +99,7 @@ fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
             .filter_map(NamedObject::commit)
         {
             // Check again: another command may have published it since.
-            if !store.has(&id)? && store.opened_all_tables() {
+            if !store.has(&id)? && store.current().is_open() {
                 return Err(RefsError::inconsistent().into());
             }
         }

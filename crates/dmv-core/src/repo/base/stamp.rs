@@ -44,7 +44,7 @@ pub(in crate::repo) fn stamp(repo: &Handle) -> Option<Stamp> {
 pub(in crate::repo) fn stamp_with(repo: &Handle, files: Files) -> Option<Stamp> {
     // In a read-only repository, the database is read as one that never changes. A table that could
     // not be opened may be readable the next time.
-    if repo.refs.is_read_only() || repo.refs.is_copy() || !repo.store.opened_all_tables() {
+    if repo.refs.is_read_only() || repo.refs.is_copy() || !repo.store.current().is_open() {
         return None;
     }
     let version = repo.refs.version().ok()?;

@@ -256,7 +256,7 @@ fn commits_with_prefix(repo: &Handle, prefix: &str) -> Result<Vec<ObjectId>, Rep
     if hex.len() < MIN_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(Vec::new());
     }
-    let found = repo.store.with_prefix(&hex, 1000)?;
+    let found = repo.store.current().with_prefix(&hex, 1000)?;
     let commits = found.iter().filter(|(_, ty)| *ty == ObjectType::Commit);
     let mut commits: Vec<ObjectId> = commits.map(|(id, _)| *id).collect();
     commits.sort();

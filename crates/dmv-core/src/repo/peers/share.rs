@@ -102,7 +102,7 @@ fn share_catalogue(
                 }
             }
         };
-        for dir in [repo.store.packs_dir(), repo.store.index_dir()] {
+        for dir in [repo.store.packs_dir(), &repo.store.files().index_dir] {
             repo.vfs
                 .sync_dir(dir)
                 .context("sync", dir)
@@ -125,7 +125,7 @@ fn files_of(repo: &Handle, from: &Handle, rows: &CatalogueRows) -> Vec<(PathBuf,
     let packs = rows.packs.iter().map(|row| row.id);
     let packs = packs.map(|id| (theirs.pack_path(id), ours.pack_path(id)));
     let indexes = rows.indexes.iter().map(|row| row.id);
-    let indexes = indexes.map(|id| (theirs.index_path(id), ours.index_path(id)));
+    let indexes = indexes.map(|id| (theirs.files().index_path(id), ours.files().index_path(id)));
     packs.chain(indexes).collect()
 }
 
@@ -158,7 +158,10 @@ fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option
 /// Returns the packs that `repo` shares, if it does.
 pub(in crate::repo) fn shared_packs(repo: &Handle) -> Option<SharedPacks> {
     let packs = repo.store.packs();
-    let shared: Vec<_> = (packs.iter().filter(|row| repo.store.is_shared(row.id))).collect();
+    let shared: Vec<_> = (packs
+        .iter()
+        .filter(|row| repo.store.files().is_shared(row.id)))
+    .collect();
     let first = shared.first()?;
     let stat = platform::stat_at_unfollowed(&repo.store.pack_path(first.id));
     Some(SharedPacks {

@@ -389,7 +389,7 @@ impl FreeingLock<'_> {
         let store = self.repo.store();
         for segment in self.repo.refs().segments_of(pack)? {
             let mut last = None;
-            let walked = store.each_of_segment(&segment, &mut |id, place| {
+            let walked = store.files().each_of_segment(&segment, &mut |id, place| {
                 if job.is_cancelled() {
                     return Err(StoreError::Cancelled);
                 }

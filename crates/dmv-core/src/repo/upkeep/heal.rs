@@ -124,7 +124,11 @@ fn renew_indexes(repo: &Handle, copies: &[ObjectId]) -> Result<(), RepoError> {
     let mut poor = Vec::new();
     for index in repo.store.poor_indexes(copies) {
         let segments = repo.refs.segments_merged_in(index)?;
-        if repo.store.have_own_tables(&segments) {
+        let files = repo.store.files();
+        if segments
+            .iter()
+            .all(|row| files.checked_table_of(row).is_ok())
+        {
             poor.push(index);
         }
     }

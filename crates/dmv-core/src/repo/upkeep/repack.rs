@@ -137,7 +137,7 @@ fn candidates(repo: &Handle, given_up: &HashSet<PackId>) -> Result<Vec<Candidate
     let census = repo.refs.census()?;
     let packs = census.catalogue.packs.into_iter();
     // A copy of a shared pack would take space, and the pack would free none.
-    let is_shared = |row: &PackRow| row.poisoned && repo.store.is_shared(row.id);
+    let is_shared = |row: &PackRow| row.poisoned && repo.store.files().is_shared(row.id);
     let packs = packs.filter(|row| !given_up.contains(&row.id) && !is_shared(row));
     let mut out: Vec<Candidate> = packs.map(Candidate::new).collect();
     let numbers: HashMap<PackId, usize> = out
@@ -381,7 +381,7 @@ fn is_full(e: &StoreError) -> bool {
 /// Merges tables, also of merged indexes that name mostly packs that are gone.
 fn fold_indexes(repo: &Handle) -> Result<(), RepoError> {
     repo.store.refresh()?;
-    let mut worn = repo.store.worn_indexes();
+    let mut worn = repo.store.current().worn_indexes();
     worn.retain(|index| {
         leaving::why_they_must_stay(repo, &[*index]).is_ok_and(|why| why.is_none())
     });

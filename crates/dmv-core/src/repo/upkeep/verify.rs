@@ -138,7 +138,7 @@ pub(in crate::repo) fn check(
     depth: VerifyDepth,
     job: &Job,
 ) -> Result<(VerifyReport, Walk), RepoError> {
-    repo.store.check_readable()?;
+    repo.store.files().check_readable(&repo.store.packs())?;
     let mut report = VerifyReport {
         files: damaged_tables(repo)?,
         lost_packs: lost_packs(repo),
@@ -176,7 +176,7 @@ pub(in crate::repo) fn check(
 
 /// Returns the packs whose files are gone.
 pub(in crate::repo) fn lost_packs(repo: &Handle) -> Vec<LostPack> {
-    let lost = repo.store.lost_packs();
+    let lost = repo.store.current().lost.clone();
     lost.iter()
         .map(|row| LostPack::of(&repo.refs, row))
         .collect()
@@ -184,7 +184,7 @@ pub(in crate::repo) fn lost_packs(repo: &Handle) -> Vec<LostPack> {
 
 /// Returns the packs of the catalogue that have a file.
 fn packs_there(repo: &Handle) -> Vec<PackRow> {
-    let lost = repo.store.lost_packs();
+    let lost = repo.store.current().lost.clone();
     let mut packs = repo.store.packs();
     packs.retain(|row| !lost.contains(row));
     packs
@@ -192,13 +192,13 @@ fn packs_there(repo: &Handle) -> Vec<PackRow> {
 
 /// Returns the faults of the tables in use.
 fn damaged_tables(repo: &Handle) -> Result<Vec<String>, RepoError> {
-    let mut found = repo.store.damaged_tables();
+    let mut found = repo.store.current().damaged_tables();
     for _ in 0..LOOKS {
         // Another command may have replaced packs and tables since the catalogue was read.
         if found.is_empty() || !repo.store.refresh()? {
             break;
         }
-        found = repo.store.damaged_tables();
+        found = repo.store.current().damaged_tables();
     }
     Ok(found)
 }

@@ -161,8 +161,8 @@ fn a_writer_claims_new_objects_without_reading_tables_for_each() -> Outcome {
         assert!(writer.claim(&id(n)?)?, "{n} is new");
         assert!(!writer.claim(&id(n)?)?, "{n} was claimed");
     }
-    let filtered = |table: &Arc<Table>| table.is_in_filter(read(&here.filter).number());
-    assert!(read(&here.tables).iter().all(filtered));
+    let filtered = |table: &Arc<Table>| table.is_in_filter(here.index.filter.number());
+    assert!(here.current().tables.iter().all(filtered));
     for n in (0..5).flat_map(|job| job * 10_000..job * 10_000 + 4_000) {
         assert!(!writer.claim(&id(n)?)?, "{n} is stored");
     }
@@ -188,10 +188,8 @@ fn stored_objects_are_found_without_single_look_ups() -> Outcome {
     }
     let held = here.holds_all(&ids)?;
     assert_eq!(held.iter().filter(|held| **held).count(), 12_000);
-    let single: u32 = read(&here.tables)
-        .iter()
-        .map(|table| table.look_ups())
-        .sum();
+    let tables = &here.current().tables;
+    let single: u32 = tables.iter().map(|table| table.look_ups()).sum();
     assert_eq!(single, 0, "neither for what is there nor for what is not");
     Ok(())
 }

@@ -14,6 +14,7 @@
 
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
+use crate::store::id_search::head_of;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -112,8 +113,9 @@ impl Window {
     /// Returns the path of each object, as far as the commits of the window lead to it.
     fn paths(&self) -> Vec<Path> {
         let numbers = (0u32..).zip(&self.objects);
-        let by_id: HashMap<u64, u32, BuildHasherDefault<AsItIs>> =
-            numbers.map(|(n, held)| (start_of(&held.id), n)).collect();
+        let by_id: HashMap<u64, u32, BuildHasherDefault<AsItIs>> = numbers
+            .map(|(n, held)| (head_of(held.id.as_bytes()), n))
+            .collect();
         let mut paths = vec![UNKNOWN; self.objects.len()];
         let mut open: Vec<u32> = Vec::new();
         for n in (0..self.objects.len() as u32).rev() {
@@ -127,7 +129,7 @@ impl Window {
                     if ty == ObjectType::Chunk || ty == ObjectType::Commit {
                         return;
                     }
-                    let known = by_id.get(&start_of(&id)).map(|n| *n as usize);
+                    let known = by_id.get(&head_of(id.as_bytes())).map(|n| *n as usize);
                     if let Some(n) = known
                         && paths[n] == UNKNOWN
                         && self.objects[n].id == id
@@ -155,10 +157,6 @@ fn below(above: Path, name: &[u8]) -> Path {
     let path = name.iter().fold(mix(above, &b'/'), mix);
     // Low bits depend on few bits of the names.
     (path ^ path >> 29).max(ROOT + 1)
-}
-
-fn start_of(id: &ObjectId) -> u64 {
-    u64::from_le_bytes(crate::store::layout::array(&id.as_bytes()[..8]))
 }
 
 /// Takes the first bytes of an id, which is a hash already, as its hash.

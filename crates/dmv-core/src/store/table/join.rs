@@ -4,10 +4,11 @@
 //! disk. Sorted ids visit a table from its start to its end: neighbours are read together, and no
 //! part is read twice.
 
-use super::{Place, Table, read_exactly, slot};
+use super::{Table, read_exactly};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use crate::store::error::StoreError;
+use crate::store::index_entry::{Place, slot};
 use crate::store::random_id::PackId;
 use std::borrow::Cow;
 
@@ -18,7 +19,7 @@ const SKIP_BYTES: usize = 32 << 10;
 
 /// An object that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::store) struct WantedObject {
+pub(crate) struct WantedObject {
     /// Its id.
     pub id: ObjectId,
     /// Its type.
@@ -26,13 +27,12 @@ pub(in crate::store) struct WantedObject {
 }
 
 /// Receives the number of a wanted object, and a place of it.
-pub(in crate::store) type OnPlace<'f> =
-    dyn FnMut(usize, PackId, Place) -> Result<(), StoreError> + 'f;
+pub(crate) type OnPlace<'f> = dyn FnMut(usize, PackId, Place) -> Result<(), StoreError> + 'f;
 
 impl Table {
     /// Calls `found` with the places of those of `wanted` that the table has. They must be sorted by
     /// id, without duplicates.
-    pub(in crate::store) fn join(
+    pub(crate) fn join(
         &self,
         wanted: &[WantedObject],
         found: &mut OnPlace<'_>,
@@ -85,7 +85,7 @@ impl Table {
         if from == to {
             return Ok(None);
         }
-        if let Some(kept) = self.kept.get() {
+        if let Some(kept) = self.uses.kept.get() {
             return Ok(Some(self.part(&kept.entries, from, to).into()));
         }
         let stride = self.stride();

@@ -3,12 +3,13 @@
 //! A merged file has the entries of several tables, each id once. docs/format/index.md specifies it. This module
 //! does not decide which tables are merged, and does not register the file.
 
-use super::super::id_search::head_of;
-use super::{
-    BadPlaces, Entry, INDEX_MAGIC, INDEX_VERSION, PackId, StoreError, Table, TableWalk, WALK_BYTES,
-    fanout_bits, slot,
-};
+use super::{INDEX_MAGIC, INDEX_VERSION, Table, TableWalk, WALK_BYTES};
 use crate::path::{PathContext, PathError};
+use crate::store::bad_places::BadPlaces;
+use crate::store::error::StoreError;
+use crate::store::id_search::head_of;
+use crate::store::index_entry::{Entry, fanout_bits, slot};
+use crate::store::random_id::PackId;
 use crate::vfs::{OpenMode, Vfs, VfsFile};
 use std::path::Path;
 use std::sync::Arc;

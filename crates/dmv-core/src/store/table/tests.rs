@@ -1,6 +1,8 @@
-use super::super::layout::Encoding;
 use super::*;
-use crate::vfs::OsVfs;
+use crate::store::bad_places::BadPlaces;
+use crate::store::index_entry::encode_segment_index;
+use crate::store::layout::Encoding;
+use crate::vfs::{OpenMode, OsVfs, Vfs};
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
@@ -91,7 +93,7 @@ fn a_table_asked_often_is_kept_where_there_is_room_and_not_read_again() {
         }
         let read = file.1.load(Ordering::Relaxed);
         assert!(read <= most, "{read} bytes of {bytes}");
-        assert_eq!(table.kept.get().is_some(), most < usize::MAX);
+        assert_eq!(table.uses.kept.get().is_some(), most < usize::MAX);
     }
 }
 
@@ -123,7 +125,7 @@ impl Vfs for Meddling {
             Meanwhile::Locked => {
                 let theirs = OsVfs.open(path, OpenMode::Append)?;
                 assert!(theirs.try_lock()?);
-                self.1.lock().expect("nobody panics").push(theirs);
+                self.1.lock().expect("no panic").push(theirs);
             }
         }
         Ok(file)
@@ -178,5 +180,5 @@ fn whoever_keeps_nothing_leaves_the_table_to_be_kept_by_others() {
             assert!(found.is_some());
         }
     }
-    assert!(table.kept.get().is_some());
+    assert!(table.uses.kept.get().is_some());
 }

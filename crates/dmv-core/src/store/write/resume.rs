@@ -1,17 +1,17 @@
 //! Packs that a job continues: existing ones with room, and those that a killed job has begun.
 
-use super::{LaneState, OpenPack, SEGMENT_ENTRIES, StoreWriter};
+use super::{LaneState, StoreWriter};
 use crate::limits::PACK_FULL_BYTES;
 use crate::path::PathContext;
-use crate::store::PackRow;
+use crate::store::catalogue::PackRow;
 use crate::store::error::StoreError;
+use crate::store::index_entry::MAX_GAPS;
 use crate::store::layout::{PACK_HEADER_BYTES, PackKind};
+use crate::store::open_pack::{LockedPack, OpenPack, SEGMENT_ENTRIES};
 use crate::store::random_id::PackId;
 use crate::store::scan::{ScannedPart, after_cut_records, checked_payload, entries_of, scan};
-use crate::store::table::MAX_GAPS;
-use crate::vfs::{OpenMode, VfsFile};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use crate::vfs::OpenMode;
+use std::path::Path;
 
 impl StoreWriter<'_> {
     /// Returns an unlisted pack of this kind whose job ended before it could publish. Without this,
@@ -22,26 +22,26 @@ impl StoreWriter<'_> {
         state: &LaneState,
     ) -> Result<Option<OpenPack>, StoreError> {
         let dir = self.store.packs_dir();
-        let listed = self.store.packs();
-        for name in self.store.vfs().list(dir).context("list", dir)? {
+        let listed = self.store.current();
+        for name in self.store.files().vfs.list(dir).context("list", dir)? {
             let id = name.strip_suffix(".pack").and_then(PackId::from_hex);
-            let Some(id) = id.filter(|id| *id != self.store.repo_id().log_pack()) else {
+            let Some(id) = id.filter(|id| *id != self.store.owners().own().log_pack()) else {
                 continue;
             };
             let path = self.store.pack_path(id);
-            if listed.iter().any(|row| row.id == id)
+            if listed.packs.iter().any(|row| row.id == id)
                 || state.touched.iter().any(|touched| touched.path == path)
             {
                 continue;
             }
-            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
+            let Ok(file) = self.store.files().vfs.open(&path, OpenMode::Append) else {
                 continue;
             };
             // A process that publishes or removes the pack holds its lock until then, so the answer
             // stays true. Names are never used again.
             if !file.try_lock().context("lock", &path)?
-                || self.store.source.pack(id)?.is_some()
-                || self.store.source.is_leaving(id)?
+                || self.store.freshness.source.pack(id)?.is_some()
+                || self.store.freshness.source.is_leaving(id)?
                 || !self.is_there(&path)
             {
                 continue;
@@ -53,9 +53,8 @@ impl StoreWriter<'_> {
             if file.len().context("measure", &path)? < PACK_HEADER_BYTES {
                 return self.begin_pack(kind, id, path, file).map(Some);
             }
-            if self.store.check_own_header(id, &*file).is_err()
-                || self.store.kind_in_header(&*file, &path)? != Some(kind)
-            {
+            let header = self.store.files().check_own_header(id, &*file);
+            if !header.is_ok_and(|header| header.kind == kind) {
                 continue;
             }
             let row = PackRow {
@@ -64,9 +63,9 @@ impl StoreWriter<'_> {
                 len: PACK_HEADER_BYTES,
                 poisoned: false,
             };
-            let mut pack = self.resume_at(row, path, file)?;
+            let mut pack = LockedPack::listed(id, path, file);
             pack.is_unlisted = true;
-            return Ok(Some(pack));
+            return self.resume_at(row, pack).map(Some);
         }
         Ok(None)
     }
@@ -74,7 +73,7 @@ impl StoreWriter<'_> {
     /// Returns whether a file that this process has opened still has its name. Names of packs are never
     /// used again.
     pub(super) fn is_there(&self, path: &Path) -> bool {
-        self.store.vfs().open(path, OpenMode::Read).is_ok()
+        self.store.files().vfs.open(path, OpenMode::Read).is_ok()
     }
 
     /// Returns a pack of this kind that has room and that no other job is writing to.
@@ -83,14 +82,14 @@ impl StoreWriter<'_> {
         kind: PackKind,
         state: &LaneState,
     ) -> Result<Option<OpenPack>, StoreError> {
-        for id in self.store.unfilled_packs(kind) {
+        for id in self.store.current().unfilled_packs(kind) {
             let path = self.store.pack_path(id);
             if self.leaving.contains(&id)
                 || state.touched.iter().any(|touched| touched.path == path)
             {
                 continue;
             }
-            let Ok(file) = self.store.vfs().open(&path, OpenMode::Append) else {
+            let Ok(file) = self.store.files().vfs.open(&path, OpenMode::Append) else {
                 continue;
             };
             if !file.try_lock().context("lock", &path)? {
@@ -105,7 +104,7 @@ impl StoreWriter<'_> {
             }
             // Its committed length is certain only now: the previous holder of the lock has
             // published.
-            let Some(row) = self.store.source.pack(id)? else {
+            let Some(row) = self.store.freshness.source.pack(id)? else {
                 continue;
             };
             if row.poisoned || row.len > PACK_FULL_BYTES {
@@ -115,10 +114,11 @@ impl StoreWriter<'_> {
             if file.len().context("measure", &path)? < row.len {
                 continue;
             }
-            if self.store.check_own_header(id, &*file).is_err() {
+            if self.store.files().check_own_header(id, &*file).is_err() {
                 continue;
             }
-            return self.resume_at(row, path, file).map(Some);
+            let pack = LockedPack::listed(id, path, file);
+            return self.resume_at(row, pack).map(Some);
         }
         self.adopt_pack(kind, state)
     }
@@ -127,18 +127,14 @@ impl StoreWriter<'_> {
     ///
     /// Intact frames of a torn tail, left by an interrupted job, join the new segment. So the same
     /// job need not write them again.
-    fn resume_at(
-        &self,
-        row: PackRow,
-        path: PathBuf,
-        file: Arc<dyn VfsFile>,
-    ) -> Result<OpenPack, StoreError> {
-        let len = file.len().context("measure", &path)?;
+    fn resume_at(&self, row: PackRow, pack: LockedPack) -> Result<OpenPack, StoreError> {
+        let (file, path) = (&*pack.file, &pack.path);
+        let len = file.len().context("measure", path)?;
         let (mut entries, mut gaps) = (Vec::new(), Vec::new());
-        scan(&*file, &path, row.len, len, &mut |at, found| {
+        scan(file, path, row.len, len, &mut |at, found| {
             match found {
                 ScannedPart::Frame(table) => {
-                    let intact = entries_of(&*file, &path, at, &table, &|_| None)?;
+                    let intact = entries_of(file, path, at, &table, &|_| None)?;
                     if intact.is_empty() {
                         gaps.push((at, at + table.header.record_len()));
                     }
@@ -149,7 +145,7 @@ impl StoreWriter<'_> {
                     }
                 }
                 ScannedPart::Index(header) => {
-                    if checked_payload(&*file, &path, at, &header)?.is_none() {
+                    if checked_payload(file, path, at, &header)?.is_none() {
                         gaps.push((at, at + header.record_len()));
                     }
                 }
@@ -158,14 +154,14 @@ impl StoreWriter<'_> {
             }
             Ok(())
         })?;
-        let end = after_cut_records(&*file, &path, len, &mut gaps)?;
+        let end = after_cut_records(file, path, len, &mut gaps)?;
         gaps.truncate(MAX_GAPS);
         let previous_end = if row.len > PACK_HEADER_BYTES {
             row.len
         } else {
             0
         };
-        let mut pack = OpenPack::resume(row.id, path, file, end, row.len, previous_end);
+        let mut pack = OpenPack::resume(pack, end, row.len, previous_end);
         pack.entries = entries;
         pack.gaps = gaps;
         Ok(pack)

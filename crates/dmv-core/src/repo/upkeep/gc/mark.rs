@@ -72,6 +72,7 @@ pub(super) fn mark<'r>(
     let packs = repo.store.packs();
     let map = repo
         .store
+        .files()
         .frame_map(&packs, &rows, &is_young, &|| !ends())?;
     let Some(map) = map else { return stopped() };
     report.why_not = map.unmapped().iter().map(|(_, why)| why.clone()).collect();

@@ -182,7 +182,7 @@ fn check_catalogue(
                 row.pack
             ));
         }
-        if kind.is_some_and(|kind| *kind != row.kind) || !repo.store.has_segment(row) {
+        if kind.is_some_and(|kind| *kind != row.kind) || !repo.store.files().has_segment(row) {
             // A pack that another process has removed meanwhile is no damage.
             if repo.refs.pack(row.pack).is_ok_and(|now| now.is_some()) {
                 let (pack, end) = (row.pack, row.end);

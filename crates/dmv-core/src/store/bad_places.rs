@@ -4,14 +4,19 @@
 //! elsewhere. The file `damaged` (docs/format/layout.md, "Damaged places") is derived: without it
 //! reading is as safe, and the next `verify` writes it again.
 
-use super::{PackId, PackRow, Place, Store, StoreError, read, write};
+use super::error::StoreError;
+use super::random_id::PackId;
+use super::shared::SharedValue;
 use crate::path::PathError;
-use crate::platform::{Cause, OddKind, cause_of};
-use crate::vfs::{OpenMode, Vfs, read_small};
-use std::collections::{BTreeSet, HashSet};
+use crate::vfs::{Vfs, read_small};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Name of the file that lists damaged places.
+pub(crate) const DAMAGED_FILE: &str = "damaged";
 
 const FIRST_LINE: &str = "dmv-damaged 1";
 /// Most frames that are listed: 64 GiB of damage at the usual size of frames. More are found once
@@ -78,81 +83,57 @@ impl BadPlaces {
     }
 }
 
-impl Store {
-    /// Returns the damaged places known so far.
-    pub fn bad_places(&self) -> BadPlaces {
-        read(&self.bad).clone()
+/// The damaged places that a store knows, and the file that lists them.
+pub(super) struct KnownDamage {
+    places: SharedValue<BadPlaces>,
+    path: PathBuf,
+}
+
+impl KnownDamage {
+    /// Reads the list in the repository's directory `dmv_dir`.
+    pub fn load(vfs: &dyn Vfs, dmv_dir: &Path) -> KnownDamage {
+        let path = dmv_dir.join(DAMAGED_FILE);
+        let places = SharedValue::new(BadPlaces::load(vfs, &path));
+        KnownDamage { places, path }
     }
 
-    /// Replaces the damaged places by those that a check has found, also in the file.
-    pub(crate) fn remember_bad(&self, found: BadPlaces) -> Result<(), StoreError> {
-        if *read(&self.bad) == found {
+    /// Returns the places that are known now.
+    pub fn places(&self) -> Arc<BadPlaces> {
+        self.places.get()
+    }
+
+    /// Returns the places that the file lists now. Another process may have written it.
+    pub fn in_file(&self, vfs: &dyn Vfs) -> BadPlaces {
+        BadPlaces::load(vfs, &self.path)
+    }
+
+    /// Replaces the places by those that a check has found, also in the file.
+    pub fn replace(&self, vfs: &dyn Vfs, found: BadPlaces) -> Result<(), StoreError> {
+        if *self.places() == found {
             return Ok(());
         }
-        let path = self.damaged_path();
-        let kept = if found.is_empty() {
-            self.vfs.remove(&path)
+        let written = if found.is_empty() {
+            vfs.remove(&self.path)
         } else {
-            crate::vfs::write_durably(&*self.vfs, &path, found.text().as_bytes())
+            crate::vfs::write_durably(vfs, &self.path, found.text().as_bytes())
         };
-        *write(&self.bad) = found;
-        match kept {
+        self.places.replace(|_| found);
+        match written {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                Err(PathError::new("write", &path, e).into())
+                Err(PathError::new("write", &self.path, e).into())
             }
             _ => Ok(()),
         }
     }
 
-    /// Stops relying on a place, until this process ends or the next check is made.
-    pub(super) fn distrust(&self, pack: PackId, place: Place) {
-        write(&self.bad).insert(pack, place.offset);
+    /// Adds a frame, until this process ends or the next check is made.
+    pub fn add(&self, pack: PackId, offset: u64) {
+        self.places.replace(|known| {
+            let mut places = known.clone();
+            places.insert(pack, offset);
+            places
+        });
     }
-
-    /// Returns the packs among `rows` whose files are gone. A directory that cannot be listed shows none:
-    /// whoever reads a pack then meets the reason.
-    pub(super) fn without_file(&self, rows: &[PackRow]) -> Vec<PackRow> {
-        let Ok(names) = self.vfs.list(&self.packs_dir) else {
-            return Vec::new();
-        };
-        let ids = names.iter().filter_map(|name| name.strip_suffix(".pack"));
-        let there: HashSet<PackId> = ids.filter_map(PackId::from_hex).collect();
-        let is_gone = |row: &&PackRow| !there.contains(&row.id);
-        rows.iter().filter(is_gone).copied().collect()
-    }
-
-    /// Returns the packs of the catalogue whose files are gone.
-    pub fn lost_packs(&self) -> Vec<PackRow> {
-        read(&self.lost).clone()
-    }
-
-    /// Fails if a file of the store exists and this process may not read it. That is not damage.
-    pub(crate) fn check_readable(&self) -> Result<(), StoreError> {
-        for pack in self.packs() {
-            let path = self.pack_path(pack.id);
-            match self.vfs.open(&path, OpenMode::Read) {
-                Err(e) if is_refusal(&e) => return Err(PathError::new("open", &path, e).into()),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns whether the system refused access, which says nothing about the bytes.
-pub(super) fn is_refusal(e: &io::Error) -> bool {
-    refusal(e).is_some()
-}
-
-/// Returns the same error again if the system refused access.
-pub(super) fn refusal(e: &io::Error) -> Option<io::Error> {
-    if let Some(odd) = OddKind::in_error(e) {
-        return Some(odd.into());
-    }
-    let code = e.raw_os_error()?;
-    // The error of a failing disk is damage like any other.
-    let is_damage = e.kind() == io::ErrorKind::NotFound || cause_of(e) == Cause::BadMedium;
-    (!is_damage).then(|| io::Error::from_raw_os_error(code))
 }
 
 #[cfg(test)]

@@ -6,19 +6,20 @@
 //! stored, and only if it saves enough. Nothing here knows paths or commits, so files that were renamed
 //! or moved resemble their former versions like any others.
 
-use super::error::StoreError;
-use super::frame::{EncodedFrame, FrameEncoder, FrameObject, decode_payload};
-use super::incoming_objects::IncomingObjects;
-use super::layout::{PackKind, RecordHeader};
-use super::random_id::PackId;
-use super::repack::{RepackRefusal, RepackResult};
 use super::similarity::{Origin, Pieces, Stretch};
-use super::table::Place;
-use super::write::StoreWriter;
-use super::{SegmentRow, Store, read};
+use super::{ListedObject, RepackRefusal, RepackResult, by_frame};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use crate::path::{PathContext, PathError};
+use crate::store::catalogue::SegmentRow;
+use crate::store::error::StoreError;
+use crate::store::frame::{EncodedFrame, FrameEncoder, FrameObject, decode_payload};
+use crate::store::incoming_objects::IncomingObjects;
+use crate::store::index_entry::Place;
+use crate::store::layout::{PackKind, RecordHeader};
+use crate::store::pack_store::Store;
+use crate::store::random_id::PackId;
+use crate::store::write::StoreWriter;
 use crate::threads::start_in;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -80,9 +81,6 @@ struct Part {
     samples: Pieces,
 }
 
-/// The objects of a frame that a table lists: number and id.
-type FrameObjects = Vec<(u16, ObjectId)>;
-
 impl Store {
     /// [`Store::repack`] for data packs, with bases where these save space.
     pub(super) fn repack_content(
@@ -102,10 +100,7 @@ impl Store {
             incoming: IncomingObjects::thorough(writer),
             groups: Vec::new(),
         };
-        if let Err(e) = pass.run(groups, moved) {
-            pass.incoming.discard();
-            return Err(e);
-        }
+        pass.run(groups, moved)?;
         let job = pass.incoming.finish().map_err(RepackRefusal::Failed)?;
         Ok(RepackResult {
             job,
@@ -113,28 +108,11 @@ impl Store {
         })
     }
 
-    /// Returns the frames that a segment's own table lists, by offset, and in each the numbers and ids
-    /// of the listed objects.
-    fn listed_frames(&self, row: &SegmentRow) -> Result<Vec<(u64, FrameObjects)>, StoreError> {
-        let mut places: Vec<(u64, u16, ObjectId)> = Vec::with_capacity(row.entries as usize);
-        self.each_of_segment(row, &mut |id, place| {
-            places.push((place.offset, place.ordinal, *id));
-            Ok(())
-        })?;
-        places.sort_unstable();
-        let frames = places.chunk_by(|a, b| a.0 == b.0);
-        let listed = |frame: &[(u64, u16, ObjectId)]| frame.iter().map(|at| (at.1, at.2)).collect();
-        Ok(frames.map(|frame| (frame[0].0, listed(frame))).collect())
-    }
-}
-
-impl Store {
     /// Returns the packs that an earlier `repack` has written, and to which nothing was appended since.
     fn settled_packs(&self) -> HashSet<PackId> {
-        let rows = read(&self.rows);
-        let settled = rows
-            .iter()
-            .filter(|row| row.id.may_have_bases() && row.poisoned);
+        let current = self.current();
+        let packs = current.packs.iter();
+        let settled = packs.filter(|row| row.id.may_have_bases() && row.poisoned);
         settled.map(|row| row.id).collect()
     }
 }
@@ -163,11 +141,10 @@ impl Pass<'_> {
                 let is_settled = settled.contains(&row.pack);
                 let origin = Origin { number, is_settled };
                 let stays = |e| RepackRefusal::Stays(row.pack, e);
-                for (offset, listed) in self.store.listed_frames(row).map_err(stays)? {
-                    let place = (row.pack, offset);
-                    let len = self
-                        .add_frame(&mut part, place, &listed, (group, origin))
-                        .map_err(stays)?;
+                let listed = self.store.listed(row).map_err(stays)?;
+                for frame in by_frame(&listed) {
+                    let added = self.add_frame(&mut part, frame, row.pack, group, origin);
+                    let len = added.map_err(stays)?;
                     go_on(moved, len / 2)?;
                     if part.pieces.len() >= MOST_CHUNKS || part.samples.samples() >= MOST_SAMPLES {
                         self.write(std::mem::take(&mut part), moved)?;
@@ -182,23 +159,12 @@ impl Pass<'_> {
     fn add_frame(
         &self,
         part: &mut Part,
-        (pack, offset): (PackId, u64),
-        listed: &FrameObjects,
-        (group, origin): (usize, Origin),
+        listed: &[ListedObject],
+        pack: PackId,
+        group: usize,
+        origin: Origin,
     ) -> Result<u64, StoreError> {
-        let (record, _) = self.store.checked_at(pack, offset)?;
-        let is_there = |(n, id): &(u16, ObjectId)| {
-            let found = record.objects().get(usize::from(*n));
-            found.is_some_and(|found| found.id == *id && found.ty == ObjectType::Chunk)
-        };
-        if !listed.iter().all(is_there) {
-            return Err(StoreError::DamagedFile {
-                path: self.store.pack_path(pack),
-                offset,
-                // In a frame without a check of its own, damage shows as another id.
-                why: "an object's bytes are wrong",
-            });
-        }
+        let (record, _) = self.store.checked_frame(PackKind::Data, pack, listed)?;
         // Its bases are in the same pack. If they end up elsewhere, its chunks are packed without.
         let stored_len = record.as_bytes().len() as u64;
         let is_weak = stored_len * WEAK_PART > u64::from(record.raw_len());
@@ -208,21 +174,20 @@ impl Pass<'_> {
         let frame = part.frames.len() as u32;
         part.frames.push(OldFrame {
             pack,
-            offset,
+            offset: listed[0].offset,
             group,
             is_kept,
             stored_len,
             raw_len: record.raw_len(),
         });
-        for (ordinal, id) in listed.iter().filter(|_| !is_kept) {
-            let object = record.objects()[usize::from(*ordinal)];
-            let bytes = record.object(*ordinal, object.ty, id).unwrap_or_default();
+        for object in listed.iter().filter(|_| !is_kept) {
+            let bytes = object.bytes_in(&record).unwrap_or_default();
             part.samples.add(bytes, origin);
             part.pieces.push(Piece {
-                id: *id,
+                id: object.id,
                 frame,
-                len: object.len,
-                ordinal: *ordinal,
+                len: bytes.len() as u32,
+                ordinal: object.ordinal,
                 is_based: false,
                 is_base: false,
             });
@@ -286,7 +251,7 @@ impl Pass<'_> {
     fn pin_bases(&self, part: &mut Part) -> Result<(), RepackRefusal> {
         let mut pinned: HashSet<ObjectId> = self.incoming.writer().keeps_plain().clone();
         for frame in part.frames.iter().filter(|frame| frame.is_kept) {
-            let table = self.store.frame_table(frame.pack, frame.offset);
+            let table = self.store.reader.table(frame.pack, frame.offset);
             let table = table.map_err(|e| RepackRefusal::Stays(frame.pack, e))?;
             pinned.extend(&table.base);
         }
