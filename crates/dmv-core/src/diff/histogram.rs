@@ -275,7 +275,7 @@ impl<'a> Search<'a> {
                 if self.covered[diagonal] as usize > new_at {
                     continue;
                 }
-                let (run, rarest) = self.extend(part, (old_at, new_at), count);
+                let (run, rarest) = self.extend(part, old_at, new_at, count);
                 work.spend(run.len as usize)?;
                 if self.covered[diagonal] == 0 {
                     self.touched.push(diagonal as u32);
@@ -305,21 +305,21 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the run through a shared line, and how often its rarest line occurs.
-    fn extend(&self, part: &Part, at: (usize, usize), count: u32) -> (Run, u32) {
+    fn extend(&self, part: &Part, old: usize, new: usize, count: u32) -> (Run, u32) {
         let (a, b) = (
-            &self.old[part.old.start..at.0],
-            &self.new[part.new.start..at.1],
+            &self.old[part.old.start..old],
+            &self.new[part.new.start..new],
         );
         let both = a.iter().rev().zip(b.iter().rev());
         let before = both.take_while(|(a, b)| a == b).count();
-        let (a, b) = (&self.old[at.0..part.old.end], &self.new[at.1..part.new.end]);
+        let (a, b) = (&self.old[old..part.old.end], &self.new[new..part.new.end]);
         let behind = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-        let lines = &self.old[at.0 - before..at.0 + behind];
+        let lines = &self.old[old - before..old + behind];
         let counts = lines.iter().map(|line| self.old_count[*line as usize]);
         let rarest = counts.min().unwrap_or(count);
         let run = Run {
-            old: (at.0 - before) as u32,
-            new: (at.1 - before) as u32,
+            old: (old - before) as u32,
+            new: (new - before) as u32,
             len: (before + behind) as u32,
         };
         (run, rarest)

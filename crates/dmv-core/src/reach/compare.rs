@@ -71,15 +71,14 @@ impl OldTrees {
             .unwrap_or_default()
     }
 
-    /// Returns the former nodes that may contain names after `range.0`, up to and including
-    /// `range.1`.
-    pub fn overlapping(&self, range: (Option<&[u8]>, &[u8])) -> Vec<ObjectId> {
-        let behind = |c: &Child| range.0.is_none_or(|after| c.last.as_bytes() > after);
+    /// Returns the former nodes that may contain names after `after`, up to and including `last`.
+    pub fn overlapping(&self, after: Option<&[u8]>, last: &[u8]) -> Vec<ObjectId> {
+        let behind = |c: &Child| after.is_none_or(|after| c.last.as_bytes() > after);
         let from = self.children.partition_point(|c| !behind(c));
         let mut out = Vec::new();
         for child in self.children[from..].iter().take(MAX_OLD) {
             out.push(child.id);
-            if child.last.as_bytes() >= range.1 {
+            if child.last.as_bytes() >= last {
                 break;
             }
         }

@@ -517,8 +517,8 @@ impl Reach {
                 let mut after: Option<&[u8]> = None;
                 let from = self.stack.len();
                 for child in &children {
-                    let range = (after, child.last.as_bytes());
-                    after = Some(child.last.as_bytes());
+                    let last = child.last.as_bytes();
+                    let before = after.replace(last);
                     if old.has_child(&child.id) {
                         continue;
                     }
@@ -527,7 +527,7 @@ impl Reach {
                         said: Said::Node(level - 1, child.totals),
                         depth,
                         scope: scope.clone(),
-                        old: old.overlapping(range),
+                        old: old.overlapping(before, last),
                     });
                 }
                 self.stack[from..].reverse();

@@ -152,7 +152,7 @@ impl<'s> FrameCollector<'s> {
         let places = self.store.places_of(&added)?;
         for ((ty, id), found) in added.into_iter().zip(places) {
             if let Some((pack, place)) = found.filter(|(_, place)| place.ty == ty) {
-                self.add_at((pack, place), id, out)?;
+                self.add_at(pack, place, id, out)?;
             }
         }
         Ok(())
@@ -160,7 +160,8 @@ impl<'s> FrameCollector<'s> {
 
     fn add_at<E: From<StoreError>>(
         &mut self,
-        (pack, place): (PackId, Place),
+        pack: PackId,
+        place: Place,
         id: ObjectId,
         out: &mut dyn FnMut(OutgoingItem) -> Result<(), E>,
     ) -> Result<(), E> {
