@@ -299,11 +299,8 @@ fn look_at(dir: &std::path::Path, world: &mut World) -> Done<WorkState> {
         .into_iter()
         .filter(|worktree| worktree.current)
     {
-        // The other notes serve only the undo of the last command.
-        for note in ["untracked", "conflicts", "settled"] {
-            let key = format!("worktree/{}/{note}", worktree.name);
-            has_notes |= repo.refs().get(&key)?.is_some();
-        }
+        let key = format!("worktree/{}/notes", worktree.name);
+        has_notes |= repo.refs().get(&key)?.is_some();
     }
     Ok(WorkState {
         dir: dir.to_path_buf(),

@@ -379,7 +379,6 @@ fn whatever_a_key_of_the_view_names_is_needed() -> Done {
     let text: Value = |id| id.to_string().into_bytes();
     let good: Value = |id| format!("start branch/main\ngood {id}\n").into_bytes();
     let start: Value = |id| format!("start {id}\n").into_bytes();
-    let trees: Value = |id| [*id.as_bytes(), *id.as_bytes()].concat();
     let cases = [
         ("branch/x", raw, true),
         ("stash/000000000003", raw, true),
@@ -388,11 +387,9 @@ fn whatever_a_key_of_the_view_names_is_needed() -> Done {
         ("worktree/two/previous", text, true),
         ("worktree/main/bisect", good, true),
         ("worktree/main/bisect", start, true),
-        ("worktree/main/untracked", raw, true),
-        ("worktree/main/moved", raw, true),
-        ("worktree/main/saved", raw, true),
-        ("worktree/main/saving", raw, true),
-        ("worktree/main/settled", trees, true),
+        ("worktree/main/notes", raw, true),
+        ("worktree/main/steps", raw, true),
+        ("worktree/main/begun", raw, true),
         ("shelf/of a later version", raw, true),
         ("worktree/main/later", text, true),
         ("worktree/main/path", raw, false),
@@ -405,15 +402,11 @@ fn whatever_a_key_of_the_view_names_is_needed() -> Done {
         let first = place.commit("old")?;
         commit_a_relative(&place, &old)?;
         let (repo, second) = (place.again()?, place.tip()?);
-        let named = match key {
-            "worktree/main/settled" => repo.read_commit(&second)?.tree,
-            _ => second,
-        };
         let main = Some(first.as_bytes().to_vec());
         let changes = [
             ("branch/main", main.clone()),
             ("worktree/main/base", main),
-            (key, Some(value(named))),
+            (key, Some(value(second))),
         ];
         set_keys(&repo, &changes)?;
         forget_operations(&repo)?;

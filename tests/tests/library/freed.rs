@@ -75,7 +75,7 @@ impl Stage {
         ours.commit("second")?;
         ours.repo
             .delete_ref(RefKind::Branch, "dead", request("branch"))?;
-        set_keys(&ours.repo, &[("worktree/main/saved", None)])?;
+        set_keys(&ours.repo, &[("worktree/main/steps", None)])?;
         forget_operations(&ours.repo)?;
         let theirs = Place::new()?;
         theirs.write("dead/file", &dead)?;

@@ -12,6 +12,8 @@ use std::path::Path;
 mod bucket;
 #[path = "../../../fuzz/fuzz_targets/name_check.rs"]
 mod name_check;
+#[path = "../../../fuzz/fuzz_targets/notes.rs"]
+mod notes;
 #[path = "../../../fuzz/fuzz_targets/object_decode.rs"]
 mod object_decode;
 #[path = "../../../fuzz/fuzz_targets/op_decode.rs"]
@@ -28,9 +30,10 @@ mod wire;
 /// A target's name, and its function.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 9] = [
     ("bucket", bucket::run),
     ("name_check", name_check::run),
+    ("notes", notes::run),
     ("object_decode", object_decode::run),
     ("op_decode", op_decode::run),
     ("pack_read", pack_read::run),

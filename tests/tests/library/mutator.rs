@@ -248,14 +248,21 @@ fn moments(root: &Path, command: Command) -> Outcome<usize> {
     Ok(count.load(Ordering::Relaxed))
 }
 
-/// The commit of what `command` overwrote on request: a restore takes that into the repository.
+/// The commits of what `command` overwrote on request: a restore takes that into the repository.
 fn saved_by(repo: &Repo, command: Command) -> Outcome<Vec<ObjectId>> {
     if command != Command::Restore {
         return Ok(Vec::new());
     }
-    let id = repo.refs().get("worktree/main/saved")?;
+    let id = repo.refs().get("worktree/main/steps")?;
     let id = id.and_then(|id| <[u8; 32]>::try_from(id).ok());
-    Ok(id.map(ObjectId::from_bytes).into_iter().collect())
+    let mut all = Vec::from_iter(id.map(ObjectId::from_bytes));
+    while let Some(id) = all.last() {
+        match repo.read_commit(id)?.parents.first() {
+            Some(before) => all.push(*before),
+            None => break,
+        }
+    }
+    Ok(all)
 }
 
 /// Makes one change at one moment of one command, and checks the result.

@@ -222,7 +222,7 @@ fn a_complete_commit_may_be_named_though_nothing_names_it() -> Done {
         reset(&repo, commits[0], ResetFiles::Match)?;
         set_keys(
             &repo,
-            &[("branch/main", main.clone()), ("worktree/main/saved", None)],
+            &[("branch/main", main.clone()), ("worktree/main/steps", None)],
         )?;
         forget_operations(&repo)?;
         drop(repo);

@@ -133,16 +133,21 @@ impl Stage {
         let repo = Repo::open(&self.root)?;
         for key in [
             "worktree/main/base",
-            "worktree/main/saved",
-            "worktree/main/saving",
+            "worktree/main/steps",
+            "worktree/main/begun",
         ] {
             let Some(id) = repo.refs().get(key)? else {
                 continue;
             };
-            let files = files_of(&repo, &ObjectId::from_bytes(id[..].try_into()?))?;
-            let is_stolen = |item: &Item| matches!(item, Item::File(bytes, _) if bytes == CANARY);
-            let stolen = files.iter().find(|(_, item)| is_stolen(item));
-            assert_eq!(stolen, None, "{key} holds a file from outside");
+            let mut next = Some(ObjectId::from_bytes(id[..].try_into()?));
+            while let Some(id) = next {
+                let files = files_of(&repo, &id)?;
+                let is_stolen =
+                    |item: &Item| matches!(item, Item::File(bytes, _) if bytes == CANARY);
+                let stolen = files.iter().find(|(_, item)| is_stolen(item));
+                assert_eq!(stolen, None, "{key} holds a file from outside");
+                next = repo.read_commit(&id)?.parents.first().copied();
+            }
         }
         Ok(())
     }

@@ -2,13 +2,15 @@
 
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::job::{Job, Moment, Probe};
+use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
     BranchError, CheckoutOptions, CheckoutTarget, FilesError, GcOptions, Head, LookError, RefKind,
-    Repo, RepoError, StatusOptions, UndoError, UndoOptions, UndoWhat,
+    Repo, RepoError, StatusOptions, UndoError, UndoOptions, UndoWhat, UntrackOptions,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
+use dmv_tests::garbage::set_keys;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, commit, fast_dir, files_in, files_of, request};
 use std::collections::BTreeMap;
@@ -306,6 +308,69 @@ fn undo_in_any_order_does_what_the_model_says() -> Outcome {
             Err(_) => return Err(format!("seed {seed} panics").into()),
         }
     }
+    Ok(())
+}
+
+/// A file that is no longer tracked and not on disk does not hold what a switch has put in the place
+/// of its directory.
+#[test]
+fn an_undo_takes_away_a_file_above_one_that_is_no_longer_tracked() -> Outcome {
+    let dir = fast_dir()?;
+    let repo = Repo::init(dir.path(), "main", false, request("init"))?;
+    std::fs::create_dir_all(dir.path().join("a/b"))?;
+    std::fs::write(dir.path().join("a/b/x"), "x")?;
+    let first = commit(&repo, "a directory")?.commit.ok_or("a commit")?;
+    std::fs::remove_dir_all(dir.path().join("a"))?;
+    std::fs::write(dir.path().join("a"), "a")?;
+    let second = commit(&repo, "a file")?.commit.ok_or("a commit")?;
+    let check_out = |id, force| {
+        let options = CheckoutOptions {
+            subset: None,
+            force,
+            settings: Default::default(),
+            request: request("checkout"),
+        };
+        repo.checkout(CheckoutTarget::Commit(id), &options, &Job::default())
+    };
+    check_out(first, false)?;
+    let untrack = UntrackOptions {
+        paths: vec![RepoPath::parse(b"a/b/x")?],
+        recursive: false,
+        ignore: Vec::new(),
+        settings: Default::default(),
+        request: request("rm --cached"),
+    };
+    repo.untrack(&untrack, &Job::default())?;
+    std::fs::remove_dir_all(dir.path().join("a"))?;
+    check_out(second, true)?;
+    assert_eq!(std::fs::read(dir.path().join("a"))?, b"a");
+    let undo = UndoOptions {
+        what: UndoWhat::Last,
+        settings: Default::default(),
+        request: request("undo"),
+    };
+    repo.undo(&undo, &Job::default())?;
+    assert_eq!(files_in(dir.path())?, Files::new());
+    Ok(())
+}
+
+/// Records that an earlier build has left are refused, not ignored.
+#[test]
+fn a_worktree_with_records_of_an_earlier_build_is_refused() -> Outcome {
+    let dir = fast_dir()?;
+    let repo = Repo::init(dir.path(), "main", false, request("init"))?;
+    std::fs::write(dir.path().join("a"), "a")?;
+    let id = commit(&repo, "a")?.commit.ok_or("a commit")?;
+    set_keys(
+        &repo,
+        &[("worktree/main/saved", Some(id.as_bytes().to_vec()))],
+    )?;
+    drop(repo);
+    let refused = commit(&Repo::open(dir.path())?, "b")
+        .err()
+        .ok_or("refused")?;
+    let refused = refused.to_string();
+    assert!(refused.contains("'saved'"), "{refused}");
     Ok(())
 }
 

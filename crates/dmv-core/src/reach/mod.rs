@@ -224,20 +224,6 @@ impl Reach {
         self.content = self.content.map(|sum| sum.saturating_add(bytes));
     }
 
-    /// Also walks over what is wanted of a root directory that no commit names.
-    pub(crate) fn and_tree(mut self, id: ObjectId, totals: Totals) -> Reach {
-        if let Some(scope) = self.filter.root() {
-            self.stack.push(Item::Tree {
-                id,
-                said: Said::Root(totals.bytes, totals.files),
-                depth: 0,
-                scope,
-                old: Vec::new(),
-            });
-        }
-        self
-    }
-
     /// Returns a walk over `roots` and everything below them.
     pub fn under(roots: impl IntoIterator<Item = Root>) -> Reach {
         let mut reach = Reach::new([], [], Detail::All);

@@ -33,9 +33,11 @@ pub use base::layout::{
     discover_lost_trusting, discover_trusting,
 };
 pub use base::moved::{BranchPosition, Mover, moved_clause};
+pub use base::notes::{FilesBeside, Note, PathNotes};
 pub use base::publish::OperationRequest;
 pub use base::slice::{BadSlice, Expiry, Purge, PurgesElsewhere, RepoSlice};
 pub use base::stamp::Stamp;
+pub use base::steps::{Step, Steps};
 pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside, refuse_inside};
 pub use base::window::UndoWindow;
 pub use base::worktree::{Keep, WorktreeSettings};

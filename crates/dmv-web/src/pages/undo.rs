@@ -8,11 +8,10 @@ use crate::words::{clean, count, moment, number, shown, subject};
 use dmv_core::diff::diff_trees;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::ObjectError;
-use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::refs::{Change, Effect, Operation};
-use dmv_core::repo::{Repo, RepoError};
+use dmv_core::repo::{Repo, RepoError, Step, Steps};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -135,12 +134,10 @@ fn comes_back(repo: &Repo, op: &Operation) -> Vec<String> {
             "Your files become as in “{subject}” again: {files} {verb}."
         ));
     }
-    let saved = of_worktree("saved").and_then(|change| id_of(&change.new));
-    let saved = saved.and_then(|id| repo.read_commit(&id).ok());
-    if let Some(saved) = saved {
-        out.extend(overwritten(repo, &saved));
+    if let Ok(Some(steps)) = repo.steps_of(op) {
+        out.extend(overwritten(&steps));
     }
-    if of_worktree("settled").is_some() {
+    if repo.changes_choices(op).unwrap_or(false) {
         out.push("The conflict is open again.".to_owned());
     }
     out
@@ -175,14 +172,18 @@ fn branch_goes_back(repo: &Repo, change: &Change) -> Option<String> {
     }
 }
 
-/// What a command has overwritten or removed, and what it has put there: the commit that keeps it has the former in its
-/// tree, and its parent the latter (docs/format/layout.md, "Overwritten files").
-fn overwritten(repo: &Repo, saved: &Commit) -> Vec<String> {
-    let after = saved.parents.first();
-    let after = after.and_then(|id| repo.read_commit(id).ok());
-    let Some(found) = differing(repo, after.map(|commit| commit.tree), Some(saved.tree)) else {
-        return Vec::new();
-    };
+/// What a command has overwritten or removed, and what it has put there.
+fn overwritten(steps: &Steps) -> Vec<String> {
+    let mut found = DifferingPaths::default();
+    for (path, step) in steps.iter() {
+        match step {
+            Step::Overwrote {
+                before: Some(_), ..
+            } => found.back.push(path.clone()),
+            Step::Overwrote { before: None, .. } => found.gone.push(path.clone()),
+            _ => {}
+        }
+    }
     let mut out = Vec::new();
     if !found.back.is_empty() {
         let what = if found.back.len() == 1 {

@@ -9,11 +9,11 @@ use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::conflict::{Conflict, Term};
 use dmv_core::object::list::{Blob, BlobChunks, ListBuilder, ListEntry, ListNode};
 use dmv_core::object::mem::MemObjects;
-use dmv_core::object::name::SafeName;
+use dmv_core::object::name::{RepoPath, SafeName};
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
-use dmv_core::repo::{Expiry, Purge, PurgesElsewhere, RepoSlice};
+use dmv_core::repo::{Expiry, Note, PathNotes, Purge, PurgesElsewhere, RepoSlice, Step, Steps};
 use dmv_core::subset::Subset;
 use std::error::Error;
 use std::path::PathBuf;
@@ -410,6 +410,99 @@ fn operations_have_the_bytes_of_the_vectors() -> Outcome {
         text += &format!("{name} {}\n", encode_hex(&bytes));
     }
     hold_against("operations.txt", &text)
+}
+
+/// Returns an entry at a path.
+fn entry_at(path: &RepoPath, kind: Kind, seed: u8) -> TreeEntry {
+    TreeEntry {
+        name: SafeName::new(path.file_name().unwrap_or_default()).expect("a path has names"),
+        kind,
+        is_list: kind == Kind::Executable,
+        id: id(seed),
+        size: if kind == Kind::Conflict { 0 } else { 300 },
+        files: 0,
+        attrs: None,
+    }
+}
+
+#[test]
+fn records_of_a_worktree_have_the_bytes_of_the_vectors() -> Outcome {
+    let path = |text: &str| RepoPath::parse(text.as_bytes()).expect("a path");
+    let at = |text: &str, kind, seed| entry_at(&path(text), kind, seed);
+    let beside = |text: &str, seed| (path(text), at(text, Kind::File, seed));
+    let shot = "shots/07.exr";
+    let conflict = at(shot, Kind::Conflict, 1);
+    let untracked = TreeEntry {
+        attrs: Some([2, 1, 7].into()),
+        ..at("a b", Kind::Executable, 2)
+    };
+    let settled = Note::Choice {
+        conflict: at("shots", Kind::Conflict, 1),
+        entry: None,
+        beside: vec![],
+    };
+    let notes = [
+        ("none", PathNotes::default()),
+        (
+            "untracked",
+            [(path("a b"), Note::Untracked(untracked))]
+                .into_iter()
+                .collect(),
+        ),
+        (
+            "conflict-and-choice",
+            [
+                (path("shots"), settled),
+                (
+                    path(shot),
+                    Note::Conflict {
+                        conflict: conflict.clone(),
+                        beside: vec![beside("shots/07.theirs.exr", 3)],
+                    },
+                ),
+                (
+                    path(shot),
+                    Note::Choice {
+                        conflict: conflict.clone(),
+                        entry: Some(at(shot, Kind::Symlink, 4)),
+                        beside: vec![beside("shots/07-theirs.exr", 5)],
+                    },
+                ),
+            ]
+            .into_iter()
+            .collect(),
+        ),
+    ];
+    let mut text = "# name, encoding\n".to_owned();
+    for (name, notes) in notes {
+        let bytes = notes.encode();
+        assert_eq!(PathNotes::decode(&bytes)?, notes, "{name}");
+        text += &format!("{name} {}\n", encode_hex(&bytes));
+        for end in 0..bytes.len() {
+            assert!(PathNotes::decode(&bytes[..end]).is_err(), "{name} {end}");
+        }
+        assert!(PathNotes::decode(&[&bytes[..], b"x"].concat()).is_err());
+    }
+    let entry = |kind, seed| Some(at("a/b", kind, seed));
+    let overwrote = |before, after| Step::Overwrote { before, after };
+    let steps: Steps = [
+        (path("a"), Step::LeftGone(None)),
+        (path("a/b"), overwrote(None, entry(Kind::File, 6))),
+        (path("a/b"), Step::Moved(path("c/b"))),
+        (path("a/b"), Step::LeftAlone),
+        (path("a/b"), Step::LeftGone(Some(path("a")))),
+    ]
+    .into_iter()
+    .collect();
+    for (name, steps) in [("no-steps", Steps::default()), ("steps", steps)] {
+        let bytes = steps.encode();
+        assert_eq!(Steps::decode(&bytes)?, steps, "{name}");
+        text += &format!("{name} {}\n", encode_hex(&bytes));
+        for end in 0..bytes.len() {
+            assert!(Steps::decode(&bytes[..end]).is_err(), "{name} {end}");
+        }
+    }
+    hold_against("notes.txt", &text)
 }
 
 #[test]

@@ -54,8 +54,6 @@ const TEXTS: [&str; 6] = [
 pub(in crate::repo) enum NamedObject {
     /// A commit.
     Commit(ObjectId),
-    /// The root of a tree.
-    Tree(ObjectId),
     /// Perhaps an object of any type. This version does not know the key, but the value has the form
     /// of an id. If nothing with this id is stored, it was no id.
     Perhaps(ObjectId),
@@ -65,7 +63,7 @@ impl NamedObject {
     /// Returns the id.
     pub fn id(self) -> ObjectId {
         match self {
-            NamedObject::Commit(id) | NamedObject::Tree(id) | NamedObject::Perhaps(id) => id,
+            NamedObject::Commit(id) | NamedObject::Perhaps(id) => id,
         }
     }
 
@@ -73,7 +71,7 @@ impl NamedObject {
     pub fn commit(self) -> Option<ObjectId> {
         match self {
             NamedObject::Commit(id) => Some(id),
-            NamedObject::Tree(_) | NamedObject::Perhaps(_) => None,
+            NamedObject::Perhaps(_) => None,
         }
     }
 }
@@ -86,22 +84,12 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<NamedObject> {
     let of_worktree = rest.rsplit_once('/').map(|(_, part)| part);
     match (first, of_worktree) {
         ("branch" | "tag" | "remote" | "stash", _)
-        | (
-            "worktree",
-            Some(
-                "base" | "saved" | "saving" | "untracked" | "moved" | "conflicts" | "marked"
-                | "stays",
-            ),
-        ) => {
+        | ("worktree", Some("base" | "notes" | "steps" | "begun")) => {
             let id = <[u8; 32]>::try_from(value).ok();
             Vec::from_iter(id.map(|id| NamedObject::Commit(ObjectId::from_bytes(id))))
         }
         ("worktree", Some("head" | "previous")) => Vec::from_iter(named_by_head(value)),
         ("worktree", Some("bisect")) => named_by_bisection(value),
-        ("worktree", Some("settled")) => match Record::parse(value) {
-            Some(Record { from, to }) => vec![NamedObject::Tree(from), NamedObject::Tree(to)],
-            None => Vec::new(),
-        },
         ("worktree", Some("path" | "subset")) | ("peer", _) => Vec::new(),
         _ if TEXTS.contains(&key) => Vec::new(),
         _ => perhaps_named(value),
@@ -168,64 +156,31 @@ pub(in crate::repo) fn bisect_key(name: &str) -> String {
     format!("worktree/{name}/bisect")
 }
 
-pub(in crate::repo) fn settled_key(name: &str) -> String {
-    format!("worktree/{name}/settled")
+/// The last parts of keys of worktrees that earlier builds had.
+pub(in crate::repo) const FORMER: [&str; 8] = [
+    "conflicts",
+    "marked",
+    "moved",
+    "saved",
+    "saving",
+    "settled",
+    "stays",
+    "untracked",
+];
+
+/// Returns the key of the worktree's notes of paths (see `notes`).
+pub(in crate::repo) fn notes_key(name: &str) -> String {
+    format!("worktree/{name}/notes")
 }
 
-/// Returns the key of the commit that stores the files that the last command overwrote (see
-/// `saved`).
-pub(in crate::repo) fn saved_key(name: &str) -> String {
-    format!("worktree/{name}/saved")
+/// Returns the key of the steps of the last command (see `steps`).
+pub(in crate::repo) fn steps_key(name: &str) -> String {
+    format!("worktree/{name}/steps")
 }
 
-/// Returns the same key for a command that has not finished.
-pub(in crate::repo) fn saving_key(name: &str) -> String {
-    format!("worktree/{name}/saving")
-}
-
-/// Returns the key of the commit with the files that are no longer tracked (see `untracked`).
-pub(in crate::repo) fn untracked_key(name: &str) -> String {
-    format!("worktree/{name}/untracked")
-}
-
-/// Returns the key of the commit with the conflicts that no commit has yet (see `pending`).
-pub(in crate::repo) fn conflicts_key(name: &str) -> String {
-    format!("worktree/{name}/conflicts")
-}
-
-/// Returns the key of the commit with the paths that the last switch left alone (see `stays`).
-pub(in crate::repo) fn stays_key(name: &str) -> String {
-    format!("worktree/{name}/stays")
-}
-
-/// Returns the key of the commit with the paths that the last command moved (see `moving`).
-pub(in crate::repo) fn moved_key(name: &str) -> String {
-    format!("worktree/{name}/moved")
-}
-
-/// The value of `worktree/NAME/settled`: choices for conflicts without files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) struct Record {
-    /// The base's tree at the time of the choices.
-    pub from: ObjectId,
-    /// The same tree with the chosen versions.
-    pub to: ObjectId,
-}
-
-impl Record {
-    /// Returns the value for the view.
-    pub fn value(&self) -> Vec<u8> {
-        [&self.from.as_bytes()[..], self.to.as_bytes()].concat()
-    }
-
-    /// Parses a value of the view. Returns `None` if it is not such a record.
-    pub fn parse(value: &[u8]) -> Option<Record> {
-        let (from, to) = value.split_first_chunk::<32>()?;
-        Some(Record {
-            from: ObjectId::from_bytes(*from),
-            to: ObjectId::from_bytes(to.try_into().ok()?),
-        })
-    }
+/// Returns the key of the steps of a command that has not finished.
+pub(in crate::repo) fn begun_key(name: &str) -> String {
+    format!("worktree/{name}/begun")
 }
 
 #[cfg(test)]
@@ -247,13 +202,9 @@ mod tests {
             "remote/origin/x/path",
             "stash/000000000007",
             "worktree/main/base",
-            "worktree/main/saved",
-            "worktree/main/saving",
-            "worktree/main/untracked",
-            "worktree/main/conflicts",
-            "worktree/main/marked",
-            "worktree/main/stays",
-            "worktree/main/moved",
+            "worktree/main/notes",
+            "worktree/main/steps",
+            "worktree/main/begun",
         ] {
             assert_eq!(named_by(key, &raw), commit, "{key}");
             assert_eq!(named_by(key, b"short"), [], "{key}");
@@ -276,12 +227,6 @@ mod tests {
             assert_eq!(named_by(key, &hex), [], "{key}");
         }
         assert_eq!(named_by(&format!("peer/{}", id(1)), &hex), []);
-        let record = Record {
-            from: id(1),
-            to: id(2),
-        };
-        let trees = [NamedObject::Tree(id(1)), NamedObject::Tree(id(2))];
-        assert_eq!(named_by(&settled_key("main"), &record.value()), trees);
     }
 
     #[test]

@@ -42,13 +42,10 @@ pub(in crate::repo) fn places_named(
     Ok(places)
 }
 
-/// Returns the objects that a change of the view names. They are commits and root trees, so none of
+/// Returns the objects that a change of the view names. They are commits, so none of
 /// them may be absent by choice. What a later version may mean by a value is not known.
 fn ids_of(change: &Change) -> impl Iterator<Item = ObjectId> + use<> {
     let value = change.new.as_deref().unwrap_or_default();
     let named = named_by(&change.key, value).into_iter();
-    named.filter_map(|named| match named {
-        NamedObject::Commit(id) | NamedObject::Tree(id) => Some(id),
-        NamedObject::Perhaps(_) => None,
-    })
+    named.filter_map(NamedObject::commit)
 }

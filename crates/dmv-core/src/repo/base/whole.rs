@@ -6,7 +6,6 @@
 
 use crate::hash::ObjectId;
 use crate::history::load_commit;
-use crate::object::tree::Node;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Filter, Reach};
 use crate::refs::{Change, FreeCount, RefsError};
@@ -99,16 +98,11 @@ pub(in crate::repo) fn look_again(
     let since = relying::look_anew(repo)?;
     let mut hidden = named_by_view(repo)?;
     add_window(repo, &mut hidden)?;
-    let (mut commits, mut trees) = (Vec::new(), Vec::new());
+    let mut commits = Vec::new();
     for change in changes {
         let new = change.new.as_deref().unwrap_or_default();
-        for named in named_by(&change.key, new) {
-            match named {
-                NamedObject::Commit(id) => commits.push(id),
-                NamedObject::Tree(id) => trees.push(id),
-                NamedObject::Perhaps(_) => {}
-            }
-        }
+        let named = named_by(&change.key, new).into_iter();
+        commits.extend(named.filter_map(NamedObject::commit));
     }
     let walk = Walk {
         repo,
@@ -116,7 +110,7 @@ pub(in crate::repo) fn look_again(
         hidden: &hidden,
         is_sliced: is_transfer,
     };
-    match walk.absent_below(&commits, &trees)? {
+    match walk.absent_below(&commits)? {
         0 => Ok(since),
         _ => Err(RefsError::MayBeGone.into()),
     }
@@ -175,7 +169,7 @@ fn not_here(
         hidden,
         is_sliced: true,
     };
-    match walk.absent_below(tips, &[]) {
+    match walk.absent_below(tips) {
         Err(RepoError::Object(ObjectError::Damaged { .. })) => Ok(0),
         done => done,
     }
@@ -225,7 +219,7 @@ struct Walk<'r> {
 impl Walk<'_> {
     /// Returns how many needed objects are absent: at least this many, since nobody knows what an
     /// absent object needs.
-    fn absent_below(&self, commits: &[ObjectId], trees: &[ObjectId]) -> Result<u64, RepoError> {
+    fn absent_below(&self, commits: &[ObjectId]) -> Result<u64, RepoError> {
         let (repo, job, hidden) = (self.repo, self.job, self.hidden);
         let slice = slice::slice(repo)?;
         let mut behind = HashSet::new();
@@ -249,16 +243,6 @@ impl Walk<'_> {
         let (tips, hidden) = (commits.iter().copied(), hidden.iter().copied());
         let mut reach = Reach::filtered(tips, hidden, Detail::All, filter);
         let mut absent = 0;
-        for id in trees {
-            match stored.read(ObjectType::Tree, id)? {
-                Some(bytes) => {
-                    let node = Node::decode(&bytes)
-                        .map_err(|e| ObjectError::undecodable(ObjectType::Tree, id, e))?;
-                    reach = reach.and_tree(*id, node.totals().unwrap_or_default());
-                }
-                None => absent += 1,
-            }
-        }
         while let Some(found) = reach.next(&stored)? {
             let is_behind = found.ty == ObjectType::Commit && behind.contains(&found.id);
             absent += u64::from(!found.here && !is_behind);

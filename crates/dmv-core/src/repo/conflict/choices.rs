@@ -1,34 +1,28 @@
 //! Choices for conflicts outside the worktree's subset, where no file can show the choice.
 //!
-//! The view stores them as two trees: the base's tree at the time of the choices, and the same tree
-//! with the chosen versions in place of the conflicts (docs/format/layout.md, "The view"). A choice
-//! is in effect while the base has the same conflict at the same path. Otherwise, it is ignored but
-//! stays recorded.
+//! The worktree's notes have them (docs/format/notes.md). A choice is in effect while the base has the
+//! same conflict at the same path. Otherwise, it is ignored but stays noted.
 
-use crate::diff::{diff_trees, entries_in};
 use crate::fsutil::{FileKind, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::merge::{Edits, edit_tree, entry_of};
+use crate::merge::{Edits, entry_of};
+use crate::object::ObjectWrite;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
-use crate::object::{ObjectError, ObjectWrite};
 use crate::path::PathError;
 use crate::platform::bytes_of;
 use crate::repo::base::change::ChangeKind;
-use crate::repo::base::error::{PlaceError, RepoError};
+use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Record, settled_key};
-use crate::repo::base::{path, worktree};
+use crate::repo::base::notes::{Note, PathNotes};
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choice::Choice;
-use crate::repo::conflict::names::{last_name, stem_and_ending};
+use crate::repo::conflict::names::last_name;
+use crate::repo::conflict::settle::conflict_entry;
 use crate::store::{MetaWriter, StoreWriter};
-use crate::subset::Subset;
 use crate::worktree::ingest::{IngestResult, Task, with_ingest};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::path::Path;
 
 /// The choice for one conflict.
@@ -51,6 +45,23 @@ impl ConflictResolution {
         std::iter::once((self.path.clone(), self.entry.clone())).chain(beside)
     }
 
+    /// Returns the paths that have the chosen versions.
+    pub fn paths(&self) -> Vec<RepoPath> {
+        let beside = self.beside.iter().map(|(path, _)| path);
+        let own = self.entry.iter().map(|_| &self.path);
+        own.chain(beside).cloned().collect()
+    }
+
+    /// Returns the note of the choice.
+    pub fn note(&self) -> (RepoPath, Note) {
+        let note = Note::Choice {
+            conflict: self.conflict.clone(),
+            entry: self.entry.clone(),
+            beside: self.beside.clone(),
+        };
+        (self.path.clone(), note)
+    }
+
     /// Returns the edits as changes of paths against the commit.
     pub fn changes(&self) -> impl Iterator<Item = (&RepoPath, ChangeKind)> {
         let kind = match self.entry {
@@ -63,168 +74,52 @@ impl ConflictResolution {
     }
 }
 
-/// Conflicts, each with the paths that hold the chosen versions.
-pub(in crate::repo) type Settlements = Vec<(RepoPath, Vec<RepoPath>)>;
-
 /// Returns the edits of several choices to the tree that has the conflicts.
 pub(in crate::repo) fn edits_of(chosen: &[ConflictResolution]) -> Edits {
     chosen.iter().flat_map(ConflictResolution::edits).collect()
 }
-
-/// Returns whether `name` is a name that [`ConflictAt::wanted`] gives to a further version of the
-/// conflict at `path`.
-fn is_version(path: &RepoPath, name: &[u8]) -> bool {
-    let (stem, ending) = stem_and_ending(path);
-    let Some(name) = name.strip_suffix(ending) else {
-        return false;
-    };
-    let Some(dash) = name.iter().rposition(|b| *b == b'-') else {
-        return false;
-    };
-    let (begin, label) = (&name[..dash], &name[dash + 1..]);
-    let number = [&b"theirs"[..], b"side"].map(|word| label.strip_prefix(word));
-    let is_label = number
-        .iter()
-        .flatten()
-        .any(|number| number.iter().all(u8::is_ascii_digit));
-    // A long stem is cut in the name.
-    is_label && (begin == stem || begin.len() >= SURE_STEM_BYTES && stem.starts_with(begin))
-}
-
-/// The number of bytes of a stem that are always in the names of further versions.
-const SURE_STEM_BYTES: usize = 40;
 
 /// Returns the error for a chosen path that is not a file.
 pub(in crate::repo) fn no_file() -> std::io::Error {
     std::io::Error::other("it is not a file")
 }
 
-/// Returns the recorded choices of this worktree.
-pub(in crate::repo) fn record(repo: &Handle) -> Result<Option<Record>, RepoError> {
-    let Ok(name) = worktree::worktree_name(repo) else {
-        return Ok(None);
-    };
-    let value = repo.refs.get(&settled_key(name))?;
-    record_value(repo, name, value.as_deref())
-}
-
-/// Parses the view's value for the choices of the worktree `name`.
-pub(in crate::repo) fn record_value(
-    repo: &Handle,
-    name: &str,
-    value: Option<&[u8]>,
-) -> Result<Option<Record>, RepoError> {
-    let Some(value) = value else {
-        return Ok(None);
-    };
-    let damaged = || {
-        RepoError::Place(PlaceError::Damaged {
-            path: repo.refs.path().to_owned(),
-            why: format!("{} is invalid", settled_key(name)),
-        })
-    };
-    Record::parse(value).map(Some).ok_or_else(damaged)
-}
-
-/// Returns a record of choices for conflicts of the tree `from`.
-pub(in crate::repo) fn record_of(
-    repo: &Handle,
-    from: ObjectId,
-    chosen: &[ConflictResolution],
-    writer: &mut dyn ObjectWrite,
-) -> Result<Option<Record>, RepoError> {
-    if chosen.is_empty() {
-        return Ok(None);
-    }
-    let to = edit_tree(repo.objects(), writer, from, &edits_of(chosen))?.id;
-    Ok(Some(Record { from, to }))
-}
-
-/// Returns the choices of a record that are in effect for a base with the tree `base`, in path
-/// order.
+/// Returns the choices in `notes` that are in effect for a base with the tree `base`, in path order.
 pub(in crate::repo) fn chosen(
     repo: &Handle,
-    record: Option<Record>,
+    notes: &PathNotes,
     base: &ObjectId,
 ) -> Result<Vec<ConflictResolution>, RepoError> {
-    let Some(Record { from, to }) = record else {
-        return Ok(Vec::new());
-    };
-    let mut conflicts: BTreeMap<RepoPath, TreeEntry> = BTreeMap::new();
-    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, _: Option<&TreeEntry>| {
-        if let Some(old) = old.filter(|old| old.kind == Kind::Conflict) {
-            conflicts.insert(path.clone(), old.clone());
-        }
-        Ok::<_, ObjectError>(ControlFlow::Continue(()))
-    };
-    // The result is never `Break`, because `note` accepts every change.
-    let _ = diff_trees(repo.objects(), Some(from), Some(to), &mut note)?;
     let mut out = Vec::new();
-    let mut added = BTreeMap::new();
-    for (path, conflict) in conflicts {
-        let now = lookup_path(repo.objects(), base, &path)?;
-        if !now.is_some_and(|now| now.same_content(&conflict)) {
-            continue;
-        }
-        let entry = lookup_path(repo.objects(), &to, &path)?;
-        let dir = path.parent().unwrap_or_default();
-        if !added.contains_key(&dir) {
-            added.insert(dir.clone(), new_names(repo, &dir, &from, &to)?);
-        }
-        let mut beside = Vec::new();
-        for new in &added[&dir] {
-            if is_version(&path, new.name.as_bytes()) {
-                let at = crate::worktree::join(dir.as_bytes(), new.name.as_bytes());
-                beside.push((path::parse_path(&at)?, new.clone()));
-            }
-        }
-        out.push(ConflictResolution {
-            path,
+    for (path, note) in notes.iter() {
+        let Note::Choice {
             conflict,
             entry,
             beside,
-        });
+        } = note
+        else {
+            continue;
+        };
+        let now = lookup_path(repo.objects(), base, path)?;
+        if now.is_some_and(|now| now.same_content(conflict)) {
+            out.push(ConflictResolution {
+                path: path.clone(),
+                conflict: conflict.clone(),
+                entry: entry.clone(),
+                beside: beside.clone(),
+            });
+        }
     }
     Ok(out)
 }
 
-/// Returns the entries of a directory that only `to` has.
-fn new_names(
-    repo: &Handle,
-    dir: &RepoPath,
-    from: &ObjectId,
-    to: &ObjectId,
-) -> Result<Vec<TreeEntry>, RepoError> {
-    let old = dir_entries(repo, from, dir)?;
-    let old: BTreeSet<_> = old.into_iter().map(|entry| entry.name).collect();
-    let mut new = dir_entries(repo, to, dir)?;
-    new.retain(|entry| !old.contains(&entry.name));
-    Ok(new)
+/// Replaces the choices in `notes`.
+pub(in crate::repo) fn note_in(notes: &mut PathNotes, chosen: &[ConflictResolution]) {
+    notes.retain(|_, note| !matches!(note, Note::Choice { .. }));
+    notes.extend(chosen.iter().map(ConflictResolution::note));
 }
 
-fn dir_entries(
-    repo: &Handle,
-    root: &ObjectId,
-    dir: &RepoPath,
-) -> Result<Vec<TreeEntry>, RepoError> {
-    let tree = if dir.is_root() {
-        Some(*root)
-    } else {
-        lookup_path(repo.objects(), root, dir)?
-            .filter(|entry| entry.kind == Kind::Directory)
-            .map(|entry| entry.id)
-    };
-    match tree {
-        Some(tree) => {
-            let all = Subset::everything();
-            Ok(entries_in(repo.objects(), &tree, &all, dir)?)
-        }
-        None => Ok(Vec::new()),
-    }
-}
-
-/// Returns the edits to the tree `stored` that replace the conflicts `these` and apply the choices
-/// `others`. Also returns the paths that hold the chosen versions for each of `these`.
+/// Returns the choices for the conflicts `these` of the tree `stored`, beside the choices `others`.
 ///
 /// `file` is the content of [`Choice::With`]. `is_free` says whether a further version can have a
 /// name that the tree does not have.
@@ -234,26 +129,31 @@ pub(in crate::repo) fn choose(
     (others, these): (&[ConflictResolution], &[ConflictAt]),
     (choice, file): (&Choice, Option<Term>),
     is_free: &dyn Fn(&RepoPath) -> bool,
-) -> Result<(Edits, Settlements), RepoError> {
-    let mut edits = edits_of(others);
-    let mut settled = Vec::new();
+) -> Result<Vec<ConflictResolution>, RepoError> {
+    let mut taken = edits_of(others);
+    let mut out = Vec::new();
     for at in these {
         let wanted = match file {
             Some(term) => vec![(at.path.clone(), term)],
             None => at.wanted(choice, &|path, _| {
                 let in_tree = lookup_path(repo.objects(), &stored, path)?.is_some();
-                Ok(!in_tree && !edits.contains_key(path) && is_free(path))
+                Ok(!in_tree && !taken.contains_key(path) && is_free(path))
             })?,
         };
-        edits.insert(at.path.clone(), None);
-        for (path, term) in &wanted {
-            let entry = entry_of(&last_name(path), term, None);
-            edits.insert(path.clone(), Some(entry));
-        }
-        let paths = wanted.into_iter().map(|(path, _)| path);
-        settled.push((at.path.clone(), paths.collect()));
+        let files = wanted.into_iter();
+        let files = files.map(|(path, term)| (last_name(&path), path, term));
+        let files = files.map(|(name, path, term)| (path, entry_of(&name, &term, None)));
+        let (own, beside) = files.partition::<Vec<_>, _>(|(path, _)| *path == at.path);
+        let one = ConflictResolution {
+            path: at.path.clone(),
+            conflict: conflict_entry(at),
+            entry: own.into_iter().map(|(_, entry)| entry).next(),
+            beside,
+        };
+        taken.extend(one.edits());
+        out.push(one);
     }
-    Ok((edits, settled))
+    Ok(out)
 }
 
 /// Stores the file of a choice, if the choice is a file.
@@ -318,44 +218,4 @@ fn take_in(
         size: stored.blob.size,
         files: 0,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_reads_back_and_anything_else_is_none() {
-        let record = Record {
-            from: ObjectId::from_bytes([1; 32]),
-            to: ObjectId::from_bytes([2; 32]),
-        };
-        let value = record.value();
-        assert_eq!(Record::parse(&value), Some(record));
-        assert_eq!(Record::parse(&value[1..]), None);
-        assert_eq!(Record::parse(&[&value[..], b"x"].concat()), None);
-        assert_eq!(Record::parse(b""), None);
-    }
-
-    #[test]
-    fn a_version_has_the_name_of_its_conflict() -> Result<(), RepoError> {
-        let long = "x".repeat(250);
-        for (path, name, is_one) in [
-            ("a/shot.png", "shot-theirs.png", true),
-            ("a/shot.png", "shot-theirs2.png", true),
-            ("shot.png", "shot-side3.png", true),
-            ("shot", "shot-theirs", true),
-            (&long, &format!("{}-theirs", &long[..248]), true),
-            ("shot.png", "shot-theirs", false),
-            ("shot.png", "shots-theirs.png", false),
-            ("shot.png", "sho-theirs.png", false),
-            ("shot.png", "shot-old.png", false),
-            ("shot.png", "shot-theirs-x.png", false),
-            ("shot.png", "shottheirs.png", false),
-        ] {
-            let path = crate::repo::base::path::parse_path(path.as_bytes())?;
-            assert_eq!(is_version(&path, name.as_bytes()), is_one, "{path} {name}");
-        }
-        Ok(())
-    }
 }

@@ -18,7 +18,8 @@ use crate::object::root::Lack;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::Record;
+use crate::repo::base::notes;
+use crate::repo::base::notes::PathNotes;
 use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choices::{ConflictResolution, edits_of};
 use crate::repo::conflict::names::{NamesBeside, last_name};
@@ -264,30 +265,26 @@ pub(in crate::repo) type IsThere<'a> = &'a dyn Fn(&RepoPath, &TreeEntry) -> Resu
 
 /// Returns the form of the commit `id` in this worktree, as a switch writes it.
 pub(in crate::repo) fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
-    form_with(
-        repo,
-        &entries::read_commit(repo, id)?,
-        choices::record(repo)?,
-    )
+    form_with(repo, &entries::read_commit(repo, id)?, &notes::read(repo)?)
 }
 
-/// Returns the form of a commit in a worktree with recorded choices.
+/// Returns the form of a commit in a worktree with these notes.
 pub(in crate::repo) fn form_with(
     repo: &Handle,
     commit: &Commit,
-    record: Option<Record>,
+    notes: &PathNotes,
 ) -> Result<Form, RepoError> {
-    form_showing(repo, commit, record, at::conflicts_here(repo, commit)?)
+    form_showing(repo, commit, notes, at::conflicts_here(repo, commit)?)
 }
 
 /// Returns the same for a commit whose conflicts are known.
 pub(in crate::repo) fn form_showing(
     repo: &Handle,
     commit: &Commit,
-    record: Option<Record>,
+    notes: &PathNotes,
     found: FoundConflicts,
 ) -> Result<Form, RepoError> {
-    let chosen = choices::chosen(repo, record, &commit.tree)?;
+    let chosen = choices::chosen(repo, notes, &commit.tree)?;
     make_form(repo, commit, chosen, None, found)
 }
 
@@ -295,10 +292,11 @@ pub(in crate::repo) fn form_showing(
 pub(in crate::repo) fn form_of_base(
     repo: &Handle,
     id: &ObjectId,
+    notes: &PathNotes,
     is_there: IsThere<'_>,
 ) -> Result<Form, RepoError> {
     let commit = entries::read_commit(repo, id)?;
-    let chosen = choices::chosen(repo, choices::record(repo)?, &commit.tree)?;
+    let chosen = choices::chosen(repo, notes, &commit.tree)?;
     form_of(repo, &commit, chosen, Some(is_there))
 }
 

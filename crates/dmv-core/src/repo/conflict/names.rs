@@ -128,15 +128,7 @@ impl<'a> NamesBeside<'a> {
     }
 }
 
-/// Returns the `n`-th name of a version, counted from 1.
-pub(in crate::repo) fn numbered(
-    path: &RepoPath,
-    label: &str,
-    n: u32,
-) -> Result<RepoPath, RepoError> {
-    beside(path, &ending(label, n))
-}
-
+/// Returns the ending of the `n`-th name of a version, counted from 1.
 fn ending(label: &str, n: u32) -> String {
     match n {
         1 => format!(".{label}"),

@@ -5,7 +5,7 @@ use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::TreeEntry;
-use crate::repo::base::worktree;
+use crate::repo::base::notes;
 use crate::repo::{ConflictAt, Repo, RepoError, conflict};
 
 impl Repo {
@@ -38,14 +38,10 @@ impl Repo {
 
     /// Returns the conflict at `path` of this worktree that no commit has yet, if there is one.
     pub fn pending_conflict(&self, path: &RepoPath) -> Result<Option<ConflictAt>, RepoError> {
-        let Ok(name) = worktree::worktree_name(&self.handle) else {
-            return Ok(None);
-        };
-        let all = conflict::pending::read(&self.handle, name)?;
-        Ok(all
-            .into_iter()
-            .map(|one| one.at)
-            .find(|at| at.path == *path))
+        let notes = notes::read(&self.handle)?;
+        let all = conflict::pending::noted(&self.handle, &notes)?;
+        let mut all = all.into_iter().map(|one| one.at);
+        Ok(all.find(|at| at.path == *path))
     }
 
     /// Returns the parents of a merge commit and their merge bases: the sources of the versions in

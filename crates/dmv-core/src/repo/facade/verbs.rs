@@ -8,7 +8,7 @@ use crate::repo::{
     BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward, MergeOptions,
     MergeReport, OperationRequest, PickFrom, PickOptions, PickReport, Repo, RepoError, ResetFiles,
     ResetReport, ResetToReport, ResolveReport, StashApplyReport, StashAt, StashInfo, StashOptions,
-    StashPushReport, UndoOptions, UndoReport, Verdict, WorktreeSettings, verbs,
+    StashPushReport, Steps, UndoOptions, UndoReport, Verdict, WorktreeSettings, verbs,
 };
 use crate::worktree::scan::Select;
 
@@ -274,6 +274,16 @@ impl Repo {
             verbs::undo::AbsentContent::Skipped,
             job,
         )
+    }
+
+    /// Returns the steps that an operation has taken in a worktree; `None` if it names none.
+    pub fn steps_of(&self, operation: &Operation) -> Result<Option<Steps>, RepoError> {
+        verbs::undo::steps_named(&self.handle, operation)
+    }
+
+    /// Returns whether an operation has changed choices for conflicts that have no file.
+    pub fn changes_choices(&self, operation: &Operation) -> Result<bool, RepoError> {
+        verbs::undo::changes_choices(&self.handle, operation)
     }
 
     /// Returns the operation that [`UndoWhat::Last`](crate::repo::UndoWhat::Last) would undo; `None`

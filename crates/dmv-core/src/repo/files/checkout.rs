@@ -38,19 +38,21 @@ use crate::repo::base::branch::RefKind;
 use crate::repo::base::error::{AbsentError, BranchError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{
-    base_key, conflicts_key, head_key, previous_key, saving_key, subset_key, untracked_key,
-};
+use crate::repo::base::keys::{base_key, head_key, previous_key, subset_key};
+use crate::repo::base::notes::{Note, PathNotes};
 use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::steps::Steps;
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
 use crate::repo::base::{branch, publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::emptied::{EmptiedPattern, IdlePattern};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{OverwrittenFiles, overwritten_changes, saving_change, take};
+use crate::repo::files::record::store_record;
+use crate::repo::files::saved::{OverwrittenFiles, overwritten_changes, take};
+use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::unfinished::Target;
-use crate::repo::files::{emptied, open_worktree, pending, unfinished, unwritten};
+use crate::repo::files::{emptied, notes, open_worktree, pending, steps, unfinished, unwritten};
 use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack;
 use crate::repo::look::lack::LackOf;
@@ -194,6 +196,8 @@ pub(in crate::repo) fn checkout_locked(
         subset,
         force: options.force,
         adopts: false,
+        notes: &tree.notes,
+        steps: None,
         brings: None,
         settings: &options.settings,
     };
@@ -299,6 +303,8 @@ pub(in crate::repo) fn set_subset(
         adopts: true,
         force: false,
         leaves: false,
+        notes: &tree.notes,
+        steps: None,
         brings: None,
         settings,
     };
@@ -367,33 +373,19 @@ pub(in crate::repo) fn switch_files(
         )?;
     }
     let noted = match to.brings {
-        None if !to.force => pending::after_switch(repo, tree, &to.form)?,
-        _ => None,
+        None if !to.force => pending::after_switch(repo, tree, to)?,
+        None => with_all_tracked(to.notes),
+        Some(_) => to.notes.clone(),
     };
     carry_out(&mut switch, to.force)?;
     switch.sync()?;
     switch.bring()?;
     // Until the view has moved, the base does not have these paths and the note has no effect.
     unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
-    let mut changes = overwritten_changes(repo, &tree.name, saved, &overwritten)?;
-    // A forced switch writes all files of its target, and they are tracked: also those of which an
-    // older note would count again with this base.
-    let untracked = untracked_key(&tree.name);
-    if to.force && worktree::ref_id(repo, &untracked)?.is_some() {
-        changes.push(change(&repo.refs, untracked, None)?);
-    }
-    if to.force && !tree.pending.is_empty() {
-        changes.push(change(&repo.refs, conflicts_key(&tree.name), None)?);
-    }
-    if let Some(noted) = noted {
-        changes.push(pending::note_only(repo, tree, &noted, to.request)?);
-    }
-    changes.extend(stays::note(
-        repo,
-        &tree.name,
-        &switch.left_alone,
-        to.request,
-    )?);
+    let left = stays::steps_of(&switch.left_alone);
+    let saved = saved.as_ref().or(to.steps);
+    let mut changes = steps_taken(repo, tree, (saved, &overwritten), left, to.request)?;
+    changes.extend(notes::keep(repo, tree, &noted, to.request)?);
     publish(changes)?;
     unfinished::end_switch(repo);
     // The stat cache is an optimization for the next scan. Without it, files are compared by
@@ -415,6 +407,46 @@ pub(in crate::repo) fn switch_files(
         refused: switch.refused,
         overwritten,
     })
+}
+
+/// Returns the changes of the view that name the steps of a switch: what it has overwritten, and the
+/// paths that it has `left` alone.
+fn steps_taken(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    (saved, told): (Option<&StoredSteps>, &OverwrittenFiles),
+    left: Steps,
+    request: &OperationRequest,
+) -> Result<Vec<Change>, RepoError> {
+    if left.is_empty() {
+        return overwritten_changes(repo, &tree.name, saved, told);
+    }
+    let mut steps = left;
+    if let Some(saved) = saved {
+        steps.extend(
+            saved
+                .steps
+                .iter()
+                .map(|(p, step)| (p.clone(), step.clone())),
+        );
+    }
+    let (id, stored) = store_record(repo, &steps.encode(), steps.entries(), None, request)?;
+    // The operation that names the record may come with objects of its own.
+    publish::keep(repo, stored)?;
+    if saved.is_some() {
+        return steps::done(repo, &tree.name, id);
+    }
+    let mut changes = overwritten_changes(repo, &tree.name, None, told)?;
+    changes.push(steps::last(repo, &tree.name, id)?);
+    Ok(changes)
+}
+
+/// Returns the notes after a forced switch. It writes all files of its target, and they are tracked: also
+/// those of which an older note would count again with this base.
+fn with_all_tracked(notes: &PathNotes) -> PathNotes {
+    let mut notes = notes.clone();
+    notes.retain(|_, note| matches!(note, Note::Choice { .. }));
+    notes
 }
 
 /// Makes the files of a worktree equal to a tree that does not become its base: the difference is
@@ -519,17 +551,17 @@ fn keep_overwritten(
     switch: &mut Switch<'_>,
     to: &SwitchTo<'_>,
     job: &Job,
-) -> Result<(Option<ObjectId>, OverwrittenFiles), RepoError> {
+) -> Result<(Option<StoredSteps>, OverwrittenFiles), RepoError> {
     let paths = std::mem::take(&mut switch.overwrites);
     let earlier = match &switch.unfinished {
-        Some(_) if to.force => worktree::ref_id(repo, &saving_key(&tree.name))?,
+        Some(_) if to.force => steps::read_begun(repo, &tree.name)?,
         _ => None,
     };
     if paths.is_empty() && earlier.is_none() {
         return Ok(Default::default());
     }
     let how = (to.what, to.settings.keep, to.request);
-    let taken = take(repo, tree, (&paths, earlier), how, job)?;
+    let taken = take(repo, tree, (&paths, earlier.as_ref()), how, job)?;
     for (path, overwrite) in paths {
         if overwrite.committed.is_some() {
             continue;
@@ -537,10 +569,10 @@ fn keep_overwritten(
         let seen = taken.seen.get(&path).copied();
         switch.seen.insert(path, seen);
     }
-    let Some((id, sealed)) = taken.kept else {
+    let Some((steps, sealed)) = taken.kept else {
         return Ok((None, taken.told));
     };
-    let intent = vec![saving_change(repo, &tree.name, id)?];
+    let intent = vec![steps::begun(repo, &tree.name, steps.id)?];
     publish::publish(
         repo,
         to.request.clone(),
@@ -548,7 +580,7 @@ fn keep_overwritten(
         intent,
         Effect::Written,
     )?;
-    Ok((Some(id), taken.told))
+    Ok((Some(steps), taken.told))
 }
 
 /// Returns the value that the view stores for a subset.

@@ -5,7 +5,7 @@
 
 mod conflicts;
 
-use self::conflicts::{conflicts_after, end_settled, record_after, still_open, without_forms};
+use self::conflicts::{end_choices, end_settled, still_open, without_forms};
 use crate::diff;
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
@@ -19,7 +19,7 @@ use crate::refs::{Change, Effect, Timestamp};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{base_key, conflicts_key};
+use crate::repo::base::keys::{base_key, notes_key};
 use crate::repo::base::moved::BranchPosition;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -31,7 +31,7 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
 use crate::repo::files::who::Who;
 use crate::repo::files::{
-    dropped, open_worktree, private, unfinished, untouched, untracked, unwritten,
+    dropped, notes, open_worktree, pending, private, unfinished, untouched, untracked, unwritten,
 };
 use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
@@ -230,7 +230,7 @@ fn commit_once(
     report.files = made.changed_files;
     report.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
     let done = without_forms(repo, tree, (writer, None, made.tree), options, &mut report)?;
-    let (left_out, still_noted) = tree.untracked.split(options.select);
+    let left_out = tree.untracked.selected(options.select);
     let done = without_untracked(repo, tree, done, &left_out)?;
     report.untracked = RepoPath::all_checked(left_out);
     // The tree that the files show, which the stat cache describes.
@@ -248,13 +248,12 @@ fn commit_once(
         take_notes(&mut report, made);
         return Ok(report);
     }
-    let (id, root, sealed, mut changes) =
-        store_commit(repo, &start, options, done, &still_noted, &mut report)?;
+    let (id, root, sealed, mut changes) = store_commit(repo, &start, options, done, &mut report)?;
     if job.is_cancelled() {
         return Err(RepoError::Cancelled);
     }
     if start.moved.is_some() {
-        let stays = [base_key(&tree.name), conflicts_key(&tree.name)];
+        let stays = [base_key(&tree.name), notes_key(&tree.name)];
         changes.retain(|change| stays.contains(&change.key));
     }
     publish::publish(
@@ -398,7 +397,6 @@ fn store_commit(
     start: &Start,
     options: &CommitOptions<'_>,
     (writer, before, made): StoredCommit<'_>,
-    still_noted: &[Vec<u8>],
     report: &mut CommitReport,
 ) -> Result<(ObjectId, ObjectId, FinishedJob, Vec<Change>), RepoError> {
     let tree = &start.tree;
@@ -413,10 +411,17 @@ fn store_commit(
         },
     };
     report.note_totals(Some(&summary));
-    let record = record_after(repo, tree, report, &mut meta)?;
-    let noted = (&tree.name[..], &tree.untracked);
-    let noted = untracked::after_commit(repo, noted, still_noted, &options.request, &mut meta)?;
-    let ended = conflicts_after(repo, tree, report, &options.request, &mut meta)?;
+    let mut noted = tree.notes.clone();
+    end_choices(&mut noted, tree, report);
+    let is_left_out = |path: &[u8]| {
+        let found = report
+            .untracked
+            .binary_search_by(|out| out.as_bytes().cmp(path));
+        found.is_ok()
+    };
+    untracked::forget_in(&mut noted, is_left_out);
+    pending::end_in(repo, &mut noted, tree, &report.still_pending)?;
+    let noted = notes::put(repo, tree, &noted, &options.request, &mut meta)?;
     let open = still_open(repo, tree, report)?;
     let commit = new_commit(repo, options, tree.base, &summary, &open)?;
     let bytes = commit
@@ -432,7 +437,7 @@ fn store_commit(
     };
     report.stored_bytes = sealed.stored_bytes;
     let mut changes = advance(tree, &start.head, start.tip, id);
-    changes.extend(record.into_iter().chain(noted).chain(ended));
+    changes.extend(noted);
     Ok((id, summary.id, sealed, changes))
 }
 

@@ -14,7 +14,7 @@ use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::base::change::PathChange;
 use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{change, worktree};
+use crate::repo::base::{change, notes, worktree};
 use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
 use crate::repo::conflict::settle::{conflict_entry, stat_of};
@@ -195,7 +195,7 @@ fn chosen_outside(
     let Some(tree) = base_tree else {
         return Ok(Edits::new());
     };
-    let mut edits = edits_of(&choices::chosen(repo, choices::record(repo)?, &tree)?);
+    let mut edits = edits_of(&choices::chosen(repo, &notes::read(repo)?, &tree)?);
     edits.retain(|path, _| !subset.includes(path.as_bytes(), false));
     Ok(edits)
 }

@@ -1,39 +1,32 @@
 //! `mv`: moves files and directories of the worktree, and back again for an undo.
 //!
-//! A move renames and reads nothing, so uncommitted changes move along. The view names a commit
-//! that has the pairs of paths (docs/format/layout.md, "Moved files"). A file that a move replaces
-//! is stored first.
+//! A move renames and reads nothing, so uncommitted changes move along. The steps of the command have
+//! the pairs of paths (docs/format/notes.md, "Moved files"). A file that a move replaces is stored
+//! first.
 
 use crate::fsutil::{FileKind, FileStat, SafeDir};
-use crate::hash::ObjectId;
-use crate::history::load_commit;
 use crate::job::{Job, Moment};
-use crate::merge::Edits;
 use crate::object::name::{RepoPath, fold_key, portability};
-use crate::object::tree::{Kind, TreeEntry};
-use crate::object::{ObjectType, ObjectWrite};
 use crate::path::PathError;
-use crate::refs::{Change, Effect};
+use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::moved_key;
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::steps::{Step, Steps};
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, publish, worktree};
+use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{not_tracked, refuse_in_conflict, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::record::put_record;
+use crate::repo::files::record::store_record;
 use crate::repo::files::saved::{
     Overwrite, Overwrites, OverwrittenFiles, overwritten_changes, stat_at,
 };
 use crate::repo::files::seen::Expectation;
-use crate::repo::files::{ignored, open_worktree, portable};
-use crate::repo::look::{content, entries};
-use crate::store::{FinishedJob, MetaWriter};
+use crate::repo::files::{ignored, open_worktree, portable, steps};
 use crate::subset::Extent;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Removal};
@@ -41,7 +34,6 @@ use crate::worktree::ignore::Verdict;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 /// What to move, and how.
 pub struct MoveOptions {
@@ -107,11 +99,25 @@ pub(in crate::repo) fn move_files(
     }
     let how = (WHAT, options.settings.keep, &options.request);
     let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
-    let (id, stored) = kept.unzip();
-    let mut changes = overwritten_changes(repo, &tree.name, id, &overwritten)?;
-    let (id, stored) = put_pairs(repo, &moves, stored, &options.request)?;
-    let value = Some(id.as_bytes().to_vec());
-    changes.push(change(&repo.refs, moved_key(&tree.name), value)?);
+    let (kept, stored) = kept.unzip();
+    let mut steps = kept
+        .as_ref()
+        .map_or_else(Steps::default, |kept| kept.steps.clone());
+    steps.extend(
+        moves
+            .iter()
+            .map(|one| (one.from.clone(), Step::Moved(one.to.clone()))),
+    );
+    let held = steps.entries();
+    let (id, stored) = store_record(repo, &steps.encode(), held, stored, &options.request)?;
+    let changes = match kept {
+        Some(_) => steps::done(repo, &tree.name, id)?,
+        None => {
+            let mut changes = overwritten_changes(repo, &tree.name, None, &overwritten)?;
+            changes.push(steps::last(repo, &tree.name, id)?);
+            changes
+        }
+    };
     publish::publish(
         repo,
         options.request.clone(),
@@ -363,78 +369,14 @@ impl Switch<'_> {
     }
 }
 
-/// Stores the pairs of paths as a commit: its tree has at each former path a symlink to the new one.
-fn put_pairs(
-    repo: &Handle,
-    moves: &[EntryMove],
-    stored: Option<FinishedJob>,
-    request: &OperationRequest,
-) -> Result<(ObjectId, FinishedJob), RepoError> {
-    let writer = match &stored {
-        Some(before) => repo.store.writer_after(before)?,
-        None => repo.store.writer()?,
-    };
-    let mut meta = MetaWriter::new(&writer);
-    let mut edits = Edits::new();
-    for EntryMove { from, to } in moves {
-        let to = to.as_bytes();
-        let link = TreeEntry {
-            name: last_name(from),
-            kind: Kind::Symlink,
-            is_list: false,
-            id: meta.put(ObjectType::Chunk, to)?,
-            size: to.len() as u64,
-            files: 0,
-            attrs: None,
-        };
-        edits.insert(from.clone(), Some(link));
-    }
-    let message = format!("Moved by: {}", request.command);
-    let id = put_record(repo, &edits, message, request, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    let sealed = publish::seal(repo, writer)?;
-    Ok(match stored {
-        Some(before) => (id, before.join(sealed)),
-        None => (id, sealed),
-    })
-}
-
-/// Returns the moves that an undo of `changes` makes: back to the former paths (`back`), or to the
-/// new ones again.
-pub(in crate::repo) fn moves_of(
-    repo: &Handle,
-    worktree: &str,
-    changes: &[Change],
-    back: bool,
-) -> Result<Vec<EntryMove>, RepoError> {
-    let key = moved_key(worktree);
-    let found = changes.iter().find(|change| change.key == key);
-    // The changes are those of the undo, so the value of the operation is the old one.
-    let value = found.and_then(|change| {
-        if back {
-            change.old.as_deref()
-        } else {
-            change.new.as_deref()
-        }
+/// Returns the moves of `steps`: back to the former paths (`back`), or to the new ones again.
+pub(in crate::repo) fn moves_of(steps: &Steps, back: bool) -> Vec<EntryMove> {
+    let moves = steps.iter().filter_map(|(path, step)| match step {
+        Step::Moved(to) => Some((path.clone(), to.clone())),
+        _ => None,
     });
-    let Some(value) = value else {
-        return Ok(Vec::new());
-    };
-    let id = worktree::id_value(repo, &key, value)?;
-    let tree = load_commit(repo.objects(), &id)?.tree;
-    let mut moves = Vec::new();
-    entries::list(repo, &RepoPath::root(), tree, true, &mut |listed| {
-        let old = listed.path;
-        let new = path::parse_path(&content::link_target(repo, &listed.entry)?)?;
-        moves.push(if back {
-            EntryMove { from: new, to: old }
-        } else {
-            EntryMove { from: old, to: new }
-        });
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(moves)
+    let moves = moves.map(|(old, new)| if back { (new, old) } else { (old, new) });
+    moves.map(|(from, to)| EntryMove { from, to }).collect()
 }
 
 /// Moves entries for an undo. All or none of them: if one cannot be moved, the others go back.

@@ -10,6 +10,8 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::subset_key;
+use crate::repo::base::notes;
+use crate::repo::base::notes::PathNotes;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict;
@@ -42,6 +44,8 @@ pub(in crate::repo) struct OpenWorktree {
     pub base_tree: Option<ObjectId>,
     /// How that form shows conflicts.
     pub form: Option<Form>,
+    /// What is noted of paths.
+    pub notes: PathNotes,
     /// Conflicts that no commit has yet. They are not in that form, unless
     /// [`open_with_conflicts`] has moved them there.
     pub pending: Vec<PendingConflict>,
@@ -174,7 +178,8 @@ pub(in crate::repo) fn open_as_far(
     let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
     let base = worktree::base_commit(repo)?;
     let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&root, path, entry);
-    let form = base.map(|id| form::form_of_base(repo, &id, &is_there));
+    let notes = notes::read(repo)?;
+    let form = base.map(|id| form::form_of_base(repo, &id, &notes, &is_there));
     let form = form.transpose()?;
     let base_tree = form.as_ref().map(|form| form.tree);
     let cache = StatCache::open(&own, STAT_NAME, &repo.id);
@@ -182,11 +187,11 @@ pub(in crate::repo) fn open_as_far(
     let name = worktree::worktree_name(repo)?.to_owned();
     let subset = worktree::subset(repo)?;
     let stored = form.as_ref().map(|form| form.stored);
-    let noted = conflict::pending::read(repo, &name)?;
     Ok(OpenWorktree {
-        pending: noted,
+        pending: conflict::pending::noted(repo, &notes)?,
+        untracked: untracked::counting(repo, &notes, stored)?,
+        notes,
         root,
-        untracked: untracked::read(repo, &name, stored)?,
         has_implied_subset: base.is_none()
             && !subset.is_everything()
             && repo.refs.get(&subset_key(&name))?.is_none(),

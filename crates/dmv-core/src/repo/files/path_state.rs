@@ -6,7 +6,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::lookup_path;
 use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::worktree;
+use crate::repo::base::{notes, worktree};
 use crate::repo::conflict::{at, choices, settle};
 use crate::repo::files::diff;
 use crate::repo::look::entries;
@@ -67,7 +67,7 @@ pub(in crate::repo) fn path_state(repo: &Handle, path: &RepoPath) -> Result<Path
     }
     let is_below = |at: &RepoPath| is_under(at.as_bytes(), bytes);
     let has_conflict = at::conflict_paths(repo, &commit)?.iter().any(is_below);
-    let chosen = choices::chosen(repo, choices::record(repo)?, &commit.tree)?;
+    let chosen = choices::chosen(repo, &notes::read(repo)?, &commit.tree)?;
     let is_settled = chosen.iter().any(|chosen| is_below(&chosen.path));
     Ok(PathState::Outside {
         on_disk,

@@ -7,22 +7,20 @@
 use crate::fsutil::FileKind;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
-use crate::refs::Change;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{STASH, conflicts_key};
-use crate::repo::base::publish;
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::keys::STASH;
+use crate::repo::base::notes::{Note, PathNotes};
 use crate::repo::conflict::form::{Form, Shown};
-use crate::repo::conflict::pending::{PendingConflict, added, record_entries};
+use crate::repo::conflict::pending::{PendingConflict, added, note_in, noted};
 use crate::repo::conflict::settle::{WorktreeComparison, stat_of};
+use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::record::put_record;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{all_gone, stat_at, store_made};
 use crate::repo::look::entries;
-use crate::store::{FinishedJob, MetaWriter};
+use crate::store::MetaWriter;
 use crate::worktree::select::is_under;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -128,46 +126,31 @@ pub(in crate::repo) fn in_subset(tree: &OpenWorktree, shown: &Shown) -> Option<P
     (is_in(&shown.at.path) || !one.sides.is_empty()).then_some(one)
 }
 
-/// Notes conflicts that files show, beside earlier ones about other paths. Returns the change of
-/// the view and what has to be published with it; no change if there is nothing to note. `stored`
-/// is what the command has stored so far.
-pub(in crate::repo) fn note(
+/// Returns the notes with conflicts that files show, beside earlier ones about other paths.
+pub(in crate::repo) fn with_new(
     repo: &Handle,
     tree: &OpenWorktree,
     new: Vec<PendingConflict>,
-    stored: Option<FinishedJob>,
-    request: &OperationRequest,
-) -> Result<(Option<Change>, Option<FinishedJob>), RepoError> {
-    if new.is_empty() {
-        return Ok((None, stored));
+) -> Result<PathNotes, RepoError> {
+    let mut notes = tree.notes.clone();
+    if !new.is_empty() {
+        note_in(&mut notes, &added(noted(repo, &tree.notes)?, new));
     }
-    let writer = match &stored {
-        Some(before) => repo.store.writer_after(before)?,
-        None => repo.store.writer()?,
-    };
-    let mut meta = MetaWriter::new(&writer);
-    let earlier = crate::repo::conflict::pending::read(repo, &tree.name)?;
-    let change = put(repo, tree, &added(earlier, new), request, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    let sealed = publish::seal(repo, writer)?;
-    let stored = match stored {
-        Some(before) => before.join(sealed),
-        None => sealed,
-    };
-    Ok((Some(change), Some(stored)))
+    Ok(notes)
 }
 
-/// Returns the noted conflicts that stay when a switch makes `form` the base's. Forgets those that are
-/// over and about the same paths as a conflict of the new commit: they would show it as settled. `None`
-/// if all stay. Call it before the switch writes files.
+/// Returns the notes that stay when a switch makes its target the base's. Forgets conflicts that are over
+/// and about the same paths as a conflict of the new commit: they would show it as settled. Call it
+/// before the switch writes files.
 pub(in crate::repo) fn after_switch(
     repo: &Handle,
     tree: &OpenWorktree,
-    form: &Form,
-) -> Result<Option<Vec<PendingConflict>>, RepoError> {
+    to: &SwitchTo<'_>,
+) -> Result<PathNotes, RepoError> {
+    let mut notes = to.notes.clone();
+    let form = &to.form;
     if tree.pending.is_empty() || form.shown.is_empty() {
-        return Ok(None);
+        return Ok(notes);
     }
     let live = live_in(repo, tree)?;
     let is_live = |one: &PendingConflict| live.iter().any(|live| live.at.path == one.at.path);
@@ -178,70 +161,27 @@ pub(in crate::repo) fn after_switch(
     };
     let mut stay = tree.pending.clone();
     stay.retain(|one| is_live(one) || !is_met(one));
-    Ok((stay.len() < tree.pending.len()).then_some(stay))
+    note_in(&mut notes, &stay);
+    Ok(notes)
 }
 
-/// Notes these conflicts, and no others. Returns the change of the view.
-pub(in crate::repo) fn note_only(
+/// Removes the conflicts that a commit ends from `notes`, in a worktree whose form has the conflicts
+/// that no commit had. Those at `left` stay. So do those that are over while there are stashes, which
+/// may bring their files back.
+pub(in crate::repo) fn end_in(
     repo: &Handle,
-    tree: &OpenWorktree,
-    all: &[PendingConflict],
-    request: &OperationRequest,
-) -> Result<Change, RepoError> {
-    let writer = repo.store.writer()?;
-    let mut meta = MetaWriter::new(&writer);
-    let change = put(repo, tree, all, request, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    publish::keep(repo, publish::seal(repo, writer)?)?;
-    Ok(change)
-}
-
-/// Stores a record of conflicts and returns the change of the view.
-fn put(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    all: &[PendingConflict],
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
-) -> Result<Change, RepoError> {
-    let mut value = None;
-    if !all.is_empty() {
-        let entries = record_entries(all);
-        for entry in entries.values().flatten() {
-            store_made(repo, entry, meta)?;
-        }
-        let message = format!("Conflicts in files: {}", request.command);
-        let id = put_record(repo, &entries, message, request, meta)?;
-        value = Some(id.as_bytes().to_vec());
-    }
-    Ok(change(&repo.refs, conflicts_key(&tree.name), value)?)
-}
-
-/// Returns the change of the view after a commit, in a worktree whose form has the conflicts that no
-/// commit had. Those at `left` stay. So do those that are over while there are stashes, which may
-/// bring their files back. `None` if the record stays as it is.
-pub(in crate::repo) fn after_commit(
-    repo: &Handle,
+    notes: &mut PathNotes,
     tree: &OpenWorktree,
     left: &BTreeSet<RepoPath>,
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
-) -> Result<Option<Change>, RepoError> {
-    let noted = crate::repo::conflict::pending::read(repo, &tree.name)?;
-    let count = noted.len();
-    let mut stay = noted;
+) -> Result<(), RepoError> {
     let may_return = !repo.refs.with_prefix(STASH)?.is_empty();
     let shown = tree.form.iter().flat_map(|form| &form.shown);
     let shown: BTreeSet<&RepoPath> = shown.map(|shown| &shown.at.path).collect();
-    stay.retain(|one| {
-        let path = &one.at.path;
-        left.contains(path) || may_return && !shown.contains(path)
+    notes.retain(|path, note| {
+        let stays = left.contains(path) || may_return && !shown.contains(path);
+        stays || !matches!(note, Note::Conflict { .. })
     });
-    if stay.len() == count {
-        return Ok(None);
-    }
-    put(repo, tree, &stay, request, meta).map(Some)
+    Ok(())
 }
 
 /// Stores the files that show conflicts of no commit, so that a commit can have them as they are.

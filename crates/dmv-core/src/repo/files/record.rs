@@ -1,56 +1,114 @@
-//! Commits that no branch has: with them, the view stores entries of files durably.
+//! Storing a record of a worktree: as a chain of commits that no branch has.
 
 use crate::hash::ObjectId;
 use crate::merge::{Edits, edit_tree};
 use crate::object::commit::{Commit, Person};
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, TreeIter, TreeSummary, put_empty_tree};
+use crate::object::tree::{Kind, TreeEntry, TreeSummary, put_empty_tree};
 use crate::object::{ObjectType, ObjectWrite};
 use crate::refs::Timestamp;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::path;
+use crate::repo::base::publish;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::record::{PART_BYTES, RECORD_KEY};
 use crate::repo::conflict::at::list_conflicts;
-use crate::store::MetaWriter;
-use crate::worktree::join;
+use crate::repo::files::saved::store_made;
+use crate::store::{FinishedJob, MetaWriter};
 
-/// Stores a commit without parents whose tree has these entries, and returns its id.
-pub(in crate::repo) fn put_record(
+/// Stores a record as a chain of commits (docs/format/notes.md), and returns the id of the last one.
+/// `bytes` is its encoding, and `held` are the entries whose content has to stay stored.
+pub(in crate::repo) fn put_record<'a>(
     repo: &Handle,
-    entries: &Edits,
-    message: String,
+    bytes: &[u8],
+    held: impl Iterator<Item = (&'a RepoPath, &'a TreeEntry)>,
     request: &OperationRequest,
     meta: &mut MetaWriter<'_>,
 ) -> Result<ObjectId, RepoError> {
     // The edits start from the empty tree, so it has to be readable.
     let empty = put_empty_tree(&mut &repo.made)?;
-    let tree = edit_tree(repo.objects(), meta, empty, entries)?;
-    let mut commit = commit_of(tree, None, message, request);
-    let is_conflict = |entry: &TreeEntry| entry.kind == Kind::Conflict;
-    let conflicts = entries.iter();
-    let conflicts = conflicts.filter(|(_, entry)| entry.as_ref().is_some_and(is_conflict));
-    let conflicts: Vec<RepoPath> = conflicts.map(|(path, _)| path.clone()).collect();
-    list_conflicts(&mut commit.extras, &conflicts);
-    put_commit(commit, meta)
+    let layers = layers(held);
+    let mut parts: Vec<&[u8]> = bytes.chunks(PART_BYTES).collect();
+    let length = parts.len().max(layers.len());
+    parts.resize(length, &[]);
+    let none = Edits::new();
+    let mut last = None;
+    for (n, part) in parts.into_iter().enumerate() {
+        let entries = layers.get(n).unwrap_or(&none);
+        for entry in entries.values().flatten() {
+            store_made(repo, entry, meta)?;
+        }
+        let tree = edit_tree(repo.objects(), meta, empty, entries)?;
+        let mut commit = commit_of(tree, last, n as u64 + 1, request);
+        commit.extras.push((RECORD_KEY.to_vec(), part.to_vec()));
+        let is_conflict = |entry: &TreeEntry| entry.kind == Kind::Conflict;
+        let conflicts = entries.iter();
+        let conflicts = conflicts.filter(|(_, entry)| entry.as_ref().is_some_and(is_conflict));
+        let conflicts: Vec<RepoPath> = conflicts.map(|(path, _)| path.clone()).collect();
+        list_conflicts(&mut commit.extras, &conflicts);
+        let bytes = commit.encode();
+        let bytes = bytes.map_err(|e| RepoError::Text(e.to_string()))?;
+        last = Some(meta.put(ObjectType::Commit, &bytes)?);
+    }
+    Ok(last.expect("an encoding has bytes"))
 }
 
-/// Stores a commit and returns its id.
-pub(in crate::repo) fn put_commit(
-    commit: Commit,
-    meta: &mut MetaWriter<'_>,
-) -> Result<ObjectId, RepoError> {
-    let bytes = commit
-        .encode()
-        .map_err(|e| RepoError::Text(e.to_string()))?;
-    Ok(meta.put(ObjectType::Commit, &bytes)?)
+/// Distributes entries so that each tree can have its own at their paths.
+fn layers<'a>(held: impl Iterator<Item = (&'a RepoPath, &'a TreeEntry)>) -> Vec<Edits> {
+    let mut layers: Vec<Edits> = Vec::new();
+    for (path, entry) in held {
+        let is_free = |layer: &&mut Edits| {
+            let mut above = path.clone();
+            while above.pop() {
+                if layer.contains_key(&above) {
+                    return false;
+                }
+            }
+            match layer.range(path..).next() {
+                Some((next, other)) if next == path => other.as_ref() == Some(entry),
+                Some((next, _)) => !next.starts_with(path),
+                None => true,
+            }
+        };
+        let new = (path.clone(), Some(entry.clone()));
+        match layers.iter_mut().find(is_free) {
+            Some(layer) => layer.extend([new]),
+            None => layers.push(Edits::from([new])),
+        }
+    }
+    layers
+}
+
+/// Stores a record as [`put_record`] does, with a writer of its own. Returns also what has to be
+/// published with it. `stored` is what the command has stored so far.
+pub(in crate::repo) fn store_record<'a>(
+    repo: &Handle,
+    bytes: &[u8],
+    held: impl Iterator<Item = (&'a RepoPath, &'a TreeEntry)>,
+    stored: Option<FinishedJob>,
+    request: &OperationRequest,
+) -> Result<(ObjectId, FinishedJob), RepoError> {
+    let writer = match &stored {
+        Some(before) => repo.store.writer_after(before)?,
+        None => repo.store.writer()?,
+    };
+    let mut meta = MetaWriter::new(&writer);
+    let id = put_record(repo, bytes, held, request, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    let sealed = publish::seal(repo, writer)?;
+    let stored = match stored {
+        Some(before) => before.join(sealed),
+        None => sealed,
+    };
+    Ok((id, stored))
 }
 
 /// Returns a commit by the user of the command.
-pub(in crate::repo) fn commit_of(
+fn commit_of(
     tree: TreeSummary,
     parent: Option<ObjectId>,
-    message: String,
+    generation: u64,
     request: &OperationRequest,
 ) -> Commit {
     let Timestamp {
@@ -77,31 +135,12 @@ pub(in crate::repo) fn commit_of(
         tree: tree.id,
         tree_bytes: tree.bytes,
         tree_files: tree.files,
-        generation: 1 + u64::from(parent.is_some()),
-        message,
+        generation,
+        message: request.command.clone(),
         parents: parent.into_iter().collect(),
         author: person.clone(),
         committer: person,
         extras: Vec::new(),
         signature: None,
     }
-}
-
-/// Returns the files of a tree, with their paths.
-pub(in crate::repo) fn files_in(
-    repo: &Handle,
-    tree: ObjectId,
-) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
-    let (mut out, mut dirs) = (Vec::new(), vec![(Vec::new(), tree)]);
-    while let Some((dir, tree)) = dirs.pop() {
-        for entry in TreeIter::new(repo.objects(), tree) {
-            let entry = entry?;
-            let path = join(&dir, entry.name.as_bytes());
-            match entry.kind {
-                Kind::Directory => dirs.push((path, entry.id)),
-                _ => out.push((path::parse_path(&path)?, entry)),
-            }
-        }
-    }
-    Ok(out)
 }

@@ -23,7 +23,7 @@ use crate::repo::files::named::{NamedFiles, named};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, overwritten_changes};
 use crate::repo::files::seen::Expectation;
-use crate::repo::files::{open_worktree, untracked, unwritten};
+use crate::repo::files::{notes, open_worktree, untracked, unwritten};
 use crate::worktree::checkout::{Plan, Removal};
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,11 +76,11 @@ pub(in crate::repo) fn remove(
     let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
     let how = (WHAT, options.settings.keep, &options.request);
     let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
-    let (id, stored) = kept.unzip();
-    let mut changes = overwritten_changes(repo, &tree.name, id, &overwritten)?;
-    let notes = untracked::Edit::Add(&outside);
-    let noted = (&tree.name[..], &tree.untracked);
-    let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.request)?;
+    let (steps, stored) = kept.unzip();
+    let mut changes = overwritten_changes(repo, &tree.name, steps.as_ref(), &overwritten)?;
+    let mut noted = tree.notes.clone();
+    untracked::note_in(&mut noted, &outside);
+    let (noted, stored) = notes::store(repo, &tree, &noted, stored, &options.request)?;
     changes.extend(noted);
     if !changes.is_empty() {
         publish::publish(

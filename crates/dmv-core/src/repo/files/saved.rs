@@ -1,39 +1,37 @@
 //! Overwritten files: the repository keeps what commands overwrite on request.
 //!
-//! Before a command touches a file, the file's bytes are stored. A commit that the view names keeps
-//! them, so that an undo can bring them back (docs/format/layout.md, "Overwritten files"). Nothing
-//! is overwritten before this commit is published, so a crash loses nothing. Checkout, restore,
+//! Before a command touches a file, the file's bytes are stored. The steps of the command keep them, so
+//! that an undo can bring them back (docs/format/notes.md, "Overwritten files"). Nothing is overwritten
+//! before these steps are published, so a crash loses nothing. Checkout, restore,
 //! resolve, undo and the removal of worktrees use this module.
 
-use crate::diff::diff_trees;
 use crate::fsutil::{FileKind, FileStat, Fingerprint};
-use crate::hash::ObjectId;
-use crate::history::load_commit;
 use crate::job::Job;
 use crate::limits::MAX_DIR_ENTRIES;
-use crate::merge::{Edits, edit_tree};
+use crate::merge::Edits;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, empty_tree_id, put_empty_tree};
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::path::DiskPath;
 use crate::refs::Change;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{LOG_UNKEPT, saved_key, saving_key};
+use crate::repo::base::keys::LOG_UNKEPT;
 use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::steps::Steps;
 use crate::repo::base::worktree::Keep;
 use crate::repo::base::{path, publish};
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::record::{commit_of, put_commit};
 use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::steps;
+use crate::repo::files::steps::StoredSteps;
 use crate::repo::look::lack;
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::ingest::{IngestResult, TASK_FILES, Task, with_ingest};
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 /// How a command changes a path on request.
 #[derive(Clone, Debug)]
@@ -61,8 +59,8 @@ pub struct OverwrittenFiles {
 
 /// Files that were stored before a command overwrites them.
 pub(in crate::repo) struct SavedFiles {
-    /// The commit that keeps the files, with the objects stored for it. `None` if nothing is kept.
-    pub kept: Option<(ObjectId, FinishedJob)>,
+    /// The steps that overwrite the files, with the objects stored for them. `None` if nothing is kept.
+    pub kept: Option<(StoredSteps, FinishedJob)>,
     /// The fingerprint of each file when it was read. Only a file with this fingerprint may be
     /// overwritten.
     pub seen: BTreeMap<Vec<u8>, Fingerprint>,
@@ -71,17 +69,17 @@ pub(in crate::repo) struct SavedFiles {
 
 /// Stores the files at `paths` durably. Changes nothing in the worktree.
 ///
-/// `what` names the request for error messages. `earlier` is the commit that the same command made
+/// `what` names the request for error messages. `earlier` are the steps that the same command has begun
 /// before it was cut off: files that it has overwritten by then are kept together with the others.
 pub(in crate::repo) fn take(
     repo: &Handle,
     tree: &OpenWorktree,
-    (paths, earlier): (&Overwrites, Option<ObjectId>),
+    (paths, earlier): (&Overwrites, Option<&Steps>),
     (what, keep, request): (&'static str, Keep, &OperationRequest),
     job: &Job,
 ) -> Result<SavedFiles, RepoError> {
     let (mut before, mut after) = match earlier {
-        Some(id) => overwritten_by(repo, tree, id, paths)?,
+        Some(steps) => overwritten_by(repo, tree, steps, paths)?,
         None => Default::default(),
     };
     let mut taken = SavedFiles {
@@ -117,10 +115,15 @@ pub(in crate::repo) fn take(
             after.insert(path::parse_path(path)?, Some(entry.clone()));
         }
     }
-    let id = put_commits(repo, &before, &after, request, &mut meta)?;
+    let steps = steps::put(
+        repo,
+        steps::between(repo, &before, &after)?,
+        request,
+        &mut meta,
+    )?;
     meta.flush()?;
     drop(meta);
-    taken.kept = Some((id, publish::seal(repo, writer)?));
+    taken.kept = Some((steps, publish::seal(repo, writer)?));
     Ok(taken)
 }
 
@@ -210,19 +213,18 @@ pub(in crate::repo) fn empty_above(
 fn overwritten_by(
     repo: &Handle,
     tree: &OpenWorktree,
-    id: ObjectId,
+    steps: &Steps,
     paths: &Overwrites,
 ) -> Result<(Edits, Edits), RepoError> {
     let (mut before, mut after) = (Edits::new(), Edits::new());
-    for (path, (old, new)) in sides(repo, (id, false))? {
-        let there = stat_at(tree, &path)?;
+    for (path, old, new) in steps.overwritten() {
+        let there = stat_at(tree, path.as_bytes())?;
         // An entry that was in the way has been replaced by a directory.
         let gave_way = new.is_none() && there.is_some_and(|stat| stat.kind == FileKind::Dir);
-        let is_done = gave_way || is_as(repo, tree, &path, new.as_ref(), there.as_ref())?;
-        if !paths.contains_key(&path) && is_done {
-            let path = path::parse_path(&path)?;
-            before.extend(old.map(|old| (path.clone(), Some(old))));
-            after.extend(new.map(|new| (path, Some(new))));
+        let is_done = gave_way || is_as(repo, tree, path.as_bytes(), new, there.as_ref())?;
+        if !paths.contains_key(path.as_bytes()) && is_done {
+            before.extend(old.map(|old| (path.clone(), Some(old.clone()))));
+            after.extend(new.map(|new| (path.clone(), Some(new.clone()))));
         }
     }
     Ok((before, after))
@@ -308,32 +310,6 @@ pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
     }
 }
 
-/// Stores two commits: one with the files that were there, and as its parent one with the files
-/// that the command leaves there.
-pub(in crate::repo) fn put_commits(
-    repo: &Handle,
-    before: &Edits,
-    after: &Edits,
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
-) -> Result<ObjectId, RepoError> {
-    // The edits below start from the empty tree, so it has to be readable.
-    let empty = put_empty_tree(&mut &repo.made)?;
-    let mut parent = None;
-    for edits in [after, before] {
-        for entry in edits.values().flatten() {
-            store_made(repo, entry, meta)?;
-        }
-        let tree = edit_tree(repo.objects(), meta, empty, edits)?;
-        let message = match parent {
-            Some(_) => format!("Overwritten by: {}", request.command),
-            None => format!("Written by: {}", request.command),
-        };
-        parent = Some(put_commit(commit_of(tree, parent, message, request), meta)?);
-    }
-    Ok(parent.expect("two commits were made"))
-}
-
 /// Stores objects that an entry names but that are not stored: conflicts in the form of files.
 pub(in crate::repo) fn store_made(
     repo: &Handle,
@@ -357,16 +333,16 @@ pub(in crate::repo) fn store_made(
     Ok(())
 }
 
-/// Returns the changes of the view with which a command records what it has overwritten: the files
-/// kept by `kept`, or that they were too large to keep.
+/// Returns the changes of the view with which a command records what it has overwritten: the steps
+/// `kept`, or that the files were too large to keep.
 pub(in crate::repo) fn overwritten_changes(
     repo: &Handle,
     name: &str,
-    kept: Option<ObjectId>,
+    kept: Option<&StoredSteps>,
     told: &OverwrittenFiles,
 ) -> Result<Vec<Change>, RepoError> {
     match kept {
-        Some(id) => saved_changes(repo, name, id),
+        Some(kept) => steps::done(repo, name, kept.id),
         None if told.files > 0 => {
             let value = format!("{} {}", told.files, told.bytes).into_bytes();
             Ok(vec![change(
@@ -377,31 +353,6 @@ pub(in crate::repo) fn overwritten_changes(
         }
         None => Ok(Vec::new()),
     }
-}
-
-/// Returns the changes of the view with which a command records that it has overwritten the files
-/// kept by `id`.
-pub(in crate::repo) fn saved_changes(
-    repo: &Handle,
-    name: &str,
-    id: ObjectId,
-) -> Result<Vec<Change>, RepoError> {
-    let value = |id: ObjectId| Some(id.as_bytes().to_vec());
-    let mut changes = vec![change(&repo.refs, saved_key(name), value(id))?];
-    let done = change(&repo.refs, saving_key(name), None)?;
-    changes.extend(done.old.is_some().then_some(done));
-    Ok(changes)
-}
-
-/// Returns the change with which a command records that it is about to overwrite the files kept by
-/// `id`.
-pub(in crate::repo) fn saving_change(
-    repo: &Handle,
-    name: &str,
-    id: ObjectId,
-) -> Result<Change, RepoError> {
-    let value = Some(id.as_bytes().to_vec());
-    Ok(change(&repo.refs, saving_key(name), value)?)
 }
 
 /// Adds all files and empty directories below the directory `path` to `out`, as removed.
@@ -464,7 +415,7 @@ pub(in crate::repo) fn stat_at(
 
 /// A path that gets back its former entry.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct Step {
+pub(in crate::repo) struct PathReturn {
     pub path: Vec<u8>,
     /// The present stat.
     pub there: Option<FileStat>,
@@ -476,8 +427,8 @@ pub(in crate::repo) struct Step {
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Return {
     /// The steps, in path order.
-    pub steps: Vec<Step>,
-    /// The paths that stay as they are: the command left them alone (see `stays`).
+    pub steps: Vec<PathReturn>,
+    /// The paths that stay as they are: the command left them alone (see `left_alone`).
     pub stays: BTreeSet<Vec<u8>>,
     /// Those of them where nothing was: what the command has put there goes.
     pub gone: BTreeSet<Vec<u8>>,
@@ -507,14 +458,14 @@ impl Return {
     }
 
     /// Returns the step for a path, if the path changes.
-    pub fn step(&self, path: &[u8]) -> Option<&Step> {
+    pub fn step(&self, path: &[u8]) -> Option<&PathReturn> {
         let found = self.steps.binary_search_by(|step| step.path[..].cmp(path));
         found.ok().map(|at| &self.steps[at])
     }
 
     /// Returns whether a redo removes a file at the path of a step, so that a directory of the target
     /// can come. The steps of an undo have each directory that was there instead.
-    pub fn has_room(&self, step: &Step) -> bool {
+    pub fn has_room(&self, step: &PathReturn) -> bool {
         let is_file = |stat: FileStat| stat.kind != FileKind::Dir;
         !self.knows_empty && step.to.is_none() && step.there.is_some_and(is_file)
     }
@@ -536,70 +487,40 @@ impl Return {
     }
 }
 
-/// The entry that a path had, and the entry that it gets.
-type Sides = (Option<TreeEntry>, Option<TreeEntry>);
-
-/// Returns the paths that the commit `id` keeps. With `back`, the change goes from what the command
-/// left there to what was there before; otherwise it is the reverse.
-fn sides(
-    repo: &Handle,
-    (id, back): (ObjectId, bool),
-) -> Result<BTreeMap<Vec<u8>, Sides>, RepoError> {
-    let mut found: BTreeMap<Vec<u8>, Sides> = BTreeMap::new();
-    let kept = load_commit(repo.objects(), &id)?;
-    let [written] = kept.parents[..] else {
-        return Ok(found);
-    };
-    let written = load_commit(repo.objects(), &written)?;
-    let (from, to) = if back {
-        (written.tree, kept.tree)
-    } else {
-        (kept.tree, written.tree)
-    };
-    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
-        let sides = found.entry(path.as_bytes().to_vec()).or_default();
-        sides.0 = sides.0.take().or(old.cloned());
-        sides.1 = sides.1.take().or(new.cloned());
-        Ok::<_, ObjectError>(ControlFlow::Continue(()))
-    };
-    // The result is never `Break`, because `note` accepts everything.
-    let _ = diff_trees(repo.objects(), Some(from), Some(to), &mut note)?;
-    Ok(found)
+/// Returns the entries that were at paths before the command overwrote them.
+pub(in crate::repo) fn former_entries(steps: &Steps) -> BTreeMap<Vec<u8>, TreeEntry> {
+    let entries = steps.overwritten();
+    let entries =
+        entries.filter_map(|(path, before, _)| Some((path.as_bytes().to_vec(), before?.clone())));
+    entries.collect()
 }
 
-/// Returns the entries that were at paths which the commit `id` keeps, before a command overwrote them.
-pub(in crate::repo) fn former_entries(
-    repo: &Handle,
-    id: ObjectId,
-) -> Result<BTreeMap<Vec<u8>, TreeEntry>, RepoError> {
-    let found = sides(repo, (id, true))?.into_iter();
-    Ok(found
-        .filter_map(|(path, (_, former))| Some((path, former?)))
-        .collect())
+/// Returns the paths where nothing was before the command put something there.
+pub(in crate::repo) fn missing_before(steps: &Steps) -> BTreeSet<Vec<u8>> {
+    let made = steps.overwritten();
+    let made = made.filter(|(_, before, after)| before.is_none() && after.is_some());
+    made.map(|(path, ..)| path.as_bytes().to_vec()).collect()
 }
 
-/// Returns the paths that were missing, by the commit `id` that keeps what a command overwrote.
-pub(in crate::repo) fn paths_missing_in(
-    repo: &Handle,
-    id: ObjectId,
-) -> Result<BTreeSet<Vec<u8>>, RepoError> {
-    let found = sides(repo, (id, true))?.into_iter();
-    let is_missing =
-        |(path, (left, former)): (_, Sides)| (left.is_some() && former.is_none()).then_some(path);
-    Ok(found.filter_map(is_missing).collect())
-}
-
-/// Finds the changes that restore the files kept by the commit `id`: as they were before the
-/// command that overwrote them (`back`), or as the command left them.
+/// Finds the changes that restore the files of `steps`: as they were before the command that overwrote
+/// them (`back`), or as the command left them.
 ///
 /// Fails if a file is in neither state: it has changed since.
 pub(in crate::repo) fn plan_return(
     repo: &Handle,
     tree: &OpenWorktree,
-    (id, back): (ObjectId, bool),
+    (steps, back): (&Steps, bool),
     what: &'static str,
 ) -> Result<Return, RepoError> {
-    let found = sides(repo, (id, back))?;
+    let sides = steps.overwritten().map(|(path, before, after)| {
+        let sides = if back {
+            (after, before)
+        } else {
+            (before, after)
+        };
+        (path.as_bytes().to_vec(), sides)
+    });
+    let found: BTreeMap<Vec<u8>, _> = sides.collect();
     let mut out = Return {
         empties: true,
         knows_empty: back,
@@ -607,16 +528,17 @@ pub(in crate::repo) fn plan_return(
     };
     let mut lost = BTreeSet::new();
     for (path, (old, new)) in &found {
+        let (old, new) = (*old, *new);
         let there = stat_at(tree, path)?;
-        let as_old = is_as(repo, tree, path, old.as_ref(), there.as_ref())?;
+        let as_old = is_as(repo, tree, path, old, there.as_ref())?;
         // The switch that belongs to the undo decides whether a directory is removed with its
         // content.
         let is_dir = there.is_some_and(|stat| stat.kind == FileKind::Dir);
         // Nothing is lost where both are directories and none is there.
-        let is_made = there.is_none() && [old, new].iter().all(|e| e.as_ref().is_some_and(is_tree));
+        let is_made = there.is_none() && [old, new].iter().all(|e| e.is_some_and(is_tree));
         let as_old = as_old || old.is_none() && is_dir || is_made;
         if !as_old {
-            match is_as(repo, tree, path, new.as_ref(), there.as_ref())? {
+            match is_as(repo, tree, path, new, there.as_ref())? {
                 // The command did not come to this path, or the user has done this already.
                 true if there.is_none_or(|stat| stat.kind != FileKind::Dir) => {
                     out.stays.insert(path.clone());
@@ -629,10 +551,10 @@ pub(in crate::repo) fn plan_return(
         if let (Some(_), None) = (new, there) {
             lost.extend(obstacle(tree, path)?.filter(|above| !found.contains_key(above)));
         }
-        out.steps.push(Step {
+        out.steps.push(PathReturn {
             path: path.clone(),
             there,
-            to: new.clone(),
+            to: new.cloned(),
         });
     }
     if !lost.is_empty() {

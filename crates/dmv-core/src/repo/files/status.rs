@@ -149,7 +149,7 @@ fn untracking(
     select: &dyn Select,
     changes: &mut Vec<PathChange>,
 ) -> Result<Vec<UntrackedFile>, RepoError> {
-    let (noted, _) = tree.untracked.split(select);
+    let noted = tree.untracked.selected(select);
     if noted.is_empty() {
         return Ok(Vec::new());
     }

@@ -23,7 +23,7 @@ use crate::repo::files::ignored::{line_for, verdict, verdict_with};
 use crate::repo::files::named::{NamedFiles, named, refuse_in_conflict, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{Overwrite, Overwrites, overwritten_changes, stat_at};
-use crate::repo::files::{open_worktree, untracked};
+use crate::repo::files::{notes, open_worktree, untracked};
 use crate::worktree::ignore::{DMVIGNORE, Verdict};
 use crate::worktree::snapshot::Problem;
 use std::io::Read;
@@ -125,14 +125,19 @@ pub(in crate::repo) fn untrack(
         let overwrites = Overwrites::from([(path.clone(), overwrite)]);
         let how = (WHAT, options.settings.keep, &options.request);
         let (kept, told) = keep_for(repo, &mut switch, overwrites, how, job)?;
-        let id;
-        (id, stored) = kept.unzip();
-        changes.extend(overwritten_changes(repo, &tree.name, id, &told)?);
+        let steps;
+        (steps, stored) = kept.unzip();
+        changes.extend(overwritten_changes(
+            repo,
+            &tree.name,
+            steps.as_ref(),
+            &told,
+        )?);
         writes.push((path, entry));
     }
-    let notes = untracked::Edit::Add(&files);
-    let noted = (&tree.name[..], &tree.untracked);
-    let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.request)?;
+    let mut noted = tree.notes.clone();
+    untracked::note_in(&mut noted, &files);
+    let (noted, stored) = notes::store(repo, &tree, &noted, stored, &options.request)?;
     changes.extend(noted);
     let effect = if writes.is_empty() {
         Effect::Kept

@@ -1,26 +1,20 @@
 //! Files that the next commit leaves out although they may stay on disk: what `rm --cached` notes.
 //!
-//! The view names a commit whose tree has the entries of these files (docs/format/layout.md,
-//! "Files that are no longer tracked"). A noted file counts as untracked as long as the base has
-//! exactly this entry: a switch neither removes nor overwrites it. Scans do not know these notes.
+//! The worktree's notes have the entries of these files (docs/format/notes.md). A noted file counts as
+//! untracked as long as the base has exactly this entry: a switch neither removes nor overwrites it.
+//! Scans do not know these notes.
 
 use crate::hash::ObjectId;
-use crate::history::load_commit;
 use crate::merge::{Edits, edit_tree};
 use crate::object::name::RepoPath;
 use crate::object::tree::{
     Kind, TreeEntry, TreeIter, TreeSummary, empty_tree_id, lookup_path, put_empty_tree,
 };
 use crate::object::{ObjectError, ObjectWrite};
-use crate::refs::Change;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::untracked_key;
-use crate::repo::base::publish::{OperationRequest, change};
-use crate::repo::base::{publish, worktree};
-use crate::repo::files::record::put_record;
-use crate::store::{FinishedJob, MetaWriter};
-use crate::worktree::join;
+use crate::repo::base::notes::{Note, PathNotes};
+use crate::worktree::base::dir_tree;
 use crate::worktree::scan::Select;
 use crate::worktree::split_path;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,42 +37,40 @@ impl UntrackNotes {
         self.entries.keys()
     }
 
-    /// Splits the noted paths into those that a selection includes, and all others.
-    pub fn split(&self, select: &dyn Select) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-        self.paths()
-            .cloned()
-            .partition(|path| split_path(path).is_some_and(|(dir, name)| select.takes(dir, name)))
+    /// Returns the noted paths that a selection includes.
+    pub fn selected(&self, select: &dyn Select) -> Vec<Vec<u8>> {
+        let is_in =
+            |path: &&Vec<u8>| split_path(path).is_some_and(|(dir, name)| select.takes(dir, name));
+        self.paths().filter(is_in).cloned().collect()
     }
 }
 
-/// Reads the notes of the worktree `name` that count for a base with this tree.
-pub(in crate::repo) fn read(
+/// Returns the notes that count for a base with this tree.
+pub(in crate::repo) fn counting(
     repo: &Handle,
-    name: &str,
+    notes: &PathNotes,
     base: Option<ObjectId>,
 ) -> Result<UntrackNotes, RepoError> {
-    let noted = worktree::ref_id(repo, &untracked_key(name))?;
-    let (Some(id), Some(base)) = (noted, base) else {
+    let Some(base) = base else {
         return Ok(UntrackNotes::default());
     };
-    let tree = load_commit(repo.objects(), &id)?.tree;
+    let mut dirs: BTreeMap<RepoPath, BTreeMap<&RepoPath, &TreeEntry>> = BTreeMap::new();
+    for (path, note) in notes.iter() {
+        if let Note::Untracked(entry) = note {
+            let dir = dirs.entry(path.parent().unwrap_or_default()).or_default();
+            dir.insert(path, entry);
+        }
+    }
     let mut entries = BTreeMap::new();
-    let mut dirs = vec![(Vec::new(), tree, base)];
-    while let Some((dir, noted, base)) = dirs.pop() {
-        let mut base = TreeIter::new(repo.objects(), base).peekable();
-        for entry in TreeIter::new(repo.objects(), noted) {
-            let entry = entry?;
-            let Some(there) = same_name(&mut base, &entry)? else {
-                continue;
-            };
-            let path = join(&dir, entry.name.as_bytes());
-            match (entry.kind, there.kind) {
-                (Kind::Directory, Kind::Directory) => dirs.push((path, entry.id, there.id)),
-                (Kind::Directory, _) => {}
-                _ if entry.same_content(&there) => {
-                    entries.insert(path, entry);
-                }
-                _ => {}
+    for (dir, noted) in dirs {
+        let Some(tree) = dir_tree(repo.objects(), &base, dir.as_bytes())? else {
+            continue;
+        };
+        let mut base = TreeIter::new(repo.objects(), tree).peekable();
+        for (path, entry) in noted {
+            let there = same_name(&mut base, entry)?;
+            if there.is_some_and(|there| there.same_content(entry)) {
+                entries.insert(path.as_bytes().to_vec(), entry.clone());
             }
         }
     }
@@ -103,84 +95,18 @@ fn same_name(
     Ok(None)
 }
 
-/// Stores the notes `entries` and returns their value in the view; `None` for no notes.
-fn put(
-    repo: &Handle,
-    entries: &BTreeMap<Vec<u8>, TreeEntry>,
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
-) -> Result<Option<Vec<u8>>, RepoError> {
-    if entries.is_empty() {
-        return Ok(None);
-    }
-    let mut edits = Edits::new();
-    for (path, entry) in entries {
-        edits.insert(parsed(path)?, Some(entry.clone()));
-    }
-    let message = format!("No longer tracked: {}", request.command);
-    let id = put_record(repo, &edits, message, request, meta)?;
-    Ok(Some(id.as_bytes().to_vec()))
+/// Adds notes of these files.
+pub(in crate::repo) fn note_in(notes: &mut PathNotes, files: &BTreeMap<Vec<u8>, TreeEntry>) {
+    let files = files.iter().map(|(path, entry)| {
+        let path = RepoPath::from_checked(path.clone());
+        (path, Note::Untracked(entry.clone()))
+    });
+    notes.extend(files);
 }
 
-/// Returns the change of the view after a commit that has left out the other notes: only those at
-/// `stay` remain. `None` if the view stays as it is.
-pub(in crate::repo) fn after_commit(
-    repo: &Handle,
-    (name, noted): (&str, &UntrackNotes),
-    stay: &[Vec<u8>],
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
-) -> Result<Option<Change>, RepoError> {
-    if noted.entries.len() == stay.len() {
-        return Ok(None);
-    }
-    let mut entries = noted.entries.clone();
-    let stay: BTreeSet<&Vec<u8>> = stay.iter().collect();
-    entries.retain(|path, _| stay.contains(path));
-    let value = put(repo, &entries, request, meta)?;
-    Ok(Some(change(&repo.refs, untracked_key(name), value)?))
-}
-
-/// How a command changes the notes.
-pub(in crate::repo) enum Edit<'a> {
-    /// Adds these files.
-    Add(&'a BTreeMap<Vec<u8>, TreeEntry>),
-    /// Removes the notes at paths for which the function returns true.
-    Remove(&'a dyn Fn(&[u8]) -> bool),
-}
-
-/// Changes the notes of a worktree. Returns the change of the view, `None` if there is none, and
-/// what has to be published with it. `stored` is what the command has stored so far.
-pub(in crate::repo) fn edit(
-    repo: &Handle,
-    (name, noted): (&str, &UntrackNotes),
-    edit: &Edit<'_>,
-    stored: Option<FinishedJob>,
-    request: &OperationRequest,
-) -> Result<(Option<Change>, Option<FinishedJob>), RepoError> {
-    let mut entries = noted.entries.clone();
-    match edit {
-        Edit::Add(more) => entries.extend(more.iter().map(|(p, e)| (p.clone(), e.clone()))),
-        Edit::Remove(is_over) => entries.retain(|path, _| !is_over(path)),
-    }
-    if entries.len() == noted.entries.len() {
-        return Ok((None, stored));
-    }
-    let writer = match &stored {
-        Some(before) => repo.store.writer_after(before)?,
-        None => repo.store.writer()?,
-    };
-    let mut meta = MetaWriter::new(&writer);
-    let value = put(repo, &entries, request, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    let sealed = publish::seal(repo, writer)?;
-    let stored = match stored {
-        Some(before) => before.join(sealed),
-        None => sealed,
-    };
-    let changed = change(&repo.refs, untracked_key(name), value)?;
-    Ok((Some(changed), Some(stored)))
+/// Removes the notes at paths for which `is_over` returns true.
+pub(in crate::repo) fn forget_in(notes: &mut PathNotes, is_over: impl Fn(&[u8]) -> bool) {
+    notes.retain(|path, note| !matches!(note, Note::Untracked(_)) || !is_over(path.as_bytes()));
 }
 
 /// Writes the tree `root` without the files at `paths`, and without directories that it empties.

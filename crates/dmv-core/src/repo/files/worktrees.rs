@@ -13,9 +13,11 @@ use crate::refs::{Change, Effect, check_ref_name};
 use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{Record, base_key, head_key, path_key, subset_key};
+use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
+use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::{OperationRequest, change, set};
+use crate::repo::base::steps::Steps;
 use crate::repo::base::vacancy::refuse_inside;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, layout, open, publish, whole, worktree};
@@ -197,7 +199,8 @@ pub(in crate::repo) fn add_worktree(
     let limit = checkout::subset_value(&options.subset);
     changes.extend(limit.map(|value| set(subset_key(&name), value)));
     let (request, settings) = (&options.request, &options.settings);
-    let what = (options.commit, &options.subset, None);
+    let nothing = PathNotes::default();
+    let what = (options.commit, &options.subset, &nothing);
     let made = set_up(
         repo,
         &name,
@@ -269,8 +272,8 @@ pub(in crate::repo) fn set_up(
     repo: &Handle,
     name: &str,
     dir: &Path,
-    what: (ObjectId, &Subset, Option<Record>),
-    brings: Option<(ObjectId, bool)>,
+    what: (ObjectId, &Subset, &PathNotes),
+    brings: Option<(&Steps, bool)>,
     how: (&OperationRequest, &WorktreeSettings),
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
@@ -299,8 +302,8 @@ fn fill(
     repo: &Handle,
     name: &str,
     dir: &Path,
-    (commit, subset, record): (ObjectId, &Subset, Option<Record>),
-    brings: Option<(ObjectId, bool)>,
+    (commit, subset, noted): (ObjectId, &Subset, &PathNotes),
+    brings: Option<(&Steps, bool)>,
     (request, settings): (&OperationRequest, &WorktreeSettings),
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
@@ -316,11 +319,13 @@ fn fill(
     let to = SwitchTo {
         what: "adding this worktree",
         request,
-        form: form::form_with(&there, &entries::read_commit(repo, &commit)?, record)?,
+        form: form::form_with(&there, &entries::read_commit(repo, &commit)?, noted)?,
         subset,
         force: false,
         adopts: false,
         leaves: false,
+        notes: &tree.notes,
+        steps: None,
         brings: brings.as_ref(),
         settings,
     };

@@ -83,6 +83,6 @@ fn is_over(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
 
 /// Returns whether an operation only announces what a command will overwrite.
 pub(in crate::repo) fn is_intent(operation: &Operation) -> bool {
-    let is_saving = |key: &str| key.starts_with("worktree/") && key.ends_with("/saving");
-    matches!(&operation.changes[..], [only] if is_saving(&only.key))
+    let is_begun = |key: &str| key.starts_with("worktree/") && key.ends_with("/begun");
+    matches!(&operation.changes[..], [only] if is_begun(&only.key))
 }

@@ -44,7 +44,6 @@ impl From<NamedObject> for Root {
     fn from(named: NamedObject) -> Root {
         match named {
             NamedObject::Commit(id) => Root::Object(ObjectType::Commit, id),
-            NamedObject::Tree(id) => Root::Object(ObjectType::Tree, id),
             NamedObject::Perhaps(id) => Root::Perhaps(id),
         }
     }

@@ -17,10 +17,10 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{budget, path, publish, slice, whole, worktree};
+use crate::repo::base::{budget, notes, path, publish, slice, whole, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form::Form;
-use crate::repo::conflict::{at, choices, form};
+use crate::repo::conflict::{at, form};
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::advance;
 use crate::repo::files::emptied::EmptiedPattern;
@@ -515,6 +515,8 @@ pub(in crate::repo) fn go_to(
         force: false,
         adopts: false,
         leaves: false,
+        notes: &tree.notes,
+        steps: None,
         brings: None,
         settings: &options.settings,
     };
@@ -535,7 +537,7 @@ impl MergeReport {
         let found = at::conflicts_here(repo, commit)?;
         self.conflicts.clone_from(&found.here);
         self.unseen = found.unseen.iter().map(|lack| lack.path.clone()).collect();
-        form::form_showing(repo, commit, choices::record(repo)?, found)
+        form::form_showing(repo, commit, &notes::read(repo)?, found)
     }
 
     pub(in crate::repo) fn take(&mut self, done: SwitchResult) {

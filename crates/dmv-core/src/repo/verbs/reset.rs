@@ -11,18 +11,16 @@ use crate::refs::{Change, Effect};
 use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::settled_key;
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, whole, worktree};
-use crate::repo::conflict::form::Form;
-use crate::repo::conflict::{at, form};
+use crate::repo::conflict::{at, choices, form};
 use crate::repo::files::checkout::remember::remember_base;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::advance;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::OverwrittenFiles;
-use crate::repo::files::{checkout, open_worktree, pending, unfinished};
+use crate::repo::files::{checkout, notes, open_worktree, pending, unfinished};
 use crate::repo::look::{entries, history};
 use crate::repo::verbs::merge::{MergeReport, moved};
 use std::ops::ControlFlow;
@@ -167,7 +165,8 @@ fn keep_files(
             stay.extend(pending::in_subset(tree, shown));
         }
     }
-    let (noted, sealed) = pending::note(repo, tree, stay, None, request)?;
+    let noted = pending::with_new(repo, tree, stay)?;
+    let (noted, sealed) = notes::store(repo, tree, &noted, None, request)?;
     changes.extend(noted);
     publish::publish(repo, request.clone(), sealed, changes, Effect::Kept)?;
     // The stat cache is an optimization for the next scan.
@@ -185,9 +184,9 @@ fn match_files(
     job: &Job,
 ) -> Result<(SwitchResult, bool), RepoError> {
     // Choices for conflicts are uncommitted changes, too.
-    let choices = change(&repo.refs, settled_key(&tree.name), None)?;
-    changes.extend(choices.old.is_some().then_some(choices));
-    let form = form_without_choices(repo, &to)?;
+    let mut noted = tree.notes.clone();
+    choices::note_in(&mut noted, &[]);
+    let form = form::form_with(repo, &entries::read_commit(repo, &to)?, &noted)?;
     let what = SwitchTo {
         what: "this reset",
         request,
@@ -196,6 +195,8 @@ fn match_files(
         force: true,
         adopts: false,
         leaves: false,
+        notes: &noted,
+        steps: None,
         brings: None,
         settings,
     };
@@ -210,10 +211,6 @@ fn match_files(
     })?;
     is_same &= done.files == 0 && done.removed == 0 && done.refused.is_empty();
     Ok((done, is_same))
-}
-
-fn form_without_choices(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
-    form::form_with(repo, &entries::read_commit(repo, id)?, None)
 }
 
 /// Counts the files outside the worktree's subset that differ between its base and the tree `to`,

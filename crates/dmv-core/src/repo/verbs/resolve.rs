@@ -4,7 +4,6 @@
 pub(in crate::repo) mod steps;
 
 use crate::fsutil::SafeDir;
-use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::merge::{MergeResult, edit_tree, entry_of};
 use crate::object::ObjectWrite;
@@ -17,13 +16,12 @@ use crate::refs::Effect;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::{AbsentError, ConflictError, FilesError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Record, settled_key};
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{budget, path, publish, slice, worktree};
 use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choice::Choice;
-use crate::repo::conflict::choices::ConflictResolution;
+use crate::repo::conflict::choices::{ConflictResolution, edits_of};
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::names::{last_name, stem_and_ending};
 use crate::repo::conflict::pending::PendingConflict;
@@ -34,8 +32,9 @@ use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
-use crate::repo::files::saved::{overwritten_changes, saved_changes};
+use crate::repo::files::saved::overwritten_changes;
 use crate::repo::files::status::StatusOptions;
+use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::{checkout, open_worktree, status};
 use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack::{LackOf, refuse};
@@ -43,7 +42,7 @@ use crate::repo::look::{entries, lack};
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport};
 use crate::repo::verbs::resolve::steps::Steps;
-use crate::store::{FinishedJob, MetaWriter};
+use crate::store::FinishedJob;
 use crate::subset::Subset;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::snapshot::Problem;
@@ -99,9 +98,9 @@ pub(in crate::repo) fn resolve_conflicts(
     let (moves, overwrites) = steps.finish();
     let how = (WHAT, settings.keep, &request);
     let (kept, told) = restore::keep_for(repo, &mut switch, overwrites, how, job)?;
-    let kept = kept.map(|(id, sealed)| match stored {
-        Some(stored) => (id, stored.join(sealed)),
-        None => (id, sealed),
+    let kept = kept.map(|(steps, sealed)| match stored {
+        Some(stored) => (steps, stored.join(sealed)),
+        None => (steps, sealed),
     });
     if !without.is_empty() {
         let place = (&tree, &form, &commit);
@@ -116,8 +115,8 @@ pub(in crate::repo) fn resolve_conflicts(
             job,
         )?;
     } else {
-        let (id, sealed) = kept.unzip();
-        let changes = overwritten_changes(repo, &tree.name, id, &told)?;
+        let (steps, sealed) = kept.unzip();
+        let changes = overwritten_changes(repo, &tree.name, steps.as_ref(), &told)?;
         if !changes.is_empty() {
             publish::publish(repo, request.clone(), sealed, changes, Effect::Written)?;
         }
@@ -276,52 +275,50 @@ fn keep_choice(
     repo: &Handle,
     (tree, form, commit): (&OpenWorktree, &Form, &Commit),
     these: &[ConflictAt],
-    (choice, kept): (&Choice, Option<(ObjectId, FinishedJob)>),
+    (choice, kept): (&Choice, Option<(StoredSteps, FinishedJob)>),
     settings: &WorktreeSettings,
     request: &OperationRequest,
     report: &mut ResolveReport,
     job: &Job,
 ) -> Result<(), RepoError> {
     let before = kept.as_ref().map(|(_, before)| before);
-    let (record, settled, sealed) = store_choice(repo, (tree, form), these, (choice, before), job)?;
-    // The form reads these objects before they are published.
-    repo.store.preview(&sealed);
+    let (mut chosen, others, stored) =
+        store_choice(repo, (tree, form), these, (choice, before), job)?;
+    report
+        .settled
+        .extend(chosen.iter().map(|one| (one.path.clone(), one.paths())));
+    chosen.extend(others);
+    let (steps, before) = kept.unzip();
+    let stored = match before {
+        Some(before) => before.join(stored),
+        None => stored,
+    };
+    let mut noted = tree.notes.clone();
+    choices::note_in(&mut noted, &chosen);
     let pending = form.shown.iter().filter(|shown| shown.is_pending);
     let pending = pending.map(PendingConflict::of).collect();
     let switch_to = SwitchTo {
         what: WHAT,
         request,
         // The files of conflicts that no commit has stay as they are.
-        form: form::form_with(repo, commit, Some(record))?.with_pending(repo, pending)?,
+        form: form::form_with(repo, commit, &noted)?.with_pending(repo, pending)?,
         subset: &tree.subset,
         force: false,
         adopts: false,
         leaves: false,
+        notes: &noted,
+        steps: steps.as_ref(),
         brings: None,
         settings,
     };
-    let key = settled_key(&tree.name);
-    let done = checkout::switch_files(repo, tree, &switch_to, job, |saved| {
-        let mut changes = vec![change(&repo.refs, key, Some(record.value()))?];
-        changes.extend(saved);
-        let sealed = match kept {
-            Some((id, before)) => {
-                changes.extend(saved_changes(repo, &tree.name, id)?);
-                before.join(sealed)
-            }
-            None => sealed,
-        };
-        publish::publish(
-            repo,
-            request.clone(),
-            Some(sealed),
-            changes,
-            Effect::Written,
-        )?;
+    let done = checkout::switch_files(repo, tree, &switch_to, job, |changes| {
+        if !changes.is_empty() {
+            let request = request.clone();
+            publish::publish(repo, request, Some(stored), changes, Effect::Written)?;
+        }
         Ok(())
     })?;
     report.refused.extend(done.refused);
-    report.settled.extend(settled);
     Ok(())
 }
 
@@ -330,18 +327,22 @@ fn is_nothing_at(root: &SafeDir, path: &RepoPath) -> bool {
     matches!(stat_of(root, path.as_bytes()), Ok(None))
 }
 
-/// The conflicts that a choice settled, each with the paths that have the chosen content.
-type SettledPaths = Vec<(RepoPath, Vec<RepoPath>)>;
-
-/// Stores a choice for conflicts that have no file, with all earlier choices that still count.
-/// `before` is what the same command has stored already.
+/// Makes a choice for conflicts that have no file. Returns the choices for them, the earlier choices
+/// that still count, and what was stored. `before` is what the same command has stored already.
 fn store_choice(
     repo: &Handle,
     (tree, form): (&OpenWorktree, &Form),
     these: &[ConflictAt],
     (choice, before): (&Choice, Option<&FinishedJob>),
     job: &Job,
-) -> Result<(Record, SettledPaths, FinishedJob), RepoError> {
+) -> Result<
+    (
+        Vec<ConflictResolution>,
+        Vec<ConflictResolution>,
+        FinishedJob,
+    ),
+    RepoError,
+> {
     let (again, others): (Vec<ConflictResolution>, Vec<ConflictResolution>) = form
         .chosen
         .iter()
@@ -358,23 +359,12 @@ fn store_choice(
         None => budget::writer(repo)?,
     };
     let file = choices::take_chosen_file(repo, choice, &writer, job)?;
-    let (edits, settled) = choices::choose(
-        repo,
-        form.stored,
-        (&others, these),
-        (choice, file),
-        &is_free,
-    )?;
-    let mut meta = MetaWriter::new(&writer);
-    let to = edit_tree(repo.objects(), &mut meta, form.stored, &edits)?.id;
-    meta.flush()?;
-    drop(meta);
+    let how = (choice, file);
+    let chosen = choices::choose(repo, form.stored, (&others, these), how, &is_free)?;
     let sealed = publish::seal(repo, writer)?;
-    let record = Record {
-        from: form.stored,
-        to,
-    };
-    Ok((record, settled, sealed))
+    // The form reads these objects before they are published.
+    repo.store.preview(&sealed);
+    Ok((chosen, others, sealed))
 }
 
 /// Settles the conflicts at or under `paths` in a repository without a worktree: commits the choice
@@ -397,8 +387,9 @@ pub(in crate::repo) fn resolve_in_commit(
     let file = choices::take_chosen_file(repo, choice, &writer, job)?;
     let sealed = publish::seal(repo, writer)?;
     repo.store.preview(&sealed);
-    let (edits, settled) =
-        choices::choose(repo, commit.tree, (&[], &these), (choice, file), &|_| true)?;
+    let how = (choice, file);
+    let chosen = choices::choose(repo, commit.tree, (&[], &these), how, &|_| true)?;
+    let edits = edits_of(&chosen);
     let mut merge = |writer: &mut dyn ObjectWrite| {
         let tree = edit_tree(repo.objects(), writer, commit.tree, &edits)?;
         Ok(MergeResult::of_tree(tree))
@@ -407,8 +398,9 @@ pub(in crate::repo) fn resolve_in_commit(
     made.sealed = sealed.join(made.sealed);
     let done = merge::land(repo, &site, made, WHAT, options, job)?;
     let open = done.conflicts.iter();
+    let settled = chosen.into_iter().map(|one| (one.paths(), one.path));
     let report = ResolveReport {
-        settled,
+        settled: settled.map(|(paths, path)| (path, paths)).collect(),
         open: open.map(|at| at.path.clone()).collect(),
         kept: Vec::new(),
         refused: Vec::new(),

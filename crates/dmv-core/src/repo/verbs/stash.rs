@@ -33,11 +33,9 @@ use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::generation;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{
-    empty_above, empty_dir, put_commits, saved_changes, stat_at, store_made,
-};
+use crate::repo::files::saved::{empty_above, empty_dir, stat_at, store_made};
 use crate::repo::files::untracked::UntrackNotes;
-use crate::repo::files::{checkout, open_worktree, snapshot_of, unfinished};
+use crate::repo::files::{checkout, open_worktree, snapshot_of, steps, unfinished};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::scan::Select;
 use crate::worktree::select::is_under;
@@ -132,7 +130,7 @@ pub(in crate::repo) fn push(
     let (sides, sealed) = keep(repo, &tree, sealed, (before, summary.id), &options.request)?;
     let key = next_key(repo)?;
     let mut changes = vec![set(key.clone(), id.as_bytes().to_vec())];
-    changes.extend(saved_changes(repo, &tree.name, sides)?);
+    changes.extend(steps::done(repo, &tree.name, sides)?);
     let done = put_back(repo, (form, &summary), options, job, || {
         let request = options.request.clone();
         publish::publish(repo, request, Some(sealed), changes, Effect::Written)?;
@@ -168,6 +166,8 @@ fn put_back(
         force: false,
         adopts: false,
         leaves: false,
+        notes: &tree.notes,
+        steps: None,
         brings: None,
         settings: &options.settings,
     };
@@ -251,8 +251,8 @@ fn put(commit: &Commit, writer: &mut dyn ObjectWrite) -> Result<ObjectId, RepoEr
     Ok(writer.put(ObjectType::Commit, &bytes)?)
 }
 
-/// Stores the commit that keeps what a command overwrites: the entries of `now` that it replaces
-/// with those of `after`. Paths outside the worktree's subset have no files.
+/// Stores the steps of a command that replaces the entries of `now` with those of `after`. Returns their
+/// record. Paths outside the worktree's subset have no files.
 fn keep(
     repo: &Handle,
     worktree: &OpenWorktree,
@@ -296,7 +296,8 @@ fn keep(
     }
     let writer = budget::writer_after(repo, &sealed)?;
     let mut meta = MetaWriter::new(&writer);
-    let id = put_commits(repo, &old, &new, request, &mut meta)?;
+    let steps = steps::between(repo, &old, &new)?;
+    let id = steps::put(repo, steps, request, &mut meta)?.id;
     meta.flush()?;
     drop(meta);
     let sealed = sealed.join(publish::seal(repo, writer)?);

@@ -12,14 +12,16 @@ use crate::repo::base::error::{BranchError, RepoError, UndoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    LOG_UNKEPT, base_key, head_key, moved_key, path_key, saved_key, saving_key, settled_key,
-    subset_key,
+    LOG_UNKEPT, base_key, begun_key, head_key, notes_key, path_key, steps_key, subset_key,
 };
+use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::record;
+use crate::repo::base::steps::Steps;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, keeping, publish, window, worktree};
+use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
-use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::stays;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::moving::EntryMove;
@@ -143,15 +145,8 @@ pub(in crate::repo) fn undo(
     check_heads(repo, &undone, &changes)?;
     // Outside of a worktree no key of the view is meant, and none is empty.
     let name = worktree::worktree_name(repo).ok();
-    let own = [
-        base_key,
-        subset_key,
-        settled_key,
-        saved_key,
-        saving_key,
-        moved_key,
-    ]
-    .map(|key| name.map(key).unwrap_or_default());
+    let own = [base_key, subset_key, notes_key, steps_key, begun_key]
+        .map(|key| name.map(key).unwrap_or_default());
     let [own_base, ..] = &own;
     let is_about_files = changes.iter().any(|change| own.contains(&change.key));
     let effect = undone.effect();
@@ -223,8 +218,8 @@ fn undo_moves(
     (options, absent): (&UndoOptions, AbsentContent),
     job: &Job,
 ) -> Result<(Operation, SwitchResult, Vec<EntryMove>), RepoError> {
-    let back = !is_undo(repo, undone)?;
-    let moves = moving::moves_of(repo, worktree::worktree_name(repo)?, &changes, back)?;
+    let (steps, back) = steps_of(repo, undone, worktree::worktree_name(repo)?)?;
+    let moves = steps.map_or_else(Vec::new, |steps| moving::moves_of(&steps, back));
     if moves.is_empty() {
         let (made, done) = undo_files(repo, undone, changes, (options, absent), job)?;
         return Ok((made, done, moves));
@@ -282,24 +277,25 @@ fn undo_files(
     };
     let subset = after(&subset_key(&tree.name))?;
     let subset = worktree::subset_value(repo, &tree.name, subset.as_deref())?;
-    let record = after(&settled_key(&tree.name))?;
-    let record = choices::record_value(repo, &tree.name, record.as_deref())?;
-    let kept = kept_by(repo, undone, &changes, &tree.name)?;
-    let mut brings = match kept {
-        Some(kept) => plan_return(repo, &tree, kept, options.named())?,
+    let noted = after(&notes_key(&tree.name))?;
+    let noted = notes_in(repo, &tree.name, noted.as_deref())?;
+    let (steps, back) = steps_of(repo, undone, &tree.name)?;
+    let steps = steps.unwrap_or_default();
+    let mut brings = match steps.overwritten().next() {
+        Some(_) => plan_return(repo, &tree, (&steps, back), options.named())?,
         None => Return::default(),
     };
     brings.skips_absent = absent == AbsentContent::Skipped;
     brings.check_content_here(repo)?;
-    brings.is_redo = is_undo(repo, undone)?;
-    if !brings.is_redo {
-        stays::add_noted(repo, &tree.name, &changes, &mut brings)?;
+    brings.is_redo = !back;
+    if back {
+        stays::add_noted(&steps, &mut brings);
     }
     let mut sealed = None;
     let target = match after(&base_key(&tree.name))? {
         Some(value) => {
             let id = worktree::id_value(repo, &base_key(&tree.name), &value)?;
-            form::form_with(repo, &entries::read_commit(repo, &id)?, record)?
+            form::form_with(repo, &entries::read_commit(repo, &id)?, &noted)?
         }
         None => {
             let writer = repo.store.writer()?;
@@ -321,6 +317,8 @@ fn undo_files(
         force: false,
         adopts: false,
         leaves: false,
+        notes: &tree.notes,
+        steps: None,
         brings: Some(&brings),
         settings: &options.settings,
     };
@@ -336,25 +334,68 @@ fn undo_files(
     Ok((operation, switched))
 }
 
-/// Returns the commit that keeps what an operation has overwritten, and whether the undo has to
-/// bring the files back. The undo of an undo does the reverse.
-fn kept_by(
+/// Returns the steps that the undo of `undone` takes back, or takes again: those of the operation that
+/// was not an undo. The flag says whether it takes them back.
+fn steps_of(
     repo: &Handle,
     undone: &Operation,
-    changes: &[Change],
     worktree: &str,
-) -> Result<Option<(ObjectId, bool)>, RepoError> {
-    let back = !is_undo(repo, undone)?;
-    for key in [saved_key(worktree), saving_key(worktree)] {
-        if let Some(change) = changes.iter().find(|change| change.key == key) {
-            let value = if back { &change.old } else { &change.new };
-            let id = value
-                .as_deref()
-                .map(|value| worktree::id_value(repo, &key, value));
-            return Ok(id.transpose()?.map(|id| (id, back)));
+) -> Result<(Option<Steps>, bool), RepoError> {
+    let (mut first, mut back) = (undone.clone(), true);
+    while first.undoes != 0 {
+        back = !back;
+        match operation_at(repo, first.undoes)? {
+            Some(before) => first = before,
+            None => break,
         }
     }
-    Ok(None)
+    for key in [steps_key(worktree), begun_key(worktree)] {
+        let change = first.changes.iter().find(|change| change.key == key);
+        // An undo whose operation is no longer in the log has replaced its steps.
+        let value = change.and_then(|change| match first.undoes {
+            0 => change.new.as_deref(),
+            _ => change.old.as_deref(),
+        });
+        if let Some(value) = value {
+            return Ok((Some(record::read(repo, &key, value)?), back));
+        }
+    }
+    Ok((None, back))
+}
+
+/// Returns the steps that an operation names as the last ones of a worktree.
+pub(in crate::repo) fn steps_named(
+    repo: &Handle,
+    operation: &Operation,
+) -> Result<Option<Steps>, RepoError> {
+    let is_steps = |change: &&Change| {
+        worktree_of(&change.key).is_some_and(|name| change.key == steps_key(name))
+    };
+    let change = operation.changes.iter().find(is_steps);
+    match change.and_then(|change| Some((&change.key, change.new.as_deref()?))) {
+        Some((key, value)) => Ok(Some(record::read(repo, key, value)?)),
+        None => Ok(None),
+    }
+}
+
+/// Returns whether an operation has changed choices for conflicts that have no file.
+pub(in crate::repo) fn changes_choices(
+    repo: &Handle,
+    operation: &Operation,
+) -> Result<bool, RepoError> {
+    for change in &operation.changes {
+        if let Some(name) = worktree_of(&change.key).filter(|name| change.key == notes_key(name)) {
+            let [mut old, mut new] = [
+                notes_in(repo, name, change.old.as_deref())?,
+                notes_in(repo, name, change.new.as_deref())?,
+            ];
+            for notes in [&mut old, &mut new] {
+                notes.retain(|_, note| matches!(note, Note::Choice { .. }));
+            }
+            return Ok(old != new);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the command that is in force again once an undo has been undone.
@@ -420,8 +461,8 @@ fn undo_worktree(
                 return Err(UndoError::WorktreeNotThere { path }.into());
             }
             // A redo of a removal: the undo has brought these changes back.
-            let kept = kept_by(repo, undone, &changes, &name)?.map(|(id, _)| id);
-            let how = (RemovalMode::KeptBy(kept), &options.request);
+            let (kept, _) = steps_of(repo, undone, &name)?;
+            let how = (RemovalMode::KeptBy(kept.as_ref()), &options.request);
             take_down(repo, info, how, settings, job, |_, _| publish())?;
         }
         WholeWorktree::Went(name, path, Some(base)) => {
@@ -433,9 +474,10 @@ fn undo_worktree(
                 found.and_then(|change| change.old.as_deref())
             };
             let subset = worktree::subset_value(repo, &name, former(subset_key(&name)))?;
-            let record = choices::record_value(repo, &name, former(settled_key(&name)))?;
-            let what = (commit, &subset, record);
-            let brings = kept_by(repo, undone, &changes, &name)?;
+            let noted = notes_in(repo, &name, former(notes_key(&name)))?;
+            let what = (commit, &subset, &noted);
+            let (steps, back) = steps_of(repo, undone, &name)?;
+            let brings = steps.as_ref().map(|steps| (steps, back));
             switched = worktrees::set_up(repo, &name, &path, what, brings, how, job, publish)?;
         }
         WholeWorktree::Went(..) | WholeWorktree::Moved => {
@@ -600,7 +642,7 @@ fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoErro
     // How much could not be kept is a fact, which no undo changes.
     let is_fact = |key: &str| key == LOG_UNKEPT && !window::is_only_unkept(operation);
     // A note that a command is about to overwrite files is outdated once the command has finished.
-    let is_over = |key: &str| key.ends_with("/saving") && !is_intent(operation);
+    let is_over = |key: &str| key.ends_with("/begun") && !is_intent(operation);
     let changes = operation.changes.iter();
     let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key) && !is_fact(&c.key));
     let mut changes: Vec<Change> = changes

@@ -16,7 +16,7 @@ use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::pending;
 use crate::repo::files::same::{SameError, same_as};
-use crate::repo::files::saved::{Overwrite, Overwrites, Step, all_gone};
+use crate::repo::files::saved::{Overwrite, Overwrites, PathReturn, all_gone};
 use crate::repo::look::entries::blob_of;
 use crate::repo::look::{content, entries};
 use crate::worktree::base::entry_at;
@@ -82,7 +82,11 @@ impl Switch<'_> {
             let path = path.as_bytes();
             // A file that is no longer tracked stays.
             if new.is_none() && self.tree.untracked.has(path) {
-                found.stays.insert(path.to_vec(), Stays::There);
+                let state = match self.stat(path, &mut found.absent_dirs)? {
+                    Some(_) => Stays::There,
+                    None => Stays::Gone(self.emptied_above(path, &mut found.looked)?),
+                };
+                found.stays.insert(path.to_vec(), state);
                 return Ok(());
             }
             if self.stays(path) && (new.is_some() || self.stays_there(path)) {
@@ -401,7 +405,7 @@ impl Switch<'_> {
     /// with the base's files.
     fn find_kept_below(&self, lost: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
         let steps = self.brings.iter().flat_map(|brings| &brings.steps);
-        let is_dir = |step: &&Step| {
+        let is_dir = |step: &&PathReturn| {
             let is_there = step.there.is_some_and(|stat| stat.kind == FileKind::Dir);
             is_there && step.to.as_ref().is_some_and(is_file)
         };

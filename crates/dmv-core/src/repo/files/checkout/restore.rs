@@ -12,8 +12,8 @@ use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::settled_key;
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::notes::PathNotes;
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
 use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::choices::ConflictResolution;
@@ -30,10 +30,11 @@ use crate::repo::files::saved::{
     Overwrite, Overwrites, OverwrittenFiles, obstacle, overwritten_changes, take,
 };
 use crate::repo::files::seen::Expectation;
+use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::unwritten::UnwrittenPath;
-use crate::repo::files::{ignored, open_worktree, untouched, untracked, unwritten};
+use crate::repo::files::{ignored, notes, open_worktree, untouched, untracked, unwritten};
 use crate::repo::look::{entries, lack};
-use crate::store::{FinishedJob, MetaWriter};
+use crate::store::FinishedJob;
 use crate::subset::Subset;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Refusal, Removal};
@@ -97,21 +98,14 @@ pub(in crate::repo) fn restore(
     let gone = added_by(repo, &form.tree, &dropped)?;
     let moves = switch.moves(&wanted.entries)?;
     let overwrites = overwrites(&mut switch, &moves, &wanted, &gone)?;
-    let settled = if dropped.is_empty() {
-        None
-    } else {
-        Some(&form)
-    };
+    let mut noted = tree.notes.clone();
+    if !dropped.is_empty() {
+        choices::note_in(&mut noted, &form.chosen);
+    }
     // A file that the user wants back is tracked again.
-    let is_over = |path: &[u8]| is_base && asked_for(path);
-    let overwritten = keep_and_publish(
-        repo,
-        &mut switch,
-        overwrites,
-        (settled, &untracked::Edit::Remove(&is_over)),
-        (WHAT, settings.keep, &request),
-        job,
-    )?;
+    untracked::forget_in(&mut noted, |path| is_base && asked_for(path));
+    let how = (WHAT, settings.keep, &request);
+    let overwritten = keep_and_publish(repo, &mut switch, overwrites, &noted, how, job)?;
     for path in &wanted.removed {
         switch.remove_file(path)?;
     }
@@ -358,7 +352,7 @@ fn forget_unwritten(
     Ok(())
 }
 
-/// Stores the files that are about to be overwritten. Returns the commit that keeps them, which the
+/// Stores the files that are about to be overwritten. Returns the steps that overwrite them, which the
 /// caller publishes before it touches any file.
 pub(in crate::repo) fn keep_for(
     repo: &Handle,
@@ -366,7 +360,7 @@ pub(in crate::repo) fn keep_for(
     overwrites: Overwrites,
     how: (&'static str, Keep, &OperationRequest),
     job: &Job,
-) -> Result<(Option<(ObjectId, FinishedJob)>, OverwrittenFiles), RepoError> {
+) -> Result<(Option<(StoredSteps, FinishedJob)>, OverwrittenFiles), RepoError> {
     if overwrites.is_empty() {
         return Ok(Default::default());
     }
@@ -385,40 +379,20 @@ pub(in crate::repo) fn keep_for(
     Ok((taken.kept, taken.told))
 }
 
-/// Stores the files that are about to be overwritten, and publishes the commit that keeps them.
-/// With `settled`, also publishes that only the choices of this form remain, and with `notes` a
-/// change of the files that are no longer tracked.
+/// Stores the files that are about to be overwritten, and publishes the steps that overwrite them,
+/// together with the worktree's new notes.
 pub(in crate::repo) fn keep_and_publish(
     repo: &Handle,
     switch: &mut Switch<'_>,
     overwrites: Overwrites,
-    (settled, notes): (Option<&Form>, &untracked::Edit<'_>),
+    noted: &PathNotes,
     (what, keep, request): (&'static str, Keep, &OperationRequest),
     job: &Job,
 ) -> Result<OverwrittenFiles, RepoError> {
-    let name = switch.tree.name.clone();
     let (kept, told) = keep_for(repo, switch, overwrites, (what, keep, request), job)?;
-    let (id, mut stored) = kept.unzip();
-    let mut changes = overwritten_changes(repo, &name, id, &told)?;
-    if let Some(form) = settled {
-        let writer = match &stored {
-            Some(before) => repo.store.writer_after(before)?,
-            None => repo.store.writer()?,
-        };
-        let mut meta = MetaWriter::new(&writer);
-        let record = choices::record_of(repo, form.stored, &form.chosen, &mut meta)?;
-        meta.flush()?;
-        drop(meta);
-        let sealed = publish::seal(repo, writer)?;
-        stored = Some(match stored {
-            Some(before) => before.join(sealed),
-            None => sealed,
-        });
-        let value = record.map(|record| record.value());
-        changes.push(change(&repo.refs, settled_key(&name), value)?);
-    }
-    let noted = (&name[..], &switch.tree.untracked);
-    let (noted, stored) = untracked::edit(repo, noted, notes, stored, request)?;
+    let (steps, stored) = kept.unzip();
+    let mut changes = overwritten_changes(repo, &switch.tree.name, steps.as_ref(), &told)?;
+    let (noted, stored) = notes::store(repo, switch.tree, noted, stored, request)?;
     changes.extend(noted);
     if !changes.is_empty() {
         publish::publish(repo, request.clone(), stored, changes, Effect::Written)?;

@@ -2,36 +2,20 @@
 //! uncommitted state is what the target has, or something that the target has no entry for.
 //!
 //! For the switch there is nothing to do. But an undo that only knew the base and the target would
-//! take the user's state away. So the operation notes these paths (docs/format/layout.md, "Paths
-//! that a switch left alone"), and its undo leaves them alone, too.
+//! take the user's state away. So the steps of the operation have these paths (docs/format/notes.md,
+//! "Paths that a switch left alone"), and its undo leaves them alone, too.
 
 use crate::fsutil::{FileKind, FileStat};
-use crate::history::load_commit;
-use crate::merge::Edits;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
-use crate::object::{ObjectType, ObjectWrite};
-use crate::refs::Change;
+use crate::object::tree::{TreeEntry, empty_tree_id};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::stays_key;
-use crate::repo::base::publish::{OperationRequest, change};
-use crate::repo::base::{publish, worktree};
-use crate::repo::conflict::names::last_name;
+use crate::repo::base::steps::{Step, Steps};
 use crate::repo::files::checkout::dirs::{add_above, is_dir};
 use crate::repo::files::checkout::switch::Switch;
-use crate::repo::files::record::{files_in, put_record};
 use crate::repo::files::saved::{Return, empty_above};
-use crate::repo::look::content;
-use crate::store::MetaWriter;
 use crate::worktree::split_path;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The target of the symlink that notes what the user has at a path.
-const THERE: &[u8] = b".";
-/// The beginning of the target if the user has removed the path.
-const GONE: &[u8] = b"./";
 
 /// The user's state at a path that a switch leaves alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,56 +169,26 @@ fn is_empty(entry: &TreeEntry) -> bool {
     is_dir(entry) && entry.id == empty_tree_id()
 }
 
-/// Stores the paths that a switch leaves alone, and returns the change of the view that names them.
-/// `None` if there are none.
-pub(in crate::repo) fn note(
-    repo: &Handle,
-    name: &str,
-    paths: &LeftAlone,
-    request: &OperationRequest,
-) -> Result<Option<Change>, RepoError> {
-    let writer = repo.store.writer()?;
-    let mut meta = MetaWriter::new(&writer);
-    let mut edits = Edits::new();
-    for (path, state) in paths {
-        if is_implied(paths, path, state) {
-            continue;
-        }
+/// Returns the steps that say which paths a switch leaves alone.
+pub(in crate::repo) fn steps_of(paths: &LeftAlone) -> Steps {
+    let noted = paths.iter();
+    let noted = noted.filter(|(path, state)| !is_implied(paths, path, state));
+    let steps = noted.filter_map(|(path, state)| {
         // No commit can have another path, so no base or target has it.
-        let Ok(at) = RepoPath::parse(path) else {
-            continue;
+        let at = RepoPath::parse(path).ok()?;
+        let step = match state {
+            Stays::There | Stays::Directory => Step::LeftAlone,
+            Stays::Gone(emptied) => {
+                let emptied = emptied.as_deref().and_then(|dir| RepoPath::parse(dir).ok());
+                Step::LeftGone(emptied)
+            }
         };
-        let target = match state {
-            Stays::There | Stays::Directory => THERE.to_vec(),
-            Stays::Gone(None) => GONE.to_vec(),
-            Stays::Gone(Some(dir)) => way_to(path, dir),
-        };
-        let entry = TreeEntry {
-            name: last_name(&at),
-            kind: Kind::Symlink,
-            is_list: false,
-            id: meta.put(ObjectType::Chunk, &target)?,
-            size: target.len() as u64,
-            files: 0,
-            attrs: None,
-        };
-        edits.insert(at, Some(entry));
-    }
-    if edits.is_empty() {
-        return Ok(None);
-    }
-    let message = format!("Left alone by: {}", request.command);
-    let id = put_record(repo, &edits, message, request, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    // The operation that names the commit may come with objects of its own.
-    publish::keep(repo, publish::seal(repo, writer)?)?;
-    let value = Some(id.as_bytes().to_vec());
-    Ok(Some(change(&repo.refs, stays_key(name), value)?))
+        Some((at, step))
+    });
+    steps.collect()
 }
 
-/// Returns whether another path says the same: a file above it, or what is in it. A tree cannot have
-/// an entry at both.
+/// Returns whether another path says the same: a file above it, or what is in it.
 fn is_implied(paths: &LeftAlone, path: &[u8], state: &Stays) -> bool {
     let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
     let mut above = ends.filter_map(|(end, _)| paths.get(&path[..end]));
@@ -246,78 +200,19 @@ fn is_implied(paths: &LeftAlone, path: &[u8], state: &Stays) -> bool {
     above.any(|state| *state == Stays::There) || below && *state == Stays::Directory
 }
 
-/// Returns the symlink target that leads from `path` to a directory above it.
-fn way_to(path: &[u8], dir: &[u8]) -> Vec<u8> {
-    let depth = |path: &[u8]| path.iter().filter(|b| **b == b'/').count();
-    // Between the directory that holds the path and `dir`.
-    let ups = depth(path).saturating_sub(depth(dir) + 1);
-    let way = match ups {
-        0 => ".".to_owned(),
-        _ => vec![".."; ups].join("/"),
-    };
-    [GONE, way.as_bytes()].concat()
-}
-
-/// Returns the directory to which such a target leads. `None` if it leads nowhere.
-fn led_to<'p>(path: &'p [u8], target: &[u8]) -> Option<&'p [u8]> {
-    let mut dir = split_path(path)?.0;
-    for step in target.strip_prefix(GONE)?.split(|b| *b == b'/') {
+/// Adds the paths that the undone steps left alone to those that the undo leaves alone.
+pub(in crate::repo) fn add_noted(steps: &Steps, brings: &mut Return) {
+    for (path, step) in steps.iter() {
+        let path = path.as_bytes();
         match step {
-            b"." => {}
-            b".." => dir = split_path(dir)?.0,
-            _ => return None,
+            Step::LeftAlone => add_above(path, &mut brings.stays),
+            Step::LeftGone(emptied) => {
+                let emptied = emptied.iter().map(|dir| dir.as_bytes().to_vec());
+                brings.emptied.extend(emptied);
+                brings.gone.insert(path.to_vec());
+            }
+            Step::Overwrote { .. } | Step::Moved(_) => continue,
         }
-    }
-    (!dir.is_empty()).then_some(dir)
-}
-
-/// Adds the paths that the undone operation left alone to those that its undo leaves alone. `changes`
-/// are those of the undo.
-pub(in crate::repo) fn add_noted(
-    repo: &Handle,
-    name: &str,
-    changes: &[Change],
-    brings: &mut Return,
-) -> Result<(), RepoError> {
-    let key = stays_key(name);
-    let change = changes.iter().find(|change| change.key == key);
-    let Some(value) = change.and_then(|change| change.old.as_deref()) else {
-        return Ok(());
-    };
-    let id = worktree::id_value(repo, &key, value)?;
-    let tree = load_commit(repo.objects(), &id)?.tree;
-    for (path, entry) in files_in(repo, tree)? {
-        if entry.size > THERE.len() as u64 {
-            let target = content::link_target(repo, &entry)?;
-            let dir = led_to(path.as_bytes(), &target);
-            brings.emptied.extend(dir.map(<[u8]>::to_vec));
-            brings.gone.insert(path.as_bytes().to_vec());
-        } else {
-            add_above(path.as_bytes(), &mut brings.stays);
-        }
-        brings.stays.insert(path.as_bytes().to_vec());
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_noted_path_leads_to_the_directory_that_was_emptied() {
-        for (path, dir, way) in [
-            ("d/x", "d", "./."),
-            ("d/e/z", "d/e", "./."),
-            ("d/e/z", "d", "./.."),
-            ("a/b/c/d", "a", "./../.."),
-        ] {
-            let (path, dir) = (path.as_bytes(), dir.as_bytes());
-            assert_eq!(way_to(path, dir), way.as_bytes());
-            assert_eq!(led_to(path, way.as_bytes()), Some(dir));
-        }
-        for bad in [&b"."[..], b"./", b"./..", b"./x", b"", b"/"] {
-            assert_eq!(led_to(b"d/x", bad), None, "{}", bad.escape_ascii());
-        }
+        brings.stays.insert(path.to_vec());
     }
 }

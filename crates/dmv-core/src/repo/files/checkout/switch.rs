@@ -24,7 +24,7 @@ use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::checkout::written::WrittenFiles;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::private::Private;
-use crate::repo::files::saved::{Overwrites, Return, Step};
+use crate::repo::files::saved::{Overwrites, PathReturn, Return};
 use crate::repo::files::seen::{Expectation, ScanAnswers};
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::stored::{CountingWriter, StoreContent};
@@ -671,7 +671,7 @@ impl<'a> Switch<'a> {
 /// Notes what has to be at a path before a step changes it.
 fn expect_seen(
     seen: &mut BTreeMap<Vec<u8>, Option<Fingerprint>>,
-    step: &Step,
+    step: &PathReturn,
 ) -> Option<Fingerprint> {
     // A directory is removed before anything takes its name.
     let there = step.there.filter(|stat| stat.kind != FileKind::Dir);

@@ -1,11 +1,13 @@
 //! The request for a switch and its result. `checkout` and its callers use these values.
 
 use crate::object::name::RepoPath;
+use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::emptied::EmptiedPattern;
 use crate::repo::files::saved::{OverwrittenFiles, Return};
+use crate::repo::files::steps::StoredSteps;
 use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
 
@@ -26,6 +28,10 @@ pub(in crate::repo) struct SwitchTo<'a> {
     /// Whether the target does not descend from the base. Then conflicts that are settled but not
     /// committed would be open again after a switch back.
     pub leaves: bool,
+    /// What is noted of paths with this target, as far as the switch does not end it.
+    pub notes: &'a PathNotes,
+    /// Steps that the same operation takes beside the switch.
+    pub steps: Option<&'a StoredSteps>,
     /// Overwritten files that come back.
     pub brings: Option<&'a Return>,
     /// How files are read into the store.

@@ -9,7 +9,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::path;
 use crate::repo::files::checkout::dirs::{add_dirs, is_dir, sorted};
 use crate::repo::files::checkout::switch::Switch;
-use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone};
+use crate::repo::files::saved::{Overwrite, Overwrites, PathReturn, Return, all_gone};
 use crate::repo::files::seen::Expectation;
 use crate::worktree::checkout::{Plan, Removal};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ impl Switch<'_> {
     }
 
     /// Returns whether a directory comes where the step of an undo finds a file.
-    pub(in crate::repo) fn makes_room(&self, step: &Step) -> Result<bool, RepoError> {
+    pub(in crate::repo) fn makes_room(&self, step: &PathReturn) -> Result<bool, RepoError> {
         Ok(match &step.to {
             Some(to) => is_dir(to),
             None => self.target_entry(&step.path)?.is_some_and(|e| is_dir(&e)),

@@ -3,19 +3,17 @@
 
 use super::{CommitOptions, CommitReport, StoredCommit, readable, remove_leftover};
 use crate::job::Job;
-use crate::object::ObjectWrite;
 use crate::object::name::RepoPath;
-use crate::refs::{Change, Effect};
+use crate::refs::Effect;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::settled_key;
+use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish;
-use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::UnsettledConflict;
 use crate::repo::conflict::{at, choices, settle};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::pending;
+use crate::repo::files::{notes, pending};
 use crate::repo::look::entries;
 use crate::store::{MetaWriter, StoreWriter};
 use crate::worktree::scan::Select;
@@ -45,8 +43,10 @@ pub(super) fn end_settled(
     report: &mut CommitReport,
     job: &Job,
 ) -> Result<(), RepoError> {
+    let mut noted = tree.notes.clone();
+    pending::end_in(repo, &mut noted, tree, &report.still_pending)?;
     let mut meta = MetaWriter::new(&writer);
-    let ended = conflicts_after(repo, tree, report, &options.request, &mut meta)?;
+    let ended = notes::put(repo, tree, &noted, &options.request, &mut meta)?;
     meta.flush()?;
     drop(meta);
     let Some(change) = ended else {
@@ -56,18 +56,6 @@ pub(super) fn end_settled(
     let (request, changes) = (options.request.clone(), vec![change]);
     publish::publish(repo, request, Some(sealed), changes, Effect::Kept)?;
     remove_leftover(repo, tree, report, job)
-}
-
-/// Returns the change of the record of conflicts that no commit has, after a commit. `None` if all
-/// of them stay.
-pub(super) fn conflicts_after(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    report: &CommitReport,
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
-) -> Result<Option<Change>, RepoError> {
-    pending::after_commit(repo, tree, &report.still_pending, request, meta)
 }
 
 /// Returns the tree to commit: the tree made from the files, with open conflicts as entries again.
@@ -126,22 +114,12 @@ pub(super) fn without_forms<'s>(
     Ok((writer, Some(sealed), Some(summary)))
 }
 
-/// Returns the change to the record of choices after a commit has used some of them.
-pub(super) fn record_after(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    report: &CommitReport,
-    writer: &mut dyn ObjectWrite,
-) -> Result<Option<Change>, RepoError> {
-    let Some(form) = &tree.form else {
-        return Ok(None);
-    };
-    if report.waiting.len() == form.chosen.len() {
-        return Ok(None);
+/// Removes the choices that a commit has used from `notes`.
+pub(super) fn end_choices(notes: &mut PathNotes, tree: &OpenWorktree, report: &CommitReport) {
+    let count = tree.form.as_ref().map_or(0, |form| form.chosen.len());
+    if report.waiting.len() != count {
+        choices::note_in(notes, &report.waiting);
     }
-    let record = choices::record_of(repo, form.stored, &report.waiting, writer)?;
-    let value = record.map(|record| record.value());
-    Ok(Some(change(&repo.refs, settled_key(&tree.name), value)?))
 }
 
 /// Returns the paths of the base's conflicts without those that are settled, and those of conflicts

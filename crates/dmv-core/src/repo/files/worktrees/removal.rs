@@ -10,17 +10,18 @@ use crate::refs::{Change, Effect};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{saved_key, saving_key};
+use crate::repo::base::keys::steps_key;
 use crate::repo::base::layout::{DMV_DIR, MAIN};
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::steps::Steps;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, worktree};
 use crate::repo::files::checkout::empty;
 use crate::repo::files::saved::{
-    Overwrite, OverwrittenFiles, all_gone, former_entries, is_as, overwritten_changes,
-    paths_missing_in, saving_change, stat_at, take,
+    Overwrite, OverwrittenFiles, all_gone, former_entries, is_as, missing_before,
+    overwritten_changes, stat_at, take,
 };
-use crate::repo::files::{open_worktree, status};
+use crate::repo::files::{open_worktree, status, steps};
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::Refusal;
 use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
@@ -35,13 +36,13 @@ const REMOVING: &str = "removing this worktree";
 
 /// What becomes of the uncommitted changes in a worktree that is removed.
 #[derive(Clone, Copy)]
-pub(in crate::repo) enum RemovalMode {
+pub(in crate::repo) enum RemovalMode<'a> {
     /// Files that are in no commit refuse the removal. That committed files are missing is kept.
     Refused,
     /// All of them are kept, so that an undo can bring them back.
     Kept,
-    /// This commit has kept them before. Any other changes refuse the removal.
-    KeptBy(Option<ObjectId>),
+    /// These steps have kept them before. Any other changes refuse the removal.
+    KeptBy(Option<&'a Steps>),
 }
 
 /// Removes a worktree with its files, and returns what it was. Its branch stays.
@@ -60,7 +61,7 @@ pub(in crate::repo) fn remove_worktree(
         RemovalMode::Refused
     };
     let told = take_down(repo, &info, (how, &request), settings, job, |kept, told| {
-        let saved = saved_key(&info.name);
+        let last = steps_key(&info.name);
         let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
         let gone = |(key, value): (String, Vec<u8>)| Change {
             key,
@@ -70,10 +71,9 @@ pub(in crate::repo) fn remove_worktree(
         let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
         match kept {
             Some(id) => {
-                // The commit stays reachable only while this key names it.
-                changes.retain(|change| change.key != saved);
-                let value = Some(id.as_bytes().to_vec());
-                changes.push(change(&repo.refs, saved.clone(), value)?);
+                // The record stays reachable only while this key names it.
+                changes.retain(|change| change.key != last);
+                changes.push(steps::last(repo, &info.name, id)?);
             }
             None => changes.extend(overwritten_changes(repo, &info.name, None, told)?),
         }
@@ -83,12 +83,12 @@ pub(in crate::repo) fn remove_worktree(
     Ok((info, told))
 }
 
-/// Removes a worktree's files, then calls `publish` with the commit that keeps the uncommitted
-/// changes, and with how much they are.
+/// Removes a worktree's files, then calls `publish` with the record of the steps that keep the
+/// uncommitted changes, and with how much they are.
 pub(in crate::repo) fn take_down(
     repo: &Handle,
     info: &WorktreeInfo,
-    (how, request): (RemovalMode, &OperationRequest),
+    (how, request): (RemovalMode<'_>, &OperationRequest),
     settings: &WorktreeSettings,
     job: &Job,
     publish: impl FnOnce(Option<ObjectId>, &OverwrittenFiles) -> Result<(), RepoError>,
@@ -111,7 +111,7 @@ pub(in crate::repo) fn take_down(
                 keep_uncommitted(&there, request, settings, job)?
             }
             RemovalMode::Kept => keep_uncommitted(&there, request, settings, job)?,
-            RemovalMode::KeptBy(id) => check_kept(&there, &info.path, id, settings, job)?,
+            RemovalMode::KeptBy(steps) => check_kept(&there, &info.path, steps, settings, job)?,
         };
         told = kept.told;
         let stay = empty::remove_all_files(&there, settings, kept.seen, job)?;
@@ -119,7 +119,7 @@ pub(in crate::repo) fn take_down(
             return Err(not_removed(&info.path, stay));
         }
         remove_root(&info.path)?;
-        publish(kept.commit, &told)?;
+        publish(kept.steps, &told)?;
     } else {
         publish(None, &told)?;
     }
@@ -132,8 +132,8 @@ pub(in crate::repo) fn take_down(
 /// The uncommitted files stored before a worktree is removed.
 #[derive(Default)]
 struct KeptFiles {
-    /// The commit that keeps the files.
-    commit: Option<ObjectId>,
+    /// The record of the steps that keep the files.
+    steps: Option<ObjectId>,
     told: OverwrittenFiles,
     /// The fingerprint of each uncommitted file at the time when it was stored.
     seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
@@ -151,9 +151,9 @@ fn keep_uncommitted(
     let mut found = uncommitted(repo, settings, job)?;
     // Files that an interrupted removal has kept are kept together with the others, and what it has removed
     // is not missing.
-    let earlier = worktree::ref_id(repo, &saving_key(&tree.name))?;
-    if let Some(id) = earlier {
-        let were_missing = paths_missing_in(repo, id)?;
+    let earlier = steps::read_begun(repo, &tree.name)?;
+    if let Some(steps) = &earlier {
+        let were_missing = missing_before(steps);
         found.missing.retain(|path| were_missing.contains(path));
     }
     let mut paths = all_gone(&tree, found.changed)?;
@@ -166,7 +166,7 @@ fn keep_uncommitted(
         paths.insert(path, Overwrite { committed, after });
     }
     let how = (REMOVING, settings.keep, request);
-    let taken = take(repo, &tree, (&paths, earlier), how, job)?;
+    let taken = take(repo, &tree, (&paths, earlier.as_ref()), how, job)?;
     let mut out = KeptFiles {
         told: taken.told,
         ..KeptFiles::default()
@@ -179,27 +179,27 @@ fn keep_uncommitted(
         };
         out.seen.insert(path, print);
     }
-    let Some((id, sealed)) = taken.kept else {
+    let Some((steps, sealed)) = taken.kept else {
         return Ok(out);
     };
-    let intent = vec![saving_change(repo, &tree.name, id)?];
+    let intent = vec![steps::begun(repo, &tree.name, steps.id)?];
     publish::publish(repo, request.clone(), Some(sealed), intent, Effect::Written)?;
-    out.commit = Some(id);
+    out.steps = Some(steps.id);
     Ok(out)
 }
 
-/// Checks that a commit keeps all uncommitted files as they are now.
+/// Checks that steps keep all uncommitted files as they are now.
 fn check_kept(
     repo: &Handle,
     at: &Path,
-    kept: Option<ObjectId>,
+    kept: Option<&Steps>,
     settings: &WorktreeSettings,
     job: &Job,
 ) -> Result<KeptFiles, RepoError> {
     let tree = open_worktree::open(repo, settings)?;
     let paths = all_gone(&tree, uncommitted(repo, settings, job)?.changed)?;
-    let former = kept.map(|id| former_entries(repo, id)).transpose()?;
-    let (former, mut lost) = (former.unwrap_or_default(), Vec::new());
+    let former = kept.map(former_entries).unwrap_or_default();
+    let mut lost = Vec::new();
     let mut out = KeptFiles::default();
     for path in paths.into_keys() {
         let stat = stat_at(&tree, &path)?;

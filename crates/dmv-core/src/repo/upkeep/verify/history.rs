@@ -14,7 +14,7 @@ use crate::reach::Filter;
 use crate::reach::filter::Scope;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{NamedObject, named_by};
+use crate::repo::base::keys::named_by;
 use crate::repo::base::slice;
 use crate::store::MAX_LOOK_UPS;
 use crate::subset::Union;
@@ -90,16 +90,9 @@ impl Walk {
         let mut stack = Vec::new();
         for (key, value) in repo.refs.with_prefix("")? {
             for named in named_by(&key, &value) {
-                stack.extend(match named {
-                    NamedObject::Commit(id) => Some(Item::new(ObjectType::Commit, id)),
-                    NamedObject::Tree(id) => filter.root().map(|scope| Item {
-                        ty: ObjectType::Tree,
-                        id,
-                        scope,
-                    }),
-                    // Nobody knows what it needs.
-                    NamedObject::Perhaps(_) => None,
-                });
+                // What a value of an unknown key needs is unknown, too.
+                let commit = named.commit();
+                stack.extend(commit.map(|id| Item::new(ObjectType::Commit, id)));
             }
         }
         Ok(Walk {

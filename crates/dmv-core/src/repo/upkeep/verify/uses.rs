@@ -80,7 +80,6 @@ impl Search<'_> {
                         }
                         commits.push(id);
                     }
-                    NamedObject::Tree(id) => self.look_through(id, None),
                     NamedObject::Perhaps(_) => {}
                 }
             }
@@ -206,10 +205,7 @@ pub(in crate::repo) fn uses_of(
         commits.extend(
             named_by(&key, &value)
                 .into_iter()
-                .filter_map(|named| match named {
-                    NamedObject::Commit(id) => Some(id),
-                    NamedObject::Tree(_) | NamedObject::Perhaps(_) => None,
-                }),
+                .filter_map(NamedObject::commit),
         );
     }
     let (mut searched, mut uses) = (HashSet::new(), BTreeMap::new());

@@ -17,7 +17,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
-use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone, obstacle};
+use crate::repo::files::saved::{Overwrite, Overwrites, PathReturn, Return, all_gone, obstacle};
 use crate::repo::files::untouched;
 use crate::repo::look::entries;
 use crate::worktree::snapshot::Problem;
@@ -124,7 +124,7 @@ impl<'a> Steps<'a> {
                 continue;
             }
             let to = after.clone();
-            moves.steps.push(Step {
+            moves.steps.push(PathReturn {
                 path: path.clone(),
                 there,
                 to,

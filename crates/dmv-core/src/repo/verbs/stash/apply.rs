@@ -12,7 +12,7 @@ use crate::object::name::RepoPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{ConflictError, FilesError, LookError, RepoError, VerbError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::saving_key;
+use crate::repo::base::keys::begun_key;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{publish, worktree};
@@ -24,10 +24,9 @@ use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
-use crate::repo::files::saved::{saved_changes, saving_change};
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::who::Who;
-use crate::repo::files::{checkout, open_worktree, pending, snapshot_of, status};
+use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, status, steps};
 use crate::repo::look::entries::read_commit;
 use crate::repo::look::operations::is_intent;
 use crate::repo::verbs::undo::{self, AbsentContent, UndoOptions, UndoWhat};
@@ -178,7 +177,7 @@ fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<Vec<Pro
     let Some(last) = repo.refs.operations(1)?.into_iter().next() else {
         return Ok(Vec::new());
     };
-    let own = saving_key(worktree::worktree_name(repo)?);
+    let own = begun_key(worktree::worktree_name(repo)?);
     let is_own = is_intent(&last) && last.changes[0].key == own;
     if !is_own || last.command != options.request.command {
         return Ok(Vec::new());
@@ -371,7 +370,8 @@ fn carry_out(
     };
     let (kept, sealed) = keep(repo, &tree, sealed, (after, now), &options.request)?;
     let new = shown_by(&tree, &meeting.form)?;
-    let (noted, sealed) = pending::note(repo, &tree, new, Some(sealed), &options.request)?;
+    let noted = pending::with_new(repo, &tree, new)?;
+    let (noted, sealed) = notes::store(repo, &tree, &noted, Some(sealed), &options.request)?;
     let to = SwitchTo {
         what: "this stash",
         request: &options.request,
@@ -380,6 +380,8 @@ fn carry_out(
         force: false,
         adopts: false,
         leaves: false,
+        notes: &tree.notes,
+        steps: None,
         brings: None,
         settings: &options.settings,
     };
@@ -388,7 +390,7 @@ fn carry_out(
     let request = || options.request.clone();
     let name = tree.name.clone();
     let first = || {
-        let intent = vec![saving_change(repo, &name, kept)?];
+        let intent = vec![steps::begun(repo, &name, kept)?];
         publish::publish(repo, request(), sealed, intent, Effect::Written)?;
         Ok(())
     };
@@ -398,7 +400,7 @@ fn carry_out(
     let not_taken_back = std::mem::take(&mut report.refused);
     let left = &mut report.refused;
     let done = checkout::switch_uncommitted(repo, &tree, &to, job, false, first, |refused| {
-        let mut changes = saved_changes(repo, &name, kept)?;
+        let mut changes = steps::done(repo, &name, kept)?;
         *left = still_different(repo, &tree, after, not_taken_back);
         // A path that is refused once more is told once.
         left.retain(|problem| refused.iter().all(|again| again.path != problem.path));
