@@ -15,7 +15,7 @@ use crate::ui::{Tone, Ui};
 use crate::{help, topics, ui, verbs};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{FromArgMatches, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, ValueEnum};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
@@ -134,7 +134,10 @@ fn color_of(args: &[OsString]) -> Color {
 }
 
 fn read(args: &[OsString]) -> Result<TypedText, clap::Error> {
-    let matches = help::command().try_get_matches_from(args)?;
+    // Laying out the help takes longer than most commands, so it is done only for what prints it.
+    let matches = Cli::command()
+        .try_get_matches_from(args)
+        .or_else(|_| help::command().try_get_matches_from(args))?;
     let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))?;
     Ok(TypedText {
         name: matches.subcommand_name().unwrap_or_default().to_owned(),
