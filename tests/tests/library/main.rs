@@ -47,6 +47,7 @@ mod repack;
 mod replay;
 mod space;
 mod statcache;
+mod stories;
 mod subset;
 mod symlinks;
 mod there_and_back;

@@ -247,34 +247,3 @@ fn no_command_removes_the_directory_that_one_is_in() -> Outcome {
     }
     Ok(())
 }
-
-#[test]
-fn force_overwrites_untracked_entries_in_the_way_and_an_undo_brings_them_back() -> Outcome {
-    for command in [
-        &["checkout", "--force", "main"][..],
-        &["reset", "--hard", "main"],
-    ] {
-        let place = with_files_to_remove()?;
-        place.ok(&["checkout", "main"])?;
-        place.ok(&["checkout", "-b", "side", "main~1"])?;
-        fs::remove_dir_all(place.work().join("d"))?;
-        place.commit("without d")?;
-        // A file where a directory must be, and a directory with files where a file must be.
-        place.write("d", "untracked")?;
-        fs::remove_file(place.work().join("k"))?;
-        place.commit("without k")?;
-        place.ok(&["rm", "--cached", "d"])?;
-        place.commit("without d again")?;
-        place.write("k/mine/x", "untracked, too")?;
-        let said = place.fails(5, &["checkout", "main"])?;
-        assert!(said.contains("d"), "{said}");
-        place.ok(command)?;
-        assert_eq!(fs::read_to_string(place.work().join("d/keep"))?, "d/keep");
-        assert_eq!(fs::read_to_string(place.work().join("k"))?, "two");
-        place.ok(&["undo"])?;
-        assert_eq!(fs::read_to_string(place.work().join("d"))?, "untracked");
-        let mine = fs::read_to_string(place.work().join("k/mine/x"))?;
-        assert_eq!(mine, "untracked, too");
-    }
-    Ok(())
-}

@@ -42,7 +42,6 @@ mod ignoring;
 mod interrupt;
 #[cfg(feature = "quic")]
 mod lan;
-mod left_alone;
 mod leftover;
 mod loss;
 mod lost_pack;
@@ -64,7 +63,6 @@ mod partial;
 mod partial_model;
 mod paths;
 mod peers;
-mod pending;
 mod place;
 mod portable;
 mod private;

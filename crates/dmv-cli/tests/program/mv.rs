@@ -110,21 +110,6 @@ fn nothing_is_overwritten_without_force_and_undo_restores_what_was() -> Outcome 
 }
 
 #[test]
-fn undo_refuses_where_it_would_overwrite_and_changes_nothing() -> Outcome {
-    let place = place()?;
-    place.ok(&["mv", "a.txt", "b.txt", "d"])?;
-    place.write("b.txt", "new")?;
-    let errors = place.fails(5, &["undo"])?;
-    assert!(errors.contains("b.txt"), "{errors}");
-    assert!(exists(&place, "d/a.txt") && !exists(&place, "a.txt"));
-    fs::remove_file(place.work().join("b.txt"))?;
-    fs::remove_file(place.work().join("d/b.txt"))?;
-    place.fails(20, &["undo"])?;
-    assert!(exists(&place, "d/a.txt"));
-    Ok(())
-}
-
-#[test]
 fn paths_that_cannot_be_moved_are_refused_with_the_way_out() -> Outcome {
     let place = place()?;
     place.write(".dmvignore", "*.tmp\n")?;

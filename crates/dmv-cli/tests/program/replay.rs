@@ -126,42 +126,6 @@ fn a_rebase_with_conflicts_completes_and_later_commits_go_on_from_them() -> Outc
 }
 
 #[test]
-fn a_later_commit_can_resolve_the_conflict_of_an_earlier_one() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a", "base")?;
-    place.commit("base")?;
-    place.ok(&["branch", "side"])?;
-    place.write("a", "ours")?;
-    place.commit("ours")?;
-    place.ok(&["checkout", "side"])?;
-    place.write("a", "theirs")?;
-    place.commit("theirs")?;
-    place.write("a", "base")?;
-    place.commit("back again")?;
-    place.ok(&["rebase", "main"])?;
-    assert_eq!(read(&place, "a")?, "ours");
-    assert_eq!(place.json(&["status", "--json"])?["clean"], true);
-    let before = place.json(&["ls", "@~1", "--json"])?;
-    assert_eq!(before["kind"], "conflict");
-    Ok(())
-}
-
-#[test]
-fn a_rebase_refuses_to_overwrite_a_change_before_it_touches_anything() -> Outcome {
-    let place = place()?;
-    place.ok(&["checkout", "side"])?;
-    let tip = subjects(&place)?;
-    place.write("a", "mine")?;
-    let said = place.fails(5, &["rebase", "main"])?;
-    assert!(said.contains('a'), "{said}");
-    assert_eq!(subjects(&place)?, tip);
-    assert_eq!(read(&place, "a")?, "mine");
-    let clean = place.json(&["status", "--json"])?;
-    assert_eq!(clean["changes"].as_array().map(Vec::len), Some(1));
-    Ok(())
-}
-
-#[test]
 fn a_rebase_goes_forward_stays_or_moves_only_some_commits() -> Outcome {
     let place = place()?;
     place.ok(&["branch", "old", "@~1"])?;

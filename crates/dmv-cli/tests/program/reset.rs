@@ -50,62 +50,6 @@ fn a_reset_turns_the_last_commit_into_uncommitted_changes() -> Outcome {
 }
 
 #[test]
-fn a_hard_reset_overwrites_edits_and_an_undo_brings_them_back() -> Outcome {
-    let place = place()?;
-    place.write("f", "edited")?;
-    place.write("untracked", "mine")?;
-    let done = place.json(&["reset", "--hard", "--json"])?;
-    assert_eq!(done["overwritten"]["files"], 1);
-    assert_eq!(read(&place, "f")?, "two");
-    assert_eq!(changes(&place)?, [change("untracked", "added")]);
-    let again = place.json(&["reset", "--hard", "--json"])?;
-    assert_eq!(again["up_to_date"], true);
-    place.ok(&["undo"])?;
-    assert_eq!(read(&place, "f")?, "edited");
-    // To another commit.
-    place.ok(&["reset", "--hard", "@~1"])?;
-    assert_eq!(
-        (read(&place, "f")?, read(&place, "gone")?),
-        ("one".into(), "gone".into())
-    );
-    assert!(!place.work().join("new").exists());
-    assert_eq!(changes(&place)?, [change("untracked", "added")]);
-    place.ok(&["undo"])?;
-    assert_eq!(read(&place, "f")?, "edited");
-    assert_eq!(
-        (read(&place, "new")?, place.work().join("gone").exists()),
-        ("new".into(), false)
-    );
-    Ok(())
-}
-
-#[test]
-fn a_hard_reset_overwrites_an_untracked_file_in_the_way_and_an_undo_brings_it_back() -> Outcome {
-    let place = place()?;
-    place.write("gone", "mine")?;
-    place.write("other", "stays")?;
-    let done = place.json(&["reset", "--hard", "@~1", "--json"])?;
-    assert_eq!(done["overwritten"]["files"], 1);
-    assert_eq!(read(&place, "gone")?, "gone");
-    assert_eq!(changes(&place)?, [change("other", "added")]);
-    place.ok(&["undo"])?;
-    assert_eq!(
-        (read(&place, "gone")?, read(&place, "f")?),
-        ("mine".into(), "two".into())
-    );
-    // An ignored one, too.
-    place.write(".dmvignore", "gone\n")?;
-    place.ok(&["checkout", "--force", "@~1"])?;
-    assert_eq!(read(&place, "gone")?, "gone");
-    place.ok(&["undo"])?;
-    assert_eq!(read(&place, "gone")?, "mine");
-    // Without a request it is refused.
-    place.fails(5, &["checkout", "@~1"])?;
-    assert_eq!(read(&place, "gone")?, "mine");
-    Ok(())
-}
-
-#[test]
 fn a_reset_keeps_conflicts_as_they_are_in_the_files() -> Outcome {
     let place = Place::with_repository()?;
     place.write("f", "base\n")?;

@@ -76,54 +76,6 @@ fn a_conflict_outside_of_the_subset_is_settled_without_a_file() -> Outcome {
 }
 
 #[test]
-fn a_commit_of_some_paths_takes_only_their_choices() -> Outcome {
-    let place = merged_outside()?;
-    place.ok(&["resolve", "--all", "--both"])?;
-    let both = place.json(&["commit", "-m", "logo", "code/logo.png", "--json"])?;
-    assert_eq!(both["conflicts"].as_array().map(Vec::len), Some(2));
-    assert_eq!(place.ok(&["cat", "@:code/logo-theirs.png"])?, "\0theirs");
-    assert!(!place.ok(&["ls", "-r"])?.contains("a-theirs.c"));
-    assert_eq!(paths(&place, "settled")?, ["code/a.c", "code/k"]);
-    assert_eq!(paths(&place, "conflicts")?, [""; 0]);
-    place.commit("the rest")?;
-    assert_eq!(place.ok(&["cat", "@:code/a-theirs.c"])?, "1\ntheirs\n3\n");
-    place.ok(&["status", "--exit-code"])?;
-    Ok(())
-}
-
-#[test]
-fn a_choice_comes_into_the_subset_and_can_be_put_back() -> Outcome {
-    let place = merged_outside()?;
-    let mine = place.dir.path().join("mine");
-    fs::write(&mine, "mine")?;
-    let mine = mine.to_str().ok_or("path")?;
-    place.fails(20, &["resolve", "code", "--with", mine])?;
-    let err = place.fails(20, &["resolve", "code/k", "--with", "/"])?;
-    assert!(err.contains("not a file"), "{err}");
-    place.ok(&["resolve", "code/k", "--with", mine])?;
-    place.ok(&["subset", "add", "code"])?;
-    assert_eq!(fs::read(place.work().join("code/k"))?, b"mine");
-    assert_eq!(paths(&place, "conflicts")?, ["code/a.c", "code/logo.png"]);
-    // Another choice there rewrites the file, an edit by hand is not overwritten.
-    place.ok(&["resolve", "code/k", "--theirs"])?;
-    assert_eq!(fs::read(place.work().join("code/k"))?, b"\0theirs");
-    place.write("code/k", "by hand")?;
-    place.fails(5, &["resolve", "code/k", "--ours"])?;
-    place.write("code/k", "\0theirs")?;
-    place.ok(&["restore", "code/k"])?;
-    assert_eq!(paths(&place, "conflicts")?.len(), 3);
-    assert!(place.work().join("code/k.theirs").exists());
-    assert!(!place.work().join("code/k").exists());
-    place.ok(&["undo"])?;
-    assert_eq!(fs::read(place.work().join("code/k"))?, b"\0theirs");
-    place.ok(&["subset", "remove", "code"])?;
-    assert!(!has_code(&place));
-    place.ok(&["restore", "code/k"])?;
-    assert_eq!(paths(&place, "conflicts")?.len(), 3);
-    Ok(())
-}
-
-#[test]
 fn a_choice_counts_where_the_conflict_is_and_rests_elsewhere() -> Outcome {
     let place = merged_outside()?;
     place.ok(&["resolve", "--all", "--theirs"])?;

@@ -52,53 +52,6 @@ fn a_stash_takes_all_changes_and_a_pop_brings_them_back() -> Outcome {
 }
 
 #[test]
-fn each_of_the_commands_is_taken_back_in_one_step() -> Outcome {
-    let place = place()?;
-    let before = changes(&place)?;
-    place.ok(&["stash"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(changes(&place)?, before);
-    assert_eq!(place.ok(&["stash", "list"])?, "");
-    place.ok(&["redo"])?;
-    assert_eq!(changes(&place)?, []);
-    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
-    place.ok(&["stash", "pop"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(changes(&place)?, []);
-    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
-    place.ok(&["redo"])?;
-    assert_eq!(changes(&place)?, before);
-    place.ok(&["undo"])?;
-    place.ok(&["stash", "drop"])?;
-    assert_eq!(place.ok(&["stash", "list"])?, "");
-    place.ok(&["undo"])?;
-    place.ok(&["stash", "apply"])?;
-    assert_eq!(changes(&place)?, before);
-    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
-    Ok(())
-}
-
-#[test]
-fn a_pop_merges_with_edits_of_the_same_text_and_leaves_others_alone() -> Outcome {
-    let place = place()?;
-    place.ok(&["stash"])?;
-    place.write("a", lines(&[(8, "eight")]))?;
-    place.write("d/same", "edited")?;
-    place.write("mine", "mine")?;
-    place.ok(&["stash", "pop"])?;
-    assert_eq!(read(&place, "a")?, lines(&[(2, "two"), (8, "eight")]));
-    assert_eq!(
-        (read(&place, "d/same")?, read(&place, "mine")?),
-        ("edited".into(), "mine".into())
-    );
-    place.ok(&["undo"])?;
-    assert_eq!(read(&place, "a")?, lines(&[(8, "eight")]));
-    assert_eq!(read(&place, "d/same")?, "edited");
-    assert!(exists(&place, "gone") && !exists(&place, "new/file"));
-    Ok(())
-}
-
-#[test]
 fn a_pop_with_conflicts_shows_all_versions_and_keeps_the_stash() -> Outcome {
     let place = place()?;
     place.write("b.bin", b"\0theirs")?;
@@ -172,67 +125,6 @@ fn without_changes_there_is_nothing_to_stash() -> Outcome {
     place.write("x.tmp", "ignored")?;
     assert_eq!(place.json(&["stash", "--json"])?["stash"], json!(null));
     assert!(exists(&place, "x.tmp"));
-    Ok(())
-}
-
-#[test]
-fn an_open_conflict_and_its_edits_survive_a_stash() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "base\n")?;
-    place.write("g", "g")?;
-    place.commit("base")?;
-    place.ok(&["branch", "side"])?;
-    place.write("f", "ours\n")?;
-    place.commit("ours")?;
-    place.ok(&["checkout", "side"])?;
-    place.write("f", "theirs\n")?;
-    place.commit("theirs")?;
-    place.ok(&["checkout", "main"])?;
-    place.fails(4, &["merge", "side"])?;
-    let open = read(&place, "f")?;
-    place.write("f", "both\n")?;
-    place.write("g", "edited")?;
-    place.ok(&["stash"])?;
-    assert_eq!((read(&place, "f")?, read(&place, "g")?), (open, "g".into()));
-    assert_eq!(
-        place.json(&["status", "--json"])?["conflicts"],
-        json!([{"path": "f"}])
-    );
-    place.ok(&["stash", "pop"])?;
-    assert_eq!(
-        (read(&place, "f")?, read(&place, "g")?),
-        ("both\n".into(), "edited".into())
-    );
-    place.ok(&["undo"])?;
-    place.ok(&["undo"])?;
-    assert_eq!(
-        (read(&place, "f")?, read(&place, "g")?),
-        ("both\n".into(), "edited".into())
-    );
-    place.ok(&["verify", "--full"])?;
-    Ok(())
-}
-
-#[test]
-fn changes_outside_the_subset_stay_in_the_stash() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("a/f", "one")?;
-    place.write("b/f", "one")?;
-    place.commit("one")?;
-    place.write("a/f", "two")?;
-    place.write("b/f", "two")?;
-    place.ok(&["stash"])?;
-    place.ok(&["checkout", "--subset", "a"])?;
-    let output = place.run(&["stash", "pop", "--json"])?;
-    assert_eq!(output.status.code(), Some(3));
-    let done: Value = serde_json::from_slice(&output.stdout)?;
-    assert_eq!(done["outside"], json!([{"path": "b/f"}]));
-    assert_eq!(read(&place, "a/f")?, "two");
-    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
-    place.ok(&["stash"])?;
-    assert_eq!(read(&place, "a/f")?, "one");
-    place.ok(&["stash", "pop"])?;
-    assert_eq!(read(&place, "a/f")?, "two");
     Ok(())
 }
 

@@ -166,41 +166,6 @@ fn each_undo_goes_one_operation_back_and_each_redo_one_forward() -> Outcome {
 }
 
 #[test]
-fn undo_of_a_checkout_brings_the_files_back_and_refuses_where_work_would_be_lost() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("f", "one")?;
-    place.commit("one")?;
-    place.ok(&["branch", "side"])?;
-    place.ok(&["checkout", "side"])?;
-    place.write("f", "two")?;
-    place.write("only-here", "x")?;
-    place.commit("two")?;
-    place.ok(&["checkout", "main"])?;
-    place.write("f", "uncommitted")?;
-    let errors = place.fails(5, &["undo"])?;
-    assert!(
-        errors.contains("this undo would lose uncommitted changes in f"),
-        "{errors}"
-    );
-    assert_eq!(read(&place, "f")?, "uncommitted");
-    place.write("f", "one")?;
-    place.write("new", "kept")?;
-    let undone = place.json(&["undo", "--json"])?;
-    assert_eq!(
-        (&undone["branch"], &undone["files"]),
-        (&json!("side"), &json!(2))
-    );
-    assert_eq!(
-        (read(&place, "f")?, read(&place, "new")?),
-        ("two".into(), "kept".into())
-    );
-    place.ok(&["redo"])?;
-    assert_eq!(read(&place, "f")?, "one");
-    assert!(!place.work().join("only-here").exists());
-    Ok(())
-}
-
-#[test]
 fn branches_tags_and_amends_come_back() -> Outcome {
     let place = Place::with_repository()?;
     place.write("f", "one")?;
