@@ -294,8 +294,11 @@ fn run_in_copy<S: AsRef<OsStr>>(
     output: &Output,
     command: &PrintedCommand,
 ) -> Outcome {
-    // A linked worktree names its repository by its place, so a copy of it would change the original.
-    if size_of(place.dir.path()) > MAX_COPIED || has_linked_worktree(place.dir.path()) {
+    // A linked worktree and its repository name each other by their places, also after the worktree was removed. So
+    // a command in a copy would change the original.
+    let has_linked =
+        args.iter().any(|arg| arg.as_ref() == "worktree") || has_linked_worktree(place.dir.path());
+    if has_linked || size_of(place.dir.path()) > MAX_COPIED {
         return Ok(());
     }
     let copy = temp_dir()?;
