@@ -35,6 +35,7 @@ merges|merge,diff,history|dmv-tests|library|merges_are_those_that_git_makes|DMV_
 nothing-lost|repo/files,repo/verbs,worktree|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
 permuted|repo/files,repo/verbs,worktree/checkout|dmv-tests|library|every_verb_moves_permuted_names_into_place|DMV_PERMUTED|4000|100000|every verb between trees with permuted names, with untracked and ignored files beside, and undo and redo
 gc|store,upkeep|dmv-tests|library|gc_frees_everything_that_nothing_needs_and_nothing_else|DMV_GC_STORIES|500|10000|random histories with gc, pushes, drops, expire, interrupted transfers and killed jobs: what is needed stays, everything else goes
+drops|store,upkeep|dmv-tests|library|what_is_dropped_goes_and_nothing_else_and_comes_back_from_a_peer|DMV_DROPS|30|1000|random histories of files that share blocks: a drop frees what only the dropped files need, and a peer brings it back
 freed|store,upkeep,publish|dmv-tests|library|what_a_command_names_is_here|DMV_MOMENTS|70|100000|before each operation on files of a command, another process frees what nothing names, and moves the rest
 freeing|upkeep,keeping,sync|dmv-cli|program|repositories_that_free_space_beside_each_other_lose_nothing_and_leave_nothing|DMV_FREEING_ROUNDS|100|2000|four repositories free space beside commits, pushes and drops; processes and servers are killed or stopped
 mutator|worktree,fsutil,repo/files|dmv-tests|library|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
@@ -42,13 +43,14 @@ symlinks|worktree,fsutil|dmv-tests|library|directories_that_become_symlinks_lead
 cut-clones|ops/clone,peers,session,sync|dmv-cli|program|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
 partial|slice,reach,subset,ops|dmv-cli|program|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
 interrupt|commands,job|dmv-cli|program|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
-growth|merge,diff,worktree,history|dmv-cli|program|memory_and_time_grow_with_a_large_amount|DMV_GROWTH|-|25000|memory and time against the amount of files
+growth|merge,diff,worktree,history|dmv-cli|program|memory_and_time_grow_with_the_amount|DMV_GROWTH|500|25000|memory and time against the amount of files
 damage|store|dmv-tests|library|many_flipped_bytes_of_a_large_file_are_noticed||-|3000|flipped bytes of files of many chunks
 absent|repo,supply|dmv-cli|program|a_command_that_lacks_content_changes_nothing|DMV_ABSENT|1|1|commands that lack content, and all that only look after each of them
 odd-files|platform,fsutil,refs,store|dmv-cli|program|whatever_stands_in_the_place_of_a_file|DMV_ODD_FILES|1|1|every command with every file of .dmv in every wrong shape
 answers|bucket,depot|dmv-cli|program|commands_tell_the_truth_whatever|DMV_BUCKET_ANSWERS|1|1|every pair of lost, late and refused answers of a real bucket
 ignoring|glob,ignore|dmv-tests|library|ignoring::|DMV_IGNORE_WORLDS|300|1500|random ignore files beside git check-ignore
 buckets|bucket,depot|dmv-net|lib|bucket::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests
+cases|object,diff,history,merge,subset|dmv-core|lib||PROPTEST_CASES|256|4096|property tests with more cases
 transfers|sync,session,wire,reach|dmv-tests|library|peers::||1|1|long transfers between peers
 previews|dmv-preview|dmv-preview|previews|hostile::|DMV_PREVIEW_FLIPS|500|11000|truncated and damaged files for every decoder of previews
 LIST

@@ -645,7 +645,7 @@ fn the_packs_alone_are_enough_to_recover() -> Done {
 fn a_crash_anywhere_loses_nothing() -> Done {
     for is_gc in [false, true] {
         let mut crashes = 0;
-        for at in 1.. {
+        for at in (1..).step_by(2) {
             let place = Place::new()?;
             versions(&place, 3, 10)?;
             if is_gc {
@@ -683,7 +683,7 @@ fn a_crash_anywhere_loses_nothing() -> Done {
             }
             crashes += 1;
         }
-        assert!(crashes >= 8, "{crashes}");
+        assert!(crashes >= 4, "{crashes}");
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use dmv_tests::countvfs::CountVfs;
 use dmv_tests::drops::{contents, drop_all, droppable, dropped, everything, keeps_all_but};
 use dmv_tests::garbage::{forget_operations, set_keys};
 use dmv_tests::peers::{Done, Place, connect, fetch, update};
-use dmv_tests::rng::Rng;
+use dmv_tests::rng::{Rng, number};
 use dmv_tests::scratch::{commit, files_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ fn shared_blocks(seed: u64) -> Done<Place> {
 #[test]
 fn what_is_dropped_goes_and_nothing_else_and_comes_back_from_a_peer() -> Done {
     let mut freed_any = false;
-    for seed in 1..30 {
+    for seed in 1..=number("DMV_DROPS", 8) {
         let place = shared_blocks(seed)?;
         let contents = contents(&place.repo)?;
         let server = Place::new()?;

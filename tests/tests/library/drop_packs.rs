@@ -367,7 +367,7 @@ fn wastes_little(repo: &Repo, contents: &Contents, dropped: &BTreeSet<ObjectId>)
 
 #[test]
 fn a_crash_in_a_drop_from_several_packs_loses_nothing_else() -> Done {
-    for seed in 1..=6 {
+    for seed in 1..=2 {
         let mut at = Rng::new(seed).below(6) + 1;
         loop {
             let (place, goes) = packs_at_random(seed)?;

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// How many moments of a command are tried, at most, spread evenly. `DMV_MOMENTS` sets another
 /// number.
-const MOMENTS: usize = 24;
+const MOMENTS: usize = 6;
 
 /// Two repositories.
 struct Stage {

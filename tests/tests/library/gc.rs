@@ -676,7 +676,7 @@ fn a_disk_that_is_full_or_fails_loses_nothing_and_packs_without_copies_go() -> D
     const BROKEN: i32 = 5;
     for op in [Op::Write, Op::Sync, Op::SyncDir, Op::Remove, Op::Create] {
         for forever in [true, false] {
-            for after in 0..6 {
+            for after in [0, 1, 3] {
                 let lab = Lab::over(garbage(10)?)?;
                 let errno = if op == Op::Write { FULL } else { BROKEN };
                 lab.sim.fail(Fault {

@@ -335,7 +335,7 @@ fn stories(seeds: std::ops::Range<u64>, commits: u64) -> Outcome {
 
 #[test]
 fn commits_of_random_edits_are_what_the_model_says() -> Outcome {
-    stories(0..40, 12)
+    stories(0..14, 12)
 }
 
 /// The same with many more edits. The top of this file shows how to run it.

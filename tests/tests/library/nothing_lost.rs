@@ -455,7 +455,7 @@ fn story(seed: u64) -> Outcome {
 #[test]
 fn whatever_a_command_overwrites_comes_back() -> Outcome {
     let first = seed(1);
-    for seed in first..first + number("DMV_LOST_STORIES", 12) {
+    for seed in first..first + number("DMV_LOST_STORIES", 5) {
         match std::panic::catch_unwind(|| story(seed).map_err(|e| e.to_string())) {
             Ok(Ok(())) => {}
             Ok(Err(e)) => return Err(format!("DMV_SEED={seed}: {e}").into()),
@@ -470,7 +470,7 @@ fn whatever_a_command_overwrites_comes_back() -> Outcome {
 /// removed one.
 #[test]
 fn an_empty_directory_comes_back_that_no_scan_has_listed() -> Outcome {
-    for seed in [3003, 20094, 30107, 40049, 40219, 50106] {
+    for seed in [3003, 30107, 40219] {
         story(seed)?;
     }
     Ok(())
@@ -478,7 +478,7 @@ fn an_empty_directory_comes_back_that_no_scan_has_listed() -> Outcome {
 
 #[test]
 fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
-    const FILES: usize = 400;
+    const FILES: usize = 200;
     let dir = fast_dir()?;
     let root = dir.path().join("w");
     let repo = Repo::init(&root, "main", false, request("init"))?;
@@ -509,14 +509,14 @@ fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
         };
         repo.undo(&options, &Job::default())
     };
-    for round in 0..12u64 {
+    for round in 0..8u64 {
         write(&format!("edited {round}"))?;
         let edited = files_in(&root)?;
         let job = Job::default();
         let done = std::thread::scope(|scope| {
             let checkout = scope.spawn(|| repo.checkout(target(), &options, &job));
             // The counter counts files that are stored first, and files that are written.
-            while job.progress.files.load(Ordering::Relaxed) < 60 * round && !checkout.is_finished()
+            while job.progress.files.load(Ordering::Relaxed) < 45 * round && !checkout.is_finished()
             {
                 std::thread::yield_now();
             }

@@ -547,7 +547,7 @@ fn a_disk_that_is_full_or_fails_loses_nothing() -> Done {
     const BROKEN: i32 = 5;
     for op in [Op::Write, Op::Sync, Op::SyncDir, Op::Remove, Op::Create] {
         for forever in [true, false] {
-            for after in 0..6 {
+            for after in [0, 1, 3] {
                 let (place, _) = small_commits(11)?;
                 let (before, needed) = (listed(&place.again()?)?, live(&place.again()?)?);
                 let lab = Lab::over(place)?;

@@ -113,7 +113,7 @@ fn work(place: &Place, name: &str, seed: u64, rounds: u64) -> Result<Vec<Made>, 
 
 #[test]
 fn commits_beside_every_other_command_are_read_back_by_a_fresh_process() -> Outcome {
-    let (rounds, seed) = (number("DMV_ROUNDS", 12), seed(1));
+    let (rounds, seed) = (number("DMV_ROUNDS", 6), seed(1));
     let place = three_worktrees()?;
     let ends = AtomicBool::new(false);
     let again = |args: &'static [&'static str], exits: &'static [i32]| {
@@ -224,7 +224,7 @@ fn others_go_on(place: &Place, n: u64, stopped: u32) -> Outcome<bool> {
 
 #[test]
 fn a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long() -> Outcome {
-    let stops = number("DMV_STOPS", 6);
+    let stops = number("DMV_STOPS", 3);
     let place = three_worktrees()?;
     let dmv = place.work().join("film/.dmv");
     let mut rng = Rng::new(seed(7));

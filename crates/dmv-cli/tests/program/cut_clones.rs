@@ -166,7 +166,7 @@ fn a_clone_that_is_cut_off_stays_within_its_limits() -> Outcome {
     is_within(&place, "the clone")?;
     let whole = begin.elapsed();
     let first = seed(1);
-    for seed in first..first + number("DMV_CUT_CLONES", 20) {
+    for seed in first..first + number("DMV_CUT_CLONES", 8) {
         println!("seed {seed}");
         cut_one(&place, whole, &mut Rng::new(seed))?;
     }

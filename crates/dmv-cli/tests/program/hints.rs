@@ -32,6 +32,11 @@ const NAMES: [&[u8]; 20] = [
     b"a?{b,c}",
 ];
 
+/// Every fourth of the names. The eight tests together have each twice.
+fn names(first: usize) -> impl Iterator<Item = &'static [u8]> {
+    NAMES.into_iter().skip(first).step_by(4)
+}
+
 /// A name as an argument: a path and nothing else.
 fn typed(name: &[u8]) -> OsString {
     OsString::from_vec([b"./", name].concat())
@@ -86,7 +91,7 @@ fn with_name(name: &[u8]) -> Outcome<Place> {
 
 #[test]
 fn the_hint_of_a_commit_outside_of_the_subset_adds_that_path() -> Outcome {
-    for name in NAMES {
+    for name in names(0) {
         let place = with_name(name)?;
         place.ok(&["subset", "set", "axb"])?;
         write(&place, name, "new\n")?;
@@ -102,7 +107,7 @@ fn the_hint_of_a_commit_outside_of_the_subset_adds_that_path() -> Outcome {
 
 #[test]
 fn the_note_of_a_drop_removes_that_path_and_no_other() -> Outcome {
-    for name in NAMES {
+    for name in names(1) {
         let place = with_name(name)?;
         let typed = typed(name);
         place.ok(&["clone", "--copy", ".", "../backup"])?;
@@ -125,7 +130,7 @@ fn large() -> String {
 
 #[test]
 fn the_hint_for_absent_content_fetches_it() -> Outcome {
-    for name in NAMES {
+    for name in names(2) {
         let place = with_name(name)?;
         // In a pack of its own, which a drop frees.
         write(&place, name, &large())?;
@@ -145,7 +150,7 @@ fn the_hint_for_absent_content_fetches_it() -> Outcome {
 
 #[test]
 fn the_hints_of_rm_name_the_path() -> Outcome {
-    for name in NAMES {
+    for name in names(3) {
         let place = with_name(name)?;
         let (typed, path) = (typed(name), place.work().join(OsStr::from_bytes(name)));
         fs::remove_file(&path)?;
@@ -176,7 +181,7 @@ fn the_hints_of_rm_name_the_path() -> Outcome {
 
 #[test]
 fn the_hints_of_a_conflict_name_the_path() -> Outcome {
-    for name in NAMES {
+    for name in names(0) {
         let place = with_name(name)?;
         place.ok(&["branch", "side"])?;
         write(&place, name, "ours\n")?;
@@ -199,7 +204,7 @@ fn the_hints_of_a_conflict_name_the_path() -> Outcome {
 
 #[test]
 fn a_path_in_place_of_a_revision_is_named_as_a_path() -> Outcome {
-    for name in NAMES {
+    for name in names(1) {
         // Those that are text, and neither options nor revisions.
         let Ok(text) = std::str::from_utf8(name) else {
             continue;
@@ -222,7 +227,7 @@ fn a_path_in_place_of_a_revision_is_named_as_a_path() -> Outcome {
 
 #[test]
 fn hints_in_a_directory_below_the_root_name_the_same_path() -> Outcome {
-    for name in NAMES {
+    for name in names(2) {
         let place = with_name(name)?;
         let path = [b"d/", name, b"/x"].concat();
         fs::remove_file(place.work().join(OsStr::from_bytes(&path)))?;
@@ -268,7 +273,7 @@ fn a_clone_of_a_path_that_looks_like_a_pattern_says_how_to_name_it() -> Outcome 
 
 #[test]
 fn the_operation_log_has_commands_that_can_be_pasted() -> Outcome {
-    for name in NAMES {
+    for name in names(3) {
         let place = with_name(name)?;
         write(&place, name, "edited\n")?;
         let typed = typed(name);

@@ -132,7 +132,7 @@ fn whichever_file_is_lost_or_older_what_the_others_hold_is_not_lost() -> Outcome
     (0..2).try_for_each(&mut make)?;
     place.ok(&["config", "set", "user.name", "Ada"])?;
     let older = tree_of(&dmv)?;
-    (2..10).try_for_each(&mut make)?;
+    (2..4).try_for_each(&mut make)?;
     place.ok(&["tag", "one"])?;
     let now = tree_of(&dmv)?;
     let log = now["format".as_ref() as &Path].clone();

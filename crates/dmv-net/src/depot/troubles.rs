@@ -100,7 +100,7 @@ fn a_push_that_is_refused_at_any_request_says_why_and_goes_on() -> Outcome {
 fn a_large_push_into_a_store_that_gets_full_goes_on_when_it_has_room() -> Outcome {
     let ada = Place::new()?;
     let tips = commits(&ada, 1)?;
-    let next = ada.commit(&[("large", noise(3, 20 << 20))])?;
+    let next = ada.commit(&[("large", noise(3, 20 << 16))])?;
     let full = Trouble::Full("a quota".to_owned());
     refuse_each(&full, &|| pushed(&ada, &tips), &|files, root| {
         ada.push(files, root, "main", &next).map(|_| ())
@@ -110,7 +110,7 @@ fn a_large_push_into_a_store_that_gets_full_goes_on_when_it_has_room() -> Outcom
 #[test]
 fn gc_and_joins_that_are_refused_at_any_request_say_why_and_go_on() -> Outcome {
     let ada = Place::new()?;
-    let tips = commits(&ada, 10)?;
+    let tips = commits(&ada, 6)?;
     for (trouble, joins) in reasons().into_iter().zip([true, false].into_iter().cycle()) {
         refuse_each(&trouble, &|| pushed(&ada, &tips), &|files, _| {
             let with = Collector {

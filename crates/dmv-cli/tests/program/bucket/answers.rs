@@ -304,10 +304,10 @@ fn commands_tell_the_truth_whatever_becomes_of_their_answers() -> Outcome {
     let mut n = 1;
     let all = std::env::var("DMV_BUCKET_ANSWERS").is_ok();
     for (turn, case) in CASES.iter().enumerate() {
-        // By default each command meets two of the plans, and each plan some of the commands.
+        // By default each command meets one of the plans, and each plan some of the commands.
         let plans = pairs().into_iter().enumerate();
         for (number, Plan { writes, others }) in plans {
-            if !all && (number + 2 * turn) % 5 > 1 {
+            if !all && number != 2 * turn % 5 {
                 continue;
             }
             n += 1;
@@ -388,7 +388,7 @@ fn the_test_before_a_first_push_survives_lost_answers() -> Outcome {
         .into_iter()
         .enumerate()
     {
-        for at in 0..4 {
+        for at in [0, 3] {
             let copy = format!("copy-{n}-{at}");
             ada.ok(&["clone", BUCKET, &copy, "--endpoint", &endpoint])?;
             let name = format!("{copy}/file-{n}-{at}");

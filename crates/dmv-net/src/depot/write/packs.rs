@@ -21,7 +21,7 @@ const PACK_BYTES: u64 = 1 << 30;
 /// Number of objects at which a pack is ended. The most that fit in a segment are a few more.
 const PACK_OBJECTS: usize = 7 << 16;
 /// The greatest length of the chunks, and number of nodes, of a joint pack.
-pub const JOINT_BYTES: u64 = 8 << 20;
+pub const JOINT_BYTES: u64 = if cfg!(test) { 8 << 16 } else { 8 << 20 };
 const JOINT_NODES: usize = 8 << 10;
 /// Bytes of a frame of trees and lists, and of one of small chunks, before compression. A reader of a part of
 /// a repository reads whole frames: of a slice of 200 KiB in small files, frames of the usual 1 MiB would be

@@ -455,7 +455,7 @@ fn what_is_neither_here_nor_there_is_named() -> Outcome {
 
 #[test]
 fn a_large_push_goes_on_after_a_cut() -> Outcome {
-    const BYTES: usize = 80 << 20;
+    const BYTES: usize = 80 << 16;
     let (files, root) = bucket()?;
     let place = Place::new()?;
     let file = noise(1, BYTES);
@@ -481,7 +481,7 @@ fn a_large_push_goes_on_after_a_cut() -> Outcome {
 
 #[test]
 fn a_pack_whose_upload_was_ended_is_not_uploaded_again() -> Outcome {
-    const BYTES: usize = 40 << 20;
+    const BYTES: usize = 40 << 16;
     let (files, root) = bucket()?;
     let place = Place::new()?;
     let tip = place.commit(&[("large", noise(1, BYTES))])?;
@@ -504,7 +504,7 @@ fn a_pack_whose_upload_was_ended_is_not_uploaded_again() -> Outcome {
 
 #[test]
 fn a_push_that_is_cut_twice_anywhere_loses_no_part() -> Outcome {
-    const BYTES: usize = 22 << 20;
+    const BYTES: usize = 22 << 16;
     let (ada, bob) = (Place::new()?, Place::new()?);
     let tips = [(&ada, 1), (&bob, 2)].map(|(place, seed)| {
         let tip = place.commit(&[("large", noise(seed, BYTES))]);
@@ -553,7 +553,7 @@ fn a_push_that_is_cut_twice_anywhere_loses_no_part() -> Outcome {
 fn an_upload_that_the_store_has_given_up_begins_again() -> Outcome {
     let (files, root) = bucket()?;
     let place = Place::new()?;
-    let tip = place.commit(&[("large", noise(1, 40 << 20))])?;
+    let tip = place.commit(&[("large", noise(1, 40 << 16))])?;
     files.cut_after(Some(2));
     assert!(place.push(&files, root.clone(), "main", &tip).is_err());
     files.cut_after(None);
@@ -616,8 +616,8 @@ fn what_a_push_uploads_is_foreseen() -> Outcome {
         ten_files(1),
         Vec::new(),
         large(packs::JOINT_BYTES as usize / 2),
-        large(part - 100_000),
-        large(part + 100_000),
+        large(part - 10_000),
+        large(part + 10_000),
         large(3 * part + part / 2),
     ];
     for (n, content) in contents.into_iter().enumerate() {

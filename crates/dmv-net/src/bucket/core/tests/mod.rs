@@ -361,7 +361,7 @@ fn all_schedules_of_pushers_and_collectors_keep_everything() -> Result<(), Hole>
 #[test]
 fn random_schedules_keep_everything() {
     let first = number("DMV_BUCKET_SEED").unwrap_or(1);
-    let count = number("DMV_BUCKET_SCHEDULES").unwrap_or(1000);
+    let count = number("DMV_BUCKET_SCHEDULES").unwrap_or(250);
     let (mut published, mut freed, mut unknown, mut unknown_soon) = (0u64, 0u64, 0u64, 0u64);
     let (mut joined, mut purged, mut unpushed) = (0u64, 0u64, 0u64);
     for seed in first..first + count {

@@ -349,7 +349,7 @@ fn uploads_from_before_a_purge_are_not_listed_and_go_with_the_next_push() -> Out
     let (start, ada) = filled()?;
     let bob = Place::new()?;
     // A pack in two parts, which are noted, and a pack of metadata.
-    let large = noise(78, 20 << 20);
+    let large = noise(78, 20 << 16);
     let tip = bob.commit(&[("secret", secret()), ("large", large)])?;
     purge_here(&ada, "secret")?;
     let mut uploads = 0;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 /// How many histories there are. `DMV_LOST_ROOTS` asks for more.
-const HISTORIES: u64 = 6;
+const HISTORIES: u64 = 2;
 
 /// Files whose deletions wait.
 struct SlowDeletes<'f> {
