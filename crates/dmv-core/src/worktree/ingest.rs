@@ -454,7 +454,10 @@ impl Reader<'_> {
         }
         if self.open.is_none() {
             let mut buf = self.free.recv().map_err(|_| Over)?;
-            buf.resize(BLOCK_BYTES, 0);
+            // The system gives zeroed memory. To fill a new block would take longer than the rest of a small commit.
+            if buf.len() < BLOCK_BYTES {
+                buf = vec![0; BLOCK_BYTES];
+            }
             self.open = Some((
                 Block {
                     buf,
