@@ -50,7 +50,6 @@ mod statcache;
 mod stories;
 mod subset;
 mod symlinks;
-mod there_and_back;
 mod undo;
 mod unlisted;
 mod verbs;

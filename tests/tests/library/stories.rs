@@ -462,6 +462,11 @@ fn merges_picks_and_reverts() -> Done {
 }
 
 #[test]
+fn what_the_model_of_all_commands_has_found() -> Done {
+    tell("found.txt")
+}
+
+#[test]
 fn stashes_notes_and_subsets() -> Done {
     tell("stashes.txt")
 }

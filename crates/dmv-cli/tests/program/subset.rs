@@ -57,22 +57,6 @@ fn a_subset_is_checked_out_changed_and_dropped() -> Outcome {
 }
 
 #[test]
-fn a_commit_in_a_subset_keeps_everything_outside() -> Outcome {
-    let place = studio()?;
-    let before = place.ok(&["ls", "-r"])?;
-    place.ok(&["checkout", "main", "--subset", "media/s2"])?;
-    place.write("media/s2/b", "edited")?;
-    place.commit("an edit")?;
-    place.ok(&["commit", "--amend", "-m", "the edit"])?;
-    assert_eq!(place.ok(&["ls", "-r"])?, before);
-    fs::remove_dir_all(place.work().join("media"))?;
-    place.commit("s2 goes")?;
-    assert_eq!(place.ok(&["ls", "-r"])?, before.replace("media/s2/b\n", ""));
-    place.ok(&["status", "--exit-code"])?;
-    Ok(())
-}
-
-#[test]
 fn files_outside_of_the_subset_are_told_of_and_left() -> Outcome {
     let place = studio()?;
     place.ok(&["checkout", "--subset", "titles"])?;
@@ -151,33 +135,6 @@ fn commands_name_what_is_outside_and_what_is_nowhere() -> Outcome {
 }
 
 #[test]
-fn a_file_takes_the_place_of_a_directory_with_nothing_of_the_subset() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("b/c/d.y", "1")?;
-    place.write("b/d.y", "1")?;
-    place.commit("a directory")?;
-    place.ok(&["branch", "other"])?;
-    place.ok(&["checkout", "other"])?;
-    fs::remove_dir_all(place.work().join("b"))?;
-    place.write("b", "a file")?;
-    place.commit("a file")?;
-    place.ok(&["checkout", "main"])?;
-    place.ok(&["subset", "set", "!*.y"])?;
-    assert!(!place.work().join("b").exists());
-    fs::create_dir_all(place.work().join("b/c"))?;
-    place.ok(&["checkout", "other"])?;
-    assert_eq!(fs::read(place.work().join("b"))?, b"a file");
-    place.ok(&["undo"])?;
-    // What is somebody's stays, and is in the way.
-    place.write("b/c/mine.y", "outside")?;
-    let err = place.fails(5, &["checkout", "other"])?;
-    assert!(err.contains("b/c/mine.y"), "{err}");
-    assert!(place.work().join("b/c/mine.y").exists());
-    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
-    Ok(())
-}
-
-#[test]
 fn a_command_inside_of_the_repository_s_directory_says_where_the_worktree_is() -> Outcome {
     let place = studio()?;
     let err = place.fails(20, &["-C", ".dmv/packs", "status"])?;
@@ -212,28 +169,6 @@ fn a_new_directory_counts_only_if_it_is_empty_and_in_the_subset() -> Outcome {
     assert_eq!(paths(&status["outside"]), ["deep/er", "lone"], "{status}");
     place.ok(&["commit", "-m", "one directory"])?;
     assert_eq!(place.ok(&["ls", "-r", "@"])?, ".dmvignore\nin.x/\n");
-    Ok(())
-}
-
-#[test]
-fn narrowing_never_takes_what_is_not_committed() -> Outcome {
-    let place = studio()?;
-    place.write("titles/d", "changed")?;
-    place.write("media/s2/untracked", "new")?;
-    let err = place.fails(5, &["subset", "set", "media/s1"])?;
-    assert!(
-        err.contains("titles/d") && !err.contains("untracked"),
-        "{err}"
-    );
-    assert!(has(&place, "media/s2/b") && has(&place, "notes.txt"));
-    place.ok(&["restore", "titles/d"])?;
-    place.ok(&["subset", "set", "media/s1"])?;
-    assert!(!has(&place, "titles") && !has(&place, "media/s2/b"));
-    assert_eq!(fs::read(place.work().join("media/s2/untracked"))?, b"new");
-    assert_eq!(
-        place.json(&["status", "--json"])?["outside"],
-        json!([{"path": "media/s2"}])
-    );
     Ok(())
 }
 

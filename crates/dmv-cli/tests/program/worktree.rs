@@ -133,41 +133,6 @@ fn a_worktree_is_removed_only_when_nothing_is_lost() -> Outcome {
     Ok(())
 }
 
-/// As after a removal that was cut off.
-#[test]
-fn a_worktree_that_lacks_files_is_removed() -> Outcome {
-    let place = repository()?;
-    place.ok(&["worktree", "add", "../side"])?;
-    let side = place.work().join("../side");
-    fs::remove_file(side.join("f"))?;
-    place.ok(&["worktree", "remove", "../side"])?;
-    assert!(!side.exists());
-    Ok(())
-}
-
-#[test]
-fn adding_and_removing_a_worktree_are_undone() -> Outcome {
-    let place = repository()?;
-    let side = place.work().join("../side");
-    place.ok(&["worktree", "add", "../side"])?;
-    fs::write(side.join("untracked"), "x")?;
-    place.fails(5, &["undo"])?;
-    fs::remove_file(side.join("untracked"))?;
-    place.ok(&["undo"])?;
-    assert!(!side.exists());
-    assert_eq!(place.records(&["branch", "--json"])?.len(), 1);
-    place.ok(&["redo"])?;
-    assert_eq!(fs::read(side.join("f"))?, b"one");
-    place.ok(&["worktree", "remove", "../side"])?;
-    fs::create_dir(&side)?;
-    fs::write(side.join("mine"), "x")?;
-    place.fails(5, &["undo"])?;
-    fs::remove_file(side.join("mine"))?;
-    place.ok(&["undo"])?;
-    assert_eq!(status(&place, "../side")?["clean"], json!(true));
-    Ok(())
-}
-
 #[test]
 fn what_was_moved_by_hand_is_found_again() -> Outcome {
     let place = repository()?;
