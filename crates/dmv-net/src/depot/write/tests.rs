@@ -307,7 +307,7 @@ fn small_files_and_directories_are_in_small_frames() -> Outcome {
     let names: Vec<String> = (0..400).map(|n| format!("d{}/f{n}", n / 40)).collect();
     let all: Vec<(&str, Vec<u8>)> = (0..)
         .zip(&names)
-        .map(|(n, name)| (&name[..], noise(2 * n + 1, 5000)))
+        .map(|(n, name)| (&name[..], noise(2 * n + 1, 1100)))
         .collect();
     let tip = place.commit(&all)?;
     let done = place.push(&files, root, "main", &tip)?.ok_or("moved")?;
@@ -321,7 +321,7 @@ fn small_files_and_directories_are_in_small_frames() -> Outcome {
     let frames: HashSet<u64> = frames_of(&tail, at).map(|(_, at)| at.offset).collect();
     let longest = frames_of(&tail, at).map(|(_, at)| at.len).max();
     assert!(longest < Some(270 << 10), "{longest:?}");
-    assert!((8..30).contains(&frames.len()), "{}", frames.len());
+    assert!((2..30).contains(&frames.len()), "{}", frames.len());
     Ok(())
 }
 
@@ -329,7 +329,7 @@ fn small_files_and_directories_are_in_small_frames() -> Outcome {
 fn what_was_renamed_is_not_uploaded_again() -> Outcome {
     let (files, root) = bucket()?;
     let place = Place::new()?;
-    let first = place.commit(&[("a/film", noise(1, 4 << 20)), ("a/reel", noise(2, 2 << 20))])?;
+    let first = place.commit(&[("a/film", noise(1, 4 << 16)), ("a/reel", noise(2, 2 << 16))])?;
     let done = place.push(&files, root, "main", &first)?.ok_or("moved")?;
     let at = |name: &str| place.dir.path().join(name);
     std::fs::rename(at("a"), at("b"))?;
@@ -354,7 +354,7 @@ fn what_was_renamed_is_not_uploaded_again() -> Outcome {
     );
     // Of a file that was renamed and edited, only the new part goes.
     std::fs::rename(at("b/movie"), at("cut"))?;
-    let edited = [noise(1, 4 << 20), noise(9, 10_000)].concat();
+    let edited = [noise(1, 4 << 16), noise(9, 10_000)].concat();
     let fourth = place.commit(&[("cut", edited)])?;
     let done = place
         .push(&files, *done.root, "main", &fourth)?
