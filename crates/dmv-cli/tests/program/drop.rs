@@ -4,7 +4,6 @@ use crate::place::several::several;
 use crate::place::{Outcome, Place};
 use serde_json::Value;
 use std::fs;
-use std::process::Stdio;
 
 /// `film` with a directory of large files in packs of its own, and `nas`, which has everything.
 fn place() -> Outcome<Place> {
@@ -275,35 +274,6 @@ fn a_damaged_copy_and_an_absent_peer_do_not_count() -> Outcome {
     let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
     assert!(said.contains("no remote is configured"), "{said}");
     assert_eq!(absent(&place, "film")?, 0);
-    Ok(())
-}
-
-/// Two that hold everything and drop it at once, each counting on the other: never both.
-#[test]
-fn of_two_that_drop_at_once_one_keeps_its_copy() -> Outcome {
-    for round in 0..3 {
-        let place = place()?;
-        place.ok(&["-C", "nas", "remote", "add", "film", "../film"])?;
-        let drop = |repo| {
-            let mut command = place.command(&["-C", repo, "drop", "raw"]);
-            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
-        };
-        let (one, two) = (drop("film")?, drop("nas")?);
-        let (one, two) = (one.wait_with_output()?, two.wait_with_output()?);
-        let done = [&one, &two].map(|output| output.status.code());
-        let refused = done.iter().filter(|code| **code != Some(0)).count();
-        assert!(refused >= 1, "round {round}: {done:?}");
-        for output in [one, two] {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let exit = output.status.code();
-            assert!(
-                matches!(exit, Some(0 | 5 | 11)),
-                "round {round}: {exit:?} {said}"
-            );
-        }
-        let held = [absent(&place, "film")?, absent(&place, "nas")?];
-        assert!(held.contains(&0), "round {round}: {held:?}");
-    }
     Ok(())
 }
 

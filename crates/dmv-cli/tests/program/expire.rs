@@ -435,41 +435,6 @@ fn partial_and_metadata_only_repositories_expire_what_they_have() -> Outcome {
 }
 
 #[test]
-fn beside_commits_and_gc_nothing_is_lost_that_a_branch_has() -> Outcome {
-    let place = place(8, "*.exr keep=last:1\n")?;
-    std::thread::scope(|scope| -> Outcome {
-        let place = &place;
-        let work = scope.spawn(move || -> Result<(), String> {
-            let run = |args: &[&str]| place.ok(args).map_err(|e| e.to_string());
-            for n in 0..8u64 {
-                // Old content comes back as the newest.
-                let old = noise(2 * n, 40_000);
-                place
-                    .write("film/renders/a.exr", old)
-                    .map_err(|e| e.to_string())?;
-                run(&["-C", "film", "commit", "-m", "again"])?;
-            }
-            Ok(())
-        });
-        for _ in 0..6 {
-            for args in [
-                &["-C", "film", "expire"][..],
-                &["-C", "film", "gc", "--grace", "0"],
-            ] {
-                let code = place.run(args)?.status.code();
-                assert!(matches!(code, Some(0 | 3 | 5 | 11)), "{args:?}: {code:?}");
-            }
-        }
-        Ok(work.join().map_err(|_| "a commit failed")??)
-    })?;
-    verified(&place, "film")?;
-    place.ok(&["-C", "film", "remote", "remove", "nas"])?;
-    assert_eq!(cat(&place, "film", "@:renders/a.exr")?, noise(14, 40_000));
-    assert_eq!(cat(&place, "film", "@:renders/b.exr")?, noise(15, 20_000));
-    Ok(())
-}
-
-#[test]
 fn the_sum_is_json_and_content_under_several_rules_names_them_all() -> Outcome {
     let place = Place::new()?;
     place.ok(&["init", "film"])?;

@@ -2,7 +2,6 @@
 
 use crate::place::{Outcome, Place};
 use dmv_random::noise;
-use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,25 +32,6 @@ fn stored(place: &Place) -> Outcome<u64> {
         bytes += entry?.metadata()?.len();
     }
     Ok(bytes)
-}
-
-#[test]
-fn what_undo_can_reach_stays() -> Outcome {
-    let place = place()?;
-    let before = stored(&place)?;
-    let report = place.json(&["gc", "--grace", "0", "--json"])?;
-    assert_eq!(report["freed_objects"], 0, "{report}");
-    assert!(report["undo_bytes"].as_u64() > Some(550_000), "{report}");
-    assert_eq!(stored(&place)?, before);
-    assert!(
-        place
-            .ok(&["gc", "--grace", "0"])?
-            .starts_with("nothing to free\n")
-    );
-    place.ok(&["undo"])?;
-    assert_eq!(fs::read(place.work().join("reset"))?, noise(5, 200_000));
-    place.ok(&["verify", "--full"])?;
-    Ok(())
 }
 
 #[test]
@@ -92,35 +72,6 @@ fn what_undo_cannot_reach_any_more_goes_and_nothing_else() -> Outcome {
     let stats = place.json(&["stats", "--json"])?;
     assert_eq!(stats["young_garbage_bytes"], 0, "{stats}");
     assert!(!place.ok(&["stats"])?.contains("garbage"));
-    Ok(())
-}
-
-#[test]
-fn what_a_killed_command_left_goes_once_it_is_old() -> Outcome {
-    let place = place()?;
-    // A pack that a command had just begun, and one of another repository.
-    let packs = place.work().join(".dmv/packs");
-    let log = fs::read_dir(&packs)?.next().ok_or("a pack")??.path();
-    let left = packs.join(format!("{}.pack", "7".repeat(32)));
-    let foreign = packs.join(format!("{}.pack", "8".repeat(32)));
-    fs::write(&left, &fs::read(&log)?[..40])?;
-    fs::copy(log, &foreign)?;
-    let young = place.json(&["gc", "--json"])?;
-    assert_eq!(
-        (&young["freed_bytes"], left.exists()),
-        (&Value::from(0), true),
-        "{young}"
-    );
-    let dry = place.json(&["gc", "--grace", "0", "--dry-run", "--json"])?;
-    assert!(left.exists(), "{dry}");
-    let old = place.json(&["gc", "--grace", "0", "--json"])?;
-    assert!(
-        old["freed_bytes"].as_u64() > Some(0) && !left.exists(),
-        "{old}"
-    );
-    assert!(foreign.exists());
-    fs::remove_file(foreign)?;
-    place.ok(&["verify", "--full"])?;
     Ok(())
 }
 

@@ -87,26 +87,6 @@ fn a_slice_is_cloned_edited_committed_pushed_and_pulled() -> Outcome {
 }
 
 #[test]
-fn branches_that_touch_other_places_are_merged_in_a_slice() -> Outcome {
-    let place = place()?;
-    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
-    place.write("part/d3/f33", "mine")?;
-    commit(&place, "part", "mine")?;
-    place.write("full/d5/f50", "theirs")?;
-    place.write("full/d3/f34", "theirs too")?;
-    commit(&place, "full", "theirs")?;
-    place.ok(&["-C", "part", "pull"])?;
-    assert_eq!(fs::read(place.work().join("part/d3/f34"))?, b"theirs too");
-    verified(&place, "part")?;
-    place.ok(&["-C", "part", "push"])?;
-    verified(&place, "full")?;
-    place.ok(&["-C", "full", "checkout", "main", "--force"])?;
-    assert_eq!(fs::read(place.work().join("full/d3/f33"))?, b"mine");
-    assert_eq!(fs::read(place.work().join("full/d5/f50"))?, b"theirs");
-    Ok(())
-}
-
-#[test]
 fn a_clone_of_limited_depth_knows_where_history_ends() -> Outcome {
     let place = place()?;
     for n in 4..8 {

@@ -108,20 +108,6 @@ fn wrong_times_are_refused_and_a_run_without_time_continues_later() -> Outcome {
     Ok(())
 }
 
-#[test]
-fn a_bare_repository_and_a_part_of_one_are_repacked() -> Outcome {
-    let place = place()?;
-    place.ok(&["clone", "--bare", ".", "../bare"])?;
-    place.ok(&["clone", "--meta-only", ".", "../index"])?;
-    place.ok(&["clone", ".", "../part", "--subset", "d1"])?;
-    for dir in ["../bare", "../index", "../part"] {
-        let report = place.json(&["-C", dir, "repack", "--json"])?;
-        assert_eq!(report["finished"], true, "{report}");
-        place.ok(&["-C", dir, "verify"])?;
-    }
-    Ok(())
-}
-
 /// Of a history with merges, moved files, removed files and empty directories.
 fn history() -> Outcome<Place> {
     let place = Place::with_repository()?;

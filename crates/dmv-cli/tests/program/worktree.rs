@@ -4,10 +4,6 @@ use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Stdio;
-
-const WORKTREES: usize = 5;
-const COMMITS: usize = 6;
 
 fn repository() -> Outcome<Place> {
     let place = Place::with_repository()?;
@@ -248,41 +244,6 @@ fn undo_elsewhere_moves_the_branch_back_and_leaves_the_files() -> Outcome {
     let log = place.records(&["op", "log", "--json", "-n", "1"])?;
     let errors = place.fails(5, &["undo", log[0]["id"].as_str().ok_or("no id")?])?;
     assert!(errors.contains("undo it there"), "{errors}");
-    Ok(())
-}
-
-#[test]
-fn commits_from_many_worktrees_at_once_are_all_there() -> Outcome {
-    let place = repository()?;
-    let name = |n: usize| format!("../w{n}");
-    for n in 0..WORKTREES {
-        place.ok(&["worktree", "add", &name(n)])?;
-    }
-    for round in 0..COMMITS {
-        let mut running = Vec::new();
-        for n in 0..WORKTREES {
-            let dir = place.work().join(name(n));
-            // Some bytes are the same everywhere: nobody may rely on what another has not published.
-            fs::write(dir.join("shared"), vec![round as u8; 100_000])?;
-            fs::write(dir.join("own"), format!("{n} {round}"))?;
-            let message = format!("round {round}");
-            let dir = name(n);
-            let args = ["-C", &dir, "commit", "-m", &message];
-            running.push(place.command(&args).stdout(Stdio::null()).spawn()?);
-        }
-        for mut child in running {
-            assert_eq!(child.wait()?.code(), Some(0));
-        }
-    }
-    for n in 0..WORKTREES {
-        let branch = format!("w{n}");
-        let log = place.records(&["log", &branch, "--json"])?;
-        assert_eq!(log.len(), COMMITS + 1, "{branch}");
-        let own = place.ok(&["cat", &format!("{branch}:own")])?;
-        assert_eq!(own, format!("{n} {}", COMMITS - 1));
-        assert_eq!(status(&place, &name(n))?["clean"], json!(true));
-    }
-    place.ok(&["verify"])?;
     Ok(())
 }
 

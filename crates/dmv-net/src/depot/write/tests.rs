@@ -329,7 +329,7 @@ fn small_files_and_directories_are_in_small_frames() -> Outcome {
 fn what_was_renamed_is_not_uploaded_again() -> Outcome {
     let (files, root) = bucket()?;
     let place = Place::new()?;
-    let first = place.commit(&[("a/film", noise(1, 4 << 16)), ("a/reel", noise(2, 2 << 16))])?;
+    let first = place.commit(&[("a/film", noise(1, 5 << 16)), ("a/reel", noise(2, 2 << 16))])?;
     let done = place.push(&files, root, "main", &first)?.ok_or("moved")?;
     let at = |name: &str| place.dir.path().join(name);
     std::fs::rename(at("a"), at("b"))?;
@@ -354,13 +354,13 @@ fn what_was_renamed_is_not_uploaded_again() -> Outcome {
     );
     // Of a file that was renamed and edited, only the new part goes.
     std::fs::rename(at("b/movie"), at("cut"))?;
-    let edited = [noise(1, 4 << 16), noise(9, 10_000)].concat();
+    let edited = [noise(1, 5 << 16), noise(9, 10_000)].concat();
     let fourth = place.commit(&[("cut", edited)])?;
     let done = place
         .push(&files, *done.root, "main", &fourth)?
         .ok_or("moved")?;
     assert!(
-        done.root.0.rows[3].len < 600 << 10,
+        done.root.0.rows[3].len < 240 << 10,
         "{}",
         done.root.0.rows[3].len
     );
