@@ -47,9 +47,9 @@ growth|merge,diff,worktree,history|dmv-cli|program|memory_and_time_grow_with_the
 damage|store|dmv-tests|library|many_flipped_bytes_of_a_large_file_are_noticed||-|3000|flipped bytes of files of many chunks
 absent|repo,supply|dmv-cli|program|a_command_that_lacks_content_changes_nothing|DMV_ABSENT|1|1|commands that lack content, and all that only look after each of them
 odd-files|platform,fsutil,refs,store|dmv-cli|program|whatever_stands_in_the_place_of_a_file|DMV_ODD_FILES|1|1|every command with every file of .dmv in every wrong shape
-answers|bucket,depot|dmv-cli|program|commands_tell_the_truth_whatever|DMV_BUCKET_ANSWERS|1|1|every pair of lost, late and refused answers of a real bucket
+answers|bucket|dmv-cli|program|commands_tell_the_truth_whatever|DMV_BUCKET_ANSWERS|1|1|every pair of lost, late and refused answers of a real bucket
 ignoring|glob,ignore|dmv-tests|library|ignoring::|DMV_IGNORE_WORLDS|300|1500|random ignore files beside git check-ignore
-buckets|bucket,depot|dmv-net|lib|bucket::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests
+buckets|bucket|dmv-bucket|lib|machines::|DMV_BUCKET_SCHEDULES|5000|100000|simulated writers at a bucket that loses, delays and repeats requests
 cases|object,diff,history,merge,subset|dmv-core|lib||PROPTEST_CASES|256|4096|property tests with more cases
 transfers|sync,session,wire,reach|dmv-tests|library|peers::||1|1|long transfers between peers
 previews|dmv-preview|dmv-preview|previews|hostile::|DMV_PREVIEW_FLIPS|500|11000|truncated and damaged files for every decoder of previews

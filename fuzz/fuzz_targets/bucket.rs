@@ -1,8 +1,8 @@
 //! The files of a bucket decode or are refused; what decodes has these bytes and no others.
 #![no_main]
 
+use dmv_bucket::format::{Name, Page, Places, Root};
 use dmv_core::hash::check;
-use dmv_net::bucket::format::{Name, Page, Places, Root};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,6 +2,9 @@
 //! knows each place that it has written, and nothing is freed.
 
 use crate::peers::{Done, Place};
+use dmv_bucket::files::{BucketFile, FileFailure, Files};
+use dmv_bucket::format::{FramePlace, Name, Node as PlacesNode, Places, ROOT, Root, Row, RowKind};
+use dmv_bucket::machines::Tag;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::tree::Node;
@@ -10,12 +13,7 @@ use dmv_core::reach::{Detail, Reach};
 use dmv_core::store::{
     FrameBuilder, FrameEncoder, PackId, RepositoryId, SealedHeader, SealedKind, SealedWriter,
 };
-use dmv_net::bucket::core::Tag;
-use dmv_net::bucket::files::{BucketFile, FileFailure, Files};
-use dmv_net::bucket::format::{
-    FramePlace, Name, Node as PlacesNode, Places, ROOT, Root, Row, RowKind,
-};
-use dmv_net::bucket::trouble::Trouble;
+use dmv_net::trouble::Trouble;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};

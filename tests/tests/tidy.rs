@@ -40,10 +40,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The page with the tables of rooms.
 const ROOMS_PAGE: &str = "ARCHITECTURE.md";
 /// The crates that have rooms.
-const CRATES_OF_ROOMS: [&str; 2] = ["dmv-core", "dmv-net"];
+const CRATES_OF_ROOMS: [&str; 3] = ["dmv-core", "dmv-net", "dmv-bucket"];
 /// The crates in which no modules use each other in a circle.
-const CRATES_WITHOUT_CIRCLES: [&str; 5] =
-    ["dmv-git", "dmv-net", "dmv-preview", "dmv-web", "dmv-cli"];
+const CRATES_WITHOUT_CIRCLES: [&str; 6] =
+    ["dmv-git", "dmv-net", "dmv-bucket", "dmv-preview", "dmv-web", "dmv-cli"];
 
 /// Known violations of the tables: file, room, reason. A test fails if one of them no longer exists.
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
@@ -628,10 +628,17 @@ fn the_sync_engine_touches_nothing_outside() {
     ];
     let mut complaints = Vec::new();
     for (file, code) in rust(&files, false) {
-        if ["bucket/", "sync/", "wire.rs", "wire/"]
-            .iter()
-            .any(|part| file.contains(&format!("dmv-net/src/{part}")))
-        {
+        let pure = [
+            "dmv-bucket/src/files",
+            "dmv-bucket/src/format/",
+            "dmv-bucket/src/frames/",
+            "dmv-bucket/src/machines/",
+            "dmv-bucket/src/ranges.rs",
+            "dmv-net/src/sync/",
+            "dmv-net/src/trouble.rs",
+            "dmv-net/src/wire",
+        ];
+        if pure.iter().any(|part| file.contains(part)) {
             complaints.extend(check_words(
                 file,
                 &code,

@@ -7,15 +7,15 @@ use crate::error::net_failure;
 use crate::failure::{EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, count};
 use crate::reach::Reach;
+use dmv_bucket::files::{FileFailure, Files};
+use dmv_bucket::format::{ROOT, Root};
+use dmv_bucket::store::canary::{self, Bad, TestCost};
+use dmv_bucket::store::{RequestCounts, Settings, Store};
+use dmv_bucket::work::cache::Cache;
 use dmv_core::repo::{CONFIG_FILE, Repo};
-use dmv_net::bucket::files::{FileFailure, Files};
-use dmv_net::bucket::format::{ROOT, Root};
-use dmv_net::bucket::trouble::Trouble;
-use dmv_net::depot::cache::Cache;
 use dmv_net::session::NetError;
-use dmv_net::transport::Url;
-use dmv_net::transport::store::canary::{self, Bad, TestCost};
-use dmv_net::transport::store::{BucketAddress, RequestCounts, Settings, Store};
+use dmv_net::transport::{BucketAddress, Url};
+use dmv_net::trouble::Trouble;
 use std::sync::Arc;
 use toml_edit::{Item, value};
 
@@ -42,14 +42,11 @@ pub fn notes(context: &Context) -> Vec<(&'static str, toml_edit::Value)> {
 }
 
 /// The settings for the store at an address: those of the remote that has it.
-pub fn settings(context: &Context, url: &Url) -> Result<Settings, Failure> {
+pub fn settings(context: &Context, address: &BucketAddress) -> Result<Settings, Failure> {
     let config = context.config()?;
     let mut settings = Settings::new(config.seconds("net.patience")?);
     settings.counters = Arc::clone(&context.buckets.counters);
-    if !url.is_bucket() {
-        return Ok(settings);
-    }
-    let text = url.to_string();
+    let text = address.to_string();
     let remotes = config.remotes();
     if let Some((name, _)) = remotes.iter().find(|(_, known)| *known == text) {
         settings.endpoint = config.of_remote(name, "endpoint")?;
@@ -234,7 +231,7 @@ fn run_test(
     if address.scheme.is_web() {
         return Ok(StoreTest::ReadOnly);
     }
-    let settings = settings(context, &Url::Bucket(address.clone()))?;
+    let settings = settings(context, address)?;
     let store = Store::open(address, &settings)?;
     let watch = context.watch("testing the store");
     let tested = check(&store);
@@ -258,7 +255,7 @@ fn run_test(
 
 /// Looks whether there is a repository at a web address.
 pub fn look_at_mirror(context: &Context, address: &BucketAddress) -> Result<(), Failure> {
-    let settings = settings(context, &Url::Bucket(address.clone()))?;
+    let settings = settings(context, address)?;
     let store = Store::open(address, &settings)?;
     let trouble = match store.read_whole(ROOT, None) {
         Ok((bytes, _)) => match Root::decode(&bytes) {
@@ -275,7 +272,7 @@ pub fn look_at_mirror(context: &Context, address: &BucketAddress) -> Result<(), 
 
 /// What is noted of a test that went well: it counts for this address and endpoint.
 pub fn verdict(context: &Context, address: &BucketAddress) -> Result<String, Failure> {
-    let settings = settings(context, &Url::Bucket(address.clone()))?;
+    let settings = settings(context, address)?;
     let endpoint = settings.endpoint.as_deref().unwrap_or("-");
     let now = jiff::Timestamp::now().strftime("%Y-%m-%d");
     Ok(format!("{address} {endpoint} {now}"))

@@ -7,14 +7,20 @@ use crate::error::{free_there, net_failure, verify_there};
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure};
 use crate::progress::Watch;
 use crate::terminal::Hush;
+#[cfg(feature = "store")]
+use dmv_bucket::ops::{BucketCaller, CallerBuckets};
+#[cfg(feature = "store")]
+use dmv_bucket::store::{Settings, canary::TestCost};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
 use dmv_core::repo::{CONFIG_FILE, DMV_DIR};
+#[cfg(feature = "store")]
+use dmv_net::ops::Buckets;
 use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
 use dmv_net::session::NetError;
 #[cfg(feature = "store")]
-use dmv_net::transport::store::{BucketAddress, canary::TestCost};
+use dmv_net::transport::BucketAddress;
 use dmv_net::transport::{Purpose, Reach, Url, without_secret};
 use dmv_net::wire::{Code, ReadOnly};
 use std::cell::RefCell;
@@ -86,20 +92,8 @@ impl Caller for Call<'_> {
     }
 
     #[cfg(feature = "store")]
-    fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
-        let is_shown = self.watch.borrow().is_some();
-        self.rest();
-        let tested = crate::bucket::test_before_writing(self.context, address, is_first);
-        if is_shown {
-            self.show("transferring");
-        }
-        tested.map_err(|failure| NetError::Caller(Box::new(failure)))
-    }
-
-    #[cfg(feature = "store")]
-    fn cost_of_test(&self, address: &BucketAddress, is_first: bool) -> Result<TestCost, NetError> {
-        crate::bucket::cost_of_test(self.context, address, is_first)
-            .map_err(|failure| NetError::Caller(Box::new(failure)))
+    fn buckets(&self) -> Option<Box<dyn Buckets + '_>> {
+        Some(Box::new(CallerBuckets(self)))
     }
 
     fn began(&self, step: Step<'_>) {
@@ -121,9 +115,32 @@ impl Caller for Call<'_> {
     }
 }
 
+#[cfg(feature = "store")]
+impl BucketCaller for Call<'_> {
+    fn store(&self, address: &BucketAddress) -> Result<Settings, NetError> {
+        let settings = crate::bucket::settings(self.context, address);
+        settings.map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
+        let is_shown = self.watch.borrow().is_some();
+        self.rest();
+        let tested = crate::bucket::test_before_writing(self.context, address, is_first);
+        if is_shown {
+            self.show("transferring");
+        }
+        tested.map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    fn cost_of_test(&self, address: &BucketAddress, is_first: bool) -> Result<TestCost, NetError> {
+        crate::bucket::cost_of_test(self.context, address, is_first)
+            .map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+}
+
 /// What a connection to `url` needs.
 #[cfg_attr(
-    not(any(feature = "quic", feature = "store")),
+    not(feature = "quic"),
     expect(
         unused_variables,
         reason = "paths and ssh need the same for all addresses"
@@ -147,9 +164,6 @@ pub fn reach(context: &Context, url: &Url, purpose: Purpose) -> Result<Reach, Fa
             _ => None,
         },
         patience: config.seconds("net.patience")?,
-        copies: None,
-        #[cfg(feature = "store")]
-        store: crate::bucket::settings(context, url)?,
     })
 }
 

@@ -1,8 +1,8 @@
 //! How options of a command say where the store of a bucket is, and what a command counts there.
 
 use crate::failure::Failure;
+use dmv_bucket::store::{Counters, check_endpoint};
 use dmv_net::transport::Url;
-use dmv_net::transport::store::{Counters, check_endpoint};
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 

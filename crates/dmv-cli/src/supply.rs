@@ -72,10 +72,6 @@ fn sorted(context: &Context, e: OpsError) -> Failure {
         OpsError::Absent(absent) => absent_failure(context, &absent),
         OpsError::NoSuchRef { remote, name } => no_such_ref(&remote, &name),
         OpsError::NotNew { .. } => Failure::new("exists", EXIT_REFUSED, e.to_string()),
-        #[cfg(feature = "store")]
-        OpsError::NotUndone(why) => Failure::new("not-undone", EXIT_REFUSED, why.to_string()),
-        #[cfg(feature = "store")]
-        OpsError::NotRestored(why) => Failure::new("not-restored", EXIT_REFUSED, why.to_string()),
     }
 }
 

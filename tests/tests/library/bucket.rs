@@ -1,14 +1,15 @@
 //! Reading a bucket: what arrives, with which requests, and what bad files do.
 
+use dmv_bucket::format::ROOT;
+use dmv_bucket::peer::{Shelf, serve_shelf};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::root::Root as Content;
 use dmv_core::repo::{OwnBranches, Repo};
 use dmv_core::subset::Subset;
-use dmv_net::bucket::format::ROOT;
-use dmv_net::bucket::trouble::{RootLoss, Trouble};
-use dmv_net::session::{Client, History, Link, NetError, Shelf, serve_shelf};
+use dmv_net::session::{Client, History, Link, NetError};
+use dmv_net::trouble::{RootLoss, Trouble};
 use dmv_tests::bucket::{BucketWriter, Memory, Packs};
 use dmv_tests::peers::{Done, Place, tips};
 use dmv_tests::rng::Rng;

@@ -2,7 +2,8 @@
 
 const CLI: &str = "crates/dmv-cli/";
 const QUIC: &str = "crates/dmv-net/src/transport/quic/";
-const STORE: &str = "crates/dmv-net/src/transport/store/";
+const BUCKET: &str = "crates/dmv-bucket/";
+const STORE: &str = "crates/dmv-bucket/src/store/";
 /// What Linux takes from the processes of previews.
 const CONFINE: &str = "crates/dmv-preview/src/confine/";
 /// The decoders of previews.
@@ -11,7 +12,7 @@ const GIT: &str = "crates/dmv-git/src/";
 const WEB: &str = "crates/dmv-web/";
 
 /// Each outside crate, and the files that may name it. A directory ends with a slash.
-pub const CRATES: [(&str, &[&str]); 66] = [
+pub const CRATES: [(&str, &[&str]); 67] = [
     (
         "blake3",
         &[
@@ -61,7 +62,7 @@ pub const CRATES: [(&str, &[&str]); 66] = [
     ("object_store", &[STORE]),
     ("reqwest", &[]),
     ("futures_util", &[STORE]),
-    ("rustls", &["crates/dmv-net/src/transport/store/clients.rs"]),
+    ("rustls", &["crates/dmv-bucket/src/store/clients.rs"]),
     ("bstr", &["crates/dmv-core/src/store/scan.rs", CLI]),
     (
         "getrandom",
@@ -69,7 +70,7 @@ pub const CRATES: [(&str, &[&str]); 66] = [
             "crates/dmv-core/src/fsutil.rs",
             "crates/dmv-core/src/store/random_id.rs",
             "crates/dmv-net/src/transport/quic/pair.rs",
-            "crates/dmv-net/src/transport/store/canary.rs",
+            "crates/dmv-bucket/src/store/canary.rs",
             "crates/dmv-web/src/guard.rs",
         ],
     ),
@@ -84,7 +85,7 @@ pub const CRATES: [(&str, &[&str]); 66] = [
             "crates/dmv-git/src/import/lfs.rs",
         ],
     ),
-    ("tokio", &["crates/dmv-net/", WEB]),
+    ("tokio", &[QUIC, STORE, WEB]),
     ("hyper", &[WEB]),
     ("hyper_util", &[WEB]),
     ("http_body_util", &[WEB]),
@@ -122,7 +123,7 @@ pub const CRATES: [(&str, &[&str]); 66] = [
     ),
     (
         "serde_json",
-        &["crates/dmv-net/src/transport/store/profile.rs", CLI, WEB],
+        &["crates/dmv-bucket/src/store/profile.rs", CLI, WEB],
     ),
     ("signal_hook", &[CLI]),
     ("snapbox", &["crates/dmv-cli/tests/program/words.rs"]),
@@ -134,10 +135,11 @@ pub const CRATES: [(&str, &[&str]); 66] = [
     // Our own crates: a crate may name lower ones only.
     (
         "dmv_core",
-        &["crates/dmv-git/", "crates/dmv-net/", WEB, CLI],
+        &["crates/dmv-git/", "crates/dmv-net/", BUCKET, WEB, CLI],
     ),
     ("dmv_git", &["crates/dmv-git/tests/", CLI]),
-    ("dmv_net", &[WEB, CLI]),
+    ("dmv_net", &[BUCKET, WEB, CLI]),
+    ("dmv_bucket", &[CLI]),
     ("dmv_web", &[WEB, CLI]),
     ("dmv_preview", &["crates/dmv-preview/src/bin/", WEB, CLI]),
     ("dmv_cli", &[]),

@@ -34,10 +34,7 @@ pub const OPENS: [(&str, &str); 13] = [
         "crates/dmv-net/src/identity.rs",
         "a new file that is private",
     ),
-    (
-        "crates/dmv-net/src/transport/store/",
-        "files of other programs",
-    ),
+    ("crates/dmv-bucket/src/store/", "files of other programs"),
     ("crates/dmv-preview/", "pictures, and what is kept of them"),
     ("crates/dmv-cli/src/commands/commit.rs", NAMED),
     ("crates/dmv-cli/src/commands/demo.rs", "files that it makes"),

@@ -24,7 +24,7 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(remote) = &args.at {
-        return undo::at::take_back(context, dmv_net::ops::Which::LastUndo, remote);
+        return undo::at::take_back(context, dmv_bucket::ops::Which::LastUndo, remote);
     }
     #[cfg(not(feature = "store"))]
     let _ = args;

@@ -11,14 +11,14 @@ use crate::format::json::{MovedValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::OverwrittenValue;
 use crate::supply::supplied;
+#[cfg(feature = "store")]
+use dmv_bucket::ops::Which;
 use dmv_core::escape::Argument;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::hint;
 use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
 use dmv_core::repo::{EntryMove, Head, UndoOptions, UndoReport, UndoWhat};
-#[cfg(feature = "store")]
-use dmv_net::ops::Which;
 use serde::Serialize;
 use std::io::Write;
 

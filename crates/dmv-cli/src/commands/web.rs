@@ -10,15 +10,21 @@ use crate::partial::{self, told_slice};
 use crate::peers;
 use crate::supply::{ops_failure, remote_failure};
 use crate::whose;
+#[cfg(feature = "store")]
+use dmv_bucket::ops::{BucketCaller, CallerBuckets};
+#[cfg(feature = "store")]
+use dmv_bucket::store::{Settings, canary::TestCost};
 use dmv_core::repo::{
     OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation, Who, Whose, WorktreeSettings,
 };
+#[cfg(feature = "store")]
+use dmv_net::ops::Buckets;
 use dmv_net::ops::{
     Caller, Integrate, OpsError, PullOptions, PullReport, PushReport, Remote, Remotes,
 };
 use dmv_net::session::NetError;
 #[cfg(feature = "store")]
-use dmv_net::transport::store::{BucketAddress, canary::TestCost};
+use dmv_net::transport::BucketAddress;
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
 use dmv_web::{Options, Program, Server, ShownFailure};
@@ -284,12 +290,23 @@ impl Caller for PageCaller {
     }
 
     #[cfg(feature = "store")]
+    fn buckets(&self) -> Option<Box<dyn Buckets + '_>> {
+        Some(Box::new(CallerBuckets(self)))
+    }
+}
+
+#[cfg(feature = "store")]
+impl BucketCaller for PageCaller {
+    fn store(&self, address: &BucketAddress) -> Result<Settings, NetError> {
+        let settings = crate::bucket::settings(&self.0, address);
+        settings.map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
     fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
         crate::bucket::test_before_writing(&self.0, address, is_first)
             .map_err(|failure| NetError::Caller(Box::new(failure)))
     }
 
-    #[cfg(feature = "store")]
     fn cost_of_test(&self, address: &BucketAddress, is_first: bool) -> Result<TestCost, NetError> {
         crate::bucket::cost_of_test(&self.0, address, is_first)
             .map_err(|failure| NetError::Caller(Box::new(failure)))

@@ -7,7 +7,7 @@ use crate::failure::{
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
-use dmv_net::bucket::trouble::Trouble;
+use dmv_net::trouble::Trouble;
 
 /// Code and exit code of trouble with a store.
 pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
@@ -134,7 +134,7 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<Hint> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dmv_net::bucket::trouble::RootLoss;
+    use dmv_net::trouble::RootLoss;
 
     #[test]
     fn trouble_with_a_store_has_the_exit_codes_of_the_guide() {

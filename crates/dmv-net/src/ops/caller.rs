@@ -1,60 +1,14 @@
 //! What a command needs from the program that calls it.
 
+use super::buckets::Buckets;
+use super::remote::{Remote, Remotes};
 use crate::session::NetError;
-#[cfg(feature = "store")]
-use crate::transport::store::{BucketAddress, canary::TestCost};
-use crate::transport::{Purpose, Reach, Url};
-use dmv_core::repo::{FETCH_HEAD, OperationRequest};
+use crate::transport::{Purpose, Reach, Url, no_buckets};
+use dmv_core::repo::OperationRequest;
 use std::time::Duration;
 
-/// A remote of a repository, or an address that stands for one in a single command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote {
-    /// Its name. Without one, its address as the user wrote it.
-    pub name: String,
-    /// Its address.
-    pub url: Url,
-    /// Whether it is an address that no remote has. Then a fetch records its branches as
-    /// [`FETCH_HEAD`], and a push records nothing.
-    pub once: bool,
-}
-
-impl Remote {
-    /// Returns the remote `name` at `url`.
-    pub fn new(name: impl Into<String>, url: Url) -> Remote {
-        let name = name.into();
-        Remote {
-            name,
-            url,
-            once: false,
-        }
-    }
-
-    /// Returns the address `url`, which the user wrote as `text`, for a single command.
-    pub fn once(text: impl Into<String>, url: Url) -> Remote {
-        Remote {
-            once: true,
-            ..Remote::new(text, url)
-        }
-    }
-
-    /// Returns the name under which a fetch records the remote's branches.
-    pub fn recorded(&self) -> &str {
-        if self.once { FETCH_HEAD } else { &self.name }
-    }
-}
-
-/// The remotes that may have content which a command lacks.
-#[derive(Clone, Debug, Default)]
-pub struct Remotes {
-    /// The remotes, in any order.
-    pub list: Vec<Remote>,
-    /// Whether none of them is to be asked.
-    pub offline: bool,
-}
-
 /// The program that calls a command. It says how to reach peers, and it may show what the
-/// command does. [`Network`] is a caller with fixed settings that shows nothing.
+/// command does. [`Network`] is a caller with fixed settings that shows nothing and has no buckets.
 pub trait Caller {
     /// Returns what a connection to `url` needs. A command asks for it before each connection.
     ///
@@ -64,19 +18,9 @@ pub trait Caller {
     /// Returns the remotes that a command may ask for content that this repository lacks.
     fn remotes(&self) -> Result<Remotes, NetError>;
 
-    /// Called before a command replaces the root of a bucket, or makes the first one (`is_first`). May test
-    /// the store, and fail. The default does nothing.
-    #[cfg(feature = "store")]
-    fn test_store(&self, address: &BucketAddress, is_first: bool) -> Result<(), NetError> {
-        let _ = (address, is_first);
-        Ok(())
-    }
-
-    /// Returns what that test would cost.
-    #[cfg(feature = "store")]
-    fn cost_of_test(&self, address: &BucketAddress, is_first: bool) -> Result<TestCost, NetError> {
-        let _ = (address, is_first);
-        Ok(TestCost::default())
+    /// Returns the buckets that the program supports. The default is none.
+    fn buckets(&self) -> Option<Box<dyn Buckets + '_>> {
+        None
     }
 
     /// Called when the command begins a step. The default does nothing.
@@ -102,7 +46,7 @@ pub enum Step<'a> {
     Work,
 }
 
-/// A [`Caller`] with fixed settings that shows nothing.
+/// A [`Caller`] with fixed settings that shows nothing and has no buckets.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// What each connection needs, apart from its purpose.
@@ -138,4 +82,12 @@ impl Caller for Network {
     fn remotes(&self) -> Result<Remotes, NetError> {
         Ok(self.remotes.clone())
     }
+}
+
+/// Returns the buckets of the program. Fails if it has none.
+pub(super) fn buckets_of<'c>(
+    caller: &'c dyn Caller,
+    url: &Url,
+) -> Result<Box<dyn Buckets + 'c>, NetError> {
+    caller.buckets().ok_or_else(|| no_buckets(url))
 }

@@ -6,9 +6,10 @@
 //! removes what it made.
 
 use super::caller::{Caller, Step};
-use super::dial::{SessionError, session};
+use super::dial::session;
 use super::error::CloneError;
 use super::refs::{tip_at, tips};
+use super::session_error::SessionError;
 use crate::session::{Client, History, NetError, Summary};
 use crate::transport::{Purpose, Url, open_at};
 use dmv_core::escape::{Argument, escape};

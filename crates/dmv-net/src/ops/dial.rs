@@ -1,26 +1,13 @@
 //! The connection to a peer, and a session over it.
 
-use super::caller::{Caller, Step};
-use crate::session::{Client, NetError, PeerSlice};
+use super::caller::{Caller, Step, buckets_of};
+use super::session_error::SessionError;
+use crate::session::{Client, NetError};
 use crate::transport::{Connection, Purpose, Reach, Url, connect};
 use crate::wire::Code;
 use dmv_core::job::Job;
 use dmv_core::repo::Repo;
 use std::time::{Duration, Instant};
-
-/// A session with a peer failed, or there was none.
-#[derive(Debug, thiserror::Error)]
-#[error("{source}")]
-pub struct SessionError {
-    /// The peer's address.
-    pub url: Url,
-    /// Whether the peer has answered.
-    pub answered: bool,
-    /// What the peer stores, if it has said so.
-    pub held: Option<PeerSlice>,
-    /// The failure.
-    pub source: NetError,
-}
 
 /// How long to try again to reach a peer that serves too many others.
 const BUSY_TIME: Duration = Duration::from_secs(600);
@@ -79,19 +66,15 @@ fn is_crowded(url: &Url, e: &NetError) -> bool {
 fn dial_once<'r>(
     repo: &'r Repo,
     url: &Url,
-    mut reach: Reach,
+    reach: Reach,
     caller: &dyn Caller,
     job: &'r Job,
 ) -> Result<(Connection, Client<'r>), NetError> {
-    reach.copies = Some(repo.dmv_dir().to_owned());
     caller.began(Step::Dial(url));
-    let greeted = greet(repo, url, &reach, job);
+    let greeted = greet(repo, url, &reach, caller, job);
     caller.began(Step::Dialled);
     let (connection, mut client) = greeted?;
-    #[cfg(feature = "store")]
-    if let Url::Bucket(_) = url {
-        client.keeps_by_refs = true;
-    }
+    client.keeps_by_refs = url.is_bucket();
     if client.has_purged {
         let remotes = caller.remotes()?.list;
         let remote = remotes.into_iter().find(|remote| remote.url == *url);
@@ -104,9 +87,17 @@ fn greet<'r>(
     repo: &'r Repo,
     url: &Url,
     reach: &Reach,
+    caller: &dyn Caller,
     job: &'r Job,
 ) -> Result<(Connection, Client<'r>), NetError> {
-    let mut connection = connect(url, reach)?;
+    let mut connection = match url {
+        Url::Bucket(address) => {
+            let buckets = buckets_of(caller, url)?;
+            let link = buckets.connect(address, reach.purpose, repo.dmv_dir())?;
+            Connection::over(url.to_string(), link)
+        }
+        _ => connect(url, reach)?,
+    };
     let greeted = connection.take_link().and_then(|mut link| {
         link.be_patient(reach.patience);
         Client::connect(repo, link, job)
@@ -135,7 +126,7 @@ fn create_and_dial<'r>(
 }
 
 /// Runs `work` on a connection to `url`, which ends afterwards.
-pub(super) fn session<T>(
+pub fn session<T>(
     repo: &Repo,
     url: &Url,
     purpose: Purpose,

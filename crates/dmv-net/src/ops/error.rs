@@ -1,11 +1,7 @@
 //! Why a command failed.
 
 use super::absent::Absent;
-use super::dial::SessionError;
-#[cfg(feature = "store")]
-use crate::depot::log::NotUndone;
-#[cfg(feature = "store")]
-use crate::depot::recover::NotRestored;
+use super::session_error::SessionError;
 use crate::session::NetError;
 use dmv_core::repo::RepoError;
 use std::path::PathBuf;
@@ -36,14 +32,6 @@ pub enum OpsError {
         /// The remote's name.
         remote: String,
     },
-    /// Nothing was undone at a bucket.
-    #[cfg(feature = "store")]
-    #[error(transparent)]
-    NotUndone(#[from] NotUndone),
-    /// Nothing was restored at a bucket.
-    #[cfg(feature = "store")]
-    #[error(transparent)]
-    NotRestored(#[from] NotRestored),
     /// The settings of the program are unusable, or the job was cancelled.
     #[error(transparent)]
     Net(#[from] NetError),

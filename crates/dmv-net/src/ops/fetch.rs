@@ -1,10 +1,10 @@
 //! Fetch: receive the commits that a remote offers, and record its branches.
 
-use super::caller::{Caller, Remote};
+use super::caller::Caller;
 use super::dial::session;
 use super::error::OpsError;
 use super::refs::{tip_at, tips};
-#[cfg(feature = "store")]
+use super::remote::Remote;
 use crate::session::{Client, NetError};
 use crate::session::{History, Summary};
 use crate::transport::Purpose;
@@ -100,8 +100,7 @@ fn start_of(offered: &OfferedRefs) -> Option<Head> {
 }
 
 /// Fetches what a client offers, and records it as the remote's branches.
-#[cfg(feature = "store")]
-pub(super) fn fetch_into(
+pub fn fetch_into(
     repo: &Repo,
     remote: &Remote,
     request: &OperationRequest,

@@ -1,7 +1,8 @@
 //! Pushes that lack content: what is absent here is fetched from another remote, and then pushed.
 
-use super::caller::{Caller, Remote};
+use super::caller::Caller;
 use super::error::OpsError;
+use super::remote::Remote;
 use super::supply::Suppliers;
 use crate::session::NetError;
 use dmv_core::hash::ObjectId;

@@ -25,60 +25,38 @@
 //! ```
 
 mod absent;
-#[cfg(feature = "store")]
-mod bucket;
+mod buckets;
 mod caller;
 mod clone;
 mod dial;
 mod error;
 mod fetch;
-#[cfg(feature = "store")]
-mod foresee;
-#[cfg(feature = "store")]
-mod free;
+mod forecast;
 mod lacked;
-#[cfg(feature = "store")]
-mod operations;
 mod peer;
 mod pull;
 mod purge;
 mod push;
-#[cfg(feature = "store")]
-mod recover;
 mod refs;
+mod remote;
+mod session_error;
 mod supply;
 mod sync;
-#[cfg(feature = "store")]
-mod verify;
 
-pub use crate::depot::foresee::PushForecast;
 pub use absent::{Absent, Answer, PeerAnswer};
-pub use caller::{Caller, Network, Remote, Remotes, Step};
+pub use buckets::{BucketForecast, Buckets, PushTarget};
+pub use caller::{Caller, Network, Step};
 pub use clone::{CloneDir, CloneOptions, CloneReport, KnownSource, NewClone, clone};
-pub use dial::{SessionError, dial};
+pub use dial::{dial, session};
 pub use error::{CloneError, OpsError};
-pub use fetch::{FetchOptions, FetchReport, fetch};
-#[cfg(feature = "store")]
-pub use foresee::{CloneForecast, foreseen_clone};
-#[cfg(feature = "store")]
-pub use free::{FreeAtOptions, FreeReport, JoinReport, free_at};
-#[cfg(feature = "store")]
-#[cfg(feature = "store")]
-pub use operations::{
-    EachOperation, NotUndone, OperationAt, UndoAtOptions, UndoAtReport, Which, operations_at,
-    undo_at,
-};
+pub use fetch::{FetchOptions, FetchReport, fetch, fetch_into};
+pub use forecast::{OBJECT_BYTES, PushForecast, measure};
 pub use peer::{NoAnswer, Peer, SilentPeer};
 pub use pull::{Integrate, PullOptions, PullOutcome, PullReport, pull};
 pub use purge::{purges_at, request_purge};
 pub use push::{PushOptions, PushReport, push};
-#[cfg(feature = "store")]
-pub use recover::{
-    Flaw, LostKind, LostState, NotRestored, Origin, RecoverAtOptions, RecoverAtReport, recover_at,
-    words_of,
-};
 pub use refs::RefTip;
-pub use supply::{PurgedLack, Suppliers, SupplyReport, supplied};
+pub use remote::{Remote, Remotes};
+pub use session_error::SessionError;
+pub use supply::{PurgedLack, Suppliers, SupplyReport, is_known, supplied};
 pub use sync::{SyncOptions, SyncReport, sync};
-#[cfg(feature = "store")]
-pub use verify::{VerifyAtOptions, VerifyAtReport, verify_at};

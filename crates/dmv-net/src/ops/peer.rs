@@ -1,8 +1,9 @@
 //! A remote that may be asked several times within one command. Its connection stays open between
 //! the questions.
 
-use super::caller::{Caller, Remote};
+use super::caller::Caller;
 use super::dial::dial;
+use super::remote::Remote;
 use crate::session::{Client, NetError, PeerSlice};
 use crate::transport::{Connection, Purpose, Url};
 use dmv_core::job::Job;
@@ -80,7 +81,6 @@ impl<'a> Peer<'a> {
             Url::Quic(_) => 1,
             Url::Ssh(_) => 2,
             // Its requests cost money.
-            #[cfg(feature = "store")]
             Url::Bucket(_) => 3,
         });
         let peer = |remote| Peer::new(remote, repo, caller, job);

@@ -1,10 +1,11 @@
 //! Pull: fetch from a remote, then merge its branch into the current one, or rebase onto it.
 
-use super::caller::{Caller, Remote};
+use super::caller::Caller;
 use super::error::OpsError;
 use super::fetch::{FetchOptions, FetchReport, fetch};
 use super::peer::SilentPeer;
 use super::refs::tip_at;
+use super::remote::Remote;
 use super::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;

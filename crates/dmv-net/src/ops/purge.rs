@@ -1,11 +1,11 @@
 //! Purge: remotes that purge, too, and what they have purged.
 
-use super::caller::{Caller, Remote};
-use super::dial::{SessionError, session};
+use super::caller::{Caller, buckets_of};
+use super::dial::session;
+use super::remote::Remote;
+use super::session_error::SessionError;
 use crate::session::PurgeAnswer;
-use crate::transport::Purpose;
-#[cfg(feature = "store")]
-use crate::transport::Url;
+use crate::transport::{Purpose, Url};
 use dmv_core::job::Job;
 use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
 
@@ -19,11 +19,11 @@ pub fn request_purge(
     caller: &dyn Caller,
     job: &Job,
 ) -> Result<Option<PurgeAnswer>, Box<SessionError>> {
-    #[cfg(feature = "store")]
     if let Url::Bucket(_) = &remote.url {
-        return super::free::purge_at(repo, remote, purges, request, caller, job).map(Some);
+        let unanswered = |e| SessionError::unanswered(&remote.url, e);
+        let buckets = buckets_of(caller, &remote.url).map_err(unanswered)?;
+        return buckets.purge(repo, remote, purges, request, job).map(Some);
     }
-    let _ = request;
     let purpose = Purpose::Write;
     session(repo, &remote.url, purpose, caller, job, |mut client| {
         let answer = client.request_purge(purges)?;

@@ -1,17 +1,15 @@
 //! Push: send branches and tags to a remote, or delete them there.
 
-#[cfg(feature = "store")]
-use super::bucket::Bucket;
-use super::caller::{Caller, Remote};
+use super::caller::{Caller, buckets_of};
 use super::dial::session_creating;
 use super::error::OpsError;
+use super::forecast::{PushForecast, measure};
 use super::lacked::{PushGoal, with_content};
 use super::refs::{BranchStanding, RefTip, moved_there, standing, tip_at, update};
-use crate::depot::foresee::{PushForecast, measure};
+use super::remote::Remote;
+use super::session_error::SessionError;
 use crate::session::{Client, NetError, Summary};
-use crate::transport::Purpose;
-#[cfg(feature = "store")]
-use crate::transport::{Url, store::BucketAddress};
+use crate::transport::{BucketAddress, Purpose, Url};
 use crate::wire::ReadOnly;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -114,7 +112,6 @@ fn push_once(
     goal: &mut PushGoal,
 ) -> Result<PushReport, OpsError> {
     let url = &options.remote.url;
-    #[cfg(feature = "store")]
     if let Url::Bucket(address) = url {
         return push_to_bucket(repo, options, address, caller, job, goal);
     }
@@ -161,7 +158,6 @@ fn plan_deletions(options: &PushOptions, there: &OfferedRefs) -> Result<Vec<RefU
     })
 }
 
-#[cfg(feature = "store")]
 fn push_to_bucket(
     repo: &Repo,
     options: &PushOptions,
@@ -170,8 +166,10 @@ fn push_to_bucket(
     job: &Job,
     goal: &mut PushGoal,
 ) -> Result<PushReport, OpsError> {
-    let mut bucket = Bucket::open(repo, address, options.dry_run, caller, job)?;
-    refuse_known(options, &bucket.offered)?;
+    let url = &options.remote.url;
+    let buckets = buckets_of(caller, url).map_err(|e| SessionError::unanswered(url, e))?;
+    let mut bucket = buckets.open_for_push(repo, address, options.dry_run, job)?;
+    refuse_known(options, bucket.offered())?;
     let landed = if options.dry_run {
         Vec::new()
     } else {
@@ -179,13 +177,13 @@ fn push_to_bucket(
     };
     let (options, mut moved) = without_landed(options, landed);
     let options = &options;
-    let deletions = plan_deletions(options, &bucket.offered)?;
+    let deletions = plan_deletions(options, bucket.offered())?;
     let created = bucket.is_unused();
     let Plan {
         mut updates,
         there_already,
         refused,
-    } = Plan::new(repo, options, &bucket.offered)?;
+    } = Plan::new(repo, options, bucket.offered())?;
     updates.extend(deletions);
     moved.extend(refused);
     if options.dry_run {
@@ -202,7 +200,7 @@ fn push_to_bucket(
             reads: forecast.reads,
         });
     }
-    goal.note(&updates, &bucket.offered);
+    goal.note(&updates, bucket.offered());
     moved.extend(bucket.push(&updates, &options.request)?);
     note(repo, options, &moved, there_already)?;
     Ok(PushReport {
@@ -219,7 +217,6 @@ fn push_to_bucket(
 
 /// Returns the options without what an earlier push has done that had no answer, and what that was of it: a
 /// push by force that is run again must not take back what others have pushed since.
-#[cfg(feature = "store")]
 fn without_landed(
     options: &PushOptions,
     mut landed: Vec<RefChange>,

@@ -4,9 +4,10 @@
 //! at once, and the command runs again.
 
 use super::absent::{Absent, Answer, PeerAnswer};
-use super::caller::{Caller, Remote, Step};
+use super::caller::{Caller, Step};
 use super::error::OpsError;
 use super::peer::{Peer, SilentPeer};
+use super::remote::Remote;
 use crate::session::NetError;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -304,7 +305,7 @@ fn still_lacking(repo: &Repo, lacks: Vec<Lack>) -> Result<Vec<Lack>, RepoError> 
 }
 
 /// Returns whether this repository has fetched from the remote or pushed to it.
-pub(super) fn is_known(repo: &Repo, remote: &str) -> bool {
+pub fn is_known(repo: &Repo, remote: &str) -> bool {
     let noted = repo.refs().with_prefix(&format!("remote/{remote}/"));
     noted.is_ok_and(|noted| !noted.is_empty())
 }

@@ -1,21 +1,15 @@
 //! Sync: fetch from a remote, then push every branch and tag that is ahead of it.
 
-#[cfg(feature = "store")]
-use super::bucket::Bucket;
-use super::caller::{Caller, Remote};
+use super::caller::{Caller, buckets_of};
 use super::dial::session;
 use super::error::OpsError;
 use super::fetch::FetchReport;
-#[cfg(feature = "store")]
 use super::lacked::PushGoal;
 use super::lacked::with_content;
 use super::refs::{BranchStanding, RefTip, moved_there, standing, tip_at, tips, update};
-#[cfg(feature = "store")]
-use crate::session::Traffic;
-use crate::session::{Client, NetError, Summary};
-use crate::transport::Purpose;
-#[cfg(feature = "store")]
-use crate::transport::{Url, store::BucketAddress};
+use super::remote::Remote;
+use crate::session::{Client, NetError, Summary, Traffic};
+use crate::transport::{BucketAddress, Purpose, Url};
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
 use dmv_core::repo::{
@@ -88,7 +82,6 @@ pub fn sync(
 ) -> Result<SyncReport, OpsError> {
     let url = &options.remote.url;
     with_content(repo, &options.remote, caller, job, |goal| {
-        #[cfg(feature = "store")]
         if let Url::Bucket(address) = url {
             return sync_bucket(repo, options, address, caller, job, goal);
         }
@@ -103,7 +96,6 @@ pub fn sync(
 }
 
 /// No program takes a push at a bucket, so this side does all of it.
-#[cfg(feature = "store")]
 fn sync_bucket(
     repo: &Repo,
     options: &SyncOptions,
@@ -116,9 +108,10 @@ fn sync_bucket(
     let mut sent = Traffic::default();
     let mut report = session(repo, url, Purpose::Write, caller, job, |client| {
         sync_with(repo, options, client, &mut |_, updates| {
-            let opened = Bucket::open(repo, address, false, caller, job);
+            let buckets = buckets_of(caller, url)?;
+            let opened = buckets.open_for_push(repo, address, false, job);
             let mut bucket = opened.map_err(|e| e.source)?;
-            goal.note(updates, &bucket.offered);
+            goal.note(updates, bucket.offered());
             let moved = bucket.push(updates, &options.request);
             let moved = moved.map_err(|e| e.source)?;
             sent = bucket.finish().traffic;

@@ -16,7 +16,6 @@ mod outlet;
 mod purges;
 mod queue;
 mod server;
-mod shelf;
 mod transfer;
 mod waiting;
 
@@ -26,15 +25,11 @@ pub use held::PeerSlice;
 pub use inlet::Inlet;
 pub use link::{Link, PATIENCE, Traffic};
 pub use outlet::{Outlet, Part};
-pub use purges::PurgeAnswer;
-pub use server::{Grant, SessionReport, refuse, serve};
-pub use shelf::{
-    BucketDepth, BucketProblem, BucketReport, CloneForecast, MissingIds, RowsReport, Shelf,
-    foresee_clone, foresee_content, serve_shelf, verify_rows, verify_shelf,
-};
+pub use purges::{PurgeAnswer, say_purges};
+pub use server::{Grant, SessionReport, refuse, say_refs, say_unkept, serve};
 
-use crate::bucket::trouble::Trouble;
 use crate::sync::SyncError;
+use crate::trouble::Trouble;
 use crate::wire::{Code, WireError};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectError, ObjectType};
@@ -329,4 +324,4 @@ pub struct Summary {
 }
 
 /// This program and its version, for the other side's messages.
-const AGENT: &str = concat!("dmv ", env!("CARGO_PKG_VERSION"));
+pub const AGENT: &str = concat!("dmv ", env!("CARGO_PKG_VERSION"));

@@ -71,7 +71,7 @@ impl ReceivedPurges {
 }
 
 /// Sends purges in messages that `message` makes.
-pub(super) fn say_all(
+pub fn say_purges(
     link: &mut Link,
     purges: &[KnownPurge],
     message: fn(PurgedFiles, bool) -> Message,
@@ -145,7 +145,7 @@ impl Client<'_> {
         if !self.knows_purges {
             return Ok(None);
         }
-        say_all(&mut self.link, purges, Message::Purge)?;
+        say_purges(&mut self.link, purges, Message::Purge)?;
         self.link.traffic.round_trips += 1;
         match self.link.hear(self.job)? {
             Message::PurgeDone(outcome, sums, why) => Ok(Some(PurgeAnswer { outcome, sums, why })),
@@ -239,7 +239,7 @@ fn is_stored(repo: &Repo, id: &ObjectId) -> Result<bool, NetError> {
 
 /// Answers a client that asks what was purged.
 pub(super) fn say_purged(repo: &Repo, link: &mut Link) -> Result<(), NetError> {
-    say_all(link, &repo.purges()?, Message::Purged)
+    say_purges(link, &repo.purges()?, Message::Purged)
 }
 
 /// A request to purge that has not arrived completely.

@@ -191,7 +191,8 @@ fn answer(
     }
 }
 
-fn say_refs(link: &mut Link, offered: &OfferedRefs) -> Result<(), NetError> {
+/// Sends the refs that this side offers, in messages.
+pub fn say_refs(link: &mut Link, offered: &OfferedRefs) -> Result<(), NetError> {
     let mut pages = offered.refs.chunks(MAX_REFS_IN_MESSAGE).peekable();
     let mut head = offered.head.clone();
     loop {
@@ -209,10 +210,8 @@ fn say_refs(link: &mut Link, offered: &OfferedRefs) -> Result<(), NetError> {
     }
 }
 
-pub(super) fn say_unkept(
-    link: &mut Link,
-    unkept: &[(ObjectType, ObjectId)],
-) -> Result<(), NetError> {
+/// Sends the files that this side does not keep, in messages.
+pub fn say_unkept(link: &mut Link, unkept: &[(ObjectType, ObjectId)]) -> Result<(), NetError> {
     let mut pages = unkept.chunks(MAX_IDS).peekable();
     loop {
         let page = to_wire_objects(pages.next().unwrap_or_default());

@@ -1,33 +1,24 @@
 //! Addresses of repositories, and the connections to them.
 //!
-//! [`Url`] parses an address. [`connect`] turns it into a [`Link`] over a path, ssh or QUIC; `store`
-//! reads and writes the files of buckets, which no program serves. This
-//! room may use `bucket`, `identity`, `session` and `wire`. It carries bytes and knows nothing of objects.
-//! The program calls it.
+//! [`Url`] parses an address. [`connect`] turns it into a [`Link`] over a path, ssh or QUIC. This room may use
+//! `identity`, `session` and `wire`. It carries bytes and knows nothing of objects. The program calls it.
 
+mod bucket;
 mod path;
 #[cfg(feature = "quic")]
 pub mod quic;
 mod ssh;
-#[cfg(feature = "store")]
-pub mod store;
 mod url;
 mod words;
 
+pub use bucket::{BucketAddress, Scheme, check_host};
 pub use path::{Purpose, create_at, open_at};
 pub use ssh::SshTarget;
 pub use url::{Url, without_secret};
 pub use words::words;
 
 use crate::session::{Link, NetError, PATIENCE};
-#[cfg(feature = "store")]
-use crate::session::{Shelf, serve_shelf};
 use dmv_core::repo::OperationRequest;
-#[cfg(feature = "store")]
-use dmv_core::threads;
-use std::path::PathBuf;
-#[cfg(feature = "store")]
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What a transport needs in addition to the address.
@@ -46,15 +37,9 @@ pub struct Reach {
     pub remote_program: String,
     /// How long to wait for a peer that sends almost nothing.
     pub patience: Duration,
-    /// Where copies of what was read of a bucket are kept: the directory with the repository's own
-    /// files.
-    pub copies: Option<PathBuf>,
     /// This device's key and relays, for peers that are dialled by key.
     #[cfg(feature = "quic")]
     pub device: Option<quic::Device>,
-    /// The settings of an object store.
-    #[cfg(feature = "store")]
-    pub store: store::Settings,
 }
 
 impl Reach {
@@ -67,11 +52,8 @@ impl Reach {
             ssh: vec!["ssh".to_owned()],
             remote_program: "dmv".to_owned(),
             patience: PATIENCE,
-            copies: None,
             #[cfg(feature = "quic")]
             device: None,
-            #[cfg(feature = "store")]
-            store: store::Settings::new(PATIENCE),
         }
     }
 }
@@ -90,6 +72,15 @@ enum Helper {
 }
 
 impl Connection {
+    /// Returns a connection that needs no helper, with what its other end is called.
+    pub fn over(place: String, link: Link) -> Connection {
+        Connection {
+            place,
+            link: Some(link),
+            helper: None,
+        }
+    }
+
     /// Returns the connection for a session. Fails the second time.
     pub fn take_link(&mut self) -> Result<Link, NetError> {
         self.link.take().ok_or(NetError::Closed)
@@ -111,7 +102,8 @@ impl Connection {
     }
 }
 
-/// Connects to the repository at `url`. Fails if it cannot be reached or refuses the connection.
+/// Connects to the repository at `url`. Fails if it cannot be reached or refuses the connection, and for a
+/// bucket, where no program answers.
 pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     let (link, helper) = match url {
         Url::Path(path) => (path::connect(path, reach)?, None),
@@ -128,8 +120,7 @@ pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
             let (link, helper) = quic::connect(address, device)?;
             (link, Some(Helper::Quic(helper)))
         }
-        #[cfg(feature = "store")]
-        Url::Bucket(address) => (connect_bucket(address, reach)?, None),
+        Url::Bucket(_) => return Err(no_buckets(url)),
     };
     Ok(Connection {
         place: url.to_string(),
@@ -138,24 +129,10 @@ pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     })
 }
 
-/// Returns a bucket to be read. Sends nothing yet.
-#[cfg(feature = "store")]
-pub fn shelf(address: &store::BucketAddress, reach: &Reach) -> Result<Shelf, NetError> {
-    let files = store::Store::open(address, &reach.store)?;
-    Ok(Shelf {
-        copies: reach.copies.clone(),
-        place: address.to_string(),
-        files: Arc::new(files),
-        is_read_only: address.scheme.is_web(),
-        may_be_empty: reach.purpose == Purpose::Write,
-    })
-}
-
-/// Opens a bucket. No program answers there, so a thread of this process reads its files and answers.
-#[cfg(feature = "store")]
-fn connect_bucket(address: &store::BucketAddress, reach: &Reach) -> Result<Link, NetError> {
-    let shelf = shelf(address, reach)?;
-    let (ours, theirs) = Link::pair_with_clues();
-    threads::start(move || serve_shelf(shelf, theirs))?;
-    Ok(ours)
+/// Returns the failure for the address of a bucket in a program that has no buckets.
+pub fn no_buckets(url: &Url) -> NetError {
+    NetError::BadUrl {
+        url: url.to_string(),
+        why: "this dmv was built without buckets",
+    }
 }

@@ -1,22 +1,20 @@
 //! Addresses of repositories: parsing and printing. The program also uses this to name a clone.
 
+use super::bucket::BucketAddress;
 #[cfg(feature = "quic")]
 use super::quic::{NotAnAddress, PeerAddress};
 use super::ssh::SshTarget;
-#[cfg(feature = "store")]
-use super::store::BucketAddress;
 use crate::session::NetError;
 use dmv_core::platform::{bytes_of, name_of};
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-#[cfg(feature = "store")]
+#[cfg(feature = "quic")]
 const SCHEMES: &str =
     "an address is a path, or starts with ssh://, dmv://, s3://, gs://, az://, https:// or file://";
-#[cfg(all(feature = "quic", not(feature = "store")))]
-const SCHEMES: &str = "an address is a path, or starts with ssh://, dmv:// or file://";
-#[cfg(not(any(feature = "quic", feature = "store")))]
-const SCHEMES: &str = "an address is a path, or starts with ssh:// or file://";
+#[cfg(not(feature = "quic"))]
+const SCHEMES: &str =
+    "an address is a path, or starts with ssh://, s3://, gs://, az://, https:// or file://";
 
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +27,6 @@ pub enum Url {
     #[cfg(feature = "quic")]
     Quic(PeerAddress),
     /// A repository in an object store.
-    #[cfg(feature = "store")]
     Bucket(BucketAddress),
 }
 
@@ -65,7 +62,6 @@ impl Url {
                 .map(Url::Quic)
                 .map_err(|e: NotAnAddress| bad(e.why));
         }
-        #[cfg(feature = "store")]
         if let Some(parsed) = text.to_str().and_then(BucketAddress::parse) {
             return parsed.map(Url::Bucket).map_err(bad);
         }
@@ -86,13 +82,9 @@ impl Url {
         }
     }
 
-    /// Returns whether it names a place in a bucket. A build without the feature `store` knows none.
+    /// Returns whether it names a place in a bucket.
     pub fn is_bucket(&self) -> bool {
-        #[cfg(feature = "store")]
-        let is_bucket = matches!(self, Url::Bucket(_));
-        #[cfg(not(feature = "store"))]
-        let is_bucket = false;
-        is_bucket
+        matches!(self, Url::Bucket(_))
     }
 
     /// Returns the last part of the path without a final `.dmv`, or the short key. A clone gets
@@ -103,7 +95,6 @@ impl Url {
             Url::Ssh(target) => PathBuf::from(target.path()),
             #[cfg(feature = "quic")]
             Url::Quic(address) => return Some(address.key.short()),
-            #[cfg(feature = "store")]
             Url::Bucket(address) => PathBuf::from(address.last_part()),
         };
         let name = path.file_name()?.to_string_lossy().into_owned();
@@ -167,7 +158,6 @@ impl std::fmt::Display for Url {
             Url::Ssh(target) => write!(f, "{target}"),
             #[cfg(feature = "quic")]
             Url::Quic(address) => write!(f, "{address}"),
-            #[cfg(feature = "store")]
             Url::Bucket(address) => write!(f, "{address}"),
         }
     }

@@ -3,15 +3,15 @@
 //! If `DMV_WRITE_VECTORS` is set, the test writes the file instead of comparing it. A difference
 //! without a new version is a mistake in the code.
 
+use dmv_bucket::format::{
+    Entry, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root, Row,
+    RowKind, View,
+};
 use dmv_core::hash::{ObjectId, check, decode_hex, encode_hex};
 use dmv_core::object::codec::DecodeError;
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
 use dmv_core::repo::Purge;
 use dmv_core::store::RepositoryId;
-use dmv_net::bucket::format::{
-    Entry, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root, Row,
-    RowKind, View,
-};
 use std::error::Error;
 use std::fmt::Write;
 

@@ -1,9 +1,10 @@
 //! The files of a bucket: with a server that loses answers and cuts files, and with a real store
 //! where one is installed.
 
-use dmv_net::bucket::files::{FileFailure, Files};
-use dmv_net::bucket::trouble::Trouble;
-use dmv_net::transport::store::{BucketAddress, Settings, Store};
+use dmv_bucket::files::{FileFailure, Files};
+use dmv_bucket::store::{Settings, Store};
+use dmv_net::transport::BucketAddress;
+use dmv_net::trouble::Trouble;
 use dmv_random::skip;
 use dmv_tests::server::{Server, go_program};
 use std::error::Error;
@@ -403,7 +404,7 @@ fn the_store_alone_has_encryption() -> Result<(), Box<dyn std::error::Error>> {
             "--offline",
             "--locked",
             "-p",
-            "dmv-net",
+            "dmv-bucket",
             "--prefix",
             "none",
         ])

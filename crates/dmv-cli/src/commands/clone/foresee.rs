@@ -6,7 +6,8 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::Call;
-use dmv_net::ops::{CloneDir, CloneOptions, foreseen_clone};
+use dmv_bucket::ops::foreseen_clone;
+use dmv_net::ops::{CloneDir, CloneOptions};
 use dmv_net::transport::Url;
 use std::io::Write;
 

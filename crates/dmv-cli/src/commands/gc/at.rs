@@ -7,9 +7,10 @@ use crate::failure::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
+use dmv_bucket::ops::{FreeAtOptions, FreeReport, free_at};
 use dmv_core::escape::Argument;
 use dmv_core::hint;
-use dmv_net::ops::{self, FreeAtOptions, FreeReport, OpsError, Remote};
+use dmv_net::ops::{OpsError, Remote};
 use dmv_net::session::NetError;
 use std::io::Write;
 
@@ -26,7 +27,7 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
         request: context.request()?,
     };
     let call = Call::new(context);
-    let done = ops::free_at(&repo, &options, &call, &context.job);
+    let done = free_at(&repo, &options, &call, &context.job);
     drop(call);
     let freed = done.map_err(|e| failure(context, &remote, e))?;
     if context.globals.json {

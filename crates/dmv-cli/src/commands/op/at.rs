@@ -8,9 +8,9 @@ use crate::format::text::{SHORT_ID, clean, count, rfc3339, time};
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
 use crate::traffic::name;
+use dmv_bucket::ops::{OperationAt, operations_at};
 use dmv_core::hash::encode_hex;
 use dmv_core::repo::RefChange;
-use dmv_net::ops::{OperationAt, operations_at};
 use std::io::Write;
 use std::ops::ControlFlow;
 

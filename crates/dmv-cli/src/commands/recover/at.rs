@@ -6,13 +6,14 @@ use crate::failure::{EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, EXIT_
 use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339, time};
 use crate::peers::{Call, is_address, remote};
 use crate::supply::remote_failure;
+use dmv_bucket::ops::{
+    AtBucketError, LostKind, LostState, NotRestored, Origin, RecoverAtOptions, RecoverAtReport,
+    recover_at, words_of,
+};
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::refs::Operation;
-use dmv_net::ops::{
-    LostKind, LostState, NotRestored, OpsError, Origin, RecoverAtOptions, RecoverAtReport, Remote,
-    recover_at, words_of,
-};
+use dmv_net::ops::Remote;
 use std::io::Write;
 
 /// The most branches and tags of a state that are printed.
@@ -37,8 +38,8 @@ pub fn run(context: &Context, at: &str, chosen: Option<&str>) -> Result<u8, Fail
     let done = recover_at(repo.as_ref(), &options, &call, &context.job);
     drop(call);
     let report = done.map_err(|e| match e {
-        OpsError::NotRestored(why) => refused(&why, &remote),
-        e => remote_failure(context, &remote, e),
+        AtBucketError::Refused(why) => refused(&why, &remote),
+        AtBucketError::Failed(e) => remote_failure(context, &remote, e),
     })?;
     if context.globals.json {
         print_json(context, &report)?

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::peers::{Call, remote};
-use dmv_net::ops::{FreeAtOptions, FreeReport, free_at};
+use dmv_bucket::ops::{FreeAtOptions, FreeReport, free_at};
 use std::io::Write;
 use std::time::Duration;
 

@@ -7,10 +7,10 @@ use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::text::{clean, time};
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
+use dmv_bucket::ops::{AtBucketError, NotUndone, UndoAtOptions, UndoAtReport, Which, undo_at};
 use dmv_core::escape::Argument;
 use dmv_core::hash::encode_hex;
 use dmv_core::hint;
-use dmv_net::ops::{NotUndone, OpsError, UndoAtOptions, UndoAtReport, Which, undo_at};
 use std::io::Write;
 
 /// Takes an operation back at a remote, and tells what came of it.
@@ -27,8 +27,8 @@ pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failur
     drop(call);
     let name = Argument::value(&remote.name);
     let report = done.map_err(|e| match e {
-        OpsError::NotUndone(why) => refused(&why, &name),
-        e => remote_failure(context, &remote, e),
+        AtBucketError::Refused(why) => refused(&why, &name),
+        AtBucketError::Failed(e) => remote_failure(context, &remote, e),
     })?;
     if context.globals.json {
         print_json(context, &report)?;

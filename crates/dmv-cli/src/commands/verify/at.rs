@@ -9,11 +9,11 @@ use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
 use crate::partial::purge_words;
 use crate::peers::{Call, remote};
 use crate::supply::remote_failure;
+use dmv_bucket::ops::{VerifyAtOptions, VerifyAtReport, verify_at};
+use dmv_bucket::peer::BucketDepth;
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::object::name::escape;
-use dmv_net::ops::{VerifyAtOptions, VerifyAtReport, verify_at};
-use dmv_net::session::BucketDepth;
 use std::io::Write;
 
 /// Runs the command for a remote.

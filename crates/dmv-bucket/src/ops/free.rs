@@ -1,0 +1,234 @@
+//! gc and purges at a bucket.
+
+use super::caller::BucketCaller;
+use super::push::{at_bucket, net_error, stamp};
+use crate::machines::Limits;
+use crate::store::{Settings, Store};
+use crate::work::cache::Cache;
+use crate::work::free::{Collector, FreeOptions, free, purge};
+pub use crate::work::free::{FreeReport, JoinReport};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
+use dmv_net::ops::{OpsError, Remote, SessionError, fetch_into, is_known, session};
+use dmv_net::session::{NetError, PurgeAnswer};
+use dmv_net::transport::{BucketAddress, Purpose};
+use dmv_net::trouble::Trouble;
+use dmv_net::wire::{PurgeOutcome, PurgeSums};
+use std::time::Duration;
+
+/// What to free at a remote.
+#[derive(Clone, Debug)]
+pub struct FreeAtOptions {
+    /// The remote. It has to be a bucket.
+    pub remote: Remote,
+    /// Files that no root names stay if they are younger.
+    pub grace: Duration,
+    /// Operations that are older may leave the log of the bucket. `None`: none may.
+    pub forget: Option<Duration>,
+    /// Whether to join packs, too: small ones, and those of which little is needed.
+    pub joins: bool,
+    /// Whether to report only.
+    pub dry_run: bool,
+    /// For the operation log of the bucket.
+    pub request: OperationRequest,
+}
+
+/// Frees what nothing in a bucket leads to. All metadata of its branches and of its log has to be here;
+/// what others have pushed since the last fetch is fetched first.
+pub fn free_at(
+    repo: &Repo,
+    options: &FreeAtOptions,
+    caller: &dyn BucketCaller,
+    job: &Job,
+) -> Result<FreeReport, OpsError> {
+    let url = &options.remote.url;
+    let work = |address: &BucketAddress, settings: Settings| {
+        if !options.dry_run {
+            caller.test_store(address, false)?;
+        }
+        let files = Store::open(address, &settings)?;
+        let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
+        let time = options.request.time;
+        let ago = |age: Duration| time.seconds.saturating_sub_unsigned(age.as_secs());
+        let what = FreeOptions {
+            forget_before: options.forget.map(ago),
+            young_from: ago(options.grace),
+            joins: options.joins,
+            purge: None,
+            dry_run: options.dry_run,
+            limits: Limits::default(),
+            stamp: stamp(&options.request),
+        };
+        let with = Collector {
+            files: &files,
+            store: repo.store(),
+            job,
+            dir: cache.dir(),
+        };
+        let kept = repo.keep_all()?;
+        let freed = free(&with, cache.root(), &what);
+        drop(kept);
+        freed.map_err(|e| net_error(address, e))
+    };
+    let (remote, request) = (&options.remote, &options.request);
+    let (mut freed, fetched) = with_metadata(repo, (remote, true), request, (caller, job), || {
+        at_bucket(url, Purpose::Write, "dmv gc", caller, work)
+    })?;
+    freed.fetched = fetched;
+    Ok(freed)
+}
+
+/// Does `work`, and returns how many objects it had to fetch first.
+///
+/// If the work lacks commits to which branches of the bucket lead, another device has pushed since the last
+/// fetch: it fetches them if it `may`. If it lacks commits that only the log of the bucket leads to, it fetches their
+/// metadata: a fetch does not bring them, and gc here frees them.
+fn with_metadata<T>(
+    repo: &Repo,
+    (remote, may): (&Remote, bool),
+    request: &OperationRequest,
+    (caller, job): (&dyn BucketCaller, &Job),
+    work: impl Fn() -> Result<T, Box<SessionError>>,
+) -> Result<(T, u64), Box<SessionError>> {
+    let mut before = Vec::new();
+    let mut fetched = 0;
+    loop {
+        let failed = match work() {
+            Err(e) => e,
+            Ok(done) => return Ok((done, fetched)),
+        };
+        let NetError::Lacking(objects) = &failed.source else {
+            return Err(failed);
+        };
+        let is_commit = |(ty, _): &(ObjectType, ObjectId)| *ty == ObjectType::Commit;
+        let is_partial = repo.slice().is_ok_and(|slice| !slice.boundary.is_empty());
+        if *objects == before || is_partial || !objects.iter().all(is_commit) {
+            return Err(failed);
+        }
+        before.clone_from(objects);
+        let commits: Vec<ObjectId> = objects.iter().map(|(_, id)| *id).collect();
+        let purpose = Purpose::Read;
+        let url = &remote.url;
+        let summary = session(repo, url, purpose, caller, job, |mut client| {
+            let mut refs = client.offered.refs.iter();
+            let has = |id| repo.store().holds(ObjectType::Commit, id);
+            if refs.all(|(_, id)| has(id).unwrap_or(false)) {
+                client.fetch_metadata(&commits)?;
+                return Ok(Some(client.finish(Vec::new())));
+            }
+            // Whoever has never fetched from it may not want all of it.
+            if !may || !is_known(repo, remote.recorded()) {
+                client.finish(Vec::new());
+                return Ok(None);
+            }
+            fetch_into(repo, remote, request, client).map(Some)
+        })?;
+        let Some(summary) = summary else {
+            return Err(failed);
+        };
+        fetched += summary.traffic.objects_received;
+    }
+}
+
+/// Purges at a bucket what was purged here. All metadata of its branches and of its log has to be here,
+/// apart from purged files.
+pub(super) fn purge_at(
+    repo: &Repo,
+    remote: &Remote,
+    purges: &[KnownPurge],
+    request: &OperationRequest,
+    caller: &dyn BucketCaller,
+    job: &Job,
+) -> Result<PurgeAnswer, Box<SessionError>> {
+    let url = &remote.url;
+    let work = |address: &BucketAddress, settings: Settings| {
+        caller.test_store(address, false)?;
+        let files = Store::open(address, &settings)?;
+        let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
+        let of_purge = |purge: &KnownPurge| {
+            let ids: Vec<_> = purge.files.iter().copied().collect();
+            ids.into_iter().zip(std::iter::repeat(purge.why.clone()))
+        };
+        let what = FreeOptions {
+            forget_before: None,
+            // Purged content does not wait.
+            young_from: i64::MAX,
+            joins: false,
+            purge: Some(purges.iter().flat_map(of_purge).collect()),
+            dry_run: false,
+            limits: Limits::default(),
+            stamp: stamp(request),
+        };
+        let with = Collector {
+            files: &files,
+            store: repo.store(),
+            job,
+            dir: cache.dir(),
+        };
+        let kept = repo.keep_all()?;
+        let done = purge(&with, cache.root(), &what);
+        drop(kept);
+        done.map_err(|e| net_error(address, e))
+    };
+    // What somebody has pushed meanwhile may need the content: its user decides after a fetch.
+    let done = with_metadata(repo, (remote, false), request, (caller, job), || {
+        at_bucket(url, Purpose::Write, "dmv purge", caller, work)
+    });
+    match done {
+        Ok((done, _)) => Ok(answer(&done)),
+        Err(e) => match e.source {
+            NetError::Bucket {
+                trouble: Trouble::Denied(why),
+                ..
+            } => Ok(refusal(why)),
+            NetError::Bucket {
+                trouble: Trouble::Mirror,
+                ..
+            } => Ok(refusal(Trouble::Mirror.to_string())),
+            NetError::Lacking(_) => Ok(refusal(
+                "this needs the history and the directories of all its branches, and some are absent \
+                 here: fetch first, in a repository that stores all history"
+                    .to_owned(),
+            )),
+            _ => Err(e),
+        },
+    }
+}
+
+fn refusal(why: String) -> PurgeAnswer {
+    PurgeAnswer {
+        outcome: PurgeOutcome::Refused,
+        sums: PurgeSums::default(),
+        why,
+    }
+}
+
+/// Returns what to answer after a purge.
+fn answer(done: &FreeReport) -> PurgeAnswer {
+    let mut why = Vec::new();
+    if !done.all_deleted {
+        why.push("not all files are deleted yet; the same command continues".to_owned());
+    }
+    if done.buried.unknown > 0 {
+        why.push(format!(
+            "the chunks of {} of the contents are not known here",
+            done.buried.unknown
+        ));
+    }
+    let outcome = if why.is_empty() {
+        PurgeOutcome::Done
+    } else {
+        PurgeOutcome::Incomplete
+    };
+    PurgeAnswer {
+        outcome,
+        sums: PurgeSums {
+            files: done.buried.files,
+            shared_bytes: done.buried.shared_bytes,
+            linked_packs: 0,
+        },
+        why: why.join("; "),
+    }
+}

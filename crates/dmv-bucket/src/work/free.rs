@@ -1,0 +1,516 @@
+//! gc at a bucket: docs/format/bucket.md, "gc".
+//!
+//! [`free`] drives the state machine of [`core`](crate::machines) over [`Files`]. It marks with the
+//! metadata of this device: all commits of the view and of the kept part of the log must be here,
+//! with their trees and lists. If anything cannot be read, nothing is freed.
+//!
+//! A purge is gc that also says what was purged, and makes packs anew that have any of it.
+
+use super::ask::Desk;
+use super::cache::Cache;
+use super::drive::Drive;
+use super::log::newest;
+use super::unanswered::AttemptNote;
+use super::write::{PushError, frames_of, wait};
+use crate::files::{FileFailure, Files};
+use crate::format::{Name, Purges, Root, Row, RowKind};
+use crate::machines::{Collect, CollectEnd, Limits, Mark, MarkResult, Stamp, Step, Tag};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::reach::{Detail, Filter, Reach};
+use dmv_core::repo::Purge;
+use dmv_core::store::{SegmentTail, Store, random_bytes};
+use dmv_core::threads;
+use dmv_net::trouble::Trouble;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Tables that are read at the same time.
+const AT_ONCE: usize = 8;
+/// Bytes before the metadata of a joint pack that have the table of a usual push of chunks.
+const NEAR_BYTES: u64 = 64 << 10;
+/// Length of a segment's trailer.
+const TRAILER_BYTES: u64 = 32;
+/// Absent objects that are reported.
+const MAX_LACKING: usize = 64;
+
+/// In so many seconds after a purge, gc does not spare young files: they may be uploads of purged content
+/// that had begun before.
+const AFTER_PURGE: i64 = 7 * 86_400;
+
+/// What gc works with.
+pub struct Collector<'a> {
+    /// The bucket.
+    pub files: &'a dyn Files,
+    /// The objects of this device.
+    pub store: &'a Store,
+    /// Progress, and whether the user has cancelled.
+    pub job: &'a Job,
+    /// A directory of this device for notes about the bucket.
+    pub dir: Option<&'a Path>,
+}
+
+/// What gc is to do.
+#[derive(Clone, Debug)]
+pub struct FreeOptions {
+    /// Who does it.
+    pub stamp: Stamp,
+    /// Operations before this time, in seconds since 1970, may leave the log.
+    pub forget_before: Option<i64>,
+    /// Files that no root names stay if they were written after this time.
+    pub young_from: i64,
+    /// Whether to join packs, too: small ones, and those of which little is needed.
+    pub joins: bool,
+    /// Files to purge, each named by its root, and why; with none, what earlier purges had to leave.
+    /// `None`: gc only.
+    pub purge: Option<BTreeMap<ObjectId, Purge>>,
+    /// Whether to report only.
+    pub dry_run: bool,
+    /// How much of the log stays in any case.
+    pub limits: Limits,
+}
+
+/// What gc did, or would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeReport {
+    /// Packs that nothing needs.
+    pub packs: u64,
+    /// Files that no root names, such as those of killed pushes.
+    pub strays: u64,
+    /// The bytes of both.
+    pub bytes: u64,
+    /// The packs in which something is needed.
+    pub kept: u64,
+    /// Their bytes.
+    pub kept_bytes: u64,
+    /// What was joined.
+    pub joined: JoinReport,
+    /// What was purged.
+    pub buried: Tally,
+    /// Whether all of the files are deleted. The next gc finds the others.
+    pub all_deleted: bool,
+    /// Objects that were fetched first, because others had pushed them.
+    pub fetched: u64,
+}
+
+/// Frees what nothing in a bucket leads to. `known` is the root as this device has seen it last.
+pub fn free(
+    with: &Collector<'_>,
+    known: Option<(Root, Tag)>,
+    options: &FreeOptions,
+) -> Result<FreeReport, PushError> {
+    Ok(run(with, known, options)?.0)
+}
+
+/// Frees what nothing leads to. Returns also how often something had been purged at the root that it has published;
+/// `None` if it has published none.
+fn run(
+    with: &Collector<'_>,
+    mut known: Option<(Root, Tag)>,
+    options: &FreeOptions,
+) -> Result<(FreeReport, Option<u64>), PushError> {
+    let waits = |time| wait(with.job, time);
+    let mut desk = Desk::new(with.files, &waits);
+    if let Some((root, _)) = &known {
+        desk.know(root.repository);
+    }
+    let mut forget = 0;
+    if let Some(before) = options.forget_before {
+        let (root, tag) = newest(&mut desk, known.take())?;
+        forget = forgettable(&mut desk, &root, before)?;
+        known = Some((root, tag));
+    }
+    let mut machine = Collect::new(options.stamp.clone(), forget, known, options.limits);
+    let first = Step::Ask(machine.start());
+    let drive = Drive {
+        job: with.job,
+        operation: options.stamp.id,
+        // Run again, gc does what is left.
+        note: &mut AttemptNote::none(),
+    };
+    let mut report = FreeReport::default();
+    let mut made: Option<NewPacks> = None;
+    let ended = drive.run(
+        &mut desk,
+        &mut machine,
+        first,
+        &mut |desk, machine, mark| {
+            let marked = marked(with, desk, &mark, options, &mut made)?;
+            if let Some((found, _)) = &marked {
+                report = *found;
+            }
+            Ok(match marked {
+                Some(_) if options.dry_run => Step::Done(CollectEnd::Nothing),
+                marked => machine.marked(marked.map(|(_, marked)| marked), &mut random_bytes),
+            })
+        },
+    )?;
+    match ended {
+        CollectEnd::Nothing => {
+            report.all_deleted = !options.dry_run;
+            Ok((report, None))
+        }
+        CollectEnd::Freed { all_deleted, .. } => {
+            report.all_deleted = all_deleted;
+            if let Some(made) = made {
+                made.keep_hints(with);
+            }
+            Ok((report, machine.purged()))
+        }
+    }
+}
+
+/// Returns the first operation that is not older than a time.
+fn forgettable(desk: &mut Desk<'_>, root: &Root, before: i64) -> Result<u64, PushError> {
+    let log = desk.log(root, 0).ok_or_else(|| desk.failure())?;
+    let young = log
+        .iter()
+        .find(|entry| entry.operation.time.seconds >= before);
+    Ok(young.map_or(root.last.0 + 1, |entry| entry.operation.seq))
+}
+
+/// Finds out what may be freed. `None`: a file is missing that the root names.
+fn marked(
+    with: &Collector<'_>,
+    desk: &mut Desk<'_>,
+    mark: &Mark,
+    options: &FreeOptions,
+    made: &mut Option<NewPacks>,
+) -> Result<Option<(FreeReport, MarkResult)>, PushError> {
+    let root = &mark.root;
+    let tips = kept_tips(desk, mark)?;
+    let Some(there) = purges_of(with, desk, root)? else {
+        return Ok(None);
+    };
+    let wish = options.purge.as_ref();
+    let mut needed = needed(with, tips, purged_files(&there, wish))?;
+    let plan = plan(with, &there, wish, &needed)?;
+    needed.pieces = plan.pieces;
+    let uses = match uses(with, root, &mark.rows, &needed)? {
+        Ok(uses) => uses,
+        Err(pack) => {
+            desk.note_loss(&pack.path(root.repository));
+            return Ok(None);
+        }
+    };
+    let unused = uses.iter().filter(|(_, used)| used.bytes == 0);
+    let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
+    let mut report = report_of(&mark.rows, &dead);
+    if made
+        .as_ref()
+        .is_some_and(|made| !made.counts(mark, &needed))
+    {
+        // It is a stray file now, and may have what was purged meanwhile.
+        *made = None;
+    }
+    let strays = strays(desk, mark, &there, options, made.as_ref())?;
+    report.strays = strays.len() as u64;
+    report.bytes += strays.iter().map(|(_, len)| len).sum::<u64>();
+    let listed: BTreeSet<Name> = strays.into_iter().map(|(name, _)| name).collect();
+    let mut joined = Vec::new();
+    if let Some(sources) = to_join(&mark.rows, &uses, options) {
+        if options.dry_run {
+            report.joined = foresee(&sources, &uses);
+        } else if made.is_none() {
+            *made = join(with, desk, mark, (&sources, &dead), &needed, &options.stamp)?;
+        }
+        if let Some(made) = made {
+            report.joined = made.report;
+            joined.extend_from_slice(&made.rows);
+            dead.extend(made.sources.iter());
+        }
+    }
+    let still = |(name, used): (&Name, &Use)| if dead.contains(name) { 0 } else { used.pieces };
+    report.buried = plan.tally;
+    report.buried.left = uses.iter().map(still).sum();
+    let in_all: u64 = uses.values().map(|used| used.pieces).sum();
+    let marked = MarkResult {
+        // Until the files are deleted, they have it.
+        unpurged: wish.map(|_| in_all + listed.len() as u64),
+        purges: plan.new,
+        dead,
+        listed,
+        joined,
+    };
+    Ok(Some((report, marked)))
+}
+
+/// Returns the commits that branches, tags and undo need.
+fn kept_tips(desk: &mut Desk<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushError> {
+    let view = desk.view(&mark.root).ok_or_else(|| desk.failure())?;
+    let log = desk.log(&mark.root, mark.kept_from);
+    let log = log.ok_or_else(|| desk.failure())?;
+    let id = |value: &Vec<u8>| Some(ObjectId::from_bytes(value.as_slice().try_into().ok()?));
+    let mut tips: Vec<ObjectId> = view.values().filter_map(id).collect();
+    let operations = log.iter().map(|entry| &entry.operation);
+    let kept = operations.filter(|operation| operation.seq >= mark.kept_from);
+    for change in kept.flat_map(|operation| &operation.changes) {
+        tips.extend(change.old.iter().chain(&change.new).filter_map(id));
+    }
+    Ok(tips)
+}
+
+/// Returns what was purged before. `None`: a file is missing that the root names.
+fn purges_of(
+    with: &Collector<'_>,
+    desk: &mut Desk<'_>,
+    root: &Root,
+) -> Result<Option<Purges>, PushError> {
+    if root.purged == 0 {
+        return Ok(Some(Purges::new()));
+    }
+    match desk.purges(root, &Cache::at(with.dir)) {
+        Some(there) => Ok(Some(there)),
+        None => Ok(desk.lost_or_failed().map(|()| None)?),
+    }
+}
+
+/// Returns the report for packs of which those in `dead` go.
+fn report_of(rows: &[Row], dead: &BTreeSet<Name>) -> FreeReport {
+    let mut report = FreeReport {
+        packs: dead.len() as u64,
+        kept: (rows.len() - dead.len()) as u64,
+        ..FreeReport::default()
+    };
+    for row in rows {
+        if dead.contains(&row.name) {
+            report.bytes += row.len;
+        } else {
+            report.kept_bytes += row.len;
+        }
+    }
+    report
+}
+
+/// Returns the files that nothing names, with their bytes. Young ones may belong to a push that is
+/// under way, so they stay, unless a purge has to reach all files.
+fn strays(
+    desk: &mut Desk<'_>,
+    mark: &Mark,
+    there: &Purges,
+    options: &FreeOptions,
+    made: Option<&NewPacks>,
+) -> Result<Vec<(Name, u64)>, PushError> {
+    let root = &mark.root;
+    let newest_purge = there.keys().map(|why| why.at).max();
+    let now = options.stamp.time.seconds;
+    let is_after_purge = newest_purge.is_some_and(|at| now < at.saturating_add(AFTER_PURGE));
+    let spares = options.purge.is_none() && !is_after_purge;
+    let named: BTreeSet<Name> = mark.rows.iter().map(|row| row.name).collect();
+    let pages: BTreeSet<Name> = root.pages().map(|page| page.name).collect();
+    // An operation has let these go already, and could not delete them.
+    let burnt = root.log.iter().flat_map(|entry| &entry.left);
+    let burnt: BTreeSet<&Name> = burnt.collect();
+    let mut strays = Vec::new();
+    let folder = root.repository.to_string();
+    for file in desk.repeat(|files| files.list_all(&folder))? {
+        let name = file.name.rsplit('/').next().and_then(Name::from_hex);
+        let is_young = file.written >= options.young_from;
+        let is_spared = |name: &Name| spares && is_young && !burnt.contains(name);
+        let Some(name) = name.filter(|name| !is_spared(name)) else {
+            continue;
+        };
+        let is_made = made.is_some_and(|made| made.has(&name));
+        if !named.contains(&name) && !pages.contains(&name) && !is_made {
+            strays.push((name, file.len));
+        }
+    }
+    Ok(strays)
+}
+
+/// Returns the packs to join, if any are to be joined: those that hold what was purged, otherwise
+/// small ones and those of which little is needed.
+fn to_join(rows: &[Row], uses: &BTreeMap<Name, Use>, options: &FreeOptions) -> Option<Vec<Row>> {
+    let held = held(rows, uses);
+    if !held.is_empty() {
+        return Some(held);
+    }
+    options.joins.then(|| sources(rows, uses))
+}
+
+/// The first bytes of ids, sorted. Another object with the same ones only keeps a pack.
+pub(super) struct NeededIds {
+    starts: Vec<u64>,
+    /// Chunks that must not be stored.
+    pub pieces: BTreeSet<ObjectId>,
+}
+
+impl NeededIds {
+    /// Returns whether an object is needed.
+    pub fn has(&self, id: &ObjectId) -> bool {
+        self.has_start(start_of(id)) && !self.pieces.contains(id)
+    }
+
+    /// Returns whether an object whose id begins so is needed.
+    pub fn has_start(&self, start: u64) -> bool {
+        self.starts.binary_search(&start).is_ok()
+    }
+}
+
+/// What of a pack is needed, and what was purged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    /// The bytes of the frames of its last segment in which something is needed; at least 1 if anything in
+    /// the pack is.
+    bytes: u64,
+    /// The purged chunks.
+    pieces: u64,
+}
+
+/// Returns the first bytes of an id.
+pub(super) fn start_of(id: &ObjectId) -> u64 {
+    u64::from_le_bytes(id.as_bytes()[..8].try_into().expect("eight bytes"))
+}
+
+/// Walks over everything that commits lead to, without purged files.
+fn needed(
+    with: &Collector<'_>,
+    mut tips: Vec<ObjectId>,
+    purged: BTreeSet<ObjectId>,
+) -> Result<NeededIds, PushError> {
+    tips.sort_unstable();
+    tips.dedup();
+    let filter = Filter {
+        dropped: purged,
+        ..Filter::default()
+    };
+    let mut reach = Reach::filtered(tips, [], Detail::All, filter).skipping_chunks();
+    let (mut needed, mut lacking) = (Vec::new(), Vec::new());
+    while let Some(found) = reach.next(with.store)? {
+        if with.job.is_cancelled() {
+            return Err(PushError::Cancelled);
+        }
+        needed.push(start_of(&found.id));
+        // Chunks need not be here.
+        if !found.here && found.ty != ObjectType::Chunk {
+            lacking.push((found.ty, found.id));
+            if lacking.len() >= MAX_LACKING {
+                break;
+            }
+        }
+    }
+    if !lacking.is_empty() {
+        return Err(PushError::Lacking(lacking));
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    Ok(NeededIds {
+        starts: needed,
+        pieces: BTreeSet::new(),
+    })
+}
+
+/// Returns for each pack what of it is needed, or a pack that is missing.
+fn uses(
+    with: &Collector<'_>,
+    root: &Root,
+    rows: &[Row],
+    needed: &NeededIds,
+) -> Result<Result<BTreeMap<Name, Use>, Name>, PushError> {
+    let (next, uses) = (Mutex::new(rows.iter()), Mutex::new(BTreeMap::new()));
+    let failed: Mutex<Option<(Name, FileFailure)>> = Mutex::new(None);
+    let work = || {
+        loop {
+            let row = next.lock().ok().and_then(|mut next| next.next());
+            let Some(row) = row.filter(|_| !with.job.is_cancelled()) else {
+                return;
+            };
+            match used(with.files, root, row, needed) {
+                Ok(used) => drop(uses.lock().map(|mut uses| uses.insert(row.name, used))),
+                Err(e) => drop(
+                    failed
+                        .lock()
+                        .map(|mut failed| failed.get_or_insert((row.name, e)).clone()),
+                ),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..AT_ONCE.min(rows.len()) {
+            // Without further threads it takes longer.
+            let _ = threads::start_in(scope, work);
+        }
+        work();
+    });
+    if with.job.is_cancelled() {
+        return Err(PushError::Cancelled);
+    }
+    match failed.into_inner() {
+        Ok(Some((pack, FileFailure::Missing))) => Ok(Err(pack)),
+        Ok(Some((_, e))) => Err(e.into()),
+        _ => Ok(Ok(uses.into_inner().unwrap_or_default())),
+    }
+}
+
+/// Returns what of a pack is needed.
+fn used(files: &dyn Files, root: &Root, row: &Row, needed: &NeededIds) -> Result<Use, FileFailure> {
+    let path = row.name.path(root.repository);
+    let tail = files.read_range(&path, row.tail..row.len)?;
+    let tail = SegmentTail::decode(&tail, row.tail).map_err(|why| damaged(row, why))?;
+    let (mut frames, mut pieces): (BTreeMap<u64, u64>, u64) = (BTreeMap::new(), 0);
+    for (id, at) in frames_of(&tail, row.tail) {
+        if needed.has(&id) {
+            frames.insert(at.offset, u64::from(at.len));
+        }
+        pieces += u64::from(needed.pieces.contains(&id));
+    }
+    let bytes: u64 = frames.values().sum();
+    let is_known = bytes > 0 && needed.pieces.is_empty();
+    if is_known || row.kind != RowKind::Joint {
+        return Ok(Use { bytes, pieces });
+    }
+    let has_needed = |index: &[u8], at: u64| {
+        let tail = SegmentTail::decode(index, at).map_err(|why| damaged(row, why))?;
+        let any = tail.entries.iter().any(|entry| needed.has(&entry.id));
+        let purged = tail.entries.iter();
+        let purged = purged.filter(|entry| needed.pieces.contains(&entry.id));
+        Ok(Use {
+            bytes: bytes.max(u64::from(any)),
+            pieces: purged.count() as u64,
+        })
+    };
+    let (near, bytes) = before(files, &path, row, NEAR_BYTES)?;
+    let at = index_at(&bytes).filter(|at| *at < row.metadata);
+    let at = at.ok_or_else(|| damaged(row, "no trailer"))?;
+    match at.checked_sub(near.start) {
+        Some(skip) => has_needed(&bytes[skip as usize..], at),
+        None => has_needed(&files.read_range(&path, at..row.metadata)?, at),
+    }
+}
+
+/// Returns where the index of a segment is that ends with these bytes.
+pub(in crate::work) fn index_at(bytes: &[u8]) -> Option<u64> {
+    let trailer = bytes.len().checked_sub(TRAILER_BYTES as usize)?;
+    let at = bytes.get(trailer + 8..trailer + 16)?;
+    Some(u64::from_le_bytes(at.try_into().ok()?))
+}
+
+/// Reads the last bytes before the metadata of a joint pack.
+fn before(
+    files: &dyn Files,
+    path: &str,
+    row: &Row,
+    most: u64,
+) -> Result<(Range<u64>, Vec<u8>), FileFailure> {
+    let range = row.metadata.saturating_sub(most)..row.metadata;
+    Ok((range.clone(), files.read_range(path, range)?))
+}
+
+/// Returns the failure for a pack that is damaged.
+pub(super) fn damaged(row: &Row, why: &str) -> FileFailure {
+    FileFailure::Trouble(Trouble::Damaged(format!("pack {}: {why}", row.name)))
+}
+
+mod join;
+mod purge;
+
+pub use join::JoinReport;
+use join::{NewPacks, foresee, held, join, sources};
+pub use purge::{Tally, purge};
+use purge::{plan, purged_files};
+
+#[cfg(test)]
+mod tests;
