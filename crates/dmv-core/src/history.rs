@@ -330,7 +330,7 @@ fn decode(id: &ObjectId, bytes: &[u8]) -> Result<Commit, ObjectError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::object::commit::Person;
     use crate::object::mem::MemObjects;

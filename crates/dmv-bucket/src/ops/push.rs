@@ -10,20 +10,18 @@ use crate::work::ask::Desk;
 use crate::work::cache::Cache;
 use crate::work::write::{self, PushError, Pusher};
 use dmv_core::hash::ObjectId;
-use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
-use dmv_core::object::ObjectType;
-use dmv_core::reach::{Detail, Reach};
-use dmv_core::refs::{Change, check_new_ref_name, check_ref_name};
+use dmv_core::refs::Change;
 use dmv_core::repo::{
-    OfferedRefs, OperationRequest, Purge, RefChange, RefUpdate, Refusal, Repo, RepoError,
+    OfferedRefs, OperationRequest, Purge, RefChange, RefHolder, RefUpdate, Refusal, Repo,
+    RepoError, judge_update,
 };
 use dmv_core::store::{RepositoryId, random_bytes};
 use dmv_net::ops::{BucketForecast, PushTarget, SessionError, Step};
 use dmv_net::session::{NetError, Summary};
 use dmv_net::transport::{BucketAddress, Purpose, Url};
 use dmv_net::trouble::{RootLoss, Trouble};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Why the first push to a place needs more rights than others.
@@ -88,7 +86,10 @@ impl<'a> OpenBucket<'a> {
         let (root, view, is_new) =
             found.map_err(|e| SessionError::unanswered(&url, net_error(address, e)))?;
         Ok(OpenBucket {
-            offered: offered(&view),
+            offered: OfferedRefs {
+                head: None,
+                refs: refs_of(&view),
+            },
             repo,
             caller,
             job,
@@ -129,7 +130,8 @@ impl<'a> OpenBucket<'a> {
         let mut moved = Vec::with_capacity(updates.len());
         let mut changes = Vec::new();
         for update in updates {
-            let refused = judge(self.repo, &self.view, update, updates)?;
+            let refs = BucketRefs(&self.view);
+            let refused = judge_update(&refs, self.repo.objects(), update, updates)?;
             let now = self.view.get(&update.key);
             let wanted = update.new.map(|id| id.as_bytes().to_vec());
             if refused.is_none() && now != wanted.as_ref() {
@@ -338,14 +340,10 @@ pub(super) fn id_of(value: &[u8]) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(value.try_into().ok()?))
 }
 
-fn offered(view: &View) -> OfferedRefs {
-    let tips = view.iter().map(|(key, value)| (key, id_of(value)));
-    OfferedRefs {
-        head: None,
-        refs: tips
-            .filter_map(|(key, id)| Some((key.clone(), id?)))
-            .collect(),
-    }
+fn refs_of(view: &View) -> Vec<(String, ObjectId)> {
+    let refs = view.iter();
+    refs.filter_map(|(key, value)| Some((key.clone(), id_of(value)?)))
+        .collect()
 }
 
 /// Tests a store before the first root is made there.
@@ -453,46 +451,15 @@ fn first_root(
     }
 }
 
-/// Returns why an update, as one of `all`, must be refused; `None` if it is acceptable. The rules
-/// are those of a repository that accepts a push. A bucket is on no branch.
-fn judge(
-    repo: &Repo,
-    view: &View,
-    update: &RefUpdate,
-    all: &[RefUpdate],
-) -> Result<Option<Refusal>, RepoError> {
-    let (kind, name) = update.key.split_once('/').unwrap_or_default();
-    if !["branch", "tag"].contains(&kind) || check_ref_name(name).is_err() {
-        return Ok(Some(Refusal::BadName));
+/// The refs of a bucket. It is on no branch.
+struct BucketRefs<'v>(&'v View);
+
+impl RefHolder for BucketRefs<'_> {
+    fn commit_of(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
+        Ok(self.0.get(key).and_then(|value| id_of(value)))
     }
-    let now = view.get(&update.key).and_then(|value| id_of(value));
-    if now == update.new {
-        return Ok(None);
+
+    fn refs(&self) -> Result<Vec<(String, ObjectId)>, RepoError> {
+        Ok(refs_of(self.0))
     }
-    if now != update.old {
-        return Ok(Some(Refusal::Moved));
-    }
-    if now.is_none() && check_new_ref_name(name).is_err() {
-        return Ok(Some(Refusal::BadName));
-    }
-    let Some(now) = now.filter(|_| !update.force) else {
-        return Ok(None);
-    };
-    let objects = repo.objects();
-    let forward = match update.new {
-        None => {
-            let touched: HashSet<&str> = all.iter().map(|update| &update.key[..]).collect();
-            let others = view.iter().filter(|(key, _)| !touched.contains(&key[..]));
-            let others: Vec<ObjectId> = others.filter_map(|(_, value)| id_of(value)).collect();
-            others.contains(&now)
-                || objects.holds(ObjectType::Commit, &now)?
-                    && Reach::new([now], others, Detail::Commits)
-                        .next(objects)?
-                        .is_none()
-        }
-        // A tag does not move.
-        Some(_) if kind == "tag" => false,
-        Some(new) => is_ancestor(objects, &now, &new)?,
-    };
-    Ok((!forward).then_some(Refusal::NotForward))
 }

@@ -70,6 +70,7 @@ pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use peers::exchange::{Mirror, OfferedRefs, OwnBranches, RefChange, RefUpdate, Refusal};
 pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
+pub use peers::ref_rules::{RefHolder, judge_update};
 pub use peers::share::SharedPacks;
 pub use peers::wanted::StoredHistory;
 pub use upkeep::drop::{Droppable, FreedSpace, FreeingLock};

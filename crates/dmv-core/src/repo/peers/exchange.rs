@@ -1,10 +1,8 @@
 //! What peers exchange, seen from one repository: the commits it offers, the objects it receives
 //! and the refs that follow.
 
+use super::ref_rules::{RefHolder, judge_update};
 use crate::hash::ObjectId;
-use crate::history::is_ancestor;
-use crate::object::{ObjectRead, ObjectType};
-use crate::reach::{Detail, Reach};
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -341,49 +339,25 @@ pub(in crate::repo) fn judge(
     update: &RefUpdate,
     all: &[RefUpdate],
 ) -> Result<Option<Refusal>, RepoError> {
-    let (kind, name) = update.key.split_once('/').unwrap_or_default();
-    if !["branch", "tag"].contains(&kind) || check_ref_name(name).is_err() {
-        return Ok(Some(Refusal::BadName));
-    }
-    let now = worktree::ref_id(repo, &update.key)?;
-    if now == update.new {
-        return Ok(None);
-    }
-    if now != update.old {
-        return Ok(Some(Refusal::Moved));
-    }
-    if now.is_none() && !is_new_name(repo, name, None)? {
-        return Ok(Some(Refusal::BadName));
-    }
-    if update.new.is_none() && kind == "branch" && !branch::worktrees_on(repo, name)?.is_empty() {
-        return Ok(Some(Refusal::InUse));
-    }
-    let Some(now) = now.filter(|_| !update.force) else {
-        return Ok(None);
-    };
-    let forward = match update.new {
-        None => is_named_besides(repo, now, all)?,
-        // A tag does not move.
-        Some(_) if kind == "tag" => false,
-        Some(new) => {
-            !repo.store.holds(ObjectType::Commit, &new)? || is_ancestor(repo.objects(), &now, &new)?
-        }
-    };
-    Ok((!forward).then_some(Refusal::NotForward))
+    judge_update(repo, repo.objects(), update, all)
 }
 
-/// Returns whether branches and tags that are not in `updates` lead to a commit.
-fn is_named_besides(
-    repo: &Handle,
-    commit: ObjectId,
-    updates: &[RefUpdate],
-) -> Result<bool, RepoError> {
-    let touched: HashSet<&str> = updates.iter().map(|update| &update.key[..]).collect();
-    let mut others = offered(repo)?.refs;
-    others.retain(|(key, _)| !touched.contains(&key[..]));
-    let others = others.into_iter().map(|(_, id)| id);
-    let mut reach = Reach::new([commit], others, Detail::Commits);
-    Ok(reach.next(repo.objects())?.is_none())
+impl RefHolder for Handle {
+    fn commit_of(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
+        worktree::ref_id(self, key)
+    }
+
+    fn refs(&self) -> Result<Vec<(String, ObjectId)>, RepoError> {
+        Ok(offered(self)?.refs)
+    }
+
+    fn is_free_name(&self, name: &str) -> Result<bool, RepoError> {
+        is_new_name(self, name, None)
+    }
+
+    fn is_in_use(&self, branch: &str) -> Result<bool, RepoError> {
+        Ok(!branch::worktrees_on(self, branch)?.is_empty())
+    }
 }
 
 /// Publishes changes whose new commits are complete: a transfer has brought what they need.

@@ -7,5 +7,6 @@ pub(in crate::repo) mod allow;
 pub(in crate::repo) mod exchange;
 pub(in crate::repo) mod half;
 pub(in crate::repo) mod keep;
+pub(in crate::repo) mod ref_rules;
 pub(in crate::repo) mod share;
 pub(in crate::repo) mod wanted;
