@@ -332,7 +332,7 @@ fn tell_answer(
             reachable: true,
             message: None,
             access: Some(if client.may_push() { "write" } else { "read" }),
-            read_only: client.read_only.map(word_of),
+            read_only: client.read_only().map(word_of),
             branches: Some(branches),
             tags: Some(tags),
             full: held.map(PeerSlice::is_everything),
@@ -353,7 +353,7 @@ fn tell_answer(
     let access = if client.may_push() {
         "fetch and push".to_owned()
     } else {
-        format!("fetch only: {}", why_closed(&remote.url, client.read_only))
+        format!("fetch only: {}", why_closed(&remote.url, client.read_only()))
     };
     let mut out = context.ui.out();
     let (holds, access) = (clean(&holds), clean(&access));

@@ -319,6 +319,12 @@ impl Store {
         Ok(())
     }
 
+    /// Returns whether no object is stored.
+    pub fn is_empty(&self) -> bool {
+        let current = self.current();
+        current.tables.iter().all(|t| t.live_entries() == 0)
+    }
+
     /// Returns the number of tables in use and of objects in them.
     pub fn table_stats(&self) -> (usize, u64) {
         let current = self.current();

@@ -283,7 +283,7 @@ fn check_continues(
     let is_same = match source {
         KnownSource::ThisSource => true,
         // Cut off before its source was recorded, it has no objects at all.
-        KnownSource::Nothing => has_no_objects(repo),
+        KnownSource::Nothing => repo.store().is_empty(),
         KnownSource::Another => false,
     };
     if !is_same || !is_half {
@@ -298,10 +298,6 @@ fn check_continues(
         return Err(CloneError::Shares(options.dir.clone()));
     }
     Ok(())
-}
-
-fn has_no_objects(repo: &Repo) -> bool {
-    repo.store().table_stats().1 == 0
 }
 
 /// Refuses a clone into the repository that it is a clone of.
@@ -365,7 +361,7 @@ impl NewClone {
             e.source,
             NetError::Repo(RepoError::Look(LookError::NothingMatches { .. }))
         );
-        let is_useless = names_nothing || has_no_objects(&self.repo);
+        let is_useless = names_nothing || self.repo.store().is_empty();
         if let (Some(made), true) = (self.made, is_useless) {
             drop(self.repo);
             // If this fails, a repository without commits remains, which does no harm.

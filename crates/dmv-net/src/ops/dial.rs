@@ -75,7 +75,7 @@ fn dial_once<'r>(
     caller.began(Step::Dialled);
     let (connection, mut client) = greeted?;
     client.keeps_by_refs = url.is_bucket();
-    if client.has_purged {
+    if client.has_unasked_purges() {
         let remotes = caller.remotes()?.list;
         let remote = remotes.into_iter().find(|remote| remote.url == *url);
         client.name_place(&remote.map_or(url.to_string(), |remote| remote.name));

@@ -283,7 +283,7 @@ fn push_to(
     Ok(PushReport {
         created: false,
         may_push: client.may_push(),
-        read_only: client.read_only,
+        read_only: client.read_only(),
         summary: client.finish(Vec::new()),
         moved,
         foreseen: None,
@@ -319,7 +319,7 @@ fn foresee(
     Ok(PushReport {
         created: false,
         may_push: client.may_push(),
-        read_only: client.read_only,
+        read_only: client.read_only(),
         summary: client.finish(Vec::new()),
         moved,
         foreseen: Some(foreseen),

@@ -147,7 +147,7 @@ fn sync_with(
         let keys = updates.drain(..).map(|update| update.key);
         let names = keys.filter_map(|key| Some(key.split_once('/')?.1.to_owned()));
         unsent = names.collect();
-        read_only = client.read_only;
+        read_only = client.read_only();
     }
     let pushed = if updates.is_empty() {
         Ok(Vec::new())

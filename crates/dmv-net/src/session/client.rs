@@ -3,6 +3,7 @@
 //! [`Client`] fetches, pushes, picks objects by id, and asks a server to keep files. The program
 //! calls it, once per connection.
 
+use super::absence::Absence;
 use super::held::has_purged;
 use super::link::Link;
 use super::{AGENT, NetError, PeerSlice, Summary, transfer};
@@ -45,40 +46,22 @@ pub struct Client<'r> {
     pub(super) repo: &'r Repo,
     pub(super) job: &'r Job,
     pub(super) link: Link,
-    /// What the server allows.
-    access: Access,
-    /// Whether the server knows [`Message::Keep`].
-    keeps: bool,
+    /// The server's greeting: what it can do, and what it allows.
+    server: Hello,
     /// Whether the server keeps only what its refs lead to, as a bucket does, and nothing for this client.
     pub keeps_by_refs: bool,
-    /// Whether the server can delete refs.
-    deletes: bool,
-    /// The id of the server's repository.
-    repository: [u8; 16],
     /// Keeps this repository's objects from being dropped until the fetched commits are published.
     kept: Option<KeepingLock>,
     /// What was fetched, to fetch it again if something was freed before it got a name.
     fetched: Vec<(Vec<ObjectId>, History)>,
-    /// Whether content of the server has expired.
-    expires: bool,
-    /// Which. Empty until it was asked.
-    expired_there: BTreeMap<ObjectId, Arc<Expiry>>,
-    /// How many files are absent here now because they have expired there.
-    expired: u64,
-    /// Whether the server knows purges.
-    pub(super) knows_purges: bool,
-    /// Whether content of the server was purged and this side has not asked which.
-    pub has_purged: bool,
-    /// Which. Empty until it was asked.
-    pub(super) purged_there: Vec<KnownPurge>,
-    /// How many files are absent here now because they were purged there.
-    pub(super) purged: u64,
+    /// Content that has expired at the server.
+    expired: Absence<BTreeMap<ObjectId, Arc<Expiry>>>,
+    /// Content that the server has purged.
+    pub(super) purged: Absence<Vec<KnownPurge>>,
     /// What the server is called in notes.
     pub(super) place: String,
     /// What the server stores, if it says so.
     pub held: Option<PeerSlice>,
-    /// Why the server accepts no pushes, if it accepts none and says why.
-    pub read_only: Option<ReadOnly>,
     /// The refs that the server offered when the connection was made.
     pub offered: OfferedRefs,
 }
@@ -106,21 +89,12 @@ impl<'r> Client<'r> {
             repo,
             job,
             link,
-            access: server.access,
-            keeps: server.keeps(),
             keeps_by_refs: false,
-            deletes: server.deletes(),
-            expires: server.expires(),
-            expired_there: BTreeMap::new(),
-            expired: 0,
-            knows_purges: server.purges().is_some(),
-            has_purged: server.purges() == Some(true),
-            purged_there: Vec::new(),
-            purged: 0,
+            expired: Absence::greeted(server.expires().then_some(true)),
+            purged: Absence::greeted(server.purges()),
             place: "a remote".to_owned(),
             held: PeerSlice::read(&server),
-            read_only: server.read_only(),
-            repository: server.repository,
+            server,
             kept: None,
             fetched: Vec::new(),
             offered,
@@ -174,13 +148,12 @@ impl<'r> Client<'r> {
         mut filter: Filter,
     ) -> Result<(), NetError> {
         self.purges_there()?;
-        if !wanted.is_empty() {
-            self.ask_expired()?;
-            filter.dropped.extend(self.expired_there.keys());
-            let purged = self.purged_there.iter().flat_map(|purge| &purge.files);
-            filter.dropped.extend(purged);
+        if wanted.is_empty() {
+            return Ok(());
         }
-        let is_first = !wanted.is_empty() && self.repo.store().table_stats().1 == 0;
+        self.ask_expired()?;
+        filter.dropped.extend(self.absent_there());
+        let is_first = self.repo.store().is_empty();
         if is_first {
             // The checkout of a clone begins before everything has arrived.
             self.note_purges(None)?;
@@ -191,20 +164,27 @@ impl<'r> Client<'r> {
             let goal = Goal {
                 tips: tips.to_vec(),
                 complete: complete.to_vec(),
-                empty: self.repo.store().table_stats().1 == 0,
+                empty: self.repo.store().is_empty(),
                 filter: filter.clone(),
             };
             let left_out = self.receive(goal)?;
             // Before any ref names the commits.
             all_left_out.extend(&left_out);
-            if is_first && !self.purged_there.is_empty() {
+            if is_first && !self.purges().is_empty() {
                 // What no commit needs is of no interest.
-                self.purged = self.repo.keep_told(&all_left_out)?;
+                self.purged.noted = self.repo.keep_told(&all_left_out)?;
             }
             self.note_purges(Some(&left_out))?;
             self.note_expired(left_out)?;
         }
         Ok(())
+    }
+
+    /// Returns the files that the server is known to lack for a reason.
+    fn absent_there(&self) -> impl Iterator<Item = ObjectId> {
+        let expired = self.expired.known().into_iter().flat_map(BTreeMap::keys);
+        let purged = self.purges().iter().flat_map(|purge| &purge.files);
+        expired.chain(purged).copied()
     }
 
     /// Receives what one goal asks for, and returns what was left out. If the other side holds only a
@@ -232,8 +212,8 @@ impl<'r> Client<'r> {
     /// Fetches commits and what is below them, without chunks, wherever no ref of the server leads to
     /// them. No ref will name them here.
     pub fn fetch_metadata(&mut self, tips: &[ObjectId]) -> Result<(), NetError> {
-        self.purges_there()?;
-        let purged = self.purged_there.iter().flat_map(|purge| &purge.files);
+        let purged = self.purges_there()?.iter().flat_map(|purge| &purge.files);
+        let purged: BTreeSet<ObjectId> = purged.copied().collect();
         let mut filter = self.repo.wanted()?;
         filter.metadata_only = true;
         filter.dropped.extend(purged);
@@ -260,16 +240,17 @@ impl<'r> Client<'r> {
 
     /// Asks once which content of the server has expired. It need not be received.
     fn ask_expired(&mut self) -> Result<(), NetError> {
-        if !std::mem::take(&mut self.expires) {
+        if !self.expired.begin_to_ask() {
             return Ok(());
         }
+        let mut there = BTreeMap::new();
         self.link.say(&Message::AskExpired)?;
         self.link.traffic.round_trips += 1;
         loop {
             let Message::Expired(found, last) = self.link.hear(self.job)? else {
                 return Err(NetError::Protocol("expired content was expected"));
             };
-            if self.expired_there.len() + found.files.len() > MAX_EXPIRED {
+            if there.len() + found.files.len() > MAX_EXPIRED {
                 return Err(NetError::Protocol("too much expired content"));
             }
             let why = Arc::new(Expiry {
@@ -281,8 +262,9 @@ impl<'r> Client<'r> {
                 return Err(NetError::Protocol("content that has expired for no reason"));
             }
             let files = found.files.into_iter().map(ObjectId::from_bytes);
-            self.expired_there.extend(files.map(|id| (id, why.clone())));
+            there.extend(files.map(|id| (id, why.clone())));
             if last {
+                self.expired.answered(there);
                 return Ok(());
             }
         }
@@ -290,9 +272,9 @@ impl<'r> Client<'r> {
 
     /// Notes what was left out because it has expired at the server.
     fn note_expired(&mut self, left_out: BTreeSet<ObjectId>) -> Result<(), NetError> {
-        let mut expired = self.expired_there.clone();
+        let mut expired = self.expired.known().cloned().unwrap_or_default();
         expired.retain(|id, _| left_out.contains(id));
-        self.expired += self.repo.note_expired(&expired)?;
+        self.expired.noted += self.repo.note_expired(&expired)?;
         Ok(())
     }
 
@@ -353,7 +335,7 @@ impl<'r> Client<'r> {
         &mut self,
         files: &[(ObjectType, ObjectId)],
     ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
-        if !self.keeps {
+        if !self.server.keeps() {
             return Err(NetError::Version("it cannot confirm its copies".to_owned()));
         }
         let mut unkept = Vec::new();
@@ -423,7 +405,7 @@ impl<'r> Client<'r> {
 
     /// Returns the id of the server's repository.
     pub fn repository(&self) -> [u8; 16] {
-        self.repository
+        self.server.repository
     }
 
     fn is_complete(
@@ -454,7 +436,7 @@ impl<'r> Client<'r> {
     /// Returns the result of each update. Fails if a ref is to be deleted and the server cannot do
     /// it.
     pub fn push(&mut self, updates: &[RefUpdate]) -> Result<Vec<RefChange>, NetError> {
-        if !self.deletes && updates.iter().any(|update| update.new.is_none()) {
+        if !self.server.deletes() && updates.iter().any(|update| update.new.is_none()) {
             return Err(NetError::Version("it cannot delete branches".to_owned()));
         }
         let tips: Vec<ObjectId> = updates.iter().filter_map(|update| update.new).collect();
@@ -510,16 +492,21 @@ impl<'r> Client<'r> {
         Ok(())
     }
 
+    /// Returns why the server accepts no pushes, if it accepts none and says why.
+    pub fn read_only(&self) -> Option<ReadOnly> {
+        self.server.read_only()
+    }
+
     /// Returns whether the server accepts pushes.
     pub fn may_push(&self) -> bool {
-        self.access == Access::Write
+        self.server.access == Access::Write
     }
 
     /// Ends the connection. `refs` become part of the summary.
     pub fn finish(mut self, refs: Vec<RefChange>) -> Summary {
         // If this fails, the server is gone and needs no Bye.
         let _ = self.link.say(&Message::Bye);
-        let (traffic, expired, purged) = (self.link.traffic, self.expired, self.purged);
+        let (traffic, expired, purged) = (self.link.traffic, self.expired.noted, self.purged.noted);
         // What cannot be read is no reason to fail after everything was done.
         let unpurged = self.unpurged().unwrap_or_default();
         self.link.close();

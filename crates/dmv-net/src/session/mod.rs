@@ -8,6 +8,7 @@
 //! them until the engine requests that they be published. A session that is cut keeps the objects
 //! that it has checked, so the next session does not receive them again. Refs move last.
 
+mod absence;
 mod client;
 mod held;
 mod inlet;

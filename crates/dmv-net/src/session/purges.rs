@@ -96,8 +96,7 @@ impl Client<'_> {
     /// Returns what was purged in the server's repository. Asks once. Returns nothing if the server
     /// does not know purges.
     pub fn purges_there(&mut self) -> Result<&[KnownPurge], NetError> {
-        if self.has_purged {
-            self.has_purged = false;
+        if self.purged.begin_to_ask() {
             self.link.say(&Message::AskPurged)?;
             self.link.traffic.round_trips += 1;
             let mut told = ReceivedPurges::default();
@@ -110,9 +109,19 @@ impl Client<'_> {
                     break;
                 }
             }
-            self.purged_there = told.purges.into_values().collect();
+            self.purged.answered(told.purges.into_values().collect());
         }
-        Ok(&self.purged_there)
+        Ok(self.purges())
+    }
+
+    /// Returns what was purged in the server's repository, as far as this side has asked.
+    pub(super) fn purges(&self) -> &[KnownPurge] {
+        self.purged.known().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns whether content of the server was purged and this side has not asked which.
+    pub fn has_unasked_purges(&self) -> bool {
+        self.purged.is_unasked()
     }
 
     /// Returns why the server does not have some of these files: those that it has purged.
@@ -122,7 +131,7 @@ impl Client<'_> {
     ) -> Result<BTreeMap<ObjectId, PurgesElsewhere>, NetError> {
         self.purges_there()?;
         let of = |id: ObjectId| {
-            let purge = self.purged_there.iter().find(|p| p.files.contains(&id))?;
+            let purge = self.purges().iter().find(|p| p.files.contains(&id))?;
             let there = PurgesElsewhere {
                 purge: purge.why.clone(),
                 place: self.place.clone(),
@@ -134,7 +143,7 @@ impl Client<'_> {
 
     /// Returns whether the server knows purges.
     pub fn knows_purges(&self) -> bool {
-        self.knows_purges
+        self.purged.is_supported()
     }
 
     /// Requests that the server purges this content, too. Returns `None` if it does not know purges.
@@ -142,7 +151,7 @@ impl Client<'_> {
         &mut self,
         purges: &[KnownPurge],
     ) -> Result<Option<PurgeAnswer>, NetError> {
-        if !self.knows_purges {
+        if !self.knows_purges() {
             return Ok(None);
         }
         say_purges(&mut self.link, purges, Message::Purge)?;
@@ -159,9 +168,9 @@ impl Client<'_> {
         &mut self,
         left_out: Option<&BTreeSet<ObjectId>>,
     ) -> Result<(), NetError> {
-        let (purges, place) = (&self.purged_there, &self.place);
-        if !purges.is_empty() {
-            self.purged += self.repo.note_told(purges, place, left_out)?;
+        if !self.purges().is_empty() {
+            let noted = self.repo.note_told(self.purges(), &self.place, left_out)?;
+            self.purged.noted += noted;
         }
         Ok(())
     }
@@ -170,7 +179,7 @@ impl Client<'_> {
     pub fn unpurged(&self) -> Result<Vec<KnownPurge>, NetError> {
         let known = self.repo.slice()?.purged;
         let mut out = Vec::new();
-        for purge in &self.purged_there {
+        for purge in self.purges() {
             let mut files = BTreeSet::new();
             for id in purge.files.iter().filter(|id| !known.contains_key(id)) {
                 if is_stored(self.repo, id)? {

@@ -348,7 +348,7 @@ fn receive_for(
         let goal = Goal {
             tips: tips.to_vec(),
             complete: complete.clone(),
-            empty: repo.store().table_stats().1 == 0,
+            empty: repo.store().is_empty(),
             filter: filter.clone(),
         };
         transfer::receive(repo, link, goal, job)?;

@@ -56,16 +56,35 @@ pub struct Clue {
     pub above: ObjectId,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The receiver names haves.
-    Negotiating,
+    Negotiating {
+        haves: Haves,
+        /// The messages with haves until now.
+        rounds: usize,
+    },
     /// The receiver stores what arrives unasked.
-    Streaming,
+    Streaming {
+        /// The bytes of chunks that came with metadata.
+        little_bytes: u64,
+        /// Whether chunks have come.
+        has_chunks: bool,
+    },
     /// The receiver walks through its own store and requests the objects that it lacks.
-    Asking,
+    Asking(FirstAnswer),
     /// Over.
     Done,
+}
+
+/// What the sender still has to answer to the first message before it answers requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstAnswer {
+    /// Common and End: nothing was negotiated.
+    Common,
+    /// End.
+    End,
+    /// Nothing.
+    Over,
 }
 
 /// A requested object: its type, and how many were requested before it.
@@ -75,43 +94,95 @@ struct AskedObject {
     number: u64,
 }
 
+/// The requests of a transfer.
+#[derive(Default)]
+struct Requests {
+    /// Requested objects that have not arrived.
+    asked: HashMap<ObjectId, AskedObject>,
+    /// The number of objects that were requested until now.
+    count: u64,
+    /// The number of open requests.
+    open: usize,
+    /// The number of ids that the next request may have.
+    batch: usize,
+    /// Where the chunks of the last request are named; `None`: the answer does not matter.
+    clues: Option<Vec<Clue>>,
+}
+
+impl Requests {
+    /// Notes that an object is requested. Returns whether it was not already.
+    fn add(&mut self, ty: ObjectType, id: ObjectId) -> bool {
+        let number = self.count;
+        self.count += 1;
+        self.asked.insert(id, AskedObject { ty, number }).is_none()
+    }
+
+    /// Takes a requested object off. Returns whether it was requested.
+    fn remove(&mut self, ty: ObjectType, id: &ObjectId) -> bool {
+        self.asked.remove(id).map(|asked| asked.ty) == Some(ty)
+    }
+}
+
+/// Whether frames with bases may come, and whether they are of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum BasesUse {
+    /// The sender does not know [`Message::NeedPlain`], and may send none.
+    #[default]
+    Forbidden,
+    /// This side probably lacks their bases, so it requests none.
+    Unwanted,
+    /// This side probably has their bases, and the sender had some when the session began. No request was
+    /// answered yet.
+    Untried,
+    /// This side probably has their bases.
+    Wanted,
+}
+
 /// What is known of the frames with bases in a transfer.
 #[derive(Default)]
 struct BasedFrames {
-    /// Whether the sender knows [`Message::NeedPlain`], and may send them.
-    may_come: bool,
-    /// Whether they are of use here: this side probably has their bases.
-    are_wanted: bool,
-    /// Whether the sender had some when the session began. A `repack` may make some at any time.
-    are_there: bool,
+    usage: BasesUse,
     /// The number of objects in those that were decoded.
     decoded: u64,
     /// The number of objects in those that lacked a base.
     lacked: u64,
     /// How many of these the open requests may have named.
     undecoded: usize,
-    /// Objects to be requested once more, without such frames. Nothing else is requested meanwhile.
-    again: VecDeque<(ObjectType, ObjectId)>,
-    /// Whether such requests are to be sent, or are open.
-    asks_again: bool,
-    /// Whether a request was answered.
-    is_answered: bool,
+    /// Objects to be requested once more, without such frames, while such requests are to be sent or are
+    /// open. Nothing else is requested meanwhile.
+    again: Option<VecDeque<(ObjectType, ObjectId)>>,
 }
 
 impl BasedFrames {
     /// Returns how many requests may be open: the first answer tells whether its frames are of use here.
     fn most_needs(&self) -> usize {
-        if self.are_wanted && self.are_there && !self.is_answered {
-            1
-        } else {
-            MAX_NEEDS
+        match self.usage {
+            BasesUse::Untried => 1,
+            BasesUse::Forbidden | BasesUse::Unwanted | BasesUse::Wanted => MAX_NEEDS,
         }
     }
 
     /// Returns whether requests do without them.
     fn are_useless(&self) -> bool {
-        self.may_come && (!self.are_wanted || self.lacked > self.decoded)
+        match self.usage {
+            BasesUse::Forbidden => false,
+            BasesUse::Unwanted => true,
+            BasesUse::Untried | BasesUse::Wanted => self.lacked > self.decoded,
+        }
     }
+
+    /// Returns whether requests may be answered with them.
+    fn are_wanted(&self) -> bool {
+        matches!(self.usage, BasesUse::Untried | BasesUse::Wanted)
+    }
+}
+
+/// The bytes of received objects.
+#[derive(Default)]
+struct ReceivedBytes {
+    new: u64,
+    /// Those of objects that were stored already.
+    repeated: u64,
 }
 
 /// The receiving half of a transfer.
@@ -119,40 +190,20 @@ pub struct Receiver {
     phase: Phase,
     goal: Goal,
     unasked: UnaskedObjects,
-    haves: Haves,
-    rounds: usize,
     reach: Reach,
-    /// Requested objects that have not arrived.
-    asked: HashMap<ObjectId, AskedObject>,
-    /// The number of objects that were requested until now.
-    requested: u64,
-    /// The number of open requests.
-    open_needs: usize,
-    /// The number of ids that the next request may have.
-    batch: usize,
+    requests: Requests,
     /// Frames with bases that have come.
     bases: BasedFrames,
     /// The requested objects that the sender lacks.
     absent: BTreeMap<ObjectId, ObjectType>,
     /// Whether objects were requested by id. Absent objects are then left to other peers.
     picks: bool,
-    /// How many answers to the first message have not arrived: Common and End.
-    openings: usize,
     /// The number of objects that were admitted since the walk last looked at all that had arrived.
     admitted: u64,
-    new_bytes: u64,
-    repeated_bytes: u64,
-    /// The bytes of chunks that are known to be still to come.
-    ahead: u64,
-    /// How exact that number is. `None`: it is unknown.
-    bound: Option<Bound>,
-    /// The bytes of chunks that came with metadata.
-    little: u64,
-    /// Whether chunks have come unasked.
-    has_chunks: bool,
+    received: ReceivedBytes,
+    /// The bytes of chunks that are known to be still to come, and how exact that is, if it is known.
+    ahead: Option<(u64, Bound)>,
     out: VecDeque<Output>,
-    /// Where the chunks of the last request are named; `None`: the answer does not matter.
-    clues: Option<Vec<Clue>>,
     /// How often the receiver waited for an answer while nothing else was in transit.
     round_trips: u64,
 }
@@ -194,32 +245,24 @@ impl Receiver {
         let (tips, hidden) = (goal.tips.clone(), goal.complete.clone());
         let reach = Reach::filtered(tips, hidden, Detail::All, goal.filter.clone());
         Ok(Receiver {
-            phase: Phase::Negotiating,
+            phase: Phase::Negotiating { haves, rounds: 1 },
             goal,
             unasked,
-            haves,
-            rounds: 1,
             reach,
-            asked: HashMap::new(),
-            requested: 0,
-            open_needs: 0,
-            batch: match unasked {
-                UnaskedObjects::Commits => FIRST_IDS,
-                UnaskedObjects::Metadata | UnaskedObjects::All => MAX_IDS,
+            requests: Requests {
+                batch: match unasked {
+                    UnaskedObjects::Commits => FIRST_IDS,
+                    UnaskedObjects::Metadata | UnaskedObjects::All => MAX_IDS,
+                },
+                ..Requests::default()
             },
             bases: BasedFrames::default(),
             absent: BTreeMap::new(),
             picks: false,
-            openings: 0,
             admitted: 0,
-            new_bytes: 0,
-            repeated_bytes: 0,
-            ahead: 0,
-            bound: None,
-            little: 0,
-            has_chunks: false,
+            received: ReceivedBytes::default(),
+            ahead: None,
             out: VecDeque::from([Output::Send(Message::Want(want))]),
-            clues: None,
             round_trips: 1,
         })
     }
@@ -234,11 +277,13 @@ impl Receiver {
     ) -> Result<Receiver, SyncError> {
         let nothing = Receiver::new(Goal::default(), objects)?;
         Ok(Receiver {
-            phase: Phase::Asking,
+            phase: Phase::Asking(FirstAnswer::Common),
             reach: Reach::under(roots),
-            batch: MAX_IDS,
+            requests: Requests {
+                batch: MAX_IDS,
+                ..Requests::default()
+            },
             picks: true,
-            openings: 2,
             round_trips: 0,
             ..nothing
         })
@@ -253,21 +298,26 @@ impl Receiver {
         let filter = &self.goal.filter;
         let is_part = filter.depth > 0 || filter.since.is_some() || filter.metadata_only;
         let is_part = is_part || !filter.paths.is_everything() || self.picks;
-        self.bases.may_come = may_come;
-        self.bases.are_wanted = may_come && !is_part;
-        self.bases.are_there = has_some;
+        self.bases.usage = match (may_come, is_part, has_some) {
+            (false, ..) => BasesUse::Forbidden,
+            (true, true, _) => BasesUse::Unwanted,
+            // A `repack` there may make some at any time.
+            (true, false, false) => BasesUse::Wanted,
+            (true, false, true) => BasesUse::Untried,
+        };
         self
     }
 
     /// Also notes [`clues`](Self::take_clues) from now on.
     pub fn with_clues(mut self) -> Receiver {
-        self.clues = Some(Vec::new());
+        self.requests.clues = Some(Vec::new());
         self
     }
 
     /// Returns what names the chunks that were requested since the last call.
     pub fn take_clues(&mut self) -> Vec<Clue> {
-        self.clues.as_mut().map(std::mem::take).unwrap_or_default()
+        let clues = self.requests.clues.as_mut();
+        clues.map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the requested objects that the sender lacks.
@@ -282,36 +332,43 @@ impl Receiver {
 
     /// Handles a message from the sender. Fails if the message is not allowed now.
     pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
-        match (self.phase, message) {
-            (Phase::Negotiating, Message::Common(_, true)) => self.phase = Phase::Streaming,
-            (Phase::Negotiating, Message::Common(_, false)) => {
-                if self.rounds >= MAX_ROUNDS {
+        match (&mut self.phase, message) {
+            (Phase::Negotiating { .. }, Message::Common(_, true)) => {
+                self.phase = Phase::Streaming {
+                    little_bytes: 0,
+                    has_chunks: false,
+                };
+            }
+            (Phase::Negotiating { haves, rounds }, Message::Common(_, false)) => {
+                if *rounds >= MAX_ROUNDS {
                     return Err(SyncError::Broken("negotiation does not end"));
                 }
-                self.rounds += 1;
+                *rounds += 1;
                 self.round_trips += 1;
-                let (ids, last) = self.haves.round(objects)?;
-                let last = last || self.rounds == MAX_ROUNDS;
+                let (ids, last) = haves.round(objects)?;
+                let last = last || *rounds == MAX_ROUNDS;
                 let have = Message::Have(to_wire(&ids), last);
                 self.out.push_back(Output::Send(have));
             }
-            (Phase::Streaming, Message::Total(bytes))
-                if self.unasked == UnaskedObjects::All
-                    && self.bound.is_none()
-                    && !self.has_chunks =>
+            (Phase::Streaming { has_chunks, .. }, Message::Total(bytes))
+                if self.unasked == UnaskedObjects::All && self.ahead.is_none() && !*has_chunks =>
             {
-                (self.ahead, self.bound) = (bytes, Some(Bound::AtMost));
+                self.ahead = Some((bytes, Bound::AtMost));
             }
-            (Phase::Streaming, Message::End) => {
-                (self.ahead, self.bound) = (0, None);
+            (Phase::Streaming { .. }, Message::End) => {
+                self.ahead = None;
                 self.out.push_back(Output::Keep);
-                self.phase = Phase::Asking;
+                self.phase = Phase::Asking(FirstAnswer::Over);
             }
-            (Phase::Asking, Message::Common(_, true)) if self.openings == 2 => self.openings = 1,
-            (Phase::Asking, Message::End) if self.openings == 1 => self.openings = 0,
-            (Phase::Asking, Message::Absent(gone)) => {
+            (Phase::Asking(first_answer @ FirstAnswer::Common), Message::Common(_, true)) => {
+                *first_answer = FirstAnswer::End;
+            }
+            (Phase::Asking(first_answer @ FirstAnswer::End), Message::End) => {
+                *first_answer = FirstAnswer::Over
+            }
+            (Phase::Asking(_), Message::Absent(gone)) => {
                 for (ty, id) in from_wire_objects(&gone)? {
-                    if self.asked.remove(&id).map(|asked| asked.ty) != Some(ty) {
+                    if !self.requests.remove(ty, &id) {
                         return Err(SyncError::Broken("absence of what was not asked for"));
                     }
                     self.absent.insert(id, ty);
@@ -320,10 +377,12 @@ impl Receiver {
                     return self.lacking();
                 }
             }
-            (Phase::Asking, Message::NeedEnd) if self.open_needs > 0 && self.openings == 0 => {
-                self.open_needs -= 1;
-                self.bases.is_answered = true;
-                if self.open_needs == 0 {
+            (Phase::Asking(FirstAnswer::Over), Message::NeedEnd) if self.requests.open > 0 => {
+                self.requests.open -= 1;
+                if self.bases.usage == BasesUse::Untried {
+                    self.bases.usage = BasesUse::Wanted;
+                }
+                if self.requests.open == 0 {
                     self.all_answered()?;
                 }
             }
@@ -335,17 +394,18 @@ impl Receiver {
     /// Handles the last answer of all open requests. What is missing may have been in frames with bases that
     /// could not be decoded: it is requested once more.
     fn all_answered(&mut self) -> Result<(), SyncError> {
-        let missing = self.asked.len();
+        let missing = self.requests.asked.len();
         let undecoded = std::mem::take(&mut self.bases.undecoded);
-        if missing > undecoded || self.bases.asks_again && missing > 0 {
+        let again = self.bases.again.take();
+        if missing > undecoded || again.is_some() && missing > 0 {
             return Err(SyncError::Broken("an answer lacks what was asked for"));
         }
-        let mut again: Vec<_> = self.asked.drain().collect();
+        let mut missing: Vec<_> = self.requests.asked.drain().collect();
         // In the order of the walk: it is that of the sender's packs, more or less.
-        again.sort_unstable_by_key(|(_, asked)| asked.number);
-        let again = again.into_iter().map(|(id, asked)| (asked.ty, id));
-        self.bases.again.extend(again);
-        self.bases.asks_again = !self.bases.again.is_empty();
+        missing.sort_unstable_by_key(|(_, asked)| asked.number);
+        let mut again = again.unwrap_or_default();
+        again.extend(missing.into_iter().map(|(id, asked)| (asked.ty, id)));
+        self.bases.again = (!again.is_empty()).then_some(again);
         Ok(())
     }
 
@@ -357,67 +417,66 @@ impl Receiver {
     /// Notes a frame with bases that cannot be decoded, as a base is not here. Fails if such a frame may not
     /// come now, or if too many came. `bytes` is its length as it came.
     pub fn lacks_base(&mut self, objects: u64, bytes: u64) -> Result<(), SyncError> {
-        let welcome = match self.phase {
-            Phase::Streaming => match self.unasked {
+        let bases = &mut self.bases;
+        let welcome = match &mut self.phase {
+            Phase::Streaming { little_bytes, .. } => match self.unasked {
                 UnaskedObjects::Commits => false,
-                UnaskedObjects::Metadata => self.is_little(bytes),
+                UnaskedObjects::Metadata => is_little(little_bytes, bytes),
                 UnaskedObjects::All => true,
             },
-            Phase::Asking => self.open_needs > 0 && self.bases.are_wanted && !self.bases.asks_again,
-            Phase::Negotiating | Phase::Done => false,
+            Phase::Asking(_) => {
+                bases.undecoded += objects as usize;
+                self.requests.open > 0 && bases.are_wanted() && bases.again.is_none()
+            }
+            Phase::Negotiating { .. } | Phase::Done => false,
         };
-        if !welcome || !self.bases.may_come {
+        if !welcome || bases.usage == BasesUse::Forbidden {
             return Err(SyncError::Broken("a frame with bases that are not here"));
         }
-        self.bases.lacked += objects;
-        if self.phase == Phase::Asking {
-            self.bases.undecoded += objects as usize;
-        }
+        bases.lacked += objects;
         self.noted(objects, bytes, false)
     }
 
     /// Admits an object that has arrived and matches its id. Fails if the object was neither
     /// requested nor covered by `unasked`. `len` is its length in bytes.
     pub fn admit(&mut self, ty: ObjectType, id: &ObjectId, len: u64) -> Result<(), SyncError> {
-        let welcome = match self.phase {
-            Phase::Streaming => match self.unasked {
-                UnaskedObjects::Commits => ty == ObjectType::Commit,
-                UnaskedObjects::Metadata => ty != ObjectType::Chunk || self.is_little(len),
-                UnaskedObjects::All => true,
-            },
-            Phase::Asking => {
-                self.openings == 0 && self.asked.remove(id).map(|asked| asked.ty) == Some(ty)
+        let is_chunk = ty == ObjectType::Chunk;
+        let welcome = match &mut self.phase {
+            Phase::Streaming {
+                little_bytes,
+                has_chunks,
+            } => {
+                *has_chunks |= is_chunk;
+                match self.unasked {
+                    UnaskedObjects::Commits => ty == ObjectType::Commit,
+                    UnaskedObjects::Metadata => !is_chunk || is_little(little_bytes, len),
+                    UnaskedObjects::All => true,
+                }
             }
-            Phase::Negotiating | Phase::Done => false,
+            Phase::Asking(FirstAnswer::Over) => self.requests.remove(ty, id),
+            Phase::Asking(_) | Phase::Negotiating { .. } | Phase::Done => false,
         };
-        self.admitted += u64::from(welcome);
-        if ty == ObjectType::Chunk {
-            self.has_chunks = true;
-            self.ahead = self.ahead.saturating_sub(len);
+        if !welcome {
+            return Err(SyncError::Broken("an object that was not asked for"));
         }
-        if welcome {
-            Ok(())
-        } else {
-            Err(SyncError::Broken("an object that was not asked for"))
+        self.admitted += 1;
+        if let (true, Some((ahead, _))) = (is_chunk, &mut self.ahead) {
+            *ahead = ahead.saturating_sub(len);
         }
-    }
-
-    /// Counts a chunk that came with metadata. Returns whether it is within the limit.
-    fn is_little(&mut self, len: u64) -> bool {
-        self.little += len;
-        self.little <= LITTLE_BYTES
+        Ok(())
     }
 
     /// Counts admitted objects and their bytes, and whether they were new here. Fails if the peer
     /// repeats too much.
     pub fn noted(&mut self, objects: u64, bytes: u64, new: bool) -> Result<(), SyncError> {
         let bytes = bytes + objects * OBJECT_COST_BYTES;
+        let received = &mut self.received;
         if new {
-            self.new_bytes += bytes
+            received.new += bytes
         } else {
-            self.repeated_bytes += bytes
+            received.repeated += bytes
         }
-        if self.repeated_bytes > self.new_bytes + MAX_REPEATED_BYTES {
+        if received.repeated > received.new + MAX_REPEATED_BYTES {
             Err(SyncError::Broken("the same objects over and over"))
         } else {
             Ok(())
@@ -426,7 +485,7 @@ impl Receiver {
 
     /// Returns the bytes of chunks still to come, and how exact this is; `None` if it is unknown.
     pub fn ahead(&self) -> Option<(u64, Bound)> {
-        self.bound.map(|bound| (self.ahead, bound))
+        self.ahead
     }
 
     /// Returns the next action; `None`: wait for the sender.
@@ -434,16 +493,21 @@ impl Receiver {
         if let Some(output) = self.out.pop_front() {
             return Ok(Some(output));
         }
-        if self.phase != Phase::Asking || self.open_needs >= self.bases.most_needs() {
+        let Phase::Asking(first_answer) = self.phase else {
+            return Ok(None);
+        };
+        if self.requests.open >= self.bases.most_needs() {
             return Ok(None);
         }
-        if self.bases.asks_again {
-            return Ok(self.ask_again());
+        if let Some(again) = &mut self.bases.again {
+            let objects: Vec<_> = again.drain(..again.len().min(MAX_IDS)).collect();
+            return Ok(self.ask_again(&objects));
         }
         // The walk pauses until it knows what the parked objects lead to. Picked objects have no
         // such limit: any number may be absent, but the commits that they belong to are stored here
         // and bound it.
         let mut is_over = !self.picks && self.reach.parked() >= MAX_PARKED;
+        let mut ahead = self.ahead.map_or(0, |(bytes, _)| bytes);
         let mut need = Vec::new();
         for _ in 0..if is_over { 0 } else { STEPS } {
             match self.reach.next(objects).map_err(|e| unfit(e, objects))? {
@@ -453,15 +517,16 @@ impl Receiver {
                 }
                 Some(found) if found.here || self.absent.contains_key(&found.id) => {}
                 Some(found) => {
-                    if self.is_first_request(found.ty, found.id) {
-                        self.ahead = self.ahead.saturating_add(found.len);
+                    if self.requests.add(found.ty, found.id) {
+                        ahead = ahead.saturating_add(found.len);
                         need.push((found.ty, found.id));
-                        if let (Some(clues), Some(above)) = (&mut self.clues, found.above) {
+                        let clues = &mut self.requests.clues;
+                        if let (Some(clues), Some(above)) = (clues, found.above) {
                             let (chunk, len) = (found.id, found.len);
                             clues.push(Clue { chunk, len, above });
                         }
                     }
-                    if need.len() >= self.batch {
+                    if need.len() >= self.requests.batch {
                         break;
                     }
                 }
@@ -469,16 +534,17 @@ impl Receiver {
         }
         // Parked objects may lead to more objects.
         let is_all = is_over && self.reach.parked() == 0;
-        self.bound = Some(if is_all { Bound::Exact } else { Bound::AtLeast });
+        let bound = if is_all { Bound::Exact } else { Bound::AtLeast };
+        self.ahead = Some((ahead, bound));
         if !need.is_empty() {
-            self.batch = (self.batch * 2).min(MAX_IDS);
+            self.requests.batch = (self.requests.batch * 2).min(MAX_IDS);
             let is_plain = self.bases.are_useless();
             return Ok(Some(self.request(&need, is_plain)));
         }
         if !is_over {
             return Ok(Some(Output::Working));
         }
-        if self.open_needs > 0 || self.openings > 0 {
+        if self.requests.open > 0 || first_answer != FirstAnswer::Over {
             return Ok(None);
         }
         if !self.picks {
@@ -495,18 +561,11 @@ impl Receiver {
         Ok(Some(Output::Send(Message::Complete)))
     }
 
-    /// Notes that an object is requested. Returns whether it was not already.
-    fn is_first_request(&mut self, ty: ObjectType, id: ObjectId) -> bool {
-        let number = self.requested;
-        self.requested += 1;
-        self.asked.insert(id, AskedObject { ty, number }).is_none()
-    }
-
     fn request(&mut self, objects: &[(ObjectType, ObjectId)], is_plain: bool) -> Output {
-        if self.open_needs == 0 {
+        if self.requests.open == 0 {
             self.round_trips += 1;
         }
-        self.open_needs += 1;
+        self.requests.open += 1;
         let objects = to_wire_objects(objects);
         Output::Send(if is_plain {
             Message::NeedPlain(objects)
@@ -516,13 +575,11 @@ impl Receiver {
     }
 
     /// Requests objects once more, without frames with bases.
-    fn ask_again(&mut self) -> Option<Output> {
-        let len = self.bases.again.len().min(MAX_IDS);
-        let objects: Vec<_> = self.bases.again.drain(..len).collect();
-        for (ty, id) in &objects {
-            self.is_first_request(*ty, *id);
+    fn ask_again(&mut self, objects: &[(ObjectType, ObjectId)]) -> Option<Output> {
+        for (ty, id) in objects {
+            self.requests.add(*ty, *id);
         }
-        (!objects.is_empty()).then(|| self.request(&objects, true))
+        (!objects.is_empty()).then(|| self.request(objects, true))
     }
 
     /// Returns where the filter ends history: see [`Reach::boundary`]. This side's own walk finds
@@ -554,6 +611,12 @@ impl Receiver {
     pub fn tips(&self) -> &[ObjectId] {
         &self.goal.tips
     }
+}
+
+/// Counts the bytes of a chunk that came with metadata. Returns whether all of these are within the limit.
+fn is_little(little_bytes: &mut u64, len: u64) -> bool {
+    *little_bytes += len;
+    *little_bytes <= LITTLE_BYTES
 }
 
 /// Finds the cause of objects that contradict each other. Each object was checked when it arrived:

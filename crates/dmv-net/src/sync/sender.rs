@@ -14,22 +14,38 @@ use std::collections::{BTreeSet, VecDeque};
 /// The maximum number of objects that the driver gets at once.
 const PORTION: usize = 1024;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// No message has arrived.
     Waiting,
     /// The receiver names haves.
-    Negotiating,
+    Negotiating {
+        common: BTreeSet<ObjectId>,
+        rounds: usize,
+    },
     /// The sender sends what the receiver did not request.
-    Streaming,
+    Streaming(Box<UnaskedWalks>),
     /// The sender answers requests.
     Answering,
     /// Over.
     Done,
 }
 
+/// The walks to what the receiver did not request: first to metadata, then to chunks.
+struct UnaskedWalks {
+    /// The walk that is under way; `None`: it has ended.
+    walk: Option<Reach>,
+    /// The walk to chunks. `None`: it has begun, or no chunks are sent unasked.
+    chunks: Option<Reach>,
+    /// Whether the walk to chunks has begun.
+    is_at_chunks: bool,
+    /// The bytes of chunks that may still be sent unasked.
+    room: u64,
+}
+
 /// How many absent objects a sender notes for the message about them.
 const MAX_UNMET: usize = 64;
+
+const OUT_OF_PLACE: SyncError = SyncError::Broken("a message that does not belong here");
 
 /// Objects that the receiver requests.
 struct Request {
@@ -45,14 +61,6 @@ pub struct Sender {
     tips: Vec<ObjectId>,
     unasked: UnaskedObjects,
     filter: Filter,
-    common: BTreeSet<ObjectId>,
-    rounds: usize,
-    reach: Option<Reach>,
-    /// The next walk, which sends chunks only. `None`: no chunks are sent unasked.
-    chunks: Option<Reach>,
-    only_chunks: bool,
-    /// The bytes of chunks that may still be sent unasked.
-    room: u64,
     /// Whether the receiver knows [`Message::Total`].
     says_total: bool,
     /// Whether the receiver accepts small content with metadata.
@@ -78,12 +86,6 @@ impl Sender {
             tips: Vec::new(),
             unasked: UnaskedObjects::Commits,
             filter: Filter::default(),
-            common: BTreeSet::new(),
-            rounds: 0,
-            reach: None,
-            chunks: None,
-            only_chunks: false,
-            room: u64::MAX,
             says_total: false,
             gives_little: false,
             needs: VecDeque::new(),
@@ -113,12 +115,12 @@ impl Sender {
     /// Handles a message from the receiver. Fails if the message is not allowed now, or if a wanted
     /// commit is not offered.
     pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
-        match (self.phase, message) {
+        match (&self.phase, message) {
             // A receiver that wants no commits may send requests at once.
-            (Phase::Streaming | Phase::Answering, Message::Need(objects)) => {
+            (Phase::Streaming(_) | Phase::Answering, Message::Need(objects)) => {
                 self.request(&objects, false)?;
             }
-            (Phase::Streaming | Phase::Answering, Message::NeedPlain(objects)) => {
+            (Phase::Streaming(_) | Phase::Answering, Message::NeedPlain(objects)) => {
                 self.request(&objects, true)?;
             }
             (Phase::Waiting, Message::Want(want)) => {
@@ -128,15 +130,18 @@ impl Sender {
                     return Err(SyncError::NotOffered(*tip));
                 }
                 self.unasked = want.unasked;
-                self.phase = Phase::Negotiating;
+                self.phase = Phase::Negotiating {
+                    common: BTreeSet::new(),
+                    rounds: 0,
+                };
                 self.have(&want.haves, want.last, objects)?;
             }
-            (Phase::Negotiating, Message::Have(haves, last)) => self.have(&haves, last, objects)?,
+            (_, Message::Have(haves, last)) => self.have(&haves, last, objects)?,
             (Phase::Answering, Message::Complete) if self.needs.is_empty() => {
                 self.phase = Phase::Done;
                 self.out.push_back(Output::Done);
             }
-            _ => return Err(SyncError::Broken("a message that does not belong here")),
+            _ => return Err(OUT_OF_PLACE),
         }
         Ok(())
     }
@@ -156,8 +161,11 @@ impl Sender {
         last: bool,
         objects: &dyn ObjectRead,
     ) -> Result<(), SyncError> {
-        self.rounds += 1;
-        if self.rounds > MAX_ROUNDS {
+        let Phase::Negotiating { common, rounds } = &mut self.phase else {
+            return Err(OUT_OF_PLACE);
+        };
+        *rounds += 1;
+        if *rounds > MAX_ROUNDS {
             return Err(SyncError::Broken("negotiation does not end"));
         }
         let mut found = Vec::new();
@@ -166,45 +174,51 @@ impl Sender {
                 found.push(id);
             }
         }
-        self.common.extend(&found);
-        let begin = last || !self.common.is_empty();
-        let common = Message::Common(to_wire(&found), begin);
-        self.out.push_back(Output::Send(common));
-        if !begin {
-            self.turns += 1;
+        common.extend(&found);
+        let begin = last || !common.is_empty();
+        let message = Message::Common(to_wire(&found), begin);
+        self.out.push_back(Output::Send(message));
+        if begin {
+            let common = std::mem::take(common);
+            self.phase = Phase::Streaming(Box::new(self.unasked_walks(&common)));
         } else {
-            let filter = std::mem::take(&mut self.filter);
-            let walk = |detail| {
-                let (tips, common) = (self.tips.iter().copied(), self.common.iter().copied());
-                Reach::filtered(tips, common, detail, filter.clone()).skipping_moved()
-            };
-            let detail = Detail::from(self.unasked);
-            // Chunks come last: a receiver that has the trees can write files while their content
-            // arrives.
-            let metadata = walk(detail.min(Detail::Metadata));
-            self.reach = Some(if filter.metadata_only {
+            self.turns += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the walks from the wanted commits to those that the receiver has.
+    fn unasked_walks(&self, common: &BTreeSet<ObjectId>) -> UnaskedWalks {
+        let walk = |detail| {
+            let (tips, common) = (self.tips.iter().copied(), common.iter().copied());
+            Reach::filtered(tips, common, detail, self.filter.clone()).skipping_moved()
+        };
+        let detail = Detail::from(self.unasked);
+        let metadata_only = self.filter.metadata_only;
+        // Chunks come last: a receiver that has the trees can write files while their content
+        // arrives.
+        let metadata = walk(detail.min(Detail::Metadata));
+        let may_give = detail == Detail::Metadata && self.gives_little;
+        let gives_chunks = (detail == Detail::All || may_give) && !metadata_only;
+        // The driver looks for each chunk that it sends. It must not count one that is absent here,
+        // where the number of bytes is limited.
+        let chunk_walk = || {
+            if may_give {
+                walk(Detail::All)
+            } else {
+                walk(Detail::All).skipping_chunks()
+            }
+        };
+        UnaskedWalks {
+            walk: Some(if metadata_only {
                 metadata
             } else {
                 metadata.counting()
-            });
-            let may_give = detail == Detail::Metadata && self.gives_little;
-            let chunks = detail == Detail::All || may_give;
-            // The driver looks for each chunk that it sends. It must not count one that is absent here,
-            // where the number of bytes is limited.
-            let chunk_walk = || {
-                if may_give {
-                    walk(Detail::All)
-                } else {
-                    walk(Detail::All).skipping_chunks()
-                }
-            };
-            self.chunks = (chunks && !filter.metadata_only).then(chunk_walk);
-            if may_give {
-                self.room = LITTLE_BYTES;
-            }
-            self.phase = Phase::Streaming;
+            }),
+            chunks: gives_chunks.then(chunk_walk),
+            is_at_chunks: false,
+            room: if may_give { LITTLE_BYTES } else { u64::MAX },
         }
-        Ok(())
     }
 
     /// Returns the next action; `None`: wait for the receiver.
@@ -212,59 +226,65 @@ impl Sender {
         if let Some(output) = self.out.pop_front() {
             return Ok(Some(output));
         }
-        match self.phase {
-            Phase::Streaming => self.stream(objects).map(Some),
+        match &self.phase {
+            Phase::Streaming(_) => self.stream(objects),
             Phase::Answering => self.answer(objects),
-            Phase::Waiting | Phase::Negotiating | Phase::Done => Ok(None),
+            Phase::Waiting | Phase::Negotiating { .. } | Phase::Done => Ok(None),
         }
     }
 
-    fn stream(&mut self, objects: &dyn ObjectRead) -> Result<Output, SyncError> {
-        let mut portion = Vec::new();
-        if let Some(reach) = &mut self.reach {
-            for _ in 0..PORTION {
-                let Some(found) = reach.next(objects)? else {
-                    let content = reach.content();
-                    self.reach = None;
-                    self.foretell(content);
-                    break;
-                };
-                // The receiver requests objects that are absent here, and the answer reports them
-                // as absent.
-                let is_chunk = found.ty == ObjectType::Chunk;
-                if !found.here || self.only_chunks != is_chunk {
-                    continue;
-                }
-                if is_chunk {
-                    match self.room.checked_sub(found.len) {
-                        Some(room) => self.room = room,
-                        // The sum was too low. The receiver requests this chunk.
-                        None => continue,
-                    }
-                }
-                portion.push((found.ty, found.id));
+    fn stream(&mut self, objects: &dyn ObjectRead) -> Result<Option<Output>, SyncError> {
+        let Phase::Streaming(walks) = &mut self.phase else {
+            return Ok(None);
+        };
+        let Some(walk) = &mut walks.walk else {
+            walks.walk = walks.chunks.take();
+            if walks.walk.is_some() {
+                walks.is_at_chunks = true;
+            } else {
+                self.phase = Phase::Answering;
+                self.turns += 1;
+                self.out.push_back(Output::Send(Message::End));
             }
-            return Ok(Output::Objects(portion));
+            return Ok(Some(Output::Flush));
+        };
+        let mut portion = Vec::new();
+        for _ in 0..PORTION {
+            let Some(found) = walk.next(objects)? else {
+                let content = walk.content();
+                walks.walk = None;
+                self.foretell(content);
+                break;
+            };
+            // The receiver requests objects that are absent here, and the answer reports them
+            // as absent.
+            let is_chunk = found.ty == ObjectType::Chunk;
+            if !found.here || walks.is_at_chunks != is_chunk {
+                continue;
+            }
+            if is_chunk {
+                match walks.room.checked_sub(found.len) {
+                    Some(room) => walks.room = room,
+                    // The sum was too low. The receiver requests this chunk.
+                    None => continue,
+                }
+            }
+            portion.push((found.ty, found.id));
         }
-        if let Some(chunks) = self.chunks.take() {
-            self.reach = Some(chunks);
-            self.only_chunks = true;
-            return Ok(Output::Flush);
-        }
-        self.phase = Phase::Answering;
-        self.turns += 1;
-        self.out.push_back(Output::Send(Message::End));
-        Ok(Output::Flush)
+        Ok(Some(Output::Objects(portion)))
     }
 
     /// Announces how many bytes of chunks are ahead, after the walk that has counted them. Cancels
     /// the chunks if they are too large to come with metadata.
     fn foretell(&mut self, content: u64) {
-        if self.only_chunks {
+        let Phase::Streaming(walks) = &mut self.phase else {
+            return;
+        };
+        if walks.is_at_chunks {
             return;
         }
-        if self.unasked == UnaskedObjects::Metadata && content > self.room {
-            self.chunks = None;
+        if self.unasked == UnaskedObjects::Metadata && content > walks.room {
+            walks.chunks = None;
         }
         if content == 0 {
             return;
