@@ -4,8 +4,9 @@ use super::caller::BucketCaller;
 use super::push::{at_bucket, net_error, stamp};
 use crate::machines::Limits;
 use crate::store::{Settings, Store};
+use crate::work::access::BucketAccess;
 use crate::work::cache::Cache;
-use crate::work::free::{Collector, FreeOptions, free, purge};
+use crate::work::free::{FreeOptions, free, purge};
 pub use crate::work::free::{FreeReport, JoinReport};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -61,12 +62,7 @@ pub fn free_at(
             limits: Limits::default(),
             stamp: stamp(&options.request),
         };
-        let with = Collector {
-            files: &files,
-            store: repo.store(),
-            job,
-            dir: cache.dir(),
-        };
+        let with = BucketAccess::new(&files, repo.store(), job, cache.dir());
         let kept = repo.keep_all()?;
         let freed = free(&with, cache.root(), &what);
         drop(kept);
@@ -161,12 +157,7 @@ pub(super) fn purge_at(
             limits: Limits::default(),
             stamp: stamp(request),
         };
-        let with = Collector {
-            files: &files,
-            store: repo.store(),
-            job,
-            dir: cache.dir(),
-        };
+        let with = BucketAccess::new(&files, repo.store(), job, cache.dir());
         let kept = repo.keep_all()?;
         let done = purge(&with, cache.root(), &what);
         drop(kept);

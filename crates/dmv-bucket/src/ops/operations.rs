@@ -4,11 +4,11 @@ use super::caller::BucketCaller;
 use super::error::AtBucketError;
 use super::push::{at_bucket, moved, net_error, stamp};
 use crate::store::Store;
-use crate::work::ask::Desk;
+use crate::work::access::BucketAccess;
+use crate::work::ask::BucketClient;
 use crate::work::cache::Cache;
 pub use crate::work::log::{NotUndone, Which};
-use crate::work::log::{UndoError, Undoer, each_operation, newest, undo};
-use crate::work::write::wait;
+use crate::work::log::{UndoError, each_operation, newest, undo};
 use dmv_core::job::Job;
 use dmv_core::refs::Operation;
 use dmv_core::repo::{OperationRequest, RefChange, Repo};
@@ -54,8 +54,7 @@ pub fn operations_at(
         |address, settings| {
             let files = Store::open(address, &settings)?;
             let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
-            let waits = |time| wait(job, time);
-            let mut desk = Desk::new(&files, &waits);
+            let mut desk = BucketClient::new(&files, job);
             let visited = newest(&mut desk, cache.root()).and_then(|(root, tag)| {
                 cache.keep_root(&root, &tag);
                 each_operation(&mut desk, &root, &mut |entry, is_undone| {
@@ -115,11 +114,7 @@ pub fn undo_at(
             let files = Store::open(address, &settings)?;
             let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
             let known = cache.root();
-            let with = Undoer {
-                files: &files,
-                job,
-                dir: cache.dir(),
-            };
+            let with = BucketAccess::new(&files, repo.store(), job, cache.dir());
             match undo(&with, known, &options.which, stamp(&options.request)) {
                 Ok(done) => {
                     let (root, tag) = &*done.root;

@@ -6,9 +6,10 @@ use crate::files::{FileFailure, Files};
 use crate::format::{ROOT, Root, View};
 use crate::machines::{Answer, Request, Stamp, Tag};
 use crate::store::{Counters, Settings, Store};
-use crate::work::ask::Desk;
+use crate::work::access::BucketAccess;
+use crate::work::ask::BucketClient;
 use crate::work::cache::Cache;
-use crate::work::write::{self, PushError, Pusher};
+use crate::work::write::{self, PushError};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::refs::Change;
@@ -115,13 +116,10 @@ impl<'a> OpenBucket<'a> {
         })
     }
 
-    fn pusher(&self) -> Pusher<'_> {
-        Pusher {
-            files: &self.files,
-            store: self.repo.store(),
-            job: self.job,
-            dir: self.cache.dir(),
+    fn pusher(&self) -> BucketAccess<'_> {
+        BucketAccess {
             purged: self.purged.clone(),
+            ..BucketAccess::new(&self.files, self.repo.store(), self.job, self.cache.dir())
         }
     }
 
@@ -218,8 +216,7 @@ impl PushTarget for OpenBucket<'_> {
     }
 
     fn landed_unanswered(&self) -> Result<Vec<RefChange>, Box<SessionError>> {
-        let waits = |time| write::wait(self.job, time);
-        let mut desk = Desk::new(&self.files, &waits);
+        let mut desk = BucketClient::new(&self.files, self.job);
         desk.know(self.root.0.repository);
         let landed = write::landed_unanswered(&self.pusher(), &mut desk, &self.root.0);
         match landed {
@@ -358,8 +355,7 @@ fn read_root(
     test: TestStore<'_>,
     job: &Job,
 ) -> Result<((Root, Tag), View, bool), PushError> {
-    let waits = |time| write::wait(job, time);
-    let mut desk = Desk::new(files, &waits);
+    let mut desk = BucketClient::new(files, job);
     let known = cache.root();
     let request = Request::GetRoot {
         unless: known.as_ref().map(|(_, tag)| tag.clone()),
@@ -397,7 +393,7 @@ fn read_root(
 
 /// Fails if a place without a root has files of a repository, whose root is lost then: a new root beside
 /// them would hide them. Returns the root if another device has made it in this moment.
-fn found_now(desk: &mut Desk<'_>) -> Result<Option<(Root, Tag)>, PushError> {
+fn found_now(desk: &mut BucketClient<'_>) -> Result<Option<(Root, Tag)>, PushError> {
     let folders = desk.repeat(|files| files.list_folders());
     let folders = folders.map_err(|e| match e {
         FileFailure::Trouble(Trouble::Denied(why)) => {
@@ -425,7 +421,7 @@ fn found_now(desk: &mut Desk<'_>) -> Result<Option<(Root, Tag)>, PushError> {
 /// Makes the first root of an empty place, unless another device does.
 fn first_root(
     files: &dyn Files,
-    desk: &mut Desk<'_>,
+    desk: &mut BucketClient<'_>,
     test: TestStore<'_>,
 ) -> Result<(Root, Tag), PushError> {
     test()?;

@@ -7,12 +7,11 @@ use crate::format::{Name, Root, Row};
 pub use crate::machines::Origin;
 use crate::machines::{Candidate, RebuiltRoot, Remains};
 use crate::peer::{RowsReport, Shelf, verify_rows};
-use crate::work::ask::Desk;
+use crate::work::ask::BucketClient;
 use crate::work::cache::Cache;
 pub use crate::work::recover::{Flaw, NotRestored, words_of};
 use crate::work::recover::{RootState, has_operation, look, restore, survey};
 use crate::work::unanswered::AttemptNote;
-use crate::work::write::wait;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::refs::Operation;
@@ -196,8 +195,7 @@ impl Rescue<'_> {
         if !earlier.is_some_and(|id| has_operation(root, &id)) {
             return Ok(Err(NotRestored::Intact));
         }
-        let waits = |time| wait(self.job, time);
-        let mut desk = Desk::new(&*self.shelf.files, &waits);
+        let mut desk = BucketClient::new(&*self.shelf.files, self.job);
         desk.know(root.repository);
         let view = desk.view(root);
         let view = view.ok_or_else(|| self.failed(desk.failure().into()))?;

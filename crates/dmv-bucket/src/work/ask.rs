@@ -1,6 +1,6 @@
 //! Carries out the requests of the machines: docs/format/bucket.md, "Writing".
 //!
-//! A [`Desk`] translates between the machines of [`core`](crate::machines), which know no store, and
+//! A [`BucketClient`] translates between the machines of [`core`](crate::machines), which know no store, and
 //! [`Files`], which knows no roots. It repeats what may be repeated, because a machine takes an
 //! unclear answer for the end, and it remembers why the store refused.
 
@@ -8,6 +8,7 @@ use super::cache::Cache;
 use crate::files::{FileFailure, Files};
 use crate::format::{Entry, Name, Page, PageRef, Purges, ROOT, Root, View};
 use crate::machines::{Answer, Request};
+use dmv_core::job::Job;
 use dmv_core::store::{RepositoryId, random_bytes};
 use dmv_core::threads;
 use dmv_net::trouble::{RootLoss, Trouble};
@@ -18,7 +19,7 @@ const TRIES: u32 = 5;
 /// The same where each of them is repeated below.
 const FEW_TRIES: u32 = 2;
 /// The wait after the first failure. It doubles after each.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+const FIRST_WAIT: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
 /// A writer that has lost a race waits a random part of this, and of twice this after the next.
 const RACE_WAIT: Duration = Duration::from_millis(25);
 /// The longest such wait.
@@ -27,23 +28,27 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const PAGES_AT_ONCE: usize = 8;
 
 /// Carries out requests, one at a time.
-pub struct Desk<'f> {
+pub struct BucketClient<'f> {
     files: &'f dyn Files,
-    /// Returns `false` if the job is cancelled.
-    waits: &'f (dyn Fn(Duration) -> bool + Sync),
+    job: &'f Job,
     repository: Option<RepositoryId>,
     trouble: Option<Trouble>,
 }
 
-impl<'f> Desk<'f> {
-    /// Returns a desk. `waits` waits for a time, and returns `false` if the job was cancelled.
-    pub fn new(files: &'f dyn Files, waits: &'f (dyn Fn(Duration) -> bool + Sync)) -> Desk<'f> {
-        Desk {
+impl<'f> BucketClient<'f> {
+    /// Returns a client of a bucket. It tries nothing again after the job was cancelled.
+    pub fn new(files: &'f dyn Files, job: &'f Job) -> BucketClient<'f> {
+        BucketClient {
             files,
-            waits,
+            job,
             repository: None,
             trouble: None,
         }
+    }
+
+    /// Returns whether the user has cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.job.is_cancelled()
     }
 
     /// Says which repository is in the bucket, if it is known before the root is read.
@@ -80,7 +85,7 @@ impl<'f> Desk<'f> {
     pub fn answer(&mut self, request: &Request) -> Answer {
         match request {
             Request::GetRoot { unless, lost } => {
-                if *lost > 0 && !(self.waits)(race_wait(*lost)) {
+                if *lost > 0 && !wait(self.job, race_wait(*lost)) {
                     return Answer::Unclear;
                 }
                 match self.repeat(|files| files.read_whole(ROOT, unless.as_ref())) {
@@ -280,7 +285,7 @@ impl<'f> Desk<'f> {
         &self,
         mut ask: impl FnMut(&dyn Files) -> Result<T, FileFailure>,
     ) -> Result<T, FileFailure> {
-        let mut wait = FIRST_WAIT;
+        let mut pause = FIRST_WAIT;
         let tries = if self.files.repeats() {
             FEW_TRIES
         } else {
@@ -291,10 +296,10 @@ impl<'f> Desk<'f> {
                 Err(FileFailure::Trouble(trouble)) if !stays(&trouble) => {}
                 done => return done,
             }
-            if !(self.waits)(wait) {
+            if !wait(self.job, pause) {
                 break;
             }
-            wait *= 2;
+            pause *= 2;
         }
         ask(self.files)
     }
@@ -314,6 +319,20 @@ impl<'f> Desk<'f> {
     fn unclear(&mut self, trouble: Trouble) -> Answer {
         self.trouble = Some(trouble);
         Answer::Unclear
+    }
+}
+
+/// Waits for a time. Returns `false` if the job was cancelled.
+fn wait(job: &Job, time: Duration) -> bool {
+    const LOOK: Duration = Duration::from_millis(20);
+    let until = std::time::Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        match job.is_cancelled() {
+            true => return false,
+            false if left.is_zero() => return true,
+            false => std::thread::sleep(left.min(LOOK)),
+        }
     }
 }
 
@@ -354,8 +373,8 @@ mod tests {
 
     #[test]
     fn a_root_is_read_created_once_and_replaced_in_its_state_only() {
-        let (files, waits) = (MemFiles::default(), |_| true);
-        let mut desk = Desk::new(&files, &waits);
+        let (files, job) = (MemFiles::default(), Job::default());
+        let mut desk = BucketClient::new(&files, &job);
         assert!(matches!(desk.answer(&get()), Answer::NoRoot));
         let root = Root::first(RepositoryId::from_bytes([7; 16]), [1; 16]);
         let bytes = root.encode().expect("it is small");
@@ -384,21 +403,21 @@ mod tests {
     fn a_cut_is_tried_again_and_then_reported() {
         let files = MemFiles::default();
         files.cut_after(Some(0));
-        let waits = |_| true;
-        let mut desk = Desk::new(&files, &waits);
+        let job = Job::default();
+        let mut desk = BucketClient::new(&files, &job);
         assert!(matches!(desk.answer(&get()), Answer::Unclear));
         assert_eq!(files.counts().get, TRIES as usize);
         assert!(matches!(desk.trouble(), Some(Trouble::Cut(_))));
-        let gives_up = |_| false;
-        let mut desk = Desk::new(&files, &gives_up);
+        job.cancel();
+        let mut desk = BucketClient::new(&files, &job);
         assert!(matches!(desk.answer(&get()), Answer::Unclear));
         assert_eq!(files.counts().get, 2, "a cancelled job tries no more");
     }
 
     #[test]
     fn pages_are_read_back_and_a_missing_or_damaged_one_is_noticed() {
-        let (files, waits) = (MemFiles::default(), |_| true);
-        let mut desk = Desk::new(&files, &waits);
+        let (files, job) = (MemFiles::default(), Job::default());
+        let mut desk = BucketClient::new(&files, &job);
         desk.know(RepositoryId::from_bytes([7; 16]));
         let made: Vec<_> = (0..10_u8)
             .map(|n| {

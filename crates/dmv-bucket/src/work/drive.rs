@@ -3,12 +3,11 @@
 //! All changes of a bucket go this way, so all tell the same truth: an operation has happened, or it
 //! has not and will not, or is unknown yet. [`AttemptNote`] lets the same command find out later.
 
-use super::ask::Desk;
+use super::ask::BucketClient;
 use super::error::PushError;
 use super::unanswered::AttemptNote;
 use crate::machines::{Fault, Machine, Request, Step};
 use dmv_core::hash::encode_hex;
-use dmv_core::job::Job;
 use dmv_core::store::random_bytes;
 use dmv_net::trouble::{RootLoss, Trouble};
 
@@ -17,8 +16,6 @@ const ATTEMPTS: u32 = 200;
 
 /// What a machine is driven with.
 pub struct Drive<'d> {
-    /// Whether the user has cancelled.
-    pub job: &'d Job,
     /// The id of the operation that the machine publishes.
     pub operation: [u8; 16],
     /// Where its attempts are noted.
@@ -27,7 +24,7 @@ pub struct Drive<'d> {
 
 /// Does the work of a machine, and returns the machine's next step.
 pub type Works<'w, M> = &'w mut dyn FnMut(
-    &mut Desk<'_>,
+    &mut BucketClient<'_>,
     &mut M,
     <M as Machine>::Work,
 ) -> Result<NextStep<M>, PushError>;
@@ -39,7 +36,7 @@ impl Drive<'_> {
     /// Drives a machine from its first step on.
     pub fn run<M: Machine>(
         mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut BucketClient<'_>,
         machine: &mut M,
         first: NextStep<M>,
         works: Works<'_, M>,
@@ -53,14 +50,14 @@ impl Drive<'_> {
 
     fn steps<M: Machine>(
         &mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut BucketClient<'_>,
         machine: &mut M,
         first: NextStep<M>,
         works: Works<'_, M>,
     ) -> Result<M::End, PushError> {
         let (mut step, mut attempts) = (first, 0);
         loop {
-            if self.job.is_cancelled() {
+            if desk.is_cancelled() {
                 return Err(PushError::Cancelled);
             }
             step = match step {
@@ -77,14 +74,14 @@ impl Drive<'_> {
                 }
                 Step::Work(work) => works(desk, machine, work)?,
                 Step::Done(end) => return Ok(end),
-                Step::Failed(_) if self.job.is_cancelled() => return Err(PushError::Cancelled),
+                Step::Failed(_) if desk.is_cancelled() => return Err(PushError::Cancelled),
                 Step::Failed(fault) => return Err(self.why(fault, desk).into()),
             };
         }
     }
 
     /// Returns why a machine has given up.
-    fn why(&self, fault: Fault, desk: &Desk<'_>) -> Trouble {
+    fn why(&self, fault: Fault, desk: &BucketClient<'_>) -> Trouble {
         match (fault, desk.trouble()) {
             (Fault::Unknown, _) => unanswered(&self.operation),
             (Fault::Unreachable, _) => desk.failure(),

@@ -6,15 +6,16 @@
 //!
 //! A purge is gc that also says what was purged, and makes packs anew that have any of it.
 
-use super::ask::Desk;
+use super::ask::BucketClient;
 use super::cache::Cache;
 use super::drive::Drive;
 use super::log::newest;
 use super::unanswered::AttemptNote;
-use super::write::{PushError, frames_of, wait};
+use super::write::{PushError, frames_of};
 use crate::files::{FileFailure, Files};
 use crate::format::{Name, Purges, Root, Row, RowKind};
 use crate::machines::{Collect, CollectEnd, Limits, Mark, MarkResult, Stamp, Step, Tag};
+use crate::work::access::BucketAccess;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
@@ -40,18 +41,6 @@ const MAX_LACKING: usize = 64;
 /// In so many seconds after a purge, gc does not spare young files: they may be uploads of purged content
 /// that had begun before.
 const AFTER_PURGE: i64 = 7 * 86_400;
-
-/// What gc works with.
-pub struct Collector<'a> {
-    /// The bucket.
-    pub files: &'a dyn Files,
-    /// The objects of this device.
-    pub store: &'a Store,
-    /// Progress, and whether the user has cancelled.
-    pub job: &'a Job,
-    /// A directory of this device for notes about the bucket.
-    pub dir: Option<&'a Path>,
-}
 
 /// What gc is to do.
 #[derive(Clone, Debug)]
@@ -98,7 +87,7 @@ pub struct FreeReport {
 
 /// Frees what nothing in a bucket leads to. `known` is the root as this device has seen it last.
 pub fn free(
-    with: &Collector<'_>,
+    with: &BucketAccess<'_>,
     known: Option<(Root, Tag)>,
     options: &FreeOptions,
 ) -> Result<FreeReport, PushError> {
@@ -108,12 +97,11 @@ pub fn free(
 /// Frees what nothing leads to. Returns also how often something had been purged at the root that it has published;
 /// `None` if it has published none.
 fn run(
-    with: &Collector<'_>,
+    with: &BucketAccess<'_>,
     mut known: Option<(Root, Tag)>,
     options: &FreeOptions,
 ) -> Result<(FreeReport, Option<u64>), PushError> {
-    let waits = |time| wait(with.job, time);
-    let mut desk = Desk::new(with.files, &waits);
+    let mut desk = with.client();
     if let Some((root, _)) = &known {
         desk.know(root.repository);
     }
@@ -126,7 +114,6 @@ fn run(
     let mut machine = Collect::new(options.stamp.clone(), forget, known, options.limits);
     let first = Step::Ask(machine.start());
     let drive = Drive {
-        job: with.job,
         operation: options.stamp.id,
         // Run again, gc does what is left.
         note: &mut AttemptNote::none(),
@@ -164,7 +151,7 @@ fn run(
 }
 
 /// Returns the first operation that is not older than a time.
-fn forgettable(desk: &mut Desk<'_>, root: &Root, before: i64) -> Result<u64, PushError> {
+fn forgettable(desk: &mut BucketClient<'_>, root: &Root, before: i64) -> Result<u64, PushError> {
     let log = desk.log(root, 0).ok_or_else(|| desk.failure())?;
     let young = log
         .iter()
@@ -174,8 +161,8 @@ fn forgettable(desk: &mut Desk<'_>, root: &Root, before: i64) -> Result<u64, Pus
 
 /// Finds out what may be freed. `None`: a file is missing that the root names.
 fn marked(
-    with: &Collector<'_>,
-    desk: &mut Desk<'_>,
+    with: &BucketAccess<'_>,
+    desk: &mut BucketClient<'_>,
     mark: &Mark,
     options: &FreeOptions,
     made: &mut Option<NewPacks>,
@@ -239,7 +226,7 @@ fn marked(
 }
 
 /// Returns the commits that branches, tags and undo need.
-fn kept_tips(desk: &mut Desk<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushError> {
+fn kept_tips(desk: &mut BucketClient<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushError> {
     let view = desk.view(&mark.root).ok_or_else(|| desk.failure())?;
     let log = desk.log(&mark.root, mark.kept_from);
     let log = log.ok_or_else(|| desk.failure())?;
@@ -255,8 +242,8 @@ fn kept_tips(desk: &mut Desk<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushErro
 
 /// Returns what was purged before. `None`: a file is missing that the root names.
 fn purges_of(
-    with: &Collector<'_>,
-    desk: &mut Desk<'_>,
+    with: &BucketAccess<'_>,
+    desk: &mut BucketClient<'_>,
     root: &Root,
 ) -> Result<Option<Purges>, PushError> {
     if root.purged == 0 {
@@ -288,7 +275,7 @@ fn report_of(rows: &[Row], dead: &BTreeSet<Name>) -> FreeReport {
 /// Returns the files that nothing names, with their bytes. Young ones may belong to a push that is
 /// under way, so they stay, unless a purge has to reach all files.
 fn strays(
-    desk: &mut Desk<'_>,
+    desk: &mut BucketClient<'_>,
     mark: &Mark,
     there: &Purges,
     options: &FreeOptions,
@@ -367,7 +354,7 @@ pub(super) fn start_of(id: &ObjectId) -> u64 {
 
 /// Walks over everything that commits lead to, without purged files.
 fn needed(
-    with: &Collector<'_>,
+    with: &BucketAccess<'_>,
     mut tips: Vec<ObjectId>,
     purged: BTreeSet<ObjectId>,
 ) -> Result<NeededIds, PushError> {
@@ -405,7 +392,7 @@ fn needed(
 
 /// Returns for each pack what of it is needed, or a pack that is missing.
 fn uses(
-    with: &Collector<'_>,
+    with: &BucketAccess<'_>,
     root: &Root,
     rows: &[Row],
     needed: &NeededIds,

@@ -4,16 +4,16 @@
 //! were before. It uploads nothing: gc keeps what the log leads to, so everything below these
 //! commits is there as long as the log has the operation.
 
-use super::ask::Desk;
+use super::ask::BucketClient;
 use super::drive::{Drive, short};
 use super::error::PushError;
 pub use super::operations::each_operation;
 use super::operations::{find, find_id};
 use super::unanswered::AttemptNote;
-use super::write::wait;
 use crate::files::Files;
 use crate::format::Root;
 use crate::machines::{Answer, Limits, Preparation, Push, PushEnd, Request, Stamp, Step, Tag};
+use crate::work::access::BucketAccess;
 use dmv_core::hash::encode_hex;
 use dmv_core::job::Job;
 use dmv_core::refs::{Change, Operation};
@@ -119,7 +119,10 @@ fn told(by: Option<&(String, String, String)>) -> String {
 }
 
 /// Returns the newest root, unless it is gone or older than the known one.
-pub fn newest(desk: &mut Desk<'_>, known: Option<(Root, Tag)>) -> Result<(Root, Tag), PushError> {
+pub fn newest(
+    desk: &mut BucketClient<'_>,
+    known: Option<(Root, Tag)>,
+) -> Result<(Root, Tag), PushError> {
     let unless = known.as_ref().map(|(_, tag)| tag.clone());
     if let Some((root, _)) = &known {
         desk.know(root.repository);
@@ -145,13 +148,12 @@ pub fn newest(desk: &mut Desk<'_>, known: Option<(Root, Tag)>) -> Result<(Root, 
 /// If the same command has ended before without an answer, this is about the same operation: if it has
 /// happened, it is not done again.
 pub fn undo(
-    with: &Undoer<'_>,
+    with: &BucketAccess<'_>,
     known: Option<(Root, Tag)>,
     which: &Which,
     mut stamp: Stamp,
 ) -> Result<Undone, UndoError> {
-    let waits = |time| wait(with.job, time);
-    let mut desk = Desk::new(with.files, &waits);
+    let mut desk = with.client();
     let known = newest(&mut desk, known)?;
     let mut note = AttemptNote::open(with.dir, aim(which));
     let earlier = note.noted().cloned();
@@ -177,7 +179,6 @@ pub fn undo(
     }
     let first = machine.start(&mut random_bytes);
     let drive = Drive {
-        job: with.job,
         operation: id,
         note: &mut note,
     };
@@ -214,16 +215,6 @@ pub fn undo(
     }
 }
 
-/// What an undo works with.
-pub struct Undoer<'a> {
-    /// The bucket.
-    pub files: &'a dyn Files,
-    /// Whether the user has cancelled.
-    pub job: &'a Job,
-    /// A directory of this device for notes about the bucket.
-    pub dir: Option<&'a Path>,
-}
-
 /// What an undo is to do, for the note of an operation without an answer.
 fn aim(which: &Which) -> Vec<u8> {
     match which {
@@ -235,7 +226,7 @@ fn aim(which: &Which) -> Vec<u8> {
 
 /// Returns what an earlier undo has done, which the log has.
 fn undone_before(
-    desk: &mut Desk<'_>,
+    desk: &mut BucketClient<'_>,
     root: (Root, Tag),
     landed: Operation,
 ) -> Result<Undone, UndoError> {
@@ -265,7 +256,7 @@ fn undoing(e: PushError, chosen: &Operation) -> PushError {
     }
 }
 
-fn choose(desk: &mut Desk<'_>, root: &Root, which: &Which) -> Result<Operation, UndoError> {
+fn choose(desk: &mut BucketClient<'_>, root: &Root, which: &Which) -> Result<Operation, UndoError> {
     match which {
         Which::Last => {
             let mut found = None;
@@ -285,7 +276,7 @@ fn choose(desk: &mut Desk<'_>, root: &Root, which: &Which) -> Result<Operation, 
 }
 
 /// Returns the newest undo that is not itself undone and that undid no undo.
-fn last_undo(desk: &mut Desk<'_>, root: &Root) -> Result<Operation, UndoError> {
+fn last_undo(desk: &mut BucketClient<'_>, root: &Root) -> Result<Operation, UndoError> {
     let mut undos: Vec<Operation> = Vec::new();
     // The operations that the undos have taken back, each with what it had undone itself.
     let mut targets: HashMap<u64, u64> = HashMap::new();
@@ -310,7 +301,7 @@ fn last_undo(desk: &mut Desk<'_>, root: &Root) -> Result<Operation, UndoError> {
     Ok(found.ok_or(NotUndone::NothingToRedo)?)
 }
 
-fn by_id(desk: &mut Desk<'_>, root: &Root, id: &str) -> Result<Operation, UndoError> {
+fn by_id(desk: &mut BucketClient<'_>, root: &Root, id: &str) -> Result<Operation, UndoError> {
     let none = |ambiguous| NotUndone::NoOperation {
         id: id.to_owned(),
         ambiguous,
@@ -341,7 +332,11 @@ fn by_id(desk: &mut Desk<'_>, root: &Root, id: &str) -> Result<Operation, UndoEr
 }
 
 /// Returns the changes that take an operation back. Fails if a ref is not what the operation has left.
-fn inverse(desk: &mut Desk<'_>, root: &Root, of: &Operation) -> Result<Vec<Change>, UndoError> {
+fn inverse(
+    desk: &mut BucketClient<'_>,
+    root: &Root,
+    of: &Operation,
+) -> Result<Vec<Change>, UndoError> {
     let view = desk.view(root).ok_or_else(|| desk.failure())?;
     let changed = of.changes.iter();
     let mut changed = changed.filter(|change| view.get(&change.key) != change.new.as_ref());

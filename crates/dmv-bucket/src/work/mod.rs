@@ -1,5 +1,7 @@
 //! Work at a bucket: what the state machines of `machines` leave to their caller.
 //!
+//! - [`access`]: what the work needs.
+//! - `amend`: small changes of a root.
 //! - [`ask`]: carries out the requests of the machines; [`drive`]: carries a machine to its end.
 //! - [`unanswered`]: what a device notes of an operation that may have been published.
 //! - [`mod@write`]: a push: what to upload, in packs, in parts, with a note for the next try.
@@ -13,6 +15,8 @@
 //! The room uses threads, and files below the repository's own directory. It
 //! knows no address and no connection: a transport gives it [`Files`](crate::files::Files).
 
+pub mod access;
+mod amend;
 pub mod ask;
 pub mod cache;
 pub mod drive;

@@ -1,6 +1,6 @@
 //! The operations in the log of a bucket.
 
-use super::ask::Desk;
+use super::ask::BucketClient;
 use super::error::PushError;
 use super::unanswered::NotedOperation;
 use crate::format::{Entry, Root};
@@ -15,7 +15,11 @@ const PAGES: usize = 8;
 pub type Visit<'v> = &'v mut dyn FnMut(&Entry, bool) -> ControlFlow<()>;
 
 /// Visits the operations in the log of a root, newest first.
-pub fn each_operation(desk: &mut Desk<'_>, root: &Root, visit: Visit<'_>) -> Result<(), PushError> {
+pub fn each_operation(
+    desk: &mut BucketClient<'_>,
+    root: &Root,
+    visit: Visit<'_>,
+) -> Result<(), PushError> {
     let mut undone: HashSet<u64> = HashSet::new();
     let mut visit = |entries: &[Entry]| {
         for entry in entries.iter().rev() {
@@ -49,7 +53,7 @@ pub fn each_operation(desk: &mut Desk<'_>, root: &Root, visit: Visit<'_>) -> Res
 
 /// Returns an operation whose end was unknown, if the log has it.
 pub fn find_id(
-    desk: &mut Desk<'_>,
+    desk: &mut BucketClient<'_>,
     root: &Root,
     noted: &NotedOperation,
 ) -> Result<Option<Operation>, PushError> {
@@ -68,7 +72,11 @@ pub fn find_id(
 }
 
 /// Returns the operation with a number, if the log has it.
-pub fn find(desk: &mut Desk<'_>, root: &Root, seq: u64) -> Result<Option<Operation>, PushError> {
+pub fn find(
+    desk: &mut BucketClient<'_>,
+    root: &Root,
+    seq: u64,
+) -> Result<Option<Operation>, PushError> {
     let mut found = None;
     each_operation(desk, root, &mut |entry, _| {
         let operation = &entry.operation;

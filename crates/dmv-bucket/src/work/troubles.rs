@@ -1,8 +1,8 @@
 //! A store that answers some requests of a command, and then refuses all others: whatever the reason and
 //! the moment, the command says the reason, nothing is lost, and the same command then goes on.
 
-use super::free::{Collector, FreeOptions, free};
-use super::log::{UndoError, Undoer, Which, undo};
+use super::free::{FreeOptions, free};
+use super::log::{UndoError, Which, undo};
 use super::write::PushError;
 use super::write::tests::{
     Outcome, Place, bucket, content, is_complete, newest, noise, stamp, ten_files,
@@ -10,6 +10,7 @@ use super::write::tests::{
 use crate::files::memory::MemFiles;
 use crate::format::{Name, Root};
 use crate::machines::{Limits, Tag};
+use crate::work::access::BucketAccess;
 use dmv_core::hash::ObjectId;
 use dmv_net::trouble::Trouble;
 
@@ -113,12 +114,7 @@ fn gc_and_joins_that_are_refused_at_any_request_say_why_and_go_on() -> Outcome {
     let tips = commits(&ada, 6)?;
     for (trouble, joins) in reasons().into_iter().zip([true, false].into_iter().cycle()) {
         refuse_each(&trouble, &|| pushed(&ada, &tips), &|files, _| {
-            let with = Collector {
-                files,
-                store: ada.repo.store(),
-                job: &ada.job,
-                dir: None,
-            };
+            let with = BucketAccess::new(files, ada.repo.store(), &ada.job, None);
             let options = FreeOptions {
                 stamp: stamp(),
                 forget_before: Some(i64::MAX),
@@ -152,11 +148,7 @@ fn an_undo_that_is_refused_at_any_request_says_why_and_goes_on() -> Outcome {
             // What is taken back leads to what stays.
             &|| Ok((pushed(&ada, &tips)?.0, tips[1])),
             &|files, _| {
-                let with = Undoer {
-                    files,
-                    job: &ada.job,
-                    dir: None,
-                };
+                let with = BucketAccess::new(files, ada.repo.store(), &ada.job, None);
                 match undo(&with, None, &Which::Last, stamp()) {
                     Ok(_) => Ok(()),
                     Err(UndoError::Failed(e)) => Err(e),

@@ -4,12 +4,13 @@
 //! (docs/format/bucket.md, "gc"). Frames of chunks are copied as they are if all of them is needed.
 //! What is in memory is bounded by [`MAX_NODE_BYTES`] and the packs that are read at once.
 
-use super::{Collector, NeededIds, Use, damaged, index_at, start_of};
+use super::{NeededIds, Use, damaged, index_at, start_of};
 use crate::files::FileFailure;
 use crate::format::{Age, Name, Row, RowKind};
 use crate::machines::{Mark, Stamp, intended};
 use crate::ranges::{Range, Terms, plan};
-use crate::work::ask::Desk;
+use crate::work::access::BucketAccess;
+use crate::work::ask::BucketClient;
 use crate::work::known::{self, FrameOf, HintFiles};
 use crate::work::write::{JOINT_BYTES, Note, Packed, Packer, PushError, frames_of, with_uploads};
 use dmv_core::hash::ObjectId;
@@ -81,7 +82,7 @@ impl NewPacks {
     }
 
     /// Notes where the objects lie now, for the places of later pushes.
-    pub fn keep_hints(self, with: &Collector<'_>) {
+    pub fn keep_hints(self, with: &BucketAccess<'_>) {
         if let Some(dir) = with.dir {
             // What cannot be noted is looked for by the readers.
             let _ = HintFiles::open(&dir.join(known::DIR)).add(self.hints);
@@ -168,8 +169,8 @@ struct Frame {
 /// Uploads packs with what is needed of `sources`. `None`: there are none. Other packs stay, apart from
 /// those that are `dead`.
 pub fn join(
-    with: &Collector<'_>,
-    desk: &Desk<'_>,
+    with: &BucketAccess<'_>,
+    desk: &BucketClient<'_>,
     mark: &Mark,
     (sources, dead): (&[Row], &BTreeSet<Name>),
     needed: &NeededIds,
@@ -238,8 +239,8 @@ pub fn join(
 
 /// What is read of the sources.
 struct SourceReader<'a, 'f> {
-    with: &'a Collector<'f>,
-    desk: &'a Desk<'f>,
+    with: &'a BucketAccess<'f>,
+    desk: &'a BucketClient<'f>,
     mark: &'a Mark,
     needed: &'a NeededIds,
     taken: HashSet<ObjectId>,

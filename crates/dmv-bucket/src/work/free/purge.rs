@@ -1,16 +1,14 @@
 //! Purge at a bucket: docs/format/bucket.md, "Purge".
 
-use super::{Collector, FreeOptions, FreeReport, NeededIds, run, wait};
+use super::{FreeOptions, FreeReport, NeededIds, run};
 use crate::format::{Purges, Root};
-use crate::machines::{Collect, Limits, MarkResult, Stamp, Step, Tag};
-use crate::work::ask::Desk;
-use crate::work::drive::Drive;
-use crate::work::unanswered::AttemptNote;
+use crate::machines::{MarkResult, Stamp, Tag};
+use crate::work::access::BucketAccess;
+use crate::work::amend::amend;
 use crate::work::write::{PushError, each_chunk};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Purge;
-use dmv_core::store::random_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a purge goes on with what it had to leave.
@@ -50,7 +48,7 @@ pub(super) fn purged_files(
 
 /// Finds out which chunks only purged files need. Without a wish, only those that the root names.
 pub(super) fn plan(
-    with: &Collector<'_>,
+    with: &BucketAccess<'_>,
     there: &Purges,
     wish: Option<&BTreeMap<ObjectId, Purge>>,
     needed: &NeededIds,
@@ -113,7 +111,7 @@ pub(super) fn plan(
 /// Purges files at a bucket, as `options.purge` says, and removes all packs that have chunks of them. What
 /// it returns adds up all rounds; `all_deleted` says whether nothing of it is left.
 pub fn purge(
-    with: &Collector<'_>,
+    with: &BucketAccess<'_>,
     mut known: Option<(Root, Tag)>,
     options: &FreeOptions,
 ) -> Result<FreeReport, PushError> {
@@ -150,28 +148,14 @@ pub fn purge(
 
 /// Notes in the root that nothing that was purged is left, unless something else was purged since: packs
 /// with purged content only become fewer. Returns whether the root says so.
-fn settle(with: &Collector<'_>, stamp: &Stamp, purged: u64) -> Result<bool, PushError> {
-    let waits = |time| wait(with.job, time);
-    let mut desk = Desk::new(with.files, &waits);
-    let stamp = Stamp {
-        id: random_bytes(),
-        ..stamp.clone()
-    };
-    let mut machine = Collect::new(stamp.clone(), 0, None, Limits::default());
-    let first = Step::Ask(machine.start());
-    let drive = Drive {
-        job: with.job,
-        operation: stamp.id,
-        note: &mut AttemptNote::none(),
-    };
+fn settle(with: &BucketAccess<'_>, stamp: &Stamp, purged: u64) -> Result<bool, PushError> {
     let mut is_settled = true;
-    drive.run(&mut desk, &mut machine, first, &mut |_, machine, mark| {
+    amend(with, stamp, &mut |mark| {
         is_settled = mark.root.purged == purged;
-        let marked = MarkResult {
+        MarkResult {
             unpurged: is_settled.then_some(0),
             ..MarkResult::default()
-        };
-        Ok(machine.marked(Some(marked), &mut random_bytes))
+        }
     })?;
     Ok(is_settled)
 }

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::files::memory::{Fault, MemFiles};
+use crate::work::access::BucketAccess;
+use crate::work::write::push;
 use crate::work::write::tests::{
     Outcome, Place, bucket, content, is_complete, is_stored, newest, noise, stamp, ten_files,
 };
-use crate::work::write::{Pusher, push};
 use dmv_core::refs::Change;
 
 fn options() -> FreeOptions {
@@ -28,25 +29,24 @@ fn collect(
     place: &Place,
     options: &FreeOptions,
 ) -> Result<FreeReport, PushError> {
-    let with = Collector {
+    let with = BucketAccess::new(
         files,
-        store: place.repo.store(),
-        job: &place.job,
-        dir: Some(place.notes.path()),
-    };
+        place.repo.store(),
+        &place.job,
+        Some(place.notes.path()),
+    );
     let known = newest(files).ok();
     free(&with, known, options)
 }
 
 fn delete(files: &MemFiles, place: &Place, branch: &str) -> Outcome {
     let root = newest(files)?;
-    let with = Pusher {
+    let with = BucketAccess::new(
         files,
-        store: place.repo.store(),
-        job: &place.job,
-        dir: Some(place.notes.path()),
-        purged: Default::default(),
-    };
+        place.repo.store(),
+        &place.job,
+        Some(place.notes.path()),
+    );
     let key = format!("branch/{branch}");
     let old = root.0.view.get(&key).cloned().flatten();
     let change = Change {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::files::memory::{Fault as Bad, MemFiles};
-use crate::work::free::{Collector, FreeOptions, free};
+use crate::work::access::BucketAccess;
+use crate::work::free::{FreeOptions, free};
 use crate::work::write::tests::{Outcome, Place, bucket, newest as now, stamp, ten_files};
 use dmv_core::hash::ObjectId;
 
@@ -11,12 +12,13 @@ fn take_back(files: &MemFiles, place: &Place, which: Which) -> Result<Undone, Un
     undo(&undoer(files, place), known, &which, stamp())
 }
 
-fn undoer<'a>(files: &'a MemFiles, place: &'a Place) -> Undoer<'a> {
-    Undoer {
+fn undoer<'a>(files: &'a MemFiles, place: &'a Place) -> BucketAccess<'a> {
+    BucketAccess::new(
         files,
-        job: &place.job,
-        dir: Some(place.notes.path()),
-    }
+        place.repo.store(),
+        &place.job,
+        Some(place.notes.path()),
+    )
 }
 
 fn branch(files: &MemFiles, name: &str) -> Option<ObjectId> {
@@ -142,12 +144,7 @@ fn what_gc_has_forgotten_cannot_be_undone() -> Outcome {
     push(&files, &place, "main", &tip)?;
     let first = short(&now(&files)?.0.last.1);
     push(&files, &place, "side", &tip)?;
-    let with = Collector {
-        files: &files,
-        store: place.repo.store(),
-        job: &place.job,
-        dir: None,
-    };
+    let with = BucketAccess::new(&files, place.repo.store(), &place.job, None);
     let options = FreeOptions {
         stamp: stamp(),
         forget_before: Some(i64::MAX),

@@ -8,11 +8,11 @@ mod refusal;
 
 pub use refusal::{Flaw, NotRestored, words_of};
 
-use super::ask::Desk;
+use super::ask::BucketClient;
 use super::cache::Cache;
 use super::drive::unanswered;
 use super::unanswered::AttemptNote;
-use super::write::{PushError, wait};
+use super::write::PushError;
 use crate::files::{FileFailure, Files};
 use crate::format::{Entry, MAX_PAGE_BYTES, Name, Page, PageKind, ROOT, Root, Row};
 use crate::machines::{Answer, Attempt, LogPage, RebuiltRoot, Remains, Request, Tag};
@@ -50,8 +50,7 @@ pub enum RootState {
 
 /// Looks at the root. Fails if it is from a newer version.
 pub fn look(files: &dyn Files, job: &Job) -> Result<RootState, PushError> {
-    let waits = |time| wait(job, time);
-    let desk = Desk::new(files, &waits);
+    let desk = BucketClient::new(files, job);
     match desk.repeat(|files| files.read_whole(ROOT, None)) {
         Ok((bytes, tag)) => match Root::decode(&bytes) {
             Ok(root) => Ok(RootState::Intact(Box::new(root))),
@@ -72,8 +71,7 @@ pub fn look(files: &dyn Files, job: &Job) -> Result<RootState, PushError> {
 
 /// Finds out what is left of each repository at the place. Changes nothing there.
 pub fn survey(files: &dyn Files, cache: &Cache, job: &Job) -> Result<Vec<Remains>, PushError> {
-    let waits = |time| wait(job, time);
-    let mut desk = Desk::new(files, &waits);
+    let mut desk = BucketClient::new(files, job);
     let folders = desk.repeat(|files| files.list_folders())?;
     let repositories = folders
         .iter()
@@ -100,7 +98,7 @@ struct Survey<'j> {
 impl<'j> Survey<'j> {
     /// Lists the files of a repository.
     fn begin(
-        desk: &Desk<'_>,
+        desk: &BucketClient<'_>,
         repository: RepositoryId,
         job: &'j Job,
     ) -> Result<Survey<'j>, PushError> {
@@ -130,7 +128,7 @@ impl<'j> Survey<'j> {
     }
 
     /// Takes the root that this device saw last, if it is of this repository.
-    fn know(&mut self, desk: &mut Desk<'_>, root: Option<Root>) {
+    fn know(&mut self, desk: &mut BucketClient<'_>, root: Option<Root>) {
         let Some(root) = root.filter(|root| root.repository == self.remains.repository) else {
             return;
         };
@@ -144,7 +142,7 @@ impl<'j> Survey<'j> {
     }
 
     /// Looks into all files: pages first, because they tell of packs.
-    fn look_into_files(&mut self, desk: &Desk<'_>) -> Result<(), PushError> {
+    fn look_into_files(&mut self, desk: &BucketClient<'_>) -> Result<(), PushError> {
         let reader = PackReader {
             desk,
             repository: self.remains.repository,
@@ -180,7 +178,12 @@ impl<'j> Survey<'j> {
         self.take_operations(&reader)
     }
 
-    fn take_page(&mut self, desk: &Desk<'_>, name: Name, len: u64) -> Result<(), PushError> {
+    fn take_page(
+        &mut self,
+        desk: &BucketClient<'_>,
+        name: Name,
+        len: u64,
+    ) -> Result<(), PushError> {
         if len > MAX_PAGE_BYTES as u64 {
             self.remains.unreadable.insert(name, "page is too large");
             return Ok(());
@@ -324,8 +327,7 @@ pub fn restore(
         }
         RootState::Intact(_) => return Err(Trouble::Busy.into()),
     };
-    let waits = |time| wait(job, time);
-    let mut desk = Desk::new(files, &waits);
+    let mut desk = BucketClient::new(files, job);
     desk.know(new.root.repository);
     if !new.pages.is_empty() {
         let Answer::Done = desk.answer(&Request::PutPages(new.pages.clone())) else {

@@ -1,6 +1,6 @@
 //! Reading from packs what only a root says of them. docs/format/bucket.md, "Packs".
 
-use super::super::ask::Desk;
+use super::super::ask::BucketClient;
 use super::super::free::index_at;
 use crate::files::FileFailure;
 use crate::format::{Name, Row, RowKind};
@@ -37,7 +37,7 @@ pub enum FoundFile {
 
 /// Reads the ends of packs.
 pub struct PackReader<'d> {
-    pub desk: &'d Desk<'d>,
+    pub desk: &'d BucketClient<'d>,
     pub repository: RepositoryId,
 }
 

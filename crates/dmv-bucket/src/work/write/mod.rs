@@ -9,7 +9,7 @@ mod packs;
 mod purged;
 mod upload;
 
-pub(super) use super::ask::Desk;
+pub(super) use super::ask::BucketClient;
 use super::cache::Cache;
 use super::drive::Drive;
 pub use super::error::PushError;
@@ -21,6 +21,7 @@ use crate::format::{Name, Purges, Root, Row, View};
 use crate::machines::{
     Limits, Preparation, Prepare, Push, PushEnd, Stamp, Tag, UploadedPack, intended,
 };
+use crate::work::access::BucketAccess;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::codec::put_bytes;
@@ -48,20 +49,6 @@ const MAX_LACKING: usize = 64;
 /// The first bytes of a chunk's id by which a push knows what it has uploaded.
 const KEY_BYTES: usize = 16;
 
-/// What a push works with.
-pub struct Pusher<'a> {
-    /// The bucket.
-    pub files: &'a dyn Files,
-    /// Where the objects are.
-    pub store: &'a Store,
-    /// Progress, and whether the user has cancelled.
-    pub job: &'a Job,
-    /// A directory of this device for notes about the bucket.
-    pub dir: Option<&'a Path>,
-    /// The files that were purged on this device, each named by its root, and why.
-    pub purged: BTreeMap<ObjectId, Arc<Purge>>,
-}
-
 /// What a push did.
 #[derive(Debug)]
 pub struct PushResult {
@@ -73,26 +60,12 @@ pub struct PushResult {
     pub objects: u64,
 }
 
-/// Waits for a time, and returns whether the job goes on.
-pub fn wait(job: &Job, time: Duration) -> bool {
-    const LOOK: Duration = Duration::from_millis(20);
-    let until = std::time::Instant::now() + time;
-    loop {
-        let left = until.saturating_duration_since(std::time::Instant::now());
-        match job.is_cancelled() {
-            true => return false,
-            false if left.is_zero() => return true,
-            false => std::thread::sleep(left.min(LOOK)),
-        }
-    }
-}
-
 /// Publishes `changes` over the root, as far as their keys have not moved. `None`: all have moved.
 ///
 /// The commits that they name, and everything below, are uploaded first, as far as no commit in the
 /// view or log of the root leads to it.
 pub fn push(
-    with: &Pusher<'_>,
+    with: &BucketAccess<'_>,
     root: (Root, Tag),
     changes: Vec<Change>,
     stamp: &Stamp,
@@ -113,7 +86,7 @@ pub fn push(
         id: earlier.as_ref().map_or(stamp.id, |earlier| earlier.id),
         ..stamp.clone()
     };
-    let mut errand = Errand {
+    let mut run = PushRun {
         with,
         stamp,
         note: &note,
@@ -124,7 +97,7 @@ pub fn push(
     if let Some(earlier) = earlier {
         machine.resume(earlier.attempt);
     }
-    let done = errand.run(&mut machine, &mut unanswered);
+    let done = run.run(&mut machine, &mut unanswered);
     if !machine.tainted().is_empty() && let_go(with, machine.tainted(), stamp) {
         note.clear();
     }
@@ -146,8 +119,8 @@ fn aim(changes: &[Change]) -> Vec<u8> {
 
 /// Returns what an earlier push has changed, if it ended without an answer and the log of `root` has it.
 pub fn landed_unanswered(
-    with: &Pusher<'_>,
-    desk: &mut Desk<'_>,
+    with: &BucketAccess<'_>,
+    desk: &mut BucketClient<'_>,
     root: &Root,
 ) -> Result<Vec<Change>, PushError> {
     let mut note = AttemptNote::open(with.dir, Vec::new());
@@ -166,7 +139,7 @@ pub fn landed_unanswered(
 }
 
 /// Ends the uploads of an earlier push that were complete. Returns the packs that it has uploaded.
-fn resume(with: &Pusher<'_>, root: &Root, note: &Note) -> Vec<UploadedPack> {
+fn resume(with: &BucketAccess<'_>, root: &Root, note: &Note) -> Vec<UploadedPack> {
     let mut sent = note.sent();
     for unended in note.unended() {
         let row = unended.sent.row;
@@ -195,9 +168,9 @@ fn resume(with: &Pusher<'_>, root: &Root, note: &Note) -> Vec<UploadedPack> {
     sent
 }
 
-/// What a push works with between its steps.
-struct Errand<'a> {
-    with: &'a Pusher<'a>,
+/// A push between its steps.
+struct PushRun<'a> {
+    with: &'a BucketAccess<'a>,
     stamp: &'a Stamp,
     note: &'a Note,
     known: HintFiles,
@@ -205,21 +178,19 @@ struct Errand<'a> {
     made: UploadedPacks,
 }
 
-impl Errand<'_> {
+impl PushRun<'_> {
     /// Makes the requests and the packs that the machine asks for, to its end.
     fn run(
         &mut self,
         machine: &mut Push,
         note: &mut AttemptNote,
     ) -> Result<Option<PushResult>, PushError> {
-        let waits = |time| wait(self.with.job, time);
-        let mut desk = Desk::new(self.with.files, &waits);
+        let mut desk = self.with.client();
         if let Some(root) = machine.root() {
             desk.know(root.repository);
         }
         let fresh = &mut random_bytes;
         let drive = Drive {
-            job: self.with.job,
             operation: self.stamp.id,
             note,
         };
@@ -245,7 +216,7 @@ impl Errand<'_> {
     /// Uploads what the root lacks. `None`: a file is missing that the root names.
     fn prepare(
         &mut self,
-        desk: &mut Desk<'_>,
+        desk: &mut BucketClient<'_>,
         prepare: &Prepare,
     ) -> Result<Option<Preparation>, PushError> {
         let root = &prepare.root;
@@ -271,13 +242,12 @@ impl Errand<'_> {
 /// Returns what a push of `changes` over a root and its view would upload. Fails for what [`push`] fails
 /// for, as far as that is known here.
 pub fn foresee(
-    with: &Pusher<'_>,
+    with: &BucketAccess<'_>,
     root: &Root,
     view: View,
     changes: Vec<Change>,
 ) -> Result<PushForecast, PushError> {
-    let waits = |time| wait(with.job, time);
-    let mut desk = Desk::new(with.files, &waits);
+    let mut desk = with.client();
     desk.know(root.repository);
     let purges = desk.purges(root, &Cache::at(with.dir));
     let purges = purges.ok_or_else(|| desk.failure())?;
@@ -333,7 +303,7 @@ fn keep_tables(cache: &Cache, note: &Note, sent: &[UploadedPack]) {
 
 /// Uploads what the wanted commits need and the root's commits do not have.
 fn upload_all(
-    with: &Pusher<'_>,
+    with: &BucketAccess<'_>,
     prepare: &Prepare,
     left: Omissions,
     stamp: &Stamp,
@@ -425,7 +395,10 @@ impl Walk {
 
     /// Returns the commits, then trees and conflicts from the root down, then lists; and what the bucket
     /// is told of files that are left out.
-    fn nodes(&self, with: &Pusher<'_>) -> Result<(Vec<(ObjectType, ObjectId)>, Purges), PushError> {
+    fn nodes(
+        &self,
+        with: &BucketAccess<'_>,
+    ) -> Result<(Vec<(ObjectType, ObjectId)>, Purges), PushError> {
         let mut reach = self.reach(Detail::Metadata).counting();
         let (mut seen, mut lacking) = (HashSet::new(), Vec::new());
         let mut parts: [Vec<(ObjectType, ObjectId)>; 3] = Default::default();
@@ -460,7 +433,7 @@ impl Walk {
     /// Uploads the chunks, except those that are `there` already and those that were purged.
     fn chunks(
         &self,
-        with: &Pusher<'_>,
+        with: &BucketAccess<'_>,
         there: &HashSet<[u8; KEY_BYTES]>,
         packer: &mut Packer<'_, '_>,
     ) -> Result<(), PushError> {

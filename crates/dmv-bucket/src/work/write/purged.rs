@@ -1,17 +1,16 @@
 //! What a push leaves out because it was purged, here or at the bucket.
 
-use super::{PushError, Pusher, wait};
+use super::PushError;
 use crate::format::{Name, Purges};
-use crate::machines::{Collect, CollectEnd, Limits, MarkResult, Stamp, Step};
-use crate::work::ask::Desk;
-use crate::work::drive::Drive;
-use crate::work::unanswered::AttemptNote;
+use crate::machines::{CollectEnd, MarkResult, Stamp};
+use crate::work::access::BucketAccess;
+use crate::work::amend::amend;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::repo::Purge;
-use dmv_core::store::{Store, random_bytes};
+use dmv_core::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ pub struct Omissions {
 
 impl Omissions {
     /// Returns what to leave out of a push to a root with these purges.
-    pub fn new(with: &Pusher<'_>, purges: Purges) -> Omissions {
+    pub fn new(with: &BucketAccess<'_>, purges: Purges) -> Omissions {
         let (mut there, mut pieces) = (BTreeMap::new(), BTreeMap::new());
         for (why, buried) in purges {
             let why = Arc::new(why);
@@ -63,7 +62,7 @@ impl Omissions {
     /// not purged here.
     pub fn judge(
         &self,
-        with: &Pusher<'_>,
+        with: &BucketAccess<'_>,
         left_out: &BTreeSet<ObjectId>,
         hidden: &[ObjectId],
     ) -> Result<Purges, PushError> {
@@ -91,7 +90,7 @@ impl Omissions {
 /// Returns `told` without the files that commits of the bucket lead to: the bucket has these, or knows why
 /// not.
 fn without_known(
-    with: &Pusher<'_>,
+    with: &BucketAccess<'_>,
     mut told: Purges,
     hidden: &[ObjectId],
 ) -> Result<Purges, PushError> {
@@ -158,26 +157,10 @@ pub fn each_chunk(
 
 /// Lets uploaded packs go that no root will list, and deletes them. Returns whether that has succeeded; what
 /// stays is found by gc.
-pub fn let_go(with: &Pusher<'_>, packs: &BTreeSet<Name>, stamp: &Stamp) -> bool {
-    let waits = |time| wait(with.job, time);
-    let mut desk = Desk::new(with.files, &waits);
-    let stamp = Stamp {
-        id: random_bytes(),
-        ..stamp.clone()
-    };
-    let mut machine = Collect::new(stamp.clone(), 0, None, Limits::default());
-    let first = Step::Ask(machine.start());
-    let drive = Drive {
-        job: with.job,
-        operation: stamp.id,
-        note: &mut AttemptNote::none(),
-    };
-    let ended = drive.run(&mut desk, &mut machine, first, &mut |_, machine, _| {
-        let marked = MarkResult {
-            listed: packs.clone(),
-            ..MarkResult::default()
-        };
-        Ok(machine.marked(Some(marked), &mut random_bytes))
+pub fn let_go(with: &BucketAccess<'_>, packs: &BTreeSet<Name>, stamp: &Stamp) -> bool {
+    let ended = amend(with, stamp, &mut |_| MarkResult {
+        listed: packs.clone(),
+        ..MarkResult::default()
     });
     matches!(
         ended,

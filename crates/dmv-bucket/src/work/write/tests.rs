@@ -5,6 +5,7 @@ use super::*;
 use crate::files::FileFailure;
 use crate::files::memory::{Counts, Fault, MemFiles};
 use crate::format::{Name, Places, ROOT, RowKind};
+use crate::work::access::BucketAccess;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{CommitOptions, OperationRequest, Repo, Who};
 use dmv_core::store::{RepositoryId, SealedHeader, SealedKind};
@@ -80,12 +81,9 @@ impl Place {
         branch: &str,
         to: &ObjectId,
     ) -> Result<Option<PushResult>, PushError> {
-        let with = Pusher {
-            files,
-            store: self.repo.store(),
-            job: &self.job,
-            dir: Some(self.notes.path()),
+        let with = BucketAccess {
             purged: self.repo.slice()?.purged,
+            ..BucketAccess::new(files, self.repo.store(), &self.job, Some(self.notes.path()))
         };
         let key = format!("branch/{branch}");
         let change = Change {
@@ -519,13 +517,8 @@ fn a_push_that_is_cut_twice_anywhere_loses_no_part() -> Outcome {
             let (files, root) = bucket()?;
             let notes = tempfile::tempdir()?;
             let push = |place: &Place, tip: &ObjectId, left| {
-                let with = Pusher {
-                    files: &files,
-                    store: place.repo.store(),
-                    job: &place.job,
-                    dir: Some(notes.path()),
-                    purged: Default::default(),
-                };
+                let with =
+                    BucketAccess::new(&files, place.repo.store(), &place.job, Some(notes.path()));
                 let change = Change {
                     key: "branch/main".to_owned(),
                     old: None,
@@ -624,13 +617,7 @@ fn what_a_push_uploads_is_foreseen() -> Outcome {
         let (files, root) = bucket()?;
         let place = Place::new()?;
         let tip = place.commit(&content)?;
-        let with = Pusher {
-            files: &files,
-            store: place.repo.store(),
-            job: &place.job,
-            dir: None,
-            purged: Default::default(),
-        };
+        let with = BucketAccess::new(&files, place.repo.store(), &place.job, None);
         let change = Change {
             key: "branch/main".to_owned(),
             old: None,

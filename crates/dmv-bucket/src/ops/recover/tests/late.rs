@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::files::{BucketFile, FileFailure};
+use crate::work::access::BucketAccess;
 use dmv_random::Rng;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -86,13 +87,7 @@ fn step(world: &mut World, rng: &mut Rng) -> Outcome {
     let key = format!("branch/{branch}");
     let old = root.0.view.get(&key).cloned().flatten();
     if branch == "side" && old.is_some() && rng.below(2) == 0 {
-        let with = crate::work::write::Pusher {
-            files: &*world.files,
-            store: world.ada.repo.store(),
-            job: &world.ada.job,
-            dir: None,
-            purged: Default::default(),
-        };
+        let with = BucketAccess::new(&*world.files, world.ada.repo.store(), &world.ada.job, None);
         let new = None;
         let change = dmv_core::refs::Change { key, old, new };
         crate::work::write::push(&with, root, vec![change], &stamp())?.ok_or("moved")?;
@@ -111,12 +106,7 @@ fn step(world: &mut World, rng: &mut Rng) -> Outcome {
 
 /// Runs gc with deletions that wait.
 fn collect(world: &World, slow: &SlowDeletes<'_>, rng: &mut Rng) -> Outcome {
-    let with = Collector {
-        files: slow,
-        store: world.ada.repo.store(),
-        job: &world.ada.job,
-        dir: None,
-    };
+    let with = BucketAccess::new(slow, world.ada.repo.store(), &world.ada.job, None);
     let options = FreeOptions {
         stamp: stamp(),
         forget_before: (rng.below(2) == 0).then_some(i64::MAX),

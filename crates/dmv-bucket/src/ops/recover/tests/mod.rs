@@ -7,7 +7,8 @@ use crate::files::Files;
 use crate::files::memory::MemFiles;
 use crate::format::{Page, Root};
 use crate::machines::{Limits, Tag};
-use crate::work::free::{Collector, FreeOptions, free};
+use crate::work::access::BucketAccess;
+use crate::work::free::{FreeOptions, free};
 use crate::work::write::tests::{
     Outcome, Place, bucket, content, is_stored, newest, noise, stamp, ten_files,
 };
@@ -633,12 +634,7 @@ impl World {
             .map(|row| row.name.path(known.0.repository));
         let packs = paths.filter_map(|path| Some((path.clone(), self.files.content(&path)?)));
         let packs: Vec<(String, Vec<u8>)> = packs.collect();
-        let with = Collector {
-            files: &*self.files,
-            store: self.ada.repo.store(),
-            job: &self.ada.job,
-            dir: None,
-        };
+        let with = BucketAccess::new(&*self.files, self.ada.repo.store(), &self.ada.job, None);
         let options = FreeOptions {
             stamp: stamp(),
             forget_before: None,

@@ -1,11 +1,12 @@
 //! Purges at a bucket in memory: whatever is cut, nothing of the content stays and nothing else goes.
 
-use super::super::{Collector, FreeOptions, FreeReport, free};
+use super::super::{FreeOptions, FreeReport, free};
 use super::*;
 use crate::files::memory::{Fault, MemFiles};
 use crate::format::{Page, PurgedContent};
+use crate::work::access::BucketAccess;
+use crate::work::write::push;
 use crate::work::write::tests::{Outcome, Place, bucket, content, newest, noise, stamp, ten_files};
-use crate::work::write::{Pusher, push};
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::lookup_path;
@@ -96,13 +97,13 @@ fn purge_there(files: &MemFiles, place: &Place) -> Result<FreeReport, PushError>
     purge(&collector(files, place), newest(files).ok(), &options)
 }
 
-fn collector<'a>(files: &'a MemFiles, place: &'a Place) -> Collector<'a> {
-    Collector {
+fn collector<'a>(files: &'a MemFiles, place: &'a Place) -> BucketAccess<'a> {
+    BucketAccess::new(
         files,
-        store: place.repo.store(),
-        job: &place.job,
-        dir: Some(place.notes.path()),
-    }
+        place.repo.store(),
+        &place.job,
+        Some(place.notes.path()),
+    )
 }
 
 /// Whether any file of the bucket has a part of some bytes.
@@ -354,12 +355,9 @@ fn uploads_from_before_a_purge_are_not_listed_and_go_with_the_next_push() -> Out
     for requests in 2..6 {
         let (files, notes) = (copy(&start), tempfile::tempdir()?);
         let push = |root, purged| {
-            let with = Pusher {
-                files: &files,
-                store: bob.repo.store(),
-                job: &bob.job,
-                dir: Some(notes.path()),
+            let with = BucketAccess {
                 purged,
+                ..BucketAccess::new(&files, bob.repo.store(), &bob.job, Some(notes.path()))
             };
             let change = Change {
                 key: "branch/bob".to_owned(),
