@@ -9,7 +9,7 @@ use crate::format::text::{bytes, count};
 use crate::reach::Reach;
 use dmv_bucket::files::{FileFailure, Files};
 use dmv_bucket::format::{ROOT, Root};
-use dmv_bucket::store::canary::{self, Bad, TestCost};
+use dmv_bucket::store::probe::{self, Bad, TestCost};
 use dmv_bucket::store::{RequestCounts, Settings, Store};
 use dmv_bucket::work::cache::Cache;
 use dmv_core::repo::{CONFIG_FILE, Repo};
@@ -220,7 +220,7 @@ pub enum StoreTest {
 
 /// Tests the store of a bucket. Fails if it does not keep what a bucket relies on.
 pub fn test(context: &Context, address: &BucketAddress) -> Result<StoreTest, Failure> {
-    run_test(context, address, canary::check)
+    run_test(context, address, probe::check)
 }
 
 fn run_test(
@@ -290,9 +290,9 @@ pub fn test_before_writing(
     }
     let before = context.buckets.counters.now().requests();
     let check = if is_first {
-        canary::check
+        probe::check
     } else {
-        canary::check_briefly
+        probe::check_briefly
     };
     // A push that may not write says so itself.
     let StoreTest::Good = run_test(context, address, check)? else {
@@ -315,8 +315,8 @@ pub fn cost_of_test(
 ) -> Result<TestCost, Failure> {
     Ok(match (is_tested(context, address)?, is_first) {
         (true, _) => TestCost::default(),
-        (false, true) => canary::CHECK,
-        (false, false) => canary::BRIEF_CHECK,
+        (false, true) => probe::CHECK,
+        (false, false) => probe::BRIEF_CHECK,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::terminal::Hush;
 #[cfg(feature = "store")]
 use dmv_bucket::ops::{BucketCaller, CallerBuckets};
 #[cfg(feature = "store")]
-use dmv_bucket::store::{Settings, canary::TestCost};
+use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;

@@ -70,7 +70,7 @@ pub const CRATES: [(&str, &[&str]); 67] = [
             "crates/dmv-core/src/fsutil.rs",
             "crates/dmv-core/src/store/random_id.rs",
             "crates/dmv-net/src/transport/quic/pair.rs",
-            "crates/dmv-bucket/src/store/canary.rs",
+            "crates/dmv-bucket/src/store/probe.rs",
             "crates/dmv-web/src/guard.rs",
         ],
     ),

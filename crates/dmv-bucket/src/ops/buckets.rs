@@ -1,7 +1,7 @@
 //! The buckets of a program, as the commands of `dmv-net` see them.
 
 use super::caller::{BucketCaller, shelf};
-use super::free::purge_at;
+use super::gc::purge_at;
 use super::push::OpenBucket;
 use crate::peer::serve_shelf;
 use dmv_core::job::Job;

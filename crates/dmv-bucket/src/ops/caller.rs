@@ -1,7 +1,7 @@
 //! What a command at a bucket needs from the program that calls it.
 
 use crate::peer::Shelf;
-use crate::store::canary::TestCost;
+use crate::store::probe::TestCost;
 use crate::store::{Settings, Store};
 use dmv_net::ops::Caller;
 use dmv_net::session::NetError;

@@ -7,9 +7,9 @@
 mod buckets;
 mod caller;
 mod error;
-mod foresee;
-mod free;
-mod operations;
+mod forecast;
+mod gc;
+mod log;
 mod push;
 mod recover;
 mod verify;
@@ -17,9 +17,9 @@ mod verify;
 pub use buckets::CallerBuckets;
 pub use caller::BucketCaller;
 pub use error::AtBucketError;
-pub use foresee::{CloneForecast, foreseen_clone};
-pub use free::{FreeAtOptions, FreeReport, JoinReport, free_at};
-pub use operations::{
+pub use forecast::{CloneForecast, foreseen_clone};
+pub use gc::{FreeAtOptions, FreeReport, JoinReport, free_at};
+pub use log::{
     EachOperation, NotUndone, OperationAt, UndoAtOptions, UndoAtReport, Which, operations_at,
     undo_at,
 };

@@ -7,9 +7,9 @@ use crate::format::{ROOT, Root, View};
 use crate::machines::{Answer, Request, Stamp, Tag};
 use crate::store::{Counters, Settings, Store};
 use crate::work::access::BucketAccess;
-use crate::work::ask::BucketClient;
 use crate::work::cache::Cache;
-use crate::work::write::{self, PushError};
+use crate::work::client::BucketClient;
+use crate::work::push::{self, PushError};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::refs::Change;
@@ -169,7 +169,7 @@ impl<'a> OpenBucket<'a> {
         // An empty bucket has nothing that this device lacks.
         let has_all = rows == 0 || self.cache.fetched() == base.generation;
         let base = base.generation;
-        let done = write::push(&pusher, self.root.clone(), changes.clone(), &stamp);
+        let done = push::push(&pusher, self.root.clone(), changes.clone(), &stamp);
         drop(kept);
         let done = done.map_err(|e| net_error(&self.address, e))?;
         let made = done.as_ref().map_or(&[][..], |done| &done.changes);
@@ -216,9 +216,9 @@ impl PushTarget for OpenBucket<'_> {
     }
 
     fn landed_unanswered(&self) -> Result<Vec<RefChange>, Box<SessionError>> {
-        let mut desk = BucketClient::new(&self.files, self.job);
-        desk.know(self.root.0.repository);
-        let landed = write::landed_unanswered(&self.pusher(), &mut desk, &self.root.0);
+        let mut client = BucketClient::new(&self.files, self.job);
+        client.know(self.root.0.repository);
+        let landed = push::landed_unanswered(&self.pusher(), &mut client, &self.root.0);
         match landed {
             Ok(changes) => Ok(changes.iter().map(moved).collect()),
             Err(e) => Err(self.failed(net_error(&self.address, e))),
@@ -233,7 +233,7 @@ impl PushTarget for OpenBucket<'_> {
             return Ok(BucketForecast { moved, ..forecast });
         }
         let pusher = self.pusher();
-        let foreseen = write::foresee(&pusher, &self.root.0, self.view.clone(), changes);
+        let foreseen = push::foresee(&pusher, &self.root.0, self.view.clone(), changes);
         let foreseen = foreseen.map_err(|e| failed(net_error(&self.address, e)))?;
         let test = self.caller.cost_of_test(&self.address, self.is_new);
         let test = test.map_err(failed)?;
@@ -241,7 +241,7 @@ impl PushTarget for OpenBucket<'_> {
             moved,
             foreseen,
             // The root, and at first one without anything.
-            writes: write::writes_of(&foreseen) + 1 + u64::from(self.is_new) + test.writes,
+            writes: push::writes_of(&foreseen) + 1 + u64::from(self.is_new) + test.writes,
             reads: test.reads,
         })
     }
@@ -355,13 +355,13 @@ fn read_root(
     test: TestStore<'_>,
     job: &Job,
 ) -> Result<((Root, Tag), View, bool), PushError> {
-    let mut desk = BucketClient::new(files, job);
+    let mut client = BucketClient::new(files, job);
     let known = cache.root();
     let request = Request::GetRoot {
         unless: known.as_ref().map(|(_, tag)| tag.clone()),
         lost: 0,
     };
-    let root = match (desk.answer(&request), known) {
+    let root = match (client.answer(&request), known) {
         (Answer::Root(root, tag), known) => {
             if known.is_some_and(|(known, _)| !root.can_follow(&known)) {
                 return Err(Trouble::Forked.into());
@@ -369,13 +369,13 @@ fn read_root(
             (*root, tag)
         }
         (Answer::Unchanged, Some(known)) => {
-            desk.know(known.0.repository);
+            client.know(known.0.repository);
             known
         }
         (Answer::NoRoot, Some(_)) => return Err(Trouble::LostRoot(RootLoss::Gone).into()),
-        (Answer::NoRoot, None) => match (found_now(&mut desk)?, foreseen) {
+        (Answer::NoRoot, None) => match (found_now(&mut client)?, foreseen) {
             (Some(root), _) => root,
-            (None, false) => first_root(files, &mut desk, test)?,
+            (None, false) => first_root(files, &mut client, test)?,
             (None, true) => {
                 let (etag, version) = (None, None);
                 let root = Root::first(RepositoryId::random(), random_bytes());
@@ -384,17 +384,17 @@ fn read_root(
         },
         // Some stores deny access to a file that is not there, to those who may not list. They cannot find
         // out either whether a root was lost, so they do not make the first one.
-        _ => return Err(desk.failure().into()),
+        _ => return Err(client.failure().into()),
     };
-    let view = desk.view(&root.0).ok_or_else(|| desk.failure())?;
+    let view = client.view(&root.0).ok_or_else(|| client.failure())?;
     cache.keep_root(&root.0, &root.1);
     Ok((root, view, false))
 }
 
 /// Fails if a place without a root has files of a repository, whose root is lost then: a new root beside
 /// them would hide them. Returns the root if another device has made it in this moment.
-fn found_now(desk: &mut BucketClient<'_>) -> Result<Option<(Root, Tag)>, PushError> {
-    let folders = desk.repeat(|files| files.list_folders());
+fn found_now(client: &mut BucketClient<'_>) -> Result<Option<(Root, Tag)>, PushError> {
+    let folders = client.repeat(|files| files.list_folders());
     let folders = folders.map_err(|e| match e {
         FileFailure::Trouble(Trouble::Denied(why)) => {
             Trouble::Denied(format!("{MAY_LIST} ({why})")).into()
@@ -411,17 +411,17 @@ fn found_now(desk: &mut BucketClient<'_>) -> Result<Option<(Root, Tag)>, PushErr
         unless: None,
         lost: 0,
     };
-    match desk.answer(&request) {
+    match client.answer(&request) {
         Answer::Root(root, tag) => Ok(Some((*root, tag))),
         Answer::NoRoot => Err(Trouble::LostRoot(RootLoss::Orphans).into()),
-        _ => Err(desk.failure().into()),
+        _ => Err(client.failure().into()),
     }
 }
 
 /// Makes the first root of an empty place, unless another device does.
 fn first_root(
     files: &dyn Files,
-    desk: &mut BucketClient<'_>,
+    client: &mut BucketClient<'_>,
     test: TestStore<'_>,
 ) -> Result<(Root, Tag), PushError> {
     test()?;
@@ -429,7 +429,7 @@ fn first_root(
     let bytes = root.encode().map_err(|e| Trouble::Other(e.to_string()))?;
     let denied = match files.write_if(ROOT, bytes, None) {
         Ok(tag) => {
-            desk.know(root.repository);
+            client.know(root.repository);
             return Ok((root, tag));
         }
         Err(FileFailure::Trouble(trouble)) => Some(trouble),
@@ -440,10 +440,10 @@ fn first_root(
         unless: None,
         lost: 0,
     };
-    match (desk.answer(&request), denied) {
+    match (client.answer(&request), denied) {
         (Answer::Root(root, tag), _) => Ok((*root, tag)),
         (_, Some(trouble)) => Err(trouble.into()),
-        _ => Err(desk.failure().into()),
+        _ => Err(client.failure().into()),
     }
 }
 

@@ -7,11 +7,11 @@ use crate::format::{Name, Root, Row};
 pub use crate::machines::Origin;
 use crate::machines::{Candidate, RebuiltRoot, Remains};
 use crate::peer::{RowsReport, Shelf, verify_rows};
-use crate::work::ask::BucketClient;
+use crate::work::attempt_note::AttemptNote;
 use crate::work::cache::Cache;
+use crate::work::client::BucketClient;
 pub use crate::work::recover::{Flaw, NotRestored, words_of};
 use crate::work::recover::{RootState, has_operation, look, restore, survey};
-use crate::work::unanswered::AttemptNote;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::refs::Operation;
@@ -145,7 +145,7 @@ struct Draft<'r> {
 }
 
 impl Rescue<'_> {
-    fn failed(&self, e: crate::work::write::PushError) -> NetError {
+    fn failed(&self, e: crate::work::push::PushError) -> NetError {
         net_error(&self.shelf.place, e)
     }
 
@@ -195,10 +195,10 @@ impl Rescue<'_> {
         if !earlier.is_some_and(|id| has_operation(root, &id)) {
             return Ok(Err(NotRestored::Intact));
         }
-        let mut desk = BucketClient::new(&*self.shelf.files, self.job);
-        desk.know(root.repository);
-        let view = desk.view(root);
-        let view = view.ok_or_else(|| self.failed(desk.failure().into()))?;
+        let mut client = BucketClient::new(&*self.shelf.files, self.job);
+        client.know(root.repository);
+        let view = client.view(root);
+        let view = view.ok_or_else(|| self.failed(client.failure().into()))?;
         let refs = view.iter().map(|(key, value)| (key, id_of(value)));
         let state = LostState {
             id: chosen.clone(),

@@ -4,25 +4,27 @@
 //! The receiver is the same as for any peer: it decides what it wants, and stores only what it has
 //! asked for. Here every object is decoded and hashed before it is passed on.
 //!
-//! - `stock`: what is known of the bucket.
-//! - `give`: answers to requests by id.
-//! - `stream`: what is sent without a request.
+//! - `catalog`: what is known of the bucket.
+//! - `answers`: answers to requests by id.
+//! - `unasked`: what is sent without a request.
 //! - `verify`: whether everything is there and intact.
-//! - `keep`: whether the bucket has the content of files.
-//! - `hands`, `held`: reads, and what of them is kept in memory.
+//! - `copies`: whether the bucket has the content of files.
+//! - `range_reader`, `range_cache`: reads, and what of them is kept in memory.
 //!
 //! The shelf knows [`Files`] and no store, and the receiver only through its [`Link`].
 
-mod give;
-mod hands;
-mod held;
-mod keep;
-mod stock;
-mod stream;
+mod answers;
+mod catalog;
+mod copies;
+mod range_cache;
+mod range_reader;
+mod unasked;
 mod verify;
 
 use crate::files::Files;
 use crate::work::cache::Cache;
+use answers::{Clues, WantedObjects};
+use catalog::Catalog;
 use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -35,11 +37,9 @@ use dmv_net::wire::{
     Access, Extension, Frame, Hello, MAX_KEEPS, MAX_NEEDS, Message, OBJECTS_TARGET_BYTES, ReadOnly,
     SliceSummary, WireObject, from_wire_objects, put_object, to_wire_objects,
 };
-use give::{Clues, WantedObjects};
 use std::path::PathBuf;
 use std::sync::Arc;
-use stock::Stock;
-pub use stream::{CloneForecast, foresee_clone, foresee_content};
+pub use unasked::{CloneForecast, foresee_clone, foresee_content};
 pub use verify::{
     BucketDepth, BucketProblem, BucketReport, MissingIds, RowsReport, verify_rows, verify_shelf,
 };
@@ -61,7 +61,7 @@ pub struct Shelf {
 
 impl Shelf {
     /// Reads the root and what it consists of. Fails if there is no root.
-    fn open(self) -> Result<Stock, NetError> {
+    fn open(self) -> Result<Catalog, NetError> {
         let Shelf {
             place,
             files,
@@ -69,9 +69,9 @@ impl Shelf {
             ..
         } = self;
         let cache = Cache::open(copies.as_deref(), &place);
-        let stock = Stock::open(&place, files, cache)?;
+        let catalog = Catalog::open(&place, files, cache)?;
         let trouble = Trouble::NoRoot;
-        stock.ok_or(NetError::Bucket { place, trouble })
+        catalog.ok_or(NetError::Bucket { place, trouble })
     }
 }
 
@@ -93,47 +93,47 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
         may_be_empty,
     } = shelf;
     let cache = Cache::open(copies.as_deref(), &place);
-    let mut stock = Stock::open(&place, files, cache)?;
-    if stock.is_none() && !may_be_empty {
+    let mut catalog = Catalog::open(&place, files, cache)?;
+    if catalog.is_none() && !may_be_empty {
         let trouble = Trouble::NoRoot;
         return Err(NetError::Bucket { place, trouble });
     }
-    greet(stock.as_mut(), is_read_only, link)?;
+    greet(catalog.as_mut(), is_read_only, link)?;
     let job = Job::default();
     let Message::Hello(client) = link.hear(&job)? else {
         return Err(NetError::Protocol("a greeting was expected"));
     };
     link.greeted(&client);
     let mut kept = Vec::new();
-    let told = stock.as_ref().map(|stock| stock.view.clone());
+    let told = catalog.as_ref().map(|catalog| catalog.view.clone());
     let told = told.unwrap_or_default();
     loop {
-        match (link.hear(&job), &mut stock) {
-            (Ok(Message::Want(want)), Some(stock)) => {
+        match (link.hear(&job), &mut catalog) {
+            (Ok(Message::Want(want)), Some(catalog)) => {
                 link.say(&Message::Common(Vec::new(), true))?;
-                stock.stream(&want, link)?;
+                catalog.stream(&want, link)?;
                 link.say(&Message::End)?;
                 let is_all = !want.tips.is_empty();
-                let answered = answer_needs(stock, link, &job);
-                stock.hints.write();
+                let answered = answer_needs(catalog, link, &job);
+                catalog.hints.write();
                 answered?;
                 if is_all {
-                    stock.cache.note_fetched(stock.root.generation);
-                    stock.tidy_cache();
+                    catalog.cache.note_fetched(catalog.root.generation);
+                    catalog.tidy_cache();
                 }
             }
-            (Ok(Message::Keep(files, last)), Some(stock)) => {
+            (Ok(Message::Keep(files, last)), Some(catalog)) => {
                 kept.extend(from_wire_objects(&files)?);
                 if kept.len() > MAX_KEEPS {
                     return Err(NetError::Protocol("too many files to keep"));
                 }
                 if last {
-                    let unkept = stock.unkept(std::mem::take(&mut kept), &told)?;
+                    let unkept = catalog.unkept(std::mem::take(&mut kept), &told)?;
                     say_unkept(link, &unkept)?;
                 }
             }
-            (Ok(Message::AskPurged), Some(stock)) => {
-                let purges = known_purges(stock)?;
+            (Ok(Message::AskPurged), Some(catalog)) => {
+                let purges = known_purges(catalog)?;
                 say_purges(link, &purges, Message::Purged)?;
             }
             (Ok(Message::Bye) | Err(NetError::Closed), _) => return Ok(()),
@@ -144,7 +144,7 @@ fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
 }
 
 fn greet(
-    mut stock: Option<&mut Stock>,
+    mut catalog: Option<&mut Catalog>,
     is_read_only: bool,
     link: &mut Link,
 ) -> Result<(), NetError> {
@@ -156,10 +156,12 @@ fn greet(
     if is_read_only {
         extensions.push(Extension::read_only(ReadOnly::Repository));
     }
-    let has_purged = stock.as_ref().is_some_and(|stock| stock.root.purged > 0);
+    let has_purged = catalog
+        .as_ref()
+        .is_some_and(|catalog| catalog.root.purged > 0);
     extensions.push(Extension::purges(has_purged));
-    let slice = stock.as_deref_mut().map(held_in).transpose()?;
-    let stock = stock.as_deref();
+    let slice = catalog.as_deref_mut().map(held_in).transpose()?;
+    let catalog = catalog.as_deref();
     extensions.extend(slice.as_ref().map(Extension::holds));
     let access = if is_read_only {
         Access::Read
@@ -168,12 +170,12 @@ fn greet(
     };
     link.say(&Message::Hello(Hello {
         agent: AGENT.to_owned(),
-        repository: stock.map_or([0; 16], |stock| *stock.repository().as_bytes()),
+        repository: catalog.map_or([0; 16], |catalog| *catalog.repository().as_bytes()),
         chunker: CHUNKER.to_owned(),
         access,
         extensions,
     }))?;
-    let refs = stock.map(refs_of).transpose()?.unwrap_or_default();
+    let refs = catalog.map(refs_of).transpose()?.unwrap_or_default();
     let has = |name: &&str| refs.iter().any(|(key, _)| *key == format!("branch/{name}"));
     // A bucket is on no branch.
     let head = ["main", "master"].into_iter().find(has).map(str::to_owned);
@@ -181,25 +183,28 @@ fn greet(
 }
 
 /// Returns what was purged from the bucket, by reason.
-fn known_purges(stock: &mut Stock) -> Result<Vec<KnownPurge>, NetError> {
-    let unpurged = stock.root.unpurged;
-    let known = stock.purges()?.into_iter().map(|(why, buried)| KnownPurge {
-        why,
-        pieces: buried.pieces.len() as u64,
-        files: buried.files,
-        stored: unpurged,
-    });
+fn known_purges(catalog: &mut Catalog) -> Result<Vec<KnownPurge>, NetError> {
+    let unpurged = catalog.root.unpurged;
+    let known = catalog
+        .purges()?
+        .into_iter()
+        .map(|(why, buried)| KnownPurge {
+            why,
+            pieces: buried.pieces.len() as u64,
+            files: buried.files,
+            stored: unpurged,
+        });
     Ok(known.filter(|purge| !purge.files.is_empty()).collect())
 }
 
 /// Returns the slice in the root of a bucket, if the bucket does not store everything.
-fn slice_of(stock: &Stock) -> Result<Option<RepoSlice>, NetError> {
-    let slice = &stock.root.slice;
+fn slice_of(catalog: &Catalog) -> Result<Option<RepoSlice>, NetError> {
+    let slice = &catalog.root.slice;
     if slice.is_empty() {
         return Ok(None);
     }
     let decoded = RepoSlice::decode(slice).map_err(|_| {
-        stock.failed(Trouble::Damaged(
+        catalog.failed(Trouble::Damaged(
             "root: its slice does not decode".to_owned(),
         ))
     })?;
@@ -207,11 +212,11 @@ fn slice_of(stock: &Stock) -> Result<Option<RepoSlice>, NetError> {
 }
 
 /// Returns what the bucket stores, by the slice and the purges in its root.
-fn held_in(stock: &mut Stock) -> Result<SliceSummary, NetError> {
-    let purges = stock.purges()?;
+fn held_in(catalog: &mut Catalog) -> Result<SliceSummary, NetError> {
+    let purges = catalog.purges()?;
     let purged: usize = purges.values().map(|buried| buried.files.len()).sum();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let Some(slice) = slice_of(stock)? else {
+    let Some(slice) = slice_of(catalog)? else {
         return Ok(SliceSummary {
             dropped: count(purged),
             ..SliceSummary::default()
@@ -225,13 +230,13 @@ fn held_in(stock: &mut Stock) -> Result<SliceSummary, NetError> {
     })
 }
 
-fn refs_of(stock: &Stock) -> Result<Vec<(String, ObjectId)>, NetError> {
+fn refs_of(catalog: &Catalog) -> Result<Vec<(String, ObjectId)>, NetError> {
     let is_ref = |key: &str| key.starts_with("branch/") || key.starts_with("tag/");
-    let refs = stock.view.iter().filter(|(key, _)| is_ref(key));
+    let refs = catalog.view.iter().filter(|(key, _)| is_ref(key));
     let refs = refs.map(|(key, value)| {
         let id: [u8; 32] = value[..].try_into().map_err(|_| {
             let why = format!("root: the value of {} is not an id", key.escape_debug());
-            stock.failed(Trouble::Damaged(why))
+            catalog.failed(Trouble::Damaged(why))
         })?;
         Ok((key.clone(), ObjectId::from_bytes(id)))
     });
@@ -239,9 +244,9 @@ fn refs_of(stock: &Stock) -> Result<Vec<(String, ObjectId)>, NetError> {
 }
 
 /// Answers requests until the receiver has everything.
-fn answer_needs(stock: &mut Stock, link: &mut Link, job: &Job) -> Result<(), NetError> {
+fn answer_needs(catalog: &mut Catalog, link: &mut Link, job: &Job) -> Result<(), NetError> {
     let mut clues = Clues::new();
-    let since = stock.cache.fetched();
+    let since = catalog.cache.fetched();
     loop {
         let mut needs = match link.hear(job)? {
             Message::Need(need) => vec![need],
@@ -259,7 +264,7 @@ fn answer_needs(stock: &mut Stock, link: &mut Link, job: &Job) -> Result<(), Net
             }
         }
         clues.extend(link.take_clues().into_iter().map(|clue| (clue.chunk, clue)));
-        give(stock, link, &needs, &clues, since)?;
+        give(catalog, link, &needs, &clues, since)?;
         for id in needs
             .iter()
             .flatten()
@@ -271,7 +276,7 @@ fn answer_needs(stock: &mut Stock, link: &mut Link, job: &Job) -> Result<(), Net
 }
 
 fn give(
-    stock: &mut Stock,
+    catalog: &mut Catalog,
     link: &mut Link,
     needs: &[Vec<WireObject>],
     clues: &Clues,
@@ -286,17 +291,17 @@ fn give(
         );
     }
     let mut body = Vec::new();
-    stock.give(&mut wanted, clues, since, &mut |record, wanted| {
+    catalog.give(&mut wanted, clues, since, &mut |record, wanted| {
         pass_on(record, wanted, &mut body, link)
     })?;
     if !body.is_empty() {
         link.send(Frame::Objects(body))?;
     }
-    if !wanted.is_empty() && stock.has_purged_since {
-        return Err(stock.failed(Trouble::Purged));
+    if !wanted.is_empty() && catalog.has_purged_since {
+        return Err(catalog.failed(Trouble::Purged));
     }
-    if let (false, Some(damage)) = (wanted.is_empty(), &stock.damage) {
-        return Err(stock.failed(damage.clone()));
+    if let (false, Some(damage)) = (wanted.is_empty(), &catalog.damage) {
+        return Err(catalog.failed(damage.clone()));
     }
     for need in needs {
         let absent: Vec<(ObjectType, ObjectId)> = from_wire_objects(need)?

@@ -4,8 +4,8 @@
 //! Metadata is always read, decoded and hashed. Of packs with chunks alone, either the tables are read,
 //! or all frames, or some of them that chance picks.
 
-use super::hands::{NotRead, Stop};
-use super::stock::{SHORT, Stock, check_root};
+use super::catalog::{Catalog, SHORT, check_root};
+use super::range_reader::{NotRead, Stop};
 use super::{Shelf, refs_of};
 use crate::files::FileFailure;
 use crate::format::{Name, Purges, Row};
@@ -110,12 +110,12 @@ pub fn verify_shelf(
     job: &Job,
 ) -> Result<BucketReport, NetError> {
     check_root(&shelf.place, &*shelf.files)?;
-    let mut stock = shelf.open()?;
-    let data = stock.data()?;
-    let log = stock.root.log_pages.clone();
-    stock.pages(&log)?;
+    let mut catalog = shelf.open()?;
+    let data = catalog.data()?;
+    let log = catalog.root.log_pages.clone();
+    catalog.pages(&log)?;
     let (mut forward, mut tails) = (Vec::new(), Vec::new());
-    for row in &stock.meta {
+    for row in &catalog.meta {
         forward.push((*row, PACK_HEADER_BYTES));
     }
     for row in &data {
@@ -124,7 +124,7 @@ pub fn verify_shelf(
             _ => tails.push(*row),
         }
     }
-    let mut check = Check::new(stock.meta.len() + data.len(), job);
+    let mut check = Check::new(catalog.meta.len() + data.len(), job);
     let tables: Vec<Range> = tails
         .iter()
         .map(|row| range(row, row.tail, row.len))
@@ -135,17 +135,17 @@ pub fn verify_shelf(
     }
     let bytes: u64 = forward.iter().map(|(row, from)| row.len - from).sum();
     job.progress.foresee(bytes, Bound::AtMost);
-    let picked = check.read_tables(&mut stock, &tails, &tables, depth)?;
-    check.read_forward(&mut stock, &forward)?;
-    check.read_picked(&mut stock, picked)?;
-    let purges = stock.purges()?;
-    check.report.unpurged = stock.root.unpurged;
-    if stock.root.slice.is_empty() {
-        let tips = refs_of(&stock)?.into_iter().map(|(_, id)| id);
+    let picked = check.read_tables(&mut catalog, &tails, &tables, depth)?;
+    check.read_forward(&mut catalog, &forward)?;
+    check.read_picked(&mut catalog, picked)?;
+    let purges = catalog.purges()?;
+    check.report.unpurged = catalog.root.unpurged;
+    if catalog.root.slice.is_empty() {
+        let tips = refs_of(&catalog)?.into_iter().map(|(_, id)| id);
         check.find_missing(tips.collect(), purges);
     }
     check.report.problems = check.bad.len() as u64;
-    let repository = stock.repository();
+    let repository = catalog.repository();
     let told = check.bad.iter().take(MAX_TOLD);
     let told = told.map(|(name, why)| BucketProblem {
         file: name.path(repository),
@@ -179,13 +179,17 @@ pub fn verify_rows(
     let mut report = RowsReport::default();
     let mut rows = rows.to_vec();
     loop {
-        let mut stock = Stock::of_rows(&shelf.place, shelf.files.clone(), repository, &rows);
-        let data = stock.data()?;
-        let forward: Vec<(Row, u64)> = stock.meta.iter().map(|r| (*r, PACK_HEADER_BYTES)).collect();
+        let mut catalog = Catalog::of_rows(&shelf.place, shelf.files.clone(), repository, &rows);
+        let data = catalog.data()?;
+        let forward: Vec<(Row, u64)> = catalog
+            .meta
+            .iter()
+            .map(|r| (*r, PACK_HEADER_BYTES))
+            .collect();
         let tables: Vec<Range> = data.iter().map(|r| range(r, r.tail, r.len)).collect();
         let mut check = Check::new(rows.len(), job);
-        check.read_tables(&mut stock, &data, &tables, BucketDepth::Quick)?;
-        check.read_forward(&mut stock, &forward)?;
+        check.read_tables(&mut catalog, &data, &tables, BucketDepth::Quick)?;
+        check.read_forward(&mut catalog, &forward)?;
         if check.bad.is_empty() {
             for tips in tips {
                 (check.report.missing, check.report.contested) = (0, 0);
@@ -305,7 +309,7 @@ impl Check<'_> {
     /// Reads the tables of packs. Returns the frames that chance picks.
     fn read_tables(
         &mut self,
-        stock: &mut Stock,
+        catalog: &mut Catalog,
         rows: &[Row],
         tables: &[Range],
         depth: BucketDepth,
@@ -321,8 +325,8 @@ impl Check<'_> {
         let mut picked = Vec::new();
         // The frame that chance comes nearest to, if it picks none.
         let mut nearest: Option<(u64, Range, Vec<ObjectId>)> = None;
-        let repository = stock.repository();
-        let done = stock.hands.read(repository, tables, &mut |read, bytes| {
+        let repository = catalog.repository();
+        let done = catalog.hands.read(repository, tables, &mut |read, bytes| {
             let Some(bytes) = self.came(read, bytes)? else {
                 return Ok(());
             };
@@ -348,7 +352,7 @@ impl Check<'_> {
             picked.extend(frames);
             Ok(())
         });
-        stock.explain(done)?;
+        catalog.explain(done)?;
         if let (true, true, Some((_, frame, ids))) = (share > 0.0, picked.is_empty(), nearest) {
             picked.push((frame, ids));
         }
@@ -358,15 +362,15 @@ impl Check<'_> {
     /// Reads frames, and compares them with what their tables say.
     fn read_picked(
         &mut self,
-        stock: &mut Stock,
+        catalog: &mut Catalog,
         picked: Vec<(Range, Vec<ObjectId>)>,
     ) -> Result<(), NetError> {
         let frames: Vec<Range> = picked.iter().map(|(frame, _)| *frame).collect();
         let mut wanted: HashMap<Range, Vec<ObjectId>> = picked.into_iter().collect();
         let reads = plan(frames.clone(), Terms::default());
         let mut cut = Cut::new(frames);
-        let repository = stock.repository();
-        let done = stock.hands.read(repository, &reads, &mut |read, bytes| {
+        let repository = catalog.repository();
+        let done = catalog.hands.read(repository, &reads, &mut |read, bytes| {
             let Some(bytes) = self.came(read, bytes)? else {
                 return Ok(());
             };
@@ -386,11 +390,15 @@ impl Check<'_> {
                 Ok(())
             })
         });
-        stock.explain(done)
+        catalog.explain(done)
     }
 
     /// Reads packs from their first frame to their end.
-    fn read_forward(&mut self, stock: &mut Stock, packs: &[(Row, u64)]) -> Result<(), NetError> {
+    fn read_forward(
+        &mut self,
+        catalog: &mut Catalog,
+        packs: &[(Row, u64)],
+    ) -> Result<(), NetError> {
         let terms = Terms {
             gap: 0,
             most: READ_BYTES,
@@ -401,8 +409,8 @@ impl Check<'_> {
             .collect();
         let rows: HashMap<Name, Row> = packs.iter().map(|(row, _)| (row.name, *row)).collect();
         let mut open: Option<Forward> = None;
-        let repository = stock.repository();
-        let done = stock.hands.read(repository, &reads, &mut |read, bytes| {
+        let repository = catalog.repository();
+        let done = catalog.hands.read(repository, &reads, &mut |read, bytes| {
             let bytes = self.came(read, bytes)?;
             let pack = match &mut open {
                 Some(pack) if pack.row.name == read.file => pack,
@@ -417,7 +425,7 @@ impl Check<'_> {
             }
             Ok(())
         });
-        stock.explain(done)
+        catalog.explain(done)
     }
 
     /// Notes an object: what it names, or that it is there.

@@ -5,16 +5,16 @@
 //! - [`counting`]: counts each request below the library, and remembers refusals.
 //! - [`answer`]: what a refusal means.
 //! - `files`: reading and writing files of a bucket. It blocks the calling thread.
-//! - [`canary`]: tests whether a store keeps the promises that a bucket needs.
+//! - [`probe`]: tests whether a store keeps the promises that a bucket needs.
 //!
 //! The room knows nothing of repositories. Its async runtime stays inside.
 
 pub mod answer;
-pub mod canary;
 mod clients;
 pub mod counting;
 pub mod credentials;
 mod files;
+pub mod probe;
 pub mod profile;
 mod service;
 

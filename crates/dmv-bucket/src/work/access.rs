@@ -1,6 +1,6 @@
 //! What work at a bucket needs, whatever the work is.
 
-use super::ask::BucketClient;
+use super::client::BucketClient;
 use crate::files::Files;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;

@@ -1,9 +1,9 @@
 //! Small changes of a root that free nothing else: what gc could do, without its walk.
 
 use super::access::BucketAccess;
+use super::attempt_note::AttemptNote;
 use super::drive::Drive;
 use super::error::PushError;
-use super::unanswered::AttemptNote;
 use crate::machines::{Collect, CollectEnd, Limits, Mark, MarkResult, Stamp, Step};
 use dmv_core::store::random_bytes;
 

@@ -3,9 +3,9 @@
 //! All changes of a bucket go this way, so all tell the same truth: an operation has happened, or it
 //! has not and will not, or is unknown yet. [`AttemptNote`] lets the same command find out later.
 
-use super::ask::BucketClient;
+use super::attempt_note::AttemptNote;
+use super::client::BucketClient;
 use super::error::PushError;
-use super::unanswered::AttemptNote;
 use crate::machines::{Fault, Machine, Request, Step};
 use dmv_core::hash::encode_hex;
 use dmv_core::store::random_bytes;
@@ -36,12 +36,12 @@ impl Drive<'_> {
     /// Drives a machine from its first step on.
     pub fn run<M: Machine>(
         mut self,
-        desk: &mut BucketClient<'_>,
+        client: &mut BucketClient<'_>,
         machine: &mut M,
         first: NextStep<M>,
         works: Works<'_, M>,
     ) -> Result<M::End, PushError> {
-        let done = self.steps(desk, machine, first, works);
+        let done = self.steps(client, machine, first, works);
         if machine.unanswered().is_none() {
             self.note.forget();
         }
@@ -50,14 +50,14 @@ impl Drive<'_> {
 
     fn steps<M: Machine>(
         &mut self,
-        desk: &mut BucketClient<'_>,
+        client: &mut BucketClient<'_>,
         machine: &mut M,
         first: NextStep<M>,
         works: Works<'_, M>,
     ) -> Result<M::End, PushError> {
         let (mut step, mut attempts) = (first, 0);
         loop {
-            if desk.is_cancelled() {
+            if client.is_cancelled() {
                 return Err(PushError::Cancelled);
             }
             step = match step {
@@ -70,21 +70,21 @@ impl Drive<'_> {
                         // A kill from here on is found by the same command, too.
                         self.note.keep(self.operation, machine.unanswered());
                     }
-                    machine.answer(desk.answer(&request), &mut random_bytes)
+                    machine.answer(client.answer(&request), &mut random_bytes)
                 }
-                Step::Work(work) => works(desk, machine, work)?,
+                Step::Work(work) => works(client, machine, work)?,
                 Step::Done(end) => return Ok(end),
-                Step::Failed(_) if desk.is_cancelled() => return Err(PushError::Cancelled),
-                Step::Failed(fault) => return Err(self.why(fault, desk).into()),
+                Step::Failed(_) if client.is_cancelled() => return Err(PushError::Cancelled),
+                Step::Failed(fault) => return Err(self.why(fault, client).into()),
             };
         }
     }
 
     /// Returns why a machine has given up.
-    fn why(&self, fault: Fault, desk: &BucketClient<'_>) -> Trouble {
-        match (fault, desk.trouble()) {
+    fn why(&self, fault: Fault, client: &BucketClient<'_>) -> Trouble {
+        match (fault, client.trouble()) {
             (Fault::Unknown, _) => unanswered(&self.operation),
-            (Fault::Unreachable, _) => desk.failure(),
+            (Fault::Unreachable, _) => client.failure(),
             (Fault::Lost, Some(lost @ Trouble::Lost(_))) => lost.clone(),
             (Fault::Lost, _) => Trouble::Lost("a page of the root".to_owned()),
             (Fault::NoRoot, _) => Trouble::NoRoot,

@@ -353,7 +353,10 @@ fn tell_answer(
     let access = if client.may_push() {
         "fetch and push".to_owned()
     } else {
-        format!("fetch only: {}", why_closed(&remote.url, client.read_only()))
+        format!(
+            "fetch only: {}",
+            why_closed(&remote.url, client.read_only())
+        )
     };
     let mut out = context.ui.out();
     let (holds, access) = (clean(&holds), clean(&access));

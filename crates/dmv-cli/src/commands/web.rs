@@ -13,7 +13,7 @@ use crate::whose;
 #[cfg(feature = "store")]
 use dmv_bucket::ops::{BucketCaller, CallerBuckets};
 #[cfg(feature = "store")]
-use dmv_bucket::store::{Settings, canary::TestCost};
+use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::repo::{
     OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation, Who, Whose, WorktreeSettings,
 };

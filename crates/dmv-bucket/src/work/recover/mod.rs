@@ -1,18 +1,18 @@
 //! A lost root: docs/format/bucket.md, "Recovery".
 //!
 //! [`look`] says whether the root is lost, [`survey`] finds out by a listing what is left, and [`restore`]
-//! writes a new root. Which one is the choice of a person; [`core`](crate::machines) makes the states.
+//! writes a new root. Which one is the choice of a person; [`machines`](crate::machines) makes the states.
 
 mod packs;
 mod refusal;
 
 pub use refusal::{Flaw, NotRestored, words_of};
 
-use super::ask::BucketClient;
+use super::attempt_note::AttemptNote;
 use super::cache::Cache;
+use super::client::BucketClient;
 use super::drive::unanswered;
-use super::unanswered::AttemptNote;
-use super::write::PushError;
+use super::push::PushError;
 use crate::files::{FileFailure, Files};
 use crate::format::{Entry, MAX_PAGE_BYTES, Name, Page, PageKind, ROOT, Root, Row};
 use crate::machines::{Answer, Attempt, LogPage, RebuiltRoot, Remains, Request, Tag};
@@ -50,8 +50,8 @@ pub enum RootState {
 
 /// Looks at the root. Fails if it is from a newer version.
 pub fn look(files: &dyn Files, job: &Job) -> Result<RootState, PushError> {
-    let desk = BucketClient::new(files, job);
-    match desk.repeat(|files| files.read_whole(ROOT, None)) {
+    let client = BucketClient::new(files, job);
+    match client.repeat(|files| files.read_whole(ROOT, None)) {
         Ok((bytes, tag)) => match Root::decode(&bytes) {
             Ok(root) => Ok(RootState::Intact(Box::new(root))),
             Err(e) if e.is_too_new() => Err(Trouble::TooNew.into()),
@@ -71,17 +71,17 @@ pub fn look(files: &dyn Files, job: &Job) -> Result<RootState, PushError> {
 
 /// Finds out what is left of each repository at the place. Changes nothing there.
 pub fn survey(files: &dyn Files, cache: &Cache, job: &Job) -> Result<Vec<Remains>, PushError> {
-    let mut desk = BucketClient::new(files, job);
-    let folders = desk.repeat(|files| files.list_folders())?;
+    let mut client = BucketClient::new(files, job);
+    let folders = client.repeat(|files| files.list_folders())?;
     let repositories = folders
         .iter()
         .filter_map(|name| RepositoryId::from_hex(name));
     let mut all = Vec::new();
     for repository in repositories {
-        desk.know(repository);
-        let mut survey = Survey::begin(&desk, repository, job)?;
-        survey.know(&mut desk, cache.root().map(|(root, _)| root));
-        survey.look_into_files(&desk)?;
+        client.know(repository);
+        let mut survey = Survey::begin(&client, repository, job)?;
+        survey.know(&mut client, cache.root().map(|(root, _)| root));
+        survey.look_into_files(&client)?;
         all.push(survey.remains);
     }
     Ok(all)
@@ -98,12 +98,12 @@ struct Survey<'j> {
 impl<'j> Survey<'j> {
     /// Lists the files of a repository.
     fn begin(
-        desk: &BucketClient<'_>,
+        client: &BucketClient<'_>,
         repository: RepositoryId,
         job: &'j Job,
     ) -> Result<Survey<'j>, PushError> {
         let folder = repository.to_string();
-        let listed = desk.repeat(|files| files.list_all(&folder))?;
+        let listed = client.repeat(|files| files.list_all(&folder))?;
         let named = listed.into_iter().filter_map(|file| {
             let (of, name) = file.name.rsplit_once('/')?;
             Some((Name::from_hex(name).filter(|_| of == folder)?, file.len))
@@ -128,7 +128,7 @@ impl<'j> Survey<'j> {
     }
 
     /// Takes the root that this device saw last, if it is of this repository.
-    fn know(&mut self, desk: &mut BucketClient<'_>, root: Option<Root>) {
+    fn know(&mut self, client: &mut BucketClient<'_>, root: Option<Root>) {
         let Some(root) = root.filter(|root| root.repository == self.remains.repository) else {
             return;
         };
@@ -136,15 +136,15 @@ impl<'j> Survey<'j> {
         self.take_rows(&root.rows);
         self.purge_pages = root.purge_pages.iter().map(|page| page.name).collect();
         // Without its view, it is no state.
-        if let Some(view) = desk.view(&root) {
+        if let Some(view) = client.view(&root) {
             self.remains.known = Some((root, view));
         }
     }
 
     /// Looks into all files: pages first, because they tell of packs.
-    fn look_into_files(&mut self, desk: &BucketClient<'_>) -> Result<(), PushError> {
+    fn look_into_files(&mut self, client: &BucketClient<'_>) -> Result<(), PushError> {
         let reader = PackReader {
-            desk,
+            client,
             repository: self.remains.repository,
         };
         let files: Vec<(Name, u64)> = self.remains.files.clone().into_iter().collect();
@@ -155,7 +155,7 @@ impl<'j> Survey<'j> {
         let mut packs = Vec::new();
         for ((name, len), head) in unknown.into_iter().zip(heads) {
             match head {
-                FoundFile::Page => self.take_page(desk, name, len)?,
+                FoundFile::Page => self.take_page(client, name, len)?,
                 FoundFile::Pack => packs.push((name, len)),
                 FoundFile::Gone => drop(self.remains.files.remove(&name)),
                 FoundFile::Unknown(why) => drop(self.remains.unreadable.insert(name, why)),
@@ -180,7 +180,7 @@ impl<'j> Survey<'j> {
 
     fn take_page(
         &mut self,
-        desk: &BucketClient<'_>,
+        client: &BucketClient<'_>,
         name: Name,
         len: u64,
     ) -> Result<(), PushError> {
@@ -189,7 +189,7 @@ impl<'j> Survey<'j> {
             return Ok(());
         }
         let path = name.path(self.remains.repository);
-        let bytes = match desk.repeat(|files| files.read_whole(&path, None)) {
+        let bytes = match client.repeat(|files| files.read_whole(&path, None)) {
             Ok((bytes, _)) => bytes,
             Err(FileFailure::Missing) => return Ok(()),
             Err(e) => return Err(e.into()),
@@ -327,11 +327,11 @@ pub fn restore(
         }
         RootState::Intact(_) => return Err(Trouble::Busy.into()),
     };
-    let mut desk = BucketClient::new(files, job);
-    desk.know(new.root.repository);
+    let mut client = BucketClient::new(files, job);
+    client.know(new.root.repository);
     if !new.pages.is_empty() {
-        let Answer::Done = desk.answer(&Request::PutPages(new.pages.clone())) else {
-            return Err(desk.failure().into());
+        let Answer::Done = client.answer(&Request::PutPages(new.pages.clone())) else {
+            return Err(client.failure().into());
         };
     }
     let bytes = new.root.encode();
@@ -347,14 +347,14 @@ pub fn restore(
             over: over_none,
         }),
     );
-    match desk.answer(&Request::PutRoot { bytes, over }) {
+    match client.answer(&Request::PutRoot { bytes, over }) {
         Answer::Replaced(tag) => {
             note.forget();
             return Ok((new.root.clone(), tag));
         }
         Answer::Refused | Answer::NotSent if !was_tried => {
             note.forget();
-            return Err(desk.failure().into());
+            return Err(client.failure().into());
         }
         _ => {}
     }
@@ -362,7 +362,7 @@ pub fn restore(
         unless: None,
         lost: 0,
     };
-    match desk.answer(&again) {
+    match client.answer(&again) {
         Answer::Root(root, tag) => {
             note.forget();
             if has_operation(&root, &operation) {

@@ -1,7 +1,7 @@
 //! Reading from packs what only a root says of them. docs/format/bucket.md, "Packs".
 
-use super::super::ask::BucketClient;
-use super::super::free::index_at;
+use super::super::client::BucketClient;
+use super::super::gc::index_at;
 use crate::files::FileFailure;
 use crate::format::{Name, Row, RowKind};
 use dmv_core::object::ObjectType;
@@ -37,7 +37,7 @@ pub enum FoundFile {
 
 /// Reads the ends of packs.
 pub struct PackReader<'d> {
-    pub desk: &'d BucketClient<'d>,
+    pub client: &'d BucketClient<'d>,
     pub repository: RepositoryId,
 }
 
@@ -47,7 +47,7 @@ type RowResult = Result<Row, &'static str>;
 impl PackReader<'_> {
     fn read(&self, name: &Name, range: Range<u64>) -> Result<Vec<u8>, FileFailure> {
         let path = name.path(self.repository);
-        self.desk
+        self.client
             .repeat(|files| files.read_range(&path, range.clone()))
     }
 

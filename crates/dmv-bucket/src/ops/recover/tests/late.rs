@@ -90,7 +90,7 @@ fn step(world: &mut World, rng: &mut Rng) -> Outcome {
         let with = BucketAccess::new(&*world.files, world.ada.repo.store(), &world.ada.job, None);
         let new = None;
         let change = dmv_core::refs::Change { key, old, new };
-        crate::work::write::push(&with, root, vec![change], &stamp())?.ok_or("moved")?;
+        crate::work::push::push(&with, root, vec![change], &stamp())?.ok_or("moved")?;
         return Ok(());
     }
     let name = ["a", "b", "d/a"][rng.below(3) as usize];

@@ -8,8 +8,8 @@ use crate::files::memory::MemFiles;
 use crate::format::{Page, Root};
 use crate::machines::{Limits, Tag};
 use crate::work::access::BucketAccess;
-use crate::work::free::{FreeOptions, free};
-use crate::work::write::tests::{
+use crate::work::gc::{FreeOptions, free};
+use crate::work::push::tests::{
     Outcome, Place, bucket, content, is_stored, newest, noise, stamp, ten_files,
 };
 use dmv_core::object::ObjectType;

@@ -4,8 +4,8 @@
 //! requests, so nothing here has to be complete.
 
 use super::Shelf;
-use super::hands::{NotRead, Stop};
-use super::stock::{SMALL_BYTES, Stock};
+use super::catalog::{Catalog, SMALL_BYTES};
+use super::range_reader::{NotRead, Stop};
 use crate::files::FileFailure;
 use crate::format::{Name, Row};
 use crate::frames::Cuts;
@@ -35,7 +35,7 @@ struct Part {
     to: u64,
 }
 
-impl Stock {
+impl Catalog {
     /// Sends what the receiver of `want` wants without a request.
     pub fn stream(&mut self, want: &Want, link: &mut Link) -> Result<(), NetError> {
         let filter = &want.filter;
@@ -171,13 +171,13 @@ pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast,
         copies: None,
         ..shelf
     };
-    let mut stock = shelf.open()?;
+    let mut catalog = shelf.open()?;
     let sent = if metadata_only {
         UnaskedPart::Metadata
     } else {
         UnaskedPart::Everything
     };
-    let mut parts = stock.parts(sent, 0)?;
+    let mut parts = catalog.parts(sent, 0)?;
     parts.retain(|part| part.from < part.to);
     Ok(CloneForecast {
         packs: parts.len() as u64,
@@ -189,11 +189,11 @@ pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast,
 
 /// Returns what would be read for the content of files, of which the metadata is known.
 pub fn foresee_content(shelf: Shelf, clues: Vec<Clue>) -> Result<CloneForecast, NetError> {
-    let mut stock = shelf.open()?;
+    let mut catalog = shelf.open()?;
     let wanted = clues.iter().map(|clue| (clue.chunk, ObjectType::Chunk));
     let wanted = wanted.collect();
     let clues = clues.into_iter().map(|clue| (clue.chunk, clue)).collect();
-    let (reads, unnamed) = stock.foresee(&wanted, &clues)?;
+    let (reads, unnamed) = catalog.foresee(&wanted, &clues)?;
     let packs: BTreeSet<Name> = reads.iter().map(|read| read.file).collect();
     Ok(CloneForecast {
         packs: packs.len() as u64,
@@ -231,7 +231,7 @@ impl OpenPart {
         offset: u64,
         bytes: &[u8],
         sent: UnaskedPart,
-        stock: &mut Stock,
+        catalog: &mut Catalog,
         link: &mut Link,
     ) -> Result<(), NetError> {
         let row = self.part.row;
@@ -252,7 +252,7 @@ impl OpenPart {
         if self.is_broken {
             return Ok(());
         }
-        let hints = &mut stock.hints;
+        let hints = &mut catalog.hints;
         if sent == UnaskedPart::Everything && from > PACK_HEADER_BYTES {
             let before = &bytes[within(PACK_HEADER_BYTES)..within(from)];
             if let Some(chunks) = &mut self.chunks
@@ -269,7 +269,7 @@ impl OpenPart {
             hints.add(row.name, from + at, record);
         })?;
         if let Err(why) = done {
-            stock.note_damage(&row.name, why);
+            catalog.note_damage(&row.name, why);
             self.is_broken = true;
         }
         Ok(())

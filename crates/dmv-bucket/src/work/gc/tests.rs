@@ -3,8 +3,8 @@
 use super::*;
 use crate::files::memory::{Fault, MemFiles};
 use crate::work::access::BucketAccess;
-use crate::work::write::push;
-use crate::work::write::tests::{
+use crate::work::push::push;
+use crate::work::push::tests::{
     Outcome, Place, bucket, content, is_complete, is_stored, newest, noise, stamp, ten_files,
 };
 use dmv_core::refs::Change;

@@ -3,8 +3,8 @@
 use super::*;
 use crate::files::memory::{Fault as Bad, MemFiles};
 use crate::work::access::BucketAccess;
-use crate::work::free::{FreeOptions, free};
-use crate::work::write::tests::{Outcome, Place, bucket, newest as now, stamp, ten_files};
+use crate::work::gc::{FreeOptions, free};
+use crate::work::push::tests::{Outcome, Place, bucket, newest as now, stamp, ten_files};
 use dmv_core::hash::ObjectId;
 
 fn take_back(files: &MemFiles, place: &Place, which: Which) -> Result<Undone, UndoError> {

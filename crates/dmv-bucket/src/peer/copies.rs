@@ -5,11 +5,11 @@
 //! client checks that the refs that it was told lead to the files, and here they must not move
 //! before the answer. What they lead to stays until the next push that changes refs.
 
-use super::give::{Clues, WantedObjects};
-use super::stock::Stock;
+use super::answers::{Clues, WantedObjects};
+use super::catalog::Catalog;
 use crate::format::{Name, Row, View};
 use crate::ranges::Range;
-use crate::work::known::{self, HintFiles};
+use crate::work::hints::{self, HintFiles};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::ListNode;
@@ -26,7 +26,7 @@ const TRIES: usize = 3;
 /// A node or chunk of a file, with the number of the file.
 type Part = (ObjectId, usize);
 
-impl Stock {
+impl Catalog {
     /// Returns those of the files whose content is not complete in the bucket; all, if a ref that was
     /// `told` to the other side has moved. That side knows to what the refs lead.
     pub fn unkept(
@@ -186,7 +186,7 @@ impl Stock {
             return Ok(Vec::new());
         };
         let ids: Vec<ObjectId> = wanted.keys().copied().collect();
-        let found = HintFiles::open(&dir.join(known::DIR)).find(&ids);
+        let found = HintFiles::open(&dir.join(hints::DIR)).find(&ids);
         let mut frames = BTreeSet::new();
         for frame in found.into_iter().flatten() {
             if self.lists(&frame.pack)? {

@@ -73,7 +73,7 @@ struct Task {
 }
 
 /// Threads that read. They end when this is dropped.
-pub struct Hands {
+pub struct RangeReader {
     files: Arc<dyn Files>,
     tasks: Sender<Task>,
     /// What the threads take tasks from.
@@ -81,11 +81,11 @@ pub struct Hands {
     started: usize,
 }
 
-impl Hands {
+impl RangeReader {
     /// Returns hands without threads. They start when they are needed.
-    pub fn new(files: Arc<dyn Files>) -> Hands {
+    pub fn new(files: Arc<dyn Files>) -> RangeReader {
         let (tasks, taken) = channel();
-        Hands {
+        RangeReader {
             files,
             tasks,
             taken: Arc::new(Mutex::new(taken)),

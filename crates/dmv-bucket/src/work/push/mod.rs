@@ -1,22 +1,21 @@
 //! A push to a bucket: docs/format/bucket.md, "Push".
 //!
-//! [`push`] drives the state machine of [`core`](crate::machines) over [`Files`]. It walks from the
+//! [`push`] drives the state machine of [`machines`](crate::machines) over [`Files`](crate::files::Files). It walks from the
 //! wanted commits to those of the root, uploads what is between, and notes on the device what a
 //! push after a kill need not upload again. It judges no refs: its caller says which to change.
 
-mod note;
+mod omissions;
 mod packs;
-mod purged;
 mod upload;
+mod upload_log;
 
-pub(super) use super::ask::BucketClient;
+use super::attempt_note::AttemptNote;
 use super::cache::Cache;
+pub(super) use super::client::BucketClient;
 use super::drive::Drive;
 pub use super::error::PushError;
-use super::known::{self, FrameOf, HintFiles};
-use super::operations::find_id;
-use super::unanswered::AttemptNote;
-use crate::files::Files;
+use super::hints::{self, FrameOf, HintFiles};
+use super::log::find_id;
 use crate::format::{Name, Purges, Root, Row, View};
 use crate::machines::{
     Limits, Preparation, Prepare, Push, PushEnd, Stamp, Tag, UploadedPack, intended,
@@ -28,21 +27,17 @@ use dmv_core::object::codec::put_bytes;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::Change;
-use dmv_core::repo::Purge;
 use dmv_core::store::{
     CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, Store, random_bytes,
 };
 use dmv_net::ops::{PushForecast, measure};
-pub(super) use note::Note;
+pub(super) use omissions::each_chunk;
+use omissions::{Omissions, let_go};
 use packs::UploadedPacks;
 pub use packs::{JOINT_BYTES, Packer, UploadedPacks as Packed, frames_of, writes_of};
-pub(super) use purged::each_chunk;
-use purged::{Omissions, let_go};
-use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashSet;
 pub(super) use upload::with_uploads;
+pub(super) use upload_log::UploadLog;
 
 /// Objects that a failed push reports as absent.
 const MAX_LACKING: usize = 64;
@@ -72,11 +67,11 @@ pub fn push(
 ) -> Result<Option<PushResult>, PushError> {
     let repository = root.0.repository;
     let note = match with.dir {
-        Some(dir) => Note::open(&dir.join("push"), repository),
-        None => Note::none(),
+        Some(dir) => UploadLog::open(&dir.join("push"), repository),
+        None => UploadLog::none(),
     };
     let known = match with.dir {
-        Some(dir) => HintFiles::open(&dir.join(known::DIR)),
+        Some(dir) => HintFiles::open(&dir.join(hints::DIR)),
         None => HintFiles::none(),
     };
     let sent = resume(with, &root.0, &note);
@@ -120,7 +115,7 @@ fn aim(changes: &[Change]) -> Vec<u8> {
 /// Returns what an earlier push has changed, if it ended without an answer and the log of `root` has it.
 pub fn landed_unanswered(
     with: &BucketAccess<'_>,
-    desk: &mut BucketClient<'_>,
+    client: &mut BucketClient<'_>,
     root: &Root,
 ) -> Result<Vec<Change>, PushError> {
     let mut note = AttemptNote::open(with.dir, Vec::new());
@@ -131,7 +126,7 @@ pub fn landed_unanswered(
     else {
         return Ok(Vec::new());
     };
-    let landed = find_id(desk, root, &earlier)?;
+    let landed = find_id(client, root, &earlier)?;
     if landed.is_some() || earlier.attempt.over != root.write {
         note.forget();
     }
@@ -139,7 +134,7 @@ pub fn landed_unanswered(
 }
 
 /// Ends the uploads of an earlier push that were complete. Returns the packs that it has uploaded.
-fn resume(with: &BucketAccess<'_>, root: &Root, note: &Note) -> Vec<UploadedPack> {
+fn resume(with: &BucketAccess<'_>, root: &Root, note: &UploadLog) -> Vec<UploadedPack> {
     let mut sent = note.sent();
     for unended in note.unended() {
         let row = unended.sent.row;
@@ -172,7 +167,7 @@ fn resume(with: &BucketAccess<'_>, root: &Root, note: &Note) -> Vec<UploadedPack
 struct PushRun<'a> {
     with: &'a BucketAccess<'a>,
     stamp: &'a Stamp,
-    note: &'a Note,
+    note: &'a UploadLog,
     known: HintFiles,
     /// What it has uploaded.
     made: UploadedPacks,
@@ -185,9 +180,9 @@ impl PushRun<'_> {
         machine: &mut Push,
         note: &mut AttemptNote,
     ) -> Result<Option<PushResult>, PushError> {
-        let mut desk = self.with.client();
+        let mut client = self.with.client();
         if let Some(root) = machine.root() {
-            desk.know(root.repository);
+            client.know(root.repository);
         }
         let fresh = &mut random_bytes;
         let drive = Drive {
@@ -195,10 +190,15 @@ impl PushRun<'_> {
             note,
         };
         let first = machine.start(fresh);
-        let ended = drive.run(&mut desk, machine, first, &mut |desk, machine, prepare| {
-            let done = self.prepare(desk, &prepare)?;
-            Ok(machine.prepared(done, &mut random_bytes))
-        })?;
+        let ended = drive.run(
+            &mut client,
+            machine,
+            first,
+            &mut |client, machine, prepare| {
+                let done = self.prepare(client, &prepare)?;
+                Ok(machine.prepared(done, &mut random_bytes))
+            },
+        )?;
         let PushEnd::Landed { root, changes } = ended else {
             return Ok(None);
         };
@@ -216,12 +216,12 @@ impl PushRun<'_> {
     /// Uploads what the root lacks. `None`: a file is missing that the root names.
     fn prepare(
         &mut self,
-        desk: &mut BucketClient<'_>,
+        client: &mut BucketClient<'_>,
         prepare: &Prepare,
     ) -> Result<Option<Preparation>, PushError> {
         let root = &prepare.root;
-        let Some(purges) = desk.purges(root, &Cache::at(self.with.dir)) else {
-            return Ok(desk.lost_or_failed().map(|()| None)?);
+        let Some(purges) = client.purges(root, &Cache::at(self.with.dir)) else {
+            return Ok(client.lost_or_failed().map(|()| None)?);
         };
         let left = Omissions::new(self.with, purges);
         let (new, purges) = upload_all(
@@ -247,10 +247,10 @@ pub fn foresee(
     view: View,
     changes: Vec<Change>,
 ) -> Result<PushForecast, PushError> {
-    let mut desk = with.client();
-    desk.know(root.repository);
-    let purges = desk.purges(root, &Cache::at(with.dir));
-    let purges = purges.ok_or_else(|| desk.failure())?;
+    let mut client = with.client();
+    client.know(root.repository);
+    let purges = client.purges(root, &Cache::at(with.dir));
+    let purges = purges.ok_or_else(|| client.failure())?;
     let prepare = Prepare {
         root: root.clone(),
         view,
@@ -270,7 +270,7 @@ pub fn foresee(
 /// Notes where the uploaded objects lie, for the places of later pushes.
 fn keep_hints(
     known: &mut HintFiles,
-    note: &Note,
+    note: &UploadLog,
     hints: Vec<(ObjectId, FrameOf)>,
     sent: &[UploadedPack],
 ) {
@@ -292,7 +292,7 @@ fn keep_hints(
 }
 
 /// Keeps the tables of uploaded packs like those that were read, and that this device has what they have.
-fn keep_tables(cache: &Cache, note: &Note, sent: &[UploadedPack]) {
+fn keep_tables(cache: &Cache, note: &UploadLog, sent: &[UploadedPack]) {
     for UploadedPack { row, .. } in sent {
         if let Some(tail) = note.tail_bytes(row) {
             cache.keep_file(&row.name.to_string(), &tail);
@@ -307,7 +307,7 @@ fn upload_all(
     prepare: &Prepare,
     left: Omissions,
     stamp: &Stamp,
-    note: &Note,
+    note: &UploadLog,
     known: &mut HintFiles,
 ) -> Result<(UploadedPacks, Purges), PushError> {
     let root = &prepare.root;

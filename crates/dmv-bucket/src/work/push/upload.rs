@@ -3,7 +3,7 @@
 //! A [`PartSink`] collects the bytes of one pack. At most [`WORKERS`] parts are in memory besides the
 //! one that each open sink fills.
 
-use super::note::{Note, ResumedUpload};
+use super::upload_log::{ResumedUpload, UploadLog};
 use crate::files::{FileFailure, Files};
 use crate::format::{Age, Name, Row};
 use dmv_core::hash::ObjectId;
@@ -53,7 +53,7 @@ pub struct Uploads<'u> {
     repository: RepositoryId,
     /// The age of the root for which the push prepares.
     age: Age,
-    note: &'u Note,
+    note: &'u UploadLog,
     give: SyncSender<Task>,
     failed: &'u Mutex<Option<FileFailure>>,
 }
@@ -66,7 +66,7 @@ pub fn with_uploads<T>(
     files: &dyn Files,
     repository: RepositoryId,
     age: Age,
-    note: &Note,
+    note: &UploadLog,
     work: impl FnOnce(&Uploads<'_>) -> T,
 ) -> Result<T, FileFailure> {
     let failed = Mutex::new(None);
@@ -101,7 +101,7 @@ pub fn with_uploads<T>(
 
 fn carry(
     files: &dyn Files,
-    note: &Note,
+    note: &UploadLog,
     take: &Mutex<Receiver<Task>>,
     failed: &Mutex<Option<FileFailure>>,
 ) {
@@ -124,7 +124,7 @@ fn carry(
 
 fn put_part(
     files: &dyn Files,
-    note: &Note,
+    note: &UploadLog,
     open: &OpenUpload,
     number: usize,
     bytes: Vec<u8>,
@@ -151,7 +151,7 @@ impl OpenUpload {
     fn stored(
         &self,
         files: &dyn Files,
-        note: &Note,
+        note: &UploadLog,
         number: usize,
         id: String,
     ) -> Result<(), FileFailure> {
@@ -166,7 +166,7 @@ impl OpenUpload {
     fn end_if_complete(
         &self,
         files: &dyn Files,
-        note: &Note,
+        note: &UploadLog,
         state: MutexGuard<'_, State>,
     ) -> Result<(), FileFailure> {
         let Some((_, row)) = state.ended.filter(|(parts, _)| *parts == state.stored) else {

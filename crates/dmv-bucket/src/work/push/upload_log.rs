@@ -69,25 +69,25 @@ struct State {
 
 /// The note of a push.
 #[derive(Default)]
-pub struct Note {
+pub struct UploadLog {
     dir: Option<PathBuf>,
     state: Mutex<State>,
 }
 
-impl Note {
+impl UploadLog {
     /// Returns a note that keeps nothing.
-    pub fn none() -> Note {
-        Note::default()
+    pub fn none() -> UploadLog {
+        UploadLog::default()
     }
 
     /// Opens the note in `dir` about pushes to a repository in a bucket.
     ///
     /// If it cannot be used, nothing is noted.
-    pub fn open(dir: &Path, repository: RepositoryId) -> Note {
-        Note::open_in(dir, repository).unwrap_or_default()
+    pub fn open(dir: &Path, repository: RepositoryId) -> UploadLog {
+        UploadLog::open_in(dir, repository).unwrap_or_default()
     }
 
-    fn open_in(dir: &Path, repository: RepositoryId) -> Option<Note> {
+    fn open_in(dir: &Path, repository: RepositoryId) -> Option<UploadLog> {
         create_own_dirs(dir).ok()?;
         let mut file = open_own(&dir.join("note"), OwnAccess::Create).ok()?;
         append_only(&file).ok()?;
@@ -105,7 +105,7 @@ impl Note {
             }
         }
         state.file = Some(file);
-        Some(Note {
+        Some(UploadLog {
             dir: Some(dir.to_owned()),
             state: Mutex::new(state),
         })

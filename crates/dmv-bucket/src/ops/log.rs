@@ -5,10 +5,10 @@ use super::error::AtBucketError;
 use super::push::{at_bucket, moved, net_error, stamp};
 use crate::store::Store;
 use crate::work::access::BucketAccess;
-use crate::work::ask::BucketClient;
 use crate::work::cache::Cache;
-pub use crate::work::log::{NotUndone, Which};
-use crate::work::log::{UndoError, each_operation, newest, undo};
+use crate::work::client::BucketClient;
+pub use crate::work::undo::{NotUndone, Which};
+use crate::work::undo::{UndoError, each_operation, newest, undo};
 use dmv_core::job::Job;
 use dmv_core::refs::Operation;
 use dmv_core::repo::{OperationRequest, RefChange, Repo};
@@ -54,10 +54,10 @@ pub fn operations_at(
         |address, settings| {
             let files = Store::open(address, &settings)?;
             let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
-            let mut desk = BucketClient::new(&files, job);
-            let visited = newest(&mut desk, cache.root()).and_then(|(root, tag)| {
+            let mut client = BucketClient::new(&files, job);
+            let visited = newest(&mut client, cache.root()).and_then(|(root, tag)| {
                 cache.keep_root(&root, &tag);
-                each_operation(&mut desk, &root, &mut |entry, is_undone| {
+                each_operation(&mut client, &root, &mut |entry, is_undone| {
                     visit(OperationAt {
                         operation: &entry.operation,
                         is_undone,

@@ -10,9 +10,11 @@ use crate::format::{Age, Name, Row, RowKind};
 use crate::machines::{Mark, Stamp, intended};
 use crate::ranges::{Range, Terms, plan};
 use crate::work::access::BucketAccess;
-use crate::work::ask::BucketClient;
-use crate::work::known::{self, FrameOf, HintFiles};
-use crate::work::write::{JOINT_BYTES, Note, Packed, Packer, PushError, frames_of, with_uploads};
+use crate::work::client::BucketClient;
+use crate::work::hints::{self, FrameOf, HintFiles};
+use crate::work::push::{
+    JOINT_BYTES, Packed, Packer, PushError, UploadLog, frames_of, with_uploads,
+};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
@@ -85,7 +87,7 @@ impl NewPacks {
     pub fn keep_hints(self, with: &BucketAccess<'_>) {
         if let Some(dir) = with.dir {
             // What cannot be noted is looked for by the readers.
-            let _ = HintFiles::open(&dir.join(known::DIR)).add(self.hints);
+            let _ = HintFiles::open(&dir.join(hints::DIR)).add(self.hints);
         }
     }
 }
@@ -170,7 +172,7 @@ struct Frame {
 /// those that are `dead`.
 pub fn join(
     with: &BucketAccess<'_>,
-    desk: &BucketClient<'_>,
+    client: &BucketClient<'_>,
     mark: &Mark,
     (sources, dead): (&[Row], &BTreeSet<Name>),
     needed: &NeededIds,
@@ -181,7 +183,7 @@ pub fn join(
     };
     let root = &mark.root;
     let mut known = match with.dir {
-        Some(dir) => HintFiles::open(&dir.join(known::DIR)),
+        Some(dir) => HintFiles::open(&dir.join(hints::DIR)),
         None => HintFiles::none(),
     };
     let names: BTreeSet<Name> = sources.iter().map(|row| row.name).collect();
@@ -195,11 +197,11 @@ pub fn join(
         ..JoinReport::default()
     };
     let operation = intended(root, stamp, &[]).encode();
-    let note = Note::none();
+    let note = UploadLog::none();
     let packed = with_uploads(with.files, root.repository, root.age(), &note, |uploads| {
         let mut reading = SourceReader {
             with,
-            desk,
+            client,
             mark,
             needed,
             taken: HashSet::new(),
@@ -240,7 +242,7 @@ pub fn join(
 /// What is read of the sources.
 struct SourceReader<'a, 'f> {
     with: &'a BucketAccess<'f>,
-    desk: &'a BucketClient<'f>,
+    client: &'a BucketClient<'f>,
     mark: &'a Mark,
     needed: &'a NeededIds,
     taken: HashSet<ObjectId>,
@@ -409,10 +411,10 @@ impl SourceReader<'_, '_> {
 
     /// Reads ranges, several at once.
     fn read(&mut self, ranges: &[Range]) -> Result<Vec<Vec<u8>>, PushError> {
-        let (desk, repository) = (self.desk, self.mark.root.repository);
+        let (client, repository) = (self.client, self.mark.root.repository);
         let read = |range: &Range| {
             let path = range.file.path(repository);
-            desk.repeat(|files| files.read_range(&path, range.offset..range.offset + range.len))
+            client.repeat(|files| files.read_range(&path, range.offset..range.offset + range.len))
         };
         let mut out = Vec::with_capacity(ranges.len());
         for some in ranges.chunks(AT_ONCE) {

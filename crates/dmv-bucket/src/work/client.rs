@@ -1,6 +1,6 @@
 //! Carries out the requests of the machines: docs/format/bucket.md, "Writing".
 //!
-//! A [`BucketClient`] translates between the machines of [`core`](crate::machines), which know no store, and
+//! A [`BucketClient`] translates between the machines of [`machines`](crate::machines), which know no store, and
 //! [`Files`], which knows no roots. It repeats what may be repeated, because a machine takes an
 //! unclear answer for the end, and it remembers why the store refused.
 
@@ -374,18 +374,18 @@ mod tests {
     #[test]
     fn a_root_is_read_created_once_and_replaced_in_its_state_only() {
         let (files, job) = (MemFiles::default(), Job::default());
-        let mut desk = BucketClient::new(&files, &job);
-        assert!(matches!(desk.answer(&get()), Answer::NoRoot));
+        let mut client = BucketClient::new(&files, &job);
+        assert!(matches!(client.answer(&get()), Answer::NoRoot));
         let root = Root::first(RepositoryId::from_bytes([7; 16]), [1; 16]);
         let bytes = root.encode().expect("it is small");
         let create = Request::PutRoot {
             bytes: bytes.clone(),
             over: None,
         };
-        assert!(matches!(desk.answer(&create), Answer::Replaced(_)));
-        assert!(matches!(desk.answer(&create), Answer::Unclear));
-        assert!(desk.trouble().is_none());
-        let Answer::Root(found, tag) = desk.answer(&get()) else {
+        assert!(matches!(client.answer(&create), Answer::Replaced(_)));
+        assert!(matches!(client.answer(&create), Answer::Unclear));
+        assert!(client.trouble().is_none());
+        let Answer::Root(found, tag) = client.answer(&get()) else {
             panic!("there is a root");
         };
         assert_eq!(*found, root);
@@ -393,10 +393,10 @@ mod tests {
             unless: Some(tag),
             lost: 3,
         };
-        assert!(matches!(desk.answer(&again), Answer::Unchanged));
+        assert!(matches!(client.answer(&again), Answer::Unchanged));
         files.fail(&[Fault::Denied]);
-        assert!(matches!(desk.answer(&create), Answer::Refused));
-        assert!(matches!(desk.trouble(), Some(Trouble::Denied(_))));
+        assert!(matches!(client.answer(&create), Answer::Refused));
+        assert!(matches!(client.trouble(), Some(Trouble::Denied(_))));
     }
 
     #[test]
@@ -404,21 +404,21 @@ mod tests {
         let files = MemFiles::default();
         files.cut_after(Some(0));
         let job = Job::default();
-        let mut desk = BucketClient::new(&files, &job);
-        assert!(matches!(desk.answer(&get()), Answer::Unclear));
+        let mut client = BucketClient::new(&files, &job);
+        assert!(matches!(client.answer(&get()), Answer::Unclear));
         assert_eq!(files.counts().get, TRIES as usize);
-        assert!(matches!(desk.trouble(), Some(Trouble::Cut(_))));
+        assert!(matches!(client.trouble(), Some(Trouble::Cut(_))));
         job.cancel();
-        let mut desk = BucketClient::new(&files, &job);
-        assert!(matches!(desk.answer(&get()), Answer::Unclear));
+        let mut client = BucketClient::new(&files, &job);
+        assert!(matches!(client.answer(&get()), Answer::Unclear));
         assert_eq!(files.counts().get, 2, "a cancelled job tries no more");
     }
 
     #[test]
     fn pages_are_read_back_and_a_missing_or_damaged_one_is_noticed() {
         let (files, job) = (MemFiles::default(), Job::default());
-        let mut desk = BucketClient::new(&files, &job);
-        desk.know(RepositoryId::from_bytes([7; 16]));
+        let mut client = BucketClient::new(&files, &job);
+        client.know(RepositoryId::from_bytes([7; 16]));
         let made: Vec<_> = (0..10_u8)
             .map(|n| {
                 let name = Name([n; 16]);
@@ -432,9 +432,9 @@ mod tests {
             .iter()
             .map(|(_, name, bytes, _)| (*name, bytes.clone()));
         let put = Request::PutPages(put.collect());
-        assert!(matches!(desk.answer(&put), Answer::Done));
+        assert!(matches!(client.answer(&put), Answer::Done));
         let wanted = Request::GetPages(made.iter().map(|(at, ..)| *at).collect());
-        let Answer::Pages(pages) = desk.answer(&wanted) else {
+        let Answer::Pages(pages) = client.answer(&wanted) else {
             panic!("all are there");
         };
         assert!(pages.iter().eq(made.iter().map(|(.., page)| page)));
@@ -442,9 +442,9 @@ mod tests {
         let mut bytes = files.content(&path).expect("it is there");
         bytes[12] ^= 1;
         files.set(&path, bytes);
-        assert!(matches!(desk.answer(&wanted), Answer::Unclear));
-        assert!(desk.trouble().is_some());
+        assert!(matches!(client.answer(&wanted), Answer::Unclear));
+        assert!(client.trouble().is_some());
         files.remove(&path);
-        assert!(matches!(desk.answer(&wanted), Answer::Gone));
+        assert!(matches!(client.answer(&wanted), Answer::Gone));
     }
 }

@@ -1,17 +1,17 @@
 //! gc at a bucket: docs/format/bucket.md, "gc".
 //!
-//! [`free`] drives the state machine of [`core`](crate::machines) over [`Files`]. It marks with the
+//! [`free`] drives the state machine of [`machines`](crate::machines) over [`Files`]. It marks with the
 //! metadata of this device: all commits of the view and of the kept part of the log must be here,
 //! with their trees and lists. If anything cannot be read, nothing is freed.
 //!
 //! A purge is gc that also says what was purged, and makes packs anew that have any of it.
 
-use super::ask::BucketClient;
+use super::attempt_note::AttemptNote;
 use super::cache::Cache;
+use super::client::BucketClient;
 use super::drive::Drive;
-use super::log::newest;
-use super::unanswered::AttemptNote;
-use super::write::{PushError, frames_of};
+use super::push::{PushError, frames_of};
+use super::undo::newest;
 use crate::files::{FileFailure, Files};
 use crate::format::{Name, Purges, Root, Row, RowKind};
 use crate::machines::{Collect, CollectEnd, Limits, Mark, MarkResult, Stamp, Step, Tag};
@@ -101,14 +101,14 @@ fn run(
     mut known: Option<(Root, Tag)>,
     options: &FreeOptions,
 ) -> Result<(FreeReport, Option<u64>), PushError> {
-    let mut desk = with.client();
+    let mut client = with.client();
     if let Some((root, _)) = &known {
-        desk.know(root.repository);
+        client.know(root.repository);
     }
     let mut forget = 0;
     if let Some(before) = options.forget_before {
-        let (root, tag) = newest(&mut desk, known.take())?;
-        forget = forgettable(&mut desk, &root, before)?;
+        let (root, tag) = newest(&mut client, known.take())?;
+        forget = forgettable(&mut client, &root, before)?;
         known = Some((root, tag));
     }
     let mut machine = Collect::new(options.stamp.clone(), forget, known, options.limits);
@@ -121,11 +121,11 @@ fn run(
     let mut report = FreeReport::default();
     let mut made: Option<NewPacks> = None;
     let ended = drive.run(
-        &mut desk,
+        &mut client,
         &mut machine,
         first,
-        &mut |desk, machine, mark| {
-            let marked = marked(with, desk, &mark, options, &mut made)?;
+        &mut |client, machine, mark| {
+            let marked = marked(with, client, &mark, options, &mut made)?;
             if let Some((found, _)) = &marked {
                 report = *found;
             }
@@ -151,8 +151,8 @@ fn run(
 }
 
 /// Returns the first operation that is not older than a time.
-fn forgettable(desk: &mut BucketClient<'_>, root: &Root, before: i64) -> Result<u64, PushError> {
-    let log = desk.log(root, 0).ok_or_else(|| desk.failure())?;
+fn forgettable(client: &mut BucketClient<'_>, root: &Root, before: i64) -> Result<u64, PushError> {
+    let log = client.log(root, 0).ok_or_else(|| client.failure())?;
     let young = log
         .iter()
         .find(|entry| entry.operation.time.seconds >= before);
@@ -162,14 +162,14 @@ fn forgettable(desk: &mut BucketClient<'_>, root: &Root, before: i64) -> Result<
 /// Finds out what may be freed. `None`: a file is missing that the root names.
 fn marked(
     with: &BucketAccess<'_>,
-    desk: &mut BucketClient<'_>,
+    client: &mut BucketClient<'_>,
     mark: &Mark,
     options: &FreeOptions,
     made: &mut Option<NewPacks>,
 ) -> Result<Option<(FreeReport, MarkResult)>, PushError> {
     let root = &mark.root;
-    let tips = kept_tips(desk, mark)?;
-    let Some(there) = purges_of(with, desk, root)? else {
+    let tips = kept_tips(client, mark)?;
+    let Some(there) = purges_of(with, client, root)? else {
         return Ok(None);
     };
     let wish = options.purge.as_ref();
@@ -179,7 +179,7 @@ fn marked(
     let uses = match uses(with, root, &mark.rows, &needed)? {
         Ok(uses) => uses,
         Err(pack) => {
-            desk.note_loss(&pack.path(root.repository));
+            client.note_loss(&pack.path(root.repository));
             return Ok(None);
         }
     };
@@ -193,7 +193,7 @@ fn marked(
         // It is a stray file now, and may have what was purged meanwhile.
         *made = None;
     }
-    let strays = strays(desk, mark, &there, options, made.as_ref())?;
+    let strays = strays(client, mark, &there, options, made.as_ref())?;
     report.strays = strays.len() as u64;
     report.bytes += strays.iter().map(|(_, len)| len).sum::<u64>();
     let listed: BTreeSet<Name> = strays.into_iter().map(|(name, _)| name).collect();
@@ -202,7 +202,14 @@ fn marked(
         if options.dry_run {
             report.joined = foresee(&sources, &uses);
         } else if made.is_none() {
-            *made = join(with, desk, mark, (&sources, &dead), &needed, &options.stamp)?;
+            *made = join(
+                with,
+                client,
+                mark,
+                (&sources, &dead),
+                &needed,
+                &options.stamp,
+            )?;
         }
         if let Some(made) = made {
             report.joined = made.report;
@@ -226,10 +233,10 @@ fn marked(
 }
 
 /// Returns the commits that branches, tags and undo need.
-fn kept_tips(desk: &mut BucketClient<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushError> {
-    let view = desk.view(&mark.root).ok_or_else(|| desk.failure())?;
-    let log = desk.log(&mark.root, mark.kept_from);
-    let log = log.ok_or_else(|| desk.failure())?;
+fn kept_tips(client: &mut BucketClient<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushError> {
+    let view = client.view(&mark.root).ok_or_else(|| client.failure())?;
+    let log = client.log(&mark.root, mark.kept_from);
+    let log = log.ok_or_else(|| client.failure())?;
     let id = |value: &Vec<u8>| Some(ObjectId::from_bytes(value.as_slice().try_into().ok()?));
     let mut tips: Vec<ObjectId> = view.values().filter_map(id).collect();
     let operations = log.iter().map(|entry| &entry.operation);
@@ -243,15 +250,15 @@ fn kept_tips(desk: &mut BucketClient<'_>, mark: &Mark) -> Result<Vec<ObjectId>, 
 /// Returns what was purged before. `None`: a file is missing that the root names.
 fn purges_of(
     with: &BucketAccess<'_>,
-    desk: &mut BucketClient<'_>,
+    client: &mut BucketClient<'_>,
     root: &Root,
 ) -> Result<Option<Purges>, PushError> {
     if root.purged == 0 {
         return Ok(Some(Purges::new()));
     }
-    match desk.purges(root, &Cache::at(with.dir)) {
+    match client.purges(root, &Cache::at(with.dir)) {
         Some(there) => Ok(Some(there)),
-        None => Ok(desk.lost_or_failed().map(|()| None)?),
+        None => Ok(client.lost_or_failed().map(|()| None)?),
     }
 }
 
@@ -275,7 +282,7 @@ fn report_of(rows: &[Row], dead: &BTreeSet<Name>) -> FreeReport {
 /// Returns the files that nothing names, with their bytes. Young ones may belong to a push that is
 /// under way, so they stay, unless a purge has to reach all files.
 fn strays(
-    desk: &mut BucketClient<'_>,
+    client: &mut BucketClient<'_>,
     mark: &Mark,
     there: &Purges,
     options: &FreeOptions,
@@ -293,7 +300,7 @@ fn strays(
     let burnt: BTreeSet<&Name> = burnt.collect();
     let mut strays = Vec::new();
     let folder = root.repository.to_string();
-    for file in desk.repeat(|files| files.list_all(&folder))? {
+    for file in client.repeat(|files| files.list_all(&folder))? {
         let name = file.name.rsplit('/').next().and_then(Name::from_hex);
         let is_young = file.written >= options.young_from;
         let is_spared = |name: &Name| spares && is_young && !burnt.contains(name);

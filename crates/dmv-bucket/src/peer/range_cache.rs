@@ -9,12 +9,12 @@ const MAX_BYTES: usize = 32 << 20;
 
 /// Ranges with their bytes. The oldest ones go first.
 #[derive(Default)]
-pub struct HeldRanges {
+pub struct RangeCache {
     ranges: VecDeque<(Range, Vec<u8>)>,
     bytes: usize,
 }
 
-impl HeldRanges {
+impl RangeCache {
     /// Holds bytes.
     pub fn add(&mut self, range: Range, bytes: Vec<u8>) {
         if bytes.len() as u64 != range.len || bytes.len() > MAX_BYTES || self.get(&range).is_some()
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn parts_of_what_was_read_are_there_until_others_need_the_room() {
-        let mut held = HeldRanges::default();
+        let mut held = RangeCache::default();
         held.add(range(1, 100, 5), b"abcde".to_vec());
         assert_eq!(held.get(&range(1, 101, 3)), Some(&b"bcd"[..]));
         for other in [range(2, 101, 3), range(1, 99, 2), range(1, 103, 3)] {

@@ -4,13 +4,13 @@
 //! places name; the newest first if the other side has the older ones. Only if a chunk is in none of
 //! them, the tables of chunks are read.
 
-use super::hands::{NotRead, Stop};
-use super::stock::{SHORT, SMALL_BYTES, Stock};
+use super::catalog::{Catalog, SHORT, SMALL_BYTES};
+use super::range_reader::{NotRead, Stop};
 use crate::files::FileFailure;
 use crate::format::{Name, Row};
 use crate::frames::{Cut, Cuts};
 use crate::ranges::{Range, Terms, plan};
-use crate::work::known::GatheredHints;
+use crate::work::hints::GatheredHints;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::store::{CheckedRecord, FrameObject, PACK_HEADER_BYTES};
@@ -43,7 +43,7 @@ enum Step {
     Tables,
 }
 
-impl Stock {
+impl Catalog {
     /// Finds the wanted objects, and passes records with them to `take`, which removes from `wanted`
     /// what it has taken. What stays in `wanted` is not in the bucket.
     ///

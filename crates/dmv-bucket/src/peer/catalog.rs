@@ -2,14 +2,14 @@
 //!
 //! Tables are read when something is looked for that those already read do not have, the newest first.
 
-use super::hands::{Hands, NotRead, Stop};
-use super::held::HeldRanges;
+use super::range_cache::RangeCache;
+use super::range_reader::{NotRead, RangeReader, Stop};
 use crate::files::{FileFailure, Files};
 use crate::format::{MAX_PAGE_BYTES, Name, Page, PageRef, Purges, ROOT, Root, Row, View};
 use crate::frames::Tables;
 use crate::ranges::{Range, Terms, plan};
 use crate::work::cache::Cache;
-use crate::work::known::GatheredHints;
+use crate::work::hints::GatheredHints;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::codec::DecodeError;
@@ -31,13 +31,13 @@ const TABLE_BYTES_AT_ONCE: u64 = 16 << 20;
 const MAX_CHUNKS: usize = 1 << 20;
 
 /// What is known of a bucket.
-pub struct Stock {
+pub struct Catalog {
     place: String,
     files: Arc<dyn Files>,
     /// Copies of what was read, on the disk.
     pub cache: Cache,
     /// Reads ranges.
-    pub hands: Hands,
+    pub hands: RangeReader,
     /// The newest root that was read.
     pub root: Root,
     /// The branches and tags.
@@ -53,7 +53,7 @@ pub struct Stock {
     /// The tables of chunks that were read.
     pub chunks: Tables,
     /// Bytes that were read and may be wanted again.
-    pub held: HeldRanges,
+    pub held: RangeCache,
     /// Where the objects lie that were passed on, for the next push of this device.
     pub hints: GatheredHints,
     /// The first damage or loss that was met. It is told if something is lacking at the end.
@@ -64,19 +64,19 @@ pub struct Stock {
     pub has_purged_since: bool,
 }
 
-impl Stock {
+impl Catalog {
     /// Reads the root and what it consists of. Returns `None` if there is no root.
     pub fn open(
         place: &str,
         files: Arc<dyn Files>,
         cache: Cache,
-    ) -> Result<Option<Stock>, NetError> {
+    ) -> Result<Option<Catalog>, NetError> {
         let Some(root) = read_root(place, &*files, &cache)? else {
             return Ok(None);
         };
-        let mut stock = Stock::of_root(place, files, cache, root);
-        stock.spread()?;
-        Ok(Some(stock))
+        let mut catalog = Catalog::of_root(place, files, cache, root);
+        catalog.spread()?;
+        Ok(Some(catalog))
     }
 
     /// Returns some packs of a repository as if a root listed them. There are no copies, and no view.
@@ -85,19 +85,19 @@ impl Stock {
         files: Arc<dyn Files>,
         repository: RepositoryId,
         rows: &[Row],
-    ) -> Stock {
+    ) -> Catalog {
         let root = Root::first(repository, [0; 16]);
-        let mut stock = Stock::of_root(place, files, Cache::default(), root);
+        let mut catalog = Catalog::of_root(place, files, Cache::default(), root);
         let (meta, data) = rows.iter().partition(|row| row.kind.has_metadata());
-        (stock.meta, stock.data) = (meta, Some(data));
-        stock.rows_by_name = rows.iter().map(|row| (row.name, *row)).collect();
-        stock
+        (catalog.meta, catalog.data) = (meta, Some(data));
+        catalog.rows_by_name = rows.iter().map(|row| (row.name, *row)).collect();
+        catalog
     }
 
-    fn of_root(place: &str, files: Arc<dyn Files>, cache: Cache, root: Root) -> Stock {
-        Stock {
+    fn of_root(place: &str, files: Arc<dyn Files>, cache: Cache, root: Root) -> Catalog {
+        Catalog {
             place: place.to_owned(),
-            hands: Hands::new(files.clone()),
+            hands: RangeReader::new(files.clone()),
             hints: GatheredHints::new(cache.dir()),
             files,
             cache,
@@ -107,7 +107,7 @@ impl Stock {
             data: None,
             nodes: Tables::default(),
             chunks: Tables::default(),
-            held: HeldRanges::default(),
+            held: RangeCache::default(),
             damage: None,
             gone: BTreeSet::new(),
             has_purged_since: false,
@@ -378,12 +378,12 @@ impl Stock {
     }
 
     /// Returns what reads, for a series in which everything else may change.
-    pub fn take_hands(&mut self) -> Hands {
-        std::mem::replace(&mut self.hands, Hands::new(self.files.clone()))
+    pub fn take_hands(&mut self) -> RangeReader {
+        std::mem::replace(&mut self.hands, RangeReader::new(self.files.clone()))
     }
 
     /// Takes back what reads.
-    pub fn give_back_hands(&mut self, hands: Hands) {
+    pub fn give_back_hands(&mut self, hands: RangeReader) {
         self.hands = hands;
     }
 

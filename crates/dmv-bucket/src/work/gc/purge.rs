@@ -5,7 +5,7 @@ use crate::format::{Purges, Root};
 use crate::machines::{MarkResult, Stamp, Tag};
 use crate::work::access::BucketAccess;
 use crate::work::amend::amend;
-use crate::work::write::{PushError, each_chunk};
+use crate::work::push::{PushError, each_chunk};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Purge;

@@ -5,7 +5,7 @@
 
 use super::upload::{PART_BYTES, PartSink, Uploads};
 use crate::format::{FramePlace, MAX_PLACES, Name, Node, Places, Row, RowKind};
-use crate::work::known::{FrameOf, HintFiles};
+use crate::work::hints::{FrameOf, HintFiles};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::store::{

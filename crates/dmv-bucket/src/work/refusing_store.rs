@@ -1,12 +1,12 @@
 //! A store that answers some requests of a command, and then refuses all others: whatever the reason and
 //! the moment, the command says the reason, nothing is lost, and the same command then goes on.
 
-use super::free::{FreeOptions, free};
-use super::log::{UndoError, Which, undo};
-use super::write::PushError;
-use super::write::tests::{
+use super::gc::{FreeOptions, free};
+use super::push::PushError;
+use super::push::tests::{
     Outcome, Place, bucket, content, is_complete, newest, noise, stamp, ten_files,
 };
+use super::undo::{UndoError, Which, undo};
 use crate::files::memory::MemFiles;
 use crate::format::{Name, Root};
 use crate::machines::{Limits, Tag};
