@@ -38,16 +38,7 @@ impl Tables {
     ///
     /// Fails if they are damaged.
     pub fn add(&mut self, row: &Row, tail: &[u8]) -> Result<(), &'static str> {
-        self.add_part(row, (first_frame(row), row.tail), tail)
-    }
-
-    /// Adds a segment with its frames between two offsets. `tail` are the pack's bytes from there on.
-    pub fn add_part(
-        &mut self,
-        row: &Row,
-        (from, to): (u64, u64),
-        tail: &[u8],
-    ) -> Result<(), &'static str> {
+        let (from, to) = (first_frame(row), row.tail);
         if self.has(&row.name) {
             return Ok(());
         }

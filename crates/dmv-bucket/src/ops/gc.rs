@@ -2,10 +2,12 @@
 
 use super::caller::BucketCaller;
 use super::push::{at_bucket, net_error, stamp};
-use crate::machines::Limits;
+use crate::format::Root;
+use crate::machines::{Limits, Tag};
 use crate::store::{Settings, Store};
 use crate::work::access::BucketAccess;
 use crate::work::cache::Cache;
+use crate::work::error::PushError;
 use crate::work::gc::{FreeOptions, free, purge};
 pub use crate::work::gc::{FreeReport, JoinReport};
 use dmv_core::hash::ObjectId;
@@ -13,7 +15,7 @@ use dmv_core::job::Job;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
 use dmv_net::ops::{OpsError, Remote, SessionError, fetch_into, is_known, session};
-use dmv_net::session::{NetError, PurgeAnswer};
+use dmv_net::session::{NetError, PurgeAnswer, Summary};
 use dmv_net::transport::{BucketAddress, Purpose};
 use dmv_net::trouble::Trouble;
 use dmv_net::wire::{PurgeOutcome, PurgeSums};
@@ -44,87 +46,120 @@ pub fn free_at(
     caller: &dyn BucketCaller,
     job: &Job,
 ) -> Result<FreeReport, OpsError> {
-    let url = &options.remote.url;
-    let work = |address: &BucketAddress, settings: Settings| {
-        if !options.dry_run {
-            caller.test_store(address, false)?;
-        }
-        let files = Store::open(address, &settings)?;
-        let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
-        let time = options.request.time;
-        let ago = |age: Duration| time.seconds.saturating_sub_unsigned(age.as_secs());
-        let what = FreeOptions {
-            forget_before: options.forget.map(ago),
-            young_from: ago(options.grace),
-            joins: options.joins,
-            purge: None,
-            dry_run: options.dry_run,
-            limits: Limits::default(),
-            stamp: stamp(&options.request),
-        };
-        let with = BucketAccess::new(&files, repo.store(), job, cache.dir());
-        let kept = repo.keep_all()?;
-        let freed = free(&with, cache.root(), &what);
-        drop(kept);
-        freed.map_err(|e| net_error(address, e))
+    let time = options.request.time;
+    let ago = |age: Duration| time.seconds.saturating_sub_unsigned(age.as_secs());
+    let what = FreeOptions {
+        forget_before: options.forget.map(ago),
+        young_from: ago(options.grace),
+        joins: options.joins,
+        purge: None,
+        dry_run: options.dry_run,
+        limits: Limits::default(),
+        stamp: stamp(&options.request),
     };
-    let (remote, request) = (&options.remote, &options.request);
-    let (mut freed, fetched) = with_metadata(repo, (remote, true), request, (caller, job), || {
-        at_bucket(url, Purpose::Write, "dmv gc", caller, work)
-    })?;
-    freed.fetched = fetched;
-    Ok(freed)
+    let collection = Collection {
+        repo,
+        remote: &options.remote,
+        command: "dmv gc",
+        may_fetch: true,
+        request: &options.request,
+        caller,
+        job,
+    };
+    Ok(collection.run(free, &what)?)
 }
 
-/// Does `work`, and returns how many objects it had to fetch first.
-///
-/// If the work lacks commits to which branches of the bucket lead, another device has pushed since the last
-/// fetch: it fetches them if it `may`. If it lacks commits that only the log of the bucket leads to, it fetches their
-/// metadata: a fetch does not bring them, and gc here frees them.
-fn with_metadata<T>(
-    repo: &Repo,
-    (remote, may): (&Remote, bool),
-    request: &OperationRequest,
-    (caller, job): (&dyn BucketCaller, &Job),
-    work: impl Fn() -> Result<T, Box<SessionError>>,
-) -> Result<(T, u64), Box<SessionError>> {
-    let mut before = Vec::new();
-    let mut fetched = 0;
-    loop {
-        let failed = match work() {
-            Err(e) => e,
-            Ok(done) => return Ok((done, fetched)),
-        };
-        let NetError::Lacking(objects) = &failed.source else {
-            return Err(failed);
-        };
-        let is_commit = |(ty, _): &(ObjectType, ObjectId)| *ty == ObjectType::Commit;
-        let is_partial = repo.slice().is_ok_and(|slice| !slice.boundary.is_empty());
-        if *objects == before || is_partial || !objects.iter().all(is_commit) {
-            return Err(failed);
+/// What frees files at a bucket: [`free`] or [`purge`].
+type FreeWork =
+    fn(&BucketAccess<'_>, Option<(Root, Tag)>, &FreeOptions) -> Result<FreeReport, PushError>;
+
+/// A command that frees files at a bucket.
+struct Collection<'a> {
+    repo: &'a Repo,
+    remote: &'a Remote,
+    command: &'a str,
+    /// Whether it may fetch what other devices have pushed.
+    may_fetch: bool,
+    request: &'a OperationRequest,
+    caller: &'a dyn BucketCaller,
+    job: &'a Job,
+}
+
+impl Collection<'_> {
+    /// Does the work. If it lacks commits, fetches them and does it again.
+    fn run(&self, work: FreeWork, what: &FreeOptions) -> Result<FreeReport, Box<SessionError>> {
+        let mut before = Vec::new();
+        let mut fetched = 0;
+        loop {
+            let failed = match self.run_once(work, what) {
+                Err(e) => e,
+                Ok(done) => return Ok(FreeReport { fetched, ..done }),
+            };
+            let NetError::Lacking(objects) = &failed.source else {
+                return Err(failed);
+            };
+            let is_commit = |(ty, _): &(ObjectType, ObjectId)| *ty == ObjectType::Commit;
+            let slice = self.repo.slice();
+            let is_partial = slice.is_ok_and(|slice| !slice.boundary.is_empty());
+            if *objects == before || is_partial || !objects.iter().all(is_commit) {
+                return Err(failed);
+            }
+            before.clone_from(objects);
+            let commits: Vec<ObjectId> = objects.iter().map(|(_, id)| *id).collect();
+            match self.fetch(&commits)? {
+                Some(summary) => fetched += summary.traffic.objects_received,
+                None => return Err(failed),
+            }
         }
-        before.clone_from(objects);
-        let commits: Vec<ObjectId> = objects.iter().map(|(_, id)| *id).collect();
-        let purpose = Purpose::Read;
-        let url = &remote.url;
-        let summary = session(repo, url, purpose, caller, job, |mut client| {
+    }
+
+    fn run_once(
+        &self,
+        work: FreeWork,
+        what: &FreeOptions,
+    ) -> Result<FreeReport, Box<SessionError>> {
+        let run = |address: &BucketAddress, settings: Settings| {
+            if !what.dry_run {
+                self.caller.test_store(address, false)?;
+            }
+            let files = Store::open(address, &settings)?;
+            let cache = Cache::open(Some(self.repo.dmv_dir()), &address.to_string());
+            let with = BucketAccess::new(&files, self.repo.store(), self.job, cache.dir());
+            let what = FreeOptions {
+                stamp: stamp(self.request),
+                ..what.clone()
+            };
+            let kept = self.repo.keep_all()?;
+            let done = work(&with, cache.root(), &what);
+            drop(kept);
+            done.map_err(|e| net_error(address, e))
+        };
+        let (url, purpose) = (&self.remote.url, Purpose::Write);
+        at_bucket(url, purpose, self.command, self.caller, run)
+    }
+
+    /// Fetches what the work lacks. Returns `None` if it may not.
+    ///
+    /// If branches of the bucket lead to commits that are absent here, another device has pushed since the
+    /// last fetch. If only the log of the bucket leads to the lacking commits, this fetches their metadata: a
+    /// fetch does not bring them, and gc here frees them.
+    fn fetch(&self, commits: &[ObjectId]) -> Result<Option<Summary>, Box<SessionError>> {
+        let Collection { repo, remote, .. } = self;
+        let (url, purpose) = (&remote.url, Purpose::Read);
+        session(repo, url, purpose, self.caller, self.job, |mut client| {
             let mut refs = client.offered.refs.iter();
             let has = |id| repo.store().holds(ObjectType::Commit, id);
             if refs.all(|(_, id)| has(id).unwrap_or(false)) {
-                client.fetch_metadata(&commits)?;
+                client.fetch_metadata(commits)?;
                 return Ok(Some(client.finish(Vec::new())));
             }
-            // Whoever has never fetched from it may not want all of it.
-            if !may || !is_known(repo, remote.recorded()) {
+            // A user who has never fetched from it may not want all of it.
+            if !self.may_fetch || !is_known(repo, remote.recorded()) {
                 client.finish(Vec::new());
                 return Ok(None);
             }
-            fetch_into(repo, remote, request, client).map(Some)
-        })?;
-        let Some(summary) = summary else {
-            return Err(failed);
-        };
-        fetched += summary.traffic.objects_received;
+            fetch_into(repo, remote, self.request, client).map(Some)
+        })
     }
 }
 
@@ -138,37 +173,32 @@ pub(super) fn purge_at(
     caller: &dyn BucketCaller,
     job: &Job,
 ) -> Result<PurgeAnswer, Box<SessionError>> {
-    let url = &remote.url;
-    let work = |address: &BucketAddress, settings: Settings| {
-        caller.test_store(address, false)?;
-        let files = Store::open(address, &settings)?;
-        let cache = Cache::open(Some(repo.dmv_dir()), &address.to_string());
-        let of_purge = |purge: &KnownPurge| {
-            let ids: Vec<_> = purge.files.iter().copied().collect();
-            ids.into_iter().zip(std::iter::repeat(purge.why.clone()))
-        };
-        let what = FreeOptions {
-            forget_before: None,
-            // Purged content does not wait.
-            young_from: i64::MAX,
-            joins: false,
-            purge: Some(purges.iter().flat_map(of_purge).collect()),
-            dry_run: false,
-            limits: Limits::default(),
-            stamp: stamp(request),
-        };
-        let with = BucketAccess::new(&files, repo.store(), job, cache.dir());
-        let kept = repo.keep_all()?;
-        let done = purge(&with, cache.root(), &what);
-        drop(kept);
-        done.map_err(|e| net_error(address, e))
+    let of_purge = |purge: &KnownPurge| {
+        let ids: Vec<_> = purge.files.iter().copied().collect();
+        ids.into_iter().zip(std::iter::repeat(purge.why.clone()))
     };
-    // What somebody has pushed meanwhile may need the content: its user decides after a fetch.
-    let done = with_metadata(repo, (remote, false), request, (caller, job), || {
-        at_bucket(url, Purpose::Write, "dmv purge", caller, work)
-    });
-    match done {
-        Ok((done, _)) => Ok(answer(&done)),
+    let what = FreeOptions {
+        forget_before: None,
+        // Purged content does not wait.
+        young_from: i64::MAX,
+        joins: false,
+        purge: Some(purges.iter().flat_map(of_purge).collect()),
+        dry_run: false,
+        limits: Limits::default(),
+        stamp: stamp(request),
+    };
+    let collection = Collection {
+        repo,
+        remote,
+        command: "dmv purge",
+        // What another device has pushed meanwhile may need the content: its user decides after a fetch.
+        may_fetch: false,
+        request,
+        caller,
+        job,
+    };
+    match collection.run(purge, &what) {
+        Ok(done) => Ok(answer(&done)),
         Err(e) => match e.source {
             NetError::Bucket {
                 trouble: Trouble::Denied(why),

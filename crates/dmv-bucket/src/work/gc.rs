@@ -202,14 +202,7 @@ fn marked(
         if options.dry_run {
             report.joined = foresee(&sources, &uses);
         } else if made.is_none() {
-            *made = join(
-                with,
-                client,
-                mark,
-                (&sources, &dead),
-                &needed,
-                &options.stamp,
-            )?;
+            *made = join(with, client, mark, &sources, &dead, &needed, &options.stamp)?;
         }
         if let Some(made) = made {
             report.joined = made.report;

@@ -337,7 +337,7 @@ impl NewClone {
     ) -> Result<CloneReport, CloneError> {
         let (repo, url) = (&self.repo, &options.source);
         let done = session(repo, url, Purpose::Read, caller, job, |client| {
-            receive(repo, self.from.as_ref(), options, client, (caller, job))
+            receive(repo, self.from.as_ref(), options, client, caller, job)
         });
         match done {
             Ok(received) => Ok(CloneReport {
@@ -383,7 +383,8 @@ fn receive(
     from: Option<&Repo>,
     options: &CloneOptions,
     client: Client<'_>,
-    (caller, job): (&dyn Caller, &Job),
+    caller: &dyn Caller,
+    job: &Job,
 ) -> Result<Outcome, NetError> {
     let start = Start::of(&client.offered, options.branch.as_deref())?;
     let head = start.as_ref().map(|start| start.head.clone());

@@ -256,47 +256,53 @@ pub(super) fn say_purged(repo: &Repo, link: &mut Link) -> Result<(), NetError> {
 pub(super) struct PartialPurgeRequest(ReceivedPurges);
 
 impl PartialPurgeRequest {
-    /// Adds a part of the request. Returns the answer after the last one.
+    /// Adds a part of the request. Returns the purges after the last one.
     pub fn add(
         &mut self,
         found: PurgedFiles,
         last: bool,
-        (repo, access, request): (&Repo, Access, &OperationRequest),
-        purged: &mut u64,
-        job: &Job,
-    ) -> Result<Option<Message>, NetError> {
+    ) -> Result<Option<Vec<KnownPurge>>, NetError> {
         self.0.add(found, last)?;
-        if !last {
-            return Ok(None);
+        Ok(last.then(|| std::mem::take(&mut self.0).purges.into_values().collect()))
+    }
+}
+
+/// Purges what a client with this access requests. Returns the answer.
+pub(super) fn answer_purge(
+    repo: &Repo,
+    access: Access,
+    request: &OperationRequest,
+    purges: Vec<KnownPurge>,
+    job: &Job,
+) -> Result<PurgeAnswer, NetError> {
+    let refused = |outcome, why: &str| PurgeAnswer {
+        outcome,
+        sums: PurgeSums::default(),
+        why: why.to_owned(),
+    };
+    if access < Access::Write {
+        return Ok(refused(PurgeOutcome::Refused, "this client may only read"));
+    }
+    match carry_out(repo, purges, request, job) {
+        Err(RepoError::Busy(BusyError::Freeing(_))) => {
+            let why = "another command uses the repository; try again later";
+            Ok(refused(PurgeOutcome::Busy, why))
         }
-        let told = std::mem::take(&mut self.0);
-        let answer = |outcome, sums, why: &str| {
-            let end = why.floor_char_boundary(MAX_TEXT_BYTES);
-            Some(Message::PurgeDone(outcome, sums, why[..end].to_owned()))
-        };
-        if access < Access::Write {
-            let why = "this client may only read";
-            return Ok(answer(PurgeOutcome::Refused, PurgeSums::default(), why));
-        }
-        match carry_out(repo, told.purges.into_values(), request, job) {
-            Err(RepoError::Busy(BusyError::Freeing(_))) => {
-                let why = "another command uses the repository; try again later";
-                Ok(answer(PurgeOutcome::Busy, PurgeSums::default(), why))
-            }
-            Err(e) => Err(e.into()),
-            Ok(done) => {
-                let sums = PurgeSums {
-                    files: done.files,
-                    shared_bytes: done.shared_bytes,
-                    linked_packs: done.linked_packs,
-                };
-                *purged += done.files;
-                Ok(if done.left.is_empty() {
-                    answer(PurgeOutcome::Done, sums, "")
-                } else {
-                    answer(PurgeOutcome::Incomplete, sums, &done.left.join("; "))
-                })
-            }
+        Err(e) => Err(e.into()),
+        Ok(done) => {
+            let outcome = if done.left.is_empty() {
+                PurgeOutcome::Done
+            } else {
+                PurgeOutcome::Incomplete
+            };
+            let mut why = done.left.join("; ");
+            why.truncate(why.floor_char_boundary(MAX_TEXT_BYTES));
+            let sums = PurgeSums {
+                files: done.files,
+                shared_bytes: done.shared_bytes,
+                linked_packs: done.linked_packs,
+            };
+            Ok(PurgeAnswer { outcome, sums, why })
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::client::{TRIES, hello};
 use super::held::held_by;
 use super::link::{Link, Traffic};
-use super::purges::{PartialPurgeRequest, say_purged};
+use super::purges::{PartialPurgeRequest, PurgeAnswer, answer_purge, say_purged};
 use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
@@ -171,14 +171,12 @@ fn answer(
                 if keeper.is_some() {
                     return Err(NetError::Protocol("a purge after a question about copies"));
                 }
-                let answer = requested.add(
-                    found,
-                    last,
-                    (repo, access, request),
-                    &mut served.purged,
-                    job,
-                )?;
-                answer.map_or(Ok(()), |answer| link.say(&answer))?;
+                if let Some(purges) = requested.add(found, last)? {
+                    let answer = answer_purge(repo, access, request, purges, job)?;
+                    served.purged += answer.sums.files;
+                    let PurgeAnswer { outcome, sums, why } = answer;
+                    link.say(&Message::PurgeDone(outcome, sums, why))?;
+                }
             }
             Ok(Message::Push(updates)) => {
                 let outcomes = push(repo, link, access, &updates, request, job, served)?;

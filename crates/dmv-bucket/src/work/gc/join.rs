@@ -168,13 +168,14 @@ struct Frame {
     needed: Vec<ObjectId>,
 }
 
-/// Uploads packs with what is needed of `sources`. `None`: there are none. Other packs stay, apart from
+/// Uploads packs with what is needed of the `sources`. `None`: there are none. Other packs stay, apart from
 /// those that are `dead`.
 pub fn join(
     with: &BucketAccess<'_>,
     client: &BucketClient<'_>,
     mark: &Mark,
-    (sources, dead): (&[Row], &BTreeSet<Name>),
+    sources: &[Row],
+    dead: &BTreeSet<Name>,
     needed: &NeededIds,
     stamp: &Stamp,
 ) -> Result<Option<NewPacks>, PushError> {
