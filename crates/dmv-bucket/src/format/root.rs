@@ -157,7 +157,7 @@ impl Root {
             put_pages(&mut out, &self.purge_pages);
         }
         let out = end(out);
-        // A root that nobody can read would be the end of the bucket.
+        // A root that no reader accepts would be the end of the bucket.
         match Root::decode(&out) {
             Ok(_) => Ok(out),
             Err(e) => Err(EncodeError { what: e.what }),

@@ -113,8 +113,8 @@ pub trait Machine {
     /// Takes the answer to the last request.
     fn answer(&mut self, answer: Answer, fresh: Fresh) -> Step<Self::Work, Self::End>;
 
-    /// Returns the attempts to publish its operation that have no answer: as long as there are any, nobody
-    /// knows whether it is published.
+    /// Returns the attempts to publish its operation that have no answer: as long as there are any, it is
+    /// unknown whether it is published.
     fn unanswered(&self) -> Option<Attempt>;
 }
 

@@ -433,7 +433,7 @@ fn first_root(
             return Ok((root, tag));
         }
         Err(FileFailure::Trouble(trouble)) => Some(trouble),
-        // Somebody was faster.
+        // Another device was faster.
         Err(_) => None,
     };
     let request = Request::GetRoot {

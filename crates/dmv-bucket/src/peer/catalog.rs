@@ -505,7 +505,7 @@ pub fn check_root(place: &str, files: &dyn Files) -> Result<(), NetError> {
             Ok(_) => Ok(()),
             Err(e) => Err(undecodable(place, ROOT, &e)),
         },
-        // Whoever reads it next says it.
+        // The next read of it reports the reason.
         Err(FileFailure::Missing) => Ok(()),
         Err(why) => Err(failed(place, trouble_of(why))),
     }

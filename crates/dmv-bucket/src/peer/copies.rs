@@ -50,7 +50,7 @@ impl Catalog {
                 return Ok(lacking.collect());
             }
         }
-        // Somebody frees files all the time: nothing is certain.
+        // Other devices free files all the time: nothing is certain.
         drop(lacking);
         Ok(files)
     }

@@ -185,7 +185,7 @@ fn work(files: &dyn Files, taken: &Mutex<Receiver<Task>>) {
             continue;
         }
         let (number, done) = (task.number, task.done.clone());
-        // Nobody waits for it any more if the series ended early.
+        // No reader waits for it any more if the series ended early.
         let _ = done.send((number, read(files, task)));
     }
 }

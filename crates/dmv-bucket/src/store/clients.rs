@@ -108,7 +108,7 @@ impl Maker<'_> {
             self.env,
             credentials::is_amazon,
         );
-        // The library asks nobody else for keys.
+        // The library asks no other source for keys.
         let counting = CountingConnector {
             shared: Some(Arc::default()),
             ..self.counting.clone()

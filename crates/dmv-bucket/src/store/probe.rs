@@ -293,7 +293,7 @@ fn run_race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Tag, Bad
             Err(_) => {}
         }
     }
-    // Nobody was told that it has won. It may be one whose answer was lost.
+    // No writer was told that it has won. It may be one whose answer was lost.
     if old.is_some_and(|old| *old == tag) {
         return Err(no_winner(answers, BrokenPromise::Refuses));
     }

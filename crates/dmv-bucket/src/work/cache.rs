@@ -155,7 +155,7 @@ pub(super) fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // If this fails, too, a file remains that nobody reads.
+        // If this fails, too, an unused file remains.
         let _ = fs::remove_file(temporary);
     }
     written

@@ -308,7 +308,7 @@ impl<'f> BucketClient<'f> {
         let trouble = match failed {
             FileFailure::Trouble(trouble) => trouble,
             FileFailure::Length => unreadable("a file", "it has another length than the root says"),
-            // Somebody else has replaced the root: the next attempt tells.
+            // Another device has replaced the root: the next attempt shows it.
             FileFailure::Missing | FileFailure::Unchanged | FileFailure::Refused => {
                 return Answer::Unclear;
             }

@@ -136,7 +136,7 @@ fn push_once(
     session_creating(repo, url, Purpose::Write, create, caller, job, work)?
 }
 
-/// Fails if the repository there is to be new, and has refs of somebody else.
+/// Fails if the repository there is to be new, and has refs that this push does not send.
 fn refuse_known(options: &PushOptions, there: &OfferedRefs) -> Result<(), OpsError> {
     let is_ours = |(key, id): &(String, ObjectId)| {
         let mut ours = options.refs.iter();

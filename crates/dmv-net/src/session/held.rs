@@ -64,7 +64,7 @@ pub fn held_by(repo: &Repo) -> Option<SliceSummary> {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(ends),
-        // Purged content is for nobody, so a repository without it is complete.
+        // No peer gets purged content, so a repository without it is complete.
         dropped: count(slice.dropped.len() + slice.expired.len()),
     })
 }

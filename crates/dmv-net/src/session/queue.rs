@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_is_woken() {
+    fn a_waiting_end_is_woken() {
         let (give, take) = queue();
         let taking = std::thread::spawn(move || {
             let mut sum = 0;

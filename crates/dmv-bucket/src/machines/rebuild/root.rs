@@ -6,8 +6,8 @@ use super::{Candidate, Remains};
 use crate::format::{Entry, Page, Root, Row, View};
 use crate::machines::draft::Lack;
 
-/// How much greater the counts of a new root are than those that were ever seen: so whoever has seen the lost
-/// root, or has prepared something for it, takes the new one for later.
+/// How much greater the counts of a new root are than those that were ever seen: so a device that has seen the
+/// lost root, or has prepared something for it, takes the new one for later.
 const JUMP: u64 = 1 << 32;
 /// The most rows on a page.
 const ROWS_ON_PAGE: usize = 1 << 16;

@@ -214,7 +214,7 @@ impl UploadLog {
                 let _ = std::fs::remove_file(entry.path());
             }
         }
-        // What stays there is about another repository for whoever reads it.
+        // A reader takes what stays there for the log of another repository, and ignores it.
         if let Some(file) = &state.file {
             let _ = file.set_len(0);
         }

@@ -368,7 +368,7 @@ pub fn restore(
             if has_operation(&root, &operation) {
                 Ok((*root, tag))
             } else {
-                // Somebody else has restored it, or pushed since.
+                // Another device has restored it, or pushed since.
                 Err(Trouble::Busy.into())
             }
         }

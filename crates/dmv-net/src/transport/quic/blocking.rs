@@ -1,7 +1,7 @@
 //! Calls for threads without an async runtime: look around, pair, serve. Each call makes its own
 //! runtime. The program uses these.
 
-use super::lan::Ear;
+use super::lan::Announcements;
 use super::relay::RELAY_TIME;
 use super::repository::{Answers, Readers};
 use super::{
@@ -83,14 +83,18 @@ pub fn serve_repository(
         event(ServeEvent::Ready(node.own_addresses()));
         tell_relay(state);
         let label = &answers.options.label;
-        let ear = if answers.options.lan {
-            Some(Ear::open(LanService::Repository, &node, Some(label))?)
+        let announcements = if answers.options.lan {
+            Some(Announcements::open(
+                LanService::Repository,
+                &node,
+                Some(label),
+            )?)
         } else {
             None
         };
         let follow = async {
-            match ear {
-                Some(mut ear) => ear.follow(&node).await,
+            match announcements {
+                Some(mut announcements) => announcements.follow(&node).await,
                 None => std::future::pending().await,
             }
         };

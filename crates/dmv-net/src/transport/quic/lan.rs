@@ -58,21 +58,21 @@ const LABEL: &str = "label";
 const REFRESH: Duration = Duration::from_secs(3);
 
 /// Receives announcements of a service, and can announce this device. Ends when it is dropped.
-pub(super) struct Ear {
+pub(super) struct Announcements {
     heard: Receiver<FoundPeer>,
     guard: DropGuard,
     announces: bool,
     known: BTreeSet<SocketAddr>,
 }
 
-impl Ear {
+impl Announcements {
     /// Begins to listen. With a `label` it also announces `node` under this label. Must run inside
     /// a tokio runtime.
     pub(super) fn open(
         service: Service,
         node: &Node,
         label: Option<&str>,
-    ) -> Result<Ear, QuicError> {
+    ) -> Result<Announcements, QuicError> {
         let (say, heard) = channel(QUEUE);
         let own = node.key();
         let known: BTreeSet<SocketAddr> = node.addresses().into_iter().collect();
@@ -90,7 +90,7 @@ impl Ear {
             let label = (LABEL.to_owned(), Some(label.to_owned()));
             discoverer = discoverer.with_txt_attributes([label]).map_err(local)?;
         }
-        Ok(Ear {
+        Ok(Announcements {
             heard,
             guard: discoverer.spawn(&Handle::current()).map_err(local)?,
             announces: label.is_some(),
@@ -175,17 +175,17 @@ fn read(name: &str, peer: &Peer) -> Option<FoundPeer> {
 pub async fn look_around(service: Service, time: Duration) -> Result<Vec<FoundPeer>, QuicError> {
     // A new key, because it is never announced.
     let node = Node::bind(&DeviceKey::generate(), &[], &NodeOptions::default()).await?;
-    let mut ear = Ear::open(service, &node, None)?;
+    let mut announcements = Announcements::open(service, &node, None)?;
     let mut all: BTreeMap<PeerKey, FoundPeer> = BTreeMap::new();
     let end = Instant::now() + time;
-    while let Ok(Some(found)) = timeout_at(end, ear.next()).await {
+    while let Ok(Some(found)) = timeout_at(end, announcements.next()).await {
         if found.addresses.is_empty() {
             all.remove(&found.key);
         } else if all.contains_key(&found.key) || all.len() < MAX_FOUND {
             all.insert(found.key, found);
         }
     }
-    drop(ear);
+    drop(announcements);
     node.close().await;
     Ok(all.into_values().collect())
 }
@@ -197,9 +197,9 @@ pub(super) async fn find(
     key: &PeerKey,
     time: Duration,
 ) -> Result<Vec<SocketAddr>, QuicError> {
-    let mut ear = Ear::open(Service::Repository, node, None)?;
+    let mut announcements = Announcements::open(Service::Repository, node, None)?;
     let end = Instant::now() + time;
-    while let Ok(Some(found)) = timeout_at(end, ear.next()).await {
+    while let Ok(Some(found)) = timeout_at(end, announcements.next()).await {
         if found.key == *key && !found.addresses.is_empty() {
             return Ok(found.addresses);
         }

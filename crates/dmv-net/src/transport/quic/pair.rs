@@ -5,7 +5,7 @@
 //! on the network, has one guess for each try, and there are few tries. docs/trust.md specifies the
 //! messages, docs/decisions/security.md has the reasons. `blocking` runs this.
 
-use super::lan::{Ear, FoundPeer, Service};
+use super::lan::{Announcements, FoundPeer, Service};
 use super::node::{Connection, Node, NodeOptions};
 use super::relay::RELAY_TIME;
 use super::{ListenAddress, PeerAddress, QuicError, closing};
@@ -210,8 +210,12 @@ enum Talk {
 impl PairingJob<'_> {
     async fn run(mut self, event: &impl Fn(PairEvent)) -> Result<PairedDevice, PairError> {
         let role = if self.options.told { TOLD } else { SHOWS };
-        let mut ear = if self.options.lan {
-            Some(Ear::open(Service::Pairing, self.node, Some(role))?)
+        let mut announcements = if self.options.lan {
+            Some(Announcements::open(
+                Service::Pairing,
+                self.node,
+                Some(role),
+            )?)
         } else {
             None
         };
@@ -220,8 +224,8 @@ impl PairingJob<'_> {
         let mut again = tokio::time::interval(AGAIN);
         loop {
             let heard = async {
-                match &mut ear {
-                    Some(ear) => ear.next().await,
+                match &mut announcements {
+                    Some(announcements) => announcements.next().await,
                     None => None,
                 }
             };
@@ -237,7 +241,7 @@ impl PairingJob<'_> {
                     self.hear(found);
                     Talk::Nothing
                 }
-                _ = again.tick() => self.call_somebody().await?,
+                _ = again.tick() => self.call_next().await?,
             };
             match talk {
                 Talk::Paired(paired) => return Ok(paired),
@@ -274,7 +278,7 @@ impl PairingJob<'_> {
     }
 
     /// Dials the next device that may be the right one, if it is this end's turn to dial.
-    async fn call_somebody(&mut self) -> Result<Talk, PairError> {
+    async fn call_next(&mut self) -> Result<Talk, PairError> {
         if let Some(address) = self.options.peer.clone() {
             let dialling = self.node.dial(&address, PROTOCOL);
             return match timeout_at(self.end, dialling).await {
