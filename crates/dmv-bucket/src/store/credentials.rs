@@ -5,35 +5,12 @@
 //! address of the machine's credentials is asked only on a machine that says it is one of Amazon's:
 //! elsewhere the question would hang.
 
-use super::profile::{DEFAULT, Env, KeySource, Keys, Profile, run};
-use super::service::{FromService, Service};
-use object_store::aws::{AmazonS3Builder, AwsCredential};
-use object_store::{ClientOptions, CredentialProvider};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// How long before their end temporary keys are renewed.
-const EARLY: Duration = Duration::from_secs(300);
-
-/// No credentials, or unusable ones.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// There are none.
-    #[error("no credentials were found")]
-    None,
-    /// A profile was named that is not in the files.
-    #[error("there is no AWS profile '{0}'")]
-    NoProfile(String),
-    /// A profile cannot be used.
-    #[error("AWS profile '{profile}': {why}")]
-    Profile {
-        /// Its name.
-        profile: String,
-        /// The reason.
-        why: String,
-    },
-}
+use super::keys::{AskedKeys, KeyError};
+use super::profile::{DEFAULT, Env, KeySource, Keys, Profile};
+use super::service::Service;
+use object_store::ClientOptions;
+use object_store::aws::AmazonS3Builder;
+use std::sync::Arc;
 
 /// Where the keys come from.
 #[derive(Debug)]
@@ -167,94 +144,15 @@ pub fn apply(
             });
         }
         Source::Program(profile, program) => {
-            let program = FromProgram::new(profile, program);
-            return Ok(builder.with_credentials(Arc::new(program)));
+            let keys = AskedKeys::of_program(profile, program);
+            return Ok(builder.with_credentials(Arc::new(keys)));
         }
         Source::WebIdentity => Service::tokens(env, region),
         Source::Container => Service::container(env),
         Source::Machine => Service::machine(env),
     };
-    let keys = FromService::new(service, options)?;
+    let keys = AskedKeys::of_service(service, options)?;
     Ok(builder.with_credentials(Arc::new(keys)))
-}
-
-/// The keys at hand, in both forms.
-type KnownKeys = Mutex<Option<(Keys, Arc<AwsCredential>)>>;
-
-/// Keys that a program prints, asked for again before they expire.
-#[derive(Debug)]
-struct FromProgram {
-    profile: String,
-    program: Vec<String>,
-    known: Arc<KnownKeys>,
-}
-
-impl FromProgram {
-    fn new(profile: &str, program: &[String]) -> FromProgram {
-        FromProgram {
-            profile: profile.to_owned(),
-            program: program.to_vec(),
-            known: Arc::default(),
-        }
-    }
-}
-
-/// Returns the keys at hand, or those that the program prints now. Requests that need them at the
-/// same time wait for one run of the program.
-fn current(
-    known: &KnownKeys,
-    profile: &str,
-    program: &[String],
-) -> Result<Arc<AwsCredential>, KeyError> {
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    let soon = jiff::Timestamp::now() + EARLY;
-    if let Some((keys, credential)) = &*known
-        && keys.end.is_none_or(|end| end > soon)
-    {
-        return Ok(Arc::clone(credential));
-    }
-    let keys = run(program).map_err(|why| KeyError::Profile {
-        profile: profile.to_owned(),
-        why,
-    })?;
-    let credential = Arc::new(AwsCredential {
-        key_id: keys.id.clone(),
-        secret_key: keys.secret.clone(),
-        token: keys.token.clone(),
-    });
-    *known = Some((keys, Arc::clone(&credential)));
-    Ok(credential)
-}
-
-impl CredentialProvider for FromProgram {
-    type Credential = AwsCredential;
-
-    // What the macro async_trait makes of an asynchronous function.
-    fn get_credential<'s, 'f>(
-        &'s self,
-    ) -> Pin<Box<dyn Future<Output = object_store::Result<Arc<AwsCredential>>> + Send + 'f>>
-    where
-        's: 'f,
-        Self: 'f,
-    {
-        Box::pin(async move {
-            let (known, profile, program) = (
-                Arc::clone(&self.known),
-                self.profile.clone(),
-                self.program.clone(),
-            );
-            let found =
-                tokio::task::spawn_blocking(move || current(&known, &profile, &program)).await;
-            let fail =
-                |source: Box<dyn std::error::Error + Send + Sync>| object_store::Error::Generic {
-                    store: "S3",
-                    source,
-                };
-            found
-                .map_err(|e| fail(Box::new(e)))?
-                .map_err(|e| fail(Box::new(e)))
-        })
-    }
 }
 
 #[cfg(test)]
@@ -330,28 +228,6 @@ mod tests {
             Some("eu-west-1"),
             "the profile still gives the region"
         );
-        Ok(())
-    }
-
-    #[test]
-    fn a_program_is_run_again_only_when_its_keys_expire() -> std::io::Result<()> {
-        let dir = tempfile::tempdir()?;
-        let count = dir.path().join("count");
-        let count = count.to_str().expect("it is text");
-        for (minutes, runs) in [(60, 1), (4, 3)] {
-            let end = jiff::Timestamp::now() + Duration::from_secs(minutes * 60);
-            let script = format!(
-                "echo x >> {count}; echo '{{\"AccessKeyId\":\"a\",\"SecretAccessKey\":\"b\",\
-                 \"Expiration\":\"{end}\"}}'"
-            );
-            let program = ["sh", "-c", &script].map(str::to_owned);
-            std::fs::write(count, "")?;
-            let known = Mutex::default();
-            for _ in 0..3 {
-                assert!(current(&known, "p", &program).is_ok());
-            }
-            assert_eq!(std::fs::read_to_string(count)?.lines().count(), runs);
-        }
         Ok(())
     }
 }

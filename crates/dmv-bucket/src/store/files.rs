@@ -5,7 +5,7 @@
 
 use super::clients::{Clients, make};
 use super::counting::{Counters, TRACE, Trace};
-use super::credentials::KeyError;
+use super::keys::KeyError;
 use super::profile::Env;
 use super::service::{ServiceError, innermost};
 use super::{Settings, failed};

@@ -1,6 +1,6 @@
 //! Object stores: `s3://`, `gs://`, `az://`, and web servers for reading.
 //!
-//! - [`profile`], [`credentials`], `service`: which keys sign requests. No message, address or log shows one.
+//! - [`profile`], [`credentials`], `keys`, `service`: which keys sign requests. No message, address or log shows one.
 //! - `clients`: the clients of the library `object_store` for an address.
 //! - [`counting`]: counts each request below the library, and remembers refusals.
 //! - [`answer`]: what a refusal means.
@@ -14,6 +14,7 @@ mod clients;
 pub mod counting;
 pub mod credentials;
 mod files;
+mod keys;
 pub mod probe;
 pub mod profile;
 mod service;

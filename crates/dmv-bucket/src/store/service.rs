@@ -6,15 +6,12 @@
 use super::profile::{Env, Keys, keys_in};
 use dmv_net::transport::without_secret;
 use futures_util::StreamExt;
+use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector,
 };
-use object_store::{CredentialProvider, aws::AwsCredential};
 use std::fmt;
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// Where a container asks, below a path that its environment names.
 const CONTAINER: &str = "http://169.254.170.2";
@@ -35,8 +32,6 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long before their end keys are asked for again.
-const EARLY: Duration = Duration::from_secs(300);
 
 /// Why a service gives no keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,7 +143,8 @@ impl Service {
         }
     }
 
-    async fn ask(&self, client: &HttpClient) -> Result<Keys, ServiceError> {
+    /// Asks for keys.
+    pub async fn ask(&self, client: &HttpClient) -> Result<Keys, ServiceError> {
         match self {
             Service::Container { url, token } => {
                 if !is_near(url) {
@@ -349,71 +345,9 @@ fn encoded(text: &str) -> String {
     out
 }
 
-/// Keys of a service, asked for again before they expire.
-pub struct FromService {
-    service: Service,
-    client: HttpClient,
-    known: Mutex<Option<(Keys, Arc<AwsCredential>)>>,
-}
-
-impl fmt::Debug for FromService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FromService({:?})", self.service)
-    }
-}
-
-impl FromService {
-    /// Returns keys that are asked for when they are needed.
-    pub fn new(
-        service: Service,
-        options: &object_store::ClientOptions,
-    ) -> object_store::Result<FromService> {
-        let options = options.clone().with_allow_http(true);
-        Ok(FromService {
-            service,
-            client: ReqwestConnector::default().connect(&options)?,
-            known: Mutex::default(),
-        })
-    }
-
-    async fn current(&self) -> Result<Arc<AwsCredential>, ServiceError> {
-        let mut known = self.known.lock().await;
-        let soon = jiff::Timestamp::now() + EARLY;
-        if let Some((keys, credential)) = &*known
-            && keys.end.is_none_or(|end| end > soon)
-        {
-            return Ok(Arc::clone(credential));
-        }
-        let keys = self.service.ask(&self.client).await?;
-        let credential = Arc::new(AwsCredential {
-            key_id: keys.id.clone(),
-            secret_key: keys.secret.clone(),
-            token: keys.token.clone(),
-        });
-        *known = Some((keys, Arc::clone(&credential)));
-        Ok(credential)
-    }
-}
-
-impl CredentialProvider for FromService {
-    type Credential = AwsCredential;
-
-    // What the macro async_trait makes of an asynchronous function.
-    fn get_credential<'s, 'f>(
-        &'s self,
-    ) -> Pin<Box<dyn Future<Output = object_store::Result<Arc<AwsCredential>>> + Send + 'f>>
-    where
-        's: 'f,
-        Self: 'f,
-    {
-        Box::pin(async move {
-            let current = self.current().await;
-            current.map_err(|e| object_store::Error::Generic {
-                store: "S3",
-                source: Box::new(e),
-            })
-        })
-    }
+/// Returns a client for services: they are on this machine, or beside it.
+pub fn client_of(options: &ClientOptions) -> object_store::Result<HttpClient> {
+    ReqwestConnector::default().connect(&options.clone().with_allow_http(true))
 }
 
 #[cfg(test)]
@@ -448,17 +382,16 @@ mod tests {
         Ok(url)
     }
 
-    fn ask(service: Service) -> Result<Arc<AwsCredential>, ServiceError> {
+    fn ask(service: Service) -> Result<Keys, ServiceError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let keys = FromService::new(service, &object_store::ClientOptions::new());
-        let keys = keys.expect("the client is made");
-        runtime.expect("it starts").block_on(keys.current())
+        let client = client_of(&ClientOptions::new()).expect("the client is made");
+        runtime.expect("it starts").block_on(service.ask(&client))
     }
 
-    fn container(vars: &[(&str, &str)]) -> Result<Arc<AwsCredential>, ServiceError> {
+    fn container(vars: &[(&str, &str)]) -> Result<Keys, ServiceError> {
         ask(Service::container(&|name| {
             let found = vars.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -488,7 +421,7 @@ mod tests {
         })?;
         let literal = ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "bearer x");
         let got = container(&[(FULL, &url), literal]);
-        assert!(got.is_ok_and(|keys| keys.secret_key == "tops3cret"));
+        assert!(got.is_ok_and(|keys| keys.secret == "tops3cret"));
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("token");
         std::fs::write(&file, "bearer x\n")?;
@@ -567,7 +500,7 @@ mod tests {
             }
         })?;
         let got = ask(Service::Machine(url));
-        assert!(got.is_ok_and(|keys| keys.key_id == "A"));
+        assert!(got.is_ok_and(|keys| keys.id == "A"));
         let nobody = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let silent = ask(Service::Machine(format!("http://127.0.0.1:{nobody}")));
         assert!(
@@ -602,10 +535,7 @@ mod tests {
             found.map(|(_, value)| value.clone())
         };
         let got = ask(Service::tokens(&env, "eu-west-1"));
-        assert!(
-            got.as_ref().is_ok_and(|keys| keys.secret_key == "s"),
-            "{got:?}"
-        );
+        assert!(got.as_ref().is_ok_and(|keys| keys.secret == "s"), "{got:?}");
         Ok(())
     }
 }
