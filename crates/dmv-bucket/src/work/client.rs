@@ -5,12 +5,12 @@
 //! unclear answer for the end, and it remembers why the store refused.
 
 use super::cache::Cache;
+use super::parallel::parallel;
 use crate::files::{FileFailure, Files};
 use crate::format::{Entry, Name, Page, PageRef, Purges, ROOT, Root, View};
 use crate::machines::{Answer, Request};
 use dmv_core::job::Job;
 use dmv_core::store::{RepositoryId, random_bytes};
-use dmv_core::threads;
 use dmv_net::trouble::{RootLoss, Trouble};
 use std::time::Duration;
 
@@ -244,40 +244,21 @@ impl<'f> BucketClient<'f> {
     }
 
     fn read_pages(&mut self, pages: &[PageRef]) -> Answer {
-        let mut out = Vec::with_capacity(pages.len());
-        for some in pages.chunks(PAGES_AT_ONCE) {
-            let this = &*self;
-            let read = |page: &PageRef| {
-                let path = this.path(&page.name).ok_or(FileFailure::Missing)?;
-                let (bytes, _) = this.repeat(|files| files.read_whole(&path, None))?;
-                let decoded = if bytes.len() as u64 == u64::from(page.len) {
-                    Page::decode(&bytes).map_err(|e| e.what)
-                } else {
-                    Err("it has another length than the root says")
-                };
-                decoded.map_err(|why| FileFailure::Trouble(unreadable("a page of the root", why)))
+        let read = |page: &PageRef| {
+            let path = self.path(&page.name).ok_or(FileFailure::Missing)?;
+            let (bytes, _) = self.repeat(|files| files.read_whole(&path, None))?;
+            let decoded = if bytes.len() as u64 == u64::from(page.len) {
+                Page::decode(&bytes).map_err(|e| e.what)
+            } else {
+                Err("it has another length than the root says")
             };
-            let done: Vec<Result<Page, FileFailure>> = match some {
-                [page] => vec![read(page)],
-                _ => std::thread::scope(|scope| {
-                    let all: Vec<_> = some
-                        .iter()
-                        .map(|page| threads::start_in(scope, move || read(page)))
-                        .collect();
-                    let ends = all.into_iter().map(|one| one.ok()?.join().ok());
-                    let none = || FileFailure::Trouble(Trouble::Other("no thread".to_owned()));
-                    ends.map(|end| end.unwrap_or_else(|| Err(none()))).collect()
-                }),
-            };
-            for page in done {
-                match page {
-                    Ok(page) => out.push(page),
-                    Err(FileFailure::Missing) => return Answer::Gone,
-                    Err(e) => return self.failed(e),
-                }
-            }
+            decoded.map_err(|why| FileFailure::Trouble(unreadable("a page of the root", why)))
+        };
+        match parallel(PAGES_AT_ONCE, pages, read) {
+            Ok(pages) => Answer::Pages(pages),
+            Err(FileFailure::Missing) => Answer::Gone,
+            Err(e) => self.failed(e),
         }
-        Answer::Pages(out)
     }
 
     /// Makes a request that may be made again, until its answer is clear.

@@ -10,6 +10,7 @@ use super::attempt_note::AttemptNote;
 use super::cache::Cache;
 use super::client::BucketClient;
 use super::drive::Drive;
+use super::parallel::parallel;
 use super::push::{PushError, frames_of};
 use super::undo::newest;
 use crate::files::{FileFailure, Files};
@@ -22,12 +23,10 @@ use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::repo::Purge;
 use dmv_core::store::{SegmentTail, Store, random_bytes};
-use dmv_core::threads;
 use dmv_net::trouble::Trouble;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Mutex;
 
 /// Tables that are read at the same time.
 const AT_ONCE: usize = 8;
@@ -397,38 +396,19 @@ fn uses(
     rows: &[Row],
     needed: &NeededIds,
 ) -> Result<Result<BTreeMap<Name, Use>, Name>, PushError> {
-    let (next, uses) = (Mutex::new(rows.iter()), Mutex::new(BTreeMap::new()));
-    let failed: Mutex<Option<(Name, FileFailure)>> = Mutex::new(None);
-    let work = || {
-        loop {
-            let row = next.lock().ok().and_then(|mut next| next.next());
-            let Some(row) = row.filter(|_| !with.job.is_cancelled()) else {
-                return;
-            };
-            match used(with.files, root, row, needed) {
-                Ok(used) => drop(uses.lock().map(|mut uses| uses.insert(row.name, used))),
-                Err(e) => drop(
-                    failed
-                        .lock()
-                        .map(|mut failed| failed.get_or_insert((row.name, e)).clone()),
-                ),
-            }
+    let each = |row: &Row| {
+        if with.job.is_cancelled() {
+            return Err(None);
         }
+        let used = used(with.files, root, row, needed);
+        let used = used.map_err(|e| Some((row.name, e)))?;
+        Ok((row.name, used))
     };
-    std::thread::scope(|scope| {
-        for _ in 1..AT_ONCE.min(rows.len()) {
-            // Without further threads it takes longer.
-            let _ = threads::start_in(scope, work);
-        }
-        work();
-    });
-    if with.job.is_cancelled() {
-        return Err(PushError::Cancelled);
-    }
-    match failed.into_inner() {
-        Ok(Some((pack, FileFailure::Missing))) => Ok(Err(pack)),
-        Ok(Some((_, e))) => Err(e.into()),
-        _ => Ok(Ok(uses.into_inner().unwrap_or_default())),
+    match parallel(AT_ONCE, rows, each) {
+        Ok(uses) => Ok(Ok(uses.into_iter().collect())),
+        Err(None) => Err(PushError::Cancelled),
+        Err(Some((pack, FileFailure::Missing))) => Ok(Err(pack)),
+        Err(Some((_, e))) => Err(e.into()),
     }
 }
 

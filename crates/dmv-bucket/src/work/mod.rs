@@ -8,6 +8,7 @@
 //! - [`gc`]: gc: what nothing needs any more.
 //! - [`log`]: the operations at a bucket; [`undo`]: taking one back.
 //! - [`error`]: why work at a bucket failed.
+//! - `parallel`: the same work on many items.
 //! - [`recover`]: what is left when the root is lost, and a new root.
 //! - [`cache`]: copies of what a device has read of a bucket.
 //! - [`hints`]: hints about where the objects of a bucket lie.
@@ -25,6 +26,7 @@ pub mod error;
 pub mod gc;
 pub mod hints;
 pub mod log;
+mod parallel;
 pub mod push;
 pub mod recover;
 pub mod undo;

@@ -5,13 +5,13 @@
 //! What is in memory is bounded by [`MAX_NODE_BYTES`] and the packs that are read at once.
 
 use super::{NeededIds, Use, damaged, index_at, start_of};
-use crate::files::FileFailure;
 use crate::format::{Age, Name, Row, RowKind};
 use crate::machines::{Mark, Stamp, intended};
 use crate::ranges::{Range, Terms, plan};
 use crate::work::access::BucketAccess;
 use crate::work::client::BucketClient;
 use crate::work::hints::{self, FrameOf, HintFiles};
+use crate::work::parallel::parallel;
 use crate::work::push::{
     JOINT_BYTES, Packed, Packer, PushError, UploadLog, frames_of, with_uploads,
 };
@@ -19,7 +19,6 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::store::{CheckedRecord, FrameAt, SegmentTail};
-use dmv_core::threads;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A pack of at most this length is small.
@@ -417,28 +416,12 @@ impl SourceReader<'_, '_> {
             let path = range.file.path(repository);
             client.repeat(|files| files.read_range(&path, range.offset..range.offset + range.len))
         };
-        let mut out = Vec::with_capacity(ranges.len());
-        for some in ranges.chunks(AT_ONCE) {
-            let done: Vec<Result<Vec<u8>, FileFailure>> = std::thread::scope(|scope| {
-                let all: Vec<_> = some
-                    .iter()
-                    .map(|range| (range, threads::start_in(scope, move || read(range))))
-                    .collect();
-                let ends = all.into_iter().map(|(range, one)| match one {
-                    Ok(one) => one.join().unwrap_or_else(|_| read(range)),
-                    // Without further threads it takes longer.
-                    Err(_) => read(range),
-                });
-                ends.collect()
-            });
-            for bytes in done {
-                let bytes = bytes?;
-                self.read_bytes += bytes.len() as u64;
-                Job::add(&self.with.job.progress.bytes, bytes.len() as u64);
-                out.push(bytes);
-            }
+        let found = parallel(AT_ONCE, ranges, read)?;
+        for bytes in &found {
+            self.read_bytes += bytes.len() as u64;
+            Job::add(&self.with.job.progress.bytes, bytes.len() as u64);
         }
-        Ok(out)
+        Ok(found)
     }
 }
 

@@ -12,6 +12,7 @@ use super::attempt_note::AttemptNote;
 use super::cache::Cache;
 use super::client::BucketClient;
 use super::drive::unanswered;
+use super::parallel::parallel;
 use super::push::PushError;
 use crate::files::{FileFailure, Files};
 use crate::format::{Entry, MAX_PAGE_BYTES, Name, Page, PageKind, ROOT, Root, Row};
@@ -19,11 +20,9 @@ use crate::machines::{Answer, Attempt, LogPage, RebuiltRoot, Remains, Request, T
 use dmv_core::job::Job;
 use dmv_core::refs::Operation;
 use dmv_core::store::RepositoryId;
-use dmv_core::threads;
 use dmv_net::trouble::{RootLoss, Trouble};
 use packs::{FoundFile, PackReader};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 
 /// Files that are looked into at the same time.
 const AT_ONCE: usize = 8;
@@ -270,42 +269,12 @@ fn at_once<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, FileFailure> + Sync,
 ) -> Result<Vec<R>, PushError> {
-    let next = Mutex::new(items.iter().enumerate());
-    let done: Mutex<BTreeMap<usize, R>> = Mutex::default();
-    let failed: Mutex<Option<FileFailure>> = Mutex::default();
-    let run = || {
-        while !job.is_cancelled()
-            && let Some((n, item)) = next.lock().ok().and_then(|mut next| next.next())
-        {
-            match work(item) {
-                Ok(result) => drop(done.lock().map(|mut done| done.insert(n, result))),
-                Err(e) => {
-                    let _ = failed
-                        .lock()
-                        .map(|mut failed| failed.get_or_insert(e).clone());
-                    return;
-                }
-            }
+    parallel(AT_ONCE, items, |item| {
+        if job.is_cancelled() {
+            return Err(PushError::Cancelled);
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..AT_ONCE.min(items.len()) {
-            // Without further threads it takes longer.
-            let _ = threads::start_in(scope, run);
-        }
-        run();
-    });
-    if job.is_cancelled() {
-        return Err(PushError::Cancelled);
-    }
-    match failed.into_inner().unwrap_or_default() {
-        Some(e) => Err(e.into()),
-        None => Ok(done
-            .into_inner()
-            .unwrap_or_default()
-            .into_values()
-            .collect()),
-    }
+        Ok(work(item)?)
+    })
 }
 
 /// Writes a root in place of a lost one, whose state is `lost`. Returns the root that is there then. Fails if
