@@ -13,7 +13,7 @@ mod view;
 pub use page::{Page, PageKind, PageRef};
 pub use places::{FramePlace, MAX_PLACES, Node, Places};
 pub use purges::{MAX_PURGE_PAGES, PurgedContent, Purges};
-pub use root::{Age, MAX_ENTRIES, MAX_ROWS, Root};
+pub use root::{Age, MAX_ENTRIES, MAX_ROWS, Root, RootPurges};
 pub use rows::{Entry, MAX_LEFT, Row, RowKind};
 pub use view::{View, ViewChanges};
 

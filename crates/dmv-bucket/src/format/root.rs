@@ -55,10 +55,17 @@ pub struct Root {
     pub rows: Vec<Row>,
     /// How many operations have said what was purged.
     pub purged: u64,
+    /// What is left of purges, and what was purged.
+    pub purges: RootPurges,
+}
+
+/// The purges of a bucket: nothing unless something was purged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RootPurges {
     /// How many purged chunks files of the bucket may still have.
     pub unpurged: u64,
-    /// What was purged; none unless something was.
-    pub purge_pages: Vec<PageRef>,
+    /// What was purged.
+    pub pages: Vec<PageRef>,
 }
 
 /// What had left a bucket when a root was written. Who has read one root knows by this whether what it
@@ -90,8 +97,7 @@ impl Root {
             data_pages: Vec::new(),
             rows: Vec::new(),
             purged: 0,
-            unpurged: 0,
-            purge_pages: Vec::new(),
+            purges: RootPurges::default(),
         }
     }
 
@@ -109,7 +115,7 @@ impl Root {
             &self.log_pages,
             &self.meta_pages,
             &self.data_pages,
-            &self.purge_pages,
+            &self.purges.pages,
         ];
         self.view_page.iter().chain(lists.into_iter().flatten())
     }
@@ -129,7 +135,7 @@ impl Root {
     /// Returns its bytes. Fails if [`decode`](Self::decode) would refuse them.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         let is_purged = self.purged > 0;
-        if !is_purged && (self.unpurged > 0 || !self.purge_pages.is_empty()) {
+        if !is_purged && (self.purges.unpurged > 0 || !self.purges.pages.is_empty()) {
             let what = "purged content of no operation";
             return Err(EncodeError { what });
         }
@@ -153,8 +159,8 @@ impl Root {
         put_rows(&mut out, &self.rows);
         if is_purged {
             put_varint(&mut out, self.purged);
-            put_varint(&mut out, self.unpurged);
-            put_pages(&mut out, &self.purge_pages);
+            put_varint(&mut out, self.purges.unpurged);
+            put_pages(&mut out, &self.purges.pages);
         }
         let out = end(out);
         // A root that no reader accepts would be the end of the bucket.
@@ -190,14 +196,13 @@ impl Root {
             data_pages: pages(&mut input, MAX_PAGES)?,
             rows: rows(&mut input, MAX_ROWS as u64)?,
             purged: 0,
-            unpurged: 0,
-            purge_pages: Vec::new(),
+            purges: RootPurges::default(),
         };
         if version == VERSION_PURGED {
             root.purged = input.varint_up_to(MAX_NUMBER, "count is too large")?;
-            root.unpurged = input.varint_up_to(MAX_NUMBER, "count is too large")?;
-            root.purge_pages = pages(&mut input, MAX_PURGE_PAGES)?;
-            if root.purged == 0 || root.purge_pages.is_empty() {
+            root.purges.unpurged = input.varint_up_to(MAX_NUMBER, "count is too large")?;
+            root.purges.pages = pages(&mut input, MAX_PURGE_PAGES)?;
+            if root.purged == 0 || root.purges.pages.is_empty() {
                 return Err(input.error("nothing is purged"));
             }
         }

@@ -170,7 +170,8 @@ impl Collect {
         };
         let draft = draft(root, &rows, marked, forget);
         let forgets = kept_from != self::kept_from(root, 0);
-        let purges = !draft.purges.is_empty() || draft.unpurged.is_some_and(|n| n != root.unpurged);
+        let purges =
+            !draft.purges.is_empty() || draft.unpurged.is_some_and(|n| n != root.purges.unpurged);
         if draft.left.is_empty() && !forgets && !purges {
             return Step::Done(CollectEnd::Nothing);
         }

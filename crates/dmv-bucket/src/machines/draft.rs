@@ -119,7 +119,7 @@ pub(super) fn next_root(
     change_rows(&mut next, pages, &draft, limits, &mut new)?;
     add_purges(&mut next, pages, draft.purges, &mut new)?;
     if let Some(unpurged) = draft.unpurged.filter(|_| next.purged > 0) {
-        next.unpurged = unpurged;
+        next.purges.unpurged = unpurged;
     }
     Ok(Next {
         root: next,
@@ -323,7 +323,7 @@ pub(super) fn add_purges(
         return Ok(());
     }
     next.purged += 1;
-    if let Some(last) = next.purge_pages.pop_if(|last| last.len < SMALL_PURGES) {
+    if let Some(last) = next.purges.pages.pop_if(|last| last.len < SMALL_PURGES) {
         let Page::Purges(old) = page(&last, pages)? else {
             return Err(Lack::Bad("a page has another kind than the root says"));
         };
@@ -340,7 +340,7 @@ pub(super) fn add_purges(
         for (id, is_file) in files.chain(pieces) {
             if count == MAX_PURGES_ON_PAGE {
                 let full = Page::Purges(std::mem::take(&mut part));
-                next.purge_pages.push(out.put(&full)?);
+                next.purges.pages.push(out.put(&full)?);
                 count = 0;
             }
             let PurgedContent { files, pieces } = part.entry(why.clone()).or_default();
@@ -348,8 +348,8 @@ pub(super) fn add_purges(
             count += 1;
         }
     }
-    next.purge_pages.push(out.put(&Page::Purges(part))?);
-    if next.purge_pages.len() > MAX_PURGE_PAGES {
+    next.purges.pages.push(out.put(&Page::Purges(part))?);
+    if next.purges.pages.len() > MAX_PURGE_PAGES {
         Err(Lack::Bad("more content was purged than a bucket can note"))
     } else {
         Ok(())

@@ -212,7 +212,7 @@ impl Catalog {
 
     /// Returns what was purged.
     pub fn purges(&mut self) -> Result<Purges, NetError> {
-        let pages = self.root.purge_pages.clone();
+        let pages = self.root.purges.pages.clone();
         let mut all = Purges::new();
         for (page, found) in pages.iter().zip(self.pages(&pages)?) {
             let Page::Purges(found) = found else {

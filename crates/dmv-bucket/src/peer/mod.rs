@@ -184,7 +184,7 @@ fn greet(
 
 /// Returns what was purged from the bucket, by reason.
 fn known_purges(catalog: &mut Catalog) -> Result<Vec<KnownPurge>, NetError> {
-    let unpurged = catalog.root.unpurged;
+    let unpurged = catalog.root.purges.unpurged;
     let known = catalog
         .purges()?
         .into_iter()

@@ -139,7 +139,7 @@ pub fn verify_shelf(
     check.read_forward(&mut catalog, &forward)?;
     check.read_picked(&mut catalog, picked)?;
     let purges = catalog.purges()?;
-    check.report.unpurged = catalog.root.unpurged;
+    check.report.unpurged = catalog.root.purges.unpurged;
     if catalog.root.slice.is_empty() {
         let tips = refs_of(&catalog)?.into_iter().map(|(_, id)| id);
         check.find_missing(tips.collect(), purges);

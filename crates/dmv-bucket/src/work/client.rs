@@ -198,7 +198,7 @@ impl<'f> BucketClient<'f> {
     /// read.
     pub fn purges(&mut self, root: &Root, cache: &Cache) -> Option<Purges> {
         let mut all = Purges::new();
-        for page in &root.purge_pages {
+        for page in &root.purges.pages {
             let name = page.name.to_string();
             let copy = cache.file(&name);
             let copy = copy.filter(|bytes| bytes.len() == page.len as usize);

@@ -4,8 +4,8 @@
 //! without a new version is a mistake in the code.
 
 use dmv_bucket::format::{
-    Entry, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root, Row,
-    RowKind, View,
+    Entry, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root, RootPurges,
+    Row, RowKind, View,
 };
 use dmv_core::hash::{ObjectId, check, decode_hex, encode_hex};
 use dmv_core::object::codec::DecodeError;
@@ -111,8 +111,10 @@ fn full_root() -> Root {
 fn purged_root() -> Root {
     Root {
         purged: 3,
-        unpurged: 200,
-        purge_pages: vec![page_ref(0x25, 1), page_ref(0x26, 2)],
+        purges: RootPurges {
+            unpurged: 200,
+            pages: vec![page_ref(0x25, 1), page_ref(0x26, 2)],
+        },
         ..full_root()
     }
 }
@@ -292,9 +294,11 @@ fn roots_that_nobody_could_read_are_not_written() {
         ("parts of a pack are out of order", |root| {
             root.rows[2].metadata = 65
         }),
-        ("purged content of no operation", |root| root.unpurged = 1),
         ("purged content of no operation", |root| {
-            root.purge_pages = vec![page_ref(0x25, 1)]
+            root.purges.unpurged = 1
+        }),
+        ("purged content of no operation", |root| {
+            root.purges.pages = vec![page_ref(0x25, 1)]
         }),
         ("nothing is purged", |root| root.purged = 1),
     ];
@@ -311,10 +315,8 @@ fn roots_that_nobody_could_read_are_not_written() {
     long.view
         .insert("tag/v2".into(), Some(vec![0; (128 << 10) + 1]));
     assert_eq!(long.encode().map_err(|e| e.what), Err("value is too long"));
-    let too_many = Root {
-        purge_pages: vec![page_ref(0x25, 1); 17],
-        ..purged_root()
-    };
+    let mut too_many = purged_root();
+    too_many.purges.pages = vec![page_ref(0x25, 1); 17];
     assert!(too_many.encode().is_err());
     let keys = (0..65_537).map(|n| (format!("{n:06}"), Vec::new()));
     let many = Page::View(keys.collect());

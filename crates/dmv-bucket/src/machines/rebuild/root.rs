@@ -60,7 +60,7 @@ impl Remains {
             let all: usize = ids
                 .map(|buried| buried.files.len() + buried.pieces.len())
                 .sum();
-            root.unpurged = all as u64;
+            root.purges.unpurged = all as u64;
         }
         let pages = new.pages;
         Ok(RebuiltRoot { root, pages })

@@ -133,7 +133,7 @@ impl<'j> Survey<'j> {
         };
         self.take_log(&root.log);
         self.take_rows(&root.rows);
-        self.purge_pages = root.purge_pages.iter().map(|page| page.name).collect();
+        self.purge_pages = root.purges.pages.iter().map(|page| page.name).collect();
         // Without its view, it is no state.
         if let Some(view) = client.view(&root) {
             self.remains.known = Some((root, view));

@@ -27,7 +27,7 @@ impl World {
     /// missing.
     pub(super) fn buried(&self, root: &Root) -> Option<(BTreeSet<Object>, BTreeSet<Object>)> {
         let (mut files, mut pieces) = (BTreeSet::new(), BTreeSet::new());
-        for page in &root.purge_pages {
+        for page in &root.purges.pages {
             let Page::Purges(purges) = self.page(page.name)? else {
                 return None;
             };
@@ -142,7 +142,7 @@ impl World {
             if objects.is_disjoint(&pieces) {
                 continue;
             }
-            if next.unpurged == 0 || !before.contains(&row.name) {
+            if next.purges.unpurged == 0 || !before.contains(&row.name) {
                 return Err(format!("a purged chunk is in {:?}", row.name));
             }
         }
@@ -160,7 +160,7 @@ impl World {
                 return Err(format!("purged content stays in {name:?}"));
             }
         }
-        match root.unpurged {
+        match root.purges.unpurged {
             0 => Ok(()),
             _ => Err("the purge does not come to its end".to_owned()),
         }

@@ -523,7 +523,7 @@ fn what_was_purged_stays_purged() -> Outcome {
     let path = name.path(root.repository);
     let (page, bytes) = Page::Purges([(why.clone(), buried.clone())].into()).encode(name)?;
     world.files.set(&path, bytes.clone());
-    (root.purged, root.purge_pages) = (1, vec![page]);
+    (root.purged, root.purges.pages) = (1, vec![page]);
     root.previous = root.write;
     (root.write, root.generation) = ([99; 16], root.generation + 1);
     let written = world.files.write_if(ROOT, root.encode()?, Some(&tag));
@@ -555,10 +555,10 @@ fn what_was_purged_stays_purged() -> Outcome {
         world.recover(note, Some(&state.id))??;
         let (root, _) = world.root()?;
         assert!(
-            root.purged > 1 && root.unpurged == 2,
+            root.purged > 1 && root.purges.unpurged == 2,
             "a purge has to look again"
         );
-        let file = root.purge_pages[0].name.path(root.repository);
+        let file = root.purges.pages[0].name.path(root.repository);
         let page = Page::decode(&world.files.content(&file).ok_or("a page")?)?;
         assert_eq!(page, Page::Purges([(why.clone(), buried.clone())].into()));
     }

@@ -135,7 +135,7 @@ fn id_of(place: &Place, revision: &str, path: &str) -> Outcome<ObjectId> {
 fn buried(files: &MemFiles) -> Outcome<PurgedContent> {
     let (root, _) = newest(files)?;
     let mut all = PurgedContent::default();
-    for page in &root.purge_pages {
+    for page in &root.purges.pages {
         let path = page.name.path(root.repository);
         let bytes = files.content(&path).ok_or("a page is missing")?;
         let Page::Purges(found) = Page::decode(&bytes)? else {
@@ -195,7 +195,7 @@ fn nothing_of_a_purged_file_stays_and_all_else_does() -> Outcome {
         "{shared}"
     );
     let (root, _) = newest(&files)?;
-    assert_eq!((root.purged, root.unpurged), (1, 0));
+    assert_eq!((root.purged, root.purges.unpurged), (1, 0));
     assert_eq!(root.encode()?[8], 2);
     assert!(!has_part(&files, &only_secret()));
     assert!(has_part(&files, &noise(1, 200_000)));
@@ -215,7 +215,7 @@ fn nothing_of_a_purged_file_stays_and_all_else_does() -> Outcome {
     let told = buried(&files)?;
     assert_eq!(told.files, [id, small].into());
     assert!(told.pieces.contains(&small));
-    assert_eq!(newest(&files)?.0.purge_pages.len(), 1);
+    assert_eq!(newest(&files)?.0.purges.pages.len(), 1);
     Ok(())
 }
 
@@ -232,14 +232,14 @@ fn a_purge_that_is_cut_after_any_request_loses_nothing_and_the_next_one_ends_it(
         files.cut_after(None);
         has_all_but(&files, &place, &id)?;
         let (root, _) = newest(&files)?;
-        if root.purged > 0 && root.unpurged == 0 {
+        if root.purged > 0 && root.purges.unpurged == 0 {
             assert!(!has_part(&files, &only_secret()), "cut after {requests}");
         }
         let is_whole = cut.is_ok_and(|done| done.all_deleted);
         let done = purge_there(&files, &place)?;
         assert!(done.all_deleted, "cut after {requests}: {done:?}");
         let (root, _) = newest(&files)?;
-        assert_eq!((root.purged, root.unpurged), (1, 0));
+        assert_eq!((root.purged, root.purges.unpurged), (1, 0));
         assert!(!has_part(&files, &only_secret()), "cut after {requests}");
         has_all_but(&files, &place, &id)?;
         // Only what the root names is left.
@@ -263,7 +263,7 @@ fn a_purge_whose_root_is_lost_or_answered_late_is_done_once() -> Outcome {
         let done = purge_there(&files, &place)?;
         assert!(done.all_deleted, "{fault:?}: {done:?}");
         let (root, _) = newest(&files)?;
-        assert_eq!((root.purged, root.unpurged), (1, 0), "{fault:?}");
+        assert_eq!((root.purged, root.purges.unpurged), (1, 0), "{fault:?}");
         assert!(!has_part(&files, &only_secret()));
         has_all_but(&files, &place, &id)?;
     }
@@ -416,7 +416,7 @@ fn a_push_says_why_content_is_absent_that_was_purged_on_the_device_alone() -> Ou
     let told = buried(&files)?;
     assert_eq!((told.files, told.pieces.len()), ([id].into(), 0));
     assert_eq!(
-        (newest(&files)?.0.purged, newest(&files)?.0.unpurged),
+        (newest(&files)?.0.purged, newest(&files)?.0.purges.unpurged),
         (1, 0)
     );
     Ok(())
@@ -454,7 +454,7 @@ fn two_purges_and_a_push_in_between_add_up() -> Outcome {
     files.fail(&[Fault::AnswerLost, Fault::Lost]);
     purge_there(&files, &ada)?;
     let (root, _) = newest(&files)?;
-    assert_eq!((root.purged, root.unpurged), (2, 0));
+    assert_eq!((root.purged, root.purges.unpurged), (2, 0));
     assert!(!has_part(&files, &only_secret()));
     assert!(!has_part(&files, &noise(1, 200_000)));
     assert!(buried(&files)?.files.contains(&id));
