@@ -1,7 +1,7 @@
 //! Reading a bucket: what arrives, with which requests, and what bad files do.
 
 use dmv_bucket::format::ROOT;
-use dmv_bucket::peer::{Shelf, serve_shelf};
+use dmv_bucket::peer::{BucketSource, serve_bucket};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
@@ -21,14 +21,14 @@ const ADDRESS: &str = "s3://studio/film";
 /// Connects a repository to a bucket.
 fn connect<'r>(repo: &'r Repo, files: &Memory, job: &'r Job) -> Result<Client<'r>, NetError> {
     let (ours, theirs) = Link::pair_with_clues();
-    let shelf = Shelf {
+    let source = BucketSource {
         place: ADDRESS.to_owned(),
         files: Arc::new(files.clone()),
         copies: Some(repo.dmv_dir().to_owned()),
         is_read_only: false,
         may_be_empty: false,
     };
-    std::thread::spawn(move || serve_shelf(shelf, theirs));
+    std::thread::spawn(move || serve_bucket(source, theirs));
     Client::connect(repo, ours, job)
 }
 

@@ -1,9 +1,9 @@
 //! The buckets of a program, as the commands of `dmv-net` see them.
 
-use super::caller::{BucketCaller, shelf};
+use super::caller::{BucketCaller, source_of};
 use super::gc::purge_at;
 use super::push::OpenBucket;
-use crate::peer::serve_shelf;
+use crate::peer::serve_bucket;
 use dmv_core::job::Job;
 use dmv_core::repo::{KnownPurge, OperationRequest, Repo};
 use dmv_core::threads;
@@ -24,11 +24,11 @@ impl Buckets for CallerBuckets<'_> {
         purpose: Purpose,
         copies: &Path,
     ) -> Result<Link, NetError> {
-        let mut shelf = shelf(address, &self.0.store(address)?)?;
-        shelf.copies = Some(copies.to_owned());
-        shelf.may_be_empty = purpose == Purpose::Write;
+        let mut source = source_of(address, &self.0.store(address)?)?;
+        source.copies = Some(copies.to_owned());
+        source.may_be_empty = purpose == Purpose::Write;
         let (ours, theirs) = Link::pair_with_clues();
-        threads::start(move || serve_shelf(shelf, theirs))?;
+        threads::start(move || serve_bucket(source, theirs))?;
         Ok(ours)
     }
 

@@ -1,6 +1,6 @@
 //! What a command at a bucket needs from the program that calls it.
 
-use crate::peer::Shelf;
+use crate::peer::BucketSource;
 use crate::store::probe::TestCost;
 use crate::store::{Settings, Store};
 use dmv_net::ops::Caller;
@@ -30,8 +30,11 @@ pub trait BucketCaller: Caller {
 }
 
 /// Returns a bucket to be read. Sends nothing yet.
-pub(super) fn shelf(address: &BucketAddress, settings: &Settings) -> Result<Shelf, NetError> {
-    Ok(Shelf {
+pub(super) fn source_of(
+    address: &BucketAddress,
+    settings: &Settings,
+) -> Result<BucketSource, NetError> {
+    Ok(BucketSource {
         place: address.to_string(),
         files: Arc::new(Store::open(address, settings)?),
         copies: None,

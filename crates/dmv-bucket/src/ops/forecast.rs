@@ -1,6 +1,6 @@
 //! What a clone of a bucket would receive.
 
-use super::caller::{BucketCaller, shelf};
+use super::caller::{BucketCaller, source_of};
 use super::push::at_bucket;
 pub use crate::peer::CloneForecast;
 use crate::peer::{foresee_clone, foresee_content};
@@ -30,7 +30,7 @@ pub fn foreseen_clone(
     let url = &options.source;
     if options.subset.is_everything() && options.history == History::New {
         let work = |address: &BucketAddress, settings: Settings| {
-            foresee_clone(shelf(address, &settings)?, options.metadata_only)
+            foresee_clone(source_of(address, &settings)?, options.metadata_only)
         };
         return Ok(at_bucket(url, Purpose::Read, "dmv du", caller, work)?);
     }
@@ -59,9 +59,9 @@ pub fn foreseen_clone(
         let clues = content_of(&cloned.repo, options.history, job)?;
         let copies = cloned.repo.dmv_dir().to_owned();
         let work = |address: &BucketAddress, settings: Settings| {
-            let mut shelf = shelf(address, &settings)?;
-            shelf.copies = Some(copies);
-            foresee_content(shelf, clues)
+            let mut source = source_of(address, &settings)?;
+            source.copies = Some(copies);
+            foresee_content(source, clues)
         };
         forecast = at_bucket(url, Purpose::Read, "dmv du", caller, work)?;
     }

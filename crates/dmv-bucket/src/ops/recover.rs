@@ -1,12 +1,12 @@
 //! A lost root of a bucket: what is left, and a new root.
 
-use super::caller::{BucketCaller, shelf};
+use super::caller::{BucketCaller, source_of};
 use super::error::AtBucketError;
 use super::push::{at_bucket, id_of, net_error, stamp};
 use crate::format::{Name, Root, Row};
 pub use crate::machines::Origin;
 use crate::machines::{Candidate, RebuiltRoot, Remains};
-use crate::peer::{RowsReport, Shelf, verify_rows};
+use crate::peer::{BucketSource, RowsReport, verify_rows};
 use crate::work::attempt_note::AttemptNote;
 use crate::work::cache::Cache;
 use crate::work::client::BucketClient;
@@ -114,10 +114,10 @@ pub fn recover_at(
         if repo.is_some() && options.chosen.is_some() {
             caller.test_store(address, false)?;
         }
-        let shelf = shelf(address, &settings)?;
+        let source = source_of(address, &settings)?;
         let cache = Cache::open(repo.map(Repo::dmv_dir), &address.to_string());
         Rescue {
-            shelf: &shelf,
+            source: &source,
             cache: &cache,
             options,
             job,
@@ -129,7 +129,7 @@ pub fn recover_at(
 
 /// Recovers at one bucket.
 struct Rescue<'a> {
-    shelf: &'a Shelf,
+    source: &'a BucketSource,
     cache: &'a Cache,
     options: &'a RecoverAtOptions,
     job: &'a Job,
@@ -146,11 +146,11 @@ struct Draft<'r> {
 
 impl Rescue<'_> {
     fn failed(&self, e: crate::work::push::PushError) -> NetError {
-        net_error(&self.shelf.place, e)
+        net_error(&self.source.place, e)
     }
 
     fn run(&self) -> Result<Result<RecoverAtReport, NotRestored>, NetError> {
-        let files = &*self.shelf.files;
+        let files = &*self.source.files;
         let lost = look(files, self.job).map_err(|e| self.failed(e))?;
         let kind = match &lost {
             RootState::Intact(root) => return self.intact(root),
@@ -195,7 +195,7 @@ impl Rescue<'_> {
         if !earlier.is_some_and(|id| has_operation(root, &id)) {
             return Ok(Err(NotRestored::Intact));
         }
-        let mut client = BucketClient::new(&*self.shelf.files, self.job);
+        let mut client = BucketClient::new(&*self.source.files, self.job);
         client.know(root.repository);
         let view = client.view(root);
         let view = view.ok_or_else(|| self.failed(client.failure().into()))?;
@@ -248,7 +248,7 @@ impl Rescue<'_> {
                 .map(|c| [view_tips(c), log_tips(c)].concat()),
         );
         let checked = verify_rows(
-            self.shelf,
+            self.source,
             remains.repository,
             &rows,
             &tips,
@@ -293,7 +293,7 @@ impl Rescue<'_> {
             self.failed(trouble.into())
         })?;
         let new = RebuiltRoot { root, pages };
-        let restored = restore(&*self.shelf.files, lost, &new, &mut note, self.job);
+        let restored = restore(&*self.source.files, lost, &new, &mut note, self.job);
         let (root, tag) = restored.map_err(|e| self.failed(e))?;
         self.cache.keep_root(&root, &tag);
         Ok(())

@@ -1,8 +1,8 @@
 //! Verify at a bucket.
 
-use super::caller::{BucketCaller, shelf};
+use super::caller::{BucketCaller, source_of};
 use super::push::at_bucket;
-use crate::peer::{BucketDepth, BucketReport, MissingIds, verify_shelf};
+use crate::peer::{BucketDepth, BucketReport, MissingIds, verify_bucket};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
@@ -51,9 +51,9 @@ pub fn verify_at(
         caller,
         |address, settings| {
             caller.began(Step::Work);
-            let mut shelf = shelf(address, &settings)?;
-            shelf.copies = Some(repo.dmv_dir().to_owned());
-            verify_shelf(shelf, options.depth, options.dry_run, job)
+            let mut source = source_of(address, &settings)?;
+            source.copies = Some(repo.dmv_dir().to_owned());
+            verify_bucket(source, options.depth, options.dry_run, job)
         },
     );
     let found = done?;

@@ -11,7 +11,7 @@
 //! - `copies`: whether the bucket has the content of files.
 //! - `range_reader`, `range_cache`: reads, and what of them is kept in memory.
 //!
-//! The shelf knows [`Files`] and no store, and the receiver only through its [`Link`].
+//! The room knows [`Files`] and no store, and the receiver only through its [`Link`].
 
 mod answers;
 mod catalog;
@@ -41,11 +41,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 pub use unasked::{CloneForecast, foresee_clone, foresee_content};
 pub use verify::{
-    BucketDepth, BucketProblem, BucketReport, MissingIds, RowsReport, verify_rows, verify_shelf,
+    BucketDepth, BucketProblem, BucketReport, MissingIds, RowsReport, verify_bucket, verify_rows,
 };
 
 /// A bucket to be opened.
-pub struct Shelf {
+pub struct BucketSource {
     /// Its address, for messages.
     pub place: String,
     /// Its files.
@@ -59,10 +59,10 @@ pub struct Shelf {
     pub may_be_empty: bool,
 }
 
-impl Shelf {
+impl BucketSource {
     /// Reads the root and what it consists of. Fails if there is no root.
     fn open(self) -> Result<Catalog, NetError> {
-        let Shelf {
+        let BucketSource {
             place,
             files,
             copies,
@@ -77,21 +77,21 @@ impl Shelf {
 
 /// Answers a client until it ends the session. The client gets the failure of the store if there is
 /// one.
-pub fn serve_shelf(shelf: Shelf, mut link: Link) {
-    match answer(shelf, &mut link) {
+pub fn serve_bucket(source: BucketSource, mut link: Link) {
+    match answer(source, &mut link) {
         Ok(()) => link.close(),
         Err(e) => link.fail(e),
     }
 }
 
-fn answer(shelf: Shelf, link: &mut Link) -> Result<(), NetError> {
-    let Shelf {
+fn answer(source: BucketSource, link: &mut Link) -> Result<(), NetError> {
+    let BucketSource {
         place,
         files,
         copies,
         is_read_only,
         may_be_empty,
-    } = shelf;
+    } = source;
     let cache = Cache::open(copies.as_deref(), &place);
     let mut catalog = Catalog::open(&place, files, cache)?;
     if catalog.is_none() && !may_be_empty {

@@ -3,7 +3,7 @@
 //! Packs are read forward, from the first byte that is wanted. What a receiver lacks afterwards it
 //! requests, so nothing here has to be complete.
 
-use super::Shelf;
+use super::BucketSource;
 use super::catalog::{Catalog, SMALL_BYTES};
 use super::range_reader::{NotRead, Stop};
 use crate::files::FileFailure;
@@ -165,13 +165,13 @@ pub struct CloneForecast {
 
 /// Returns what a complete clone of a bucket would read, or one of its metadata alone. Reads the root and
 /// its pages.
-pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast, NetError> {
+pub fn foresee_clone(source: BucketSource, metadata_only: bool) -> Result<CloneForecast, NetError> {
     // It keeps nothing of what it reads.
-    let shelf = Shelf {
+    let source = BucketSource {
         copies: None,
-        ..shelf
+        ..source
     };
-    let mut catalog = shelf.open()?;
+    let mut catalog = source.open()?;
     let sent = if metadata_only {
         UnaskedPart::Metadata
     } else {
@@ -188,8 +188,8 @@ pub fn foresee_clone(shelf: Shelf, metadata_only: bool) -> Result<CloneForecast,
 }
 
 /// Returns what would be read for the content of files, of which the metadata is known.
-pub fn foresee_content(shelf: Shelf, clues: Vec<Clue>) -> Result<CloneForecast, NetError> {
-    let mut catalog = shelf.open()?;
+pub fn foresee_content(source: BucketSource, clues: Vec<Clue>) -> Result<CloneForecast, NetError> {
+    let mut catalog = source.open()?;
     let wanted = clues.iter().map(|clue| (clue.chunk, ObjectType::Chunk));
     let wanted = wanted.collect();
     let clues = clues.into_iter().map(|clue| (clue.chunk, clue)).collect();

@@ -6,7 +6,7 @@
 
 use super::catalog::{Catalog, SHORT, check_root};
 use super::range_reader::{NotRead, Stop};
-use super::{Shelf, refs_of};
+use super::{BucketSource, refs_of};
 use crate::files::FileFailure;
 use crate::format::{Name, Purges, Row};
 use crate::frames::{Cut, Cuts, Tables};
@@ -103,14 +103,14 @@ impl BucketReport {
 }
 
 /// Checks a bucket. With `only_plan`, reads no packs and returns how much would be read.
-pub fn verify_shelf(
-    shelf: Shelf,
+pub fn verify_bucket(
+    source: BucketSource,
     depth: BucketDepth,
     only_plan: bool,
     job: &Job,
 ) -> Result<BucketReport, NetError> {
-    check_root(&shelf.place, &*shelf.files)?;
-    let mut catalog = shelf.open()?;
+    check_root(&source.place, &*source.files)?;
+    let mut catalog = source.open()?;
     let data = catalog.data()?;
     let log = catalog.root.log_pages.clone();
     catalog.pages(&log)?;
@@ -166,10 +166,10 @@ pub struct RowsReport {
     pub contested: Vec<u64>,
 }
 
-/// Checks the packs of `rows` as [`verify_shelf`] does without reading content, and whether they have all that
+/// Checks the packs of `rows` as [`verify_bucket`] does without reading content, and whether they have all that
 /// sets of commits lead to. What damaged packs have does not count.
 pub fn verify_rows(
-    shelf: &Shelf,
+    source: &BucketSource,
     repository: RepositoryId,
     rows: &[Row],
     tips: &[Vec<ObjectId>],
@@ -179,7 +179,7 @@ pub fn verify_rows(
     let mut report = RowsReport::default();
     let mut rows = rows.to_vec();
     loop {
-        let mut catalog = Catalog::of_rows(&shelf.place, shelf.files.clone(), repository, &rows);
+        let mut catalog = Catalog::of_rows(&source.place, source.files.clone(), repository, &rows);
         let data = catalog.data()?;
         let forward: Vec<(Row, u64)> = catalog
             .meta

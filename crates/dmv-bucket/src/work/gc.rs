@@ -18,15 +18,13 @@ use crate::format::{Name, Purges, Root, Row, RowKind};
 use crate::machines::{Collect, CollectEnd, Limits, Mark, MarkResult, Stamp, Step, Tag};
 use crate::work::access::BucketAccess;
 use dmv_core::hash::ObjectId;
-use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::repo::Purge;
-use dmv_core::store::{SegmentTail, Store, random_bytes};
+use dmv_core::store::{SegmentTail, random_bytes};
 use dmv_net::trouble::Trouble;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::Path;
 
 /// Tables that are read at the same time.
 const AT_ONCE: usize = 8;

@@ -10,18 +10,15 @@ use super::drive::{Drive, short};
 use super::error::PushError;
 pub use super::log::each_operation;
 use super::log::{find, find_id};
-use crate::files::Files;
 use crate::format::Root;
 use crate::machines::{Answer, Limits, Preparation, Push, PushEnd, Request, Stamp, Step, Tag};
 use crate::work::access::BucketAccess;
 use dmv_core::hash::encode_hex;
-use dmv_core::job::Job;
 use dmv_core::refs::{Change, Operation};
 use dmv_core::store::random_bytes;
 use dmv_net::trouble::{RootLoss, Trouble};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 /// The fewest digits by which an operation is named.
 const MIN_DIGITS: usize = 4;

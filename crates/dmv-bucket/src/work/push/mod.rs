@@ -27,9 +27,7 @@ use dmv_core::object::codec::put_bytes;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::Change;
-use dmv_core::store::{
-    CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, Store, random_bytes,
-};
+use dmv_core::store::{CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, random_bytes};
 use dmv_net::ops::{PushForecast, measure};
 pub(super) use omissions::each_chunk;
 use omissions::{Omissions, let_go};

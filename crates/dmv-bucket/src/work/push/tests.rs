@@ -2,8 +2,8 @@
 //! pack format's own functions.
 
 use super::*;
-use crate::files::FileFailure;
 use crate::files::memory::{Counts, Fault, MemFiles};
+use crate::files::{FileFailure, Files};
 use crate::format::{Name, Places, ROOT, RowKind};
 use crate::work::access::BucketAccess;
 use dmv_core::refs::Timestamp;

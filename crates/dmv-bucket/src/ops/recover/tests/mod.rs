@@ -80,7 +80,7 @@ impl World {
         if let Some((root, tag)) = known {
             cache.keep_root(root, tag);
         }
-        let shelf = Shelf {
+        let source = BucketSource {
             place: "s3://film/x".to_owned(),
             files: self.files.clone(),
             copies: None,
@@ -101,7 +101,7 @@ impl World {
             },
         };
         let rescue = Rescue {
-            shelf: &shelf,
+            source: &source,
             cache: &cache,
             options: &options,
             job: &Job::default(),

@@ -4,6 +4,7 @@ use super::super::{FreeOptions, FreeReport, free};
 use super::*;
 use crate::files::memory::{Fault, MemFiles};
 use crate::format::{Page, PurgedContent};
+use crate::machines::Limits;
 use crate::work::access::BucketAccess;
 use crate::work::push::push;
 use crate::work::push::tests::{Outcome, Place, bucket, content, newest, noise, stamp, ten_files};
