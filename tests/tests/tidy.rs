@@ -71,7 +71,7 @@ const SYSTEM: [(&str, &str); 21] = [
     ("crates/dmv-cli/src/commands/pair.rs", HOST),
     ("crates/dmv-cli/src/commands/resolve.rs", ARGUMENTS),
     ("crates/dmv-cli/src/commands/serve.rs", STREAMS),
-    ("crates/dmv-cli/src/commands/serve/by_key.rs", HOST),
+    ("crates/dmv-cli/src/commands/serve/quic.rs", HOST),
     ("crates/dmv-cli/src/commands/subset.rs", ARGUMENTS),
     ("crates/dmv-cli/src/commands/worktree.rs", ARGUMENTS),
     ("crates/dmv-cli/src/context.rs", HOST),
@@ -83,14 +83,14 @@ const SYSTEM: [(&str, &str); 21] = [
         "crates/dmv-cli/src/error/repo.rs",
         "it looks for the reason of a failed write",
     ),
-    ("crates/dmv-cli/src/limit.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/subset_options.rs", ARGUMENTS),
     ("crates/dmv-cli/src/pager.rs", "the size of the terminal"),
-    ("crates/dmv-cli/src/partial.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/partial_repository.rs", ARGUMENTS),
     (
         "crates/dmv-cli/src/peers.rs",
         "it asks how a disk is mounted",
     ),
-    ("crates/dmv-cli/src/places.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/path_arguments.rs", ARGUMENTS),
     ("crates/dmv-cli/src/programs.rs", "what can be executed"),
     ("crates/dmv-cli/src/ui.rs", STREAMS),
 ];
@@ -437,6 +437,36 @@ fn files_of_a_repository_are_opened_in_one_way() {
     let mut code = rust(&files, false);
     code.retain(|(file, _)| file.starts_with("crates/") && !file.contains("/examples/"));
     pass(check_opening(&code, &OPENS));
+}
+
+#[test]
+fn no_command_uses_another_one() {
+    let files = tree();
+    let code = rust(&files, false);
+    let own: Vec<(&str, &str)> = code
+        .iter()
+        .filter(|(file, _)| file.starts_with("crates/dmv-cli/src/"))
+        .map(|(file, code)| (*file, code.as_str()))
+        .collect();
+    let command = |module: &str| {
+        let name = module.strip_prefix("commands::")?.split("::").next()?;
+        Some(name.to_owned())
+    };
+    let mut complaints = Vec::new();
+    for (module, uses) in circles::arrows(&own) {
+        let Some(user) = command(&module).or(module.starts_with("print").then(String::new)) else {
+            continue;
+        };
+        for used in uses
+            .iter()
+            .filter(|used| command(used).is_some_and(|used| used != user))
+        {
+            complaints.push(format!(
+                "{module} uses {used}: what commands share is in 'print' or below"
+            ));
+        }
+    }
+    pass(complaints);
 }
 
 #[test]

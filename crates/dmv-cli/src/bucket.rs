@@ -5,12 +5,12 @@ use crate::config::REMOTES;
 use crate::context::Context;
 use crate::error::net_failure;
 use crate::failure::{EXIT_REFUSED, Failure};
-use crate::format::text::{bytes, count};
-use crate::reach::Reach;
+use crate::format::text::count;
+use crate::store_options::Reach;
 use dmv_bucket::files::{FileFailure, Files};
 use dmv_bucket::format::{ROOT, Root};
 use dmv_bucket::store::probe::{self, Bad, TestCost};
-use dmv_bucket::store::{RequestCounts, Settings, Store};
+use dmv_bucket::store::{Settings, Store};
 use dmv_bucket::work::cache::Cache;
 use dmv_core::repo::{CONFIG_FILE, Repo};
 use dmv_net::session::NetError;
@@ -59,155 +59,6 @@ pub fn settings(context: &Context, address: &BucketAddress) -> Result<Settings, 
         settings.path_style |= named.path_style;
     }
     Ok(settings)
-}
-
-/// What the requests of this command cost.
-pub struct Cost {
-    /// The requests.
-    pub counted: RequestCounts,
-    /// About how many dollars.
-    pub dollars: f64,
-}
-
-/// What the requests so far cost; `None`: there were none.
-pub fn cost(context: &Context) -> Result<Option<Cost>, Failure> {
-    let counted = context.buckets.counters.now();
-    if counted.requests() == 0 {
-        return Ok(None);
-    }
-    context.buckets.is_told.set(true);
-    let dollars = price(
-        context,
-        counted.put + counted.list,
-        counted.get,
-        counted.received,
-    )?;
-    Ok(Some(Cost { counted, dollars }))
-}
-
-/// What the command would cost that was only foretold: the requests so far, with so many more that write
-/// and that read. `None`: there were none.
-pub fn foretold(
-    context: &Context,
-    writes: u64,
-    reads: u64,
-    sent: u64,
-) -> Result<Option<Cost>, Failure> {
-    let Some(mut cost) = cost(context)? else {
-        return Ok(None);
-    };
-    cost.counted.put += writes;
-    cost.counted.get += reads;
-    cost.counted.sent += sent;
-    cost.price_again(context)
-}
-
-/// The same with so many more requests that read.
-pub fn foretold_reads(
-    context: &Context,
-    reads: u64,
-    received: u64,
-) -> Result<Option<Cost>, Failure> {
-    let Some(mut cost) = cost(context)? else {
-        return Ok(None);
-    };
-    cost.counted.get += reads;
-    cost.counted.received += received;
-    cost.price_again(context)
-}
-
-/// What so many requests that write, requests that read, and received bytes cost.
-fn price(context: &Context, writes: u64, reads: u64, received: u64) -> Result<f64, Failure> {
-    let config = context.config()?;
-    let thousand = |n: u64, name| Ok::<f64, Failure>(n as f64 / 1e3 * config.price(name)?);
-    Ok(thousand(writes, "bucket.price-write")?
-        + thousand(reads, "bucket.price-read")?
-        + received as f64 / 1e9 * config.price("bucket.price-download")?)
-}
-
-/// The same as a text, such as `0.00001`.
-pub fn dollars(
-    context: &Context,
-    writes: u64,
-    reads: u64,
-    received: u64,
-) -> Result<String, Failure> {
-    price(context, writes, reads, received).map(few_digits)
-}
-
-impl Cost {
-    fn price_again(mut self, context: &Context) -> Result<Option<Cost>, Failure> {
-        let (put, list, get) = (self.counted.put, self.counted.list, self.counted.get);
-        self.dollars = price(context, put + list, get, self.counted.received)?;
-        Ok(Some(self))
-    }
-
-    /// `3 requests, 14 KiB up, about $0.00001`.
-    pub fn line(&self) -> String {
-        let mut line = count(self.counted.requests(), "request", "requests");
-        for (n, way) in [(self.counted.sent, "up"), (self.counted.received, "down")] {
-            if n > 0 {
-                line += &format!(", {} {way}", bytes(n));
-            }
-        }
-        if self.counted.retried > 0 {
-            line += &format!(", {} of them repeated", self.counted.retried);
-        }
-        format!("{line}, about ${}", few_digits(self.dollars))
-    }
-
-    /// Adds the fields of the summary to an object.
-    pub fn add_to(&self, document: &mut serde_json::Value) {
-        let RequestCounts {
-            get,
-            put,
-            list,
-            delete,
-            retried,
-            ..
-        } = self.counted;
-        document["requests"] = serde_json::json!({
-            "get": get, "put": put, "list": list, "delete": delete, "retried": retried
-        });
-        document["cost_usd"] = serde_json::json!(self.dollars);
-        // A summary of a transfer has them already, and one that is only foretold says what it means.
-        if document.get("bytes_sent").is_none() && document.get("dry_run").is_none() {
-            document["bytes_sent"] = self.counted.sent.into();
-            document["bytes_received"] = self.counted.received.into();
-        }
-    }
-}
-
-/// A small number with one digit that counts, or cents.
-fn few_digits(n: f64) -> String {
-    if n >= 0.01 {
-        return format!("{n:.2}");
-    }
-    if n <= 0.0 {
-        return "0".to_owned();
-    }
-    let places = (-n.log10().floor()).clamp(1.0, 12.0) as usize;
-    let text = format!("{n:.places$}");
-    text.trim_end_matches('0').to_owned()
-}
-
-/// Says what the requests cost if the command has not said it yet. With `--json`, that is an object of its
-/// own on standard error: the output is a list of records, or nothing.
-pub fn tell_cost(context: &Context) {
-    if context.buckets.is_told.get() {
-        return;
-    }
-    let Ok(Some(cost)) = cost(context) else {
-        return;
-    };
-    if context.globals.json {
-        let mut document = serde_json::json!({ "type": "cost" });
-        cost.add_to(&mut document);
-        // If it cannot be written, nobody can be told so.
-        let _ = context.ui.json_sum(&document);
-    } else {
-        context.ui.note(cost.line());
-    }
 }
 
 /// What a test of a store has found.
@@ -370,41 +221,4 @@ pub fn note_verdict(repo: &Repo, name: &str, verdict: &str) -> Result<(), Failur
             table.insert(TESTED, value(verdict));
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cost_is_one_line() {
-        let cost = |put, get, sent, received| {
-            let counted = RequestCounts {
-                put,
-                get,
-                sent,
-                received,
-                ..RequestCounts::default()
-            };
-            let dollars = put as f64 * 5e-6 + get as f64 * 4e-7;
-            Cost { counted, dollars }.line()
-        };
-        assert_eq!(
-            cost(2, 1, 14 << 10, 0),
-            "3 requests, 14.0 KiB up, about $0.00001"
-        );
-        assert_eq!(
-            cost(0, 1, 0, 300),
-            "1 request, 300 B down, about $0.0000004"
-        );
-        for (n, text) in [
-            (0.0, "0"),
-            (1.234, "1.23"),
-            (0.0104, "0.01"),
-            (0.0096, "0.01"),
-            (0.2, "0.20"),
-        ] {
-            assert_eq!(few_digits(n), text);
-        }
-    }
 }

@@ -3,8 +3,8 @@
 use crate::context::{Context, now};
 use crate::failure::{EXIT_REFUSED, Failure, OVER_BUDGET};
 use crate::format::text::bytes;
+use crate::ownership::path_argument;
 use crate::peers::remotes;
-use crate::whose::path_argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;
 use dmv_core::job::Job;

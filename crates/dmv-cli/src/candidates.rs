@@ -1,11 +1,11 @@
-//! What a shell offers for the word that somebody is typing: branches, paths, settings.
+//! What a shell offers for the word that the user is typing: branches, paths, settings.
 //!
 //! Nothing here writes, locks, prints or asks a remote. Where something fails, the shell offers nothing.
 
 use crate::config::{self, KEYS, Kind};
 use crate::context::{from_root_of, load_config};
-use crate::meant;
-use crate::whose::find;
+use crate::ownership::find;
+use crate::suggestions;
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use dmv_core::object::commit::Commit;
@@ -223,7 +223,7 @@ fn both(one: Option<Vec<Candidate>>, other: Option<Vec<Candidate>>) -> Vec<Candi
 
 fn revisions(text: &str) -> Option<Vec<Candidate>> {
     let (before, _) = text.split_at(text.rfind("..").map_or(0, |at| at + 2));
-    let names = meant::names(&open()?).ok()?.into_iter();
+    let names = suggestions::names(&open()?).ok()?.into_iter();
     Some(Candidate::all(names.map(|name| format!("{before}{name}"))))
 }
 

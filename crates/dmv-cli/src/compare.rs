@@ -11,9 +11,9 @@ use crate::compare::side::Side;
 use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::json::{PathValue, base64_unless_text};
-use crate::format::text::{bytes, lines};
-use crate::partial::purge_words;
+use crate::format::json::{Json, ToJson, change, object};
+use crate::format::text::{bytes, lines, text_of};
+use crate::partial_repository::purge_words;
 use anstyle::{AnsiColor, Style};
 use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
@@ -27,8 +27,8 @@ use dmv_core::object::root::{Lack, Root};
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::repo::{AbsentError, Rename, Repo, RepoError, blob_of, chunks_of};
-use serde::Serialize;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
 /// Files above this size are compared by chunks, whatever they hold.
@@ -101,51 +101,31 @@ pub fn lacks(
 }
 
 /// How two states of a path differ.
-#[derive(Serialize)]
 pub struct FileDiff {
-    #[serde(flatten)]
-    path_value: PathValue,
-    #[serde(skip)]
     path: RepoPath,
     change: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from_b64: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    similarity: Option<u8>,
-    #[serde(skip)]
     renamed: Option<Rename>,
     old_kind: Option<&'static str>,
     new_kind: Option<&'static str>,
     old_size: Option<u64>,
     new_size: Option<u64>,
     /// What the new state asks, if it is a conflict.
-    #[serde(skip_serializing_if = "Option::is_none")]
     conflict: Option<ConflictTold>,
-    #[serde(flatten)]
     body: Body,
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
 enum Body {
     /// Content is the same, or there is none.
-    None {},
+    None,
     Text {
         insertions: u64,
         deletions: u64,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        diff: Option<String>,
+        /// The lines, if they are wanted.
+        diff: Option<Vec<u8>>,
         /// Whether the texts differ too much to find all lines that they share.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        coarse: bool,
-        #[serde(skip)]
-        raw: Vec<u8>,
+        is_coarse: bool,
     },
-    Absent {
-        absent: AbsentSides,
-    },
+    Absent(AbsentSides),
     Bytes {
         /// Bytes of the new state in chunks that the old one has too.
         shared_bytes: u64,
@@ -158,13 +138,53 @@ enum Body {
     },
 }
 
+impl ToJson for FileDiff {
+    fn to_json(&self) -> Json {
+        object! {
+            ..change(self.path.as_bytes(), self.change, self.renamed.as_ref()),
+            self.{old_kind, new_kind, old_size, new_size},
+            conflict?: self.conflict,
+            ..self.body.to_json(),
+        }
+    }
+}
+
+impl ToJson for Body {
+    fn to_json(&self) -> Json {
+        match self {
+            Body::None => object! {},
+            Body::Text {
+                insertions,
+                deletions,
+                diff,
+                is_coarse,
+            } => object! {
+                insertions: insertions,
+                deletions: deletions,
+                diff?: diff.as_ref().map(text_of),
+                coarse?: is_coarse.then_some(true),
+            },
+            Body::Absent(absent) => object! { absent: object! { absent.{old, new} } },
+            Body::Bytes {
+                shared_bytes,
+                new_bytes,
+                removed_bytes,
+                ranges,
+            } => object! {
+                shared_bytes: shared_bytes,
+                new_bytes: new_bytes,
+                removed_bytes: removed_bytes,
+                ranges: Json::List(ranges.iter().map(|(from, to)| [*from, *to][..].to_json()).collect()),
+            },
+        }
+    }
+}
+
 /// Which states have content that is needed to compare them and that is absent.
-#[derive(Serialize)]
 struct AbsentSides {
     old: bool,
     new: bool,
     /// When and why one of them was purged.
-    #[serde(skip)]
     purged: Option<String>,
 }
 
@@ -244,12 +264,8 @@ impl<'a> Comparer<'a> {
         let change = change_word(renamed, &old, &new);
         let word = |kind: Option<Kind>| kind.map(Kind::word);
         Ok(FileDiff {
-            path_value: PathValue::new(path.as_bytes()),
             path: path.clone(),
             change,
-            from: renamed.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
-            from_b64: renamed.and_then(|r| base64_unless_text(r.from.as_bytes())),
-            similarity: renamed.map(|r| r.percent),
             renamed: renamed.cloned(),
             old_kind: word(old_kind),
             new_kind: word(new_kind),
@@ -277,15 +293,15 @@ impl<'a> Comparer<'a> {
             Some(Kind::File | Kind::Executable | Kind::Symlink) => true,
         };
         if !has_content(&old) && !has_content(&new) || new.kind() == Some(Kind::Conflict) {
-            return Ok(Body::None {});
+            return Ok(Body::None);
         }
         if let (Side::Entry(old), Side::Entry(new)) = (&old, &new)
             && (old.id, old.is_list) == (new.id, new.is_list)
         {
-            return Ok(Body::None {});
+            return Ok(Body::None);
         }
         if let Some(absent) = self.absent(path, &old, &new)? {
-            return Ok(Body::Absent { absent });
+            return Ok(Body::Absent(absent));
         }
         let fits = |side: &Side<'_>| side.size().unwrap_or(0) <= MAX_TEXT_BYTES;
         // Numbers can be told of content that is not here; lines cannot.
@@ -293,7 +309,7 @@ impl<'a> Comparer<'a> {
         if is_here && fits(&old) && fits(&new) {
             let (a, b) = (self.read(path, old)?, self.read(path, new)?);
             if a == b {
-                return Ok(Body::None {});
+                return Ok(Body::None);
             }
             if !a.contains(&0) && !b.contains(&0) {
                 let before = renamed.map_or(path.as_bytes(), |r| r.from.as_bytes());
@@ -371,17 +387,15 @@ impl<'a> Comparer<'a> {
             deletions += edit.old.len() as u64;
             insertions += edit.new.len() as u64;
         }
-        let mut raw = Vec::new();
+        let mut diff = Vec::new();
         if self.with_text && !edits.list.is_empty() {
-            unified::write(names, texts, &edits.list, &mut raw)?;
+            unified::write(names, texts, &edits.list, &mut diff)?;
         }
-        let json = self.context.globals.json && self.with_text;
         Ok(Body::Text {
             insertions,
             deletions,
-            diff: json.then(|| String::from_utf8_lossy(&raw).into_owned()),
-            coarse: edits.is_coarse,
-            raw,
+            diff: self.with_text.then_some(diff),
+            is_coarse: edits.is_coarse,
         })
     }
 
@@ -581,17 +595,19 @@ impl FileDiff {
             return conflict.print(context);
         }
         match &self.body {
-            Body::None {} => Ok(()),
-            Body::Text { raw, coarse, .. } => {
-                if *coarse {
+            Body::None => Ok(()),
+            Body::Text {
+                diff, is_coarse, ..
+            } => {
+                if *is_coarse {
                     let text = format_args!(
                         "note: {name} has too many changes; the diff may show unchanged lines as changed"
                     );
                     ui.note(text);
                 }
-                print_hunks(context, raw)
+                print_hunks(context, diff.as_deref().unwrap_or_default())
             }
-            Body::Absent { absent } => {
+            Body::Absent(absent) => {
                 writeln!(ui.out(), "{}", absent.words())?;
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! Settings: flag, `DMV_*` environment, the repository's file, the user's file, built in.
 //!
-//! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
+//! A repository may be another user's: an unpacked archive, a shared disk. Its file is read as such.
 //! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
 pub mod device;
@@ -67,7 +67,7 @@ pub enum Kind {
 /// Who may set a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Also the repository's file: whoever wrote it can do no harm with it.
+    /// Also the repository's file: its author can do no harm with it.
     Repository,
     /// The user alone, by flag, environment or the user's file. A repository's file could use it to run
     /// programs, to read other files, to connect to other hosts, to hide files or to hold up commands.
@@ -261,7 +261,7 @@ impl Config {
     /// The value of a setting and where it comes from; `None`: nothing sets it.
     pub fn get(&self, key: &Key) -> Result<Option<(String, Origin)>, Failure> {
         let variable = variable(key);
-        // An alias or a device is no setting that somebody changes for one command.
+        // An alias or a device is no setting that a user changes for one command.
         let is_named = matches!(key.kind, Kind::Alias | Kind::Device);
         let set = (!is_named).then(|| std::env::var_os(&variable));
         if let Some(value) = set.flatten() {
@@ -354,7 +354,7 @@ impl Config {
         Ok(value.expect("it was checked"))
     }
 
-    /// A remote's address that means the same from every directory: a path that somebody has written
+    /// A remote's address that means the same from every directory: a path that a user has written
     /// into the file counts from the repository's directory. One that makes no sense stays as it is, as
     /// does one below a directory whose name is no text.
     fn absolute(&self, url: &str) -> String {

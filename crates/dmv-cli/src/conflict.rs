@@ -2,30 +2,44 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::format::json::{Json, ToJson, object};
 use crate::format::text::{SHORT_ID, bytes};
 use dmv_core::hash::ObjectId;
+use dmv_core::object::conflict::Term;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::Repo;
-use serde::Serialize;
 use std::io::Write;
 
-/// A conflict, as `diff` and `show` tell it.
-#[derive(Serialize)]
+/// A conflict, as `diff` and `show` print it.
 pub struct ConflictTold {
     kind: &'static str,
     versions: Vec<Version>,
 }
 
-#[derive(Serialize)]
 struct Version {
     name: String,
-    /// None: this side has nothing there.
-    kind: Option<&'static str>,
-    size: Option<u64>,
-    id: Option<String>,
+    /// `None`: this side has nothing there.
+    term: Option<Term>,
     /// The commit that has it there, if it is known.
-    commit: Option<String>,
+    commit: Option<ObjectId>,
+}
+
+impl ToJson for ConflictTold {
+    fn to_json(&self) -> Json {
+        let version = |version: &Version| {
+            let term = version.term.as_ref();
+            object! {
+                version.{name},
+                kind: term.map(|term| term.kind.word()),
+                size: term.map(|term| term.size),
+                id: term.map(|term| term.id),
+                version.{commit},
+            }
+        };
+        let versions = self.versions.iter().map(version);
+        object! { self.{kind}, versions: Json::List(versions.collect()) }
+    }
 }
 
 impl ConflictTold {
@@ -43,13 +57,7 @@ impl ConflictTold {
                 Some(term) => repo.origin_of(path, term, commits)?,
                 None => None,
             };
-            versions.push(Version {
-                name,
-                kind: term.map(|term| term.kind.word()),
-                size: term.map(|term| term.size),
-                id: term.map(|term| term.id.to_string()),
-                commit: commit.map(|id| id.to_string()),
-            });
+            versions.push(Version { name, term, commit });
         }
         Ok(ConflictTold {
             kind: at.kind().word(),
@@ -67,15 +75,16 @@ impl ConflictTold {
         let mut out = context.ui.out();
         writeln!(out, "unresolved: {}", self.kind)?;
         for version in &self.versions {
-            let Some((kind, size)) = version.kind.zip(version.size) else {
+            let Some(term) = &version.term else {
                 writeln!(out, "  {:<7} nothing", version.name)?;
                 continue;
             };
             let origin = match &version.commit {
-                Some(id) => format!(", as in {}", &id[..SHORT_ID]),
+                Some(id) => format!(", as in {}", id.short(SHORT_ID)),
                 None => String::new(),
             };
-            writeln!(out, "  {:<7} {kind}, {}{origin}", version.name, bytes(size))?;
+            let (kind, size) = (term.kind.word(), bytes(term.size));
+            writeln!(out, "  {:<7} {kind}, {size}{origin}", version.name)?;
         }
         Ok(())
     }

@@ -4,10 +4,11 @@ use crate::config::Config;
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::format::text::count;
 use crate::globals::{Color, Globals};
-use crate::pager::{self, PagedOutput};
+use crate::ownership::{find, way_to_trust};
+use crate::pager;
+use crate::pager::PagedOutput;
 use crate::progress::{InterruptionNote, Watch, interrupted, while_lent};
 use crate::ui::{Tone, Ui};
-use crate::whose::{find, way_to_trust};
 use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
@@ -16,8 +17,8 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CONFIG_FILE, FilesError, Keep, OperationRequest, PathState, Repo, RepoError, RevisionError,
-    Who, Whose, WorktreeSettings,
+    CONFIG_FILE, FilesError, Keep, MergeOptions, OperationRequest, PathState, Repo, RepoError,
+    RevisionError, Who, Whose, WorktreeSettings,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
@@ -43,7 +44,7 @@ pub struct Context {
     pub globals: Globals,
     /// Where to print.
     pub ui: Ui,
-    /// The work, for whoever watches or stops it.
+    /// The work, to be watched or stopped.
     pub job: Arc<Job>,
     config: OnceCell<Config>,
     /// The name of the command.
@@ -62,7 +63,7 @@ pub struct Context {
     pub revisions: RefCell<Vec<String>>,
     /// Remotes in object stores.
     #[cfg(feature = "store")]
-    pub buckets: crate::reach::Buckets,
+    pub buckets: crate::store_options::Buckets,
 }
 
 impl Context {
@@ -90,7 +91,7 @@ impl Context {
             told_behind: Cell::new(false),
             revisions: RefCell::default(),
             #[cfg(feature = "store")]
-            buckets: crate::reach::Buckets::default(),
+            buckets: crate::store_options::Buckets::default(),
         };
         context.warn_of_misplaced();
         context
@@ -152,7 +153,7 @@ impl Context {
     pub fn repo(&self) -> Result<Repo, Failure> {
         let repo = self.repo_as_it_is()?;
         match repo.half_clone()? {
-            Some(half) => Err(crate::half::refuse(&repo, &half)),
+            Some(half) => Err(crate::unfinished_clone::refuse(&repo, &half)),
             None => Ok(repo),
         }
     }
@@ -170,7 +171,7 @@ impl Context {
         }
         let repo = Repo::open_as(place, whose)?;
         repo.read_dates_by(crate::date::until);
-        // Settings that cannot be read are reported by whoever needs them.
+        // Settings that cannot be read are reported where they are needed.
         if let Ok(config) = self.config() {
             repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
         }
@@ -248,7 +249,7 @@ impl Context {
                 .or_else(login_name)
                 .unwrap_or_else(|| "unknown".to_owned())
         };
-        // A blank name names nobody.
+        // A blank name is no name.
         let name = config.value("user.name")?;
         let name = name.filter(|name| !name.trim().is_empty());
         let name = name.unwrap_or_else(login);
@@ -278,6 +279,16 @@ impl Context {
         })
     }
 
+    /// Returns the options of a merge, or of what makes commits as a merge does.
+    pub fn merge_options(&self, message: String) -> Result<MergeOptions, Failure> {
+        Ok(MergeOptions {
+            message,
+            committer: self.who()?,
+            settings: self.settings()?,
+            request: self.request()?,
+        })
+    }
+
     /// Shows progress of the job, and lets Ctrl-C stop it, until what is returned is dropped.
     pub fn watch(&self, doing: &'static str) -> Watch {
         let shown = !self.globals.quiet && !self.globals.json;
@@ -288,12 +299,12 @@ impl Context {
         Watch::start(self.job.clone(), doing, shown, told)
     }
 
-    /// Lets a pager show what the command prints, if somebody is at a terminal and wants one.
+    /// Lets a pager show what the command prints, if a user at a terminal wants one.
     pub fn page(&self) {
         if self.globals.no_pager || self.globals.json || !self.ui.is_terminal() {
             return;
         }
-        // Broken settings are reported by whoever needs their content.
+        // Broken settings are reported where they are needed.
         if let Ok(Some(pager)) = self.config().and_then(pager::wanted) {
             let job = self.job.clone();
             self.ui.page(PagedOutput::new(
@@ -431,6 +442,34 @@ impl Context {
         Ok(Repo::parse_path(&self.path(repo, arg)?)?)
     }
 
+    /// Fails if a commit or a stash could take nothing from one of these paths.
+    pub fn check_paths(&self, repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
+        let parsed: Result<Vec<_>, _> = paths.iter().map(|path| Repo::parse_path(path)).collect();
+        let parsed = parsed?;
+        for (path, parsed) in paths.iter().zip(&parsed) {
+            match repo.path_state(parsed)? {
+                PathState::Known => {}
+                // A choice counts without a file.
+                PathState::Outside {
+                    conflict: Some(true),
+                    ..
+                } => {}
+                PathState::Outside { .. } => {
+                    return Err(RepoError::Files(FilesError::OutsideSubset(parsed.clone())).into());
+                }
+                PathState::Unknown => return Err(no_such_path(path)),
+            }
+        }
+        match repo.left_out(&parsed, &self.settings()?)?[..] {
+            [] => Ok(()),
+            [first, ..] => {
+                let message = format!("'{first}' is ignored, so no commit or stash includes it");
+                let failure = Failure::new("ignored", EXIT_OTHER, message);
+                Err(failure.hint("change the rule that ignores it, in .dmvignore"))
+            }
+        }
+    }
+
     /// Path arguments as paths from the worktree's root.
     pub fn paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<Vec<u8>>, Failure> {
         args.iter().map(|arg| self.path(repo, arg)).collect()
@@ -438,14 +477,14 @@ impl Context {
 }
 
 /// The failure for a path that is nowhere.
-pub fn no_such_path(path: &[u8]) -> Failure {
+fn no_such_path(path: &[u8]) -> Failure {
     let path = escape(path);
     let message = format!("'{path}' is neither in the worktree nor in its commit");
     Failure::new("no-such-path", EXIT_OTHER, message).hint("dmv status")
 }
 
 fn color_setting(config: &OnceCell<Config>, named: bool) -> Color {
-    // A broken file is reported by whoever needs its content.
+    // A broken file is reported where it is needed.
     let Ok(loaded) = load_config(named) else {
         return Color::Auto;
     };

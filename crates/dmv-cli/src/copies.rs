@@ -2,8 +2,8 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_REFUSED, Failure};
+use crate::on_demand::some_of;
 use crate::peers::why_silent;
-use crate::supply::some_of;
 use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
@@ -16,7 +16,7 @@ use dmv_net::session::NetError;
 use dmv_net::transport::{Purpose, Url, open_at};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ends all connections. That somebody did not answer has been said already.
+/// Ends all connections. That a remote did not answer has been said already.
 pub fn end(peers: Vec<Peer<'_>>) {
     peers.into_iter().for_each(|peer| drop(peer.finish()));
 }
@@ -25,7 +25,7 @@ pub fn end(peers: Vec<Peer<'_>>) {
 pub struct PeerAnswers {
     /// Those that keep something; what they keep is not asked of others.
     pub keepers: Vec<String>,
-    /// What nobody keeps.
+    /// What no remote keeps.
     unkept: Vec<(ObjectType, ObjectId)>,
     /// What each of the others said.
     said: Vec<String>,
@@ -98,7 +98,7 @@ fn is_itself(repo: &Repo, url: &Url) -> bool {
 }
 
 impl PeerAnswers {
-    /// Of what was given up earlier, what somebody keeps.
+    /// Of what was given up earlier, what a remote keeps.
     pub fn kept_of(&self, earlier: &[(ObjectType, ObjectId)]) -> Vec<(ObjectType, ObjectId)> {
         let unkept: BTreeSet<&ObjectId> = self.unkept.iter().map(|(_, id)| id).collect();
         let kept = earlier.iter().filter(|(_, id)| !unkept.contains(id));
@@ -123,7 +123,7 @@ impl PeerAnswers {
         failure
     }
 
-    /// Why nothing may be `given_up`, if one of the files is kept by nobody.
+    /// Why nothing may be `given_up`, if no remote keeps one of the files.
     pub fn refusal<'f>(
         &self,
         given_up: &str,

@@ -4,71 +4,34 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::fold::print_some;
-use crate::format::json::PathValue;
+use crate::format::json::{Json, object, path};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{AffectedPath, DamagedObject, KnownDamage, LostPack, VerifyReport};
-use serde::Serialize;
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
 /// The command that repairs.
 pub const HEAL: &str = "dmv verify --heal";
 
-/// A pack whose file is gone, in JSON.
-#[derive(Serialize)]
-pub struct LostPackValue {
-    pack: String,
-    bytes: u64,
-    objects: u64,
+/// Packs whose files are gone, in JSON.
+pub fn lost_pack_values(packs: &[LostPack]) -> Json {
+    let value = |pack: &LostPack| object! { pack: pack.id.to_string(), pack.{bytes, objects} };
+    Json::List(packs.iter().map(value).collect())
 }
 
-impl LostPackValue {
-    /// The packs of a report.
-    pub fn all(packs: &[LostPack]) -> Vec<LostPackValue> {
-        let value = |pack: &LostPack| LostPackValue {
-            pack: pack.id.to_string(),
-            bytes: pack.bytes,
-            objects: pack.objects,
-        };
-        packs.iter().map(value).collect()
-    }
+/// The paths that damage affects, in JSON.
+pub fn affected_values(report: &VerifyReport) -> Json {
+    let value = |affected: &AffectedPath| object! { ..path(&affected.path), affected.{commit} };
+    Json::List(report.affected.iter().map(value).collect())
 }
 
-/// A path that damage affects, in JSON.
-#[derive(Serialize)]
-pub struct AffectedValue {
-    #[serde(flatten)]
-    path: PathValue,
-    commit: Option<String>,
-}
-
-impl AffectedValue {
-    /// The paths of a report.
-    pub fn all(report: &VerifyReport) -> Vec<AffectedValue> {
-        let value = |affected: &AffectedPath| AffectedValue {
-            path: PathValue::new(&affected.path),
-            commit: affected.commit.map(|id| id.to_string()),
-        };
-        report.affected.iter().map(value).collect()
-    }
-}
-
-/// What is known to be damaged without a check, in JSON.
-#[derive(Serialize)]
-pub struct KnownValue {
-    lost_packs: Vec<LostPackValue>,
-    objects: u64,
-}
-
-impl KnownValue {
-    /// `None` if nothing is.
-    pub fn new(known: &KnownDamage) -> Option<KnownValue> {
-        known.is_any().then(|| KnownValue {
-            lost_packs: LostPackValue::all(&known.lost_packs),
-            objects: known.objects,
-        })
-    }
+/// What is known to be damaged without a check, in JSON; `None` if nothing is.
+pub fn known_value(known: &KnownDamage) -> Option<Json> {
+    known.is_any().then(|| {
+        object! { lost_packs: lost_pack_values(&known.lost_packs), known.{objects} }
+    })
 }
 
 /// Prints what is known to be damaged without a check, and what to run.
@@ -116,16 +79,16 @@ pub fn print(context: &Context, report: &VerifyReport) -> Result<(), Failure> {
         let files = count(report.files.len() as u64, "place", "places");
         writeln!(out, "damaged: {files} in files of the repository")?;
         let files = report.files.iter().map(|file| clean(file));
-        print_some(&mut *out, files, all)?;
+        print_some(&mut out, files, all)?;
     }
     if all {
-        print_objects(&mut *out, "damaged", &report.damaged)?;
-        print_objects(&mut *out, "missing", &report.missing)?;
+        print_objects(&mut out, "damaged", &report.damaged)?;
+        print_objects(&mut out, "missing", &report.missing)?;
     }
     if !report.damaged.is_empty() || !report.missing.is_empty() {
-        print_sum(&mut *out, report)?;
-        print_some(&mut *out, report.affected.iter().map(affected_line), all)?;
-        print_commits(&mut *out, report, all)?;
+        print_sum(&mut out, report)?;
+        print_some(&mut out, report.affected.iter().map(affected_line), all)?;
+        print_commits(&mut out, report, all)?;
     }
     if report.objects > 0 {
         let intact = count(report.objects, "object is", "objects are");

@@ -7,6 +7,7 @@ use crate::config::device::{MIN_DIGITS, SECTION, is_name};
 use crate::config::{Scope, edit, user_file};
 use crate::context::Context;
 use crate::failure::{EXIT_OTHER, EXIT_REFUSED, Failure};
+use crate::format::json::{Json, ToJson, object};
 use crate::format::text::clean;
 use dmv_core::repo::{Peer, PeerKey, Repo};
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub fn name_of<'b>(book: &'b [Device], key: &PeerKey) -> Option<&'b str> {
 }
 
 /// The key of the device that a text names: a key, a name of the user's, or the first digits of a key that
-/// the user or the repository knows. Names in the repository do not count: somebody else may have written
+/// the user or the repository knows. Names in the repository do not count: another user may have written
 /// them.
 pub fn find(context: &Context, text: &str) -> Result<PeerKey, Failure> {
     if let Ok(key) = text.parse() {
@@ -244,6 +245,49 @@ pub fn record(name: &str, key: &PeerKey) -> Result<(), Failure> {
         }
         table.insert(name, value(key));
     })
+}
+
+/// A peer, as commands print it.
+pub struct PeerValue {
+    /// Its key.
+    pub key: String,
+    /// What the user calls it.
+    pub name: String,
+    /// What it calls itself, if the user has no name for it.
+    pub claims: String,
+    /// Where it is, if that is known.
+    pub address: Option<String>,
+    /// `read`, `write`, or nothing.
+    pub access: Option<&'static str>,
+}
+
+impl PeerValue {
+    /// A peer on the allow-list.
+    pub fn new(peer: &Peer, address: Option<String>) -> PeerValue {
+        PeerValue {
+            key: peer.key.to_string(),
+            name: peer.name.clone(),
+            claims: String::new(),
+            address,
+            access: Some(peer.access.word()),
+        }
+    }
+}
+
+impl ToJson for PeerValue {
+    fn to_json(&self) -> Json {
+        let claims = Some(&self.claims).filter(|claims| !claims.is_empty());
+        object! { self.{key, name}, claims?: claims, self.{address, access} }
+    }
+}
+
+/// A peer for people: its name and the beginning of its key.
+pub fn called(peer: &Peer) -> String {
+    let short = peer.key.short();
+    match peer.name.as_str() {
+        "" => short,
+        name => format!("{} ({short})", clean(name)),
+    }
 }
 
 #[cfg(test)]

@@ -24,12 +24,12 @@ const MARKS: [char; 6] = ['#', ';', '@', '!', '%', '|'];
 /// The most lines above a question for a message.
 const MAX_LINES: usize = 12;
 
-/// Whether somebody is at a terminal who can write a message.
+/// Whether a user at a terminal can write a message.
 pub fn is_possible(context: &Context) -> bool {
     !context.globals.json && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// What somebody wrote, until it is used.
+/// What the user wrote, until it is used.
 pub struct EditedText {
     /// The message, without comments. Never empty.
     pub message: String,
@@ -107,7 +107,7 @@ fn no_message() -> Failure {
     failure.hint("dmv commit, and write a message; or dmv commit -m MESSAGE")
 }
 
-/// What the user wants for an editor: a setting, or what the environment says. `None`: nobody has ever
+/// What the user wants for an editor: a setting, or what the environment says. `None`: the user has never
 /// named one. Whoever has not may not know how to leave the one that a system has.
 fn editor(context: &Context) -> Result<Option<String>, Failure> {
     if let Some(editor) = context.config()?.value("core.editor")? {

@@ -12,7 +12,7 @@ use crate::failure::{
     EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_UNREACHABLE, EXIT_USAGE,
     Failure,
 };
-use crate::partial::{purge_words, words};
+use crate::partial_repository::{purge_words, words};
 use bucket::{bucket_hint, sort_bucket};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;

@@ -39,6 +39,15 @@ pub const EXIT_BROKEN_PIPE: u8 = 141;
 /// The user stopped it.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
+/// Returns the exit code of a command that has done everything but this.
+pub fn exit_for<T>(left_out: &[T]) -> u8 {
+    if left_out.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
+    }
+}
+
 /// The word of a failure for programs: the repository's budget refuses the command.
 pub const OVER_BUDGET: &str = "over-budget";
 
@@ -118,7 +127,7 @@ impl Failure {
         self
     }
 
-    /// Of output that is worth nothing unless it is whole: that nobody reads it any more is as quiet,
+    /// Of output that is worth nothing unless it is whole: that its reader has gone is as quiet,
     /// and no success. The code is the one that a shell shows for other programs.
     pub fn incomplete_output(mut self) -> Failure {
         if self.is_broken_pipe() {
@@ -132,7 +141,7 @@ impl Failure {
         self.exit == EXIT_INTERRUPTED && self.message == RepoError::Cancelled.to_string()
     }
 
-    /// Whether nobody reads the output any more, which is not worth a word.
+    /// Whether the reader of the output has gone, which is not worth a word.
     pub fn is_broken_pipe(&self) -> bool {
         self.code == BROKEN_PIPE
     }

@@ -3,7 +3,8 @@
 use crate::context::now;
 use crate::date;
 use crate::failure::Failure;
-use crate::format::text::{self, SHORT_ID, clean};
+use crate::format::text;
+use crate::format::text::{SHORT_ID, clean};
 use crate::ui::Ui;
 use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
@@ -37,6 +38,16 @@ pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String
 pub fn line(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String>>) -> String {
     let subject = commit.message.lines().next().unwrap_or_default();
     format!("{} {}\n", title(ui, "", id, names), clean(subject))
+}
+
+/// What the worktree is on: `on branch main, 3f2a90c1b7d4`.
+pub fn on(ui: &Ui, head: &Head, commit: Option<ObjectId>) -> String {
+    let id = commit.map(|id| id.short(SHORT_ID));
+    let id = id.unwrap_or_else(|| "no commits yet".to_owned());
+    match head {
+        Head::Branch(name) => format!("on branch {}, {id}", ui.branch(name)),
+        Head::Commit(_) => format!("on commit {id}, on no branch"),
+    }
 }
 
 /// A commit's id and names.

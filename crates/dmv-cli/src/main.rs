@@ -2,20 +2,23 @@
 
 mod alias;
 mod args;
+mod author_notice;
 #[cfg(feature = "store")]
 mod bucket;
 mod budget;
 mod candidates;
+mod command_line;
 mod commands;
 mod compare;
 mod config;
 mod conflict;
 mod context;
 mod copies;
-mod cover;
+mod cost;
+mod covering_paths;
 mod damage;
 mod date;
-mod deleted;
+mod deletions;
 #[cfg(feature = "quic")]
 mod device;
 mod devices;
@@ -25,42 +28,44 @@ mod failure;
 mod format;
 mod globals;
 mod graph;
-mod half;
 mod headline;
 mod help;
-mod keeping;
-mod limit;
-mod meant;
+mod lock_wait;
 mod message;
 mod mirror;
+mod on_demand;
+mod other_tools;
+mod overwrites;
+mod ownership;
 mod pager;
-mod partial;
-mod patience;
+mod partial_repository;
+mod path_arguments;
 mod peers;
-mod places;
+mod prelude;
+mod print;
 mod programs;
 mod progress;
-#[cfg(feature = "store")]
-mod reach;
+mod remotes;
 mod revisions;
 mod room;
-mod supply;
+mod stash_name;
+#[cfg(feature = "store")]
+mod store_options;
+mod subset_options;
+mod suggestions;
 mod terminal;
 mod topics;
 mod traffic;
-mod typed;
 mod ui;
-mod verbs;
-mod whoami;
-mod whose;
+mod unfinished_clone;
 
 use args::Cli;
 use clap::CommandFactory;
+use command_line::TypedText;
 use context::Context;
 use failure::Failure;
 use std::process::ExitCode;
 use std::sync::Arc;
-use typed::TypedText;
 
 /// In place of the allocator of musl: docs/decisions/program.md, "A static program with an allocator of its
 /// own".
@@ -86,7 +91,7 @@ fn main() -> ExitCode {
         args,
         mut globals,
         command,
-    } = match typed::parse() {
+    } = match command_line::parse() {
         Ok(typed) => typed,
         Err(exit) => return ExitCode::from(exit),
     };
@@ -111,7 +116,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit,
         Err(failure) => {
             let failure = budget::explained(&context, failure);
-            let mut failure = meant::hint(&context, failure);
+            let mut failure = suggestions::hint(&context, failure);
             if failure.is_plain_interrupt() {
                 failure.message = progress::interrupted(&context.command).to_owned();
             }
@@ -127,6 +132,6 @@ fn main() -> ExitCode {
         }
     };
     #[cfg(feature = "store")]
-    bucket::tell_cost(&context);
+    cost::tell_cost(&context);
     ExitCode::from(exit)
 }

@@ -18,7 +18,7 @@ pub fn wanted(context: &Context, repo: &Repo, remote: &Remote) -> Result<Option<
     Ok((set.as_deref() == Some("true")).then_some(Mirror::Move))
 }
 
-/// Fails unless this is a bare repository: the branches of others are somebody's work.
+/// Fails unless this is a bare repository: the branches of others are a user's work.
 pub fn require_bare(repo: &Repo) -> Result<(), Failure> {
     let Some(root) = repo.worktree_root() else {
         return Ok(());

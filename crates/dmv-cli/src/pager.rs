@@ -19,7 +19,7 @@ const FOR_LESS: &str = "FRX";
 /// The size of a terminal that does not tell it.
 const LINES: usize = 24;
 const COLUMNS: usize = 80;
-/// More than a pipe holds: if so much was written to it, somebody has read.
+/// More than a pipe holds: if so much was written to it, the pager has read.
 const UNREAD: usize = 1 << 20;
 /// What a shell ends with if it cannot run a command.
 const NOT_RUN: [i32; 2] = [126, 127];
@@ -53,14 +53,14 @@ enum State {
     /// All fits on the screen so far.
     Fits,
     Shows(OpenPager),
-    /// It has ended: nobody reads any more.
+    /// It has ended, and reads no more.
     Gone,
 }
 
 struct OpenPager {
     child: Child,
     input: ChildStdin,
-    /// All that was written, as long as it may be that nobody has read any of it.
+    /// All that was written, as long as it may be that the pager has read none of it.
     unread: Option<Vec<u8>>,
     _lent: Lent,
 }

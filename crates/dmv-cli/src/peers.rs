@@ -358,7 +358,7 @@ pub fn closed(url: &Url, told: Option<ReadOnly>) -> ClosedRemote {
     ClosedRemote { why, exit }
 }
 
-/// What whoever serves `url` can do about it, in parentheses.
+/// What the owner of `url` can do about it, in parentheses.
 fn way_to_write(url: &Url) -> String {
     match url {
         #[cfg(feature = "quic")]

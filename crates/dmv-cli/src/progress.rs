@@ -1,6 +1,6 @@
 //! Progress on a terminal, and Ctrl-C.
 //!
-//! A short command pays nothing for either: no thread is started unless somebody watches, and
+//! A short command pays nothing for either: no thread is started unless a terminal shows it, and
 //! nothing is drawn before [`FIRST`].
 
 use crate::failure::{EXIT_INTERRUPTED, Failure, FailureForm};

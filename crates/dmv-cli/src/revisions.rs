@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::mirror::tell_behind;
-use crate::places::{exists, looks_like_path, neither, warn_of_path};
+use crate::path_arguments::{exists, looks_like_path, neither, warn_of_path};
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::history::paths::PathLog;

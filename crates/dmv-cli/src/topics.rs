@@ -47,7 +47,7 @@ fn title(page: &str) -> &str {
 /// What to run where there is neither a command nor a page of this name.
 pub fn near(topic: &str) -> Option<Hint> {
     let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
-    let close = crate::verbs::near(topic, &names);
+    let close = crate::other_tools::near(topic, &names);
     let first = close.first()?;
     Some(Hint::of_page(format!("dmv help {first}")))
 }

@@ -1,18 +1,18 @@
 //! What a command that talked to other repositories has moved, as text and as JSON.
 
 use crate::context::Context;
+use crate::cost::{Cost, MoreRequests, print_cost, print_with_cost};
 use crate::failure::Failure;
+use crate::format::json::{Json, object};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::peers::ClosedRemote;
 use crate::ui::Ui;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
+use dmv_core::escape::{Argument, Hint};
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::repo::{RefChange, Refusal};
-use dmv_net::ops::PushForecast;
+use dmv_net::ops::PushReport;
 use dmv_net::session::Summary;
-use serde::Serialize;
 use std::io::Write;
 
 /// Why a ref stays, as a word for programs.
@@ -23,31 +23,6 @@ fn word(refusal: Refusal) -> &'static str {
         Refusal::BadName => "refused",
         Refusal::InUse => "in-use",
     }
-}
-
-#[derive(Serialize)]
-struct RefValue {
-    name: String,
-    old: Option<String>,
-    new: Option<String>,
-    pushed: bool,
-    refused: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Document {
-    objects_sent: u64,
-    objects_received: u64,
-    bytes_sent: u64,
-    bytes_received: u64,
-    round_trips: u64,
-    /// How many versions are absent here now because they have expired there.
-    expired: u64,
-    /// How many files are noted as purged here now because they were purged there.
-    purged: u64,
-    /// How many files were purged there and are still stored here.
-    unpurged: u64,
-    refs: Vec<RefValue>,
 }
 
 /// What a command that talked to others has done.
@@ -109,71 +84,74 @@ impl Report {
         }
     }
 
-    /// Prints the transfer summary; with `extra` fields in JSON.
-    pub fn print(
-        &self,
-        context: &Context,
-        extra: &[(&str, serde_json::Value)],
-    ) -> Result<(), Failure> {
-        if context.globals.json {
-            let mut document = self.document(extra)?;
-            add_cost(context, &mut document)?;
-            return context.ui.json(&document);
+    /// Prints the transfer summary; with the fields of `more` in JSON.
+    pub fn print(&self, context: &Context, more: Json) -> Result<(), Failure> {
+        if context.ui.is_json() {
+            let mut document = self.document();
+            document.extend(more);
+            return print_with_cost(context, document);
         }
         self.tell_purges(context);
-        if context.ui.quiet() {
-            return Ok(());
-        }
-        self.print_text(context)?;
-        print_cost(context)
+        context.ui.text(|out| {
+            self.print_text(context)?;
+            print_cost(context, out)
+        })
     }
 
-    /// Prints what a push would do. `requests`: how many it would add at a bucket that write and that read.
-    pub fn print_foreseen(
-        &self,
-        context: &Context,
-        foreseen: &PushForecast,
-        requests: (u64, u64),
-    ) -> Result<(), Failure> {
-        if context.globals.json {
-            let mut document = serde_json::json!({
-                "dry_run": true,
-                "objects": foreseen.objects(),
-                "chunks": foreseen.chunks,
-                "content_bytes": foreseen.content_bytes,
-                "bytes": foreseen.bytes(),
-                "refs": self.refs(),
-            });
-            foretell_cost(context, &mut document, requests, foreseen.bytes())?;
-            return context.ui.json(&document);
-        }
-        if context.ui.quiet() {
+    /// Prints what a push would do, and what it would cost at a bucket.
+    pub fn print_foreseen(&self, context: &Context, done: &PushReport) -> Result<(), Failure> {
+        let Some(foreseen) = &done.foreseen else {
             return Ok(());
+        };
+        let more = MoreRequests {
+            writes: done.writes,
+            reads: done.reads,
+            sent: foreseen.bytes(),
+            received: 0,
+        };
+        let document = || -> Result<Json, Failure> {
+            let mut document = object! {
+                dry_run: true,
+                objects: foreseen.objects(),
+                foreseen.{chunks, content_bytes},
+                bytes: foreseen.bytes(),
+                refs: self.refs(),
+            };
+            if let Some(cost) = Cost::with(context, more)? {
+                cost.add_to(&mut document);
+            }
+            Ok(document.sorted())
+        };
+        if context.ui.is_json() {
+            return context.ui.json(&document()?);
         }
-        let mut out = context.ui.out();
-        if self.moved().next().is_none()
-            && let Some(idle) = &self.idle
-        {
-            writeln!(out, "{}", clean(idle))?;
-            return Ok(());
-        }
-        for moved in self.moved() {
-            self.print_ref(&context.ui, &mut *out, &moved)?;
-        }
-        let objects = count(foreseen.objects(), "object", "objects");
-        let size = bytes(foreseen.bytes());
-        writeln!(
-            out,
-            "nothing was sent: a push would send about {objects} ({size})"
-        )?;
-        drop(out);
-        print_foretold_cost(context, requests, foreseen.bytes())
+        context.ui.text(|out| {
+            if self.moved().next().is_none()
+                && let Some(idle) = &self.idle
+            {
+                writeln!(out, "{}", clean(idle))?;
+                return Ok(());
+            }
+            for moved in self.moved() {
+                self.print_ref(&context.ui, out, &moved)?;
+            }
+            let objects = count(foreseen.objects(), "object", "objects");
+            let size = bytes(foreseen.bytes());
+            writeln!(
+                out,
+                "nothing was sent: a push would send about {objects} ({size})"
+            )?;
+            match Cost::with(context, more)? {
+                Some(cost) => Ok(writeln!(out, "it would take about {}", cost.line())?),
+                None => Ok(()),
+            }
+        })
     }
 
     fn print_text(&self, context: &Context) -> Result<(), Failure> {
         let mut out = context.ui.out();
         for moved in self.moved() {
-            self.print_ref(&context.ui, &mut *out, &moved)?;
+            self.print_ref(&context.ui, &mut out, &moved)?;
         }
         if let (true, Some(idle), false) = (self.is_idle(), &self.idle, context.ui.verbose()) {
             if self.moved().next().is_none() {
@@ -184,7 +162,6 @@ impl Report {
         if let Some(sums) = self.sums(context.ui.verbose()) {
             writeln!(out, "{sums}")?;
         }
-        drop(out);
         if self.summary.expired > 0 {
             let versions = count(self.summary.expired, "old version has", "old versions have");
             context.ui.note(format_args!(
@@ -246,35 +223,26 @@ impl Report {
             && traffic.objects_sent + traffic.objects_received == 0
     }
 
-    fn refs(&self) -> Vec<RefValue> {
-        let value = |at: RefMove<'_>| RefValue {
-            name: name(at.moved).to_owned(),
-            old: at.moved.old.map(|id| id.to_string()),
-            new: at.moved.new.map(|id| id.to_string()),
-            pushed: at.there && at.moved.refused.is_none(),
-            refused: at.moved.refused.map(word),
+    fn refs(&self) -> Json {
+        let value = |RefMove { moved, there, .. }: RefMove<'_>| {
+            object! {
+                name: name(moved),
+                moved.{old, new},
+                pushed: there && moved.refused.is_none(),
+                refused: moved.refused.map(word),
+            }
         };
-        self.moved().map(value).collect()
+        Json::List(self.moved().map(value).collect())
     }
 
-    fn document(&self, extra: &[(&str, serde_json::Value)]) -> Result<serde_json::Value, Failure> {
-        let traffic = &self.summary.traffic;
-        let document = serde_json::to_value(Document {
-            objects_sent: traffic.objects_sent,
-            objects_received: traffic.objects_received,
-            bytes_sent: traffic.bytes_sent,
-            bytes_received: traffic.bytes_received,
-            round_trips: traffic.round_trips,
-            expired: self.summary.expired,
-            purged: self.summary.purged,
+    fn document(&self) -> Json {
+        let (traffic, summary) = (&self.summary.traffic, &self.summary);
+        object! {
+            traffic.{objects_sent, objects_received, bytes_sent, bytes_received, round_trips},
+            summary.{expired, purged},
             unpurged: self.unpurged(),
             refs: self.refs(),
-        });
-        let mut document = document.map_err(std::io::Error::from)?;
-        for (key, value) in extra {
-            document[*key] = value.clone();
         }
-        Ok(document)
     }
 
     fn print_ref(&self, ui: &Ui, out: &mut dyn Write, at: &RefMove<'_>) -> Result<(), Failure> {
@@ -314,7 +282,7 @@ impl Report {
         Ok(())
     }
 
-    /// What was moved, in a line; `None`: no objects, and nobody asked for the rest.
+    /// What was moved, in a line; `None`: no objects, without `--verbose`.
     fn sums(&self, is_verbose: bool) -> Option<String> {
         let traffic = &self.summary.traffic;
         if is_verbose {
@@ -339,84 +307,6 @@ impl Report {
             .collect();
         (!moved.is_empty()).then(|| moved.join(", "))
     }
-}
-
-/// Prints a document with what the requests to a bucket cost, if there were any.
-pub fn print_json(context: &Context, document: &impl Serialize) -> Result<(), Failure> {
-    let document = serde_json::to_value(document);
-    let mut document = document.map_err(std::io::Error::from)?;
-    add_cost(context, &mut document)?;
-    context.ui.json(&document)
-}
-
-/// Adds what the requests to a bucket cost.
-#[cfg(feature = "store")]
-fn add_cost(context: &Context, document: &mut serde_json::Value) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::cost(context)? {
-        cost.add_to(document);
-    }
-    Ok(())
-}
-
-#[cfg(not(feature = "store"))]
-fn add_cost(_: &Context, _: &mut serde_json::Value) -> Result<(), Failure> {
-    Ok(())
-}
-
-/// Adds what a push to a bucket would cost.
-#[cfg(feature = "store")]
-fn foretell_cost(
-    context: &Context,
-    document: &mut serde_json::Value,
-    (writes, reads): (u64, u64),
-    sent: u64,
-) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::foretold(context, writes, reads, sent)? {
-        cost.add_to(document);
-    }
-    Ok(())
-}
-
-#[cfg(not(feature = "store"))]
-fn foretell_cost(
-    _: &Context,
-    _: &mut serde_json::Value,
-    _: (u64, u64),
-    _: u64,
-) -> Result<(), Failure> {
-    Ok(())
-}
-
-/// Says what a push to a bucket would cost.
-#[cfg(feature = "store")]
-fn print_foretold_cost(
-    context: &Context,
-    (writes, reads): (u64, u64),
-    sent: u64,
-) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::foretold(context, writes, reads, sent)? {
-        writeln!(context.ui.out(), "it would take about {}", cost.line())?;
-    }
-    Ok(())
-}
-
-#[cfg(not(feature = "store"))]
-fn print_foretold_cost(_: &Context, _: (u64, u64), _: u64) -> Result<(), Failure> {
-    Ok(())
-}
-
-/// Says what the requests to a bucket cost.
-#[cfg(feature = "store")]
-fn print_cost(context: &Context) -> Result<(), Failure> {
-    if let Some(cost) = crate::bucket::cost(context)? {
-        writeln!(context.ui.out(), "{}", cost.line())?;
-    }
-    Ok(())
-}
-
-#[cfg(not(feature = "store"))]
-fn print_cost(_: &Context) -> Result<(), Failure> {
-    Ok(())
 }
 
 /// A ref that moved or was to move, and whether at the other side.

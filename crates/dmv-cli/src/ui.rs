@@ -2,18 +2,19 @@
 
 use crate::failure::{Failure, FailureForm};
 use crate::format::fold::some_lines;
-use crate::format::json::PathValue;
+use crate::format::json::{Json, paths};
 use crate::format::text::clean;
 use crate::globals::Color;
 use crate::pager::PagedOutput;
 use anstyle::{AnsiColor, Style};
-use dmv_core::escape::Hint;
-use dmv_core::escape::{escape, is_hidden};
+use dmv_core::escape::{Hint, escape, is_hidden};
+use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io;
+use std::io::{BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
@@ -73,6 +74,25 @@ impl Write for Out {
     }
 }
 
+/// Standard output, buffered. Messages may be printed in between.
+#[derive(Clone, Copy)]
+pub struct Output<'u>(&'u Ui);
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.out.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.out.borrow_mut().flush()
+    }
+}
+
+/// The style of text in a colour.
+pub fn color(color: AnsiColor) -> Style {
+    Style::new().fg_color(Some(color.into()))
+}
+
 /// Whether what goes to `stream` is coloured.
 fn shows_colors(color: Color, stream: &impl anstream::stream::RawStream) -> bool {
     match color {
@@ -122,8 +142,46 @@ impl Ui {
     }
 
     /// Standard output, buffered.
-    pub fn out(&self) -> RefMut<'_, impl Write + use<>> {
-        self.out.borrow_mut()
+    pub fn out(&self) -> Output<'_> {
+        Output(self)
+    }
+
+    /// Prints what a command has done: with `--json` as one document, else as text, and nothing with `--quiet`.
+    pub fn report(
+        &self,
+        document: impl FnOnce() -> Json,
+        text: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if self.tone.json {
+            self.json(&document())
+        } else {
+            self.text(text)
+        }
+    }
+
+    /// Prints what the user has asked for: with `--json` as one document, else as text, also with `--quiet`.
+    pub fn show(
+        &self,
+        document: impl FnOnce() -> Json,
+        text: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if self.tone.json {
+            self.json(&document())
+        } else {
+            text(&mut self.out())
+        }
+    }
+
+    /// Prints text about what a command has done; nothing with `--json` or `--quiet`.
+    pub fn text(
+        &self,
+        text: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if self.tone.json || self.tone.quiet {
+            Ok(())
+        } else {
+            text(&mut self.out())
+        }
     }
 
     /// Lets a pager show the output if it is long.
@@ -144,7 +202,7 @@ impl Ui {
     }
 
     /// Prints one JSON value on a line of its own.
-    pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
+    pub fn json(&self, value: &Json) -> Result<(), Failure> {
         let mut out = self.out.borrow_mut();
         let mut writer = serde_json::Serializer::with_formatter(&mut *out, Harmless);
         value.serialize(&mut writer).map_err(io::Error::from)?;
@@ -152,7 +210,7 @@ impl Ui {
     }
 
     /// Prints a sum as one line of JSON on standard error, beside a list of records on standard output.
-    pub fn json_sum(&self, value: &impl Serialize) -> Result<(), Failure> {
+    pub fn json_sum(&self, value: &Json) -> Result<(), Failure> {
         let mut line = Vec::new();
         let mut writer = serde_json::Serializer::with_formatter(&mut line, Harmless);
         value.serialize(&mut writer).map_err(io::Error::from)?;
@@ -171,8 +229,7 @@ impl Ui {
 
     /// The name of a branch.
     pub fn branch(&self, name: &str) -> String {
-        let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
-        self.paint(green, clean(name))
+        self.paint(color(AnsiColor::Green), clean(name))
     }
 
     /// The name of a tag.
@@ -201,6 +258,11 @@ impl Ui {
         self.tone.quiet
     }
 
+    /// Whether programs read the output.
+    pub fn is_json(&self) -> bool {
+        self.tone.json
+    }
+
     /// Says something on the side; not with `-q`.
     pub fn note(&self, text: impl Display) {
         if !self.tone.quiet {
@@ -211,6 +273,13 @@ impl Ui {
     /// Says something that the user should know. Even with `-q`: it is about their data.
     pub fn warn(&self, text: impl Display) {
         self.say(Remark::Warning, &text.to_string());
+    }
+
+    /// Warns of each path with a problem. `what` stands before the path.
+    pub fn warn_of(&self, what: &str, problems: &[Problem]) {
+        for Problem { path, why } in problems {
+            self.warn(format_args!("{what}{}: {why}", escape(path)));
+        }
     }
 
     fn say(&self, remark: Remark, text: &str) {
@@ -288,7 +357,7 @@ impl serde_json::ser::Formatter for Harmless {
     }
 }
 
-/// Whether somebody watches standard error.
+/// Whether standard error is a terminal that a user watches.
 pub fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
@@ -300,7 +369,6 @@ pub fn report(failure: &Failure, form: FailureForm) -> u8 {
     }
     let message = clean(&failure.message);
     if form == FailureForm::Json {
-        let paths: Vec<PathValue> = failure.paths.iter().map(PathValue::new).collect();
         let mut record = serde_json::json!({
             "type": "error",
             "code": failure.code,
@@ -312,8 +380,8 @@ pub fn report(failure: &Failure, form: FailureForm) -> u8 {
             let details: Vec<String> = failure.details.iter().map(|line| clean(line)).collect();
             record["details"] = serde_json::json!(details);
         }
-        if !paths.is_empty() {
-            record["paths"] = serde_json::json!(paths);
+        if !failure.paths.is_empty() {
+            record["paths"] = serde_json::json!(paths(failure.paths.iter()));
         }
         stderr_line(&record.to_string());
         return failure.exit;
@@ -333,7 +401,7 @@ pub fn report(failure: &Failure, form: FailureForm) -> u8 {
     failure.exit
 }
 
-/// Whether somebody is there who can be asked.
+/// Whether a user is at the terminal, to be asked.
 pub fn can_ask() -> bool {
     is_watched() && io::stdin().is_terminal()
 }

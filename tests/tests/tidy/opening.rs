@@ -41,7 +41,7 @@ pub const OPENS: [(&str, &str); 13] = [
     ("crates/dmv-cli/src/commands/export.rs", NAMED),
     ("crates/dmv-cli/src/context.rs", "the list of users"),
     ("crates/dmv-cli/src/editor.rs", "a directory of its own"),
-    ("crates/dmv-cli/src/limit.rs", NAMED),
+    ("crates/dmv-cli/src/subset_options.rs", NAMED),
 ];
 const NAMED: &str = "a file that the user has named, perhaps a pipe";
 

@@ -1,15 +1,10 @@
 //! `dmv add`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_NO_REPOSITORY, EXIT_USAGE, Failure};
-use crate::supply::some_of;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hint;
+use crate::failure::EXIT_USAGE;
+use crate::on_demand::some_of;
+use crate::prelude::*;
 use dmv_core::repo::StatusOptions;
 use dmv_core::worktree::select::Paths;
-use std::ffi::OsString;
 
 /// Show what a commit would take: there is no staging area
 ///

@@ -1,24 +1,10 @@
 //! `dmv bisect`
 
-use super::checkout::tell_refused;
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{SHORT_ID, clean, count};
-use crate::keeping::{OverwrittenValue, tell_overwritten};
-use crate::supply::supplied;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hash::ObjectId;
-use dmv_core::hint;
+use crate::prelude::*;
+use crate::print::checkout::{print_checkout, tell_refused};
 use dmv_core::repo::{
-    BisectNext, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Head, Repo, RepoError,
-    VerbError, Verdict,
+    BisectNext, BisectReport, Bisection, CheckoutOptions, CheckoutReport, VerbError, Verdict,
 };
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::Write;
 use std::process::Command;
 
 /// The exit code of a test that cannot be made for a commit; as in Git.
@@ -86,53 +72,6 @@ enum Step {
     /// End the search and return to where you were before it
     #[command(alias = "reset")]
     End,
-}
-
-#[derive(Serialize)]
-struct Document {
-    /// `waiting`, `testing`, `found` or `skipped`.
-    state: &'static str,
-    start: String,
-    bad: Option<String>,
-    good: Vec<String>,
-    skipped: Vec<String>,
-    /// The commit to test.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    commit: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    left: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    steps: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_bad: Option<String>,
-    /// One of them is the first bad commit.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    candidates: Vec<String>,
-    /// Whether absent history may have the first bad commit.
-    cut_off: bool,
-    problems: Vec<ProblemValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overwritten: Option<OverwrittenValue>,
-}
-
-/// The results so far, in JSON.
-#[derive(Serialize)]
-struct Results {
-    start: String,
-    bad: Option<String>,
-    good: Vec<String>,
-    skipped: Vec<String>,
-}
-
-/// What the end of a search did, in JSON.
-#[derive(Serialize)]
-struct BisectEnd {
-    branch: Option<String>,
-    commit: String,
-    files: u64,
-    bytes: u64,
-    removed: u64,
-    problems: Vec<ProblemValue>,
 }
 
 /// Runs the command.
@@ -218,7 +157,7 @@ fn run_tests(context: &Context, repo: &Repo, command: &[OsString]) -> Result<u8,
         let report = noted(context, repo, verdict, &[commit])?;
         let is_done = !matches!(report.next, BisectNext::Test { .. });
         // The tests in between speak for themselves.
-        if is_done || !context.globals.json {
+        if is_done || !context.ui.is_json() {
             let code = tell(context, repo, &report)?;
             context.ui.out().flush()?;
             if is_done || code != EXIT_OK {
@@ -238,7 +177,7 @@ fn tested(context: &Context, command: &[OsString]) -> Result<Verdict, Failure> {
     context.ui.note(format_args!("running {shown}"));
     let mut command = Command::new(program);
     command.args(args);
-    if context.globals.json {
+    if context.ui.is_json() {
         // The document is all of the output.
         command.stdout(std::io::stderr());
     }
@@ -262,16 +201,13 @@ fn tested(context: &Context, command: &[OsString]) -> Result<Verdict, Failure> {
 
 /// Tells what a step came to.
 fn tell(context: &Context, repo: &Repo, report: &BisectReport) -> Result<u8, Failure> {
-    let empty = Vec::new();
     let refused = report
         .checkout
         .as_ref()
-        .map_or(&empty, |done| &done.refused);
-    if context.globals.json {
-        context.ui.json(&document(report))?;
-    } else if !context.ui.quiet() {
-        print(context, repo, report)?;
-    }
+        .map_or(&[][..], |done| &done.refused);
+    context
+        .ui
+        .report(|| document(report), |out| print(out, repo, report))?;
     if let Some(done) = &report.checkout {
         tell_overwritten(context, &done.overwritten);
     }
@@ -280,16 +216,11 @@ fn tell(context: &Context, repo: &Repo, report: &BisectReport) -> Result<u8, Fai
         let text = "note: older commits are absent from this repository, and one of them may be the first bad one; to fetch them: dmv fetch --all-history";
         context.ui.note(text);
     }
-    Ok(if refused.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
+    Ok(exit_for(refused))
 }
 
-fn print(context: &Context, repo: &Repo, report: &BisectReport) -> Result<(), Failure> {
-    let mut out = context.ui.out();
-    let one = |id: &ObjectId| format!("{} {}", id.short(SHORT_ID), subject(repo, id));
+fn print(out: &mut impl Write, repo: &Repo, report: &BisectReport) -> Result<(), Failure> {
+    let one = |id: &ObjectId| format!("{} {}", id.short(SHORT_ID), subject_of(repo, id));
     match &report.next {
         BisectNext::Waiting => {
             let missing = match (report.state.bad, report.state.good.is_empty()) {
@@ -336,70 +267,60 @@ fn print(context: &Context, repo: &Repo, report: &BisectReport) -> Result<(), Fa
     Ok(())
 }
 
-/// The first line of a commit's message.
-fn subject(repo: &Repo, id: &ObjectId) -> String {
-    let commit = repo.read_commit(id).ok();
-    let line = commit
-        .as_ref()
-        .and_then(|commit| commit.message.lines().next());
-    clean(line.unwrap_or_default())
+/// Returns the first line of a commit's message.
+fn subject_of(repo: &Repo, id: &ObjectId) -> String {
+    let commit = repo.read_commit(id);
+    commit.map_or(String::new(), |commit| clean(subject(&commit.message)))
 }
 
-fn document(report: &BisectReport) -> Document {
-    let results = results(&report.state);
-    let mut out = Document {
-        state: "waiting",
-        start: results.start,
-        bad: results.bad,
-        good: results.good,
-        skipped: results.skipped,
-        commit: None,
-        left: None,
-        steps: None,
-        first_bad: None,
-        candidates: Vec::new(),
-        cut_off: report.is_cut_off,
-        problems: Vec::new(),
-        overwritten: None,
-    };
-    if let Some(done) = &report.checkout {
-        out.problems = problems(&done.refused);
-        out.overwritten = OverwrittenValue::new(&done.overwritten);
-    }
-    match &report.next {
-        BisectNext::Waiting => {}
+fn document(report: &BisectReport) -> Json {
+    let (mut commit, mut left, mut steps, mut first_bad) = (None, None, None, None);
+    let mut candidates = &[][..];
+    let state = match &report.next {
+        BisectNext::Waiting => "waiting",
         BisectNext::Test {
-            commit,
-            left,
-            steps,
+            commit: at,
+            left: n,
+            steps: most,
             ..
         } => {
-            out.state = "testing";
-            out.commit = Some(commit.to_string());
-            (out.left, out.steps) = (Some(*left), Some(*steps));
+            (commit, left, steps) = (Some(at), Some(n), Some(most));
+            "testing"
         }
         BisectNext::Found(id) => {
-            out.state = "found";
-            out.first_bad = Some(id.to_string());
+            first_bad = Some(id);
+            "found"
         }
         BisectNext::OnlySkipped(ids) => {
-            out.state = "skipped";
-            out.candidates = ids.iter().map(ObjectId::to_string).collect();
+            candidates = ids;
+            "skipped"
         }
+    };
+    let done = report.checkout.as_ref();
+    object! {
+        state: state,
+        ..results(&report.state),
+        commit?: commit,
+        left?: left,
+        steps?: steps,
+        first_bad?: first_bad,
+        candidates?: (!candidates.is_empty()).then_some(candidates),
+        cut_off: report.is_cut_off,
+        problems: done.map_or(&[][..], |done| &done.refused),
+        overwritten?: done.and_then(|done| overwritten_value(&done.overwritten)),
     }
-    out
 }
 
-fn results(state: &Bisection) -> Results {
-    let all = |ids: &[ObjectId]| ids.iter().map(ObjectId::to_string).collect();
-    Results {
-        start: match &state.start {
-            Head::Branch(name) => name.clone(),
-            Head::Commit(id) => id.to_string(),
-        },
-        bad: state.bad.map(|id| id.to_string()),
-        good: all(&state.good),
-        skipped: all(&state.skipped),
+/// The results so far, in JSON.
+fn results(state: &Bisection) -> Json {
+    object! { start: start(state), state.{bad, good, skipped} }
+}
+
+/// The branch or commit on which a search began.
+fn start(state: &Bisection) -> String {
+    match &state.start {
+        Head::Branch(name) => name.clone(),
+        Head::Commit(id) => id.to_string(),
     }
 }
 
@@ -407,19 +328,20 @@ fn results(state: &Bisection) -> Results {
 fn log(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     let state = repo.bisection()?;
     let state = state.ok_or(RepoError::from(VerbError::NotBisecting))?;
-    let told = results(&state);
-    if context.globals.json {
-        context.ui.json(&told)?;
-        return Ok(EXIT_OK);
-    }
-    let mut out = context.ui.out();
-    writeln!(out, "started on {}", clean(&told.start))?;
-    let bad = state.bad.iter().map(|id| ("bad ", id));
-    let good = state.good.iter().map(|id| ("good", id));
-    let skipped = state.skipped.iter().map(|id| ("skip", id));
-    for (word, id) in bad.chain(good).chain(skipped) {
-        writeln!(out, "{word}  {} {}", id.short(SHORT_ID), subject(repo, id))?;
-    }
+    context.ui.show(
+        || results(&state),
+        |out| {
+            writeln!(out, "started on {}", clean(&start(&state)))?;
+            let bad = state.bad.iter().map(|id| ("bad ", id));
+            let good = state.good.iter().map(|id| ("good", id));
+            let skipped = state.skipped.iter().map(|id| ("skip", id));
+            for (word, id) in bad.chain(good).chain(skipped) {
+                let (id, subject) = (id.short(SHORT_ID), subject_of(repo, id));
+                writeln!(out, "{word}  {id} {subject}")?;
+            }
+            Ok(())
+        },
+    )?;
     Ok(EXIT_OK)
 }
 
@@ -429,21 +351,15 @@ fn end(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     let done: CheckoutReport = supplied(context, repo, "checking out", || {
         repo.bisect_end(&options, &context.job)
     })?;
-    if context.globals.json {
-        context.ui.json(&BisectEnd {
-            branch: done.head.branch().map(str::to_owned),
-            commit: done.commit.to_string(),
-            files: done.files,
-            bytes: done.bytes,
-            removed: done.removed,
-            problems: problems(&done.refused),
-        })?;
+    if context.ui.is_json() {
+        let document = object! {
+            branch: done.head.branch(),
+            done.{commit, files, bytes, removed},
+            problems: done.refused,
+        };
+        context.ui.json(&document)?;
         tell_refused(context, None, &done.refused);
-        return Ok(if done.refused.is_empty() {
-            EXIT_OK
-        } else {
-            EXIT_INCOMPLETE
-        });
+        return Ok(exit_for(&done.refused));
     }
-    super::checkout::finish(context, &done, true)
+    print_checkout(context, &done, true)
 }

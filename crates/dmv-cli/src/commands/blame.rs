@@ -1,23 +1,15 @@
 //! `dmv blame`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::json::{PathValue, base64_unless_text};
-use crate::format::text::{SHORT_ID, clean, lines, raw_person, rfc3339, time};
-use crate::places::{PlaceIn, path_at, place_or_path};
-use crate::supply::supplied;
+use crate::format::json::{base64_unless_text, when};
+use crate::format::text::{lines, raw_person};
+use crate::path_arguments::{PlaceIn, path_at, place_or_path};
+use crate::prelude::*;
 use dmv_core::diff::lines::Lines;
-use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::Commit;
-use dmv_core::object::name::escape;
 use dmv_core::object::tree::Kind;
-use dmv_core::repo::{BlamedLines, Location, Repo};
-use serde::Serialize;
+use dmv_core::repo::{BlamedLines, Location};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::OsString;
-use std::io::Write;
 use std::ops::Range;
 
 /// Most characters of an author's name in the text.
@@ -42,23 +34,6 @@ pub struct Args {
     /// Show only the lines from A to B; A,+N shows N lines
     #[arg(short = 'L', value_name = "A,B", value_parser = range)]
     lines: Option<Range<usize>>,
-}
-
-/// One line, in JSON.
-#[derive(Serialize)]
-struct Record {
-    line: usize,
-    commit: String,
-    author: String,
-    time: String,
-    summary: String,
-    #[serde(flatten)]
-    path: PathValue,
-    original_line: usize,
-    boundary: bool,
-    text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text_b64: Option<String>,
 }
 
 /// Lines as people count them, from 1 to the last one, as a range from 0.
@@ -169,24 +144,24 @@ impl<'a> Printer<'a> {
         let (author, ui) = (&commit.author, &self.context.ui);
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         let line = part.line + n + 1;
-        if self.context.globals.json {
-            return ui.json(&Record {
-                line,
-                commit: part.commit.to_string(),
+        if ui.is_json() {
+            return ui.json(&object! {
+                line: line,
+                part.{commit},
                 author: raw_person(author),
-                time: rfc3339(author.seconds, author.nanos, author.tz_minutes),
-                summary: commit.message.lines().next().unwrap_or_default().to_owned(),
-                path: PathValue::new(part.path.as_bytes()),
+                time: when(author),
+                summary: subject(&commit.message),
+                ..path(&part.path),
                 original_line: part.at + n + 1,
                 boundary: part.is_boundary,
-                text: String::from_utf8_lossy(text).into_owned(),
-                text_b64: base64_unless_text(text),
+                text: text_of(text),
+                text_b64?: base64_unless_text(text),
             });
         }
         let mark = if part.is_boundary { "^" } else { "" };
         let digits = SHORT_ID - mark.len();
         let id = ui.paint(
-            yellow(),
+            color(AnsiColor::Yellow),
             format_args!("{mark}{}", part.commit.short(digits)),
         );
         let path = if self.with_path {
@@ -214,10 +189,6 @@ impl<'a> Printer<'a> {
 /// The author's name, shortened.
 fn name(commit: &Commit) -> String {
     clean(&commit.author.name).chars().take(MAX_NAME).collect()
-}
-
-fn yellow() -> anstyle::Style {
-    anstyle::Style::new().fg_color(Some(anstyle::AnsiColor::Yellow.into()))
 }
 
 #[cfg(test)]

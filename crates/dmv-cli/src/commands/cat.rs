@@ -1,18 +1,10 @@
 //! `dmv cat`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
-use crate::places::{PlaceIn, place_or_path};
-use crate::supply::supplied;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
+use crate::path_arguments::{PlaceIn, place_or_path};
+use crate::prelude::*;
 use dmv_core::merge::entry_of;
-use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Location, LookError, Repo, RepoError, blob_of};
-use std::ffi::OsString;
-use std::io::Write;
+use dmv_core::repo::{Location, LookError, blob_of};
 use std::ops::Range;
 
 /// Print a file from a commit
@@ -88,7 +80,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             supplied(context, &repo, "reading", || {
                 repo.check_range_here(&place.path, blob, range.clone())
             })?;
-            repo.cat(blob, Some(range), &mut *context.ui.out())?;
+            repo.cat(blob, Some(range), &mut context.ui.out())?;
         }
     }
     Ok(EXIT_OK)

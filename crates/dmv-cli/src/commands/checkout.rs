@@ -1,27 +1,11 @@
 //! `dmv checkout`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::deleted::DeletedFiles;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count, patterns, shown};
-use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
-use crate::limit::{EmptiedValue, LimitArgs, tell_adopted, tell_emptied, tell_idle};
-use crate::whose::path_argument;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hint;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{
-    CheckoutOptions, CheckoutReport, CheckoutTarget, Head, Location, Repo, RepoError, RepoSlice,
-    RevisionError, is_previous,
-};
+use crate::deletions::DeletedFiles;
+use crate::prelude::*;
+use crate::print::checkout::print_checkout;
+use crate::subset_options::LimitArgs;
+use dmv_core::repo::{CheckoutOptions, CheckoutReport, CheckoutTarget, RevisionError, is_previous};
 use dmv_core::subset::Subset;
-use dmv_core::worktree::snapshot::Problem;
-use serde::Serialize;
-use std::io::Write;
-use std::path::Path;
 
 /// Switch the worktree to a branch or revision
 ///
@@ -56,30 +40,6 @@ pub struct Args {
     new_branch: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document {
-    files: u64,
-    bytes: u64,
-    removed: u64,
-    branch: Option<String>,
-    commit: String,
-    subset: Vec<String>,
-    idle_patterns: Vec<String>,
-    emptied_patterns: Vec<EmptiedValue>,
-    /// Files that were there already and count as edits.
-    kept: Vec<PathValue>,
-    problems: Vec<ProblemValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overwritten: Option<OverwrittenValue>,
-}
-
-/// The default branch of a bare repository, in JSON.
-#[derive(Serialize)]
-struct DefaultBranch<'a> {
-    branch: &'a str,
-    commit: String,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -108,39 +68,39 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         _ => None,
     };
     let before = repo.head()?;
-    let report = keeping(context, &repo, "checking out", |settings| {
+    let report = keep_or_ask(context, &repo, "checking out", |settings| {
         options.settings = settings.clone();
         repo.checkout(target.clone(), &options, &context.job)
     })?;
-    if let (Some(name), false) = (made, context.globals.json || context.ui.quiet()) {
-        writeln!(context.ui.out(), "created branch {name}")?;
+    if let Some(name) = made {
+        context
+            .ui
+            .text(|out| Ok(writeln!(out, "created branch {name}")?))?;
     }
-    let code = finish(context, &report, true)?;
+    let code = print_checkout(context, &report, true)?;
     tell_left(context, &repo, &before, &report)?;
-    if !context.globals.json
-        && !context.ui.quiet()
-        && let Some(deleted) = DeletedFiles::find(context, &repo)
-    {
-        deleted.tell(context);
-    }
+    context.ui.text(|_| {
+        if let Some(deleted) = DeletedFiles::find(context, &repo) {
+            deleted.tell(context);
+        }
+        Ok(())
+    })?;
     Ok(code)
 }
 
 /// Makes a branch the default one of a bare repository.
 fn set_default(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> {
     let commit = repo.set_default_branch(name, context.request()?)?;
-    if context.globals.json {
-        context.ui.json(&DefaultBranch {
-            branch: name,
-            commit: commit.to_string(),
-        })?;
-    } else if !context.ui.quiet() {
-        let (name, id) = (clean(name), commit.short(SHORT_ID));
-        writeln!(
-            context.ui.out(),
-            "default branch {name}, {id}: clones start with it"
-        )?;
-    }
+    context.ui.report(
+        || object! { branch: name, commit: commit },
+        |out| {
+            let (name, id) = (clean(name), commit.short(SHORT_ID));
+            Ok(writeln!(
+                out,
+                "default branch {name}, {id}: clones start with it"
+            )?)
+        },
+    )?;
     Ok(EXIT_OK)
 }
 
@@ -211,150 +171,4 @@ fn target(context: &Context, repo: &Repo, revision: &str) -> Result<CheckoutTarg
         }
         found => Ok(CheckoutTarget::Commit(found?)),
     }
-}
-
-/// Tells what could not be written in the worktree (the one at `dir`, if that is another), and how to
-/// have it.
-pub fn tell_refused(context: &Context, dir: Option<&Path>, refused: &[Problem]) {
-    match dir {
-        Some(_) => {
-            warn_of(context, refused);
-            hint_restore(context, dir, refused.iter().map(|one| one.path.as_bytes()));
-        }
-        None => tell_and_hint(context, refused, AGAIN),
-    }
-}
-
-/// What helps if a restore would overwrite the user's work.
-pub const AGAIN: &str = "dmv undo, then the same command again";
-
-/// Tells what could not be written. The hint is a restore only if it overwrites nothing of the user,
-/// otherwise `again`.
-pub fn tell_and_hint(context: &Context, refused: &[Problem], again: &'static str) {
-    warn_of(context, refused);
-    if refused.is_empty() {
-        return;
-    }
-    // The hint may be less exact than it could be, but it has to come.
-    let former = unwritten(context).unwrap_or_default();
-    let paths = refused.iter().map(|problem| problem.path.as_bytes());
-    let mut former = paths
-        .filter(|path| former.iter().any(|known| known == path))
-        .peekable();
-    match former.peek() {
-        Some(_) => hint_restore(context, None, former),
-        None => context
-            .ui
-            .note(hint!("hint: when that is mended: {}", again)),
-    }
-}
-
-fn warn_of(context: &Context, refused: &[Problem]) {
-    for problem in refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("not written: {path}: {why}"));
-    }
-}
-
-/// Returns the paths that still have what a former commit had there, and no work of the user.
-fn unwritten(context: &Context) -> Result<Vec<Vec<u8>>, Failure> {
-    Ok(context.repo()?.unwritten(&context.settings()?)?)
-}
-
-/// Names the command that writes the first path that could not be written.
-pub fn hint_restore<'p>(
-    context: &Context,
-    dir: Option<&Path>,
-    paths: impl Iterator<Item = &'p [u8]>,
-) {
-    let repo = match dir {
-        Some(dir) => Repo::open(dir).ok(),
-        None => context.repo().ok(),
-    };
-    if let Some(way) = way_to_restore(repo.as_ref(), dir, paths) {
-        context.ui.note(hint!("hint: {}", way));
-    }
-}
-
-/// Returns the command that writes the first of some paths. No command writes what was purged.
-pub fn way_to_restore<'p>(
-    repo: Option<&Repo>,
-    dir: Option<&Path>,
-    mut paths: impl Iterator<Item = &'p [u8]>,
-) -> Option<Hint> {
-    let slice = repo.and_then(|repo| repo.slice().ok());
-    let is_purged = |path: &[u8]| match (repo, &slice) {
-        (Some(repo), Some(slice)) => is_purged(repo, slice, path).unwrap_or(false),
-        _ => false,
-    };
-    let path = paths.find(|path| !is_purged(path))?;
-    Some(match dir {
-        Some(dir) => hint!(
-            "when that is mended: dmv -C {} restore {}",
-            Argument::on_disk(dir),
-            Argument::path(path, true)
-        ),
-        None => hint!("when that is mended: dmv restore {}", path_argument(path)),
-    })
-}
-
-/// Whether the content that the worktree's commit has at `path` was purged, here or at a remote.
-fn is_purged(repo: &Repo, slice: &RepoSlice, path: &[u8]) -> Result<bool, RepoError> {
-    let Some(head) = repo.head_commit()? else {
-        return Ok(false);
-    };
-    let commit = repo.read_commit(&head)?;
-    Ok(match repo.locate("@", &commit, &Repo::parse_path(path)?)? {
-        Location::Entry(entry) => slice.purge_of(&entry.id).is_some(),
-        Location::Root { .. } => false,
-    })
-}
-
-/// Tells what a checkout or restore did.
-pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Result<u8, Failure> {
-    let ui = &context.ui;
-    if context.globals.json {
-        ui.json(&Document {
-            files: report.files,
-            bytes: report.bytes,
-            removed: report.removed,
-            branch: report.head.branch().map(str::to_owned),
-            commit: report.commit.to_string(),
-            subset: patterns(&report.subset),
-            idle_patterns: report
-                .idle_patterns
-                .iter()
-                .map(|idle| shown(&idle.pattern))
-                .collect(),
-            emptied_patterns: EmptiedValue::list(&report.emptied),
-            kept: report.adopted.iter().map(PathValue::new).collect(),
-            problems: problems(&report.refused),
-            overwritten: OverwrittenValue::new(&report.overwritten),
-        })?;
-    } else if !ui.quiet() {
-        let mut out = ui.out();
-        if switched {
-            let id = report.commit.short(SHORT_ID);
-            match &report.head {
-                Head::Branch(name) => writeln!(out, "on branch {}, {id}", ui.branch(name))?,
-                Head::Commit(_) => writeln!(out, "on commit {id}, on no branch")?,
-            }
-        }
-        let removed = match report.removed {
-            0 => String::new(),
-            n => format!(", {n} removed"),
-        };
-        let files = count(report.files, "file", "files");
-        writeln!(out, "{files} written ({}){removed}", bytes(report.bytes))?;
-    }
-    tell_overwritten(context, &report.overwritten);
-    tell_idle(context, &report.idle_patterns);
-    tell_refused(context, None, &report.refused);
-    tell_adopted(context, &report.adopted);
-    tell_emptied(context, &report.emptied, &report.subset);
-    Ok(if report.refused.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
 }

@@ -1,14 +1,8 @@
 //! `dmv cherry-pick`
 
-use super::merge::{options, tell, value};
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::format::text::{SHORT_ID, clean, count};
-use crate::supply::supplied;
-use dmv_core::hash::ObjectId;
-use dmv_core::repo::{Head, PickFrom, PickOptions, PickReport, Repo, RepoError};
-use std::io::Write;
+use crate::prelude::*;
+use crate::print::replay::{never_stops, print_replay};
+use dmv_core::repo::{PickFrom, PickOptions};
 
 /// Apply the changes of other commits to the current branch
 ///
@@ -52,7 +46,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         mainline: args.mainline,
         notes_origin: args.note_origin,
     };
-    let options = options(context, String::new())?;
+    let options = context.merge_options(String::new())?;
     let report = supplied(context, &repo, "picking", || {
         repo.cherry_pick(&from, pick, &options, &context.job)
     })?;
@@ -61,13 +55,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         (0, _) => "nothing to pick".to_owned(),
         (n, _) => format!("picked {}", count(n, "commit", "commits")),
     };
-    finish(context, &repo, &report, &done)
-}
-
-/// What somebody reads who wants to continue or abort a command, as in Git.
-pub fn never_stops(verb: &str) -> Failure {
-    let message = format!("a {verb} always completes: there is nothing to continue or abort");
-    Failure::usage(message).hint("dmv undo, to take it back; dmv conflicts, to see its conflicts")
+    print_replay(context, &repo, &report, &done)
 }
 
 /// The commits that an argument names: one, or those of a range.
@@ -77,57 +65,4 @@ fn commits(repo: &Repo, text: &str) -> Result<PickFrom, RepoError> {
         Some((hidden, tip)) => Ok(PickFrom::Range(end(hidden)?, end(tip)?)),
         None => repo.resolve(text).map(PickFrom::One),
     }
-}
-
-/// Tells what a cherry-pick or rebase did.
-pub fn finish(
-    context: &Context,
-    repo: &Repo,
-    report: &PickReport,
-    done: &str,
-) -> Result<u8, Failure> {
-    if context.globals.json {
-        context.ui.json(&document(report)?)?;
-    }
-    tell_picked(context, repo, report, done)
-}
-
-/// What a cherry-pick or rebase did, in JSON.
-pub fn document(report: &PickReport) -> Result<serde_json::Value, Failure> {
-    let made = report.made.iter();
-    let made = made.map(
-        |one| serde_json::json!({"from": one.from.to_string(), "commit": one.commit.to_string()}),
-    );
-    let dropped = report.dropped.iter().map(ObjectId::to_string);
-    let mut document = value(&report.merge)?;
-    document["commits"] = made.collect();
-    document["dropped"] = dropped.collect();
-    Ok(document)
-}
-
-/// Tells people what a cherry-pick or rebase did. Returns the exit code.
-pub fn tell_picked(
-    context: &Context,
-    repo: &Repo,
-    report: &PickReport,
-    done: &str,
-) -> Result<u8, Failure> {
-    let ui = &context.ui;
-    if !context.globals.json && !ui.quiet() {
-        let mut out = ui.out();
-        let has = match &report.merge.head {
-            Head::Branch(name) => clean(name),
-            Head::Commit(_) => "the new base".to_owned(),
-        };
-        for id in &report.dropped {
-            let message = repo.read_commit(id)?.message;
-            let subject = clean(message.lines().next().unwrap_or_default());
-            let id = id.short(SHORT_ID);
-            writeln!(
-                out,
-                "left out {id} {subject} ({has} already has this change)"
-            )?;
-        }
-    }
-    tell(context, &report.merge, done)
 }

@@ -4,35 +4,25 @@
 mod foresee;
 mod upload;
 
-use crate::commands::checkout::{tell_refused, way_to_restore};
-use crate::commands::remote::set;
-use crate::commands::status::go_back;
 use crate::config::{Config, MIRROR, ORIGIN};
-use crate::context::Context;
 use crate::devices::expand;
 use crate::error::{IN_ONE_OF_BOTH, verify_there};
-use crate::failure::{EXIT_ABSENT, EXIT_DAMAGE, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::{bytes, clean, count};
-use crate::limit::tell_idle;
-use crate::partial::{SliceArgs, SliceValue, options_for, words};
+use crate::partial_repository::{SliceArgs, options_for, slice_value, words};
 use crate::peers::{Call, session_failure};
+use crate::prelude::*;
+use crate::print::checkout::{tell_refused, way_to_restore};
+use crate::print::worktree_state::go_back;
+use crate::remotes::set_remote;
 use crate::room;
 use crate::traffic::Report;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hint;
 use dmv_core::job::Job;
-use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{CONFIG_FILE, Head, LookError, Repo, RepoError, RepoSlice, StatusOptions};
+use dmv_core::repo::{CONFIG_FILE, LookError, RepoSlice, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use dmv_net::ops::{
     CloneDir, CloneError, CloneOptions, CloneReport, KnownSource, NewClone, SessionError,
 };
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
-use serde_json::json;
-use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Copy a repository, or a part of it
@@ -89,7 +79,7 @@ pub struct Args {
     dry_run: bool,
     #[cfg(feature = "store")]
     #[command(flatten)]
-    store: crate::reach::Reach,
+    store: crate::store_options::Reach,
 }
 
 /// Runs the command.
@@ -162,7 +152,7 @@ fn begin(context: &Context, options: &CloneOptions, mirror: bool) -> Result<NewC
     #[cfg(not(feature = "store"))]
     let (mut notes, _) = (Vec::new(), context);
     notes.extend(mirror.then(|| (MIRROR, true.into())));
-    set(started.repo(), ORIGIN, &options.source, notes)?;
+    set_remote(started.repo(), ORIGIN, &options.source, notes)?;
     Ok(started)
 }
 
@@ -318,7 +308,7 @@ fn tell(
         shared,
         summary,
         head,
-        written,
+        written: files_written,
     }: CloneReport,
 ) -> Result<u8, Failure> {
     let mut report = Report::default();
@@ -327,7 +317,7 @@ fn tell(
         context.ui.warn("the source has no commits yet");
     }
     let mut exit = EXIT_OK;
-    if let Some(written) = &written {
+    if let Some(written) = &files_written {
         tell_idle(context, &written.idle_patterns);
         if !written.refused.is_empty() {
             exit = EXIT_INCOMPLETE;
@@ -335,44 +325,39 @@ fn tell(
         }
     }
     let slice = repo.slice()?;
-    let has_files = written.is_some();
-    let (files, size) = written.map_or((0, 0), |written| (written.files, written.bytes));
-    let fields = [
-        ("path", json!(dir.to_string_lossy())),
-        ("branch", json!(head.as_ref().and_then(Head::branch))),
-        ("files", json!(files)),
-        ("bytes", json!(size)),
-        ("partial", json!(SliceValue::new(&slice))),
-        ("shared", json!(shared.map_or(0, |shared| shared.bytes))),
-    ];
-    report.print(context, &fields)?;
-    if !context.globals.json && !context.ui.quiet() {
-        let (files, size) = (count(files, "file", "files"), bytes(size));
+    let has_files = files_written.is_some();
+    let (files, size) = files_written.map_or((0, 0), |done| (done.files, done.bytes));
+    let document = object! {
+        path: dir,
+        branch: head.as_ref().and_then(Head::branch),
+        files: files,
+        bytes: size,
+        partial: slice_value(&slice),
+        shared: shared.as_ref().map_or(0, |shared| shared.bytes),
+    };
+    report.print(context, document)?;
+    context.ui.text(|out| {
         let dir = clean(&dir.to_string_lossy());
         if has_files {
-            writeln!(
-                context.ui.out(),
-                "cloned into {dir}: {files} written ({size})"
-            )?;
+            writeln!(out, "cloned into {dir}: {}", written(files, size, 0))?;
         } else {
-            writeln!(context.ui.out(), "cloned into {dir}")?;
+            writeln!(out, "cloned into {dir}")?;
         }
         if let Some(shared) = shared {
             let (packs, size) = (count(shared.packs, "pack", "packs"), bytes(shared.bytes));
             let text = format!("shared with the source: {packs} ({size}); for a backup: --copy");
-            writeln!(context.ui.out(), "{text}")?;
+            writeln!(out, "{text}")?;
         }
-        tell_left_out(context, &repo, &slice)?;
-    }
+        tell_left_out(out, &repo, &slice)
+    })?;
     Ok(exit)
 }
 
 /// Says what a partial clone holds, and what of it all that is.
-fn tell_left_out(context: &Context, repo: &Repo, slice: &RepoSlice) -> Result<(), Failure> {
+fn tell_left_out(out: &mut impl Write, repo: &Repo, slice: &RepoSlice) -> Result<(), Failure> {
     let Some(words) = words(slice) else {
         return Ok(());
     };
-    let mut out = context.ui.out();
     writeln!(out, "stored here in part: {words}")?;
     if let Some(id) = repo.head_commit()? {
         let commit = repo.read_commit(&id)?;

@@ -3,37 +3,23 @@
 mod draft;
 mod large;
 
-use crate::candidates;
-use crate::commands::checkout::hint_restore;
-use crate::commands::{merge, repack};
-use crate::context::{Context, no_such_path};
-use crate::editor;
-use crate::failure::{
-    EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure,
-};
-use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::message::given;
+use crate::on_demand::bring_rules;
+use crate::prelude::*;
+use crate::print::checkout::hint_restore;
+use crate::print::merge::{merge_value, tell_merge};
 use crate::room::DISK_FULL;
-use crate::supply::{bring_rules, supplied};
-use crate::whoami;
-use crate::whose::path_argument;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
+use crate::{author_notice, editor};
 use dmv_core::job::Job;
-use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::platform::free_bytes;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CommitOptions, CommitReport, FilesError, Head, MarkersLeft, MergeReport, PathChange, PathState,
-    Repo, RepoError, StatusOptions, UnsettledConflict, UnsettledReason, Who,
+    CommitOptions, CommitReport, MarkersLeft, MergeReport, PathChange, StatusOptions,
+    UnsettledConflict, UnsettledReason, Who,
 };
 use dmv_core::worktree::not_kept::NotKept;
 use dmv_core::worktree::select::Paths;
-use dmv_core::worktree::snapshot::Problem;
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 
 /// Record changes in a new commit
@@ -84,42 +70,6 @@ pub struct Args {
     paths: Vec<OsString>,
 }
 
-#[derive(Serialize)]
-struct Document {
-    commit: Option<String>,
-    branch: Option<String>,
-    /// The worktree is on no branch, and so the commit is on none.
-    detached: bool,
-    files: u64,
-    bytes: u64,
-    new_bytes: u64,
-    stored_bytes: u64,
-    tree_files: u64,
-    conflicts: Vec<PathValue>,
-    /// Files left out because of a conflict that is in no commit.
-    markers: Vec<MarkerValue>,
-    resolved: Vec<PathValue>,
-    problems: Vec<ProblemValue>,
-    warnings: Vec<ProblemValue>,
-    outside: Vec<PathValue>,
-    /// Files that are no longer tracked.
-    untracked: Vec<PathValue>,
-    /// How many of the committed files ignore rules cover.
-    tracked_ignored: u64,
-    /// The branch had been moved from elsewhere, and was merged with the commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    merge: Option<serde_json::Value>,
-}
-
-/// A file that shows a conflict that is in no commit.
-#[derive(Serialize)]
-struct MarkerValue {
-    #[serde(flatten)]
-    path: PathValue,
-    /// The first marker line, counted from 1. None without markers.
-    line: Option<u64>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut message = message(args)?;
@@ -129,7 +79,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     let repo = context.repo()?;
     let paths = context.paths(&repo, &args.paths)?;
-    check_paths(context, &repo, &paths)?;
+    context.check_paths(&repo, &paths)?;
     bring_rules(context, &repo)?;
     let select = Paths::new(paths.clone());
     large::confirm(context, &repo, &select)?;
@@ -158,14 +108,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         None => Ok(None),
     };
     let value = merged.as_ref().ok().and_then(Option::as_ref);
-    show(context, &repo, &report, value)?;
+    let document = || document(&report, value.map(|merged| merge_value(merged).sorted()));
+    context
+        .ui
+        .report(document, |out| print(out, &repo, &report))?;
     tell(context, &report);
     if report.commit.is_some() {
-        whoami::tell_unset(context, &repo)?;
+        author_notice::tell_unset(context, &repo)?;
     }
-    repack::hint(context, &repo);
+    hint_repack(context, &repo);
     if let Some(merged) = merged? {
-        let code = merge::tell(
+        let code = tell_merge(
             context,
             &merged,
             "merged with the new commits on the branch",
@@ -199,24 +152,6 @@ fn options<'a>(
     })
 }
 
-/// Shows the commit, as JSON with the merge that followed it.
-fn show(
-    context: &Context,
-    repo: &Repo,
-    report: &CommitReport,
-    merged: Option<&MergeReport>,
-) -> Result<(), Failure> {
-    if context.globals.json {
-        let merge = merged.map(merge::value).transpose()?;
-        return context.ui.json(&document(report, merge));
-    }
-    let message = match &report.commit {
-        Some(id) => repo.read_commit(id)?.message,
-        None => String::new(),
-    };
-    print(context, report, message.lines().next().unwrap_or_default())
-}
-
 fn exit_code(report: &CommitReport) -> u8 {
     if !report.problems.is_empty() || !report.outside.is_empty() {
         EXIT_INCOMPLETE
@@ -234,7 +169,7 @@ fn merge_moved(
     report: &CommitReport,
 ) -> Result<Option<MergeReport>, Failure> {
     let name = report.head.branch().unwrap_or_default();
-    let options = merge::options(context, format!("Merge new commits on {name}"))?;
+    let options = context.merge_options(format!("Merge new commits on {name}"))?;
     let merged = supplied(context, repo, "merging", || {
         repo.merge_moved(&options, &context.job)
     });
@@ -336,91 +271,41 @@ fn message(args: &Args) -> Result<Option<String>, Failure> {
     given(&text).map(Some)
 }
 
-/// A path that a commit or a stash can take nothing from is a slip.
-pub fn check_paths(context: &Context, repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
-    let parsed: Result<Vec<_>, _> = paths.iter().map(|path| Repo::parse_path(path)).collect();
-    let parsed = parsed?;
-    for (path, parsed) in paths.iter().zip(&parsed) {
-        match repo.path_state(parsed)? {
-            PathState::Known => {}
-            // A choice counts without a file.
-            PathState::Outside {
-                conflict: Some(true),
-                ..
-            } => {}
-            PathState::Outside { .. } => {
-                return Err(RepoError::Files(FilesError::OutsideSubset(parsed.clone())).into());
-            }
-            PathState::Unknown => return Err(no_such_path(path)),
-        }
-    }
-    match repo.left_out(&parsed, &context.settings()?)?[..] {
-        [] => Ok(()),
-        [first, ..] => {
-            let message = format!("'{first}' is ignored, so no commit or stash includes it");
-            let failure = Failure::new("ignored", EXIT_OTHER, message);
-            Err(failure.hint("change the rule that ignores it, in .dmvignore"))
-        }
-    }
-}
-
-fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document {
-    Document {
-        commit: report.commit.map(|id| id.to_string()),
-        branch: report.head.branch().map(str::to_owned),
-        detached: report.head.branch().is_none(),
-        files: report.files,
-        bytes: report.bytes,
-        new_bytes: report.new_bytes,
-        stored_bytes: report.stored_bytes,
-        tree_files: report.tree_files,
-        conflicts: path_values(&report.conflicts),
-        markers: report.marked.iter().map(marker_value).collect(),
-        resolved: path_values(&report.settled),
-        problems: problems(&report.problems),
-        warnings: problems(&report.warnings),
-        outside: report.outside.iter().map(PathValue::new).collect(),
-        untracked: report.untracked.iter().map(PathValue::new).collect(),
-        tracked_ignored: report.tracked_ignored.0,
-        merge,
-    }
-}
-
-fn marker_value(left: &UnsettledConflict) -> MarkerValue {
-    MarkerValue {
-        path: PathValue::new(left.path.as_bytes()),
-        line: match left.what {
+fn document(report: &CommitReport, merge: Option<Json>) -> Json {
+    let markers = report.marked.iter().map(|left| {
+        let line = match left.what {
             UnsettledReason::Marker(line) => line,
             UnsettledReason::Versions => None,
-        },
+        };
+        object! { ..path(&left.path), line: line }
+    });
+    object! {
+        report.{commit},
+        branch: report.head.branch(),
+        detached: report.head.branch().is_none(),
+        report.{files, bytes, new_bytes, stored_bytes, tree_files},
+        conflicts: paths(&report.conflicts),
+        markers: Json::List(markers.collect()),
+        resolved: paths(&report.settled),
+        report.{problems, warnings},
+        outside: paths(&report.outside),
+        untracked: paths(&report.untracked),
+        tracked_ignored: report.tracked_ignored.0,
+        merge?: merge,
     }
 }
 
-fn path_values(paths: &[RepoPath]) -> Vec<PathValue> {
-    let value = |path: &RepoPath| PathValue::new(path.as_bytes());
-    paths.iter().map(value).collect()
-}
-
-fn print(context: &Context, report: &CommitReport, subject: &str) -> Result<(), Failure> {
-    if context.ui.quiet() {
-        return Ok(());
-    }
-    let mut out = context.ui.out();
+fn print(out: &mut impl Write, repo: &Repo, report: &CommitReport) -> Result<(), Failure> {
     let Some(id) = &report.commit else {
-        writeln!(out, "nothing to commit")?;
-        return Ok(());
+        return Ok(writeln!(out, "nothing to commit")?);
     };
+    let message = repo.read_commit(id)?.message;
     let on = match &report.head {
         Head::Branch(name) => name.as_str(),
         Head::Commit(_) => "no branch",
     };
-    writeln!(
-        out,
-        "[{} {}] {}",
-        clean(on),
-        id.short(SHORT_ID),
-        clean(subject)
-    )?;
+    let (id, subject) = (id.short(SHORT_ID), clean(subject(&message)));
+    writeln!(out, "[{} {id}] {subject}", clean(on))?;
     writeln!(
         out,
         "{} changed; {} in {}; {} new, stored as {}",
@@ -431,6 +316,16 @@ fn print(context: &Context, report: &CommitReport, subject: &str) -> Result<(), 
         bytes(report.stored_bytes),
     )?;
     Ok(())
+}
+
+/// Says now and then that many small commits have their metadata apart.
+fn hint_repack(context: &Context, repo: &Repo) {
+    // It is only advice, so a failure is no news.
+    if repo.repack_pays_now().unwrap_or(false) {
+        context
+            .ui
+            .note("note: many small commits take more space and time than they need; to join them: dmv repack");
+    }
 }
 
 /// Says in one line what the files had that a commit does not keep.
@@ -531,10 +426,8 @@ fn tell(context: &Context, report: &CommitReport) {
             Argument::value(id)
         ));
     }
-    let line = |p: &Problem| format!("not committed: {}: {}", escape(&p.path), p.why);
-    for problem in report.problems.iter().chain(&report.warnings) {
-        ui.warn(line(problem));
-    }
+    ui.warn_of("not committed: ", &report.problems);
+    ui.warn_of("not committed: ", &report.warnings);
     hint_restore(
         context,
         None,

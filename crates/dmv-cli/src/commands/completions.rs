@@ -1,12 +1,10 @@
 //! `dmv completions`
 
 use crate::candidates::{PROGRAM, VARIABLE};
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
+use crate::prelude::*;
 use clap::ValueEnum;
 use clap_complete::Shell;
 use clap_complete::env::Shells;
-use std::io::Write;
 
 /// Print the completion script for a shell
 ///

@@ -1,20 +1,12 @@
 //! `dmv config`
 
-use crate::candidates;
 use crate::config::{
     BUDGET, KEYS, Key, Kind, Origin, REMOTES, Scope, check, edit, find, list_of, no_home,
     of_remote, size, user_file, variable,
 };
-use crate::context::Context;
-use crate::failure::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::clean;
-use crate::whose::find_own;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hint;
+use crate::ownership::find_own;
+use crate::prelude::*;
 use dmv_core::repo::CONFIG_FILE;
-use serde::Serialize;
-use std::io::Write;
 use std::path::PathBuf;
 use toml_edit::{DocumentMut, Item, Table, value};
 
@@ -76,13 +68,6 @@ struct WhichFile {
     user: bool,
 }
 
-#[derive(Serialize)]
-struct Record<'a> {
-    key: &'a str,
-    value: Option<String>,
-    origin: Option<&'static str>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match &args.command {
@@ -137,11 +122,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 
 fn get(context: &Context, key: &Key) -> Result<u8, Failure> {
     let found = value_of(context, key)?;
-    if context.globals.json {
-        show(context, key, found.clone())?;
-    } else if let Some((value, _)) = &found {
-        writeln!(context.ui.out(), "{}", clean(value))?;
-    }
+    context.ui.show(
+        || value_in_json(key, found.as_ref()),
+        |out| match &found {
+            Some((value, _)) => Ok(writeln!(out, "{}", clean(value))?),
+            None => Ok(()),
+        },
+    )?;
     Ok(if found.is_some() {
         EXIT_OK
     } else {
@@ -177,35 +164,36 @@ fn list(context: &Context) -> Result<u8, Failure> {
     for key in KEYS.iter().cloned().chain(aliases) {
         let key = &key;
         let found = value_of(context, key)?;
-        if context.globals.json {
-            show(context, key, found)?;
-            continue;
-        }
-        let mut out = context.ui.out();
-        match found {
-            Some((value, origin)) => {
-                let place = match origin {
-                    Origin::Environment => variable(key),
-                    origin => origin.word().to_owned(),
-                };
-                writeln!(out, "{:<15} {}  ({place})", key.name, clean(&value))?;
-            }
-            None => writeln!(out, "{:<15} (not set)", key.name)?,
-        }
-        if context.ui.verbose() {
-            writeln!(out, "{:<15} {}", "", key.about)?;
-        }
+        context.ui.show(
+            || value_in_json(key, found.as_ref()),
+            |out| {
+                match &found {
+                    Some((value, origin)) => {
+                        let place = match origin {
+                            Origin::Environment => variable(key),
+                            origin => origin.word().to_owned(),
+                        };
+                        writeln!(out, "{:<15} {}  ({place})", key.name, clean(value))?;
+                    }
+                    None => writeln!(out, "{:<15} (not set)", key.name)?,
+                }
+                if context.ui.verbose() {
+                    writeln!(out, "{:<15} {}", "", key.about)?;
+                }
+                Ok(())
+            },
+        )?;
     }
     Ok(EXIT_OK)
 }
 
-fn show(context: &Context, key: &Key, found: Option<(String, Origin)>) -> Result<(), Failure> {
-    let (value, origin) = found.unzip();
-    context.ui.json(&Record {
-        key: &key.name,
-        value,
-        origin: origin.map(Origin::word),
-    })
+/// A setting in JSON.
+fn value_in_json(key: &Key, found: Option<&(String, Origin)>) -> Json {
+    object! {
+        key: key.name.as_ref(),
+        value: found.map(|(value, _)| value),
+        origin: found.map(|(_, origin)| origin.word()),
+    }
 }
 
 /// An alias with the name of a command would have no effect.

@@ -1,17 +1,11 @@
 //! `dmv conflicts`
 
-use super::merge::list;
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::json::{PathValue, conflict_values};
-use dmv_core::hash::ObjectId;
-use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{ConflictAt, Repo, StatusOptions};
+use crate::format::json;
+use crate::prelude::*;
+use crate::print::merge::print_conflicts;
+use dmv_core::repo::{ConflictAt, StatusOptions};
 use dmv_core::worktree::select::Paths;
-use serde::Serialize;
 use std::collections::HashSet;
-use std::io::Write;
 
 /// List unresolved conflicts
 ///
@@ -28,14 +22,6 @@ pub struct Args {
     revision: Option<String>,
 }
 
-/// A conflict of which only the path is here.
-#[derive(Serialize)]
-struct AbsentValue {
-    #[serde(flatten)]
-    path: PathValue,
-    kind: Option<&'static str>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -44,15 +30,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         (None, None) => of_commit(&repo, repo.head_commit()?)?,
         (None, Some(_)) => open_in_worktree(context, &repo)?,
     };
-    if context.globals.json {
-        for value in conflict_values(&conflicts) {
-            context.ui.json(&value)?;
+    if context.ui.is_json() {
+        for at in &conflicts {
+            context.ui.json(&at.to_json())?;
         }
         for path in &unknown {
-            context.ui.json(&AbsentValue {
-                path: PathValue::new(path),
-                kind: None,
-            })?;
+            let kind: Option<&str> = None;
+            context
+                .ui
+                .json(&object! { ..json::path(path), kind: kind })?;
         }
         return Ok(EXIT_OK);
     }
@@ -60,14 +46,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     for path in &unknown {
         writeln!(out, "  {:<14}  {path}", "(absent)")?;
     }
-    list(context, &mut *out, &conflicts)?;
+    print_conflicts(context, &mut out, &conflicts)?;
     if conflicts.is_empty() && unknown.is_empty() && !context.ui.quiet() {
         writeln!(out, "no conflicts")?;
     }
     Ok(EXIT_OK)
 }
 
-/// Conflicts that nobody has settled.
+/// Conflicts that are not settled.
 #[derive(Default)]
 struct OpenConflicts {
     conflicts: Vec<ConflictAt>,

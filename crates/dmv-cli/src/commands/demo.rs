@@ -1,16 +1,12 @@
 //! `dmv demo`
 
-use crate::context::Context;
-use crate::failure::{EXIT_CONFLICTS, EXIT_OK, EXIT_OTHER, Failure};
 use crate::peers::refuse_address;
+use crate::prelude::*;
 use crate::progress::Watch;
 use anstyle::Style;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hint;
-use dmv_core::repo::RepoError;
-use std::fs::{self, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs;
+use std::fs::OpenOptions;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,31 +1,16 @@
 //! `dmv diff`
 
-use crate::candidates;
 use crate::compare::named::print_name;
-use crate::compare::purges::Purges;
 use crate::compare::side::Side;
 use crate::compare::stat::StatTable;
-use crate::compare::{Comparer, UNREADABLE, lacks};
-use crate::context::{CommandUse, Context};
-use crate::failure::{EXIT_ABSENT, EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::text::count;
-use crate::revisions::{self, RevisionsAndPaths};
-use crate::supply::supplied;
-use dmv_core::diff::{DiffVisitor, diff_trees};
-use dmv_core::hash::ObjectId;
-use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::object::root::Lack;
-use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{
-    AbsentError, Rename, Renames as Found, Repo, RepoError, StatusOptions, WorktreeChange,
-    WorktreeDiff, WorktreeSide,
-};
-use dmv_core::worktree::scan::Select;
+use crate::compare::{Comparer, UNREADABLE};
+use crate::context::CommandUse;
+use crate::prelude::*;
+use crate::print::changes::{Needs, Renames, States, bring, each_change};
+use crate::revisions;
+use crate::revisions::RevisionsAndPaths;
+use dmv_core::repo::{Rename, StatusOptions, WorktreeChange, WorktreeDiff, WorktreeSide};
 use dmv_core::worktree::select::Paths;
-use dmv_core::worktree::snapshot::Problem;
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::ops::ControlFlow;
 
 /// Show changes between commits, or of the worktree
 ///
@@ -99,8 +84,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             }
             diff => diff?,
         };
-        match (context.globals.json, args.stat) {
-            (true, _) => context.ui.json(&diff),
+        match (context.ui.is_json(), args.stat) {
+            (true, _) => context.ui.json(&diff.to_json()),
             (false, true) => table.add(context, &diff),
             (false, false) => diff.print(context),
         }
@@ -135,11 +120,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     table.print(context)?;
-    for Problem { path, why } in &unread {
-        context
-            .ui
-            .warn(format_args!("cannot read {}: {why}", escape(path)));
-    }
+    context.ui.warn_of("cannot read ", &unread);
     Ok(match (is_complete && unread.is_empty(), differs) {
         (false, _) => EXIT_INCOMPLETE,
         (true, true) if args.exit_code => EXIT_DIFFERS,
@@ -165,117 +146,6 @@ fn sides(
     })
 }
 
-/// Says so where renamed files may be missing.
-pub fn tell_limited(context: &Context, found: &Found) {
-    if found.is_limited {
-        let text = "note: too many files were added or deleted to find all renames; some appear as deleted and added";
-        context.ui.note(text);
-    }
-}
-
-/// Takes one path that differs: the path, what it was renamed from, and both states.
-type Show<'a> =
-    dyn FnMut(&RepoPath, Option<&Rename>, Side<'_>, Side<'_>) -> Result<(), Failure> + 'a;
-
-/// Renames, found by their paths.
-struct Renames {
-    to: HashMap<RepoPath, Rename>,
-    from: HashSet<RepoPath>,
-}
-
-impl Renames {
-    fn new(context: &Context, found: Found) -> Renames {
-        tell_limited(context, &found);
-        let renames = found.list;
-        let from = renames.iter().map(|rename| rename.from.clone()).collect();
-        let by_path = |rename: Rename| (rename.to.clone(), rename);
-        let to = renames.into_iter().map(by_path).collect();
-        Renames { to, from }
-    }
-
-    fn to(&self, path: &RepoPath) -> Option<&Rename> {
-        self.to.get(path)
-    }
-
-    /// Whether what was at `path` is told with its new path.
-    fn is_source(&self, path: &RepoPath) -> bool {
-        self.from.contains(path)
-    }
-}
-
-/// Two commits that are compared; `None`: the empty state before the first one.
-pub struct States {
-    /// The old state.
-    pub old: Option<ObjectId>,
-    /// The new state.
-    pub new: Option<ObjectId>,
-}
-
-/// Visits what differs between two commits under `paths`. What is needed and not here is brought:
-/// content, if lines are wanted (`with_text`), and directories that were asked for by path; others
-/// are named.
-pub fn each_change(
-    context: &Context,
-    repo: &Repo,
-    states: States,
-    paths: &Paths,
-    with_text: bool,
-    show: &mut Show<'_>,
-) -> Result<(), Failure> {
-    let tree_of = |commit: Option<ObjectId>| match commit {
-        Some(id) => repo.read_commit(&id).map(|commit| Some(commit.tree)),
-        None => Ok(None),
-    };
-    let (old, new) = (tree_of(states.old)?, tree_of(states.new)?);
-    if repo.is_partial() {
-        bring(context, repo, || {
-            let mut needs = Needs::new(repo, paths, with_text);
-            // Never `Break`: everything is looked at.
-            let _ = diff_trees(repo.objects(), old, new, &mut needs)?;
-            needs.answer()
-        })?;
-    }
-    let renames = Renames::new(
-        context,
-        repo.renames_between(old, new, paths, &context.job)?,
-    );
-    let mut visitor = Visitor {
-        paths,
-        renames: &renames,
-        show,
-        repo,
-        absent: Vec::new(),
-    };
-    // Never `Break`: everything is shown.
-    let _ = diff_trees(repo.objects(), old, new, &mut visitor)?;
-    let absent = visitor.absent;
-    if let Some(first) = absent.first() {
-        let (n, first) = (absent.len() as u64, escape(first.as_bytes()));
-        let what = count(n, "directory", "directories");
-        let all = if n == 1 { "" } else { " and others" };
-        let text = format_args!(
-            "note: also changed, but absent from this repository: {first}{all} ({what})"
-        );
-        context.ui.note(text);
-    }
-    Ok(())
-}
-
-/// Brings what `find` lacks. What no remote in reach has stays absent, and the comparison marks it.
-fn bring(
-    context: &Context,
-    repo: &Repo,
-    find: impl FnMut() -> Result<(), RepoError>,
-) -> Result<(), Failure> {
-    match supplied(context, repo, "reading", find) {
-        Err(failure) if failure.exit == EXIT_ABSENT => {
-            context.ui.note(format_args!("note: {}", failure.message));
-            Ok(())
-        }
-        done => done,
-    }
-}
-
 /// Brings what is needed to compare changes of the worktree and is not here.
 fn bring_changes(
     context: &Context,
@@ -298,99 +168,4 @@ fn bring_changes(
         }
         needs.answer()
     })
-}
-
-/// What is needed to compare, and not here.
-struct Needs<'a> {
-    repo: &'a Repo,
-    purges: Purges<'a>,
-    paths: &'a Paths,
-    with_text: bool,
-    lacks: Vec<Lack>,
-}
-
-impl<'a> Needs<'a> {
-    fn new(repo: &'a Repo, paths: &'a Paths, with_text: bool) -> Needs<'a> {
-        Needs {
-            repo,
-            purges: Purges::known_to(repo),
-            paths,
-            with_text,
-            lacks: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, path: &RepoPath, sides: [Option<&TreeEntry>; 2]) -> Result<(), RepoError> {
-        self.lacks
-            .extend(lacks(&self.purges, path, sides, self.with_text)?);
-        Ok(())
-    }
-
-    fn answer(self) -> Result<(), RepoError> {
-        if self.lacks.is_empty() {
-            Ok(())
-        } else {
-            Err(AbsentError::Lacking(self.lacks).into())
-        }
-    }
-}
-
-impl DiffVisitor for Needs<'_> {
-    type Error = RepoError;
-
-    fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
-        let is_all = self.paths.includes(b"");
-        self.paths.enters(dir.as_bytes()) && (!is_all || self.repo.holds_trees(sides))
-    }
-
-    fn change(
-        &mut self,
-        path: &RepoPath,
-        old: Option<&TreeEntry>,
-        new: Option<&TreeEntry>,
-    ) -> Result<ControlFlow<()>, RepoError> {
-        if self.paths.includes(path.as_bytes()) {
-            self.add(path, [old, new])?;
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
-struct Visitor<'a> {
-    paths: &'a Paths,
-    renames: &'a Renames,
-    show: &'a mut Show<'a>,
-    repo: &'a Repo,
-    /// Directories that differ, and that are not here.
-    absent: Vec<RepoPath>,
-}
-
-impl DiffVisitor for Visitor<'_> {
-    type Error = Failure;
-
-    fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
-        if !self.paths.enters(dir.as_bytes()) {
-            return false;
-        }
-        let here = self.repo.holds_trees(sides);
-        if !here {
-            self.absent.push(dir.clone());
-        }
-        here
-    }
-
-    fn change(
-        &mut self,
-        path: &RepoPath,
-        old: Option<&TreeEntry>,
-        new: Option<&TreeEntry>,
-    ) -> Result<ControlFlow<()>, Failure> {
-        let bytes = path.as_bytes();
-        let told = new.is_none() && self.renames.is_source(path);
-        if self.paths.includes(bytes) && !told {
-            let renamed = self.renames.to(path).filter(|_| old.is_none());
-            (self.show)(path, renamed, Side::of_entry(old), Side::of_entry(new))?;
-        }
-        Ok(ControlFlow::Continue(()))
-    }
 }

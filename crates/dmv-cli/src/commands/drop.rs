@@ -1,24 +1,16 @@
 //! `dmv drop`
 
-use crate::candidates;
-use crate::commands::gc::no_room;
-use crate::context::Context;
 use crate::copies::{ask, end};
-use crate::cover::{command, cover};
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{bytes, clean, count};
-use crate::patience::free;
+use crate::cost::print_with_cost;
+use crate::covering_paths::{command, cover};
+use crate::lock_wait::free;
+use crate::path_arguments::{ChosenPaths, chosen};
 use crate::peers::{Call, remotes};
-use crate::places::{ChosenPaths, chosen};
-use crate::traffic::print_json;
-use dmv_core::escape::{Argument, Hint};
-use dmv_core::hint;
+use crate::prelude::*;
+use crate::print::freed_space::{check_freed, freed_value, print_freed};
 use dmv_core::object::list::Blob;
-use dmv_core::repo::{Droppable, FreedSpace, Repo};
+use dmv_core::repo::{Droppable, FreedSpace};
 use dmv_net::ops::Peer;
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::Write;
 
 /// Free local space: remove content that a remote also has
 ///
@@ -39,22 +31,6 @@ pub struct Args {
     /// Free everything at once: copy what stays out of every pack that also has other files
     #[arg(long)]
     thorough: bool,
-}
-
-#[derive(Serialize)]
-struct Document {
-    files: u64,
-    bytes: u64,
-    /// What the content took in packs.
-    stored_bytes: u64,
-    freed_bytes: u64,
-    waiting_bytes: u64,
-    shared_bytes: u64,
-    /// In files that another repository on this file system also has.
-    linked_bytes: u64,
-    in_worktree: u64,
-    peers: Vec<String>,
-    why_not_freed: Option<String>,
 }
 
 /// What was asked for.
@@ -127,48 +103,66 @@ fn finish(
     let in_worktree = droppable.files.iter();
     let in_worktree = in_worktree.filter(|(path, blob)| request.repo.is_checked_out(path, blob));
     let in_worktree: Vec<&[u8]> = in_worktree.map(|(path, _)| path.as_bytes()).collect();
-    let document = Document {
+    let amounts = Amounts {
         files: droppable.files.len() as u64,
         bytes: droppable.files.iter().map(|(_, blob)| blob.size).sum(),
         stored_bytes: droppable.stored_bytes,
-        freed_bytes: freed.freed_bytes,
-        waiting_bytes: freed.waiting_bytes,
-        shared_bytes: freed.shared_bytes,
-        linked_bytes: freed.linked_bytes,
-        in_worktree: in_worktree.len() as u64,
+        freed,
         peers,
-        why_not_freed: freed.why_not_freed.clone(),
     };
-    if context.globals.json {
-        print_json(context, &document)?;
-    } else if !context.ui.quiet() {
-        print(context, request, &in_worktree, &document)?;
+    if context.ui.is_json() {
+        let document = object! {
+            amounts.{files, bytes, stored_bytes},
+            ..freed_value(&amounts.freed),
+            in_worktree: in_worktree.len(),
+            amounts.{peers},
+            why_not_freed: amounts.freed.why_not_freed,
+        };
+        print_with_cost(context, document)?;
     }
-    match &document.why_not_freed {
-        Some(why) if freed.no_room => Err(no_room("some packs could not be freed", why)),
-        Some(why) if !context.globals.json => {
-            let text = format_args!("some packs could not be freed: {}", clean(why));
-            context.ui.warn(text);
-            Ok(EXIT_OK)
-        }
-        _ => Ok(EXIT_OK),
+    context
+        .ui
+        .text(|out| print(context, out, request, &in_worktree, &amounts))?;
+    if amounts.freed.no_room || !context.ui.is_json() {
+        check_freed(context, &amounts.freed)?;
     }
+    Ok(EXIT_OK)
+}
+
+/// What was dropped.
+struct Amounts {
+    files: u64,
+    bytes: u64,
+    /// What the content took in packs.
+    stored_bytes: u64,
+    freed: FreedSpace,
+    /// The remotes that keep it.
+    peers: Vec<String>,
 }
 
 /// Prints what was dropped, how much of it is free now, which files stay in the worktree, and how to go on.
 fn print(
     context: &Context,
+    out: &mut impl Write,
     request: &DropRequest<'_>,
     in_worktree: &[&[u8]],
-    document: &Document,
+    amounts: &Amounts,
 ) -> Result<(), Failure> {
-    if document.files == 0 {
-        let mut out = context.ui.out();
+    if amounts.files == 0 {
         writeln!(out, "nothing to drop: this content is already absent")?;
         return Ok(());
     }
-    print_amounts(context, document)?;
-    if document.waiting_bytes > 0 && !request.args.thorough {
+    let files = count(amounts.files, "file", "files");
+    let keepers = clean(&amounts.peers.join(", "));
+    let (total, stored) = (bytes(amounts.bytes), bytes(amounts.stored_bytes));
+    let stored = if stored == total {
+        String::new()
+    } else {
+        format!(", which took {stored} here")
+    };
+    writeln!(out, "{files} dropped ({total}{stored}), kept by {keepers}")?;
+    print_freed(out, &amounts.freed)?;
+    if amounts.freed.waiting_bytes > 0 && !request.args.thorough {
         context.ui.note(match thorough(&request.args.paths) {
             Some(again) => hint!(
                 "hint: to free it now, which copies what stays in these packs: {}",
@@ -212,41 +206,4 @@ fn remove_there(request: &DropRequest<'_>, paths: &[&[u8]]) -> Hint {
 fn thorough(paths: &[OsString]) -> Option<Hint> {
     let paths = paths.iter().map(|path| path.as_encoded_bytes()).collect();
     command("dmv drop --thorough", &paths, |path| Argument::value(path))
-}
-
-/// Prints what was dropped and how much of it is free now.
-fn print_amounts(context: &Context, document: &Document) -> Result<(), Failure> {
-    let mut out = context.ui.out();
-    let files = count(document.files, "file", "files");
-    let keepers = clean(&document.peers.join(", "));
-    let (total, stored) = (bytes(document.bytes), bytes(document.stored_bytes));
-    let stored = if stored == total {
-        String::new()
-    } else {
-        format!(", which took {stored} here")
-    };
-    writeln!(out, "{files} dropped ({total}{stored}), kept by {keepers}")?;
-    writeln!(out, "freed now: {}", bytes(document.freed_bytes))?;
-    if document.waiting_bytes > 0 {
-        let waiting = bytes(document.waiting_bytes);
-        writeln!(
-            out,
-            "not freed yet: {waiting}, in packs that also contain other files"
-        )?;
-    }
-    if document.linked_bytes > 0 {
-        let linked = bytes(document.linked_bytes);
-        writeln!(
-            out,
-            "not freed yet: {linked}, in packs that another repository on this disk also uses"
-        )?;
-    }
-    if document.shared_bytes > 0 {
-        let shared = bytes(document.shared_bytes);
-        writeln!(
-            out,
-            "not freed: {shared}, which other files or versions also use"
-        )?;
-    }
-    Ok(())
 }

@@ -2,21 +2,13 @@
 
 mod advise;
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::json::PathValue;
-use crate::format::text::{bytes, count};
-use crate::limit::LimitArgs;
-use crate::partial::held_paths;
-use crate::places::place_or_path;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{HistoryUse, LackOf, PathUse, Repo};
+use crate::partial_repository::held_paths;
+use crate::path_arguments::place_or_path;
+use crate::prelude::*;
+use crate::subset_options::LimitArgs;
+use dmv_core::repo::{HistoryUse, LackOf, PathUse};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::Write;
 
 /// Show the size of a directory or file: in total, without duplicates, and as stored
 ///
@@ -52,28 +44,6 @@ pub struct Args {
     limit: LimitArgs,
 }
 
-#[derive(Serialize)]
-struct Document {
-    #[serde(flatten)]
-    path: PathValue,
-    bytes: u64,
-    unique_bytes: u64,
-    stored_bytes: u64,
-    files: u64,
-}
-
-#[derive(Serialize)]
-struct HistoryRecord {
-    #[serde(flatten)]
-    path: PathValue,
-    versions: u64,
-    bytes: u64,
-    unique_bytes: u64,
-    stored_bytes: u64,
-    /// How many versions were dropped, have expired or were purged.
-    given_up: u64,
-}
-
 /// How many paths are listed without `-n`.
 const LISTED: usize = 20;
 
@@ -98,29 +68,24 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let watch = context.watch("adding up sizes");
     let sum = repo.disk_use(place.wanted(&subset), &context.job)?;
     drop(watch);
-    if context.globals.json {
-        context.ui.json(&Document {
-            path: PathValue::new(place.path.as_bytes()),
-            bytes: sum.bytes,
-            unique_bytes: sum.unique_bytes,
-            stored_bytes: sum.stored_bytes,
-            files: sum.files,
-        })?;
-        return Ok(EXIT_OK);
-    }
-    let path = if place.path.is_root() {
-        ".".to_owned()
-    } else {
-        escape(place.path.as_bytes()).to_string()
-    };
-    writeln!(
-        context.ui.out(),
-        "{path}: {} in {}; {} without duplicates, about {} stored",
-        bytes(sum.bytes),
-        count(sum.files, "file", "files"),
-        bytes(sum.unique_bytes),
-        bytes(sum.stored_bytes),
-    )?;
+    let document =
+        || object! { ..path(&place.path), sum.{bytes, unique_bytes, stored_bytes, files} };
+    context.ui.show(document, |out| {
+        let path = if place.path.is_root() {
+            ".".to_owned()
+        } else {
+            escape(&place.path).to_string()
+        };
+        writeln!(
+            out,
+            "{path}: {} in {}; {} without duplicates, about {} stored",
+            bytes(sum.bytes),
+            count(sum.files, "file", "files"),
+            bytes(sum.unique_bytes),
+            bytes(sum.stored_bytes),
+        )?;
+        Ok(())
+    })?;
     Ok(EXIT_OK)
 }
 
@@ -148,19 +113,15 @@ fn history(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
     let number = match args.number {
         Some(0) => usize::MAX,
         Some(number) => number,
-        None if context.globals.json => usize::MAX,
+        None if context.ui.is_json() => usize::MAX,
         None => LISTED,
     };
     let (listed, others) = found.paths.split_at(number.min(found.paths.len()));
-    if context.globals.json {
+    if context.ui.is_json() {
         for used in listed {
-            context.ui.json(&HistoryRecord {
-                path: PathValue::new(used.path.as_bytes()),
-                versions: used.versions,
-                bytes: used.bytes,
-                unique_bytes: used.unique_bytes,
-                stored_bytes: used.stored_bytes,
-                given_up: used.given_up,
+            context.ui.json(&object! {
+                ..path(&used.path),
+                used.{versions, bytes, unique_bytes, stored_bytes, given_up},
             })?;
         }
         return Ok(EXIT_OK);

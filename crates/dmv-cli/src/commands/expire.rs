@@ -1,27 +1,21 @@
 //! `dmv expire`
 
-use crate::candidates;
-use crate::commands::gc::no_room;
-use crate::commands::keep::{rules, tell_detached, tell_idle};
 use crate::config::size_option;
-use crate::context::{Context, now};
+use crate::context::now;
 use crate::copies::{PeerAnswers, ask, end};
-use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::json::PathValue;
-use crate::format::text::{bytes, clean, count};
-use crate::limit::of;
-use crate::patience::free;
+use crate::lock_wait::free;
 use crate::peers::{Call, remotes};
-use dmv_core::object::name::escape;
+use crate::prelude::*;
+use crate::print::freed_space::{check_freed, freed_value, print_freed};
+use crate::print::keep_rules::{rules, tell_detached, tell_idle_rules};
+use crate::subset_options::of;
+use dmv_core::object::ObjectType;
 use dmv_core::repo::{
-    Expirable, ExpireOptions, ExpireReport, FreedSpace, FreeingLock, KeepRules, Repo, RuleProblem,
+    Expirable, ExpireOptions, ExpireReport, FreedSpace, FreeingLock, KeepRules, RuleProblem,
 };
 use dmv_core::subset::Subset;
 use dmv_net::ops::Peer;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::io::Write;
 
 /// Most lines that a message about unclear rules names.
 const NAMED_PLACES: usize = 5;
@@ -54,35 +48,6 @@ pub struct Args {
     last_copy: bool,
 }
 
-#[derive(Serialize)]
-struct Record {
-    #[serde(flatten)]
-    path: PathValue,
-    versions: u64,
-    bytes: u64,
-    rule: String,
-}
-
-/// The sum over all lines. Scripts read the records on standard output, so this goes to standard error.
-#[derive(Serialize)]
-struct Sum {
-    #[serde(rename = "type")]
-    ty: &'static str,
-    paths: u64,
-    versions: u64,
-    bytes: u64,
-    /// What the versions take in packs, or took.
-    stored_bytes: u64,
-    left_bytes: u64,
-    freed_bytes: u64,
-    waiting_bytes: u64,
-    shared_bytes: u64,
-    /// In files that another repository on this file system also has.
-    linked_bytes: u64,
-    peers: Vec<String>,
-    why_not_freed: Option<String>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -110,18 +75,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     drop(watch);
     tell_unused(context, args, &rules, &found);
     tell_detached(context, &repo, &rules)?;
+    let run = ExpireRun {
+        context,
+        found: &found,
+        rules: &rules,
+        options: &options,
+    };
     let (done, peers) = if args.last_copy {
-        let given = ExpireRun {
-            context,
-            found: &found,
-            rules: (&rules, &options),
-        };
-        (
-            given.up(&freeing, &found.earlier, &mut || true)?,
-            Vec::new(),
-        )
+        let done = run.give_up(&freeing, &found.earlier, &mut || true)?;
+        (done, Vec::new())
     } else {
-        give_up(context, &repo, &freeing, &found, (&rules, &options))?
+        run.give_up_kept(&repo, &freeing)?
     };
     finish(context, args, &rules, &found, Some(done), peers)
 }
@@ -152,7 +116,7 @@ fn clear_rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
 
 /// Says which rules and patterns were given in vain.
 fn tell_unused(context: &Context, args: &Args, rules: &KeepRules, found: &Expirable) {
-    tell_idle(context, rules, &found.idle);
+    tell_idle_rules(context, rules, &found.idle);
     // An exclusion names nothing that could be given up.
     let names = |pattern: &&OsString| !pattern.as_encoded_bytes().starts_with(b"!");
     for pattern in args.patterns.iter().filter(names) {
@@ -173,14 +137,16 @@ fn tell_unused(context: &Context, args: &Args, rules: &KeepRules, found: &Expira
 struct ExpireRun<'a> {
     context: &'a Context,
     found: &'a Expirable,
-    rules: (&'a KeepRules, &'a ExpireOptions),
+    rules: &'a KeepRules,
+    options: &'a ExpireOptions,
 }
 
 impl ExpireRun<'_> {
-    fn up(
+    /// Gives up the versions, and what was given up `earlier`, as long as `still` returns true.
+    fn give_up(
         &self,
         freeing: &FreeingLock<'_>,
-        earlier: &[(dmv_core::object::ObjectType, dmv_core::hash::ObjectId)],
+        earlier: &[(ObjectType, ObjectId)],
         still: &mut dyn FnMut() -> bool,
     ) -> Result<ExpireReport, Failure> {
         if self.found.files.is_empty() && earlier.is_empty() {
@@ -190,45 +156,38 @@ impl ExpireRun<'_> {
             });
         }
         let request = self.context.request()?;
-        let watch = self.context.watch("freeing space");
+        let _watch = self.context.watch("freeing space");
+        let rules = (self.rules, self.options);
         let job = &self.context.job;
-        let done = freeing.expire(self.found, earlier, self.rules, request, still, job)?;
-        drop(watch);
-        Ok(done)
+        Ok(freeing.expire(self.found, earlier, rules, request, still, job)?)
     }
-}
 
-/// Asks the remotes and gives up what they keep. Returns their names, too.
-fn give_up(
-    context: &Context,
-    repo: &Repo,
-    freeing: &FreeingLock<'_>,
-    found: &Expirable,
-    rules: (&KeepRules, &ExpireOptions),
-) -> Result<(ExpireReport, Vec<String>), Failure> {
-    let given = ExpireRun {
-        context,
-        found,
-        rules,
-    };
-    if found.files.is_empty() && found.earlier.is_empty() {
-        return Ok((given.up(freeing, &[], &mut || true)?, Vec::new()));
-    }
-    let watch = context.watch("asking remotes");
-    let call = Call::new(context);
-    let mut peers = Peer::all(remotes(context)?, repo, &call, &context.job);
-    let files = found.files.iter().map(|file| (&file.path, file.blob));
-    let answers: PeerAnswers = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
-    drop(watch);
-    if let Some(failure) = answers.refusal("given up", files) {
+    /// Asks the remotes and gives up what they keep. Returns their names, too.
+    fn give_up_kept(
+        &self,
+        repo: &Repo,
+        freeing: &FreeingLock<'_>,
+    ) -> Result<(ExpireReport, Vec<String>), Failure> {
+        let (context, found) = (self.context, self.found);
+        if found.files.is_empty() && found.earlier.is_empty() {
+            return Ok((self.give_up(freeing, &[], &mut || true)?, Vec::new()));
+        }
+        let watch = context.watch("asking remotes");
+        let call = Call::new(context);
+        let mut peers = Peer::all(remotes(context)?, repo, &call, &context.job);
+        let files = found.files.iter().map(|file| (&file.path, file.blob));
+        let answers: PeerAnswers = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
+        drop(watch);
+        if let Some(failure) = answers.refusal("given up", files) {
+            end(peers);
+            return Err(failure);
+        }
+        let earlier = answers.kept_of(&found.earlier);
+        let done = self.give_up(freeing, &earlier, &mut || answers.still(&mut peers));
         end(peers);
-        return Err(failure);
+        let done = done.map_err(|e| answers.failure(e))?;
+        Ok((done, answers.keepers))
     }
-    let earlier = answers.kept_of(&found.earlier);
-    let done = given.up(freeing, &earlier, &mut || answers.still(&mut peers));
-    end(peers);
-    let done = done.map_err(|e| answers.failure(e))?;
-    Ok((done, answers.keepers))
 }
 
 fn finish(
@@ -239,60 +198,60 @@ fn finish(
     done: Option<ExpireReport>,
     peers: Vec<String>,
 ) -> Result<u8, Failure> {
-    let freed = done.map(|done| done.freed);
-    let has_no_room = freed.as_ref().is_some_and(|freed| freed.no_room);
-    let sum = sum(found, freed.as_ref(), peers);
-    if context.globals.json {
-        for path in &found.paths {
-            context.ui.json(&Record {
-                path: PathValue::new(path.path.as_bytes()),
-                versions: path.versions,
-                bytes: path.bytes,
-                rule: rules.lines[path.rule].rule.to_string(),
-            })?;
-        }
-        context.ui.json_sum(&sum)?;
-    } else if !context.ui.quiet() {
-        print(context, args, rules, found, &sum)?;
-    }
-    match &sum.why_not_freed {
-        Some(why) if has_no_room => return Err(no_room("some packs could not be freed", why)),
-        Some(why) => {
-            let text = format_args!("some packs could not be freed: {}", clean(why));
-            context.ui.warn(text);
-        }
-        None => {}
-    }
-    Ok(EXIT_OK)
-}
-
-fn sum(found: &Expirable, freed: Option<&FreedSpace>, peers: Vec<String>) -> Sum {
-    let none = FreedSpace::default();
-    let freed = freed.unwrap_or(&none);
-    Sum {
-        ty: "summary",
-        stored_bytes: found.stored_bytes,
+    let freed = done.map(|done| done.freed).unwrap_or_default();
+    let sum = Sum {
         paths: found.paths.len() as u64,
         versions: found.paths.iter().map(|path| path.versions).sum(),
         bytes: found.paths.iter().map(|path| path.bytes).sum(),
+        stored_bytes: found.stored_bytes,
         left_bytes: found.left_bytes,
-        freed_bytes: freed.freed_bytes,
-        waiting_bytes: freed.waiting_bytes,
-        shared_bytes: freed.shared_bytes,
-        linked_bytes: freed.linked_bytes,
+        freed,
         peers,
-        why_not_freed: freed.why_not_freed.clone(),
+    };
+    if context.ui.is_json() {
+        for one in &found.paths {
+            context.ui.json(&object! {
+                ..path(&one.path),
+                one.{versions, bytes},
+                rule: rules.lines[one.rule].rule.to_string(),
+            })?;
+        }
+        context.ui.json_sum(&object! {
+            "type": "summary",
+            sum.{paths, versions, bytes, stored_bytes, left_bytes},
+            ..freed_value(&sum.freed),
+            sum.{peers},
+            why_not_freed: sum.freed.why_not_freed,
+        })?;
     }
+    context
+        .ui
+        .text(|out| print(context, out, args, rules, found, &sum))?;
+    check_freed(context, &sum.freed)?;
+    Ok(EXIT_OK)
+}
+
+/// The sum over all lines. Scripts read the records on standard output, so it goes to standard error.
+struct Sum {
+    paths: u64,
+    versions: u64,
+    bytes: u64,
+    /// What the versions take in packs, or took.
+    stored_bytes: u64,
+    left_bytes: u64,
+    freed: FreedSpace,
+    /// The remotes that keep them.
+    peers: Vec<String>,
 }
 
 fn print(
     context: &Context,
+    out: &mut impl Write,
     args: &Args,
     rules: &KeepRules,
     found: &Expirable,
     sum: &Sum,
 ) -> Result<(), Failure> {
-    let mut out = context.ui.out();
     if args.dry_run {
         for path in &found.paths {
             let (versions, size) = (path.versions, bytes(path.bytes));
@@ -300,30 +259,28 @@ fn print(
             writeln!(out, "{versions:>8}  {size:>10}  {rule:<9}  {name}")?;
         }
     } else {
-        print_by_rule(&mut *out, rules, found)?;
+        print_by_rule(out, rules, found)?;
     }
     match sum.versions {
         0 if rules.lines.is_empty() => {
             writeln!(out, "nothing to expire: there are no keep rules")?;
-            drop(out);
             context.ui.note("hint: dmv keep set '/renders/**' last:5");
             return Ok(());
         }
-        0 => print_nothing(&mut *out, sum)?,
-        _ => print_all(&mut *out, args.dry_run, sum)?,
+        0 => print_nothing(out, sum)?,
+        _ => print_all(out, args.dry_run, sum)?,
     }
     if sum.left_bytes > 0 {
         writeln!(out, "left for another time: {}", bytes(sum.left_bytes))?;
     }
-    if args.dry_run || sum.versions == 0 && sum.freed_bytes == 0 {
+    if args.dry_run || sum.versions == 0 && sum.freed.freed_bytes == 0 {
         return Ok(());
     }
-    print_space(&mut *out, sum)?;
-    Ok(())
+    print_space(out, sum)
 }
 
 /// Says why nothing expires.
-fn print_nothing(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
+fn print_nothing(out: &mut impl Write, sum: &Sum) -> Result<(), std::io::Error> {
     let why = match sum.left_bytes {
         0 => "the rules keep all versions that are stored",
         _ => "every version is larger than --max-free",
@@ -332,7 +289,7 @@ fn print_nothing(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
 }
 
 /// Prints the versions that expire, all together.
-fn print_all(out: &mut dyn Write, dry_run: bool, sum: &Sum) -> Result<(), std::io::Error> {
+fn print_all(out: &mut impl Write, dry_run: bool, sum: &Sum) -> Result<(), std::io::Error> {
     let all = format!(
         "{} of {} ({})",
         count(sum.versions, "version", "versions"),
@@ -355,30 +312,11 @@ fn print_all(out: &mut dyn Write, dry_run: bool, sum: &Sum) -> Result<(), std::i
 }
 
 /// Prints how much space is free now, and why the rest is not.
-fn print_space(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
-    writeln!(out, "freed now: {}", bytes(sum.freed_bytes))?;
-    if sum.waiting_bytes > 0 {
-        let waiting = bytes(sum.waiting_bytes);
-        writeln!(
-            out,
-            "not freed yet: {waiting}, in packs that also contain other files"
-        )?;
-    }
-    if sum.linked_bytes > 0 {
-        let linked = bytes(sum.linked_bytes);
-        writeln!(
-            out,
-            "not freed yet: {linked}, in packs that another repository on this disk also uses"
-        )?;
-    }
-    if sum.shared_bytes > 0 {
-        let shared = bytes(sum.shared_bytes);
-        writeln!(
-            out,
-            "not freed: {shared}, which other files or versions also use"
-        )?;
-    }
-    let accounted = sum.freed_bytes + sum.waiting_bytes + sum.shared_bytes + sum.linked_bytes;
+fn print_space(out: &mut impl Write, sum: &Sum) -> Result<(), Failure> {
+    let freed = &sum.freed;
+    print_freed(out, freed)?;
+    let accounted =
+        freed.freed_bytes + freed.waiting_bytes + freed.shared_bytes + freed.linked_bytes;
     let rest = sum.bytes.saturating_sub(accounted);
     // Heads of frames and indexes make a little difference, too.
     if rest > sum.bytes / 8 {
@@ -393,7 +331,7 @@ fn print_space(out: &mut dyn Write, sum: &Sum) -> Result<(), std::io::Error> {
 
 /// Prints how much each rule gives up.
 fn print_by_rule(
-    out: &mut dyn Write,
+    out: &mut impl Write,
     rules: &KeepRules,
     found: &Expirable,
 ) -> Result<(), std::io::Error> {

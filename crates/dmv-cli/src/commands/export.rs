@@ -1,31 +1,22 @@
 //! `dmv export`
 
 #[cfg(feature = "git")]
-pub mod git;
+mod git;
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
-use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{bytes, count};
-use crate::limit::LimitArgs;
+use crate::path_arguments::place;
 use crate::peers::refuse_address;
-use crate::places::place;
-use crate::supply::supplied;
-use dmv_core::escape::Argument;
+use crate::prelude::*;
+use crate::subset_options::LimitArgs;
 use dmv_core::fsutil::{os_str, temp_name};
-use dmv_core::hint;
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
-use dmv_core::object::name::escape;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Repo, RepoError, Selection, blob_of, is_inside};
+use dmv_core::repo::{Selection, blob_of, is_inside};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
 use dmv_core::worktree::snapshot::Problem;
-use serde::Serialize;
-use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io;
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -77,13 +68,6 @@ struct ToGit {
     /// With --git: move branches there even if this loses commits
     #[arg(long, requires = "git")]
     force: bool,
-}
-
-#[derive(Serialize)]
-struct Document {
-    files: u64,
-    bytes: u64,
-    problems: Vec<ProblemValue>,
 }
 
 #[derive(Default)]
@@ -149,7 +133,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     tell(context, &done, args.to_stdout())
 }
 
-/// Says how to leave purged content out: nobody can bring it.
+/// Says how to leave purged content out: no remote can bring it.
 fn leave_out(failure: Failure) -> Failure {
     match (failure.code, &failure.paths[..]) {
         ("purged", [path]) => {
@@ -177,7 +161,7 @@ fn write(context: &Context, what: What<'_>, args: &Args) -> Result<ExportSummary
         }
         (None, Some(_)) if args.to_stdout() => {
             let mut out = context.ui.out();
-            archive(what, &mut *out).map_err(Failure::incomplete_output)
+            archive(what, &mut out).map_err(Failure::incomplete_output)
         }
         (None, Some(file)) => archive_file(what, file),
         (None, None) => Err(Failure::usage("--to or --tar is needed")),
@@ -198,27 +182,17 @@ fn in_the_way(e: RepoError) -> Failure {
 
 /// Says what was exported, and what was not. `to_stdout`: the output is the archive.
 fn tell(context: &Context, done: &ExportSummary, to_stdout: bool) -> Result<u8, Failure> {
-    for problem in &done.refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("not exported: {path}: {why}"));
+    context.ui.warn_of("not exported: ", &done.refused);
+    if context.ui.is_json() && !to_stdout {
+        let document = object! { done.{files, bytes}, problems: done.refused };
+        context.ui.json(&document)?;
     }
-    if context.globals.json && !to_stdout {
-        context.ui.json(&Document {
-            files: done.files,
-            bytes: done.bytes,
-            problems: problems(&done.refused),
-        })?;
-    } else if !context.ui.quiet() && !context.globals.json {
-        let files = count(done.files, "file", "files");
-        context
-            .ui
-            .note(format_args!("{files} exported, {}", bytes(done.bytes)));
-    }
-    Ok(if done.refused.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
+    context.ui.text(|_| {
+        let (files, size) = (count(done.files, "file", "files"), bytes(done.bytes));
+        context.ui.note(format_args!("{files} exported, {size}"));
+        Ok(())
+    })?;
+    Ok(exit_for(&done.refused))
 }
 
 /// Refuses a subset that names nothing of what is to be exported.

@@ -1,16 +1,14 @@
 //! `dmv fetch`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
 use crate::mirror;
-use crate::partial::{HistoryArgs, tell_longer, told_slice, words};
+use crate::on_demand::remote_failure;
+use crate::partial_repository::{HistoryArgs, tell_longer, told_slice, words};
 use crate::peers::{Call, remote, tell_gone};
-use crate::supply::remote_failure;
+use crate::prelude::*;
 use crate::traffic::Report;
-use dmv_net::ops::{self, FetchOptions, FetchReport};
+use dmv_net::ops;
+use dmv_net::ops::{FetchOptions, FetchReport};
 use dmv_net::session::History;
-use serde_json::json;
 
 /// Download new commits and files from a remote
 ///
@@ -66,14 +64,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let moved = summary.refs.clone();
     report.add(summary, Vec::new());
     report.idle = Some(format!("nothing new from {}", remote.name));
-    let names: Vec<String> = gone
+    let names = gone
         .iter()
-        .map(|b| format!("{}/{b}", remote.recorded()))
-        .collect();
-    report.print(
-        context,
-        &[("gone", json!(names)), ("pruned", json!(args.prune))],
-    )?;
+        .map(|name| format!("{}/{name}", remote.recorded()));
+    let document = object! { gone: texts(names), pruned: args.prune };
+    report.print(context, document)?;
     tell_gone(context, &remote.name, &gone, args.prune);
     mirror::tell_overwritten(context, &repo, &moved);
     for (key, _) in offered

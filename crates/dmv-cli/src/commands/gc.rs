@@ -1,20 +1,15 @@
 //! `dmv gc`
 
 #[cfg(feature = "store")]
-pub mod at;
+mod bucket;
 mod undo_only;
 
-use crate::context::{Context, now};
+use crate::context::now;
 use crate::date::{length, span};
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::{bytes, clean, count};
-use crate::patience::patiently;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{GcOptions, GcReport, Repo};
-use serde::Serialize;
-use std::io::Write;
+use crate::lock_wait::begin_when_free;
+use crate::prelude::*;
+use crate::print::freed_space::no_room;
+use dmv_core::repo::{GcOptions, GcReport};
 use std::time::{Duration, Instant};
 use undo_only::UndoOnlyFile;
 
@@ -56,31 +51,11 @@ pub struct Args {
     forget: Option<Duration>,
 }
 
-#[derive(Serialize)]
-struct Document<'r> {
-    freed_bytes: u64,
-    freed_objects: u64,
-    kept_bytes: u64,
-    packs_removed: u64,
-    packs_rewritten: u64,
-    copied_bytes: u64,
-    young_bytes: u64,
-    undo_bytes: u64,
-    waiting_bytes: u64,
-    /// The bytes that nothing needs, in files that another repository on this file system also has.
-    linked_bytes: u64,
-    undo_lacks: u64,
-    finished: bool,
-    why_not: &'r [String],
-    /// The bytes that stay because the disk has no room for copies.
-    no_room_bytes: u64,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(remote) = &args.at {
-        return at::run(context, args, remote);
+        return bucket::run(context, args, remote);
     }
     let options = GcOptions {
         grace: args.grace,
@@ -97,9 +72,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         "freeing space"
     });
-    let report = patiently(context, || repo.gc(&options, &context.job))?;
+    let report = begin_when_free(context, || repo.gc(&options, &context.job))?;
     drop(watch);
-    if context.globals.json {
+    if context.ui.is_json() {
         context.ui.json(&document(&report))?
     } else {
         print(context, args, &report)?;
@@ -116,41 +91,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     })
 }
 
-fn document(report: &GcReport) -> Document<'_> {
-    Document {
-        freed_bytes: report.freed_bytes,
-        freed_objects: report.freed_objects,
-        kept_bytes: report.kept_bytes,
-        packs_removed: report.packs_removed,
-        packs_rewritten: report.packs_rewritten,
-        copied_bytes: report.copied_bytes,
-        young_bytes: report.young_bytes,
-        undo_bytes: report.undo_bytes,
-        waiting_bytes: report.waiting_bytes,
-        linked_bytes: report.linked_bytes,
-        undo_lacks: report.undo_lacks,
-        finished: report.finished,
-        why_not: &report.why_not,
-        no_room_bytes: report.no_room_bytes,
+fn document(report: &GcReport) -> Json {
+    object! {
+        report.{
+            freed_bytes, freed_objects, kept_bytes, packs_removed, packs_rewritten, copied_bytes,
+            young_bytes, undo_bytes, waiting_bytes, linked_bytes, undo_lacks, finished, why_not,
+            no_room_bytes,
+        },
     }
-}
-
-/// The failure of a command that could not free everything because the disk is full. What it has done
-/// counts, and when it runs again it frees the rest.
-pub fn no_room(stays: &str, why: &str) -> Failure {
-    let message = format!(
-        "the disk is full: {stays}, since what else their packs have must be copied first ({}); everything that is needed is intact",
-        clean(why)
-    );
-    Failure::new("disk-full", EXIT_OTHER, message)
-        .hint("free some disk space, then run the same command again")
 }
 
 fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failure> {
-    if !context.ui.quiet() {
-        let mut out = context.ui.out();
-        print_freed(&mut *out, args.dry_run, report)?;
-    }
+    context
+        .ui
+        .text(|out| print_freed(out, args.dry_run, report))?;
     if report.young_bytes > 0 {
         let (young, grace) = (bytes(report.young_bytes), length(args.grace));
         context.ui.note(format_args!(
@@ -217,11 +171,7 @@ fn tell_undo(context: &Context, repo: &Repo, report: &GcReport) {
     }
 }
 
-fn print_freed(
-    out: &mut dyn Write,
-    is_dry_run: bool,
-    report: &GcReport,
-) -> Result<(), std::io::Error> {
+fn print_freed(out: &mut impl Write, is_dry_run: bool, report: &GcReport) -> Result<(), Failure> {
     let freed = bytes(report.freed_bytes);
     if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
         let is_all = report.finished && report.why_not.is_empty();
@@ -233,7 +183,7 @@ fn print_freed(
             (false, true) => "nothing can be freed now",
             (false, false) => "nothing was freed",
         };
-        return writeln!(out, "{told}");
+        return Ok(writeln!(out, "{told}")?);
     }
     let what = match report.freed_objects {
         0 => "what interrupted commands left".to_owned(),
@@ -245,7 +195,7 @@ fn print_freed(
         writeln!(out, "freed {freed}: {what}")?;
     }
     if report.packs_removed + report.packs_rewritten == 0 {
-        return writeln!(out, "kept {}", bytes(report.kept_bytes));
+        return Ok(writeln!(out, "kept {}", bytes(report.kept_bytes))?);
     }
     let removed = count(report.packs_removed, "pack", "packs");
     let (will, rewritten) = if is_dry_run {
@@ -259,5 +209,5 @@ fn print_freed(
         "{removed} {will}removed, {} {rewritten} ({copied} copied)",
         report.packs_rewritten
     )?;
-    writeln!(out, "kept {}", bytes(report.kept_bytes))
+    Ok(writeln!(out, "kept {}", bytes(report.kept_bytes))?)
 }

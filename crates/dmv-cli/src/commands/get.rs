@@ -1,24 +1,15 @@
 //! `dmv get`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::cover::command;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{bytes, count};
+use crate::cost::print_with_cost;
+use crate::covering_paths::command;
+use crate::on_demand::{absent_failure, ops_failure};
+use crate::path_arguments::{ChosenPaths, chosen};
 use crate::peers::{Call, tell_skipped};
-use crate::places::{ChosenPaths, chosen};
-use crate::supply::{absent_failure, ops_failure};
-use crate::traffic::print_json;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::object::name::RepoPath;
+use crate::prelude::*;
 use dmv_core::object::root::{Lack, Root};
-use dmv_core::repo::{LackOf, Repo, RepoError};
+use dmv_core::repo::LackOf;
 use dmv_net::ops::Suppliers;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::io::Write;
 use std::ops::ControlFlow;
 
 /// Download absent file content now, such as before you go offline
@@ -34,12 +25,6 @@ pub struct Args {
     /// Files, directories or wildcard patterns, in the commit REV (default: @)
     #[arg(value_name = "[REV:]PATH", required = true, add = candidates::place_or_path())]
     paths: Vec<OsString>,
-}
-
-#[derive(Serialize)]
-struct Document {
-    files: u64,
-    bytes: u64,
 }
 
 /// Runs the command.
@@ -151,25 +136,22 @@ impl Brought {
 
     fn print(&self, context: &Context, is_all: bool) -> Result<(), Failure> {
         let sum = |of: fn(&(u64, u64)) -> u64| self.files.values().map(of).sum::<u64>();
-        let document = Document {
-            files: sum(|(files, _)| *files),
-            bytes: sum(|(_, bytes)| *bytes),
-        };
-        if context.globals.json {
-            return print_json(context, &document);
+        let (files, size) = (sum(|(files, _)| *files), sum(|(_, bytes)| *bytes));
+        if context.ui.is_json() {
+            return print_with_cost(context, object! { files: files, bytes: size });
         }
-        if context.ui.quiet() {
-            return Ok(());
-        }
-        let mut out = context.ui.out();
-        match (document.files, is_all) {
-            (0, true) => writeln!(out, "nothing to fetch: all of this content is already here")?,
-            (0, false) => {}
-            (n, _) => {
-                let files = count(n, "file", "files");
-                writeln!(out, "{files} fetched ({})", bytes(document.bytes))?;
+        context.ui.text(|out| {
+            match (files, is_all) {
+                (0, true) => {
+                    writeln!(out, "nothing to fetch: all of this content is already here")?
+                }
+                (0, false) => {}
+                (n, _) => {
+                    let files = count(n, "file", "files");
+                    writeln!(out, "{files} fetched ({})", bytes(size))?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

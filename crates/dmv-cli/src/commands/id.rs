@@ -1,9 +1,7 @@
 //! `dmv id`
 
-use crate::context::Context;
 use crate::device::device_key;
-use crate::failure::{EXIT_OK, Failure};
-use std::io::Write;
+use crate::prelude::*;
 
 /// Print the public key of this device
 ///
@@ -16,10 +14,8 @@ pub struct Args {}
 /// Runs the command.
 pub fn run(context: &Context, _args: &Args) -> Result<u8, Failure> {
     let key = device_key()?.public().to_string();
-    if context.globals.json {
-        context.ui.json(&serde_json::json!({ "key": key }))?;
-    } else {
-        writeln!(context.ui.out(), "{key}")?;
-    }
+    context
+        .ui
+        .show(|| object! { key: key }, |out| Ok(writeln!(out, "{key}")?))?;
     Ok(EXIT_OK)
 }

@@ -1,23 +1,13 @@
 //! `dmv import`
 
-use crate::candidates;
-use crate::commands::export::git::SameId;
 use crate::config::DEFAULT_BRANCH;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::json::PathValue;
-use crate::format::text::{bytes, clean, count};
 use crate::peers::refuse_address;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget, Repo};
-use dmv_git::import::{ImportOptions, ImportPlan, ImportReport, PORTION_BYTES, import, plan};
+use crate::prelude::*;
+use dmv_core::repo::{CheckoutOptions, CheckoutTarget};
+use dmv_git::import::{
+    ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, import, plan,
+};
 use dmv_git::source::GitSource;
-use serde::Serialize;
-use serde_json::json;
-use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Problems that are told without -v.
@@ -71,40 +61,6 @@ struct GitArgs {
     /// Only report what there is to take
     #[arg(long)]
     dry_run: bool,
-}
-
-#[derive(Serialize)]
-struct ProblemDocument {
-    object: String,
-    #[serde(flatten)]
-    name: PathValue,
-    why: String,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct LeftDocument {
-    name: String,
-    why: String,
-}
-
-#[derive(Serialize)]
-struct MovedDocument {
-    r#ref: String,
-    old: Option<String>,
-    new: Option<String>,
-    refused: bool,
-}
-
-#[derive(Serialize)]
-struct Document {
-    repository: String,
-    commits: u64,
-    returned: u64,
-    bytes: u64,
-    refs: Vec<MovedDocument>,
-    left: Vec<LeftDocument>,
-    problems: Vec<ProblemDocument>,
 }
 
 /// Runs the command.
@@ -219,32 +175,26 @@ fn check_out(context: &Context, repo: &Repo, done: &ImportReport) -> Result<(), 
 }
 
 fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
-    if context.globals.json {
-        context.ui.json(&json!({
-            "dry_run": true,
-            "commits": planned.commits,
-            "refs": planned.refs,
-            "left": left(&planned.left),
-        }))?;
-    } else if !context.ui.quiet() {
+    let document = || {
+        let document =
+            object! { dry_run: true, planned.{commits, refs}, left: left(&planned.left) };
+        document.sorted()
+    };
+    context.ui.report(document, |out| {
         let commits = count(planned.commits, "commit", "commits");
         let refs = count(planned.refs, "branch or tag", "branches and tags");
-        writeln!(context.ui.out(), "{commits} to take, for {refs}")?;
-    }
+        Ok(writeln!(out, "{commits} to take, for {refs}")?)
+    })?;
     tell_left(context, &planned.left);
     Ok(EXIT_OK)
 }
 
-fn left(left: &[dmv_git::import::LeftRef]) -> Vec<LeftDocument> {
-    left.iter()
-        .map(|left| LeftDocument {
-            name: left.name.clone(),
-            why: left.why.clone(),
-        })
-        .collect()
+fn left(left: &[LeftRef]) -> Json {
+    let left = left.iter().map(|left| object! { left.{name, why} });
+    Json::List(left.collect())
 }
 
-fn tell_left(context: &Context, left: &[dmv_git::import::LeftRef]) {
+fn tell_left(context: &Context, left: &[LeftRef]) {
     for left in left {
         let (name, why) = (clean(&left.name), &left.why);
         context.ui.warn(format_args!("not taken: {name}: {why}"));
@@ -258,12 +208,11 @@ fn tell(
     done: &ImportReport,
 ) -> Result<u8, Failure> {
     let is_complete = done.problems.is_empty() && done.left.is_empty();
-    if context.globals.json {
-        context.ui.json(&document(repo, done))?;
-    } else {
-        if !context.ui.quiet() {
-            tell_text(context, args, repo, done)?;
-        }
+    context.ui.report(
+        || document(repo, done),
+        |out| print(context, out, args, repo, done),
+    )?;
+    if !context.ui.is_json() {
         tell_left(context, &done.left);
         tell_problems(context, done);
         if done.has_replacements {
@@ -278,14 +227,14 @@ fn tell(
     })
 }
 
-fn tell_text(
+fn print(
     context: &Context,
+    out: &mut impl Write,
     args: &GitArgs,
     repo: &Repo,
     done: &ImportReport,
 ) -> Result<(), Failure> {
     let source = escape(args.source.as_encoded_bytes());
-    let mut out = context.ui.out();
     if done.commits == 0 && done.refs.is_empty() {
         writeln!(out, "nothing new in {source}")?;
         return Ok(());
@@ -297,8 +246,8 @@ fn tell_text(
         writeln!(out, "{commits} taken from {source}, {size} of content")?;
     }
     if done.returned > 0 {
-        let own = SameId(done.returned);
-        writeln!(out, "{own}")?;
+        let own = count(done.returned, "of them is a commit", "of them are commits");
+        writeln!(out, "{own} that dmv had exported")?;
     }
     let place = repo.worktree_root().unwrap_or_else(|| repo.dmv_dir());
     for change in done.refs.iter().filter(|change| change.refused.is_none()) {
@@ -309,7 +258,6 @@ fn tell_text(
             writeln!(out, "  {word:<5}  {}", clean(name))?;
         }
     }
-    drop(out);
     if place.join(".gitignore").exists() && !place.join(".dmvignore").exists() {
         let note =
             "note: dmv does not read .gitignore; to have it do so: dmv config set ignore.git true";
@@ -353,26 +301,27 @@ fn tell_problems(context: &Context, done: &ImportReport) {
     }
 }
 
-fn document(repo: &Repo, done: &ImportReport) -> Document {
-    let problems = done.problems.iter().map(|problem| ProblemDocument {
-        object: problem.object.to_string(),
-        name: PathValue::new(&problem.name),
-        why: problem.why.clone(),
-        bytes: problem.bytes,
+fn document(repo: &Repo, done: &ImportReport) -> Json {
+    let problems = done.problems.iter().map(|problem| {
+        object! {
+            object: problem.object.to_string(),
+            ..path(&problem.name),
+            problem.{why, bytes},
+        }
     });
-    let refs = done.refs.iter().map(|change| MovedDocument {
-        r#ref: change.key.clone(),
-        old: change.old.map(|id| id.to_string()),
-        new: change.new.map(|id| id.to_string()),
-        refused: change.refused.is_some(),
+    let refs = done.refs.iter().map(|change| {
+        object! {
+            "ref": change.key,
+            old: change.old.map(|id| id.to_string()),
+            new: change.new.map(|id| id.to_string()),
+            refused: change.refused.is_some(),
+        }
     });
-    Document {
-        repository: repo.dmv_dir().to_string_lossy().into_owned(),
-        commits: done.commits,
-        returned: done.returned,
-        bytes: done.bytes,
-        refs: refs.collect(),
+    object! {
+        repository: repo.dmv_dir(),
+        done.{commits, returned, bytes},
+        refs: Json::List(refs.collect()),
         left: left(&done.left),
-        problems: problems.collect(),
+        problems: Json::List(problems.collect()),
     }
 }

@@ -1,12 +1,8 @@
 //! `dmv init`
 
 use crate::config::DEFAULT_BRANCH;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
 use crate::peers::refuse_address;
-use dmv_core::repo::Repo;
-use serde_json::json;
-use std::io::Write;
+use crate::prelude::*;
 use std::path::PathBuf;
 
 /// Create an empty repository
@@ -38,16 +34,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // Of a clone that was cut off before it had made anything.
     repo.end_clone();
     let path = repo.dmv_dir();
-    if context.globals.json {
-        context.ui.json(&json!({
-            "path": path.to_string_lossy(),
-            "branch": branch,
-            "bare": args.bare,
-            "id": repo.id().to_string(),
-        }))?;
-    } else if !context.ui.quiet() {
-        let text = format!("new repository at {}, on branch {branch}", path.display());
-        writeln!(context.ui.out(), "{}", crate::format::text::clean(&text))?;
-    }
+    context.ui.report(
+        || object! { bare: args.bare, branch: branch, id: repo.id().to_string(), path: path },
+        |out| {
+            let text = format!("new repository at {}, on branch {branch}", path.display());
+            Ok(writeln!(out, "{}", clean(&text))?)
+        },
+    )?;
     Ok(EXIT_OK)
 }

@@ -1,13 +1,8 @@
 //! `dmv keep`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::clean;
-use crate::supply::supplied;
-use dmv_core::repo::{KeepRule, KeepRules, Repo, RuleLine, RuleSource};
-use serde::Serialize;
-use std::io::Write;
+use crate::prelude::*;
+use crate::print::keep_rules::{rules, tell_detached, tell_idle_rules};
+use dmv_core::repo::{KeepRule, RuleLine, RuleSource};
 
 /// Choose which old versions of files stay when 'dmv expire' frees space
 ///
@@ -53,24 +48,6 @@ enum Action {
     },
 }
 
-#[derive(Serialize)]
-struct Record<'r> {
-    pattern: &'r str,
-    rule: String,
-    /// `local`, or the file.
-    from: String,
-    line: Option<usize>,
-    /// Whether it decides about any file of `@`.
-    used: bool,
-}
-
-#[derive(Serialize)]
-struct RuleChange<'r> {
-    pattern: &'r str,
-    old: Option<String>,
-    new: Option<String>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -82,59 +59,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
-/// The rules of a repository. Says what is wrong with them.
-pub fn rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
-    let rules = supplied(context, repo, "reading rules", || repo.keep_rules())?;
-    for problem in &rules.problems {
-        context.ui.warn(format_args!("{problem}"));
-    }
-    Ok(rules)
-}
-
-/// Says that rules decide about no file.
-pub fn tell_idle(context: &Context, rules: &KeepRules, idle: &[usize]) {
-    // A problem says which rules are replaced.
-    let idle = idle.iter().filter(|number| !rules.is_replaced(**number));
-    for line in idle.map(|number| &rules.lines[*number]) {
-        let pattern = clean(&line.pattern);
-        context.ui.warn(format_args!(
-            "{}: '{pattern}' decides about no file: nothing matches, or other rules win",
-            line.source
-        ));
-    }
-}
-
-/// Says which worktrees count as branches although they are on none.
-pub fn tell_detached(context: &Context, repo: &Repo, rules: &KeepRules) -> Result<(), Failure> {
-    let counts = |line: &RuleLine| matches!(line.rule, KeepRule::Last(_));
-    if !rules.lines.iter().any(counts) {
-        return Ok(());
-    }
-    for tree in repo.worktrees()? {
-        if tree.head.branch().is_none() {
-            context.ui.note(format_args!(
-                "note: the worktree {} is on no branch, so last:N counts it as a branch of its own",
-                clean(&tree.name)
-            ));
-        }
-    }
-    Ok(())
-}
-
 fn list(context: &Context, repo: &Repo) -> Result<(), Failure> {
     let rules = rules(context, repo)?;
     let idle = supplied(context, repo, "reading", || repo.idle_rules(&rules))?;
     for (number, line) in rules.lines.iter().enumerate() {
         print(context, line, !idle.contains(&number))?;
     }
-    if context.globals.json {
+    if context.ui.is_json() {
         return Ok(());
     }
     if rules.lines.is_empty() {
         writeln!(context.ui.out(), "no rules: all versions stay")?;
         context.ui.note("hint: dmv keep set '/renders/**' last:5");
     }
-    tell_idle(context, &rules, &idle);
+    tell_idle_rules(context, &rules, &idle);
     tell_detached(context, repo, &rules)
 }
 
@@ -145,18 +83,20 @@ fn print(context: &Context, line: &RuleLine, used: bool) -> Result<(), Failure> 
             (String::from_utf8_lossy(path).into_owned(), Some(*number))
         }
     };
-    if context.globals.json {
-        return context.ui.json(&Record {
-            pattern: &line.pattern,
+    let document = || {
+        object! {
+            line.{pattern},
             rule: line.rule.to_string(),
-            from,
+            from: from,
             line: number,
-            used,
-        });
-    }
-    let (rule, pattern) = (line.rule.to_string(), clean(&line.pattern));
-    writeln!(context.ui.out(), "{rule:<10} {pattern}  ({})", line.source)?;
-    Ok(())
+            used: used,
+        }
+    };
+    context.ui.show(document, |out| {
+        let (rule, pattern) = (line.rule.to_string(), clean(&line.pattern));
+        writeln!(out, "{rule:<10} {pattern}  ({})", line.source)?;
+        Ok(())
+    })
 }
 
 fn set(context: &Context, repo: &Repo, pattern: &str, rule: KeepRule) -> Result<(), Failure> {
@@ -190,31 +130,23 @@ fn tell(
     old: Option<KeepRule>,
     new: Option<KeepRule>,
 ) -> Result<(), Failure> {
-    if context.globals.json {
-        return context.ui.json(&RuleChange {
-            pattern,
-            old: old.map(|rule| rule.to_string()),
-            new: new.map(|rule| rule.to_string()),
-        });
-    }
-    if context.ui.quiet() {
-        return Ok(());
-    }
-    let mut out = context.ui.out();
-    let pattern = clean(pattern);
-    match (old, new) {
-        (Some(old), Some(new)) if old != new => {
-            writeln!(out, "{pattern}: {new} (was {old})")?;
+    let text = |rule: Option<KeepRule>| rule.map(|rule| rule.to_string());
+    let document = || object! { pattern: pattern, old: text(old), new: text(new) };
+    context.ui.report(document, |out| {
+        let pattern = clean(pattern);
+        match (old, new) {
+            (Some(old), Some(new)) if old != new => {
+                writeln!(out, "{pattern}: {new} (was {old})")?;
+            }
+            (_, Some(new)) => writeln!(out, "{pattern}: {new}")?,
+            (Some(old), None) => writeln!(out, "removed: {old} {pattern}")?,
+            (None, None) => {}
         }
-        (_, Some(new)) => writeln!(out, "{pattern}: {new}")?,
-        (Some(old), None) => writeln!(out, "removed: {old} {pattern}")?,
-        (None, None) => {}
-    }
-    drop(out);
-    if new.is_some() {
-        context
-            .ui
-            .note("nothing was freed yet; to see what would be: dmv expire --dry-run");
-    }
-    Ok(())
+        if new.is_some() {
+            context
+                .ui
+                .note("nothing was freed yet; to see what would be: dmv expire --dry-run");
+        }
+        Ok(())
+    })
 }

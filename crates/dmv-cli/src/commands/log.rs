@@ -2,21 +2,17 @@
 
 mod print;
 
-use super::show::Detail;
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::raw_person;
 use crate::mirror::tell_behind;
-use crate::revisions::{self, RevisionsAndPaths};
-use dmv_core::hash::ObjectId;
+use crate::prelude::*;
+use crate::print::changes::Detail;
+use crate::revisions;
+use crate::revisions::RevisionsAndPaths;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
-use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{PathState, Repo, RepoError};
+use dmv_core::repo::PathState;
 use print::Printer;
 use std::cell::RefCell;
-use std::ffi::{OsStr, OsString};
 
 /// List commits, newest first
 ///

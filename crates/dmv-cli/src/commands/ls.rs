@@ -1,24 +1,15 @@
 //! `dmv ls`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::json::PathValue;
-use crate::format::text::{SHORT_ID, bytes, count};
-use crate::limit::LimitArgs;
-use crate::partial::{ExpiryValue, PurgeValue, expiry_words, held_paths, purge_words};
-use crate::places::place_or_path;
-use crate::supply::supplied;
-use anstyle::{AnsiColor, Style};
-use dmv_core::object::name::{RepoPath, escape};
+use crate::format::json;
+use crate::partial_repository::{expiry_words, held_paths, purge_words};
+use crate::path_arguments::place_or_path;
+use crate::prelude::*;
+use crate::subset_options::LimitArgs;
 use dmv_core::object::root::Root;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{LackOf, ListingLine, Location, Repo, RepoSlice};
+use dmv_core::repo::{LackOf, ListingLine, Location, RepoSlice};
 use dmv_core::subset::Union;
-use serde::Serialize;
 use std::cell::Cell;
-use std::ffi::OsString;
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -42,24 +33,6 @@ pub struct Args {
     limit: LimitArgs,
 }
 
-#[derive(Serialize)]
-struct Record {
-    #[serde(flatten)]
-    path: PathValue,
-    kind: &'static str,
-    size: u64,
-    id: String,
-    /// Whether its content is not stored here.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    absent: bool,
-    /// If its content has expired here: when, and by which rule.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expired: Option<ExpiryValue>,
-    /// If its content was purged: when, by whom and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    purged: Option<PurgeValue>,
-}
-
 /// What a listing needs besides the entries.
 struct Listing<'a> {
     context: &'a Context,
@@ -78,7 +51,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let listing = Listing {
         context,
-        partial: (repo.is_partial() && (args.long || context.globals.json)).then_some(&repo),
+        partial: (repo.is_partial() && (args.long || context.ui.is_json())).then_some(&repo),
         long: args.long,
         slice: repo.slice().unwrap_or_default(),
         expired: Cell::new(0),
@@ -86,14 +59,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     list(&listing, &repo, args)?;
     let expired = listing.expired.get();
-    if expired > 0 && !args.long && !context.globals.json {
+    if expired > 0 && !args.long && !context.ui.is_json() {
         let expired = count(expired, "file has expired", "files have expired");
         context.ui.note(format_args!(
             "note: the content of {expired} (details: dmv ls -l)"
         ));
     }
     let purged = listing.purged.get();
-    if purged > 0 && !args.long && !context.globals.json {
+    if purged > 0 && !args.long && !context.ui.is_json() {
         let purged = count(purged, "file was purged", "files was purged");
         context.ui.note(format_args!(
             "note: the content of {purged} (details: dmv ls -l)"
@@ -159,20 +132,19 @@ impl Listing<'_> {
         let ui = &self.context.ui;
         let expiry = self.slice.expired.get(&entry.id).map(Arc::as_ref);
         let purge = self.slice.purge_of(&entry.id);
-        if self.context.globals.json {
-            return ui.json(&Record {
-                path: PathValue::new(path.as_bytes()),
+        if ui.is_json() {
+            return ui.json(&object! {
+                ..json::path(path),
                 kind: entry.kind.word(),
-                size: entry.size,
-                id: entry.id.to_string(),
-                absent: self.lacks(entry),
-                expired: expiry.map(ExpiryValue::from),
-                purged: purge.map(PurgeValue::from),
+                entry.{size, id},
+                absent?: self.lacks(entry).then_some(true),
+                expired?: expiry,
+                purged?: purge,
             });
         }
         let name = match entry.kind {
             Kind::Directory => {
-                let blue = Style::new().fg_color(Some(AnsiColor::Blue.into()));
+                let blue = color(AnsiColor::Blue);
                 ui.paint(blue, format_args!("{}/", escape(path.as_bytes())))
             }
             _ => escape(path.as_bytes()).to_string(),

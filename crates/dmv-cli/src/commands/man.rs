@@ -1,8 +1,6 @@
-//! `dmv man`, for whoever packages it.
+//! `dmv man`, for packagers.
 
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use std::io::Write;
+use crate::prelude::*;
 use std::path::PathBuf;
 
 /// Write the manual pages

@@ -1,16 +1,7 @@
 //! `dmv mv`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{MovedValue, ProblemValue, problems};
-use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
-use dmv_core::object::name::escape;
+use crate::prelude::*;
 use dmv_core::repo::MoveOptions;
-use dmv_core::worktree::snapshot::Problem;
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::Write;
 
 /// Move or rename files and directories
 ///
@@ -29,14 +20,6 @@ pub struct Args {
     force: bool,
 }
 
-#[derive(Serialize)]
-struct Document {
-    moved: Vec<MovedValue>,
-    problems: Vec<ProblemValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overwritten: Option<OverwrittenValue>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let Some((to, sources)) = args.paths.split_last() else {
@@ -51,18 +34,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         settings: context.settings()?,
         request: context.request()?,
     };
-    let report = keeping(context, &repo, "moving", |settings| {
+    let report = keep_or_ask(context, &repo, "moving", |settings| {
         options.settings = settings.clone();
         repo.move_files(&options, &context.job)
     })?;
-    if context.globals.json {
-        context.ui.json(&Document {
-            moved: report.moved.iter().map(MovedValue::new).collect(),
-            problems: problems(&report.refused),
-            overwritten: OverwrittenValue::new(&report.overwritten),
-        })?;
-    } else if !context.ui.quiet() {
-        let mut out = context.ui.out();
+    let document = || {
+        object! {
+            report.{moved},
+            problems: report.refused,
+            overwritten?: overwritten_value(&report.overwritten),
+        }
+    };
+    context.ui.report(document, |out| {
         for moved in &report.moved {
             writeln!(
                 out,
@@ -71,19 +54,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 escape(&moved.to)
             )?;
         }
-    }
+        Ok(())
+    })?;
     tell_overwritten(context, &report.overwritten);
-    tell_refused(context, &report.refused);
-    Ok(if report.refused.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
-}
-
-fn tell_refused(context: &Context, refused: &[Problem]) {
-    for problem in refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("not moved: {path}: {why}"));
-    }
+    context.ui.warn_of("not moved: ", &report.refused);
+    Ok(exit_for(&report.refused))
 }

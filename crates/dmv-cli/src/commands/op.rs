@@ -1,17 +1,13 @@
 //! `dmv op`
 
 #[cfg(feature = "store")]
-pub mod at;
+mod bucket;
 
-use crate::context::Context;
 use crate::date::span;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{clean, count, rfc3339, time};
-use crate::patience::patiently;
+use crate::lock_wait::begin_when_free;
+use crate::prelude::*;
 use dmv_core::hash::encode_hex;
 use dmv_core::refs::Operation;
-use serde::Serialize;
-use std::io::Write;
 use std::ops::ControlFlow;
 
 /// Show the operation log, or shorten what undo can reach
@@ -69,37 +65,6 @@ struct ForgetArgs {
     operation: String,
 }
 
-/// What was forgotten.
-#[derive(Serialize)]
-struct ForgetSummary {
-    forgotten: Vec<String>,
-    /// The operation that records this, if anything was.
-    operation: Option<String>,
-}
-
-#[derive(Serialize)]
-struct ExpireSummary {
-    /// The operations that are out of reach, and those that are not.
-    expired: u64,
-    left: u64,
-    reaches_to: Option<String>,
-    /// The operation that records this, if anything changed.
-    operation: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Record<'a> {
-    id: String,
-    time: String,
-    command: &'a str,
-    undone: bool,
-    /// Whether undo cannot reach it any more.
-    expired: bool,
-    seq: u64,
-    who: &'a str,
-    worktree: &'a str,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match &args.command {
@@ -116,75 +81,68 @@ fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
     // What is done in this second is as old as 0 seconds.
     let since = request.time.seconds.saturating_sub(age);
     let since = since.saturating_add(i64::from(age == 0));
-    let reach = patiently(context, || repo.expire_operations(since, request.clone()))?;
-    if context.globals.json {
-        context.ui.json(&ExpireSummary {
-            expired: reach.expired,
-            left: reach.left,
-            reaches_to: reach
-                .reaches_to
-                .map(|at| rfc3339(at.seconds, at.nanos, at.tz_minutes)),
-            operation: reach.operation.map(|op| encode_hex(&op.id)),
-        })?;
-        return Ok(EXIT_OK);
-    }
-    let mut out = context.ui.out();
-    if reach.operation.is_none() {
-        writeln!(out, "nothing to expire: no operation within reach is older")?;
-    }
-    let to = reach.reaches_to.map(|at| time(at.seconds, at.tz_minutes));
-    let all = count(reach.expired + reach.left, "operation", "operations");
-    writeln!(
-        out,
-        "undo reaches back to {} ({} of {all} can no longer be undone)",
-        to.unwrap_or_default(),
-        reach.expired
-    )?;
-    drop(out);
-    if reach.operation.is_some() {
-        let text = "to free what only these operations need: dmv gc";
-        context.ui.note(text);
-    }
+    let reach = begin_when_free(context, || repo.expire_operations(since, request.clone()))?;
+    let document = || {
+        object! {
+            reach.{expired, left, reaches_to},
+            operation: reach.operation.as_ref().map(|op| encode_hex(&op.id)),
+        }
+    };
+    context.ui.show(document, |out| {
+        if reach.operation.is_none() {
+            writeln!(out, "nothing to expire: no operation within reach is older")?;
+        }
+        let to = reach.reaches_to.map(|at| time(at.seconds, at.tz_minutes));
+        let all = count(reach.expired + reach.left, "operation", "operations");
+        writeln!(
+            out,
+            "undo reaches back to {} ({} of {all} can no longer be undone)",
+            to.unwrap_or_default(),
+            reach.expired
+        )?;
+        if reach.operation.is_some() {
+            let text = "to free what only these operations need: dmv gc";
+            context.ui.note(text);
+        }
+        Ok(())
+    })?;
     Ok(EXIT_OK)
 }
 
 fn forget(context: &Context, args: &ForgetArgs) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let request = context.request()?;
-    let report = patiently(context, || {
+    let report = begin_when_free(context, || {
         repo.forget_operation(&args.operation, request.clone())
     })?;
-    if context.globals.json {
+    let document = || {
         let ids = report.forgotten.iter().map(|op| encode_hex(&op.id));
-        context.ui.json(&ForgetSummary {
-            forgotten: ids.collect(),
-            operation: report.operation.map(|op| encode_hex(&op.id)),
-        })?;
-        return Ok(EXIT_OK);
-    }
-    let mut out = context.ui.out();
-    if report.operation.is_none() {
-        writeln!(
-            out,
-            "nothing to forget: branches, tags or worktrees need all commits of this operation, or undo cannot reach it any more"
-        )?;
-        return Ok(EXIT_OK);
-    }
-    writeln!(out, "undo cannot reach these any more:")?;
-    for op in &report.forgotten {
-        writeln!(out, "  {}", line(op))?;
-    }
-    drop(out);
-    context
-        .ui
-        .note("to free what only these operations need: dmv gc --grace 0");
+        let operation = report.operation.as_ref().map(|op| encode_hex(&op.id));
+        object! { forgotten: texts(ids), operation: operation }
+    };
+    context.ui.show(document, |out| {
+        if report.operation.is_none() {
+            return Ok(writeln!(
+                out,
+                "nothing to forget: branches, tags or worktrees need all commits of this operation, or undo cannot reach it any more"
+            )?);
+        }
+        writeln!(out, "undo cannot reach these any more:")?;
+        for op in &report.forgotten {
+            writeln!(out, "  {}", line(op))?;
+        }
+        context
+            .ui
+            .note("to free what only these operations need: dmv gc --grace 0");
+        Ok(())
+    })?;
     Ok(EXIT_OK)
 }
 
 fn log(context: &Context, args: &LogArgs) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(remote) = &args.at {
-        return at::log(context, args, remote);
+        return bucket::log(context, args, remote);
     }
     let mut left = args.max_count.unwrap_or(usize::MAX);
     let repo = context.repo_as_it_is()?;
@@ -205,28 +163,25 @@ fn log(context: &Context, args: &LogArgs) -> Result<u8, Failure> {
 }
 
 fn print(context: &Context, op: &Operation, undone: bool, expired: bool) -> Result<(), Failure> {
-    let at = op.time;
-    let id = encode_hex(&op.id);
-    if context.globals.json {
-        return context.ui.json(&Record {
-            id,
-            time: rfc3339(at.seconds, at.nanos, at.tz_minutes),
-            command: &op.command,
-            undone,
-            expired,
-            seq: op.seq,
-            who: &op.who,
+    let document = || {
+        object! {
+            id: encode_hex(&op.id),
+            op.{time, command},
+            undone: undone,
+            expired: expired,
+            op.{seq, who},
             worktree: op.worktree(),
-        });
-    }
-    let mark = match (undone, expired) {
-        (true, true) => "  (undone; expired)",
-        (true, false) => "  (undone)",
-        (false, true) => "  (expired: cannot be undone)",
-        (false, false) => "",
+        }
     };
-    writeln!(context.ui.out(), "{}{mark}", line(op))?;
-    Ok(())
+    context.ui.show(document, |out| {
+        let mark = match (undone, expired) {
+            (true, true) => "  (undone; expired)",
+            (true, false) => "  (undone)",
+            (false, true) => "  (expired: cannot be undone)",
+            (false, false) => "",
+        };
+        Ok(writeln!(out, "{}{mark}", line(op))?)
+    })
 }
 
 fn line(op: &Operation) -> String {

@@ -1,24 +1,19 @@
 //! `dmv pair`
 
-use super::remote::set;
-use super::trust::{PeerValue, called};
-use crate::context::Context;
 use crate::device::device_key;
-use crate::devices::{self, Device};
-use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::clean;
+use crate::devices::{Device, PeerValue, called};
 use crate::peers::relays;
-use crate::ui;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
+use crate::prelude::*;
+use crate::remotes::set_remote;
+use crate::{devices, ui};
 use dmv_core::refs::check_new_ref_name;
-use dmv_core::repo::{Access, Peer, PeerKey, Repo};
+use dmv_core::repo::{Access, Peer, PeerKey};
 use dmv_net::transport::Url;
 use dmv_net::transport::quic::blocking::pair_with;
 use dmv_net::transport::quic::{
     Code, Confirm, ListenAddress, PairEvent, PairOptions, PairedDevice, PeerAddress,
 };
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -211,7 +206,7 @@ fn name_remote(context: &Context, repo: &Repo, peer: &Peer) -> Result<(), Failur
     let name = Some(name).filter(|_| is_name).unwrap_or(peer.key.short());
     let (key, place) = (peer.key, None);
     let url = Url::Quic(PeerAddress { key, place });
-    set(repo, &name, &url, Vec::new())?;
+    set_remote(repo, &name, &url, Vec::new())?;
     context.ui.note(hint!(
         "to exchange commits with it: dmv sync {} (while 'dmv serve --lan' runs there)",
         Argument::value(&name)
@@ -240,11 +235,10 @@ fn ready(
     key: &str,
     addresses: &[String],
 ) -> Result<(), Failure> {
-    if context.globals.json {
+    if context.ui.is_json() {
         let code = shown.map(Code::shown);
-        context
-            .ui
-            .json(&serde_json::json!({ "code": code, "key": key, "addresses": addresses }))?;
+        let document = object! { addresses: addresses, code: code, key: key };
+        context.ui.json(&document)?;
     } else if let Some(code) = shown {
         let code = code.shown();
         writeln!(context.ui.out(), "code: {code}")?;
@@ -300,10 +294,10 @@ fn report(
     paired: &PairedDevice,
     let_in: bool,
 ) -> Result<(), Failure> {
-    if context.globals.json {
+    if context.ui.is_json() {
         let mut value = PeerValue::new(peer, None);
         value.access = let_in.then_some(peer.access.word());
-        return context.ui.json(&value);
+        return context.ui.json(&value.to_json());
     }
     writeln!(context.ui.out(), "paired with {}", called(peer))?;
     if !paired.name.is_empty() && paired.name != peer.name {

@@ -1,14 +1,11 @@
 //! `dmv peers`
 
-use super::trust::PeerValue;
-use crate::context::Context;
 use crate::devices;
-use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, Failure};
-use crate::format::text::clean;
+use crate::devices::PeerValue;
+use crate::prelude::*;
 use dmv_core::repo::Peer;
 #[cfg(feature = "quic")]
 use dmv_net::transport::quic::blocking;
-use std::io::Write;
 
 /// List the devices that have access to this repository
 #[derive(clap::Args)]
@@ -55,21 +52,19 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     for peer in &list {
-        if context.globals.json {
-            context.ui.json(peer)?;
-            continue;
-        }
-        let access = peer.access.unwrap_or("-");
-        let (name, address) = (
-            clean(&peer.name),
-            peer.address.as_deref().unwrap_or_default(),
-        );
-        let name = match &peer.claims[..] {
-            "" => name,
-            claims => format!("(calls itself {})", clean(claims)),
-        };
-        let line = format!("{}  {access:<5}  {name:<12}  {address}", peer.key);
-        writeln!(context.ui.out(), "{}", line.trim_end())?;
+        context.ui.show(
+            || peer.to_json(),
+            |out| {
+                let access = peer.access.unwrap_or("-");
+                let address = peer.address.as_deref().unwrap_or_default();
+                let name = match &peer.claims[..] {
+                    "" => clean(&peer.name),
+                    claims => format!("(calls itself {})", clean(claims)),
+                };
+                let line = format!("{}  {access:<5}  {name:<12}  {address}", peer.key);
+                Ok(writeln!(out, "{}", line.trim_end())?)
+            },
+        )?;
     }
     if list.is_empty() {
         context.ui.note(if looks_around {

@@ -1,20 +1,15 @@
 //! `dmv pull`
 
-use crate::candidates;
-use crate::commands::push::way_past_replaced;
-use crate::commands::{cherry_pick, merge, rebase};
-use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
-use crate::format::text::{SHORT_ID, clean, count};
+use crate::on_demand::{ops_failure, remote_failure};
 use crate::peers::{Call, remote, tell_gone, tell_skipped};
-use crate::supply::{ops_failure, remote_failure};
+use crate::prelude::*;
+use crate::print::merge::{merge_value, merge_word, tell_merge};
+use crate::print::pull::{default_integrate, refused, rewritten, tell_left};
+use crate::print::replay::{rebase_word, replay_value, tell_replay};
 use crate::traffic::Report;
-use dmv_core::escape::Argument;
-use dmv_core::hash::ObjectId;
-use dmv_core::hint;
-use dmv_core::history::is_ancestor;
-use dmv_core::repo::{MergeReport, Repo};
-use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
+use dmv_core::repo::MergeReport;
+use dmv_net::ops;
+use dmv_net::ops::{Integrate, PullOptions, PullOutcome, PullReport};
 
 /// Fetch from a remote, and merge into or rebase the current branch
 ///
@@ -53,9 +48,6 @@ pub struct Args {
     reset: bool,
 }
 
-/// Commits that are named one by one.
-const MAX_NAMED: usize = 5;
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -71,7 +63,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let message = args.message.clone();
     let message = message.unwrap_or_else(|| format!("Merge {name} into {branch}"));
-    let mut options = PullOptions::new(remote, branch, merge::options(context, message)?);
+    let mut options = PullOptions::new(remote, branch, context.merge_options(message)?);
     options.integrate = integrate(context, args)?;
     let doing = match options.integrate {
         Integrate::Reset => "resetting",
@@ -118,75 +110,26 @@ fn tell(
     tell_skipped(context, done.skipped);
     match done.outcome.map_err(|e| ops_failure(context, e))? {
         PullOutcome::NoBranch | PullOutcome::Refused => {
-            report.print(context, &[])?;
+            report.print(context, object! {})?;
             refusal.map_or(Ok(EXIT_OK), Err)
         }
         PullOutcome::Reset(done) => {
-            let mut value = merge::value(&done.merge)?;
-            value["left"] = done.left.iter().map(ObjectId::to_string).collect();
-            report.print(context, &[("merge", value)])?;
-            let code = merge::tell(context, &done.merge, reset_word(&done.merge))?;
+            let mut value = merge_value(&done.merge);
+            value.add("left", &done.left);
+            report.print(context, object! { merge: value })?;
+            let code = tell_merge(context, &done.merge, reset_word(&done.merge))?;
             tell_left(context, repo, &done.left)?;
             Ok(code)
         }
         PullOutcome::Rebased(done) => {
-            report.print(context, &[("rebase", cherry_pick::document(&done)?)])?;
-            cherry_pick::tell_picked(context, repo, &done, &rebase::word(&done))
+            report.print(context, object! { rebase: replay_value(&done) })?;
+            tell_replay(context, repo, &done, &rebase_word(&done))
         }
         PullOutcome::Merged(merged) => {
-            report.print(context, &[("merge", merge::value(&merged)?)])?;
-            merge::tell(context, &merged, merge::word(&merged))
+            report.print(context, object! { merge: merge_value(&merged) })?;
+            tell_merge(context, &merged, merge_word(&merged))
         }
     }
-}
-
-/// The failure of a pull that has changed no branch, if it has not.
-pub fn refused(repo: &Repo, options: &PullOptions, done: &PullReport) -> Option<Failure> {
-    let (remote, branch) = (&options.remote.name, &options.branch);
-    match done.outcome {
-        Ok(PullOutcome::NoBranch) => {
-            let message = format!("{remote} has no branch '{branch}'");
-            Some(Failure::new("no-ref", EXIT_OTHER, message).hint("dmv push"))
-        }
-        Ok(PullOutcome::Refused) => {
-            let why = rewritten(repo, options, done).unwrap_or_default();
-            let message = format!("{why}; nothing was merged");
-            let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
-            Some(failure.hint(way_past_replaced(remote, branch)))
-        }
-        _ => None,
-    }
-}
-
-/// What is said of a remote's branch that no longer has a commit that it had.
-fn rewritten(repo: &Repo, options: &PullOptions, done: &PullReport) -> Option<String> {
-    let (remote, branch) = (&options.remote.name, &options.branch);
-    let old = done.rewritten?;
-    let what = if went_back(repo, options.remote.recorded(), branch, &old) {
-        "went back to an earlier commit"
-    } else {
-        "was rewritten"
-    };
-    let old = old.short(SHORT_ID);
-    Some(format!(
-        "{remote}/{branch} {what}: it no longer has commit {old}, which your branch {branch} has"
-    ))
-}
-
-/// How a pull without options integrates what it has fetched.
-pub fn default_integrate(context: &Context) -> Result<Integrate, Failure> {
-    Ok(if context.config()?.is_set("pull.rebase")? {
-        Integrate::Rebase
-    } else {
-        Integrate::Merge
-    })
-}
-
-/// Whether a remote's branch lacks a commit because somebody has undone a push there: it has nothing new.
-fn went_back(repo: &Repo, remote: &str, branch: &str, old: &ObjectId) -> bool {
-    let now = repo.ref_at(&format!("remote/{remote}/{branch}"));
-    let is_before = |now| is_ancestor(repo.objects(), &now, old).unwrap_or(false);
-    now.ok().flatten().is_some_and(is_before)
 }
 
 fn reset_word(report: &MergeReport) -> &'static str {
@@ -195,28 +138,4 @@ fn reset_word(report: &MergeReport) -> &'static str {
     } else {
         "reset"
     }
-}
-
-/// Names the commits that are no longer on the branch, and says how to get them back.
-pub fn tell_left(context: &Context, repo: &Repo, left: &[ObjectId]) -> Result<(), Failure> {
-    let Some(newest) = left.first() else {
-        return Ok(());
-    };
-    let ui = &context.ui;
-    let n = left.len();
-    let are = count(n as u64, "commit is", "commits are");
-    ui.note(format_args!("{are} no longer on the branch:"));
-    for id in left.iter().take(MAX_NAMED) {
-        let commit = repo.read_commit(id)?;
-        let subject = commit.message.lines().next().unwrap_or_default().to_owned();
-        ui.note(format_args!("  {} {subject}", id.short(SHORT_ID)));
-    }
-    if n > MAX_NAMED {
-        ui.note(format_args!("  and {} more", n - MAX_NAMED));
-    }
-    ui.note(hint!(
-        "to restore them: dmv undo; to keep them on another branch: dmv branch NAME {}",
-        Argument::value(newest.short(SHORT_ID))
-    ));
-    Ok(())
 }

@@ -1,25 +1,16 @@
 //! `dmv purge`
 
-mod tell;
+mod report;
 
-use crate::candidates;
-use crate::context::{Context, now};
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::json::PathValue;
-use crate::format::text::{clean, count};
-use crate::patience::free;
+use crate::context::now;
+use crate::lock_wait::free;
 use crate::peers::{Call, remote, remotes, session_failure};
-use dmv_core::escape::Argument;
-use dmv_core::hash::ObjectId;
-use dmv_core::hint;
+use crate::prelude::*;
 use dmv_core::object::commit::tidy_message;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{KnownPurge, Purge, PurgeWhat, Purgeable, Repo, ToPurge, roots_of};
+use dmv_core::repo::{KnownPurge, Purge, PurgeWhat, Purgeable, ToPurge, roots_of};
 use dmv_net::ops::request_purge;
 use dmv_net::wire::{PurgeOutcome, PurgeSums};
-use serde::Serialize;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
 
 /// Remove the content of a file from all history, for good
 ///
@@ -64,44 +55,13 @@ pub struct Args {
     lift: bool,
 }
 
-#[derive(Serialize, Default)]
-struct Document {
-    files: u64,
-    /// Contents that were purged before.
-    known: u64,
-    contents: Vec<ContentValue>,
-    bytes: u64,
-    shared_bytes: u64,
-    freed_bytes: u64,
-    linked_packs: u64,
-    left: Vec<String>,
-    also: Vec<PathValue>,
-    refs: Vec<String>,
-    in_worktree: Vec<PathValue>,
-    peers: Vec<PeerValue>,
-}
-
-/// A content that is purged.
-#[derive(Serialize)]
-struct ContentValue {
-    id: String,
-    /// A path that has or had it; `None` if only its id is known.
-    path: Option<PathValue>,
-    size: u64,
-}
-
 /// What became of a purge at a remote.
-#[derive(Serialize)]
-struct PeerValue {
+struct PeerPurge {
     name: String,
+    /// `done`, or a word for why not.
     outcome: &'static str,
-    files: u64,
-    /// The bytes that stay there because other files also need them.
-    shared_bytes: u64,
-    /// How many packs another repository on the remote's file system still has.
-    linked_packs: u64,
+    sums: PurgeSums,
     why: String,
-    #[serde(skip)]
     is_bucket: bool,
 }
 
@@ -113,7 +73,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         remote(context, Some(name))?;
     }
     if args.status {
-        return tell::status(context, &repo);
+        return report::status(context, &repo);
     }
     if args.lift {
         return lift(context, &repo, args.target.as_deref().unwrap_or_default());
@@ -130,11 +90,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             .files
             .is_empty()
     {
-        return tell::already(context, &id, why);
+        return report::already(context, &repo, &id, why);
     }
     let (what, found) = find(context, &repo, target)?;
     if args.dry_run {
-        tell::foretell(context, &repo, &found)?;
+        report::foretell(context, &repo, &found)?;
         return Ok(EXIT_OK);
     }
     let Some(reason) = &args.reason else {
@@ -174,7 +134,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         purges = only(repo.purges()?, &ids);
     }
     let peers = ask_all(context, &repo, &purges, args.at.as_deref())?;
-    tell::done(context, &repo, Some(&found), done, peers)
+    report::done(context, &repo, Some(&found), &done, &peers)
 }
 
 /// Returns purges without the contents that are not in `ids`.
@@ -241,7 +201,7 @@ fn go_on(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
         Vec::new()
     };
     let peers = ask_all(context, repo, &purges, args.at.as_deref())?;
-    tell::done(context, repo, None, done, peers)
+    report::done(context, repo, None, &done, &peers)
 }
 
 impl Args {
@@ -257,7 +217,7 @@ fn ask_all(
     repo: &Repo,
     purges: &[KnownPurge],
     at: Option<&str>,
-) -> Result<Vec<PeerValue>, Failure> {
+) -> Result<Vec<PeerPurge>, Failure> {
     let mut out = Vec::new();
     if purges.is_empty() {
         return Ok(out);
@@ -285,13 +245,11 @@ fn ask_all(
                 (word, PurgeSums::default(), session_failure(*e).message)
             }
         };
-        out.push(PeerValue {
+        out.push(PeerPurge {
             is_bucket: remote.url.is_bucket(),
             name: remote.name,
             outcome,
-            files: sums.files,
-            shared_bytes: sums.shared_bytes,
-            linked_packs: sums.linked_packs,
+            sums,
             why,
         });
     }
@@ -326,23 +284,15 @@ fn lift(context: &Context, repo: &Repo, target: &OsStr) -> Result<u8, Failure> {
         return Err(failure.hint("dmv purge --status"));
     }
     let lifted = repo.lift_purge(&files, context.request()?)?;
-    if context.globals.json {
-        context.ui.json(&serde_json::json!({ "lifted": lifted }))?;
-    } else if !context.ui.quiet() {
-        let lifted = count(lifted, "content", "contents");
-        context.ui.note(format_args!(
-            "{lifted} may be stored again; 'dmv get' or a commit brings it, if somebody still has it"
-        ));
-    }
+    context.ui.report(
+        || object! { lifted: lifted },
+        |_| {
+            let lifted = count(lifted, "content", "contents");
+            context.ui.note(format_args!(
+                "{lifted} may be stored again; 'dmv get' or a commit brings it, if somebody still has it"
+            ));
+            Ok(())
+        },
+    )?;
     Ok(EXIT_OK)
-}
-
-/// Returns the exit code.
-fn exit_of(document: &Document) -> u8 {
-    let all_done = document.peers.iter().all(|peer| peer.outcome == "done");
-    if document.left.is_empty() && all_done {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    }
 }

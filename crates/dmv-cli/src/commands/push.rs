@@ -1,22 +1,16 @@
 //! `dmv push`
 
-use crate::candidates;
-use crate::commands::stash;
 use crate::config::DEFAULT_BRANCH;
-use crate::context::Context;
-use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::{SHORT_ID, clean};
+use crate::on_demand::remote_failure;
 use crate::peers::{Call, closed, remote};
-use crate::supply::remote_failure;
-use crate::traffic::{Report, done_to, name};
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hash::ObjectId;
-use dmv_core::hint;
-use dmv_core::repo::{BranchError, LookError, RefChange, RefKind, Refusal, Repo, RepoError};
-#[cfg(feature = "web")]
-use dmv_net::ops::PushReport;
-use dmv_net::ops::{self, PushOptions, RefTip, Remote};
+use crate::prelude::*;
+use crate::print::push::{NOT_CREATED, refusal};
+use crate::stash_name;
+use crate::traffic::Report;
+use dmv_core::repo::{BranchError, LookError, RefKind};
+use dmv_net::ops;
+use dmv_net::ops::{PushOptions, RefTip, Remote};
+#[cfg(feature = "store")]
 use dmv_net::transport::Url;
 
 /// Send branches and tags to a remote
@@ -87,15 +81,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let gone = done.deleted();
     let mut report = Report::default();
     report.closed = (!done.may_push).then(|| closed(&remote.url, done.read_only));
-    report.add(done.summary, done.moved);
+    report.add(done.summary.clone(), done.moved.clone());
     report.idle = Some(format!("already up to date with {}", remote.name));
     report.way_back = way_back(&remote);
-    if let Some(foreseen) = &done.foreseen {
-        report.print_foreseen(context, foreseen, (done.writes, done.reads))?;
+    if done.foreseen.is_some() {
+        report.print_foreseen(context, &done)?;
         return refusal(&repo, &report, &remote).map(|()| EXIT_OK);
     }
-    report.print(context, &[("created", done.created.into())])?;
-    if done.created && !context.globals.json {
+    report.print(context, object! { done.{created} })?;
+    if done.created && !context.ui.is_json() {
         let url = clean(&remote.url.to_string());
         context
             .ui
@@ -114,10 +108,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
-/// What helps where --create creates nothing.
-pub const NOT_CREATED: &str =
-    "run the same command again when the directory above it exists and it is missing or empty";
-
 /// The branch that a new repository is on: the first one that it gets.
 fn first_branch(refs: &[RefTip]) -> String {
     let mut branches = refs
@@ -126,7 +116,7 @@ fn first_branch(refs: &[RefTip]) -> String {
     branches.next().unwrap_or(DEFAULT_BRANCH).to_owned()
 }
 
-/// How a branch comes back that was deleted at a bucket, where nobody runs a command.
+/// How a branch comes back that was deleted at a bucket, where no command can run.
 #[cfg(feature = "store")]
 fn way_back(remote: &Remote) -> Option<Hint> {
     let is_bucket = matches!(remote.url, Url::Bucket(_));
@@ -188,9 +178,9 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<RefTip>, Failure> {
                 let n = if name == STASH {
                     Ok(0)
                 } else {
-                    stash::number(&name)
+                    stash_name::number(&name)
                 };
-                let commit = stash::numbered(repo, n.map_err(Failure::usage)?)?.commit;
+                let commit = stash_name::numbered(repo, n.map_err(Failure::usage)?)?.commit;
                 // Others see where it comes from, and two stashes never get the same name.
                 RefTip::branch(&format!("{STASH}/{}", commit.short(SHORT_ID)), commit)
             }
@@ -222,99 +212,4 @@ fn tell_stashes(context: &Context, sent: &[RefTip]) {
             ));
         }
     }
-}
-
-/// The failure for what a push has not done, if there is something; for a page, which prints nothing else.
-#[cfg(feature = "web")]
-pub fn refused(repo: &Repo, to: &Remote, done: &PushReport) -> Option<Failure> {
-    let mut report = Report::default();
-    report.closed = (!done.may_push).then(|| closed(&to.url, done.read_only));
-    report.add(done.summary.clone(), done.moved.clone());
-    refusal(repo, &report, to).err()
-}
-
-/// The failure for refs that the other side did not move.
-fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure> {
-    let remote = &to.name[..];
-    let refused = report.refused();
-    let Some((first, why)) = refused.first().and_then(|m| Some((m, m.refused?))) else {
-        return Ok(());
-    };
-    let name = name(first);
-    let more = match refused.len() {
-        1 => String::new(),
-        n => format!(", and {} more", n - 1),
-    };
-    let ((done, at), because) = (done_to(first), report.why(first));
-    let message = format!("{name} was not {done} {at} {remote}: {because}{more}");
-    let code = match why {
-        Refusal::InUse => "in-use",
-        Refusal::BadName => "refused",
-        _ => "not-forward",
-    };
-    let failure = match (&report.closed, why) {
-        (Some(closed), Refusal::BadName) => Failure::new("not-allowed", closed.exit, message),
-        _ => Failure::new(code, EXIT_REFUSED, message),
-    };
-    Err(match (why, first.new) {
-        (Refusal::BadName, _) => failure,
-        (Refusal::InUse, _) => failure.hint(way_off_branch(&to.url)),
-        (Refusal::NotForward, None) => {
-            let (remote, name) = (Argument::value(remote), Argument::value(name));
-            failure.hint(hint!("dmv push {} --force --delete {}", remote, name))
-        }
-        (Refusal::Moved, None) => failure.hint(hint!("dmv fetch {}", Argument::value(remote))),
-        _ => failure.hint(if was_replaced(repo, remote, first) {
-            way_past_replaced(remote, name)
-        } else {
-            hint!("dmv pull {}", Argument::value(remote))
-        }),
-    })
-}
-
-/// The command that puts the remote repository on another branch.
-fn way_off_branch(url: &Url) -> Hint {
-    let command = match url {
-        Url::Path(path) => {
-            let path = Argument::on_disk(path);
-            hint!("dmv -C {} checkout BRANCH", path)
-        }
-        _ => "dmv checkout BRANCH, run in the remote repository".into(),
-    };
-    hint!(
-        "{}, to put it on another branch; then run the same command again",
-        command
-    )
-}
-
-/// Whether the other side's branch is known not to go on from what it was: a pull would refuse.
-fn was_replaced(repo: &Repo, remote: &str, moved: &RefChange) -> bool {
-    let branch = moved.key.strip_prefix("branch/");
-    let (Some(branch), Some(ours), Some(theirs)) = (branch, moved.new, moved.old) else {
-        return false;
-    };
-    is_replaced(repo, remote, branch, ours, theirs)
-}
-
-/// Whether `theirs` is known to lack what the remote's branch had and `ours` has. What is not here
-/// cannot be told; then the pull says it.
-pub fn is_replaced(
-    repo: &Repo,
-    remote: &str,
-    branch: &str,
-    ours: ObjectId,
-    theirs: ObjectId,
-) -> bool {
-    let found = repo.replaced_commit(remote, branch, (ours, theirs));
-    found.is_ok_and(|commit| commit.is_some())
-}
-
-/// What to run where a remote's branch was replaced.
-pub fn way_past_replaced(remote: &str, branch: &str) -> Hint {
-    let name = Argument::value(format!("{remote}/{branch}"));
-    hint!(
-        "dmv pull --reset, to use {} as it is; or dmv merge {}, to keep both",
-        name,
-        name
-    )
 }

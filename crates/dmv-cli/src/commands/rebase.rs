@@ -1,15 +1,7 @@
 //! `dmv rebase`
 
-use super::cherry_pick::{finish, never_stops};
-use super::merge::options;
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::format::text::count;
-use crate::supply::supplied;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::repo::{PickReport, Repo};
+use crate::prelude::*;
+use crate::print::replay::{never_stops, print_replay, rebase_word};
 
 /// Move the commits of the current branch on top of another commit
 ///
@@ -53,11 +45,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(new) => repo.resolve(new)?,
         None => upstream,
     };
-    let options = options(context, String::new())?;
+    let options = context.merge_options(String::new())?;
     let report = supplied(context, &repo, "rebasing", || {
         repo.rebase(upstream, onto, &options, &context.job)
     })?;
-    finish(context, &repo, &report, &word(&report))
+    print_replay(context, &repo, &report, &rebase_word(&report))
 }
 
 /// The failure where no branch is named to move on top of. The hint names that of a remote.
@@ -73,17 +65,4 @@ fn no_base(repo: &Repo) -> Failure {
     let name = Argument::value(name.unwrap_or("BRANCH"));
     let message = "a rebase needs the branch or commit to move on top of";
     Failure::usage(message).hint(hint!("dmv rebase {}", name))
-}
-
-/// What a rebase came to.
-pub fn word(report: &PickReport) -> String {
-    let is_new = |one: &&dmv_core::repo::ReplayedCommit| one.from != one.commit;
-    match (report.merge.up_to_date, report.merge.fast_forward) {
-        (true, _) => "already up to date".to_owned(),
-        (_, true) => "fast-forward".to_owned(),
-        _ => {
-            let new = report.made.iter().filter(is_new).count();
-            format!("rebased {}", count(new as u64, "commit", "commits"))
-        }
-    }
 }

@@ -1,19 +1,14 @@
 //! `dmv recover`
 
 #[cfg(feature = "store")]
-mod at;
+mod bucket;
 
-use crate::context::Context;
-use crate::damage::{self, AffectedValue, HEAL, LostPackValue};
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{SHORT_ID, bytes, clean, count};
-use crate::whose::trust;
-use dmv_core::repo::{
-    Head, RecoverReport, VerifyDepth, VerifyReport, discover_lost_trusting, recover,
-};
-use serde::Serialize;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use crate::damage;
+use crate::damage::{HEAL, affected_values, lost_pack_values};
+use crate::ownership::trust;
+use crate::prelude::*;
+use dmv_core::repo::{RecoverReport, VerifyDepth, VerifyReport, discover_lost_trusting, recover};
+use std::path::Path;
 
 /// Rebuild damaged or lost databases from the packs
 ///
@@ -35,55 +30,11 @@ pub struct Args {
     chosen: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document {
-    /// Packs whose files are gone.
-    lost_packs: Vec<LostPackValue>,
-    /// The number of objects that history needs and that are missing, if it is known.
-    missing: Option<usize>,
-    /// The number of damaged objects that are known.
-    damaged: Option<usize>,
-    /// The paths that these objects affect.
-    affected: Vec<AffectedValue>,
-    refs: usize,
-    operations: usize,
-    packs: usize,
-    objects: u64,
-    reindexed: u64,
-    garbage: Vec<Garbage>,
-    foreign: Vec<String>,
-    former: Option<String>,
-    format: bool,
-    /// Packs that another process is writing to.
-    busy: Vec<String>,
-    /// Operations that only the database had, now in the operation log.
-    relogged: usize,
-    /// Branches made for commits that would have been lost.
-    kept: Vec<String>,
-    /// Branches made for commits that only the packs still told of.
-    found: Vec<String>,
-    /// What worktrees are on, where that was not known any more.
-    heads: Vec<HeadOf>,
-}
-
-#[derive(Serialize)]
-struct HeadOf {
-    worktree: String,
-    head: String,
-}
-
-#[derive(Serialize)]
-struct Garbage {
-    file: String,
-    offset: u64,
-    bytes: u64,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(at) = &args.at {
-        return at::run(context, at, args.chosen.as_deref());
+        return bucket::run(context, at, args.chosen.as_deref());
     }
     #[cfg(not(feature = "store"))]
     let _ = args;
@@ -92,8 +43,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let report = recover(&place, &context.job)?;
     drop(watch);
     let found = look_for_losses(context);
-    if context.globals.json {
-        context.ui.json(&document(report, found.as_ref()))?;
+    if context.ui.is_json() {
+        context.ui.json(&document(&report, found.as_ref()))?;
     } else {
         print(context, &report)?;
         tell_losses(context, found.as_ref())?;
@@ -121,36 +72,31 @@ fn tell_losses(context: &Context, found: Option<&VerifyReport>) -> Result<(), Fa
     Ok(())
 }
 
-fn document(report: RecoverReport, found: Option<&VerifyReport>) -> Document {
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let garbage = |(file, offset, bytes): &(PathBuf, u64, u64)| Garbage {
-        file: text(file),
-        offset: *offset,
-        bytes: *bytes,
-    };
-    Document {
-        lost_packs: LostPackValue::all(&report.lost_packs),
+fn document(report: &RecoverReport, found: Option<&VerifyReport>) -> Json {
+    let garbage = report.garbage.iter();
+    let garbage = garbage.map(|(file, offset, bytes)| {
+        object! { file: file.as_path(), offset: offset, bytes: bytes }
+    });
+    let heads = report.heads.iter().map(|(worktree, head)| {
+        let head = match head {
+            Head::Branch(name) => name.clone(),
+            Head::Commit(id) => id.to_string(),
+        };
+        object! { worktree: worktree, head: head }
+    });
+    object! {
+        lost_packs: lost_pack_values(&report.lost_packs),
         missing: found.map(|found| found.missing.len()),
         damaged: found.map(|found| found.damaged.len()),
-        affected: found.map(AffectedValue::all).unwrap_or_default(),
-        refs: report.refs,
-        operations: report.operations,
-        packs: report.packs,
-        objects: report.objects,
-        reindexed: report.reindexed,
-        garbage: report.garbage.iter().map(garbage).collect(),
-        foreign: report.foreign.iter().map(|path| text(path)).collect(),
-        former: report.former.as_deref().map(text),
-        format: report.format,
-        busy: report.busy.iter().map(|path| text(path)).collect(),
-        relogged: report.relogged,
-        kept: report.kept,
-        found: report.found,
-        heads: report
-            .heads
-            .into_iter()
-            .map(|(worktree, head)| head_of(worktree, head))
-            .collect(),
+        affected: found.map_or(Json::List(Vec::new()), affected_values),
+        report.{refs, operations, packs, objects, reindexed},
+        garbage: Json::List(garbage.collect()),
+        foreign: texts(report.foreign.iter().map(|path| path.display())),
+        former: report.former.as_deref(),
+        report.{format},
+        busy: texts(report.busy.iter().map(|path| path.display())),
+        report.{relogged, kept, found},
+        heads: Json::List(heads.collect()),
     }
 }
 
@@ -179,7 +125,7 @@ fn print(context: &Context, report: &RecoverReport) -> Result<(), Failure> {
         let what = count(report.relogged as u64, "operation", "operations");
         writeln!(out, "operation log: {what} restored from the database")?;
     }
-    print_refs(&mut *out, report)?;
+    print_refs(&mut out, report)?;
     for path in &report.busy {
         writeln!(
             out,
@@ -221,14 +167,6 @@ fn print_refs(out: &mut impl Write, report: &RecoverReport) -> Result<(), Failur
         )?;
     }
     Ok(())
-}
-
-fn head_of(worktree: String, head: Head) -> HeadOf {
-    let head = match head {
-        Head::Branch(name) => name,
-        Head::Commit(id) => id.to_string(),
-    };
-    HeadOf { worktree, head }
 }
 
 fn words_of(head: &Head) -> String {

@@ -1,8 +1,11 @@
 //! `dmv redo`
 
-use crate::commands::undo;
-use crate::context::Context;
-use crate::failure::Failure;
+use crate::prelude::*;
+use crate::print::undo::take_back;
+#[cfg(feature = "store")]
+use crate::print::undo_at_bucket::undo_at_bucket;
+#[cfg(feature = "store")]
+use dmv_bucket::ops::Which;
 use dmv_core::repo::UndoWhat;
 
 /// Repeat the operation that the last 'dmv undo' reversed
@@ -24,9 +27,9 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(remote) = &args.at {
-        return undo::at::take_back(context, dmv_bucket::ops::Which::LastUndo, remote);
+        return undo_at_bucket(context, Which::LastUndo, remote);
     }
     #[cfg(not(feature = "store"))]
     let _ = args;
-    undo::take_back(context, UndoWhat::LastUndo)
+    take_back(context, UndoWhat::LastUndo)
 }

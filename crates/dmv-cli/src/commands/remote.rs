@@ -3,26 +3,17 @@
 #[cfg(feature = "store")]
 mod bucket;
 
-use crate::candidates;
 use crate::config::{REMOTES, Scope, edit};
-use crate::context::Context;
 use crate::error::like_ssh;
-use crate::error::way_to_rename;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::{clean, count};
-use crate::partial::{SliceValue, words};
+use crate::partial_repository::{slice_value, words};
 use crate::peers::{Call, parse_url, remote, why_closed, word_of};
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::refs::check_new_ref_name;
-use dmv_core::repo::{CONFIG_FILE, Repo, RepoError};
+use crate::prelude::*;
+use crate::remotes::set_remote;
+use dmv_core::repo::CONFIG_FILE;
 use dmv_net::ops::{Remote, dial};
 use dmv_net::session::{Client, PeerSlice};
 use dmv_net::transport::{Purpose, Url};
-use serde::Serialize;
-use std::ffi::{OsStr, OsString};
-use std::io::Write;
-use toml_edit::{Item, Table, value};
+use toml_edit::Item;
 
 /// List, add, inspect or remove remotes
 ///
@@ -63,7 +54,7 @@ enum Command {
         url: OsString,
         #[cfg(feature = "store")]
         #[command(flatten)]
-        store: crate::reach::Reach,
+        store: crate::store_options::Reach,
     },
     /// Test again whether the store of a bucket keeps what several writers rely on
     ///
@@ -102,12 +93,6 @@ enum Command {
     },
 }
 
-#[derive(Serialize)]
-struct Record<'a> {
-    name: &'a str,
-    url: &'a str,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
@@ -136,7 +121,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             let notes = bucket::before_adding(context, &url, store)?;
             #[cfg(not(feature = "store"))]
             let notes = Vec::new();
-            let text = set(&repo, name, &url, notes)?;
+            let text = set_remote(&repo, name, &url, notes)?;
             if let Url::Path(path) = &url
                 && !path.exists()
                 && let Some(ssh) = like_ssh(path)
@@ -145,7 +130,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                     "{text} does not exist; it looks like an ssh address: write {ssh}"
                 ));
             }
-            if context.globals.json {
+            if context.ui.is_json() {
                 show(context, name, &text)?;
             }
         }
@@ -171,84 +156,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                     }
                 },
             )?;
-            if context.globals.json {
+            if context.ui.is_json() {
                 show(context, name, url)?;
             }
         }
     }
     Ok(EXIT_OK)
-}
-
-/// Writes a remote into the repository's settings and returns the address as it is kept. `notes`: what
-/// stands beside the address.
-pub fn set(
-    repo: &Repo,
-    name: &str,
-    url: &Url,
-    notes: Vec<(&'static str, toml_edit::Value)>,
-) -> Result<String, Failure> {
-    check_new_ref_name(name).map_err(RepoError::from)?;
-    if let Some((kind, like)) = repo.named_like_remote(name)? {
-        let kind = kind.word();
-        let message = format!(
-            "'{name}' cannot be the name of a remote: the {kind} '{like}' would have the name of a remote branch"
-        );
-        return Err(Failure::new("bad-name", EXIT_OTHER, message).hint(way_to_rename(kind, &like)));
-    }
-    if name.contains('/') {
-        let message = format!("'{name}' is not a valid name for a remote: it contains a '/'");
-        return Err(Failure::new("bad-name", EXIT_OTHER, message));
-    }
-    let text = match url {
-        Url::Path(path) => path.to_str().map(str::to_owned),
-        url => Some(url.to_string()),
-    };
-    let text = text.ok_or_else(|| {
-        let message = format!("cannot store {url} in the settings: it is not UTF-8");
-        Failure::new("bad-path", EXIT_OTHER, message)
-    })?;
-    edit(
-        &repo.dmv_dir().join(CONFIG_FILE),
-        Scope::Repository,
-        |document| {
-            let table = document.entry(REMOTES).or_insert_with(|| {
-                let mut table = Table::new();
-                table.set_implicit(true);
-                Item::Table(table)
-            });
-            if !table.is_table_like() {
-                *table = Item::Table(Table::new());
-            }
-            let known = table.get(name).and_then(|remote| remote.get("url"));
-            if known.and_then(Item::as_str) != Some(&text) {
-                let mut remote = Table::new();
-                remote["url"] = value(&text);
-                table[name] = Item::Table(remote);
-            }
-            for (key, note) in notes {
-                table[name][key] = Item::Value(note);
-            }
-        },
-    )?;
-    Ok(text)
-}
-
-/// What a remote answers.
-#[derive(Default, Serialize)]
-struct Answer<'a> {
-    name: &'a str,
-    url: &'a str,
-    reachable: bool,
-    /// Why it is not.
-    message: Option<String>,
-    access: Option<&'static str>,
-    /// Why that is not `write`; `None`: it is, or the remote does not say.
-    read_only: Option<&'static str>,
-    branches: Option<usize>,
-    tags: Option<usize>,
-    /// Whether it holds everything; `None`: it does not say.
-    full: Option<bool>,
-    partial: Option<SliceValue>,
 }
 
 /// Asks one remote, which has to answer, or all of them.
@@ -299,17 +212,42 @@ fn purpose_at(_: &Url) -> Purpose {
 }
 
 fn tell_silent(context: &Context, name: &str, url: &str, why: String) -> Result<(), Failure> {
-    if !context.globals.json {
-        show(context, name, url)?;
-        writeln!(context.ui.out(), "  no answer: {}", clean(&why))?;
-        return Ok(());
+    let why = clean(&why);
+    if context.ui.is_json() {
+        let answer = Answer {
+            message: Some(why),
+            ..Answer::default()
+        };
+        return context.ui.json(&answer.document(name, url));
     }
-    context.ui.json(&Answer {
-        name,
-        url,
-        message: Some(clean(&why)),
-        ..Answer::default()
-    })
+    show(context, name, url)?;
+    Ok(writeln!(context.ui.out(), "  no answer: {why}")?)
+}
+
+/// What a remote answers.
+#[derive(Default)]
+struct Answer {
+    reachable: bool,
+    /// Why it is not.
+    message: Option<String>,
+    access: Option<&'static str>,
+    /// Why that is not `write`; `None`: it is, or the remote does not say.
+    read_only: Option<&'static str>,
+    branches: Option<usize>,
+    tags: Option<usize>,
+    /// Whether it holds everything; `None`: it does not say.
+    full: Option<bool>,
+    partial: Option<Json>,
+}
+
+impl Answer {
+    fn document(&self, name: &str, url: &str) -> Json {
+        object! {
+            name: name,
+            url: url,
+            self.{reachable, message, access, read_only, branches, tags, full, partial},
+        }
+    }
 }
 
 /// `url`: the address as the settings have it.
@@ -325,10 +263,8 @@ fn tell_answer(
     let branches = branches.count();
     let tags = refs.len() - branches;
     let held = client.held.as_ref();
-    if context.globals.json {
-        return context.ui.json(&Answer {
-            name,
-            url,
+    if context.ui.is_json() {
+        let answer = Answer {
             reachable: true,
             message: None,
             access: Some(if client.may_push() { "write" } else { "read" }),
@@ -336,8 +272,9 @@ fn tell_answer(
             branches: Some(branches),
             tags: Some(tags),
             full: held.map(PeerSlice::is_everything),
-            partial: held.and_then(SliceValue::new),
-        });
+            partial: held.and_then(slice_value),
+        };
+        return context.ui.json(&answer.document(name, url));
     }
     show(context, name, url)?;
     let holds = match (held, held.and_then(words)) {
@@ -365,9 +302,8 @@ fn tell_answer(
 }
 
 fn show(context: &Context, name: &str, url: &str) -> Result<(), Failure> {
-    if context.globals.json {
-        return context.ui.json(&Record { name, url });
-    }
-    writeln!(context.ui.out(), "{}  {}", clean(name), clean(url))?;
-    Ok(())
+    context.ui.show(
+        || object! { name: name, url: url },
+        |out| Ok(writeln!(out, "{}  {}", clean(name), clean(url))?),
+    )
 }

@@ -1,16 +1,13 @@
 //! `dmv repack`
 
 #[cfg(feature = "store")]
-mod at;
+mod bucket;
 
-use crate::context::{Context, now};
+use crate::context::now;
 use crate::date::span;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::text::{bytes, clean, count};
-use crate::patience::patiently;
-use dmv_core::repo::{RepackOptions, RepackReport, Repo};
-use serde::Serialize;
-use std::io::Write;
+use crate::lock_wait::begin_when_free;
+use crate::prelude::*;
+use dmv_core::repo::{RepackOptions, RepackReport};
 use std::time::{Duration, Instant};
 
 /// Join small packs, and store similar content as differences
@@ -45,24 +42,11 @@ pub struct Args {
     at: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document<'r> {
-    before_bytes: u64,
-    after_bytes: u64,
-    packs_before: u64,
-    packs_after: u64,
-    copied_bytes: u64,
-    commits_compared: u64,
-    finished: bool,
-    why_not: &'r [String],
-    failed: bool,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(remote) = &args.at {
-        return at::run(context, args, remote);
+        return bucket::run(context, args, remote);
     }
     let options = RepackOptions {
         now: now(),
@@ -73,20 +57,16 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let repo = context.repo()?;
     let watch = context.watch("repacking");
-    let report = patiently(context, || repo.repack(&options, &context.job))?;
+    let report = begin_when_free(context, || repo.repack(&options, &context.job))?;
     drop(watch);
-    if context.globals.json {
-        context.ui.json(&Document {
-            before_bytes: report.before_bytes,
-            after_bytes: report.after_bytes,
-            packs_before: report.packs_before,
-            packs_after: report.packs_after,
-            copied_bytes: report.copied_bytes,
-            commits_compared: report.commits_compared,
-            finished: report.finished,
-            why_not: &report.why_not,
-            failed: report.failed,
-        })?
+    if context.ui.is_json() {
+        let document = object! {
+            report.{
+                before_bytes, after_bytes, packs_before, packs_after, copied_bytes, commits_compared,
+                finished, why_not, failed,
+            },
+        };
+        context.ui.json(&document)?
     } else {
         print(context, args, &report)?
     }
@@ -98,16 +78,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 }
 
 fn print(context: &Context, args: &Args, report: &RepackReport) -> Result<(), Failure> {
-    if !context.ui.quiet() {
-        writeln!(context.ui.out(), "{}", told(args.dry_run, report))?;
+    context.ui.text(|out| {
+        writeln!(out, "{}", told(args.dry_run, report))?;
         if report.commits_compared > 0 {
             let commits = count(report.commits_compared, "commit", "commits");
             writeln!(
-                context.ui.out(),
+                out,
                 "noted which paths {commits} changed, for log and blame"
             )?;
         }
-    }
+        Ok(())
+    })?;
     for why in &report.why_not {
         context.ui.warn(format_args!(
             "some packs were left as they are: {}",
@@ -142,15 +123,5 @@ fn told(is_dry_run: bool, report: &RepackReport) -> String {
         (true, _) => format!("{before} would become {after} of at most {size}"),
         (false, 1) => format!("{before} is now {after} of {size}"),
         (false, _) => format!("{before} are now {after} of {size}"),
-    }
-}
-
-/// Says now and then after a commit that many small commits have their metadata apart.
-pub fn hint(context: &Context, repo: &Repo) {
-    // It is only advice, so a failure is no news.
-    if repo.repack_pays_now().unwrap_or(false) {
-        context
-            .ui
-            .note("note: many small commits take more space and time than they need; to join them: dmv repack");
     }
 }

@@ -1,13 +1,8 @@
 //! `dmv reset`
 
-use super::merge::{tell, value};
-use super::pull::tell_left;
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::format::text::count;
-use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
-use dmv_core::hash::ObjectId;
+use crate::prelude::*;
+use crate::print::merge::{merge_value, tell_merge};
+use crate::print::pull::tell_left;
 use dmv_core::repo::ResetFiles;
 
 /// Move the current branch to another commit
@@ -46,24 +41,23 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         ResetFiles::Keep
     };
     let request = context.request()?;
-    let report = keeping(context, &repo, "resetting", |settings| {
+    let report = keep_or_ask(context, &repo, "resetting", |settings| {
         repo.reset(to, files, &request, settings, &context.job)
     })?;
-    if context.globals.json {
-        let mut document = value(&report.merge)?;
-        document["left"] = report.left.iter().map(ObjectId::to_string).collect();
-        document["outside"] = report.outside.into();
-        let overwritten = OverwrittenValue::new(&report.overwritten);
-        document["overwritten"] =
-            serde_json::to_value(overwritten).map_err(std::io::Error::from)?;
-        context.ui.json(&document)?;
+    if context.ui.is_json() {
+        let mut document = merge_value(&report.merge);
+        document.extend(object! {
+            report.{left, outside},
+            overwritten: overwritten_value(&report.overwritten),
+        });
+        context.ui.json(&document.sorted())?;
     }
     let done = match (report.merge.up_to_date, args.hard) {
         (true, true) => "nothing to reset",
         (true, false) => "nothing to reset (--hard discards uncommitted changes)",
         _ => "reset",
     };
-    let code = tell(context, &report.merge, done)?;
+    let code = tell_merge(context, &report.merge, done)?;
     tell_overwritten(context, &report.overwritten);
     if report.outside > 0 {
         let files = count(report.outside, "file", "files");

@@ -1,17 +1,9 @@
 //! `dmv resolve`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, count};
-use crate::supply::supplied;
-use dmv_core::hash::ObjectId;
-use dmv_core::object::name::{RepoPath, escape};
+use crate::prelude::*;
 use dmv_core::repo::{Choice, ResolveReport};
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::{self, Write};
+use dmv_core::worktree::snapshot::Problem;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -60,22 +52,6 @@ pub struct Args {
     message: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Document {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    commit: Option<String>,
-    resolved: Vec<ResolveSummary>,
-    conflicts: Vec<PathValue>,
-    problems: Vec<ProblemValue>,
-}
-
-#[derive(Serialize)]
-struct ResolveSummary {
-    #[serde(flatten)]
-    path: PathValue,
-    files: Vec<String>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -108,7 +84,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             let message = message
                 .clone()
                 .unwrap_or_else(|| default_message(&paths, word));
-            let options = super::merge::options(context, message)?;
+            let options = context.merge_options(message)?;
             let (report, done) = supplied(context, &repo, "resolving", || {
                 repo.resolve_in_commit(&paths, &choice, &options, &context.job)
             })?;
@@ -116,15 +92,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     };
     print(context, &report, commit)?;
-    for problem in report.kept.iter().chain(&report.refused) {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("{path}: {why}"));
-    }
-    Ok(if report.refused.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
+    context.ui.warn_of("", &report.kept);
+    context.ui.warn_of("", &report.refused);
+    Ok(exit_for(&report.refused))
 }
 
 /// Refuses what cannot be taken in place of a conflict.
@@ -166,23 +136,20 @@ fn print(
     report: &ResolveReport,
     commit: Option<ObjectId>,
 ) -> Result<(), Failure> {
-    let ui = &context.ui;
-    if context.globals.json {
-        let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
-        let resolved = report.settled.iter().map(|(path, files)| ResolveSummary {
-            path: PathValue::new(path.as_bytes()),
-            files: files.iter().map(text).collect(),
+    let document = || {
+        let resolved = report.settled.iter();
+        let resolved = resolved.map(|(at, files)| {
+            object! { ..path(at), files: texts(files.iter().map(text_of)) }
         });
-        let not_done = problems(&report.kept).into_iter();
-        let not_done = not_done.chain(problems(&report.refused));
-        ui.json(&Document {
-            commit: commit.map(|id| id.to_string()),
-            resolved: resolved.collect(),
-            conflicts: report.open.iter().map(PathValue::new).collect(),
-            problems: not_done.collect(),
-        })?;
-    } else if !ui.quiet() {
-        let mut out = ui.out();
+        let problems: Vec<&Problem> = report.kept.iter().chain(&report.refused).collect();
+        object! {
+            commit?: commit,
+            resolved: Json::List(resolved.collect()),
+            conflicts: paths(&report.open),
+            problems: problems,
+        }
+    };
+    context.ui.report(document, |out| {
         for (path, files) in &report.settled {
             let files: Vec<String> = files.iter().map(RepoPath::to_string).collect();
             if files.is_empty() {
@@ -202,6 +169,6 @@ fn print(
         if let Some(id) = commit {
             writeln!(out, "committed as {}", id.short(SHORT_ID))?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -1,11 +1,7 @@
 //! `dmv restore`
 
-use super::checkout::finish;
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::keeping::keeping;
-use std::ffi::OsString;
+use crate::prelude::*;
+use crate::print::checkout::print_checkout;
 
 /// Restore files from a commit
 ///
@@ -33,8 +29,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let paths = context.repo_paths(&repo, &args.paths)?;
     let request = context.request()?;
-    let report = keeping(context, &repo, "restoring", |settings| {
+    let report = keep_or_ask(context, &repo, "restoring", |settings| {
         repo.restore(from, &paths, settings, request.clone(), &context.job)
     })?;
-    finish(context, &report, false)
+    print_checkout(context, &report, false)
 }

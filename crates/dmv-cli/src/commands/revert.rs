@@ -1,11 +1,8 @@
 //! `dmv revert`
 
-use super::merge::{finish, options};
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::Failure;
 use crate::message::given;
-use crate::supply::supplied;
+use crate::prelude::*;
+use crate::print::merge::print_merge;
 
 /// Create a commit that reverses another commit
 ///
@@ -37,11 +34,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(message) => given(message)?,
         None => {
             let commit = repo.read_commit(&id)?;
-            let subject = commit.message.lines().next().unwrap_or_default().to_owned();
+            let subject = subject(&commit.message);
             format!("Revert \"{subject}\"\n\nThis reverts commit {id}.")
         }
     };
-    let options = options(context, message)?;
+    let options = context.merge_options(message)?;
     let report = supplied(context, &repo, "reverting", || {
         repo.revert(id, args.mainline, &options, &context.job)
     })?;
@@ -50,5 +47,5 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         "reverted"
     };
-    finish(context, &report, done)
+    print_merge(context, &report, done)
 }

@@ -1,23 +1,9 @@
 //! `dmv rm`
 
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{clean, count};
-use crate::keeping::{OverwrittenValue, keeping};
+use crate::format::json;
+use crate::prelude::*;
 use crate::ui::{ask, can_ask};
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hint;
-use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{
-    IgnoreOffer, RemoveOptions, RemoveReport, Repo, UntrackOptions, UntrackReport,
-};
-use dmv_core::worktree::snapshot::Problem;
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::Write;
+use dmv_core::repo::{IgnoreOffer, RemoveOptions, RemoveReport, UntrackOptions};
 
 /// Remove tracked files, or stop tracking them
 ///
@@ -45,25 +31,6 @@ pub struct Args {
     force: bool,
 }
 
-#[derive(Serialize)]
-struct Document {
-    /// Files that are gone.
-    removed: Vec<PathValue>,
-    /// Files outside of the subset, which the next commit leaves out.
-    outside: Vec<PathValue>,
-    problems: Vec<ProblemValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    overwritten: Option<OverwrittenValue>,
-}
-
-#[derive(Serialize)]
-struct UntrackDocument<'a> {
-    untracked: Vec<PathValue>,
-    /// Lines added to .dmvignore.
-    ignored: &'a [String],
-    problems: Vec<ProblemValue>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -78,26 +45,25 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         settings: context.settings()?,
         request: context.request()?,
     };
-    let report = keeping(context, &repo, "removing", |settings| {
+    let report = keep_or_ask(context, &repo, "removing", |settings| {
         options.settings = settings.clone();
         repo.remove(&options, &context.job)
     })?;
-    if context.globals.json {
-        context.ui.json(&Document {
-            removed: values(&report.removed),
-            outside: values(&report.outside),
-            problems: problems(&report.refused),
-            overwritten: OverwrittenValue::new(&report.overwritten),
-        })?;
-    } else if !context.ui.quiet() {
-        print(context, &report)?;
-    }
+    let document = || {
+        object! {
+            removed: json::paths(&report.removed),
+            outside: json::paths(&report.outside),
+            problems: report.refused,
+            overwritten?: overwritten_value(&report.overwritten),
+        }
+    };
+    context.ui.report(document, |out| print(out, &report))?;
     tell_overwritten(context, &report);
-    Ok(tell_kept(context, &report.refused))
+    context.ui.warn_of("not removed: ", &report.refused);
+    Ok(exit_for(&report.refused))
 }
 
-fn print(context: &Context, report: &RemoveReport) -> Result<(), Failure> {
-    let mut out = context.ui.out();
+fn print(out: &mut impl Write, report: &RemoveReport) -> Result<(), Failure> {
     for path in &report.removed {
         writeln!(out, "removed {}", escape(path))?;
     }
@@ -131,23 +97,6 @@ fn tell_overwritten(context: &Context, report: &RemoveReport) {
     }
 }
 
-/// Says which files stay, and returns the exit code.
-fn tell_kept(context: &Context, refused: &[Problem]) -> u8 {
-    for problem in refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("not removed: {path}: {why}"));
-    }
-    if refused.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    }
-}
-
-fn values(paths: &[RepoPath]) -> Vec<PathValue> {
-    paths.iter().map(PathValue::new).collect()
-}
-
 /// Stops tracking files, and adds them to the ignore file if the user wants that.
 fn untrack(
     context: &Context,
@@ -166,19 +115,27 @@ fn untrack(
         settings,
         request: context.request()?,
     };
-    let report = keeping(context, repo, "removing", |settings| {
+    let report = keep_or_ask(context, repo, "removing", |settings| {
         options.settings = settings.clone();
         repo.untrack(&options, &context.job)
     })?;
-    if context.globals.json {
-        context.ui.json(&UntrackDocument {
-            untracked: values(&report.untracked),
-            ignored: &options.ignore,
-            problems: problems(&report.refused),
-        })?;
-    } else if !context.ui.quiet() {
-        print_untracked(context, &report, &options.ignore)?;
-    }
+    let document = || {
+        object! {
+            untracked: json::paths(&report.untracked),
+            ignored: options.ignore,
+            problems: report.refused,
+        }
+    };
+    context.ui.report(document, |out| {
+        for path in &report.untracked {
+            let path = escape(path);
+            writeln!(out, "no longer tracked after the next commit: {path}")?;
+        }
+        for line in &options.ignore {
+            writeln!(out, "added to .dmvignore: {}", clean(line))?;
+        }
+        Ok(())
+    })?;
     if !lines.is_empty() && !adds {
         let r = if args.recursive { " -r" } else { "" };
         let named = args.paths.iter().map(Argument::on_disk);
@@ -198,29 +155,10 @@ fn untrack(
             escape(path)
         ));
     }
-    for problem in &report.refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("not written: {path}: {why}"));
-    }
-    Ok(if report.refused.is_empty() && uncovered.is_empty() {
-        EXIT_OK
+    context.ui.warn_of("not written: ", &report.refused);
+    Ok(if uncovered.is_empty() {
+        exit_for(&report.refused)
     } else {
         EXIT_INCOMPLETE
     })
-}
-
-fn print_untracked(
-    context: &Context,
-    report: &UntrackReport,
-    ignored: &[String],
-) -> Result<(), Failure> {
-    let mut out = context.ui.out();
-    for path in &report.untracked {
-        let path = escape(path);
-        writeln!(out, "no longer tracked after the next commit: {path}")?;
-    }
-    for line in ignored {
-        writeln!(out, "added to .dmvignore: {}", clean(line))?;
-    }
-    Ok(())
 }

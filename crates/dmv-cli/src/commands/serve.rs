@@ -1,7 +1,6 @@
 //! `dmv serve`
 
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
+use crate::prelude::*;
 use dmv_core::fsutil::widen_pipe;
 use dmv_net::session::{Grant, Link, NetError, refuse, serve};
 use dmv_net::transport::{Purpose, create_at, open_at};
@@ -11,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "quic")]
-mod by_key;
+mod quic;
 #[cfg(feature = "quic")]
 mod upkeep;
 
@@ -68,7 +67,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 
 #[cfg(feature = "quic")]
 fn by_key(context: &Context, args: &Args) -> Result<u8, Failure> {
-    by_key::run(context, args.listen.clone(), args.lan, args.read_only)
+    quic::run(context, args.listen.clone(), args.lan, args.read_only)
 }
 
 #[cfg(not(feature = "quic"))]

@@ -1,26 +1,15 @@
 //! `dmv stash`
 
-use super::checkout::tell_refused;
-use super::commit::check_paths;
-use super::merge::list as list_conflicts;
-use super::show::{CommitAt, Detail, Document, changes};
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{CommitValue, PathValue, conflict_values, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
+use crate::format::json;
 use crate::message::given;
-use crate::supply::{bring_rules, supplied};
-use dmv_core::hint;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{
-    Repo, RepoError, StashApplyReport, StashAt, StashInfo, StashOptions, StashPushReport, VerbError,
-};
+use crate::on_demand::bring_rules;
+use crate::prelude::*;
+use crate::print::changes::{CommitAt, Detail, changes};
+use crate::print::checkout::tell_refused;
+use crate::print::merge::print_conflicts;
+use crate::stash_name::{number, numbered};
+use dmv_core::repo::{StashApplyReport, StashAt, StashInfo, StashOptions};
 use dmv_core::worktree::select::Paths;
-use dmv_core::worktree::snapshot::Problem;
-use serde_json::{Value, json};
-use std::ffi::OsString;
-use std::io::Write;
 
 /// Put uncommitted changes aside, and bring them back later
 ///
@@ -113,7 +102,7 @@ struct DropArgs {
     stash: usize,
 }
 
-/// A stash, as somebody names it.
+/// A stash, as a user names it.
 #[derive(Clone)]
 enum StashName {
     Number(usize),
@@ -142,15 +131,6 @@ fn named(text: &str) -> Result<StashName, String> {
     }
 }
 
-/// The number of a stash.
-pub fn number(text: &str) -> Result<usize, String> {
-    let inner = text
-        .strip_prefix("stash@{")
-        .and_then(|t| t.strip_suffix('}'));
-    let parsed = inner.unwrap_or(text).parse();
-    parsed.map_err(|_| "a stash is stash@{N} or N, such as stash@{0}".to_owned())
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -163,19 +143,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(Command::Apply(args)) => apply(context, &repo, &args.stash, false),
         Some(Command::Drop(args)) => {
             let stash = repo.stash_drop(args.stash, context.request()?)?;
-            if context.globals.json {
-                context.ui.json(&value(&stash, None))?;
-            } else if !context.ui.quiet() {
-                let mut out = context.ui.out();
-                writeln!(
-                    out,
-                    "dropped stash@{{{}}}: {}",
-                    args.stash,
-                    clean(&stash.message)
-                )?;
-                drop(out);
+            let document = || stash_value(&stash, None);
+            context.ui.report(document, |out| {
+                let message = clean(&stash.message);
+                writeln!(out, "dropped stash@{{{}}}: {message}", args.stash)?;
                 context.ui.note("to bring it back: dmv undo");
-            }
+                Ok(())
+            })?;
             Ok(EXIT_OK)
         }
     }
@@ -197,85 +171,57 @@ fn push(
 ) -> Result<u8, Failure> {
     let message = message.map(given).transpose()?;
     let paths = context.paths(repo, paths)?;
-    check_paths(context, repo, &paths)?;
+    context.check_paths(repo, &paths)?;
     bring_rules(context, repo)?;
     let select = Paths::new(paths);
     let options = options(context)?;
     let done = supplied(context, repo, "stashing", || {
         repo.stash_push(&select, message.as_deref(), &options, &context.job)
     })?;
-    if context.globals.json {
-        context.ui.json(&pushed_value(&done))?;
-    } else if !context.ui.quiet() {
-        let mut out = context.ui.out();
-        match &done.stash {
-            None => writeln!(out, "no changes to stash")?,
-            Some(stash) => {
-                let files = count(done.changed, "file", "files");
-                writeln!(out, "stashed {}: {files} put aside", clean(&stash.message))?;
-                drop(out);
-                context.ui.note("to bring it back: dmv stash pop");
-            }
+    let document = || {
+        object! {
+            done.{changed, files},
+            problems: done.problems,
+            done.{removed},
+            stash: done.stash.as_ref().map(|stash| stash_value(stash, Some(0))),
         }
-    }
+    };
+    context.ui.report(document, |out| {
+        let Some(stash) = &done.stash else {
+            return Ok(writeln!(out, "no changes to stash")?);
+        };
+        let files = count(done.changed, "file", "files");
+        writeln!(out, "stashed {}: {files} put aside", clean(&stash.message))?;
+        context.ui.note("to bring it back: dmv stash pop");
+        Ok(())
+    })?;
     match &done.stash {
         Some(_) => tell_refused(context, None, &done.problems),
         // Nothing was done, so there is nothing to undo.
-        None => {
-            for Problem { path, why } in &done.problems {
-                let path = escape(path);
-                context.ui.warn(format_args!("not stashed: {path}: {why}"));
-            }
-        }
+        None => context.ui.warn_of("not stashed: ", &done.problems),
     }
-    Ok(if done.problems.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
-}
-
-fn pushed_value(done: &StashPushReport) -> Value {
-    json!({
-        "stash": done.stash.as_ref().map(|stash| value(stash, Some(0))),
-        "changed": done.changed,
-        "files": done.files,
-        "removed": done.removed,
-        "problems": problems(&done.problems),
-    })
+    Ok(exit_for(&done.problems))
 }
 
 /// A stash in JSON, with its present number.
-fn value(stash: &StashInfo, number: Option<usize>) -> Value {
-    json!({
-        "number": number,
-        "commit": stash.commit.to_string(),
-        "message": stash.message,
-        "time": rfc3339(stash.seconds, 0, 0),
-    })
+fn stash_value(stash: &StashInfo, number: Option<usize>) -> Json {
+    object! { stash.{commit, message}, number: number, time: rfc3339(stash.seconds, 0, 0) }
 }
 
 fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     for (n, stash) in repo.stashes()?.iter().enumerate() {
-        if context.globals.json {
-            context.ui.json(&value(stash, Some(n)))?;
-        } else {
-            let subject = stash.message.lines().next().unwrap_or_default();
-            writeln!(context.ui.out(), "stash@{{{n}}}: {}", clean(subject))?;
-        }
+        context.ui.show(
+            || stash_value(stash, Some(n)),
+            |out| {
+                Ok(writeln!(
+                    out,
+                    "stash@{{{n}}}: {}",
+                    clean(subject(&stash.message))
+                )?)
+            },
+        )?;
     }
     Ok(EXIT_OK)
-}
-
-/// The stash with this number.
-pub fn numbered(repo: &Repo, n: usize) -> Result<StashInfo, Failure> {
-    let mut all = repo.stashes()?;
-    let count = all.len();
-    if n < count {
-        Ok(all.swap_remove(n))
-    } else {
-        Err(RepoError::Verb(VerbError::NoStash { n, count }).into())
-    }
 }
 
 fn show(context: &Context, repo: &Repo, args: &ShowArgs) -> Result<u8, Failure> {
@@ -294,9 +240,10 @@ fn show(context: &Context, repo: &Repo, args: &ShowArgs) -> Result<u8, Failure> 
         Detail::Full
     };
     let changes = changes(context, repo, shown, &Paths::default(), detail)?;
-    if context.globals.json {
-        let commit = CommitValue::new(&id, &commit);
-        context.ui.json(&Document { commit, changes })?;
+    if context.ui.is_json() {
+        let mut document = json::commit(&id, &commit);
+        document.add("changes", changes);
+        context.ui.json(&document)?;
     }
     Ok(EXIT_OK)
 }
@@ -310,11 +257,10 @@ fn apply(context: &Context, repo: &Repo, stash: &StashName, drops: bool) -> Resu
         StashName::Number(n) => Some(*n),
         StashName::Revision(_) => None,
     };
-    if context.globals.json {
-        context.ui.json(&applied_value(&done, number))?;
-    } else if !context.ui.quiet() {
-        print_applied(context, &done)?;
-    }
+    context.ui.report(
+        || applied_value(&done, number),
+        |out| print_applied(context, out, &done),
+    )?;
     tell_refused(context, None, &done.refused);
     if !done.outside.is_empty() {
         let n = done.outside.len() as u64;
@@ -345,22 +291,19 @@ fn apply(context: &Context, repo: &Repo, stash: &StashName, drops: bool) -> Resu
     )
 }
 
-fn print_applied(context: &Context, done: &StashApplyReport) -> Result<(), Failure> {
-    let mut out = context.ui.out();
+fn print_applied(
+    context: &Context,
+    out: &mut impl Write,
+    done: &StashApplyReport,
+) -> Result<(), Failure> {
     let word = if done.dropped { "popped" } else { "applied" };
     let id = done.stash.commit.short(SHORT_ID);
     writeln!(out, "{word} {id} {}", clean(&done.stash.message))?;
     for moved in &done.moves {
         writeln!(out, "  followed the rename {} -> {}", moved.from, moved.to)?;
     }
-    let removed = match done.removed {
-        0 => String::new(),
-        n => format!(", {n} removed"),
-    };
-    let files = count(done.files, "file", "files");
-    writeln!(out, "{files} written ({}){removed}", bytes(done.bytes))?;
-    list_conflicts(context, &mut *out, &done.conflicts)?;
-    drop(out);
+    writeln!(out, "{}", written(done.files, done.bytes, done.removed))?;
+    print_conflicts(context, out, &done.conflicts)?;
     if !done.conflicts.is_empty() {
         context.ui.note(
             "hint: dmv resolve PATH --ours (or --theirs, --both, --base), or edit the files; \
@@ -370,15 +313,13 @@ fn print_applied(context: &Context, done: &StashApplyReport) -> Result<(), Failu
     Ok(())
 }
 
-fn applied_value(done: &StashApplyReport, n: Option<usize>) -> Value {
-    json!({
-        "stash": value(&done.stash, n),
-        "dropped": done.dropped,
-        "conflicts": conflict_values(&done.conflicts),
-        "outside": done.outside.iter().map(PathValue::new).collect::<Vec<_>>(),
-        "files": done.files,
-        "bytes": done.bytes,
-        "removed": done.removed,
-        "problems": problems(&done.refused),
-    })
+fn applied_value(done: &StashApplyReport, number: Option<usize>) -> Json {
+    let value = object! {
+        done.{bytes, conflicts, dropped, files},
+        outside: paths(&done.outside),
+        problems: done.refused,
+        done.{removed},
+        stash: stash_value(&done.stash, number),
+    };
+    value.sorted()
 }

@@ -1,14 +1,10 @@
 //! `dmv stats`
 
 use crate::budget::{GRACE, ways};
-use crate::context::{Context, now};
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{bytes, count};
-use crate::partial::{SliceValue, told_slice, words};
-use dmv_core::escape::Hint;
-use dmv_core::repo::{GcOptions, Repo, RepoError, StoreStats};
-use serde::Serialize;
-use std::io::Write;
+use crate::context::now;
+use crate::partial_repository::{slice_value, told_slice, words};
+use crate::prelude::*;
+use dmv_core::repo::{GcOptions, StoreStats};
 
 /// With more objects than this, it takes longer than a moment to count what gc can free.
 const MAX_COUNTED_OBJECTS: u64 = 2_000_000;
@@ -21,39 +17,6 @@ const MAX_COUNTED_OBJECTS: u64 = 2_000_000;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv stats --json")]
 pub struct Args {}
-
-#[derive(Serialize)]
-struct Document {
-    commits: u64,
-    trees: u64,
-    lists: u64,
-    chunks: u64,
-    packs: u64,
-    data_bytes: u64,
-    meta_bytes: u64,
-    tables: u64,
-    disk_bytes: u64,
-    disk_files: u64,
-    head_bytes: u64,
-    head_files: u64,
-    /// Whether `dmv repack` would pay.
-    repack_pays: bool,
-    /// The bytes that `dmv gc` can free; null if they were not counted.
-    garbage_bytes: Option<u64>,
-    /// The bytes that nothing needs and that arrived within `dmv gc`'s time of grace.
-    young_garbage_bytes: Option<u64>,
-    partial: Option<SliceValue>,
-    /// The most that the files may take on disk.
-    budget_bytes: Option<u64>,
-    /// If they take more: the commands that free most.
-    ways: Vec<Way>,
-}
-
-#[derive(Serialize)]
-struct Way {
-    bytes: u64,
-    command: String,
-}
 
 /// Runs the command.
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
@@ -68,34 +31,23 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     } else {
         Vec::new()
     };
-    if context.globals.json {
-        let way = |(bytes, command): (u64, Hint)| Way {
-            bytes,
-            command: command.to_string(),
-        };
-        context.ui.json(&Document {
-            commits: stats.commits,
-            trees: stats.trees,
-            lists: stats.lists,
-            chunks: stats.chunks,
-            packs: stats.packs,
-            data_bytes: stats.data_bytes,
-            meta_bytes: stats.meta_bytes,
-            tables: stats.tables,
-            disk_bytes: stats.disk_bytes,
-            disk_files: stats.disk_files,
-            head_bytes: stats.head_bytes,
-            head_files: stats.head_files,
-            repack_pays: repo.repack_pays()?,
+    let repack_pays = repo.repack_pays()?;
+    let document = || {
+        let way = |(bytes, command): &(u64, Hint)| object! { bytes: bytes, command: command };
+        object! {
+            stats.{
+                commits, trees, lists, chunks, packs, data_bytes, meta_bytes, tables, disk_bytes, disk_files,
+                head_bytes, head_files,
+            },
+            repack_pays: repack_pays,
             garbage_bytes: garbage.map(|(old, _)| old),
             young_garbage_bytes: garbage.map(|(_, young)| young),
-            partial: SliceValue::new(&slice),
+            partial: slice_value(&slice),
             budget_bytes: budget,
-            ways: ways.into_iter().map(way).collect(),
-        })?;
-        return Ok(EXIT_OK);
-    }
-    let mut out = context.ui.out();
+            ways: Json::List(ways.iter().map(way).collect()),
+        }
+    };
+    context.ui.show(document, |out| {
     let mut line = |what: &str, value: String| writeln!(out, "{what:<16} {value}");
     line("commits", stats.commits.to_string())?;
     line("chunks", stats.chunks.to_string())?;
@@ -123,7 +75,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         )?,
         (old, _) => line("garbage", format!("{} can be freed: dmv gc", bytes(old)))?,
     }
-    if repo.repack_pays()? {
+    if repack_pays {
         let why = "many small commits; to join them: dmv repack".to_owned();
         line("repack", why)?;
     }
@@ -139,10 +91,12 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         writeln!(out, "{text}")?;
     } else if over {
         writeln!(out, "the budget is used up; these commands free most:")?;
-        for (freed, command) in ways {
-            writeln!(out, "  {:>10}  {command}", bytes(freed))?;
+        for (freed, command) in &ways {
+            writeln!(out, "  {:>10}  {command}", bytes(*freed))?;
         }
     }
+        Ok(())
+    })?;
     Ok(EXIT_OK)
 }
 

@@ -1,38 +1,26 @@
 //! `dmv status`
 
-pub mod folded;
 mod short;
 mod unsent;
 
-use crate::candidates;
-use crate::commands::checkout::hint_restore;
-use crate::commands::push::{is_replaced, way_past_replaced};
-use crate::context::{CommandUse, Context};
-use crate::damage::{KnownValue, print_known};
-use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{ChangeValue, PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, clean, count, patterns, shown};
-use crate::half::go_on;
-use crate::partial::{
-    ExpiredValue, GivenUpCounts, PurgedValue, SliceValue, brief, told_slice, words,
-};
-use anstyle::{AnsiColor, Style};
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
-use dmv_core::hash::ObjectId;
-use dmv_core::hint;
-use dmv_core::object::name::{RepoPath, escape};
+use crate::context::CommandUse;
+use crate::damage::{known_value, print_known};
+use crate::format::json;
+use crate::partial_repository::{GivenUpCounts, brief, slice_value, told_slice, words};
+use crate::prelude::*;
+use crate::print::checkout::hint_restore;
+use crate::print::folded_directories;
+use crate::print::folded_directories::{DirectoryChange, FoldExtent, Line, UntrackedLine};
+use crate::print::replaced_branches::{is_replaced, way_past_replaced};
+use crate::print::worktree_state::{Renames, go_back, look, origin};
+use crate::unfinished_clone::go_on;
 use dmv_core::repo::{
-    Bisection, BranchPosition, ChangeKind, Head, KnownDamage, Mover, PathChange, Rename, Repo,
-    RepoSlice, StatusOptions, StatusReport, moved_clause,
+    Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, PathChange, RepoSlice, StatusReport,
+    moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
-use folded::{DirectoryChange, FoldExtent, Line, UntrackedLine};
-use serde::Serialize;
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::io::Write;
+use std::collections::HashSet;
 use unsent::RemoteLack;
 
 /// Show uncommitted changes, conflicts and the state of the branch
@@ -94,76 +82,14 @@ impl Args {
 /// For how many reasons --verbose says that versions were given up.
 const REASONS_SHOWN: usize = 20;
 
-#[derive(Serialize)]
-struct Document {
-    branch: Option<String>,
-    commit: Option<String>,
-    clean: bool,
-    moved: bool,
-    base: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unfinished: Option<UnfinishedValue>,
-    /// Whether a search for a first bad commit is under way.
-    bisecting: bool,
-    /// The command that goes on with a clone that is not finished.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    half_clone: Option<String>,
-    upstream: Option<Upstream>,
-    remotes: Vec<RemoteLack>,
-    subset: Vec<String>,
-    /// Patterns of the subset that match nothing in the commit.
-    idle_patterns: Vec<String>,
-    partial: Option<SliceValue>,
-    /// What is known to be damaged or lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    damage: Option<KnownValue>,
-    /// When versions have expired and by which rule, and how many.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    expired: Vec<ExpiredValue>,
-    /// When versions were purged, by whom and why, and how many.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    purged: Vec<PurgedValue>,
-    outside: Vec<PathValue>,
-    changes: Vec<ChangeValue>,
-    /// What the next commit leaves out.
-    untracking: Vec<UntrackingValue>,
-    /// What differs because a command could not write it.
-    not_written: Vec<PathValue>,
-    conflicts: Vec<PathValue>,
-    settled: Vec<PathValue>,
-    /// Files with a conflict that is in no commit, such as after a stash pop.
-    markers: Vec<PathValue>,
-    problems: Vec<ProblemValue>,
-    warnings: Vec<ProblemValue>,
-}
-
 /// How the branch stands to the same branch of a remote, as last seen there.
-#[derive(Clone, Serialize)]
 struct Upstream {
     name: String,
     ahead: usize,
     behind: usize,
     /// What to run if the remote's branch was replaced, so that a pull refuses.
-    #[serde(skip)]
     way_past: Option<Hint>,
-    #[serde(skip)]
     remote: String,
-}
-
-/// A checkout or the like that was cut off.
-#[derive(Serialize)]
-struct UnfinishedValue {
-    go_on: String,
-    go_back: String,
-}
-
-/// A file that is no longer tracked after the next commit.
-#[derive(Serialize)]
-struct UntrackingValue {
-    #[serde(flatten)]
-    path: PathValue,
-    /// Whether it is on disk, where it stays.
-    on_disk: bool,
 }
 
 /// Runs the command.
@@ -195,7 +121,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         // The clone writes the files: a checkout could not.
         found.report.unfinished = None;
     }
-    if context.globals.json {
+    if context.ui.is_json() {
         context.ui.json(&document(&found, half.as_ref()))?;
     } else {
         if let Some(command) = half {
@@ -208,7 +134,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         };
         let is_alone = |change: &PathChange| found.report.settled.contains(&change.path);
         let changes = (&found.report.changes[..], &found.renames);
-        let lines = folded::lines(&repo, changes, &select, folding, &is_alone)?;
+        let lines = folded_directories::lines(&repo, changes, &select, folding, &is_alone)?;
         if is_short {
             if found.damage.is_any() {
                 let text = "stored objects are lost or damaged: dmv verify --quick";
@@ -223,9 +149,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                     .iter()
                     .map(UntrackedLine::of)
                     .collect(),
-                _ => folded::untracked(&repo, &found.report.untracking, &select)?,
+                _ => folded_directories::untracked(&repo, &found.report.untracking, &select)?,
             };
-            print(context, &repo, &found, (&lines, &untracked))?
+            print(context, &repo, &found, &lines, &untracked)?
         }
         tell_problems(context, &found.report);
     }
@@ -266,49 +192,6 @@ fn idle_patterns(repo: &Repo, subset: &Subset) -> Result<Vec<String>, Failure> {
     Ok(idle.iter().map(|idle| shown(&idle.pattern)).collect())
 }
 
-/// Looks at the worktree, as far as `select` goes.
-pub fn look(
-    context: &Context,
-    repo: &Repo,
-    select: &Paths,
-) -> Result<(StatusReport, Renames), Failure> {
-    let options = StatusOptions {
-        select,
-        settings: context.settings()?,
-    };
-    let watch = context.watch("scanning");
-    let mut report = repo.status(&options, &context.job)?;
-    let renames = repo.renames(&report.changes, &context.job)?;
-    drop(watch);
-    super::diff::tell_limited(context, &renames);
-    report
-        .changes
-        .retain(|change| select.includes(change.path.as_bytes()));
-    let renames: Renames = renames
-        .list
-        .into_iter()
-        .map(|r| (r.to.clone(), r))
-        .collect();
-    let gone: HashSet<&RepoPath> = renames.values().map(|r| &r.from).collect();
-    // The old path is told with the new one.
-    let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path);
-    report.changes.retain(told);
-    report
-        .untracking
-        .retain(|at| select.includes(at.path.as_bytes()));
-    report.outside.retain(|path| select.includes(path));
-    for paths in [
-        &mut report.unwritten,
-        &mut report.conflicts,
-        &mut report.pending,
-        &mut report.settled,
-        &mut report.marked,
-    ] {
-        paths.retain(|path| select.includes(path.as_bytes()));
-    }
-    Ok((report, renames))
-}
-
 /// Says how to go on with a clone that is not finished.
 fn print_half(context: &Context, command: &Hint) -> Result<(), Failure> {
     let mut out = context.ui.out();
@@ -322,24 +205,10 @@ fn print_half(context: &Context, command: &Hint) -> Result<(), Failure> {
 
 /// Says which paths could not be looked at.
 fn tell_problems(context: &Context, report: &StatusReport) {
-    for problem in &report.problems {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("cannot read {path}: {why}"));
+    context.ui.warn_of("cannot read ", &report.problems);
+    if context.ui.verbose() {
+        context.ui.warn_of("", &report.warnings);
     }
-    for warning in report.warnings.iter().filter(|_| context.ui.verbose()) {
-        let (path, why) = (escape(&warning.path), &warning.why);
-        context.ui.warn(format_args!("{path}: {why}"));
-    }
-}
-
-/// Files that were moved, by their new paths.
-pub type Renames = HashMap<RepoPath, Rename>;
-
-/// Where a new file came from.
-fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Rename> {
-    renames
-        .get(&change.path)
-        .filter(|_| change.kind == ChangeKind::Added)
 }
 
 /// The branch's counterpart at the remote that commands use where none is named.
@@ -374,53 +243,54 @@ fn upstream(
 }
 
 /// `half`: the command that goes on with a clone that is not finished.
-fn document(found: &Overview, half: Option<&Hint>) -> Document {
+fn document(found: &Overview, half: Option<&Hint>) -> Json {
     let report = &found.report;
     let given_up = GivenUpCounts::of(&found.slice);
     let change = |change: &PathChange| {
         let from = origin(&found.renames, change);
         let word = from.map_or(change.kind.word(), |_| "renamed");
-        ChangeValue::new(change.path.as_bytes(), word, from)
+        json::change(change.path.as_bytes(), word, from)
     };
-    Document {
-        branch: report.head.branch().map(str::to_owned),
-        commit: report.commit.map(|id| id.to_string()),
+    let base = match &report.moved {
+        Some(moved) => moved.base,
+        None => report.commit,
+    };
+    let unfinished = report
+        .unfinished
+        .as_ref()
+        .map(|cut| object! { go_on: cut.command, go_back: go_back(&report.head) });
+    let upstream = found.upstream.as_ref();
+    let upstream = upstream.map(|upstream| object! { upstream.{name, ahead, behind} });
+    let remotes = found.lacks.iter();
+    let remotes = remotes.map(|lack| object! { lack.{name, missing} });
+    let untracking = report.untracking.iter();
+    let untracking = untracking.map(|at| object! { ..path(&at.path), at.{on_disk} });
+    let (expired, purged) = (given_up.expired_values(), given_up.purged_values());
+    object! {
+        branch: report.head.branch(),
+        report.{commit},
         clean: found.is_clean,
         moved: report.moved.is_some(),
-        base: match &report.moved {
-            Some(moved) => moved.base.map(|id| id.to_string()),
-            None => report.commit.map(|id| id.to_string()),
-        },
-        unfinished: report.unfinished.as_ref().map(|cut| UnfinishedValue {
-            go_on: cut.command.clone(),
-            go_back: go_back(&report.head).to_string(),
-        }),
+        base: base,
+        unfinished?: unfinished,
         bisecting: found.bisection.is_some(),
-        half_clone: half.map(Hint::to_string),
-        upstream: found.upstream.clone(),
-        remotes: found.lacks.clone(),
+        half_clone?: half,
+        upstream: upstream,
+        remotes: Json::List(remotes.collect()),
         subset: patterns(&report.subset),
-        idle_patterns: found.idle_patterns.clone(),
-        partial: SliceValue::new(&found.slice),
-        damage: KnownValue::new(&found.damage),
-        expired: given_up.expired_values(),
-        purged: given_up.purged_values(),
-        outside: report.outside.iter().map(PathValue::new).collect(),
-        changes: report.changes.iter().map(change).collect(),
-        untracking: report
-            .untracking
-            .iter()
-            .map(|at| UntrackingValue {
-                path: PathValue::new(&at.path),
-                on_disk: at.on_disk,
-            })
-            .collect(),
-        not_written: report.unwritten.iter().map(PathValue::new).collect(),
-        conflicts: report.conflicts.iter().map(PathValue::new).collect(),
-        settled: report.settled.iter().map(PathValue::new).collect(),
-        markers: report.marked.iter().map(PathValue::new).collect(),
-        problems: problems(&report.problems),
-        warnings: problems(&report.warnings),
+        found.{idle_patterns},
+        partial: slice_value(&found.slice),
+        damage?: known_value(&found.damage),
+        expired?: (!expired.is_empty()).then_some(expired),
+        purged?: (!purged.is_empty()).then_some(purged),
+        outside: paths(&report.outside),
+        changes: Json::List(report.changes.iter().map(change).collect()),
+        untracking: Json::List(untracking.collect()),
+        not_written: paths(&report.unwritten),
+        conflicts: paths(&report.conflicts),
+        settled: paths(&report.settled),
+        markers: paths(&report.marked),
+        report.{problems, warnings},
     }
 }
 
@@ -428,33 +298,34 @@ fn print(
     context: &Context,
     repo: &Repo,
     found: &Overview,
-    lines: (&[Line<'_>], &[UntrackedLine<'_>]),
+    lines: &[Line<'_>],
+    untracked: &[UntrackedLine<'_>],
 ) -> Result<(), Failure> {
     let Overview { report, slice, .. } = found;
     let mut out = context.ui.out();
-    print_head(context, &mut *out, report)?;
+    writeln!(out, "{}", on(&context.ui, &report.head, report.commit))?;
     if let Some(upstream) = &found.upstream {
-        print_upstream(&mut *out, upstream)?;
+        print_upstream(&mut out, upstream)?;
     }
     let said = found.upstream.as_ref().map(|upstream| &upstream.remote[..]);
-    unsent::print(&mut *out, &found.lacks, said)?;
+    unsent::print(&mut out, &found.lacks, said)?;
     if let Some(moved) = &report.moved {
         let by = repo.mover(&report.head)?;
-        tell_moved(&mut *out, &report.head, moved, by)?;
+        tell_moved(&mut out, &report.head, moved, by)?;
     }
-    print_unfinished(&mut *out, report)?;
+    print_unfinished(&mut out, report)?;
     if let Some(bisection) = &found.bisection {
-        print_bisection(&mut *out, bisection)?;
+        print_bisection(&mut out, bisection)?;
     }
-    print_known(&mut *out, &found.damage)?;
-    print_limits(&mut *out, report, slice)?;
+    print_known(&mut out, &found.damage)?;
+    print_limits(&mut out, report, slice)?;
     if context.ui.verbose() {
-        print_given_up(&mut *out, slice)?;
+        print_given_up(&mut out, slice)?;
     }
     for pattern in &found.idle_patterns {
         writeln!(out, "  nothing in the commit matches '{}'", clean(pattern))?;
     }
-    let counts = print_paths(context, &mut *out, found, lines)?;
+    let counts = print_paths(context, &mut out, found, lines, untracked)?;
     if found.is_clean {
         writeln!(out, "nothing changed")?;
         return Ok(());
@@ -465,28 +336,11 @@ fn print(
     } else {
         writeln!(out, "{}", sums.join(", "))?;
     }
-    drop(out);
     hint_restore(
         context,
         None,
         report.unwritten.iter().map(RepoPath::as_bytes),
     );
-    Ok(())
-}
-
-fn print_head(
-    context: &Context,
-    out: &mut impl Write,
-    report: &StatusReport,
-) -> Result<(), Failure> {
-    let commit = match &report.commit {
-        Some(id) => id.short(SHORT_ID),
-        None => "no commits yet".to_owned(),
-    };
-    match &report.head {
-        Head::Branch(name) => writeln!(out, "on branch {}, {commit}", context.ui.branch(name))?,
-        Head::Commit(_) => writeln!(out, "on commit {commit}, on no branch")?,
-    }
     Ok(())
 }
 
@@ -561,7 +415,7 @@ fn print_limits(
     Ok(())
 }
 
-/// When and why versions were given up, if somebody wants to know.
+/// When and why versions were given up, for `--verbose`.
 fn print_given_up(out: &mut impl Write, slice: &RepoSlice) -> Result<(), Failure> {
     let mut lines = GivenUpCounts::of(slice).lines();
     let more = lines.len().saturating_sub(REASONS_SHOWN);
@@ -617,7 +471,8 @@ fn print_paths(
     context: &Context,
     out: &mut impl Write,
     found: &Overview,
-    (lines, untracked): (&[Line<'_>], &[UntrackedLine<'_>]),
+    lines: &[Line<'_>],
+    untracked: &[UntrackedLine<'_>],
 ) -> Result<Counts, Failure> {
     let (ui, report) = (&context.ui, &found.report);
     let pending: HashSet<&RepoPath> = report.pending.iter().collect();
@@ -710,17 +565,4 @@ fn tell_moved(
     }
     writeln!(out, "  to update your files: {}", go_back(head))?;
     Ok(())
-}
-
-/// The command that makes the files those of `head`.
-pub fn go_back(head: &Head) -> Hint {
-    let to = match head {
-        Head::Branch(name) => Argument::value(name),
-        Head::Commit(id) => Argument::value(id.short(SHORT_ID)),
-    };
-    hint!("dmv checkout {}", to)
-}
-
-fn color(color: AnsiColor) -> Style {
-    Style::new().fg_color(Some(color.into()))
 }

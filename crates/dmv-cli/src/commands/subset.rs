@@ -1,16 +1,9 @@
 //! `dmv subset`
 
-use super::checkout::finish;
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{patterns, shown};
-use crate::limit::{bad, of, read_file};
-use crate::supply::supplied;
+use crate::prelude::*;
+use crate::print::checkout::print_checkout;
+use crate::subset_options::{bad, of, read_file};
 use dmv_core::subset::Subset;
-use serde::Serialize;
-use std::ffi::OsString;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 /// Choose which paths are in the worktree
@@ -68,11 +61,6 @@ fn tell_same(context: &Context, why: &str, pattern: &OsString) {
     context.ui.warn(format_args!("{why} '{pattern}'"));
 }
 
-#[derive(Serialize)]
-struct Document {
-    subset: Vec<String>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -117,22 +105,19 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let report = supplied(context, &repo, "checking out", || {
         repo.set_subset(subset.clone(), &settings, request.clone(), &context.job)
     })?;
-    finish(context, &report, false)
+    print_checkout(context, &report, false)
 }
 
 fn show(context: &Context, subset: &Subset) -> Result<u8, Failure> {
-    let ui = &context.ui;
-    if context.globals.json {
-        ui.json(&Document {
-            subset: patterns(subset),
-        })?;
-        return Ok(EXIT_OK);
-    }
-    for pattern in subset.patterns() {
-        writeln!(ui.out(), "{}", shown(pattern))?;
-    }
-    if subset.is_everything() {
-        ui.note(format_args!("the worktree has all paths"));
-    }
+    let document = || object! { subset: patterns(subset) };
+    context.ui.show(document, |out| {
+        for pattern in subset.patterns() {
+            writeln!(out, "{}", shown(pattern))?;
+        }
+        if subset.is_everything() {
+            context.ui.note("the worktree has all paths");
+        }
+        Ok(())
+    })?;
     Ok(EXIT_OK)
 }

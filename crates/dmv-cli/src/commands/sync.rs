@@ -1,19 +1,15 @@
 //! `dmv sync`
 
-use crate::candidates;
-use crate::commands::push::{is_replaced, way_past_replaced};
-use crate::context::Context;
-use crate::failure::{
-    EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_UNREACHABLE, Failure,
-};
+use crate::failure::EXIT_UNREACHABLE;
 use crate::mirror;
+use crate::on_demand::{ops_failure, remote_failure};
 use crate::peers::{Call, remote, tell_gone, why_closed};
-use crate::supply::{ops_failure, remote_failure};
+use crate::prelude::*;
+use crate::print::replaced_branches::{is_replaced, way_past_replaced};
 use crate::traffic::Report;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::repo::{Mirror, Repo};
-use dmv_net::ops::{self, FetchOptions, Remote, SyncOptions, SyncReport};
+use dmv_core::repo::Mirror;
+use dmv_net::ops;
+use dmv_net::ops::{FetchOptions, Remote, SyncOptions, SyncReport};
 use std::collections::BTreeSet;
 
 /// Fetch from remotes, then push all branches that are ahead
@@ -103,11 +99,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         format!("already up to date with {}", done.join(", "))
     });
-    let silent = failed.iter().map(|(name, e)| {
-        serde_json::json!({ "remote": name, "code": e.code, "exit": e.exit, "message": e.message })
-    });
-    let silent = silent.collect::<Vec<_>>();
-    report.print(context, &[("failed", silent.into())])?;
+    let silent = failed.iter();
+    let silent = silent
+        .map(|(name, e)| object! { remote: name, e.{code}, exit: u32::from(e.exit), e.{message} });
+    let document = object! { failed: Json::List(silent.collect()) };
+    report.print(context, document)?;
     Ok(if left || refused || !failed.is_empty() {
         EXIT_INCOMPLETE
     } else {

@@ -1,10 +1,7 @@
 //! `dmv tag`
 
-use super::branch::{create, delete, list};
-use crate::candidates;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use anstyle::AnsiColor;
+use crate::prelude::*;
+use crate::print::refs;
 use dmv_core::repo::RefKind;
 
 /// List, create or delete tags
@@ -30,11 +27,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let kind = RefKind::Tag;
     match (&args.delete, &args.name) {
-        (Some(name), _) => delete(context, &repo, kind, name)?,
-        (None, Some(name)) => create(context, &repo, kind, name, args.revision.as_deref())?,
+        (Some(name), _) => refs::delete(context, &repo, kind, name)?,
+        (None, Some(name)) => refs::create(context, &repo, kind, name, args.revision.as_deref())?,
         (None, None) => {
             let tags = repo.list_refs(kind)?;
-            list(
+            refs::list(
                 context,
                 &repo,
                 tags,

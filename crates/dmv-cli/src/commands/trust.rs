@@ -1,12 +1,9 @@
 //! `dmv trust`
 
-use crate::context::Context;
 use crate::devices;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::clean;
+use crate::devices::{PeerValue, called};
+use crate::prelude::*;
 use dmv_core::repo::{Access, Peer, PeerKey};
-use serde::Serialize;
-use std::io::Write;
 
 /// Give a device access to this repository
 ///
@@ -27,35 +24,6 @@ pub struct Args {
     /// Your name for the device, also in addresses such as dmv://NAME
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-}
-
-/// A peer, as commands tell it.
-#[derive(Serialize)]
-pub struct PeerValue {
-    /// Its key.
-    pub key: String,
-    /// What the user calls it.
-    pub name: String,
-    /// What it calls itself, if the user has no name for it.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub claims: String,
-    /// Where it is, if that is known.
-    pub address: Option<String>,
-    /// `read`, `write`, or nothing.
-    pub access: Option<&'static str>,
-}
-
-impl PeerValue {
-    /// A peer on the allow-list.
-    pub fn new(peer: &Peer, address: Option<String>) -> PeerValue {
-        PeerValue {
-            key: peer.key.to_string(),
-            name: peer.name.clone(),
-            claims: String::new(),
-            address,
-            access: Some(peer.access.word()),
-        }
-    }
 }
 
 /// Runs the command.
@@ -82,29 +50,23 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let Some(name) = &args.name {
         devices::record(name, &key)?;
     }
-    if context.globals.json {
-        context.ui.json(&PeerValue::new(&peer, None))?;
-    } else if changed {
-        let may = match peer.access {
-            Access::Read => "may read this repository",
-            Access::Write => "may read and write this repository",
-        };
-        writeln!(context.ui.out(), "{} {may}", called(&peer))?;
-    } else {
-        context
-            .ui
-            .note("nothing to change: the device already has this access");
-    }
+    context.ui.show(
+        || PeerValue::new(&peer, None).to_json(),
+        |out| {
+            if !changed {
+                context
+                    .ui
+                    .note("nothing to change: the device already has this access");
+                return Ok(());
+            }
+            let may = match peer.access {
+                Access::Read => "may read this repository",
+                Access::Write => "may read and write this repository",
+            };
+            Ok(writeln!(out, "{} {may}", called(&peer))?)
+        },
+    )?;
     Ok(EXIT_OK)
-}
-
-/// A peer for people: its name and the beginning of its key.
-pub fn called(peer: &Peer) -> String {
-    let short = peer.key.short();
-    match peer.name.as_str() {
-        "" => short,
-        name => format!("{} ({short})", clean(name)),
-    }
 }
 
 /// The key of a device, which stands alone or in an address `dmv://KEY@HOST:PORT`.

@@ -1,10 +1,7 @@
 //! `dmv untrust`
 
-use super::trust::{PeerValue, called};
-use crate::context::Context;
-use crate::devices::find_peer;
-use crate::failure::{EXIT_OK, Failure};
-use std::io::Write;
+use crate::devices::{PeerValue, called, find_peer};
+use crate::prelude::*;
 
 /// Remove the access of a device to this repository
 ///
@@ -22,14 +19,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let peer = find_peer(context, &repo, &args.key)?;
     repo.untrust(&peer.key, context.request()?)?;
-    if context.globals.json {
-        context.ui.json(&PeerValue::new(&peer, None))?;
-    } else {
-        writeln!(
-            context.ui.out(),
-            "{} may no longer use this repository",
-            called(&peer)
-        )?;
-    }
+    context.ui.show(
+        || PeerValue::new(&peer, None).to_json(),
+        |out| {
+            Ok(writeln!(
+                out,
+                "{} may no longer use this repository",
+                called(&peer)
+            )?)
+        },
+    )?;
     Ok(EXIT_OK)
 }

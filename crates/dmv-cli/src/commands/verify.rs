@@ -1,20 +1,17 @@
 //! `dmv verify`
 
 #[cfg(feature = "store")]
-mod at;
+mod bucket;
 mod heal;
 
-use crate::context::{CommandUse, Context};
-use crate::damage::{self, AffectedValue, LostPackValue};
-use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
+use crate::context::CommandUse;
+use crate::damage;
+use crate::damage::{affected_values, lost_pack_values};
 use crate::format::fold::print_some;
-use crate::format::text::{bytes, clean, count};
-use crate::partial::{ExpiredValue, GivenUpCounts, PurgedValue};
-use dmv_core::object::name::RepoPath;
+use crate::partial_repository::GivenUpCounts;
+use crate::prelude::*;
 use dmv_core::repo::{DamagedObject, HealedFrom, HealedObject, VerifyDepth, VerifyReport};
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 
 /// Check that all data is present and undamaged
 ///
@@ -65,47 +62,11 @@ impl Args {
     }
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    ok: bool,
-    objects: u64,
-    bytes: u64,
-    healed: Vec<HealedValue>,
-    damaged: Vec<DamagedValue>,
-    missing: Vec<DamagedValue>,
-    lost_packs: Vec<LostPackValue>,
-    lost_bytes: u64,
-    affected: Vec<AffectedValue>,
-    absent: u64,
-    expired: Vec<ExpiredValue>,
-    purged: Vec<PurgedValue>,
-    files: &'a [String],
-    made_good: &'a [String],
-}
-
-#[derive(Serialize)]
-struct HealedValue {
-    #[serde(flatten)]
-    object: DamagedValue,
-    from: &'static str,
-    peer: Option<String>,
-}
-
-#[derive(Serialize)]
-struct DamagedValue {
-    id: String,
-    #[serde(rename = "type")]
-    ty: &'static str,
-    paths: Vec<String>,
-    commits: Vec<String>,
-    refs: Vec<String>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "store")]
     if let Some(remote) = &args.at {
-        return at::run(context, args, remote);
+        return bucket::run(context, args, remote);
     }
     let repo = context.repo_as_it_is()?;
     let depth = match (args.quick, args.full) {
@@ -129,22 +90,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let slice = repo.slice().unwrap_or_default();
     let given_up = GivenUpCounts::of(&slice);
-    if context.globals.json {
-        context.ui.json(&Document {
+    if context.ui.is_json() {
+        context.ui.json(&object! {
             ok: report.is_ok(),
-            objects: report.objects,
-            bytes: report.bytes,
-            healed: healed.iter().map(healed_value).collect(),
-            damaged: report.damaged.iter().map(value).collect(),
-            missing: report.missing.iter().map(value).collect(),
-            lost_packs: LostPackValue::all(&report.lost_packs),
-            lost_bytes: report.lost_bytes,
-            affected: AffectedValue::all(&report),
-            absent: report.absent,
+            report.{objects, bytes},
+            healed: Json::List(healed.iter().map(healed_value).collect()),
+            damaged: Json::List(report.damaged.iter().map(value).collect()),
+            missing: Json::List(report.missing.iter().map(value).collect()),
+            lost_packs: lost_pack_values(&report.lost_packs),
+            report.{lost_bytes},
+            affected: affected_values(&report),
+            report.{absent},
             expired: given_up.expired_values(),
             purged: given_up.purged_values(),
-            files: &report.files,
-            made_good: &report.made_good,
+            report.{files, made_good},
         })?;
     } else {
         print(context, &report, &healed, &given_up)?;
@@ -162,28 +121,22 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn value(damaged: &DamagedObject) -> DamagedValue {
-    let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
-    DamagedValue {
-        id: damaged.id.to_string(),
-        ty: damaged.ty.word(),
-        paths: damaged.paths.iter().map(text).collect(),
-        commits: damaged.commits.iter().map(ToString::to_string).collect(),
-        refs: damaged.refs.clone(),
+fn value(damaged: &DamagedObject) -> Json {
+    object! {
+        damaged.{id},
+        "type": damaged.ty.word(),
+        paths: texts(damaged.paths.iter().map(text_of)),
+        damaged.{commits, refs},
     }
 }
 
-fn healed_value(healed: &HealedObject) -> HealedValue {
+fn healed_value(healed: &HealedObject) -> Json {
     let (from, peer) = match &healed.from {
         HealedFrom::Copy => ("copy", None),
         HealedFrom::Worktree => ("worktree", None),
-        HealedFrom::Peer(name) => ("peer", Some(name.clone())),
+        HealedFrom::Peer(name) => ("peer", Some(name)),
     };
-    HealedValue {
-        object: value(&healed.object),
-        from,
-        peer,
-    }
+    object! { ..value(&healed.object), from: from, peer: peer }
 }
 
 fn print(
@@ -201,7 +154,6 @@ fn print(
             damage::former_pack(pack)
         )?;
     }
-    drop(out);
     damage::print(context, report)?;
     if !report.is_ok() || context.ui.quiet() {
         return Ok(());
@@ -254,14 +206,14 @@ fn print_healed(context: &Context, healed: &[HealedObject]) -> Result<(), Failur
         if all {
             for object in objects {
                 writeln!(out, "healed: {} {}, {how}", object.ty.word(), object.id)?;
-                damage::print_uses(&mut *out, object)?;
+                damage::print_uses(&mut out, object)?;
             }
             continue;
         }
         let paths: BTreeSet<&RepoPath> = objects.iter().flat_map(|o| &o.paths).collect();
         let number = count(objects.len() as u64, "object", "objects");
         writeln!(out, "healed: {number}, {how}")?;
-        print_some(&mut *out, paths.into_iter().map(damage::shown_path), false)?;
+        print_some(&mut out, paths.into_iter().map(damage::shown_path), false)?;
     }
     Ok(())
 }

@@ -1,21 +1,18 @@
 //! `dmv web`
 
-use crate::budget;
-use crate::commands::{pull, push};
-use crate::context::{CommandUse, Context};
-use crate::failure::{EXIT_OK, Failure};
+use crate::context::CommandUse;
 use crate::globals::{Color, Globals};
-use crate::half;
-use crate::partial::{self, told_slice};
-use crate::peers;
-use crate::supply::{ops_failure, remote_failure};
-use crate::whose;
+use crate::on_demand::{ops_failure, remote_failure};
+use crate::partial_repository::told_slice;
+use crate::prelude::*;
+use crate::print::pull::default_integrate;
+use crate::{budget, ownership, partial_repository, peers, print, unfinished_clone};
 #[cfg(feature = "store")]
 use dmv_bucket::ops::{BucketCaller, CallerBuckets};
 #[cfg(feature = "store")]
 use dmv_bucket::store::{Settings, probe::TestCost};
 use dmv_core::repo::{
-    OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation, Who, Whose, WorktreeSettings,
+    OperationRequest, PlaceError, RepositoryLocation, Who, Whose, WorktreeSettings,
 };
 #[cfg(feature = "store")]
 use dmv_net::ops::Buckets;
@@ -28,9 +25,6 @@ use dmv_net::transport::BucketAddress;
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
 use dmv_web::{Options, Program, Server, ShownFailure};
-use serde_json::json;
-use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -86,9 +80,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Server::bind(options, desk, previews()).map_err(|e| cannot_listen(args.port, &e))?;
     let url = server.address();
     let _interruptible = context.interruptible();
-    if context.globals.json {
-        let port = server.port()?;
-        context.ui.json(&json!({ "url": url, "port": port }))?;
+    if context.ui.is_json() {
+        context
+            .ui
+            .json(&object! { port: server.port()?, url: url })?;
     } else {
         writeln!(context.ui.out(), "{url}")?;
         let mode = if options.read_only { ", read-only" } else { "" };
@@ -152,7 +147,7 @@ impl Desk {
         Desk {
             dir: std::env::current_dir().unwrap_or_default(),
             globals: Globals {
-                // Nothing is drawn on the terminal, and nobody there is asked.
+                // Nothing is drawn on the terminal, and no user there is asked.
                 color: Some(Color::Never),
                 quiet: true,
                 no_pager: true,
@@ -161,7 +156,7 @@ impl Desk {
         }
     }
 
-    /// Stands in the directory of the start. If somebody removed it and made it again, as a restore of a backup does, the
+    /// Stands in the directory of the start. If it was removed and made again, as a restore of a backup does, the
     /// process is still in the removed one.
     fn stand(&self) -> Result<(), ShownFailure> {
         if std::env::current_dir().is_ok() || std::env::set_current_dir(&self.dir).is_ok() {
@@ -198,12 +193,12 @@ impl Program for Desk {
     fn find(&self) -> Result<(RepositoryLocation, Whose), ShownFailure> {
         self.stand()?;
         let named = self.globals.directory.is_some();
-        whose::find(named).map_err(|e| told(e.into()))
+        ownership::find(named).map_err(|e| told(e.into()))
     }
 
     fn check(&self, repo: &Repo) -> Result<(), ShownFailure> {
         match repo.half_clone().map_err(|e| told(e.into()))? {
-            Some(half) => Err(told(half::refuse(repo, &half))),
+            Some(half) => Err(told(unfinished_clone::refuse(repo, &half))),
             None => Ok(()),
         }
     }
@@ -229,7 +224,7 @@ impl Program for Desk {
     }
 
     fn partial(&self, repo: &Repo) -> Option<String> {
-        partial::words(&told_slice(&self.context(""), repo))
+        partial_repository::words(&told_slice(&self.context(""), repo))
     }
 
     fn explain(&self, e: RepoError) -> ShownFailure {
@@ -248,7 +243,7 @@ impl Program for Desk {
     }
 
     fn integrate(&self) -> Result<Integrate, ShownFailure> {
-        self.with("pull", pull::default_integrate)
+        self.with("pull", default_integrate)
     }
 
     fn refused_push(
@@ -257,7 +252,7 @@ impl Program for Desk {
         remote: &Remote,
         report: &PushReport,
     ) -> Option<ShownFailure> {
-        push::refused(repo, remote, report).map(told)
+        print::push::refused(repo, remote, report).map(told)
     }
 
     fn refused_pull(
@@ -266,7 +261,7 @@ impl Program for Desk {
         options: &PullOptions,
         report: &PullReport,
     ) -> Option<ShownFailure> {
-        pull::refused(repo, options, report).map(told)
+        print::pull::refused(repo, options, report).map(told)
     }
 }
 

@@ -1,24 +1,12 @@
 //! `dmv worktree`
 
-use crate::candidates;
-use crate::commands::checkout::tell_refused;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, count};
-use crate::keeping::{keeping, tell_overwritten};
-use crate::limit::{LimitArgs, tell_idle};
 use crate::mirror::tell_behind;
 use crate::peers::refuse_address;
-use crate::supply::supplied;
-use crate::ui::Ui;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{AddOptions, Head, Repo, WorktreeInfo, WorktreeState};
+use crate::prelude::*;
+use crate::print::checkout::tell_refused;
+use crate::subset_options::LimitArgs;
+use dmv_core::repo::{AddOptions, WorktreeInfo, WorktreeState};
 use dmv_core::subset::Subset;
-use serde::Serialize;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -92,36 +80,6 @@ struct RepairArgs {
     dir: PathBuf,
 }
 
-#[derive(Serialize)]
-struct Record {
-    name: String,
-    path: String,
-    branch: Option<String>,
-    commit: Option<String>,
-    current: bool,
-    missing: bool,
-}
-
-#[derive(Serialize)]
-struct AddedWorktree {
-    #[serde(flatten)]
-    worktree: Record,
-    files: u64,
-    bytes: u64,
-    problems: Vec<ProblemValue>,
-}
-
-fn record(info: &WorktreeInfo) -> Record {
-    Record {
-        name: info.name.clone(),
-        path: info.path.to_string_lossy().into_owned(),
-        branch: info.head.branch().map(str::to_owned),
-        commit: info.commit.map(|id| id.to_string()),
-        current: info.current,
-        missing: info.state == WorktreeState::Missing,
-    }
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -133,7 +91,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Command::List => list(context, &repo),
         Command::Remove(args) => {
             let request = context.request()?;
-            let done = keeping(context, &repo, "scanning", |settings| {
+            let done = keep_or_ask(context, &repo, "scanning", |settings| {
                 let (dir, request) = (&args.dir, request.clone());
                 repo.remove_worktree(dir, args.force, settings, request, &context.job)
             });
@@ -198,75 +156,62 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
     let report = supplied(context, repo, "checking out", || {
         repo.add_worktree(&options, &context.job)
     })?;
-    if context.globals.json {
-        context.ui.json(&AddedWorktree {
-            worktree: record(&report.info),
-            files: report.files,
-            bytes: report.bytes,
-            problems: problems(&report.refused),
-        })?;
-    } else if !context.ui.quiet() {
-        let mut out = context.ui.out();
-        let (path, on) = (
-            escape(report.info.path.as_os_str().as_bytes()),
-            on(&context.ui, &report.info),
-        );
-        let files = count(report.files, "file", "files");
+    let document = || {
+        object! { ..record(&report.info), report.{files, bytes}, problems: report.refused }
+    };
+    context.ui.report(document, |out| {
+        let path = escape(report.info.path.as_os_str().as_bytes());
+        let on = on(&context.ui, &report.info.head, report.info.commit);
         writeln!(out, "created worktree {path}, {on}")?;
-        writeln!(out, "{files} written ({})", bytes(report.bytes))?;
-    }
+        writeln!(out, "{}", written(report.files, report.bytes, 0))?;
+        Ok(())
+    })?;
     tell_refused(context, Some(&report.info.path), &report.refused);
-    Ok(if report.refused.is_empty() {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
+    Ok(exit_for(&report.refused))
 }
 
-fn on(ui: &Ui, info: &WorktreeInfo) -> String {
-    let id = info.commit.map(|id| id.short(SHORT_ID));
-    let id = id.unwrap_or_else(|| "no commits yet".to_owned());
-    match &info.head {
-        Head::Branch(name) => format!("on branch {}, {id}", ui.branch(name)),
-        Head::Commit(_) => format!("on commit {id}, on no branch"),
+/// A worktree in JSON.
+fn record(info: &WorktreeInfo) -> Json {
+    object! {
+        info.{name},
+        path: info.path.as_path(),
+        branch: info.head.branch(),
+        info.{commit, current},
+        missing: info.state == WorktreeState::Missing,
     }
 }
 
 fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     for info in repo.worktrees()? {
-        if context.globals.json {
-            context.ui.json(&record(&info))?;
-            continue;
-        }
-        let mark = if info.current { "*" } else { " " };
-        let path = escape(info.path.as_os_str().as_bytes());
-        let gone = match info.state {
-            WorktreeState::Here => hint!(""),
-            WorktreeState::Hidden => hint!(" (you may not look there)"),
-            WorktreeState::Missing => hint!(
-                " (missing; if you deleted it: dmv worktree remove {})",
-                Argument::on_disk(&info.path)
-            ),
-        };
-        writeln!(
-            context.ui.out(),
-            "{mark} {path}  {}{gone}",
-            on(&context.ui, &info)
+        context.ui.show(
+            || record(&info),
+            |out| {
+                let mark = if info.current { "*" } else { " " };
+                let path = escape(info.path.as_os_str().as_bytes());
+                let gone = match info.state {
+                    WorktreeState::Here => hint!(""),
+                    WorktreeState::Hidden => hint!(" (you may not look there)"),
+                    WorktreeState::Missing => hint!(
+                        " (missing; if you deleted it: dmv worktree remove {})",
+                        Argument::on_disk(&info.path)
+                    ),
+                };
+                let on = on(&context.ui, &info.head, info.commit);
+                Ok(writeln!(out, "{mark} {path}  {on}{gone}")?)
+            },
         )?;
     }
     Ok(EXIT_OK)
 }
 
 fn tell(context: &Context, info: &WorktreeInfo, what: &str) -> Result<u8, Failure> {
-    if context.globals.json {
-        context.ui.json(&record(info))?;
-    } else if !context.ui.quiet() {
-        let path = escape(info.path.as_os_str().as_bytes());
-        writeln!(
-            context.ui.out(),
-            "{what}: {path}, {}",
-            on(&context.ui, info)
-        )?;
-    }
+    context.ui.report(
+        || record(info),
+        |out| {
+            let path = escape(info.path.as_os_str().as_bytes());
+            let on = on(&context.ui, &info.head, info.commit);
+            Ok(writeln!(out, "{what}: {path}, {on}")?)
+        },
+    )?;
     Ok(EXIT_OK)
 }

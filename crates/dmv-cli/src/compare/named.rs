@@ -3,7 +3,7 @@
 use super::{Side, change_word};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::json::ChangeValue;
+use crate::format::json;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::Kind;
 use dmv_core::repo::Rename;
@@ -19,9 +19,10 @@ pub fn print_name(
 ) -> Result<(), Failure> {
     let [old, new] = &sides;
     let change = change_word(renamed, old, new);
-    if context.globals.json {
-        let value = ChangeValue::new(path.as_bytes(), change, renamed);
-        return context.ui.json(&value);
+    if context.ui.is_json() {
+        return context
+            .ui
+            .json(&json::change(path.as_bytes(), change, renamed));
     }
     let mut out = context.ui.out();
     let shown = escape(path.as_bytes());

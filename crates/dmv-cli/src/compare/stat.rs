@@ -4,7 +4,8 @@ use super::{Body, FileDiff};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{bytes, count};
-use anstyle::{AnsiColor, Style};
+use crate::ui::color;
+use anstyle::AnsiColor;
 use dmv_core::object::name::escape;
 use std::io::Write;
 
@@ -38,7 +39,7 @@ impl StatTable {
         let has_file = kinds.into_iter().flatten().any(|kind| kind != "directory");
         self.files += u64::from(has_file);
         match &diff.body {
-            Body::None {} | Body::Absent { .. } => {}
+            Body::None | Body::Absent(_) => {}
             Body::Text {
                 insertions,
                 deletions,
@@ -92,9 +93,8 @@ impl StatTable {
             let fact = match fact.split_once(" -") {
                 Some((plus, rest)) if plus.starts_with('+') => {
                     let (minus, rest) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
-                    let style = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
-                    let plus = ui.paint(style(AnsiColor::Green), plus);
-                    let minus = ui.paint(style(AnsiColor::Red), format_args!("-{minus}"));
+                    let plus = ui.paint(color(AnsiColor::Green), plus);
+                    let minus = ui.paint(color(AnsiColor::Red), format_args!("-{minus}"));
                     format!("{plus} {minus}{rest}")
                 }
                 _ => fact,
@@ -111,20 +111,20 @@ fn fact(diff: &FileDiff) -> String {
         return format!("conflict ({})", conflict.kind());
     }
     match &diff.body {
-        Body::None {} => match (diff.old_kind, diff.new_kind) {
+        Body::None => match (diff.old_kind, diff.new_kind) {
             (Some(old), Some(new)) if old != new => format!("{old} became {new}"),
             _ => diff.change.to_owned(),
         },
         Body::Text {
             insertions,
             deletions,
-            coarse,
+            is_coarse,
             ..
         } => {
-            let at_most = if *coarse { " at most" } else { "" };
+            let at_most = if *is_coarse { " at most" } else { "" };
             format!("+{insertions} -{deletions}{at_most}")
         }
-        Body::Absent { absent } => absent.words(),
+        Body::Absent(absent) => absent.words(),
         Body::Bytes { new_bytes, .. } => match (diff.old_size, diff.new_size) {
             (None, Some(size)) => format!("{}, new", bytes(size)),
             (Some(size), None) => format!("{}, deleted", bytes(size)),

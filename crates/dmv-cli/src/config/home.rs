@@ -9,7 +9,7 @@ pub fn user_file() -> Option<PathBuf> {
 }
 
 /// The user's home as the environment names it. Without `HOME` there is none: what the system has for
-/// the account belongs to somebody who was not asked, where a service or a script runs without it.
+/// the account belongs to another user, where a service or a script runs without it.
 pub(super) fn home() -> Option<PathBuf> {
     absolute("HOME")
 }

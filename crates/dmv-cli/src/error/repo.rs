@@ -5,8 +5,8 @@ use crate::failure::{
     EXIT_ABSENT, EXIT_BUSY, EXIT_CONFLICTS, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY,
     EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, OVER_BUDGET, WOULD_LOSE,
 };
-use crate::half::begun_in;
-use crate::whose::{find_own, on_disk_argument, path_argument, way_to_read, way_to_trust};
+use crate::ownership::{find_own, on_disk_argument, path_argument, way_to_read, way_to_trust};
+use crate::unfinished_clone::begun_in;
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;

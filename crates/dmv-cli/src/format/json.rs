@@ -1,55 +1,249 @@
 //! Values as programs read them.
+//!
+//! A command names the fields of a document with `object!`, in the order in which they are printed. How a value
+//! of the library looks stands here, once.
 
-use crate::format::text::{raw_person, rfc3339};
+use crate::format::text::{raw_person, rfc3339, text_of};
 use data_encoding::BASE64;
+use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
-use dmv_core::object::conflict::Term;
-use dmv_core::object::name::RepoPath;
+use dmv_core::refs::Timestamp;
 use dmv_core::repo::{ConflictAt, EntryMove, Rename};
 use dmv_core::worktree::snapshot::Problem;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::Number;
+use std::path::Path;
 
-/// A path: text, and its bytes where they are not text.
-#[derive(Serialize)]
-pub struct PathValue {
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_b64: Option<String>,
+/// A JSON value. The fields of an object keep their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Json {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number(Number),
+    /// A text.
+    Text(String),
+    /// A list.
+    List(Vec<Json>),
+    /// An object.
+    Object(Vec<(&'static str, Json)>),
 }
 
-impl PathValue {
-    /// A path of a repository.
-    pub fn new<T: AsRef<[u8]> + ?Sized>(path: &T) -> PathValue {
-        let path = path.as_ref();
-        PathValue {
-            path: String::from_utf8_lossy(path).into_owned(),
-            path_b64: base64_unless_text(path),
+impl Json {
+    /// Adds a field to an object.
+    pub fn add(&mut self, name: &'static str, value: impl ToJson) {
+        if let Json::Object(fields) = self {
+            fields.push((name, value.to_json()));
+        }
+    }
+
+    /// Adds the fields of another object to an object.
+    pub fn extend(&mut self, other: Json) {
+        if let (Json::Object(fields), Json::Object(more)) = (self, other) {
+            fields.extend(more);
+        }
+    }
+
+    /// Returns whether an object has a field.
+    #[cfg(feature = "store")]
+    pub fn has(&self, name: &str) -> bool {
+        matches!(self, Json::Object(fields) if fields.iter().any(|(known, _)| *known == name))
+    }
+
+    /// Returns the value with the fields of its objects in alphabetical order.
+    pub fn sorted(self) -> Json {
+        match self {
+            Json::List(items) => Json::List(items.into_iter().map(Json::sorted).collect()),
+            Json::Object(mut fields) => {
+                fields.sort_by_key(|(name, _)| *name);
+                let fields = fields.into_iter();
+                Json::Object(fields.map(|(name, value)| (name, value.sorted())).collect())
+            }
+            value => value,
         }
     }
 }
 
-/// An entry that was moved.
-#[derive(Serialize)]
-pub struct MovedValue {
-    from: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from_b64: Option<String>,
-    to: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to_b64: Option<String>,
-}
-
-impl MovedValue {
-    pub fn new(moved: &EntryMove) -> MovedValue {
-        let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
-        MovedValue {
-            from: text(&moved.from),
-            from_b64: base64_unless_text(moved.from.as_bytes()),
-            to: text(&moved.to),
-            to_b64: base64_unless_text(moved.to.as_bytes()),
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Null => serializer.serialize_unit(),
+            Json::Bool(value) => serializer.serialize_bool(*value),
+            Json::Number(number) => number.serialize(serializer),
+            Json::Text(text) => serializer.serialize_str(text),
+            Json::List(items) => serializer.collect_seq(items),
+            Json::Object(fields) => serializer.collect_map(fields.iter().map(|(k, v)| (k, v))),
         }
     }
+}
+
+/// Makes an object. A field is `name: value`, or `name?: value` if it stands there only with `Some` value.
+/// `report.{a, b}` adds fields of a report under their own names, and `..object` all fields of another object.
+macro_rules! object {
+    (@add $object:ident) => {};
+    (@add $object:ident .. $more:expr $(, $($rest:tt)*)?) => {
+        $object.extend($more);
+        $($crate::format::json::object!(@add $object $($rest)*);)?
+    };
+    (@add $object:ident $of:ident . { $($field:ident),* $(,)? } $(, $($rest:tt)*)?) => {
+        $($object.add(stringify!($field), &$of.$field);)*
+        $($crate::format::json::object!(@add $object $($rest)*);)?
+    };
+    (@add $object:ident $name:tt ? : $value:expr $(, $($rest:tt)*)?) => {
+        if let Some(value) = &$value {
+            $object.add($crate::format::json::object!(@name $name), value);
+        }
+        $($crate::format::json::object!(@add $object $($rest)*);)?
+    };
+    (@add $object:ident $name:tt : $value:expr $(, $($rest:tt)*)?) => {
+        $object.add($crate::format::json::object!(@name $name), &$value);
+        $($crate::format::json::object!(@add $object $($rest)*);)?
+    };
+    (@name $name:ident) => { stringify!($name) };
+    (@name $name:literal) => { $name };
+    ($($body:tt)*) => {{
+        #[allow(unused_mut)]
+        let mut object = $crate::format::json::Json::Object(Vec::new());
+        $crate::format::json::object!(@add object $($body)*);
+        object
+    }};
+}
+pub(crate) use object;
+
+/// A value that has a form in JSON.
+pub trait ToJson {
+    /// Returns it as JSON.
+    fn to_json(&self) -> Json;
+}
+
+/// Numbers. A byte is none, so that a path is never taken for a list of numbers.
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl ToJson for $number {
+            fn to_json(&self) -> Json {
+                Json::Number((*self).into())
+            }
+        })*
+    };
+}
+numbers!(u16, u32, u64, usize, i64);
+
+impl ToJson for f64 {
+    fn to_json(&self) -> Json {
+        Number::from_f64(*self).map_or(Json::Null, Json::Number)
+    }
+}
+
+impl ToJson for bool {
+    fn to_json(&self) -> Json {
+        Json::Bool(*self)
+    }
+}
+
+impl ToJson for Json {
+    fn to_json(&self) -> Json {
+        self.clone()
+    }
+}
+
+impl<T: ToJson + ?Sized> ToJson for &T {
+    fn to_json(&self) -> Json {
+        (**self).to_json()
+    }
+}
+
+impl<T: ToJson> ToJson for Option<T> {
+    fn to_json(&self) -> Json {
+        self.as_ref().map_or(Json::Null, ToJson::to_json)
+    }
+}
+
+impl<T: ToJson> ToJson for [T] {
+    fn to_json(&self) -> Json {
+        Json::List(self.iter().map(ToJson::to_json).collect())
+    }
+}
+
+impl<T: ToJson> ToJson for Vec<T> {
+    fn to_json(&self) -> Json {
+        self[..].to_json()
+    }
+}
+
+/// Values that programs read as the text that people read.
+macro_rules! texts {
+    ($($text:ty),*) => {
+        $(impl ToJson for $text {
+            fn to_json(&self) -> Json {
+                Json::Text(self.to_string())
+            }
+        })*
+    };
+}
+texts!(str, String, Hint, ObjectId);
+
+impl ToJson for Path {
+    fn to_json(&self) -> Json {
+        Json::Text(self.to_string_lossy().into_owned())
+    }
+}
+
+impl ToJson for Timestamp {
+    fn to_json(&self) -> Json {
+        Json::Text(rfc3339(self.seconds, self.nanos, self.tz_minutes))
+    }
+}
+
+impl ToJson for Problem {
+    fn to_json(&self) -> Json {
+        object! { ..path(&self.path), why: self.why }
+    }
+}
+
+impl ToJson for EntryMove {
+    fn to_json(&self) -> Json {
+        object! {
+            from: text_of(&self.from),
+            from_b64?: base64_unless_text(self.from.as_bytes()),
+            to: text_of(&self.to),
+            to_b64?: base64_unless_text(self.to.as_bytes()),
+        }
+    }
+}
+
+impl ToJson for ConflictAt {
+    fn to_json(&self) -> Json {
+        object! {
+            ..path(&self.path),
+            kind: self.kind().word(),
+            base: self.base().map(|term| term.id),
+            ours: self.ours().map(|term| term.id),
+            theirs: self.theirs().map(|term| term.id),
+            id: self.id,
+        }
+    }
+}
+
+/// A path, as an object: its text, and its bytes where they are not text.
+pub fn path<T: AsRef<[u8]> + ?Sized>(path: &T) -> Json {
+    object! {
+        path: text_of(path),
+        path_b64?: base64_unless_text(path.as_ref()),
+    }
+}
+
+/// Paths, each as an object.
+pub fn paths<'p, T: AsRef<[u8]> + 'p>(all: impl IntoIterator<Item = &'p T>) -> Json {
+    Json::List(all.into_iter().map(path).collect())
+}
+
+/// Texts of ids and the like.
+pub fn texts<T: ToString>(all: impl IntoIterator<Item = T>) -> Json {
+    let text = |value: T| Json::Text(value.to_string());
+    Json::List(all.into_iter().map(text).collect())
 }
 
 /// The bytes in base 64, if they are not UTF-8.
@@ -59,108 +253,64 @@ pub fn base64_unless_text(bytes: &[u8]) -> Option<String> {
         .then(|| BASE64.encode(bytes))
 }
 
-/// A path with a reason.
-#[derive(Serialize)]
-pub struct ProblemValue {
-    #[serde(flatten)]
-    path: PathValue,
-    why: String,
+/// A path that differs. `change` is the word for how.
+pub fn change(at: &[u8], change: &str, renamed: Option<&Rename>) -> Json {
+    object! { ..path(at), change: change, ..origin(renamed) }
 }
 
-/// Paths with reasons.
-pub fn problems(problems: &[Problem]) -> Vec<ProblemValue> {
-    let value = |problem: &Problem| ProblemValue {
-        path: PathValue::new(problem.path.as_bytes()),
-        why: problem.why.clone(),
-    };
-    problems.iter().map(value).collect()
-}
-
-/// A path that differs.
-#[derive(Serialize)]
-pub struct ChangeValue {
-    #[serde(flatten)]
-    path: PathValue,
-    change: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from_b64: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    similarity: Option<u8>,
-}
-
-impl ChangeValue {
-    pub fn new(path: &[u8], change: &'static str, renamed: Option<&Rename>) -> ChangeValue {
-        ChangeValue {
-            path: PathValue::new(path),
-            change,
-            from: renamed.map(|r| String::from_utf8_lossy(r.from.as_bytes()).into_owned()),
-            from_b64: renamed.and_then(|r| base64_unless_text(r.from.as_bytes())),
-            similarity: renamed.map(|r| r.percent),
-        }
+/// What a file was renamed from, and how much of it is the same.
+pub fn origin(renamed: Option<&Rename>) -> Json {
+    let from = renamed.map(|renamed| renamed.from.as_bytes());
+    object! {
+        from?: from.map(text_of),
+        from_b64?: from.and_then(base64_unless_text),
+        similarity?: renamed.map(|renamed| u32::from(renamed.percent)),
     }
 }
 
-/// A conflict, with the ids of its sides.
-#[derive(Serialize)]
-pub struct ConflictValue {
-    #[serde(flatten)]
-    path: PathValue,
-    kind: &'static str,
-    base: Option<String>,
-    ours: Option<String>,
-    theirs: Option<String>,
-    id: String,
-}
-
-/// Conflicts, as `conflicts` and `merge` tell them.
-pub fn conflict_values(conflicts: &[ConflictAt]) -> Vec<ConflictValue> {
-    let id = |term: Option<Term>| term.map(|term| term.id.to_string());
-    let value = |at: &ConflictAt| ConflictValue {
-        path: PathValue::new(at.path.as_bytes()),
-        kind: at.kind().word(),
-        base: id(at.base()),
-        ours: id(at.ours()),
-        theirs: id(at.theirs()),
-        id: at.id.to_string(),
-    };
-    conflicts.iter().map(value).collect()
-}
-
-/// A commit, as `log` tells it.
-#[derive(Serialize)]
-pub struct CommitValue {
-    id: String,
-    parents: Vec<String>,
-    tree: String,
-    author: String,
-    time: String,
-    committer: String,
-    commit_time: String,
-    message: String,
-    bytes: u64,
-    files: u64,
-}
-
-impl CommitValue {
-    /// The commit `id`.
-    pub fn new(id: &ObjectId, commit: &Commit) -> CommitValue {
-        CommitValue {
-            id: id.to_string(),
-            parents: commit.parents.iter().map(ObjectId::to_string).collect(),
-            tree: commit.tree.to_string(),
-            author: raw_person(&commit.author),
-            time: when(&commit.author),
-            committer: raw_person(&commit.committer),
-            commit_time: when(&commit.committer),
-            message: commit.message.clone(),
-            bytes: commit.tree_bytes,
-            files: commit.tree_files,
-        }
+/// A commit, as `log` prints it.
+pub fn commit(id: &ObjectId, commit: &Commit) -> Json {
+    object! {
+        id: id,
+        commit.{parents, tree},
+        author: raw_person(&commit.author),
+        time: when(&commit.author),
+        committer: raw_person(&commit.committer),
+        commit_time: when(&commit.committer),
+        commit.{message},
+        bytes: commit.tree_bytes,
+        files: commit.tree_files,
     }
 }
 
-fn when(person: &Person) -> String {
+/// The time of a person's act.
+pub fn when(person: &Person) -> String {
     rfc3339(person.seconds, person.nanos, person.tz_minutes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_has_its_fields_in_their_order() -> Result<(), serde_json::Error> {
+        let more = object! { inner: [1_u64, 2].as_slice() };
+        let absent: Option<u64> = None;
+        let made =
+            object! { z: true, "type": "note", a: absent, b?: absent, ..more, c?: Some("x") };
+        let text = r#"{"z":true,"type":"note","a":null,"inner":[1,2],"c":"x"}"#;
+        assert_eq!(serde_json::to_string(&made)?, text);
+        let text = r#"{"a":null,"c":"x","inner":[1,2],"type":"note","z":true}"#;
+        assert_eq!(serde_json::to_string(&made.sorted())?, text);
+        Ok(())
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_has_its_bytes() {
+        assert_eq!(path("a b"), object! { path: "a b" });
+        assert_eq!(
+            path(b"\xff"),
+            object! { path: "\u{fffd}", path_b64: "/w==" }
+        );
+    }
 }

@@ -48,6 +48,26 @@ pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
+/// `3 files written (1.2 MiB), 2 removed`.
+pub fn written(files: u64, size: u64, removed: u64) -> String {
+    let removed = match removed {
+        0 => String::new(),
+        n => format!(", {n} removed"),
+    };
+    let files = count(files, "file", "files");
+    format!("{files} written ({}){removed}", bytes(size))
+}
+
+/// The first line of a commit's message.
+pub fn subject(message: &str) -> &str {
+    message.lines().next().unwrap_or_default()
+}
+
+/// Bytes as text. What is no text is replaced.
+pub fn text_of<T: AsRef<[u8]> + ?Sized>(bytes: &T) -> String {
+    String::from_utf8_lossy(bytes.as_ref()).into_owned()
+}
+
 /// `Name <address>`.
 pub fn person(person: &Person) -> String {
     clean(&raw_person(person))

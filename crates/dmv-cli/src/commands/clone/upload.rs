@@ -1,24 +1,18 @@
 //! `dmv clone --bare DIR ADDRESS`: a repository of this machine is copied to a new place.
 
 use super::Args;
-use crate::commands::push::NOT_CREATED;
-use crate::commands::remote::set;
 use crate::config::{DEFAULT_BRANCH, ORIGIN};
-use crate::context::Context;
 use crate::error::like_ssh;
-use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::{clean, count};
+use crate::on_demand::remote_failure;
 use crate::peers::{Call, closed, has_scheme};
-use crate::supply::remote_failure;
+use crate::prelude::*;
+use crate::print::push::NOT_CREATED;
+use crate::remotes::set_remote;
 use crate::traffic::Report;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::repo::{RefKind, Repo};
-use dmv_net::ops::{self, OpsError, PushOptions, PushReport, RefTip, Remote};
+use dmv_core::repo::RefKind;
+use dmv_net::ops;
+use dmv_net::ops::{OpsError, PushOptions, PushReport, RefTip, Remote};
 use dmv_net::transport::Url;
-use serde_json::json;
-use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The place to copy to, if the second argument is an address. Fails if it, or an option, asks for what
@@ -101,8 +95,8 @@ pub fn run(context: &Context, args: &Args, url: Url) -> Result<u8, Failure> {
     report.closed = (!done.may_push).then(|| closed(&to.remote.url, done.read_only));
     report.idle = Some(format!("{} is already a copy", to.remote.url));
     report.add(done.summary.clone(), done.moved.clone());
-    if let Some(foreseen) = &done.foreseen {
-        report.print_foreseen(context, foreseen, (done.writes, done.reads))?;
+    if done.foreseen.is_some() {
+        report.print_foreseen(context, &done)?;
         return Ok(EXIT_OK);
     }
     if let Some(first) = report.refused().first() {
@@ -118,7 +112,7 @@ pub fn run(context: &Context, args: &Args, url: Url) -> Result<u8, Failure> {
         let notes = crate::bucket::notes(context);
         #[cfg(not(feature = "store"))]
         let notes = Vec::new();
-        set(&repo, &to.remote.name, &to.remote.url, notes)?;
+        set_remote(&repo, &to.remote.name, &to.remote.url, notes)?;
     }
     tell(context, &report, &done, &branch, &to)?;
     Ok(EXIT_OK)
@@ -203,27 +197,25 @@ fn tell(
     to: &Target,
 ) -> Result<(), Failure> {
     let remote = (!to.remote.once).then_some(&to.remote.name);
-    let fields = [
-        ("url", json!(to.remote.url.to_string())),
-        ("branch", json!(branch)),
-        ("created", json!(done.created)),
-        ("remote", json!(remote)),
-    ];
-    report.print(context, &fields)?;
+    let document = object! {
+        url: to.remote.url.to_string(),
+        branch: branch,
+        created: done.created,
+        remote: remote,
+    };
+    report.print(context, document)?;
     let url = clean(&to.remote.url.to_string());
-    if !context.globals.json && !context.ui.quiet() && !done.moved.is_empty() {
-        let branches = done
-            .moved
-            .iter()
-            .filter(|moved| moved.key.starts_with("branch/"));
+    context.ui.text(|out| {
+        if done.moved.is_empty() {
+            return Ok(());
+        }
+        let branches = done.moved.iter();
+        let branches = branches.filter(|moved| moved.key.starts_with("branch/"));
         let branches = branches.count();
-        let tags = (done.moved.len() - branches) as u64;
-        let (branches, tags) = (
-            count(branches as u64, "branch", "branches"),
-            count(tags, "tag", "tags"),
-        );
-        writeln!(context.ui.out(), "copied to {url}: {branches}, {tags}")?;
-    }
+        let tags = count((done.moved.len() - branches) as u64, "tag", "tags");
+        let branches = count(branches as u64, "branch", "branches");
+        Ok(writeln!(out, "copied to {url}: {branches}, {tags}")?)
+    })?;
     if to.is_new {
         context.ui.note(format_args!(
             "it is now the remote {ORIGIN} of this repository"

@@ -1,13 +1,13 @@
 //! The message of a commit, written in an editor above a summary of what will be committed.
 
 use super::Args;
-use crate::commands::status::folded::{self, FoldExtent};
-use crate::commands::status::look;
-use crate::context::Context;
-use crate::editor::{self, EditedText};
-use crate::failure::Failure;
-use crate::format::text::{SHORT_ID, clean};
-use dmv_core::repo::{Head, LookError, Repo, RepoError, StatusReport, WorktreeError};
+use crate::editor;
+use crate::editor::EditedText;
+use crate::prelude::*;
+use crate::print::folded_directories;
+use crate::print::folded_directories::FoldExtent;
+use crate::print::worktree_state::look;
+use dmv_core::repo::{LookError, StatusReport, WorktreeError};
 use dmv_core::worktree::select::Paths;
 
 /// Changes that the summary names one by one.
@@ -38,13 +38,13 @@ pub fn write(
         _ => String::new(),
     };
     let changes = (&report.changes[..], &renames);
-    let lines = folded::lines(repo, changes, &select, FoldExtent::Whole, &|_| false)?;
+    let lines = folded_directories::lines(repo, changes, &select, FoldExtent::Whole, &|_| false)?;
     let mut lines: Vec<String> = lines
         .iter()
         .map(|line| line.told(&renames))
         .map(|told| format!("{:<9} {}", told.word, told.text))
         .collect();
-    for line in folded::untracked(repo, &report.untracking, &select)? {
+    for line in folded_directories::untracked(repo, &report.untracking, &select)? {
         lines.push(format!("untracked {}", line.path()));
     }
     let notes = notes(args, &report, &lines);

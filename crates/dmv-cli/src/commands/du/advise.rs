@@ -1,17 +1,8 @@
 //! `dmv du --advise`: which files take more space over all history than they need, and what to do about it.
 
 use super::tell_incomplete;
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::json::PathValue;
-use crate::format::text::{bytes, count};
-use crate::whose::path_argument;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{PathUse, Repo};
-use serde::Serialize;
-use std::io::Write;
+use crate::prelude::*;
+use dmv_core::repo::PathUse;
 
 /// A history smaller than this is not worth a thought.
 const WORTH: u64 = 16 << 20;
@@ -19,19 +10,6 @@ const WORTH: u64 = 16 << 20;
 const WORTH_SAVING: u64 = 1 << 20;
 /// Versions that share at most this share little, in percent.
 const LITTLE: u64 = 25;
-
-#[derive(Serialize)]
-struct Record {
-    #[serde(flatten)]
-    path: PathValue,
-    versions: u64,
-    stored_bytes: u64,
-    shared_percent: u64,
-    compressed: Option<&'static str>,
-    advice: String,
-    /// What the advice can save at most.
-    saves_bytes: u64,
-}
 
 /// Prints the advice.
 pub fn run(context: &Context, repo: &Repo) -> Result<u8, Failure> {
@@ -50,33 +28,32 @@ pub fn run(context: &Context, repo: &Repo) -> Result<u8, Failure> {
         }
         told += 1;
         let remedy = Remedy::of(used);
-        if context.globals.json {
-            context.ui.json(&Record {
-                path: PathValue::new(used.path.as_bytes()),
-                versions: used.versions,
-                stored_bytes: used.stored_bytes,
+        let document = || {
+            object! {
+                ..path(&used.path),
+                used.{versions, stored_bytes},
                 shared_percent: shared,
-                compressed: used.compressed,
+                used.{compressed},
                 advice: remedy.advice,
                 saves_bytes: saves,
-            })?;
-            continue;
-        }
-        let how = match used.compressed {
-            Some(name) => format!("is saved compressed ({name}); its"),
-            None => "changes as a whole; its".to_owned(),
+            }
         };
-        writeln!(
-            context.ui.out(),
-            "{} {how} {} share {shared} % and take {}\n  {}\n  {}",
-            escape(used.path.as_bytes()),
-            count(used.versions, "version", "versions"),
-            bytes(used.stored_bytes),
-            remedy.advice,
-            remedy.saving(used),
-        )?;
+        context.ui.show(document, |out| {
+            let how = match used.compressed {
+                Some(name) => format!("is saved compressed ({name}); its"),
+                None => "changes as a whole; its".to_owned(),
+            };
+            let (path, size) = (escape(&used.path), bytes(used.stored_bytes));
+            let versions = count(used.versions, "version", "versions");
+            writeln!(
+                out,
+                "{path} {how} {versions} share {shared} % and take {size}"
+            )?;
+            writeln!(out, "  {}\n  {}", remedy.advice, remedy.saving(used))?;
+            Ok(())
+        })?;
     }
-    if told == 0 && !context.globals.json {
+    if told == 0 && !context.ui.is_json() {
         writeln!(
             context.ui.out(),
             "no advice: no file's versions take more than {} while they share less than {LITTLE} %",

@@ -1,41 +1,9 @@
 //! `dmv export --git`
 
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::text::{clean, count};
+use crate::prelude::*;
 use dmv_git::export::{ExportOptions, ExportReport, algorithm_for, export};
 use dmv_git::source::GitSource;
-use serde::Serialize;
-use std::fmt;
-use std::io::Write;
 use std::path::Path;
-
-#[derive(Serialize)]
-struct Document {
-    commits: u64,
-    refs: Vec<RefDocument>,
-    changed: Vec<String>,
-    empty_directories: u64,
-    conflicts: u64,
-}
-
-#[derive(Serialize)]
-struct RefDocument {
-    r#ref: String,
-    old: Option<String>,
-    new: String,
-    refused: Option<String>,
-}
-
-/// Says that commits came back.
-pub struct SameId(pub u64);
-
-impl fmt::Display for SameId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = count(self.0, "of them is a commit", "of them are commits");
-        write!(f, "{own} that dmv had exported")
-    }
-}
 
 /// Exports to the Git repository in `dir`, and makes a bare one if there is none.
 pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8, Failure> {
@@ -49,10 +17,11 @@ pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8,
     let done = export(&repo, &target, options, &context.job);
     drop(watch);
     let done = done?;
-    if context.globals.json {
-        context.ui.json(&document(&done))?;
-    } else {
-        tell(context, dir, &done)?;
+    context
+        .ui
+        .report(|| document(&done), |out| print(out, dir, &done))?;
+    if !context.ui.is_json() {
+        tell(context, &done);
     }
     let is_complete =
         done.changed.is_empty() && done.refs.iter().all(|moved| moved.refused.is_none());
@@ -63,20 +32,21 @@ pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8,
     })
 }
 
-fn tell(context: &Context, dir: &Path, done: &ExportReport) -> Result<(), Failure> {
-    if !context.ui.quiet() {
-        let commits = count(done.commits, "commit", "commits");
-        let mut out = context.ui.out();
-        writeln!(
-            out,
-            "{commits} exported to {}",
-            clean(&dir.to_string_lossy())
-        )?;
-        for moved in done.refs.iter().filter(|moved| moved.refused.is_none()) {
-            let word = if moved.old.is_some() { "moved" } else { "new" };
-            writeln!(out, "  {word:<5}  {}", clean(&moved.name))?;
-        }
+fn print(out: &mut impl Write, dir: &Path, done: &ExportReport) -> Result<(), Failure> {
+    let commits = count(done.commits, "commit", "commits");
+    writeln!(
+        out,
+        "{commits} exported to {}",
+        clean(&dir.to_string_lossy())
+    )?;
+    for moved in done.refs.iter().filter(|moved| moved.refused.is_none()) {
+        let word = if moved.old.is_some() { "moved" } else { "new" };
+        writeln!(out, "  {word:<5}  {}", clean(&moved.name))?;
     }
+    Ok(())
+}
+
+fn tell(context: &Context, done: &ExportReport) {
     for moved in &done.refs {
         if let Some(why) = &moved.refused {
             let name = clean(&moved.name);
@@ -105,21 +75,21 @@ fn tell(context: &Context, dir: &Path, done: &ExportReport) -> Result<(), Failur
             "{commits} open conflicts: these files have markers in Git"
         ));
     }
-    Ok(())
 }
 
-fn document(done: &ExportReport) -> Document {
-    let refs = done.refs.iter().map(|moved| RefDocument {
-        r#ref: moved.name.clone(),
-        old: moved.old.map(|id| id.to_string()),
-        new: moved.new.to_string(),
-        refused: moved.refused.clone(),
+fn document(done: &ExportReport) -> Json {
+    let refs = done.refs.iter().map(|moved| {
+        object! {
+            "ref": moved.name,
+            old: moved.old.map(|id| id.to_string()),
+            new: moved.new.to_string(),
+            moved.{refused},
+        }
     });
-    Document {
-        commits: done.commits,
-        refs: refs.collect(),
-        changed: done.changed.iter().map(ToString::to_string).collect(),
-        empty_directories: done.empty_directories,
-        conflicts: done.conflicts,
+    object! {
+        done.{commits},
+        refs: Json::List(refs.collect()),
+        changed: texts(done.changed.iter().map(ToString::to_string)),
+        done.{empty_directories, conflicts},
     }
 }

@@ -1,10 +1,9 @@
 //! The largest file that only undo needs, and the operation that names it.
 
+use crate::prelude::*;
 use dmv_core::diff::changes;
-use dmv_core::hash::{ObjectId, encode_hex};
-use dmv_core::object::name::RepoPath;
+use dmv_core::hash::encode_hex;
 use dmv_core::refs::Operation;
-use dmv_core::repo::{Repo, RepoError};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 

@@ -1,20 +1,15 @@
 //! How `dmv log` shows commits.
 
 use super::Args;
-use crate::commands::show::{CommitAt, Detail, Document, changes};
 use crate::compare::FileDiff;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::format::json::CommitValue;
+use crate::format::json;
 use crate::graph::Graph;
 use crate::headline::{header, line, names};
-use dmv_core::hash::ObjectId;
+use crate::prelude::*;
+use crate::print::changes::{CommitAt, Detail, changes};
 use dmv_core::history::paths::VisitedCommit;
-use dmv_core::object::name::RepoPath;
-use dmv_core::repo::Repo;
 use dmv_core::worktree::select::Paths;
 use std::collections::HashMap;
-use std::io::Write;
 
 /// Prints commits one after the other.
 pub(super) struct Printer<'a> {
@@ -33,7 +28,7 @@ pub(super) struct Printer<'a> {
 impl<'a> Printer<'a> {
     /// Returns a printer for the options of a command.
     pub fn new(context: &'a Context, args: &Args, repo: &'a Repo) -> Result<Printer<'a>, Failure> {
-        let json = context.globals.json;
+        let json = context.ui.is_json();
         Ok(Printer {
             context,
             names: if json { HashMap::new() } else { names(repo)? },
@@ -50,15 +45,12 @@ impl<'a> Printer<'a> {
         let (id, commit) = (&visited.id, &visited.commit);
         let ui = &self.context.ui;
         self.printed += 1;
-        if self.context.globals.json {
-            let value = CommitValue::new(id, commit);
-            return match self.detail {
-                None => ui.json(&value),
-                Some(detail) => ui.json(&Document {
-                    commit: value,
-                    changes: self.changes(visited, paths, detail)?,
-                }),
-            };
+        if ui.is_json() {
+            let mut value = json::commit(id, commit);
+            if let Some(detail) = self.detail {
+                value.add("changes", self.changes(visited, paths, detail)?);
+            }
+            return ui.json(&value);
         }
         let text = if self.oneline {
             line(ui, id, commit, self.names.get(id))

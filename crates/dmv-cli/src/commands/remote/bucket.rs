@@ -1,16 +1,12 @@
 //! Buckets: `dmv remote add` and `dmv remote check`.
 
-use crate::bucket::{StoreTest, cost, look_at_mirror, note_verdict, notes, take, test, verdict};
-use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, Failure};
-use crate::format::text::clean;
+use crate::bucket::{StoreTest, look_at_mirror, note_verdict, notes, take, test, verdict};
+use crate::cost::print_with_cost;
+use crate::failure::EXIT_PERMISSION;
 use crate::peers::remote;
-use crate::reach::Reach;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::repo::Repo;
+use crate::prelude::*;
+use crate::store_options::Reach;
 use dmv_net::transport::Url;
-use std::io::Write;
 
 /// Tests the store of a new remote. Returns what its settings note beside the address.
 pub fn before_adding(
@@ -62,18 +58,13 @@ pub fn check(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> 
     if !remote.once {
         note_verdict(repo, &remote.name, &verdict(context, address)?)?;
     }
-    if context.globals.json {
-        let mut document = serde_json::json!({
-            "name": remote.name, "url": remote.url.to_string(), "ok": true
-        });
-        if let Some(cost) = cost(context)? {
-            cost.add_to(&mut document);
-        }
-        context.ui.json(&document)?;
-    } else {
-        let (name, address) = (clean(&remote.name), clean(&address.to_string()));
-        let text = format!("{name}  {address}  several people can write to this store safely");
-        writeln!(context.ui.out(), "{text}")?;
+    let url = remote.url.to_string();
+    if context.ui.is_json() {
+        print_with_cost(context, object! { remote.{name}, url: url, ok: true })?;
+        return Ok(EXIT_OK);
     }
+    let (name, address) = (clean(&remote.name), clean(&url));
+    let text = format!("{name}  {address}  several people can write to this store safely");
+    writeln!(context.ui.out(), "{text}")?;
     Ok(EXIT_OK)
 }

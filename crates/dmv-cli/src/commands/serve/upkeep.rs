@@ -1,9 +1,11 @@
 //! Repacking beside a server, where a setting allows it.
 
 use crate::context::now;
+use crate::prelude::*;
 use dmv_core::job::Job;
-use dmv_core::repo::{BusyError, RepackOptions, RepackReport, Repo, RepoError, RepositoryLocation};
-use dmv_core::threads::{self, NoThread};
+use dmv_core::repo::{BusyError, RepackOptions, RepackReport, RepositoryLocation};
+use dmv_core::threads;
+use dmv_core::threads::NoThread;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

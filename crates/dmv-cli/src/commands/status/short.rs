@@ -1,13 +1,10 @@
 //! The short form of a status: one line for each path, with Git's letters.
 
-use super::folded::Line;
-use super::{Overview, origin};
-use crate::context::Context;
-use crate::failure::Failure;
-use anstyle::{AnsiColor, Style};
-use dmv_core::object::name::escape;
-use dmv_core::repo::{ChangeKind, Head};
-use std::io::Write;
+use super::Overview;
+use crate::prelude::*;
+use crate::print::folded_directories::Line;
+use crate::print::worktree_state::origin;
+use dmv_core::repo::ChangeKind;
 
 /// Prints the lines; the branch goes first if it is wanted.
 pub fn print(
@@ -21,10 +18,7 @@ pub fn print(
     if with_branch {
         writeln!(out, "## {}", branch(found))?;
     }
-    let letters = |shade: AnsiColor, letters: &str| {
-        let style = Style::new().fg_color(Some(shade.into()));
-        ui.paint(style, letters).to_string()
-    };
+    let letters = |shade: AnsiColor, letters: &str| ui.paint(color(shade), letters);
     for path in &report.conflicts {
         writeln!(out, "{} {}", letters(AnsiColor::Red, "UU"), escape(path))?;
     }

@@ -1,24 +1,16 @@
 //! Which remotes lack commits of this repository, as far as it knows: no remote is asked.
 
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::format::text::{clean, count};
-use dmv_core::escape::Hint;
-use dmv_core::hash::ObjectId;
-use dmv_core::hint;
+use crate::prelude::*;
 use dmv_core::reach::{Detail, Reach};
-use dmv_core::repo::{Repo, RepoError};
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::Write;
 
 /// What a remote lacks.
-#[derive(Clone, Serialize)]
 pub struct RemoteLack {
-    name: String,
+    /// Its name.
+    pub name: String,
     /// The number of commits up to that of the worktree that none of the remote's branches had when it was
     /// last heard of. `None`: nothing was fetched from it or pushed to it yet.
-    missing: Option<usize>,
+    pub missing: Option<usize>,
 }
 
 /// What the remotes lack of a commit and those before it. Those that lack nothing are among them.

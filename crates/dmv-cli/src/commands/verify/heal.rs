@@ -1,12 +1,10 @@
 //! `dmv verify --heal`: what is damaged or missing is stored again, from the worktree and from peers.
 
-use crate::context::Context;
 use crate::error::verify_there;
-use crate::failure::Failure;
 use crate::peers::{Call, remotes, tell_skipped};
-use dmv_core::hash::ObjectId;
+use crate::prelude::*;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{HealJob, HealedObject, Repo, VerifyDepth, VerifyReport};
+use dmv_core::repo::{HealJob, HealedObject, VerifyDepth, VerifyReport};
 use dmv_net::ops::Peer;
 use dmv_net::session::NetError;
 use dmv_net::wire::Code;
@@ -22,7 +20,7 @@ pub struct Outcome {
     pub report: VerifyReport,
     /// What is whole again.
     pub healed: Vec<HealedObject>,
-    /// Whether there is anybody who could be asked.
+    /// Whether there is a peer to ask.
     pub has_peers: bool,
 }
 
@@ -85,7 +83,7 @@ impl<'a> HealSources<'a> {
         })
     }
 
-    /// Brings what is wanted, of some types, as long as anybody has any of it; whether anything came.
+    /// Brings what is wanted, of some types, as long as a peer has any of it; whether anything came.
     fn ask(
         &mut self,
         healing: &mut HealJob<'_>,

@@ -4,9 +4,10 @@ use crate::candidates;
 use crate::context::Context;
 use crate::error::way_to_name;
 use crate::failure::Failure;
+use crate::format::json::{Json, object};
 use crate::format::text::shown;
-use crate::places::place;
-use crate::whose::path_argument;
+use crate::ownership::path_argument;
+use crate::path_arguments::place;
 use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
@@ -15,7 +16,6 @@ use dmv_core::repo::{
     EmptiedPattern, IdlePattern, Location, LookError, Repo, RepoError, blob_of, split_path,
 };
 use dmv_core::subset::{Subset, Union};
-use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -42,9 +42,7 @@ impl LimitArgs {
             None => of(&self.subset).map(Some),
         }
     }
-}
 
-impl LimitArgs {
     /// As [`read`](Self::read), `default` where none is; says which patterns name nothing in `tree`.
     pub fn read_for(
         &self,
@@ -125,22 +123,13 @@ pub fn tell_emptied(context: &Context, emptied: &[EmptiedPattern], subset: &Subs
     }
 }
 
-/// One of them, as JSON.
-#[derive(Serialize)]
-pub struct EmptiedValue {
-    pattern: String,
-    moved_to: Option<String>,
-}
-
-impl EmptiedValue {
-    /// All of a report.
-    pub fn list(emptied: &[EmptiedPattern]) -> Vec<EmptiedValue> {
-        let value = |emptied: &EmptiedPattern| EmptiedValue {
-            pattern: shown(&emptied.pattern),
-            moved_to: emptied.moved_to.as_ref().map(RepoPath::to_string),
-        };
-        emptied.iter().map(value).collect()
-    }
+/// Patterns that have lost all that they named, in JSON.
+pub fn emptied_values(emptied: &[EmptiedPattern]) -> Json {
+    let value = |emptied: &EmptiedPattern| {
+        let moved_to = emptied.moved_to.as_ref();
+        object! { pattern: shown(&emptied.pattern), moved_to: moved_to.map(RepoPath::to_string) }
+    };
+    Json::List(emptied.iter().map(value).collect())
 }
 
 /// The subset that some arguments name.

@@ -1,20 +1,16 @@
 //! `dmv recover --at REMOTE`: what is left of a bucket whose root is lost, and a new root.
 
-use crate::bucket;
-use crate::context::Context;
-use crate::failure::{EXIT_DAMAGE, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
-use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339, time};
+use crate::cost::{print_with_cost, tell_cost};
+use crate::on_demand::remote_failure;
 use crate::peers::{Call, is_address, remote};
-use crate::supply::remote_failure;
+use crate::prelude::*;
 use dmv_bucket::ops::{
     AtBucketError, LostKind, LostState, NotRestored, Origin, RecoverAtOptions, RecoverAtReport,
     recover_at, words_of,
 };
-use dmv_core::escape::Argument;
-use dmv_core::hint;
+use dmv_core::hash::encode_hex;
 use dmv_core::refs::Operation;
 use dmv_net::ops::Remote;
-use std::io::Write;
 
 /// The most branches and tags of a state that are printed.
 const MAX_REFS: usize = 20;
@@ -41,8 +37,8 @@ pub fn run(context: &Context, at: &str, chosen: Option<&str>) -> Result<u8, Fail
         AtBucketError::Refused(why) => refused(&why, &remote),
         AtBucketError::Failed(e) => remote_failure(context, &remote, e),
     })?;
-    if context.globals.json {
-        print_json(context, &report)?
+    if context.ui.is_json() {
+        print_with_cost(context, document(&report))?
     } else {
         print(context, &remote, &report)?
     }
@@ -70,64 +66,48 @@ fn refused(why: &NotRestored, remote: &Remote) -> Failure {
     Failure::new(code, exit, format!("{name}: {why}")).hint(hint)
 }
 
-fn print_json(context: &Context, report: &RecoverAtReport) -> Result<(), Failure> {
+fn document(report: &RecoverAtReport) -> Json {
     let bad = report.bad.iter();
-    let bad = bad.map(|(file, why)| serde_json::json!({ "file": file, "why": why }));
+    let bad = bad.map(|(file, why)| object! { file: file, why: why });
     let (root, why) = match &report.lost {
         None => ("intact", None),
         Some(LostKind::Gone) => ("gone", None),
-        Some(LostKind::Damaged(why)) => ("damaged", Some(why)),
+        Some(LostKind::Damaged(why)) => ("damaged", Some(why.to_string())),
     };
-    let states = report.states.iter().map(state_json);
-    let mut document = serde_json::json!({
-        "root": root,
-        "why": why,
-        "files": report.files,
-        "bytes": report.bytes,
-        "damaged_files": bad.collect::<Vec<_>>(),
-        "states": states.collect::<Vec<_>>(),
-        "restored": report.restored.as_ref().map(|state| &state.id),
-    });
-    if let Some(cost) = bucket::cost(context)? {
-        cost.add_to(&mut document);
+    object! {
+        root: root,
+        why: why,
+        report.{files, bytes},
+        damaged_files: Json::List(bad.collect()),
+        states: Json::List(report.states.iter().map(state_value).collect()),
+        restored: report.restored.as_ref().map(|state| &state.id),
     }
-    context.ui.json(&document)
 }
 
-fn state_json(state: &LostState) -> serde_json::Value {
+fn state_value(state: &LostState) -> Json {
     let (origin, generation) = match state.origin {
         Origin::Known(generation) => ("root", Some(generation)),
         Origin::Page => ("log", None),
         Origin::Packs => ("packs", None),
     };
     let refs = state.refs.iter();
-    let refs = refs.map(|(name, id)| serde_json::json!({ "name": name, "commit": id.to_string() }));
-    serde_json::json!({
-        "id": state.id,
-        "repository": state.repository,
-        "from": origin,
-        "generation": generation,
-        "operations": state.operations,
-        "newest": state.newest.as_ref().map(operation_json),
-        "added": state.added,
-        "unsure": state.unsure,
-        "unknown": state.unknown,
-        "left_out": state.left_out.iter().map(operation_json).collect::<Vec<_>>(),
-        "refs": refs.collect::<Vec<_>>(),
-        "missing_files": state.missing_files,
-        "missing": state.missing,
-        "flaw": state.flaw.map(|flaw| words_of(flaw, state.missing)),
-    })
+    let refs = refs.map(|(name, id)| object! { name: name, commit: id });
+    object! {
+        state.{id, repository},
+        from: origin,
+        generation: generation,
+        state.{operations},
+        newest: state.newest.as_ref().map(operation_value),
+        state.{added, unsure, unknown},
+        left_out: Json::List(state.left_out.iter().map(operation_value).collect()),
+        refs: Json::List(refs.collect()),
+        state.{missing_files, missing},
+        flaw: state.flaw.map(|flaw| words_of(flaw, state.missing)),
+    }
 }
 
-fn operation_json(operation: &Operation) -> serde_json::Value {
-    let when = operation.time;
-    serde_json::json!({
-        "id": dmv_core::hash::encode_hex(&operation.id),
-        "time": rfc3339(when.seconds, when.nanos, when.tz_minutes),
-        "who": operation.who,
-        "command": operation.command,
-    })
+fn operation_value(operation: &Operation) -> Json {
+    object! { id: encode_hex(&operation.id), operation.{time, who, command} }
 }
 
 fn print(context: &Context, remote: &Remote, report: &RecoverAtReport) -> Result<(), Failure> {
@@ -142,14 +122,13 @@ fn print(context: &Context, remote: &Remote, report: &RecoverAtReport) -> Result
     };
     if let Some(state) = &report.restored {
         writeln!(out, "restored state {} at {name}", state.id)?;
-        print_refs(&mut *out, state)?;
-        drop(out);
+        print_refs(&mut out, state)?;
         context.ui.note(hint!(
             "hint: dmv verify --at {}; then let everybody fetch and push: whoever has newer commits \
              brings them back",
             name
         ));
-        bucket::tell_cost(context);
+        tell_cost(context);
         return Ok(());
     }
     let files = count(report.files, "file", "files");
@@ -169,11 +148,10 @@ fn print(context: &Context, remote: &Remote, report: &RecoverAtReport) -> Result
         writeln!(out, "unusable: {} more", report.bad.len() - MAX_BAD)?;
     }
     for state in &report.states {
-        print_state(&mut *out, state)?;
+        print_state(&mut out, state)?;
     }
-    drop(out);
     print_advice(context, &name, report);
-    bucket::tell_cost(context);
+    tell_cost(context);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
-//! What the verbs of other tools are called here, for somebody who types one that this program does
+//! What the verbs of other tools are called here, for a user who types one that this program does
 //! not have.
 //!
 //! The table is the one in the guide: its page for users of Git is part of the program. So a verb is
-//! described in one place, and a row added there also answers whoever types the verb.
+//! described in one place, and a row added there also answers a user who types the verb.
 
 use dmv_core::escape::Hint;
 
@@ -98,7 +98,7 @@ pub fn in_place_of(command: &[&str], argument: &str) -> Option<Hint> {
 }
 
 /// How well the options of a command in a table fit what was typed: none at all are better than some
-/// that nobody typed.
+/// that the user did not type.
 fn fit(options: &[&str], typed: &[&str]) -> usize {
     let same = options.iter().filter(|word| typed.contains(word)).count();
     match (options.len(), same) {

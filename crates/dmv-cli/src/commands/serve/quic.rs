@@ -1,28 +1,22 @@
 //! Serving over QUIC: the process that waits for peers, and what it says meanwhile.
 
 use crate::commands::serve::upkeep::Upkeep;
-use crate::commands::trust::called;
 use crate::config::user_dir;
-use crate::context::{Context, now};
+use crate::context::now;
 use crate::device::device_key;
-use crate::failure::{EXIT_BUSY, EXIT_OK, Failure};
-use crate::format::text::{bytes, count};
+use crate::devices::called;
+use crate::failure::EXIT_BUSY;
+use crate::ownership::find_own;
 use crate::peers::relays;
-use crate::whose::find_own;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
+use crate::prelude::*;
 use dmv_core::platform::{OwnAccess, open_own};
-use dmv_core::repo::{
-    OperationRequest, Peer, PeerKey, RefChange, RepackReport, RepoError, RepositoryLocation,
-};
+use dmv_core::repo::{OperationRequest, Peer, PeerKey, RepackReport, RepositoryLocation};
 use dmv_core::threads;
 use dmv_net::session::{NetError, Traffic};
 use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Limits, ListenAddress, RelayState, ServeEvent, ServeOptions};
-use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
-use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Unknown keys that are reported. More are turned away in silence.
@@ -48,7 +42,7 @@ pub fn run(
     let _announcing = if lan { Some(announce_alone()?) } else { None };
     let (say, hear) = channel();
     let (repacked, ended) = (say.clone(), say.clone());
-    let options = options(context, listen, (lan, read_only), say)?;
+    let options = options(context, listen, lan, read_only, say)?;
     let upkeep = upkeep(context, &place, repacked)?;
     let _interruptible = context.interruptible();
     let job = context.job.clone();
@@ -71,7 +65,8 @@ pub fn run(
 fn options(
     context: &Context,
     listen: Option<ListenAddress>,
-    (lan, read_only): (bool, bool),
+    lan: bool,
+    read_only: bool,
     say: Sender<Heard>,
 ) -> Result<ServeOptions, Failure> {
     Ok(ServeOptions {
@@ -143,7 +138,7 @@ fn tell_all(
         {
             upkeep.wake();
         }
-        if context.globals.json && !is_told(&event, &reported) {
+        if context.ui.is_json() && !is_told(&event, &reported) {
             tell(context, own, &event)?;
         }
         report(context, event, &mut reported)?;
@@ -153,12 +148,9 @@ fn tell_all(
 
 /// Says how many peers were served and turned away.
 fn tell_end(context: &Context, sessions: u64, turned_away: u64) -> Result<u8, Failure> {
-    if context.globals.json {
-        context.ui.json(&json!({
-            "event": "stopped",
-            "sessions": sessions,
-            "turned_away": turned_away,
-        }))?;
+    if context.ui.is_json() {
+        let document = object! { event: "stopped", sessions: sessions, turned_away: turned_away };
+        context.ui.json(&document)?;
     }
     context.ui.note(format_args!(
         "stopped; {sessions} sessions, {turned_away} refused connections"
@@ -176,14 +168,14 @@ fn tell_repacked(context: &Context, done: Result<RepackReport, RepoError>) -> Re
         }
     };
     let (before, after) = (done.before_bytes, done.after_bytes);
-    if context.globals.json {
-        context.ui.json(&json!({
-            "event": "repacked",
-            "before_bytes": before,
-            "after_bytes": after,
-            "packs_before": done.packs_before,
-            "packs_after": done.packs_after,
-        }))?;
+    if context.ui.is_json() {
+        let document = object! {
+            after_bytes: after,
+            before_bytes: before,
+            event: "repacked",
+            done.{packs_after, packs_before},
+        };
+        context.ui.json(&document)?;
         return context.ui.finish();
     }
     let (packs, now) = (
@@ -198,7 +190,7 @@ fn tell_repacked(context: &Context, done: Result<RepackReport, RepoError>) -> Re
     Ok(())
 }
 
-/// Whether a stranger was reported before, or too many were: whoever comes may come often.
+/// Whether a stranger was reported before, or too many were: a stranger may come often.
 fn is_told(event: &ServeEvent, reported: &BTreeSet<PeerKey>) -> bool {
     match event {
         ServeEvent::TurnedAway(key) => reported.contains(key) || reported.len() >= MAX_REPORTED,
@@ -209,13 +201,11 @@ fn is_told(event: &ServeEvent, reported: &BTreeSet<PeerKey>) -> bool {
 /// An event as one line for programs.
 fn tell(context: &Context, own: &PeerKey, event: &ServeEvent) -> Result<(), Failure> {
     let of = |peer: &Peer, event: &str| {
-        let key = peer.key.to_string();
-        json!({ "event": event, "key": key, "name": peer.name })
+        object! { event: event, key: peer.key.to_string(), peer.{name} }
     };
     let line = match event {
         ServeEvent::Ready(addresses) => {
-            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            json!({ "key": own.to_string(), "addresses": addresses })
+            object! { addresses: texts(addresses), key: own.to_string() }
         }
         ServeEvent::Relay { url, state } => {
             let state = match state {
@@ -223,31 +213,25 @@ fn tell(context: &Context, own: &PeerKey, event: &ServeEvent) -> Result<(), Fail
                 RelayState::Denied => "denied",
                 RelayState::Silent => "silent",
             };
-            json!({ "event": "relay", "url": url, "state": state })
+            object! { event: "relay", state: state, url: url.to_string() }
         }
-        ServeEvent::TurnedAway(key) => json!({ "event": "turned-away", "key": key.to_string() }),
+        ServeEvent::TurnedAway(key) => object! { event: "turned-away", key: key.to_string() },
         ServeEvent::Came(peer) => of(peer, "connected"),
         ServeEvent::Session(peer, Ok(served)) => {
-            let mut line = of(peer, "done");
             let traffic = &served.traffic;
-            line["objects_sent"] = json!(traffic.objects_sent);
-            line["objects_received"] = json!(traffic.objects_received);
-            line["bytes_sent"] = json!(traffic.bytes_sent);
-            line["bytes_received"] = json!(traffic.bytes_received);
             let moved = served.moved.iter().filter(|moved| moved.refused.is_none());
-            let one = |moved: &RefChange| {
-                let old = moved.old.map(|id| id.to_string());
-                let new = moved.new.map(|id| id.to_string());
-                json!({ "name": moved.key, "old": old, "new": new })
-            };
-            line["refs"] = moved.map(one).collect();
-            line["purged"] = json!(served.purged);
-            line
+            let refs =
+                moved.map(|moved| object! { name: moved.key, new: moved.new, old: moved.old });
+            object! {
+                ..of(peer, "done"),
+                traffic.{objects_sent, objects_received, bytes_sent, bytes_received},
+                refs: Json::List(refs.collect()),
+                served.{purged},
+            }
+            .sorted()
         }
         ServeEvent::Session(peer, Err(e)) => {
-            let mut line = of(peer, "failed");
-            line["message"] = json!(e.to_string());
-            line
+            object! { ..of(peer, "failed"), message: e.to_string() }.sorted()
         }
     };
     context.ui.json(&line)?;
@@ -262,7 +246,7 @@ fn report(
 ) -> Result<(), Failure> {
     match event {
         ServeEvent::Ready(addresses) => {
-            if !context.globals.json {
+            if !context.ui.is_json() {
                 for address in &addresses {
                     writeln!(context.ui.out(), "{address}")?;
                 }
@@ -335,7 +319,7 @@ fn exchanged(traffic: &Traffic) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// Two processes that announce one key would be taken for one another: whoever looks for the key
+/// Two processes that announce one key would be taken for one another: a device that looks for the key
 /// could reach the wrong repository.
 fn announce_alone() -> Result<File, Failure> {
     let path = user_dir()

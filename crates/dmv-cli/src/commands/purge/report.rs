@@ -1,24 +1,14 @@
 //! What `dmv purge` prints.
 
-use super::{ContentValue, Document, PeerValue, exit_of};
-use crate::context::Context;
-use crate::failure::{EXIT_OK, Failure};
-use crate::format::json::PathValue;
-use crate::format::text::{bytes, clean, count, day, rfc3339};
-use crate::partial::purge_words;
+use super::PeerPurge;
+use crate::format::text::day;
+use crate::on_demand::some_of;
+use crate::partial_repository::purge_words;
 use crate::peers::{Call, remotes, session_failure};
-use crate::supply::some_of;
-use crate::whose::path_argument;
-use dmv_core::escape::Hint;
-use dmv_core::hash::ObjectId;
-use dmv_core::hint;
-use dmv_core::object::list::Blob;
-use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{KnownPurge, Purge, PurgeReport, Purgeable, Repo};
+use crate::prelude::*;
+use dmv_core::repo::{KnownPurge, Purge, PurgeReport, Purgeable};
 use dmv_net::ops::purges_at;
-use serde::Serialize;
 use std::collections::BTreeSet;
-use std::io::Write;
 
 /// What a purge never reaches.
 const OUT_OF_REACH: &str = "dmv cannot purge backups, snapshots of file systems, exported files, \
@@ -32,60 +22,54 @@ const OUT_OF_REACH_AT_BUCKETS: &str = "at a bucket, dmv cannot purge older versi
 pub fn foretell(context: &Context, repo: &Repo, found: &Purgeable) -> Result<(), Failure> {
     let known = repo.slice()?.purged;
     let new = found.files.iter().filter(|(id, _)| !known.contains_key(id));
-    let size: u64 = new.map(|(_, (_, blob))| blob.size).sum();
-    let files = found.files.len() as u64 - found.known;
-    if context.globals.json {
-        context.ui.json(&Document {
-            files,
-            known: found.known,
-            bytes: size,
-            ..document(repo, found)
-        })?;
-        return Ok(());
-    }
-    let mut out = context.ui.out();
-    for (id, (path, blob)) in &found.files {
-        let (size, path) = (bytes(blob.size), escape(path.as_bytes()));
-        let why = known
-            .get(id)
-            .map(|why| format!("  (already {})", purge_words(why)));
-        writeln!(out, "{id} {size:>10}  {path}{}", why.unwrap_or_default())?;
-    }
-    let already = match found.known {
-        1 => "1 content is already purged".to_owned(),
-        n => format!("{n} contents are already purged"),
+    let done = PurgeReport {
+        files: found.files.len() as u64 - found.known,
+        bytes: new.map(|(_, (_, blob))| blob.size).sum(),
+        ..PurgeReport::default()
     };
-    match (files, found.known) {
-        (0, _) => writeln!(out, "nothing to purge: {already}")?,
-        (files, known) => {
-            let files = count(files, "content", "contents");
-            writeln!(out, "{files} ({}) would be purged", bytes(size))?;
-            if known > 0 {
-                writeln!(out, "{already}")?;
-            }
+    let document = || document(repo, &done, Some(found), &[]);
+    context.ui.show(document, |out| {
+        for (id, (path, blob)) in &found.files {
+            let (size, path) = (bytes(blob.size), escape(path));
+            let why = known
+                .get(id)
+                .map(|why| format!("  (already {})", purge_words(why)));
+            writeln!(out, "{id} {size:>10}  {path}{}", why.unwrap_or_default())?;
         }
-    }
-    drop(out);
-    if files > 0 {
+        let already = match found.known {
+            1 => "1 content is already purged".to_owned(),
+            n => format!("{n} contents are already purged"),
+        };
+        if done.files == 0 {
+            writeln!(out, "nothing to purge: {already}")?;
+            return Ok(());
+        }
+        let files = count(done.files, "content", "contents");
+        writeln!(out, "{files} ({}) would be purged", bytes(done.bytes))?;
+        if found.known > 0 {
+            writeln!(out, "{already}")?;
+        }
         tell_others(context, repo, found);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Says that a content is purged already.
-pub fn already(context: &Context, id: &ObjectId, why: &Purge) -> Result<u8, Failure> {
-    if context.globals.json {
-        context.ui.json(&Document {
-            known: 1,
-            ..Document::default()
-        })?;
-    } else {
-        writeln!(
-            context.ui.out(),
-            "{id}  (already {})\nnothing to purge: 1 content is already purged",
-            purge_words(why)
-        )?;
-    }
+pub fn already(context: &Context, repo: &Repo, id: &ObjectId, why: &Purge) -> Result<u8, Failure> {
+    let found = Purgeable {
+        known: 1,
+        ..Purgeable::default()
+    };
+    context.ui.show(
+        || document(repo, &PurgeReport::default(), Some(&found), &[]),
+        |out| {
+            writeln!(out, "{id}  (already {})", purge_words(why))?;
+            Ok(writeln!(
+                out,
+                "nothing to purge: 1 content is already purged"
+            )?)
+        },
+    )?;
     Ok(EXIT_OK)
 }
 
@@ -94,71 +78,60 @@ pub(super) fn done(
     context: &Context,
     repo: &Repo,
     found: Option<&Purgeable>,
-    done: PurgeReport,
-    peers: Vec<PeerValue>,
+    done: &PurgeReport,
+    peers: &[PeerPurge],
 ) -> Result<u8, Failure> {
-    let document = Document {
-        files: done.files,
-        bytes: done.bytes,
-        shared_bytes: done.shared_bytes,
-        freed_bytes: done.freed_bytes,
-        linked_packs: done.linked_packs,
-        left: done.left,
-        peers,
-        ..found.map(|found| document(repo, found)).unwrap_or_default()
+    let all_done = peers.iter().all(|peer| peer.outcome == "done");
+    let exit = if done.left.is_empty() && all_done {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     };
-    if context.globals.json {
-        context.ui.json(&document)?;
-        return Ok(exit_of(&document));
+    if context.ui.is_json() {
+        context.ui.json(&document(repo, done, found, peers))?;
+        return Ok(exit);
     }
-    if !context.ui.quiet() {
-        print(context, &document)?;
-    }
+    context.ui.text(|out| print(out, done, peers))?;
     if let Some(found) = found {
         tell_others(context, repo, found);
     }
-    if document.linked_packs > 0 {
-        context.ui.warn(
+    let ui = &context.ui;
+    if done.linked_packs > 0 {
+        ui.warn(
             "another repository on this file system shares packs with this one and still has the \
              content; purge there, too",
         );
     }
-    for peer in document.peers.iter().filter(|peer| peer.linked_packs > 0) {
-        context.ui.warn(format_args!(
+    for peer in peers.iter().filter(|peer| peer.sums.linked_packs > 0) {
+        ui.warn(format_args!(
             "another repository on the file system of {} shares packs with it and still has the \
              content; purge there, too",
             clean(&peer.name)
         ));
     }
-    for peer in document.peers.iter().filter(|peer| peer.outcome != "done") {
-        context.ui.warn(format_args!(
+    for peer in peers.iter().filter(|peer| peer.outcome != "done") {
+        ui.warn(format_args!(
             "'{}' has not purged all of it ({}); to ask again: dmv purge --everywhere",
             clean(&peer.name),
             peer.outcome
         ));
     }
-    if !document.peers.is_empty() {
+    if !peers.is_empty() {
         tell_cut(context, repo)?;
     }
-    if document.peers.iter().any(|peer| peer.is_bucket) {
-        context
-            .ui
-            .note(format_args!("note: {OUT_OF_REACH_AT_BUCKETS}"));
+    if peers.iter().any(|peer| peer.is_bucket) {
+        ui.note(format_args!("note: {OUT_OF_REACH_AT_BUCKETS}"));
     }
-    for why in &document.left {
-        context
-            .ui
-            .warn(format_args!("not removed yet: {}", clean(why)));
+    for why in &done.left {
+        ui.warn(format_args!("not removed yet: {}", clean(why)));
     }
-    if !document.left.is_empty() {
-        context
-            .ui
-            .note("hint: dmv purge, to remove the rest when other commands have ended");
+    if !done.left.is_empty() {
+        ui.note("hint: dmv purge, to remove the rest when other commands have ended");
     }
     if found.is_some() {
-        context.ui.note(format_args!("note: {OUT_OF_REACH}"));
+        ui.note(format_args!("note: {OUT_OF_REACH}"));
     }
-    Ok(exit_of(&document))
+    Ok(exit)
 }
 
 /// Says that remotes purge only named contents. They may have versions that this repository lacks.
@@ -174,32 +147,31 @@ fn tell_cut(context: &Context, repo: &Repo) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print(context: &Context, document: &Document) -> Result<(), Failure> {
-    let mut out = context.ui.out();
-    match (document.files, document.left.is_empty()) {
-        (0, true) if document.freed_bytes > 0 => {
-            writeln!(out, "removed {}", bytes(document.freed_bytes))?;
+fn print(out: &mut impl Write, done: &PurgeReport, peers: &[PeerPurge]) -> Result<(), Failure> {
+    match (done.files, done.left.is_empty()) {
+        (0, true) if done.freed_bytes > 0 => {
+            writeln!(out, "removed {}", bytes(done.freed_bytes))?;
         }
         (0, true) => writeln!(out, "nothing is left to purge here")?,
         (0, false) => {}
         (files, _) => {
-            let (files, size) = (count(files, "content", "contents"), bytes(document.bytes));
+            let (files, size) = (count(files, "content", "contents"), bytes(done.bytes));
             writeln!(out, "{files} purged from this repository ({size})")?;
         }
     }
-    if document.shared_bytes > 0 {
-        let shared = bytes(document.shared_bytes);
+    if done.shared_bytes > 0 {
+        let shared = bytes(done.shared_bytes);
         writeln!(out, "not removed: {shared}, which other files also use")?;
     }
-    for peer in &document.peers {
+    for peer in peers {
         let (name, why) = (clean(&peer.name), clean(&peer.why));
         match (peer.outcome, why.as_str()) {
             ("done", _) => writeln!(out, "{name}: purged")?,
             (outcome, "") => writeln!(out, "{name}: {outcome}")?,
             (outcome, why) => writeln!(out, "{name}: {outcome} ({why})")?,
         }
-        if peer.shared_bytes > 0 {
-            let shared = bytes(peer.shared_bytes);
+        if peer.sums.shared_bytes > 0 {
+            let shared = bytes(peer.sums.shared_bytes);
             writeln!(
                 out,
                 "{name}: not removed: {shared}, which other files there also use"
@@ -209,22 +181,31 @@ fn print(context: &Context, document: &Document) -> Result<(), Failure> {
     Ok(())
 }
 
-fn document(repo: &Repo, found: &Purgeable) -> Document {
-    let value = |path: &RepoPath| PathValue::new(path.as_bytes());
-    let content = |(id, (path, blob)): (&ObjectId, &(RepoPath, Blob))| ContentValue {
-        id: id.to_string(),
-        path: (!path.is_root()).then(|| PathValue::new(path.as_bytes())),
-        size: blob.size,
-    };
-    Document {
-        contents: found.files.iter().map(content).collect(),
-        also: found.also.iter().map(value).collect(),
-        refs: found.refs.iter().cloned().collect(),
-        in_worktree: in_worktree(repo, found)
-            .iter()
-            .map(PathValue::new)
-            .collect(),
-        ..Document::default()
+fn document(
+    repo: &Repo,
+    done: &PurgeReport,
+    found: Option<&Purgeable>,
+    peers: &[PeerPurge],
+) -> Json {
+    let none = Purgeable::default();
+    let found = found.unwrap_or(&none);
+    let contents = found.files.iter().map(|(id, (at, blob))| {
+        let path = (!at.is_root()).then(|| path(at));
+        object! { id: id, path: path, blob.{size} }
+    });
+    let peers = peers.iter().map(|peer| {
+        let sums = &peer.sums;
+        object! { peer.{name, outcome}, sums.{files, shared_bytes, linked_packs}, peer.{why} }
+    });
+    object! {
+        done.{files},
+        found.{known},
+        contents: Json::List(contents.collect()),
+        done.{bytes, shared_bytes, freed_bytes, linked_packs, left},
+        also: paths(&found.also),
+        refs: texts(&found.refs),
+        in_worktree: paths(&in_worktree(repo, found)),
+        peers: Json::List(peers.collect()),
     }
 }
 
@@ -289,23 +270,7 @@ fn tell_others(context: &Context, repo: &Repo, found: &Purgeable) {
     }
 }
 
-#[derive(Serialize)]
-struct StatusDocument {
-    purges: Vec<PurgeValue>,
-    peers: Vec<PeerStatus>,
-}
-
-#[derive(Serialize)]
-struct PurgeValue {
-    time: String,
-    by: String,
-    reason: String,
-    files: Vec<String>,
-    chunks: u64,
-    chunks_stored: u64,
-}
-
-#[derive(Serialize)]
+/// What a remote has purged.
 struct PeerStatus {
     name: String,
     outcome: &'static str,
@@ -319,32 +284,40 @@ struct PeerStatus {
 pub fn status(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     let purges = repo.purges()?;
     let peers = ask(context, repo, &purges)?;
-    if context.globals.json {
-        let value = |purge: &KnownPurge| PurgeValue {
-            time: rfc3339(purge.why.at, 0, 0),
-            by: purge.why.by.clone(),
-            reason: purge.why.reason.clone(),
-            files: purge.files.iter().map(ToString::to_string).collect(),
-            chunks: purge.pieces,
-            chunks_stored: purge.stored,
+    let document = || {
+        let value = |purge: &KnownPurge| {
+            object! {
+                ..purge.why.to_json(),
+                files: texts(&purge.files),
+                chunks: purge.pieces,
+                chunks_stored: purge.stored,
+            }
         };
-        let purges = purges.iter().map(value).collect();
-        context.ui.json(&StatusDocument { purges, peers })?;
-        return Ok(EXIT_OK);
-    }
-    let mut out = context.ui.out();
+        let peer =
+            |peer: &PeerStatus| object! { peer.{name, outcome, missing, chunks_stored, why} };
+        object! {
+            purges: Json::List(purges.iter().map(value).collect()),
+            peers: Json::List(peers.iter().map(peer).collect()),
+        }
+    };
+    context
+        .ui
+        .show(document, |out| print_status(out, &purges, &peers))?;
+    Ok(EXIT_OK)
+}
+
+fn print_status(
+    out: &mut impl Write,
+    purges: &[KnownPurge],
+    peers: &[PeerStatus],
+) -> Result<(), Failure> {
     if purges.is_empty() {
-        writeln!(out, "nothing was purged here")?;
-        return Ok(EXIT_OK);
+        return Ok(writeln!(out, "nothing was purged here")?);
     }
-    for purge in &purges {
+    for purge in purges {
         let files = count(purge.files.len() as u64, "content", "contents");
-        let (day, by, reason) = (
-            day(purge.why.at),
-            clean(&purge.why.by),
-            clean(&purge.why.reason),
-        );
-        writeln!(out, "{day}  {files} by {by}: {reason}")?;
+        let (by, reason) = (clean(&purge.why.by), clean(&purge.why.reason));
+        writeln!(out, "{}  {files} by {by}: {reason}", day(purge.why.at))?;
         for id in &purge.files {
             writeln!(out, "  {id}")?;
         }
@@ -353,7 +326,7 @@ pub fn status(context: &Context, repo: &Repo) -> Result<u8, Failure> {
             writeln!(out, "  {stored} not removed yet (dmv purge)")?;
         }
     }
-    for peer in &peers {
+    for peer in peers {
         let (name, why) = (clean(&peer.name), clean(&peer.why));
         let missing = count(peer.missing, "content", "contents");
         match peer.outcome {
@@ -366,7 +339,7 @@ pub fn status(context: &Context, repo: &Repo) -> Result<u8, Failure> {
             outcome => writeln!(out, "{name}: {outcome} ({why})")?,
         }
     }
-    Ok(EXIT_OK)
+    Ok(())
 }
 
 /// Asks the remotes what they have purged.

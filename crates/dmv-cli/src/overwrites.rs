@@ -2,33 +2,19 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::format::json::{Json, object};
 use crate::format::text::{bytes, count};
-use crate::supply::supplied;
+use crate::on_demand::supplied;
 use crate::ui::{ask, can_ask};
 use dmv_core::repo::{FilesError, Keep, OverwrittenFiles, Repo, RepoError, WorktreeSettings};
-use serde::Serialize;
 
-/// What a command has overwritten, in JSON.
-#[derive(Serialize)]
-pub struct OverwrittenValue {
-    files: u64,
-    bytes: u64,
-    kept: bool,
-}
-
-impl OverwrittenValue {
-    /// `None` where nothing was.
-    pub fn new(overwritten: &OverwrittenFiles) -> Option<OverwrittenValue> {
-        (overwritten.files > 0).then_some(OverwrittenValue {
-            files: overwritten.files,
-            bytes: overwritten.bytes,
-            kept: overwritten.kept,
-        })
-    }
+/// What a command has overwritten, in JSON; `None` if nothing.
+pub fn overwritten_value(overwritten: &OverwrittenFiles) -> Option<Json> {
+    (overwritten.files > 0).then(|| object! { overwritten.{files, bytes, kept} })
 }
 
 /// Runs `work`, as [`supplied`] does. Where it would overwrite more than is kept, it asks.
-pub fn keeping<T>(
+pub fn keep_or_ask<T>(
     context: &Context,
     repo: &Repo,
     doing: &'static str,

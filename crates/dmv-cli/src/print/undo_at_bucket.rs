@@ -1,12 +1,13 @@
-//! `dmv undo --at REMOTE`: nobody runs undo at a bucket, so a device does it.
+//! `dmv undo --at REMOTE` and `dmv redo --at REMOTE`: a bucket has no server, so a client undoes operations there.
 
-use crate::bucket;
-use crate::commands::op;
 use crate::context::Context;
+use crate::cost::{print_cost, print_with_cost};
 use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
+use crate::format::json::{Json, object};
 use crate::format::text::{clean, time};
+use crate::on_demand::remote_failure;
 use crate::peers::{Call, remote};
-use crate::supply::remote_failure;
+use crate::print::bucket_space::ref_line;
 use dmv_bucket::ops::{AtBucketError, NotUndone, UndoAtOptions, UndoAtReport, Which, undo_at};
 use dmv_core::escape::Argument;
 use dmv_core::hash::encode_hex;
@@ -14,7 +15,7 @@ use dmv_core::hint;
 use std::io::Write;
 
 /// Takes an operation back at a remote, and tells what came of it.
-pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failure> {
+pub fn undo_at_bucket(context: &Context, which: Which, at: &str) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let remote = remote(context, Some(at))?;
     let options = UndoAtOptions {
@@ -30,11 +31,12 @@ pub fn take_back(context: &Context, which: Which, at: &str) -> Result<u8, Failur
         AtBucketError::Refused(why) => refused(&why, &name),
         AtBucketError::Failed(e) => remote_failure(context, &remote, e),
     })?;
-    if context.globals.json {
-        print_json(context, &report)?;
-    } else {
-        print(context, &report, &options.which, &name)?;
+    if context.ui.is_json() {
+        print_with_cost(context, document(&report))?;
     }
+    context
+        .ui
+        .text(|out| print(context, out, &report, &options.which, &name))?;
     Ok(EXIT_OK)
 }
 
@@ -63,36 +65,28 @@ fn refused(why: &NotUndone, name: &Argument) -> Failure {
     Failure::new(code, exit, format!("{name}: {why}")).hint(hint)
 }
 
-fn print_json(context: &Context, report: &UndoAtReport) -> Result<(), Failure> {
-    let id = |id: Option<dmv_core::hash::ObjectId>| id.map(|id| id.to_string());
-    let refs = report.moved.iter().map(|moved| {
-        serde_json::json!({ "name": moved.key, "from": id(moved.old), "to": id(moved.new) })
-    });
-    let mut document = serde_json::json!({
-        "id": encode_hex(&report.id),
-        "undone": encode_hex(&report.undone.id),
-        "command": report.undone.command,
-        "who": report.undone.who,
-        "refs": refs.collect::<Vec<_>>(),
-    });
-    if let Some(cost) = bucket::cost(context)? {
-        cost.add_to(&mut document);
+fn document(report: &UndoAtReport) -> Json {
+    let refs = report.moved.iter();
+    let refs = refs.map(|moved| object! { name: moved.key, from: moved.old, to: moved.new });
+    object! {
+        id: encode_hex(&report.id),
+        undone: encode_hex(&report.undone.id),
+        command: report.undone.command,
+        who: report.undone.who,
+        refs: Json::List(refs.collect()),
     }
-    context.ui.json(&document)
 }
 
 fn print(
     context: &Context,
+    out: &mut impl Write,
     report: &UndoAtReport,
     which: &Which,
     name: &Argument,
 ) -> Result<(), Failure> {
-    if context.ui.quiet() {
-        return Ok(());
-    }
     let is_redo = *which == Which::LastUndo;
     let done = if is_redo { "redone" } else { "undone" };
-    let (undone, mut out) = (&report.undone, context.ui.out());
+    let undone = &report.undone;
     // What a redo brings back is what the undo had taken back.
     let told = report.original.as_ref().filter(|_| is_redo);
     let told = told.unwrap_or(undone);
@@ -100,7 +94,7 @@ fn print(
     let (who, command) = (clean(&told.who), clean(&told.command));
     writeln!(out, "{done} at {name}: {command}  ({who}, {when})")?;
     for moved in &report.moved {
-        writeln!(out, "  {}", op::at::line(moved))?;
+        writeln!(out, "  {}", ref_line(moved))?;
     }
     let back = if is_redo { "undo" } else { "redo" };
     writeln!(
@@ -108,10 +102,7 @@ fn print(
         "{}",
         hint!("to reverse it: dmv {} --at {}", back, *name)
     )?;
-    if let Some(cost) = bucket::cost(context)? {
-        writeln!(out, "{}", cost.line())?;
-    }
-    drop(out);
+    print_cost(context, out)?;
     context.ui.note(hint!(
         "your own branches are unchanged; to see the remote's: dmv fetch {}",
         *name

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Begins to free space, when nobody else does.
+/// Begins to free space, when no other command does.
 pub fn free<'r>(context: &Context, repo: &'r Repo) -> Result<FreeingLock<'r>, RepoError> {
     let _watch = context.watch("waiting for another command");
-    patiently(context, || repo.begin_to_free())
+    begin_when_free(context, || repo.begin_to_free())
 }
 
 /// Begins `work`, again and again while another command frees space or relies on what is stored: for the
 /// usual time, and less if the other one is stopped. Ctrl-C ends the wait.
 ///
 /// `work` must refuse before it does anything.
-pub fn patiently<T>(
+pub fn begin_when_free<T>(
     context: &Context,
     mut work: impl FnMut() -> Result<T, RepoError>,
 ) -> Result<T, RepoError> {

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::mirror::tell_behind;
-use crate::supply::supplied;
+use crate::on_demand::supplied;
 use dmv_core::escape::{Argument, pattern as pattern_of};
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;

@@ -1,20 +1,13 @@
-//! `dmv verify --at REMOTE`: a bucket has nobody who checks it, so a device does it.
+//! `dmv verify --at REMOTE`: a bucket cannot check itself, so a device does it.
 
 use super::Args;
-use crate::bucket;
-use crate::context::Context;
-use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
-use crate::format::json::base64_unless_text;
-use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
-use crate::partial::purge_words;
+use crate::cost::{MoreRequests, dollars, print_with_cost};
+use crate::on_demand::remote_failure;
+use crate::partial_repository::purge_words;
 use crate::peers::{Call, remote};
-use crate::supply::remote_failure;
+use crate::prelude::*;
 use dmv_bucket::ops::{VerifyAtOptions, VerifyAtReport, verify_at};
 use dmv_bucket::peer::BucketDepth;
-use dmv_core::escape::Argument;
-use dmv_core::hint;
-use dmv_core::object::name::escape;
-use std::io::Write;
 
 /// Runs the command for a remote.
 pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
@@ -34,8 +27,8 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     let done = verify_at(&repo, &options, &call, &context.job);
     drop((call, watch));
     let report = done.map_err(|e| remote_failure(context, &remote, e))?;
-    if context.globals.json {
-        print_json(context, args, &report)?;
+    if context.ui.is_json() {
+        print_with_cost(context, document(args, &report))?;
     } else {
         print(context, args, &clean(&remote.name), &report)?;
     }
@@ -46,46 +39,26 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     })
 }
 
-fn print_json(context: &Context, args: &Args, report: &VerifyAtReport) -> Result<(), Failure> {
-    let VerifyAtReport {
-        found: report,
-        files,
-    } = report;
-    let files = files.iter().map(|(path, commit)| {
-        let text = String::from_utf8_lossy(path.as_bytes());
-        let mut file = serde_json::json!({ "path": text, "commit": commit.to_string() });
-        if let Some(bytes) = base64_unless_text(path.as_bytes()) {
-            file["path_b64"] = bytes.into();
-        }
-        file
-    });
-    let problems = report
-        .told
-        .iter()
-        .map(|problem| serde_json::json!({ "file": problem.file, "why": problem.why }));
-    let purged = report.purged.iter().map(|(why, files)| {
-        serde_json::json!({
-            "time": rfc3339(why.at, 0, 0), "by": why.by, "reason": why.reason, "files": files,
-        })
-    });
-    let mut document = serde_json::json!({
-        "ok": report.is_ok(),
-        "sample_percent": args.sample,
-        "packs": report.packs,
-        "objects": report.objects,
-        "bytes": report.bytes,
-        "reads": report.reads,
-        "damaged_files": report.problems,
-        "problems": problems.collect::<Vec<_>>(),
-        "missing": report.missing,
-        "purged": purged.collect::<Vec<_>>(),
-        "purged_chunks_stored": report.unpurged,
-        "files": files.collect::<Vec<_>>(),
-    });
-    if let Some(cost) = bucket::cost(context)? {
-        cost.add_to(&mut document);
+fn document(args: &Args, report: &VerifyAtReport) -> Json {
+    let VerifyAtReport { found, files } = report;
+    let files = files.iter();
+    let files = files.map(|(at, commit)| object! { ..path(at), commit: commit });
+    let problems = found.told.iter();
+    let problems =
+        problems.map(|problem| object! { file: problem.file, why: problem.why.to_string() });
+    let purged = found.purged.iter();
+    let purged = purged.map(|(why, files)| object! { ..why.to_json(), files: files });
+    object! {
+        ok: found.is_ok(),
+        sample_percent: args.sample,
+        found.{packs, objects, bytes, reads},
+        damaged_files: found.problems,
+        problems: Json::List(problems.collect()),
+        found.{missing},
+        purged: Json::List(purged.collect()),
+        purged_chunks_stored: found.unpurged,
+        files: Json::List(files.collect()),
     }
-    context.ui.json(&document)
 }
 
 fn print(
@@ -102,7 +75,12 @@ fn print(
     let (packs, size) = (count(report.packs, "pack", "packs"), bytes(report.bytes));
     if args.dry_run {
         let reads = count(report.reads, "request", "requests");
-        let cost = bucket::dollars(context, 0, report.reads, report.bytes)?;
+        let more = MoreRequests {
+            reads: report.reads,
+            received: report.bytes,
+            ..MoreRequests::default()
+        };
+        let cost = dollars(context, more)?;
         writeln!(out, "{packs}: would read {size} in {reads}, about ${cost}")?;
         return Ok(());
     }
@@ -144,7 +122,6 @@ fn print(
     }
     let files = count(report.problems, "file", "files");
     writeln!(out, "{files} damaged or missing of {packs}")?;
-    drop(out);
     context
         .ui
         .note("hint: restore the files if the bucket keeps versions, or push to a new place");

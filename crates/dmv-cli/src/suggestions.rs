@@ -4,8 +4,8 @@
 use crate::context::Context;
 use crate::date;
 use crate::failure::{Failure, WOULD_LOSE};
-use crate::verbs::near;
-use crate::whose::on_disk_argument;
+use crate::other_tools::near;
+use crate::ownership::on_disk_argument;
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hint;

@@ -1,9 +1,9 @@
 //! Directories that are new, gone or moved as a whole: each is told in one line, as Git does, instead of
 //! all its files.
 
-use super::{Renames, origin};
 use crate::compare::share;
 use crate::format::text::count;
+use crate::print::worktree_state::{Renames, origin};
 use anstyle::AnsiColor;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};

@@ -1,5 +1,5 @@
 //! Finding the repository of a command, and whose it is: the user's own, one that the user trusts, or
-//! somebody else's that is only read.
+//! another user's that is only read.
 
 use crate::config::{self, safe_repositories};
 use dmv_core::escape::Argument;
@@ -28,7 +28,7 @@ pub fn trust(named: bool) -> Trust<'static> {
 
 /// Whether the user's settings name the repository directory or worktree file at `path`.
 fn is_safe(path: &Path) -> bool {
-    // Settings that cannot be read trust nobody; who needs them says what is wrong.
+    // Settings that cannot be read trust no user; where they are needed, that is reported.
     let Ok(listed) = safe_repositories() else {
         return false;
     };

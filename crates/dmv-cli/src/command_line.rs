@@ -12,7 +12,7 @@ use crate::help::ListExtent;
 use crate::pager::{self, PagedOutput};
 use crate::progress::while_lent;
 use crate::ui::{Tone, Ui};
-use crate::{help, topics, ui, verbs};
+use crate::{help, other_tools, topics, ui};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, ValueEnum};
@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
 
-/// What somebody has typed.
+/// What the user has typed.
 pub struct TypedText {
     /// The name of the command.
     pub name: String,
@@ -267,7 +267,6 @@ fn print_help(text: &StyledStr, args: &[OsString]) -> Result<(), Failure> {
             writeln!(out, "  {short:<11}  {text}")?;
         }
     }
-    drop(out);
     ui.finish()
 }
 
@@ -287,7 +286,7 @@ fn no_argument(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
     let mut spellings = std::iter::once(&argument[..]).chain(joined);
     let hint = restored(&names, args)
         .or_else(|| configured(&names, args))
-        .or_else(|| spellings.find_map(|one| verbs::in_place_of(&names, one)))
+        .or_else(|| spellings.find_map(|one| other_tools::in_place_of(&names, one)))
         .or_else(|| match e.get(ContextKind::SuggestedArg) {
             Some(ContextValue::String(near)) => {
                 Some(hint!("did you mean {}?", Argument::value(near)))
@@ -314,7 +313,7 @@ fn no_source(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
     let is_option = |arg: &OsString| arg.as_encoded_bytes().starts_with(b"-");
     let end = values.iter().position(is_option).unwrap_or(values.len());
     let (values, after) = values.split_at(end);
-    // Whoever has written several patterns has written SRC and DIR behind them.
+    // A user who has written several patterns has written SRC and DIR behind them.
     let patterns = values.len().saturating_sub(2).max(1);
     let (patterns, places) = values.split_at_checked(patterns)?;
     if places.is_empty() {
@@ -402,8 +401,8 @@ fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
         return Some(Failure::usage(message).hint(hint));
     }
     let hint = match (
-        verbs::instead_of(&wanted, after),
-        &verbs::near(name, &names)[..],
+        other_tools::instead_of(&wanted, after),
+        &other_tools::near(name, &names)[..],
     ) {
         (Some(instead), _) => instead,
         (None, []) if above.is_none() => "dmv help".into(),

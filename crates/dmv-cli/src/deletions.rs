@@ -1,10 +1,10 @@
 //! Files that are gone from the worktree, although no commit has deleted them: what brings them back.
 
 use crate::context::Context;
-use crate::cover::{command, cover};
+use crate::covering_paths::{command, cover};
 use crate::failure::Failure;
 use crate::format::text::count;
-use crate::whose::path_argument;
+use crate::ownership::path_argument;
 use dmv_core::escape::Hint;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{ChangeKind, Repo, StatusOptions};

@@ -2,10 +2,10 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::format::json::{Json, ToJson, object};
 use crate::format::text::{clean, count, day, patterns, rfc3339};
-use crate::half::part_options;
-use dmv_core::escape::Argument;
-use dmv_core::escape::Hint;
+use crate::unfinished_clone::part_options;
+use dmv_core::escape::{Argument, Hint};
 use dmv_core::hash::ObjectId;
 use dmv_core::hint;
 use dmv_core::object::commit::Commit;
@@ -14,7 +14,6 @@ use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
 use dmv_net::transport::Url;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -77,33 +76,20 @@ impl SliceArgs {
     }
 }
 
-/// What a partial repository holds, in JSON.
-#[derive(Serialize)]
-pub struct SliceValue {
-    subset: Vec<String>,
-    metadata_only: bool,
-    boundary: usize,
-    dropped: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expired: Option<usize>,
-}
-
-impl SliceValue {
-    /// `None` of a full one.
-    pub fn new<'a>(slice: impl Into<Holdings<'a>>) -> Option<SliceValue> {
-        let slice = slice.into();
-        slice.is_a_part().then(|| SliceValue {
+/// What a partial repository holds, in JSON; `None` for a full one.
+pub fn slice_value<'a>(slice: impl Into<Holdings<'a>>) -> Option<Json> {
+    let slice = slice.into();
+    slice.is_a_part().then(|| {
+        object! {
             subset: patterns(slice.subset),
-            metadata_only: slice.metadata_only,
-            boundary: slice.boundary,
-            dropped: slice.dropped,
-            expired: (slice.expired > 0).then_some(slice.expired),
-        })
-    }
+            slice.{metadata_only, boundary, dropped},
+            expired?: (slice.expired > 0).then_some(slice.expired),
+        }
+    })
 }
 
 /// What a repository holds, this one or another, as far as it is told of. Purged content does not count:
-/// nobody is to have it, so a repository without it is complete.
+/// no repository is to have it, so one without it is complete.
 pub struct Holdings<'a> {
     subset: &'a Subset,
     metadata_only: bool,
@@ -287,39 +273,15 @@ pub fn purge_words(purge: &Purge) -> String {
     format!("purged on {}: {}", day(purge.at), clean(&purge.reason))
 }
 
-/// When, by whom and why content was purged, in JSON.
-#[derive(Serialize)]
-pub struct PurgeValue {
-    time: String,
-    by: String,
-    reason: String,
-}
-
-impl From<&Purge> for PurgeValue {
-    fn from(purge: &Purge) -> PurgeValue {
-        PurgeValue {
-            time: rfc3339(purge.at, 0, 0),
-            by: purge.by.clone(),
-            reason: purge.reason.clone(),
-        }
+impl ToJson for Purge {
+    fn to_json(&self) -> Json {
+        object! { time: rfc3339(self.at, 0, 0), self.{by, reason} }
     }
 }
 
-/// Why and when content has expired, in JSON.
-#[derive(Serialize)]
-pub struct ExpiryValue {
-    time: String,
-    rule: String,
-    pattern: String,
-}
-
-impl From<&Expiry> for ExpiryValue {
-    fn from(expiry: &Expiry) -> ExpiryValue {
-        ExpiryValue {
-            time: rfc3339(expiry.at, 0, 0),
-            rule: expiry.rule.clone(),
-            pattern: expiry.pattern.clone(),
-        }
+impl ToJson for Expiry {
+    fn to_json(&self) -> Json {
+        object! { time: rfc3339(self.at, 0, 0), self.{rule, pattern} }
     }
 }
 
@@ -328,22 +290,6 @@ impl From<&Expiry> for ExpiryValue {
 pub struct GivenUpCounts {
     expired: BTreeMap<Expiry, u64>,
     purged: BTreeMap<Purge, u64>,
-}
-
-/// Versions that have expired for one reason, in JSON.
-#[derive(Serialize)]
-pub struct ExpiredValue {
-    #[serde(flatten)]
-    why: ExpiryValue,
-    versions: u64,
-}
-
-/// Versions that were purged for one reason, in JSON.
-#[derive(Serialize)]
-pub struct PurgedValue {
-    #[serde(flatten)]
-    why: PurgeValue,
-    versions: u64,
 }
 
 impl GivenUpCounts {
@@ -371,22 +317,20 @@ impl GivenUpCounts {
     }
 
     /// Those that have expired, in JSON.
-    pub fn expired_values(&self) -> Vec<ExpiredValue> {
-        let value = |(why, versions): (&Expiry, &u64)| ExpiredValue {
-            why: why.into(),
-            versions: *versions,
-        };
-        self.expired.iter().map(value).collect()
+    pub fn expired_values(&self) -> Vec<Json> {
+        values(&self.expired)
     }
 
     /// Those that were purged, in JSON.
-    pub fn purged_values(&self) -> Vec<PurgedValue> {
-        let value = |(why, versions): (&Purge, &u64)| PurgedValue {
-            why: why.into(),
-            versions: *versions,
-        };
-        self.purged.iter().map(value).collect()
+    pub fn purged_values(&self) -> Vec<Json> {
+        values(&self.purged)
     }
+}
+
+/// Reasons with the numbers of their versions, in JSON.
+fn values<T: ToJson>(counts: &BTreeMap<T, u64>) -> Vec<Json> {
+    let value = |(why, versions): (&T, &u64)| object! { ..why.to_json(), versions: versions };
+    counts.iter().map(value).collect()
 }
 
 /// A few patterns of a subset, and how many more there are.

@@ -3,10 +3,10 @@
 use crate::context::Context;
 use crate::failure::{EXIT_ABSENT, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_REFUSED, Failure};
 use crate::format::text::SHORT_ID;
-use crate::partial::{expiry_words, words};
+use crate::ownership::{find_own, path_argument};
+use crate::partial_repository::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
 use crate::room;
-use crate::whose::{find_own, path_argument};
 use dmv_core::escape::Argument;
 use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
@@ -24,7 +24,7 @@ use std::path::Path;
 /// Paths that a message names.
 const MAX_PATHS_NAMED: usize = 3;
 
-/// Runs `work`, after fetching what it turns out to lack. `doing`: for whoever watches.
+/// Runs `work`, after fetching what it turns out to lack. `doing`: the words of the progress.
 pub fn supplied<T>(
     context: &Context,
     repo: &Repo,
@@ -132,7 +132,7 @@ fn way_to_a_repository(context: &Context, remote: &Remote) -> Option<Hint> {
     }
 }
 
-/// Says what nobody has, who was asked, and what to do.
+/// Says what no remote has, which were asked, and what to do.
 pub fn absent_failure(context: &Context, absent: &Absent) -> Failure {
     let paths = paths_of(&absent.lacks);
     let what = match (&paths[..], &absent.lacks[..]) {

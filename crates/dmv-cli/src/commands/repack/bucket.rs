@@ -1,14 +1,11 @@
 //! `dmv repack --at REMOTE`: many pushes leave many small packs in a bucket. A device joins them.
 
 use super::Args;
-use crate::bucket;
-use crate::commands::gc;
-use crate::context::Context;
-use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::text::{bytes, clean, count};
+use crate::cost::{print_with_cost, tell_cost};
 use crate::peers::{Call, remote};
+use crate::prelude::*;
+use crate::print::bucket_space::{free_failure, tell_fetched};
 use dmv_bucket::ops::{FreeAtOptions, FreeReport, free_at};
-use std::io::Write;
 use std::time::Duration;
 
 /// Files of unfinished pushes stay this long, as with gc.
@@ -30,12 +27,14 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     let call = Call::new(context);
     let done = free_at(&repo, &options, &call, &context.job);
     drop((call, watch));
-    let done = done.map_err(|e| gc::at::failure(context, &remote, e))?;
-    if context.globals.json {
-        print_json(context, args, &done)?
-    } else {
-        print(context, args, &clean(&remote.name), &done)?
+    let done = done.map_err(|e| free_failure(context, &remote, e))?;
+    if context.ui.is_json() {
+        print_with_cost(context, document(args, &done))?;
     }
+    let name = clean(&remote.name);
+    context
+        .ui
+        .text(|out| print(context, out, args, &name, &done))?;
     Ok(if done.all_deleted || args.dry_run {
         EXIT_OK
     } else {
@@ -43,31 +42,29 @@ pub fn run(context: &Context, args: &Args, name: &str) -> Result<u8, Failure> {
     })
 }
 
-fn print_json(context: &Context, args: &Args, done: &FreeReport) -> Result<(), Failure> {
+fn document(args: &Args, done: &FreeReport) -> Json {
     let joined = &done.joined;
-    let mut document = serde_json::json!({
-        "before_bytes": done.bytes + done.kept_bytes,
-        "after_bytes": (done.kept_bytes + joined.new_bytes).saturating_sub(joined.bytes),
-        "packs_before": done.packs + done.kept,
-        "packs_after": (done.kept + joined.new_packs).saturating_sub(joined.packs),
-        "copied_bytes": joined.new_bytes,
-        "read_bytes": joined.read_bytes,
-        "finished": done.all_deleted || args.dry_run,
-        "fetched_objects": done.fetched,
-    });
-    if let Some(cost) = bucket::cost(context)? {
-        cost.add_to(&mut document);
+    object! {
+        before_bytes: done.bytes + done.kept_bytes,
+        after_bytes: (done.kept_bytes + joined.new_bytes).saturating_sub(joined.bytes),
+        packs_before: done.packs + done.kept,
+        packs_after: (done.kept + joined.new_packs).saturating_sub(joined.packs),
+        copied_bytes: joined.new_bytes,
+        joined.{read_bytes},
+        finished: done.all_deleted || args.dry_run,
+        fetched_objects: done.fetched,
     }
-    context.ui.json(&document)
 }
 
-fn print(context: &Context, args: &Args, name: &str, done: &FreeReport) -> Result<(), Failure> {
-    if context.ui.quiet() {
-        return Ok(());
-    }
-    gc::at::tell_fetched(context, name, done);
+fn print(
+    context: &Context,
+    out: &mut impl Write,
+    args: &Args,
+    name: &str,
+    done: &FreeReport,
+) -> Result<(), Failure> {
+    tell_fetched(context, name, done);
     let joined = &done.joined;
-    let mut out = context.ui.out();
     let (packs, new) = (
         count(joined.packs, "pack", "packs"),
         count(joined.new_packs, "pack", "packs"),
@@ -90,11 +87,10 @@ fn print(context: &Context, args: &Args, name: &str, done: &FreeReport) -> Resul
         };
         writeln!(out, "{free} that nothing needs {verb}")?;
     }
-    drop(out);
     if !done.all_deleted && !args.dry_run {
         let note = "some files could not be deleted; the next gc deletes them";
         context.ui.note(note);
     }
-    bucket::tell_cost(context);
+    tell_cost(context);
     Ok(())
 }

@@ -1,0 +1,19 @@
+//! What several commands print: each file is about one kind of report. Nothing here knows a command.
+
+#[cfg(feature = "store")]
+pub mod bucket_space;
+pub mod changes;
+pub mod checkout;
+pub mod folded_directories;
+pub mod freed_space;
+pub mod keep_rules;
+pub mod merge;
+pub mod pull;
+pub mod push;
+pub mod refs;
+pub mod replaced_branches;
+pub mod replay;
+pub mod undo;
+#[cfg(feature = "store")]
+pub mod undo_at_bucket;
+pub mod worktree_state;
