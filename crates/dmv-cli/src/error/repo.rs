@@ -93,6 +93,7 @@ fn sort_place(e: &PlaceError) -> ErrorClass {
         PlaceError::Damaged { path, .. } => match path.file_name() {
             // What `recover` makes anew; `verify` would fail in the same way.
             Some(name) if name == "format" || name == "refs.db" => damaged("dmv recover"),
+            Some(name) if name == "slice" => damaged("dmv clone SOURCE DIR"),
             Some(name) if name == DMV_DIR => ("damaged", EXIT_DAMAGE, None),
             _ => damaged("dmv verify"),
         },
