@@ -26,6 +26,8 @@ mod pages;
 mod snippets;
 #[path = "tidy/source.rs"]
 mod source;
+#[path = "tidy/system.rs"]
+mod system;
 
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
 use crates::CRATES;
@@ -36,6 +38,7 @@ use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
 use source::{root, tree};
 use std::collections::{BTreeMap, BTreeSet};
+use system::{SYSTEM, lines_of_one_system};
 
 /// The page with the tables of rooms.
 const ROOMS_PAGE: &str = "ARCHITECTURE.md";
@@ -56,47 +59,6 @@ const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// The room that hides the operating system.
 const PLATFORM: &str = "crates/dmv-core/src/platform/";
-
-/// Other files that name `std::os` or `rustix`, with the reason. A directory ends with a slash. A test
-/// fails if one no longer does.
-const SYSTEM: [(&str, &str); 21] = [
-    ("crates/dmv-preview/src/confine.rs", "it takes rights away"),
-    (
-        "crates/dmv-preview/src/confine/film.rs",
-        "it takes rights away",
-    ),
-    ("crates/dmv-preview/src/film.rs", "it becomes ffmpeg"),
-    ("crates/dmv-net/src/identity.rs", "its owner and mode"),
-    ("crates/dmv-cli/src/commands/export.rs", ARGUMENTS),
-    ("crates/dmv-cli/src/commands/pair.rs", HOST),
-    ("crates/dmv-cli/src/commands/resolve.rs", ARGUMENTS),
-    ("crates/dmv-cli/src/commands/serve.rs", STREAMS),
-    ("crates/dmv-cli/src/commands/serve/quic.rs", HOST),
-    ("crates/dmv-cli/src/commands/subset.rs", ARGUMENTS),
-    ("crates/dmv-cli/src/commands/worktree.rs", ARGUMENTS),
-    ("crates/dmv-cli/src/context.rs", HOST),
-    (
-        "crates/dmv-cli/src/error.rs",
-        "it looks for the reason of a failed write",
-    ),
-    (
-        "crates/dmv-cli/src/error/repo.rs",
-        "it looks for the reason of a failed write",
-    ),
-    ("crates/dmv-cli/src/subset_options.rs", ARGUMENTS),
-    ("crates/dmv-cli/src/pager.rs", "the size of the terminal"),
-    ("crates/dmv-cli/src/partial_repository.rs", ARGUMENTS),
-    (
-        "crates/dmv-cli/src/peers.rs",
-        "it asks how a disk is mounted",
-    ),
-    ("crates/dmv-cli/src/path_arguments.rs", ARGUMENTS),
-    ("crates/dmv-cli/src/programs.rs", "what can be executed"),
-    ("crates/dmv-cli/src/ui.rs", STREAMS),
-];
-const ARGUMENTS: &str = "bytes of arguments and paths";
-const HOST: &str = "names of the user and the machine";
-const STREAMS: &str = "standard streams without a buffer";
 
 /// Files with `unsafe` code, with the reason.
 const UNSAFE: [(&str, &str); 0] = [];
@@ -155,20 +117,6 @@ fn check_rooms(file: &str, code: &str, allowed: &[Room]) -> Vec<(String, String)
             (used, text)
         })
         .collect()
-}
-
-/// Returns the lines that name what only one operating system has.
-fn lines_of_one_system(code: &str) -> Vec<usize> {
-    let is_one = |parts: &[String]| {
-        parts[0] == "rustix" || parts.len() > 1 && parts[0] == "std" && parts[1] == "os"
-    };
-    let mut lines: Vec<usize> = paths_in(code)
-        .into_iter()
-        .filter(|named| is_one(&named.parts))
-        .map(|named| named.line)
-        .collect();
-    lines.dedup();
-    lines
 }
 
 /// Complains about what only one operating system has outside of the platform room and of `known`,

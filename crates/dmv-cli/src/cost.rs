@@ -25,6 +25,10 @@ pub enum Cost {}
 
 /// Requests that a command would add to those that it has made, and their bytes.
 #[derive(Clone, Copy, Default)]
+#[cfg_attr(
+    not(feature = "store"),
+    expect(dead_code, reason = "no requests, no price")
+)]
 pub struct MoreRequests {
     /// Requests that write.
     pub writes: u64,

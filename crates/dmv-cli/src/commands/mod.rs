@@ -1,4 +1,4 @@
-//! One file for each command, and the list of all of them: [`commands!`] below. A new command adds its file, a
+//! One file for each command, and the list of all of them: `commands!` below. A new command adds its file, a
 //! line with `mod`, and a line in the list.
 
 pub mod add;
