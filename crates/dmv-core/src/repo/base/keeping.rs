@@ -29,22 +29,35 @@ const KEEPING_FILE: &str = "keeping";
 const FREEING_FILE: &str = "freeing";
 const REACHING_FILE: &str = "reaching";
 
+/// The open file of a lock, which is unlocked when this is dropped.
+///
+/// Closing the file is not enough: a thread may be starting another program, which has the file open until it
+/// begins.
+pub(in crate::repo) struct LockedFile(File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // If this fails, the end of the process unlocks it.
+        let _ = self.0.unlock();
+    }
+}
+
 /// A shared lock: while it exists, no content that refs need is freed. Its owner relies on what it finds
 /// stored.
 pub struct KeepingLock {
-    _locks: Vec<File>,
+    _locks: Vec<LockedFile>,
     _relying: Option<Reliance>,
 }
 
 /// An exclusive lock: while it exists, no other command relies on the objects of this repository
 /// without naming them.
 pub(in crate::repo) struct Exclusive {
-    _lock: File,
+    _lock: LockedFile,
 }
 
 /// The right to take packs out of use. Only one command has it.
 pub(in crate::repo) struct RightToFree {
-    _lock: File,
+    _lock: LockedFile,
 }
 
 /// Returns the right to take packs out of use. Fails with [`BusyError::Freeing`] if another command
@@ -54,7 +67,9 @@ pub(in crate::repo) fn free_alone(repo: &Handle) -> Result<RightToFree, RepoErro
     let path = repo.dmv_dir().join(FREEING_FILE);
     let file = lock_file(&path, repo.whose)?;
     locked(file.try_lock(), &path)?;
-    Ok(RightToFree { _lock: file })
+    Ok(RightToFree {
+        _lock: LockedFile(file),
+    })
 }
 
 /// Prevents all objects of this repository from being freed until the returned value is dropped.
@@ -65,7 +80,7 @@ pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<KeepingLock, RepoError>
     locked(file.try_lock_shared(), &path)?;
     // What was freed before this moment must not count as stored.
     Ok(KeepingLock {
-        _locks: vec![file],
+        _locks: vec![LockedFile(file)],
         _relying: Some(relying::rely(repo)?),
     })
 }
@@ -78,27 +93,29 @@ pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, Repo
     let file = lock_file(&path, repo.whose)?;
     locked(file.try_lock(), &path)?;
     reserve::give(repo);
-    Ok(Exclusive { _lock: file })
+    Ok(Exclusive {
+        _lock: LockedFile(file),
+    })
 }
 
 /// Keeps everything within the reach of undo that is there now, until the returned value is dropped.
-pub(in crate::repo) fn reach(repo: &Handle) -> Result<File, RepoError> {
+pub(in crate::repo) fn reach(repo: &Handle) -> Result<LockedFile, RepoError> {
     reaching(repo, File::try_lock_shared)
 }
 
 /// Returns the right to put operations out of the reach of undo. Waits a few seconds for running undos.
-pub(in crate::repo) fn reach_alone(repo: &Handle) -> Result<File, RepoError> {
+pub(in crate::repo) fn reach_alone(repo: &Handle) -> Result<LockedFile, RepoError> {
     reaching(repo, File::try_lock)
 }
 
 fn reaching(
     repo: &Handle,
     try_lock: fn(&File) -> Result<(), TryLockError>,
-) -> Result<File, RepoError> {
+) -> Result<LockedFile, RepoError> {
     let path = repo.dmv_dir().join(REACHING_FILE);
     let file = lock_file(&path, repo.whose)?;
     wait_for(&path, || try_lock(&file))?.map_err(BusyError::Reaching)?;
-    Ok(file)
+    Ok(LockedFile(file))
 }
 
 /// Tries for a few seconds to get a lock on the file at `path`. The inner result is an error if
@@ -124,7 +141,7 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<KeepingLock, RepoErro
         let path = dmv.join(name);
         let file = lock_file(&path, Whose::Own)?;
         wait_for(&path, || file.try_lock_shared())?.map_err(BusyError::Freeing)?;
-        locks.push(file);
+        locks.push(LockedFile(file));
     }
     Ok(KeepingLock {
         _locks: locks,
@@ -139,7 +156,7 @@ pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<KeepingLock, RepoEr
     let file = lock_file(&path, Whose::Own)?;
     let tried = locked(file.try_lock_shared(), &path);
     Ok(tried.map(|()| KeepingLock {
-        _locks: vec![file],
+        _locks: vec![LockedFile(file)],
         _relying: None,
     }))
 }
@@ -162,5 +179,26 @@ fn locked(tried: Result<(), TryLockError>, path: &Path) -> Result<(), RepoError>
         Err(TryLockError::Error(source)) => {
             Err(RepoError::Io(PathError::new("lock", path, source)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_although_another_program_is_being_started() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("lock");
+        let lock = LockedFile(open_own(&path, OwnAccess::Create)?);
+        lock.0.try_lock()?;
+        // What a child has between its creation and its own program.
+        let inherited = lock.0.try_clone()?;
+        let other = open_own(&path, OwnAccess::Read)?;
+        assert!(other.try_lock().is_err());
+        drop(lock);
+        other.try_lock()?;
+        drop(inherited);
+        Ok(())
     }
 }
