@@ -50,8 +50,8 @@ fn commit(data: &[u8]) {
     let bytes = commit.encode().expect("every commit can be encoded");
     let again = Commit::decode(&bytes).expect("what is encoded can be decoded");
     let is_whole = GitOrigin::of(&again).is_some_and(|origin| origin.form != Form::TooLong);
-    // The digits of an id may have been capital letters.
-    let is_usual = format!("tree {}\n", git.tree).as_bytes() == &data[..git.tree.to_string().len() + 6];
+    // The digits of an id may have been capital letters, and the commit may end within its first line.
+    let is_usual = data.starts_with(format!("tree {}\n", git.tree).as_bytes());
     if is_whole && is_usual {
         assert_eq!(to_git(&again, ObjectId::from_bytes([0; 32]), git.tree, &[]), data);
     }
