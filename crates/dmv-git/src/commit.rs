@@ -141,22 +141,29 @@ pub fn to_dmv(git: &GitCommit<'_>, id: GitId, at: CommitPlace) -> Commit {
 }
 
 /// Returns the bytes of the Git commit that stands for a DMV commit with the id `id`.
+///
+/// The extra may come from a peer. Its bytes are taken only if they name no other parents than `parents`;
+/// otherwise Git would get a history with commits that it does not have.
 pub fn to_git(commit: &Commit, id: ObjectId, tree: GitId, parents: &[GitId]) -> Vec<u8> {
-    let mut out = format!("tree {tree}\n").into_bytes();
+    let first = format!("tree {tree}\n").into_bytes();
+    let lines: String = parents.iter().map(|id| format!("parent {id}\n")).collect();
     let form = GitOrigin::of(commit).map(|origin| origin.form);
-    if let Some(Form::AfterTree(rest)) = &form {
-        out.extend_from_slice(rest);
-        return out;
+    let kept = match &form {
+        Some(Form::AfterTree(rest)) => Some([&first, &rest[..]].concat()),
+        Some(Form::AfterParents(rest)) => Some([&first, lines.as_bytes(), rest].concat()),
+        _ => None,
+    };
+    if let Some(bytes) = kept
+        && let Ok(git) = GitCommit::parse(&bytes)
+        && match form {
+            Some(Form::AfterTree(_)) => git.parents.iter().all(|id| parents.contains(id)),
+            _ => git.parents == parents,
+        }
+    {
+        return bytes;
     }
-    for parent in parents {
-        out.extend_from_slice(format!("parent {parent}\n").as_bytes());
-    }
-    match form {
-        Some(Form::AfterParents(rest)) => out.extend_from_slice(&rest),
-        Some(_) => out.extend_from_slice(&after_parents(commit, None)),
-        None => out.extend_from_slice(&after_parents(commit, Some(id))),
-    }
-    out
+    let own = form.is_none().then_some(id);
+    [&first, lines.as_bytes(), &after_parents(commit, own)].concat()
 }
 
 /// Returns whether the extra of a commit names an id of this algorithm, or none.
@@ -302,6 +309,22 @@ mod tests {
         assert_eq!(git.author.name, b"A x");
         let id = ObjectId::from_bytes([1; 32]).to_string();
         assert_eq!(git.dmv, Some(id.as_bytes()));
+    }
+
+    #[test]
+    fn a_peer_cannot_add_parents() {
+        let text = format!("tree {TREE}\nauthor A <a> 1 +0000\ncommitter B <b> 2 +0000\n\nm\n");
+        let commit = convert(text.as_bytes());
+        let id = GitOrigin::of(&commit).expect("an origin").id;
+        let more = format!("parent {TREE}\nauthor A <a> 1 +0000\ncommitter B <b> 2 +0000\n\nm\n");
+        for form in [
+            Form::AfterParents(more.clone().into_bytes()),
+            Form::AfterTree(more.into_bytes()),
+        ] {
+            let mut forged = commit.clone();
+            forged.extras = vec![(EXTRA_KEY.to_vec(), GitOrigin { id, form }.value())];
+            assert_eq!(back(&forged), text.as_bytes());
+        }
     }
 
     proptest! {

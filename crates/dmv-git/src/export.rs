@@ -337,13 +337,13 @@ fn update_refs<'m>(
     for change in moves {
         let (name, new) = (&change.name, change.new);
         let old = change.old.map_or(zero.clone(), |old| old.to_string());
-        writeln!(text, "update {name} {new} {old}").map_err(GitError::Read)?;
+        write!(text, "update {name}\0{new}\0{old}\0").map_err(GitError::Read)?;
     }
     if text.is_empty() {
         return Ok(());
     }
     let mut git = target.git();
-    git.args(["update-ref", "--stdin", "-m", "dmv export"]);
+    git.args(["update-ref", "--stdin", "-z", "-m", "dmv export"]);
     git.stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

@@ -32,6 +32,8 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The usual [`ImportOptions::portion_bytes`].
 pub const PORTION_BYTES: u64 = 1 << 30;
+/// Objects after which what was taken is made durable, at the next commit: until then, all their ids are in memory.
+const PORTION_OBJECTS: u64 = 1 << 19;
 /// A tree, commit or tag of more bytes is refused. Git's own limit for what it checks is smaller.
 const MAX_METADATA_BYTES: u64 = 256 << 20;
 /// Blobs of more bytes are passed on in pieces.
@@ -383,17 +385,18 @@ fn read_portion(
     job: &Job,
     mut pass: impl FnMut(Block) -> bool,
 ) -> Result<(), GitError> {
-    let (mut taken, mut is_first) = (0, true);
+    let (mut taken, mut count) = (0, 0);
     let mut block = Block::default();
     while let Some(header) = objects.next {
         let ObjectHeader { id, ty, size } = header;
         if ty == GitType::Commit {
-            if !is_first && (taken >= most || job.is_cancelled()) {
+            let is_full = taken >= most || count >= PORTION_OBJECTS;
+            if count > 0 && (is_full || job.is_cancelled()) {
                 break;
             }
-            is_first = false;
         }
         taken += size;
+        count += 1;
         if ty == GitType::Blob && size > WHOLE_BYTES {
             let mut pieces = Pieces::new(&mut objects.stream);
             loop {

@@ -39,16 +39,34 @@ impl GitEntry<'_> {
     /// Returns what the mode says, and whether the mode is written as Git writes it today; `None` if Git
     /// knows no such mode.
     pub fn kind(&self) -> Option<(ModeKind, bool)> {
-        let mode = parse_octal(self.mode)?;
-        let (kind, usual): (_, &[u8]) = match mode & 0o170_000 {
-            0o040_000 => (ModeKind::Directory, b"40000"),
-            0o120_000 => (ModeKind::Symlink, b"120000"),
-            0o160_000 => (ModeKind::Submodule, b"160000"),
-            0o100_000 if mode & 0o100 != 0 => (ModeKind::File { executable: true }, b"100755"),
-            0o100_000 => (ModeKind::File { executable: false }, b"100644"),
-            _ => return None,
-        };
-        Some((kind, self.mode == usual))
+        kind_of(self.mode)
+    }
+}
+
+/// Returns what a mode says, and whether it is written as Git writes it today; `None` if Git knows no such
+/// mode. Other bytes than octal digits are no mode.
+pub fn kind_of(mode: &[u8]) -> Option<(ModeKind, bool)> {
+    let number = parse_octal(mode)?;
+    let kind = match number & 0o170_000 {
+        0o040_000 => ModeKind::Directory,
+        0o120_000 => ModeKind::Symlink,
+        0o160_000 => ModeKind::Submodule,
+        0o100_000 => ModeKind::File {
+            executable: number & 0o100 != 0,
+        },
+        _ => return None,
+    };
+    Some((kind, mode == usual_mode(kind)))
+}
+
+/// Returns the mode as Git writes it today.
+pub fn usual_mode(kind: ModeKind) -> &'static [u8] {
+    match kind {
+        ModeKind::File { executable: true } => b"100755",
+        ModeKind::File { executable: false } => b"100644",
+        ModeKind::Symlink => b"120000",
+        ModeKind::Directory => b"40000",
+        ModeKind::Submodule => b"160000",
     }
 }
 

@@ -5,13 +5,14 @@ use crate::id::{GitId, GitType};
 use crate::import::lfs::{ContentHash, Pointer};
 use crate::import::trees::{ATTR_EMPTY, ATTR_MODE, ATTR_POINTER, ATTR_SUBMODULE, git_attribute};
 use crate::map::{Became, IdMap, KnownObject};
-use crate::object::{BadObject, GitEntry, order_key, put_entry};
+use crate::object::{BadObject, GitEntry, ModeKind, kind_of, order_key, put_entry, usual_mode};
 use crate::pack::PackWriter;
 use crate::source::GitSource;
 use dmv_core::ObjectId;
 use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::object::tree::{Kind, Totals, TreeEntry, TreeIter, empty_tree_id};
 use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::platform::sync_dir;
 use dmv_core::repo::Repo;
 use std::collections::HashMap;
 use std::fs;
@@ -152,13 +153,14 @@ impl<'e> TreeExport<'e> {
         let name = entry.name.as_bytes().to_vec();
         let made = |mode: &[u8], id: GitId| NewEntry {
             mode: mode.to_vec(),
-            is_directory: mode == b"40000",
+            is_directory: kind_of(mode).is_some_and(|(kind, _)| kind == ModeKind::Directory),
             name,
             id,
         };
         if entry.kind == Kind::Directory {
             if let Some((ATTR_SUBMODULE, id)) = attribute
                 && let Some(id) = GitId::new(id).filter(|_| entry.files == 0)
+                && id.algorithm() == pack.algorithm()
             {
                 return Ok(Some(made(b"160000", id)));
             }
@@ -167,10 +169,7 @@ impl<'e> TreeExport<'e> {
                 bytes: entry.size,
                 files: entry.files,
             };
-            let mode = match attribute {
-                Some((ATTR_MODE, mode)) => mode,
-                _ => b"40000",
-            };
+            let mode = mode_of(attribute, ModeKind::Directory);
             return match self.tree(entry.id, totals, depth + 1, map, pack)? {
                 Some(id) => Ok(Some(made(mode, id))),
                 None if matches!(attribute, Some((ATTR_EMPTY, _))) => {
@@ -182,15 +181,13 @@ impl<'e> TreeExport<'e> {
                 }
             };
         }
-        let usual: &[u8] = match entry.kind {
-            Kind::Executable => b"100755",
-            Kind::Symlink => b"120000",
-            _ => b"100644",
+        let kind = match entry.kind {
+            Kind::Symlink => ModeKind::Symlink,
+            kind => ModeKind::File {
+                executable: kind == Kind::Executable,
+            },
         };
-        let mode = match attribute {
-            Some((ATTR_MODE, mode)) => mode,
-            _ => usual,
-        };
+        let mode = mode_of(attribute, kind);
         if let Some((ATTR_POINTER, text)) = attribute
             && let Some(id) = self.pointer(entry, text, pack)?
         {
@@ -301,9 +298,23 @@ impl<'e> TreeExport<'e> {
         if !hash.fits(pointer) {
             return Ok(false);
         }
+        // The pointer in Git must not outlive it.
+        file.as_file().sync_all().map_err(GitError::Read)?;
         let path = dir.join(&pointer.sha256);
         file.persist(path).map_err(|e| GitError::Read(e.error))?;
+        let mut above = dir.ancestors().take(4);
+        above.try_for_each(sync_dir).map_err(GitError::Read)?;
         Ok(true)
+    }
+}
+
+/// Returns the mode of an entry: the one that Git had, if it says the same as the entry, or the usual one.
+///
+/// The attribute may come from a peer. A mode is written before the name, so it must be nothing else.
+fn mode_of(attribute: Option<(u8, &[u8])>, kind: ModeKind) -> &[u8] {
+    match attribute {
+        Some((ATTR_MODE, mode)) if kind_of(mode).is_some_and(|(said, _)| said == kind) => mode,
+        _ => usual_mode(kind),
     }
 }
 
@@ -314,5 +325,30 @@ impl NewEntry {
             name: &self.name,
             id: self.id,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_of_a_peer_is_a_mode_or_is_not_written() {
+        let file = ModeKind::File { executable: false };
+        for (mode, kind, want) in [
+            (&b"100664"[..], file, &b"100664"[..]),
+            (b"040000", ModeKind::Directory, b"040000"),
+            // Another kind than the entry's.
+            (b"120000", file, b"100644"),
+            (b"100755", file, b"100644"),
+            (b"160000", ModeKind::Directory, b"40000"),
+            // More than a mode: it would bring a name of its own.
+            (b"100644 .git\0", file, b"100644"),
+            (b"", ModeKind::Symlink, b"120000"),
+        ] {
+            let mode = mode_of(Some((ATTR_MODE, mode)), kind);
+            assert_eq!(mode, want, "{}", mode.escape_ascii());
+        }
+        assert_eq!(mode_of(None, file), b"100644");
     }
 }
