@@ -142,7 +142,7 @@ impl Lab {
         self.world.begin(MAIN, message, files);
         let done = commit(repo, message)?;
         self.world.done();
-        Ok(done.stored_bytes)
+        Ok(done.size.stored_bytes)
     }
 
     /// Starts again in the same place after a crash.

@@ -20,9 +20,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(id) => println!("commit {id}"),
         None => println!("nothing changed"),
     }
+    let size = &report.size;
     println!(
         "{} files, {} bytes; {} bytes were new, and take {} bytes",
-        report.tree_files, report.bytes, report.new_bytes, report.stored_bytes
+        size.tree_files, size.bytes, size.new_bytes, size.stored_bytes
     );
     for problem in &report.problems {
         println!("left out: {}: {}", problem.path, problem.why);

@@ -523,7 +523,7 @@ fn a_commit_stores_what_a_check_has_found_damaged() -> Outcome {
     std::fs::write(subject.root.join("large"), content)?;
     std::fs::write(subject.root.join("another"), "so that there is something")?;
     let done = commit(&subject.open()?, "again")?;
-    assert!(done.stored_bytes > 100_000, "{done:?}");
+    assert!(done.size.stored_bytes > 100_000, "{done:?}");
     let report = check()?;
     assert!(report.is_ok(), "{report:?}");
     // The objects are intact again in their old place, so no damage is recorded.

@@ -279,18 +279,20 @@ fn document(report: &CommitReport, merge: Option<Json>) -> Json {
         };
         object! { ..path(&left.path), line: line }
     });
+    let size = &report.size;
     object! {
         report.{commit},
         branch: report.head.branch(),
         detached: report.head.branch().is_none(),
-        report.{files, bytes, new_bytes, stored_bytes, tree_files},
+        report.{files},
+        size.{bytes, new_bytes, stored_bytes, tree_files},
         conflicts: paths(&report.conflicts),
         markers: Json::List(markers.collect()),
         resolved: paths(&report.settled),
         report.{problems, warnings},
         outside: paths(&report.outside),
         untracked: paths(&report.untracked),
-        tracked_ignored: report.tracked_ignored.0,
+        tracked_ignored: report.remarks.tracked_ignored.0,
         merge?: merge,
     }
 }
@@ -310,10 +312,10 @@ fn print(out: &mut impl Write, repo: &Repo, report: &CommitReport) -> Result<(),
         out,
         "{} changed; {} in {}; {} new, stored as {}",
         count(report.files, "file", "files"),
-        bytes(report.bytes),
-        count(report.tree_files, "file", "files"),
-        bytes(report.new_bytes),
-        bytes(report.stored_bytes),
+        bytes(report.size.bytes),
+        count(report.size.tree_files, "file", "files"),
+        bytes(report.size.new_bytes),
+        bytes(report.size.stored_bytes),
     )?;
     Ok(())
 }
@@ -335,9 +337,9 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
         hard_links,
         holes,
         attributes,
-    } = &report.not_kept;
+    } = &report.remarks.not_kept;
     let parts: Vec<String> = [
-        (&report.private, "private permissions"),
+        (&report.remarks.private, "private permissions"),
         (special_bits, "setuid, setgid or sticky bits"),
         (hard_links, "hard links"),
         (holes, "holes"),
@@ -360,7 +362,7 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
 
 /// Says that a file is saved in a way that makes its versions share little.
 fn tell_compressed(context: &Context, report: &CommitReport) {
-    if let Some(found) = &report.compressed {
+    if let Some(found) = &report.remarks.compressed {
         context.ui.note(format_args!(
             "note: {} is saved compressed ({}), so it shares only {} % with its previous version; see: dmv du --advise",
             escape(found.path.as_bytes()),
@@ -372,7 +374,7 @@ fn tell_compressed(context: &Context, report: &CommitReport) {
 
 /// Says once that files were committed although ignore rules cover them.
 fn tell_covered(context: &Context, report: &CommitReport) {
-    let (number, first) = &report.tracked_ignored;
+    let (number, first) = &report.remarks.tracked_ignored;
     if *number == 0 {
         return;
     }

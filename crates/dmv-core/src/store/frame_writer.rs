@@ -12,7 +12,7 @@ use crate::object::{ObjectError, ObjectType, ObjectWrite};
 
 /// The two frames that are being filled: chunks go to data packs, all other objects to meta packs.
 #[derive(Default)]
-pub(super) struct Framer {
+pub(crate) struct Framer {
     data: FrameBuilder,
     meta: FrameBuilder,
     encoder: FrameEncoder,
@@ -25,6 +25,22 @@ impl Framer {
             encoder: FrameEncoder::thorough(),
             ..Framer::default()
         }
+    }
+
+    /// Adds one object that is no longer than the limit, and returns its id.
+    pub fn put(
+        &mut self,
+        writer: &StoreWriter<'_>,
+        ty: ObjectType,
+        bytes: &[u8],
+    ) -> Result<ObjectId, ObjectError> {
+        if bytes.len() > MAX_OBJECT_BYTES {
+            let bytes = bytes.len();
+            return Err(StoreError::TooLarge { ty, bytes }.into());
+        }
+        let id = ty.id_of(bytes);
+        self.add(writer, id, ty, bytes)?;
+        Ok(id)
     }
 
     /// Adds one object, unless `writer` need not store it. Appends the frame first if it is full.
@@ -108,12 +124,6 @@ impl<'w> MetaWriter<'w> {
 
 impl ObjectWrite for MetaWriter<'_> {
     fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
-        if bytes.len() > MAX_OBJECT_BYTES {
-            let bytes = bytes.len();
-            return Err(StoreError::TooLarge { ty, bytes }.into());
-        }
-        let id = ty.id_of(bytes);
-        self.framer.add(self.writer, id, ty, bytes)?;
-        Ok(id)
+        self.framer.put(self.writer, ty, bytes)
     }
 }

@@ -86,6 +86,7 @@ pub use finished_job::FinishedJob;
 pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
 pub use frame_collector::{FrameCollector, GivenBases, OutgoingItem};
 pub use frame_map::{FrameMap, PackUse};
+pub(crate) use frame_writer::Framer;
 pub use frame_writer::MetaWriter;
 pub use incoming_objects::IncomingObjects;
 pub use index_entry::{Entry, Place};

@@ -8,7 +8,8 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{head_key, path_key};
 use crate::repo::base::publish::{OperationRequest, change, set};
-use crate::repo::base::{layout, publish, whole, worktree};
+use crate::repo::base::transaction::Transaction;
+use crate::repo::base::{layout, whole, worktree};
 
 /// The kind of a ref: branch or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,8 @@ pub(in crate::repo) fn create_ref(
     request: OperationRequest,
 ) -> Result<(), RepoError> {
     let new = new_ref(repo, kind, name, target)?;
-    publish::publish(repo, request, None, vec![new], Effect::Kept)?;
+    let tx = Transaction::begin(repo, &request).with([new]);
+    tx.publish(Effect::Kept)?;
     Ok(())
 }
 
@@ -175,13 +177,9 @@ pub(in crate::repo) fn delete_ref(
     if kind == RefKind::Branch {
         refuse_in_use(repo, name)?;
     }
-    publish::publish(
-        repo,
-        request,
-        None,
-        vec![change(&repo.refs, key, None)?],
-        Effect::Kept,
-    )?;
+    let change = change(&repo.refs, key, None)?;
+    let tx = Transaction::begin(repo, &request).with([change]);
+    tx.publish(Effect::Kept)?;
     Ok(target)
 }
 
@@ -237,7 +235,8 @@ pub(in crate::repo) fn rename_branch(
             changes.push(change(&repo.refs, key, Some(value))?);
         }
     }
-    publish::publish(repo, request, None, changes, Effect::Kept)?;
+    let tx = Transaction::begin(repo, &request).with(changes);
+    tx.publish(Effect::Kept)?;
     Ok(())
 }
 
@@ -263,7 +262,8 @@ pub(in crate::repo) fn set_default_branch(
     let head = Head::Branch(name.to_owned()).value();
     let new = change(&repo.refs, head_key(layout::MAIN), Some(head))?;
     if new.old != new.new {
-        publish::publish(repo, request, None, vec![new], Effect::Kept)?;
+        let tx = Transaction::begin(repo, &request).with([new]);
+        tx.publish(Effect::Kept)?;
     }
     Ok(target)
 }

@@ -9,7 +9,7 @@ use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::BUDGET;
 use crate::repo::base::leftovers;
-use crate::store::{FinishedJob, StoreWriter};
+use crate::store::FinishedJob;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -27,21 +27,6 @@ pub(in crate::repo) fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
         })
     })?;
     Ok(Some(bytes))
-}
-
-/// Begins a job that adds objects, within the budget.
-pub(in crate::repo) fn writer(repo: &Handle) -> Result<StoreWriter<'_>, RepoError> {
-    let room = room(repo)?;
-    Ok(repo.store.writer()?.within(room))
-}
-
-/// Begins a second writer of the job of `first`, within the budget.
-pub(in crate::repo) fn writer_after<'r>(
-    repo: &'r Handle,
-    first: &FinishedJob,
-) -> Result<StoreWriter<'r>, RepoError> {
-    let room = room(repo)?;
-    Ok(repo.store.writer_after(first)?.within(room))
 }
 
 /// Returns how many bytes the budget leaves, if there is one.

@@ -7,8 +7,9 @@ use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
 use crate::repo::base::publish::{OperationRequest, set};
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::vacancy::refuse_inside;
-use crate::repo::base::{keys, layout, open, publish};
+use crate::repo::base::{keys, layout, open};
 use crate::store::{LogPack, Owners, RepositoryId};
 use crate::vfs::{OsVfs, Vfs};
 use std::path::Path;
@@ -81,7 +82,8 @@ pub(in crate::repo) fn init(
         let path = bytes_of(&dir).to_vec();
         changes.push(set(keys::path_key(layout::MAIN), path));
     }
-    publish::publish(&repo, request, None, changes, Effect::Kept)?;
+    let tx = Transaction::begin(&repo, &request).with(changes);
+    tx.publish(Effect::Kept)?;
     Format { owners }.write(&repo.dmv)?;
     repo.vfs.sync_dir(&dir).map_err(io("sync", &dir))?;
     Ok(repo)

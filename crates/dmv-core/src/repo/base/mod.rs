@@ -34,6 +34,7 @@ pub(in crate::repo) mod slice;
 pub(in crate::repo) mod spill;
 pub(in crate::repo) mod stamp;
 pub(in crate::repo) mod steps;
+pub(in crate::repo) mod transaction;
 pub(in crate::repo) mod vacancy;
 pub(in crate::repo) mod whole;
 pub(in crate::repo) mod window;

@@ -7,7 +7,6 @@ use crate::fsutil::{FileKind, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::merge::{Edits, entry_of};
-use crate::object::ObjectWrite;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
@@ -17,12 +16,12 @@ use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::notes::{Note, PathNotes};
+use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::conflict_entry;
-use crate::store::{MetaWriter, StoreWriter};
-use crate::worktree::ingest::{IngestResult, Task, with_ingest};
+use crate::worktree::ingest::Task;
 use std::path::Path;
 
 /// The choice for one conflict.
@@ -126,8 +125,10 @@ pub(in crate::repo) fn note_in(notes: &mut PathNotes, chosen: &[ConflictResoluti
 pub(in crate::repo) fn choose(
     repo: &Handle,
     stored: ObjectId,
-    (others, these): (&[ConflictResolution], &[ConflictAt]),
-    (choice, file): (&Choice, Option<Term>),
+    others: &[ConflictResolution],
+    these: &[ConflictAt],
+    choice: &Choice,
+    file: Option<Term>,
     is_free: &dyn Fn(&RepoPath) -> bool,
 ) -> Result<Vec<ConflictResolution>, RepoError> {
     let mut taken = edits_of(others);
@@ -157,29 +158,19 @@ pub(in crate::repo) fn choose(
 }
 
 /// Stores the file of a choice, if the choice is a file.
-pub(in crate::repo) fn take_chosen_file<'s>(
-    repo: &'s Handle,
+pub(in crate::repo) fn take_chosen_file(
+    tx: &mut Transaction<'_>,
     choice: &Choice,
-    writer: &StoreWriter<'s>,
     job: &Job,
 ) -> Result<Option<Term>, RepoError> {
-    let Choice::With(file) = choice else {
-        return Ok(None);
-    };
-    let mut meta = MetaWriter::new(writer);
-    let term = take_in(repo, file, writer, &mut meta, job)?;
-    meta.flush()?;
-    Ok(Some(term))
+    match choice {
+        Choice::With(file) => Ok(Some(take_in(tx, file, job)?)),
+        _ => Ok(None),
+    }
 }
 
 /// Stores a file of the user.
-fn take_in(
-    _repo: &Handle,
-    file: &Path,
-    writer: &StoreWriter<'_>,
-    meta: &mut MetaWriter<'_>,
-    job: &Job,
-) -> Result<Term, RepoError> {
+fn take_in(tx: &mut Transaction<'_>, file: &Path, job: &Job) -> Result<Term, RepoError> {
     let io = |source| RepoError::Io(PathError::new("read", file, source));
     let real = std::fs::canonicalize(file).map_err(io)?;
     let stat = std::fs::metadata(&real).map_err(io)?;
@@ -193,14 +184,7 @@ fn take_in(
         files: vec![(bytes_of(name).into(), FileKind::File)],
     };
     let mut found = None;
-    with_ingest(&root, writer, job, |ingest| {
-        let mut keep = |done: IngestResult, _: &mut dyn ObjectWrite| {
-            found = Some(done.result);
-            Ok(())
-        };
-        ingest.submit(task, meta, &mut keep)?;
-        ingest.finish(meta, &mut keep)
-    })?;
+    tx.read_files(&root, [task], job, |done| found = Some(done.result))?;
     let stored = match found {
         Some(Ok(stored)) => stored,
         Some(Err(e)) => return Err(io(std::io::Error::other(e.to_string()))),

@@ -12,10 +12,9 @@
 use crate::fsutil::{FileKind, FileStat, SafeDir};
 use crate::hash::ObjectId;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
-use crate::merge::{Edits, edit_tree};
-use crate::object::ObjectWrite;
+use crate::merge::Edits;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
+use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::path::PathError;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
@@ -66,6 +65,15 @@ pub(in crate::repo) struct SettledConflicts {
     pub left_out: Vec<UnsettledConflict>,
 }
 
+impl SettledConflicts {
+    /// Returns the paths of the conflicts that stay in the commit.
+    pub(in crate::repo) fn open_paths(&self) -> Vec<RepoPath> {
+        let open = self.open.iter().map(|at| &at.path);
+        let waiting = self.waiting.iter().map(|chosen| &chosen.path);
+        open.chain(waiting).cloned().collect()
+    }
+}
+
 /// A conflict that is in no commit and is not settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsettledConflict {
@@ -85,9 +93,26 @@ pub enum UnsettledReason {
     Versions,
 }
 
+/// Returns the conflicts of a worktree whose files are as the form shows them.
+pub(in crate::repo) fn unchanged(
+    repo: &Handle,
+    form: &Form,
+) -> Result<SettledConflicts, RepoError> {
+    let mut out = SettledConflicts::default();
+    for shown in &form.shown {
+        if shown.is_pending {
+            out.left_out
+                .push(unsettled(repo, shown, shown.entry().as_ref())?);
+        } else {
+            out.open.push(shown.at.clone());
+        }
+    }
+    Ok(out)
+}
+
 /// Returns the conflict that no commit has and that is not settled, with the entry `now` at its
 /// path.
-pub(in crate::repo) fn unsettled(
+fn unsettled(
     repo: &Handle,
     shown: &Shown,
     now: Option<&TreeEntry>,
@@ -265,20 +290,20 @@ pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Result<Option<Fil
     }
 }
 
-/// Returns the tree to commit, from the tree `made` of a worktree whose base has the form `form`.
-/// Open conflicts become entries again, and the unedited files beside them are left out.
+/// Finds out which conflicts the tree `made` of a worktree settles, whose base has the form `form`. Adds
+/// the edits with which open conflicts become entries again, and without the unedited files beside them.
 ///
-/// `made` must be readable. With the flag beside `select`, a file counts as settled although it
-/// still has markers.
+/// `made` must be readable. With `allow_markers`, a file counts as settled although it still has markers.
 pub(in crate::repo) fn take_back(
     repo: &Handle,
     form: &Form,
     made: ObjectId,
-    (select, allow_markers): (&dyn Select, bool),
-    writer: &mut dyn ObjectWrite,
-) -> Result<(TreeSummary, SettledConflicts), RepoError> {
+    select: &dyn Select,
+    allow_markers: bool,
+    edits: &mut Edits,
+) -> Result<SettledConflicts, RepoError> {
     let mut out = SettledConflicts::default();
-    let mut edits = take_chosen(repo, form, made, select, &mut out)?;
+    take_chosen(repo, form, made, select, &mut out, edits)?;
     for shown in &form.shown {
         if shown.is_pending && allow_markers {
             continue;
@@ -329,8 +354,7 @@ pub(in crate::repo) fn take_back(
         out.edited.extend(left);
     }
     out.open.sort_by(|a, b| a.path.cmp(&b.path));
-    let tree = edit_tree(repo.objects(), writer, made, &edits)?;
-    Ok((tree, out))
+    Ok(out)
 }
 
 /// Returns the edits that leave a conflict out that no commit has: what the commit has stays at its
@@ -349,7 +373,7 @@ fn without(repo: &Handle, form: &Form, shown: &Shown) -> Result<Edits, RepoError
     Ok(edits)
 }
 
-/// Adds the choices for conflicts at selected paths to `out`, and returns their edits to the tree
+/// Adds the choices for conflicts at selected paths to `out`, and their edits of the tree
 /// `made`, which has all of them. Entries that stay the same are written again, too, because they
 /// may not be stored.
 fn take_chosen(
@@ -358,8 +382,8 @@ fn take_chosen(
     made: ObjectId,
     select: &dyn Select,
     out: &mut SettledConflicts,
-) -> Result<Edits, RepoError> {
-    let mut edits = Edits::new();
+    edits: &mut Edits,
+) -> Result<(), RepoError> {
     let is_selected = |chosen: &&ConflictResolution| {
         let path = chosen.path.as_bytes();
         split_path(path).is_some_and(|(dir, name)| select.takes(dir, name))
@@ -387,7 +411,7 @@ fn take_chosen(
         }
         out.settled.push(chosen.path.clone());
     }
-    Ok(edits)
+    Ok(())
 }
 
 /// Returns the first marker line of a conflict's file, if there is one.

@@ -126,7 +126,8 @@ impl Repo {
         changes: Vec<Change>,
         effect: Effect,
     ) -> Result<Operation, RepoError> {
-        base::publish::publish(&self.handle, request, sealed, changes, effect)
+        let tx = base::transaction::Transaction::of_job(&self.handle, &request, sealed);
+        tx.with(changes).publish(effect)
     }
 
     /// Returns the slice: what this repository stores on purpose.

@@ -41,15 +41,14 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, previous_key, subset_key};
 use crate::repo::base::notes::{Note, PathNotes};
 use crate::repo::base::publish::{OperationRequest, change};
-use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
-use crate::repo::base::{branch, publish, whole, worktree};
+use crate::repo::base::{branch, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::emptied::{EmptiedPattern, IdlePattern};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::record::store_record;
-use crate::repo::files::saved::{OverwrittenFiles, overwritten_changes, take};
+use crate::repo::files::saved::{OverwrittenFiles, set_steps, take};
 use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::unfinished::Target;
 use crate::repo::files::{emptied, notes, open_worktree, pending, steps, unfinished, unwritten};
@@ -201,22 +200,14 @@ pub(in crate::repo) fn checkout_locked(
         brings: None,
         settings: &options.settings,
     };
-    let done = switch_files(repo, &tree, &to, job, |saved| {
+    let tx = Transaction::begin(repo, &options.request);
+    let done = switch_files(tx, &tree, &to, job, |mut tx| {
         let more = is_there()?;
-        let changes = changes_to(repo, &tree.name, (&head, &commit), subset)?;
-        let changes = changes.into_iter().chain(more);
-        let changes = changes.filter(|c| c.old != c.new).chain(saved);
-        let changes: Vec<_> = changes.collect();
-        if !changes.is_empty() {
-            publish::publish(
-                repo,
-                options.request.clone(),
-                None,
-                changes,
-                Effect::Written,
-            )?;
-        }
-        Ok(())
+        tx.set(head_key(&tree.name), Some(head.value()))?;
+        tx.set(base_key(&tree.name), Some(commit.as_bytes().to_vec()))?;
+        tx.set(subset_key(&tree.name), subset_value(subset))?;
+        tx.change(more.into_iter().filter(|c| c.old != c.new));
+        tx.publish_changes(Effect::Written)
     })?;
     let idle_patterns = match &options.subset {
         // All patterns are new to a worktree without files.
@@ -239,21 +230,6 @@ pub(in crate::repo) fn checkout_locked(
         adopted: done.adopted,
         overwritten: done.overwritten,
     })
-}
-
-/// Returns the changes with which a worktree is on `head` and shows `commit`, as far as `subset` says.
-fn changes_to(
-    repo: &Handle,
-    worktree: &str,
-    (head, commit): (&Head, &ObjectId),
-    subset: &Subset,
-) -> Result<[Change; 3], RepoError> {
-    let base = commit.as_bytes().to_vec();
-    Ok([
-        change(&repo.refs, head_key(worktree), Some(head.value()))?,
-        change(&repo.refs, base_key(worktree), Some(base))?,
-        change(&repo.refs, subset_key(worktree), subset_value(subset))?,
-    ])
 }
 
 /// Returns whether a worktree that shows conflicts would leave its base for a `commit` that does
@@ -286,15 +262,8 @@ pub(in crate::repo) fn set_subset(
     let (Some(commit), Some(root)) = (tree.base, tree.base_tree) else {
         return Err(LookError::NoCommit.into());
     };
-    let new = change(&repo.refs, subset_key(&tree.name), subset_value(&subset))?;
-    let publish = |saved: Vec<Change>| {
-        let changes = std::iter::once(new).filter(|c| c.old != c.new);
-        let changes: Vec<_> = changes.chain(saved).collect();
-        if !changes.is_empty() {
-            publish::publish(repo, request.clone(), None, changes, Effect::Written)?;
-        }
-        Ok(())
-    };
+    let mut tx = Transaction::begin(repo, &request);
+    tx.set(subset_key(&tree.name), subset_value(&subset))?;
     let to = SwitchTo {
         what: "this change of the subset",
         request: &request,
@@ -308,7 +277,9 @@ pub(in crate::repo) fn set_subset(
         brings: None,
         settings,
     };
-    let done = switch_files(repo, &tree, &to, job, publish)?;
+    let done = switch_files(tx, &tree, &to, job, |tx| {
+        tx.publish_changes(Effect::Written)
+    })?;
     Ok(CheckoutReport {
         head: worktree::head(repo)?,
         commit,
@@ -346,17 +317,18 @@ pub(in crate::repo) fn idle_patterns(
 }
 
 /// Makes the files of a worktree equal to a tree, then calls `publish` to make that tree its base.
-/// The caller holds the worktree's lock. `publish` must also publish the changes that it receives:
-/// they record what was overwritten. Refuses in the same cases as [`checkout`].
+/// The caller holds the worktree's lock. `publish` receives `tx` with changes that record what was
+/// overwritten. Refuses in the same cases as [`checkout`].
 ///
 /// If the switch is cut off, the worktree has a note of it that names the command to continue with.
-pub(in crate::repo) fn switch_files(
-    repo: &Handle,
+pub(in crate::repo) fn switch_files<'r>(
+    mut tx: Transaction<'r>,
     tree: &OpenWorktree,
     to: &SwitchTo<'_>,
     job: &Job,
-    publish: impl FnOnce(Vec<Change>) -> Result<(), RepoError>,
+    publish: impl FnOnce(Transaction<'r>) -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
+    let repo = tx.repo();
     let mut switch = checked(repo, tree, to, job)?;
     let target = Target {
         tree: to.form.tree,
@@ -382,11 +354,14 @@ pub(in crate::repo) fn switch_files(
     switch.bring()?;
     // Until the view has moved, the base does not have these paths and the note has no effect.
     unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
-    let left = stays::steps_of(&switch.left_alone);
-    let saved = saved.as_ref().or(to.steps);
-    let mut changes = steps_taken(repo, tree, (saved, &overwritten), left, to.request)?;
-    changes.extend(notes::keep(repo, tree, &noted, to.request)?);
-    publish(changes)?;
+    // An undo names the steps that it has taken back or again itself.
+    if to.brings.is_none() {
+        let left = stays::steps_of(&switch.left_alone);
+        let saved = saved.as_ref().or(to.steps);
+        set_steps(&mut tx, &tree.name, saved, &overwritten, left)?;
+        notes::put(&mut tx, tree, &noted)?;
+    }
+    publish(tx)?;
     unfinished::end_switch(repo);
     // The stat cache is an optimization for the next scan. Without it, files are compared by
     // content.
@@ -407,38 +382,6 @@ pub(in crate::repo) fn switch_files(
         refused: switch.refused,
         overwritten,
     })
-}
-
-/// Returns the changes of the view that name the steps of a switch: what it has overwritten, and the
-/// paths that it has `left` alone.
-fn steps_taken(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    (saved, told): (Option<&StoredSteps>, &OverwrittenFiles),
-    left: Steps,
-    request: &OperationRequest,
-) -> Result<Vec<Change>, RepoError> {
-    if left.is_empty() {
-        return overwritten_changes(repo, &tree.name, saved, told);
-    }
-    let mut steps = left;
-    if let Some(saved) = saved {
-        steps.extend(
-            saved
-                .steps
-                .iter()
-                .map(|(p, step)| (p.clone(), step.clone())),
-        );
-    }
-    let (id, stored) = store_record(repo, &steps.encode(), steps.entries(), None, request)?;
-    // The operation that names the record may come with objects of its own.
-    publish::keep(repo, stored)?;
-    if saved.is_some() {
-        return steps::done(repo, &tree.name, id);
-    }
-    let mut changes = overwritten_changes(repo, &tree.name, None, told)?;
-    changes.push(steps::last(repo, &tree.name, id)?);
-    Ok(changes)
 }
 
 /// Returns the notes after a forced switch. It writes all files of its target, and they are tracked: also
@@ -560,27 +503,15 @@ fn keep_overwritten(
     if paths.is_empty() && earlier.is_none() {
         return Ok(Default::default());
     }
-    let how = (to.what, to.settings.keep, to.request);
-    let taken = take(repo, tree, (&paths, earlier.as_ref()), how, job)?;
-    for (path, overwrite) in paths {
-        if overwrite.committed.is_some() {
-            continue;
-        }
-        let seen = taken.seen.get(&path).copied();
-        switch.seen.insert(path, seen);
+    let mut tx = Transaction::begin(repo, to.request);
+    let (earlier, keep) = (earlier.as_ref(), to.settings.keep);
+    let taken = take(&mut tx, tree, &paths, earlier, to.what, keep, job)?;
+    switch.note_seen(&taken, paths);
+    if let Some(steps) = &taken.steps {
+        steps::set_begun(&mut tx, &tree.name, steps.id)?;
+        tx.publish(Effect::Written)?;
     }
-    let Some((steps, sealed)) = taken.kept else {
-        return Ok((None, taken.told));
-    };
-    let intent = vec![steps::begun(repo, &tree.name, steps.id)?];
-    publish::publish(
-        repo,
-        to.request.clone(),
-        Some(sealed),
-        intent,
-        Effect::Written,
-    )?;
-    Ok((Some(steps), taken.told))
+    Ok((taken.steps, taken.told))
 }
 
 /// Returns the value that the view stores for a subset.

@@ -5,28 +5,31 @@
 
 mod conflicts;
 
-use self::conflicts::{end_choices, end_settled, still_open, without_forms};
+use self::conflicts::{end_choices, marked, still_open};
 use crate::diff;
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
+use crate::merge::Edits;
+use crate::object::ObjectError;
 use crate::object::commit::{Commit, Person};
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, TreeSummary, put_empty_tree};
-use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect, Timestamp};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{base_key, notes_key};
+use crate::repo::base::keys::base_key;
 use crate::repo::base::moved::BranchPosition;
+use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{budget, keys, publish, worktree};
+use crate::repo::base::{keys, worktree};
 use crate::repo::conflict::at::list_conflicts;
-use crate::repo::conflict::choices::ConflictResolution;
-use crate::repo::conflict::settle::{MarkersLeft, UnsettledConflict};
+use crate::repo::conflict::settle;
+use crate::repo::conflict::settle::{MarkersLeft, SettledConflicts, UnsettledConflict};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
 use crate::repo::files::who::Who;
@@ -35,7 +38,6 @@ use crate::repo::files::{
 };
 use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
-use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::not_kept::NotKept;
 use crate::worktree::scan::{BaseEntries, Select};
@@ -104,24 +106,15 @@ pub struct CommitReport {
     pub head: Head,
     /// The number of files that differ from the previous commit.
     pub files: u64,
-    /// The number of files in the complete tree.
-    pub tree_files: u64,
-    /// The bytes of all files in the complete tree.
-    pub bytes: u64,
-    /// The bytes of content that the store did not have before.
-    pub new_bytes: u64,
-    /// The bytes appended to packs.
-    pub stored_bytes: u64,
+    /// The size of its tree.
+    pub size: CommitSize,
     /// Files that the commit has as they were in the previous commit, and why.
     pub problems: Vec<Problem>,
     /// Those of the `problems` that an earlier command could not write. The files on disk are from
     /// another commit.
     pub unwritten: Vec<RepoPath>,
-    /// Committed files that only their owner may read, although others may read new files: their
-    /// number and the first path. This worktree keeps them private; a commit does not store that.
-    pub private: (u64, Vec<u8>),
-    /// Properties of committed files that no commit stores.
-    pub not_kept: NotKept,
+    /// What the user may want to know about committed files.
+    pub remarks: FileRemarks,
     /// Files left out on purpose that the user should know about.
     pub warnings: Vec<Problem>,
     /// Control directories that were skipped.
@@ -136,19 +129,8 @@ pub struct CommitReport {
     pub marked: Vec<UnsettledConflict>,
     /// Conflicts that this commit settles.
     pub settled: Vec<RepoPath>,
-    /// Files beside settled conflicts that have to be removed.
-    leftover: Vec<(RepoPath, TreeEntry)>,
     /// Files that this commit leaves out although they may be on disk, in path order.
     pub untracked: Vec<RepoPath>,
-    /// Committed changes of files that ignore rules cover: their number and the first path.
-    pub tracked_ignored: (u64, Vec<u8>),
-    /// The largest committed file that is saved compressed and shares little with its previous version,
-    /// if there are few changed files.
-    pub compressed: Option<CompressedFile>,
-    /// The paths of all conflicts that no commit has, this one included.
-    still_pending: BTreeSet<RepoPath>,
-    /// Choices without files that this commit does not use.
-    waiting: Vec<ConflictResolution>,
     /// Files on disk outside the worktree's subset, which are never committed. A directory stands
     /// for everything in it.
     pub outside: Vec<Vec<u8>>,
@@ -157,42 +139,32 @@ pub struct CommitReport {
     pub moved: Option<BranchPosition>,
 }
 
-impl CommitReport {
-    fn note_totals(&mut self, tree: Option<&TreeSummary>) {
-        self.tree_files = tree.map_or(0, |tree| tree.files);
-        self.bytes = tree.map_or(0, |tree| tree.bytes);
-    }
+/// The size of a commit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommitSize {
+    /// The number of files in the complete tree.
+    pub tree_files: u64,
+    /// The bytes of all files in the complete tree.
+    pub bytes: u64,
+    /// The bytes of content that the store did not have before.
+    pub new_bytes: u64,
+    /// The bytes appended to packs.
+    pub stored_bytes: u64,
+}
 
-    /// Returns the report of a commit that has done nothing yet.
-    fn before(start: &Start) -> CommitReport {
-        CommitReport {
-            commit: None,
-            head: start.head.clone(),
-            files: 0,
-            tree_files: 0,
-            bytes: 0,
-            new_bytes: 0,
-            stored_bytes: 0,
-            problems: Vec::new(),
-            unwritten: Vec::new(),
-            private: Default::default(),
-            not_kept: NotKept::default(),
-            warnings: Vec::new(),
-            control: Vec::new(),
-            conflicts: Vec::new(),
-            edited: Vec::new(),
-            marked: Vec::new(),
-            settled: Vec::new(),
-            leftover: Vec::new(),
-            untracked: Vec::new(),
-            tracked_ignored: Default::default(),
-            compressed: None,
-            still_pending: BTreeSet::new(),
-            waiting: Vec::new(),
-            outside: Vec::new(),
-            moved: start.moved,
-        }
-    }
+/// What the user may want to know about committed files.
+#[derive(Debug, Default)]
+pub struct FileRemarks {
+    /// Files that only their owner may read, although others may read new files: their number and the
+    /// first path. This worktree keeps them private; a commit does not store that.
+    pub private: (u64, Vec<u8>),
+    /// Properties of files that no commit stores.
+    pub not_kept: NotKept,
+    /// Changes of files that ignore rules cover: their number and the first path.
+    pub tracked_ignored: (u64, Vec<u8>),
+    /// The largest file that is saved compressed and shares little with its previous version, if there
+    /// are few changed files.
+    pub compressed: Option<CompressedFile>,
 }
 
 /// How often a commit begins again because another command freed what it had found stored.
@@ -223,93 +195,121 @@ fn commit_once(
     let tree = &start.tree;
     let known = tree.known(repo);
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
-    let writer = budget::writer(repo)?;
-    let made = read_files(repo, tree, options, (&*known, &mut cache), &writer, job)?;
-    let mut report = CommitReport::before(&start);
-    report.private = note_private(repo, tree, &made.private)?;
-    report.files = made.changed_files;
-    report.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
-    let done = without_forms(repo, tree, (writer, None, made.tree), options, &mut report)?;
-    let left_out = tree.untracked.selected(options.select);
-    let done = without_untracked(repo, tree, done, &left_out)?;
-    report.untracked = RepoPath::all_checked(left_out);
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
+    let made = read_files(&mut tx, tree, options, &*known, &mut cache, job)?;
     // The tree that the files show, which the stat cache describes.
     let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
-    if has_nothing(&start, options, &made, done.2.as_ref()) {
-        let summary = summary(repo, done.2, tree.base)?;
-        report.note_totals(summary.as_ref());
-        report.files = 0;
-        end_settled(repo, tree, done.0, options, &mut report, job)?;
-        if let Some(shown) = shown {
-            // The next scan need not read files whose stat changed but whose content did not. The
-            // cache is an optimization, so the commit succeeds even if the cache cannot be written.
-            let _ = cache.finish(&shown, !tree.cache_fits());
+    let private = note_private(repo, tree, &made.private)?;
+    let content = content(&mut tx, tree, made.tree, options)?;
+    let new = if has_nothing(&start, options, &made, content.tree.as_ref()) {
+        None
+    } else {
+        Some(put_commit(&mut tx, &start, options, &content)?)
+    };
+    let noted = notes_after(repo, tree, &content, new.is_some())?;
+    notes::put(&mut tx, tree, &noted)?;
+    let mut report = report(&start, options, &content, made);
+    report.remarks.private = private;
+    report.size.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
+    if new.is_some() {
+        report.size.stored_bytes = tx.stored_bytes()?;
+        if job.is_cancelled() {
+            return Err(RepoError::Cancelled);
         }
-        take_notes(&mut report, made);
-        return Ok(report);
     }
-    let (id, root, sealed, mut changes) = store_commit(repo, &start, options, done, &mut report)?;
-    if job.is_cancelled() {
-        return Err(RepoError::Cancelled);
+    tx.publish_changes(Effect::Kept)?;
+    // The next scan need not read files whose stat changed but whose content did not. The cache is an
+    // optimization, so the commit succeeds even if the cache cannot be written.
+    if let Some(shown) = shown.or(new.as_ref().map(|new| new.tree.id)) {
+        let _ = cache.finish(&shown, new.is_some() || !tree.cache_fits());
     }
-    if start.moved.is_some() {
-        let stays = [base_key(&tree.name), notes_key(&tree.name)];
-        changes.retain(|change| stays.contains(&change.key));
+    match &new {
+        Some(new) => report_commit(repo, &start, new, &mut report)?,
+        None => report_nothing(&mut report, summary(repo, &content, tree.base)?),
     }
-    publish::publish(
-        repo,
-        options.request.clone(),
-        Some(sealed),
-        changes,
-        Effect::Kept,
-    )?;
-    let _ = cache.finish(&shown.unwrap_or(root), true);
-    note_commit(repo, &start, (id, root), made, &mut report)?;
-    remove_leftover(repo, tree, &mut report, job)?;
+    if !content.conflicts.leftover.is_empty() {
+        let left = untouched::remove_untouched(repo, tree, &content.conflicts.leftover, job)?;
+        report.warnings.extend(left);
+    }
     Ok(report)
 }
 
-/// Removes the unedited files beside settled conflicts.
-fn remove_leftover(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    report: &mut CommitReport,
-    job: &Job,
-) -> Result<(), RepoError> {
-    let leftover = std::mem::take(&mut report.leftover);
-    if !leftover.is_empty() {
-        let left = untouched::remove_untouched(repo, tree, &leftover, job)?;
-        report.warnings.extend(left);
+/// Returns the report of a commit that is not published yet.
+fn report(
+    start: &Start,
+    options: &CommitOptions<'_>,
+    content: &CommitContent,
+    made: Snapshot,
+) -> CommitReport {
+    let conflicts = &content.conflicts;
+    let mut tracked_ignored = made.tracked_ignored;
+    let is_first = |path: &RepoPath| path.as_bytes() == tracked_ignored.1;
+    if content.untracked.iter().any(is_first) {
+        // It is left out, so it is not tracked any more.
+        tracked_ignored = Default::default();
     }
-    Ok(())
+    let covered = conflicts.covered.iter().map(|path| {
+        let why = "this directory is in the place of an unresolved conflict";
+        Problem::new(path, why)
+    });
+    CommitReport {
+        commit: None,
+        head: start.head.clone(),
+        files: made.changed_files,
+        size: CommitSize::default(),
+        problems: covered.chain(made.problems).collect(),
+        unwritten: RepoPath::all_checked(made.unwritten),
+        remarks: FileRemarks {
+            not_kept: made.not_kept,
+            tracked_ignored,
+            ..FileRemarks::default()
+        },
+        warnings: made.warnings,
+        control: made.control,
+        conflicts: conflicts.open_paths(),
+        edited: conflicts.edited.clone(),
+        marked: marked(&start.tree, conflicts, options.select),
+        settled: conflicts.settled.clone(),
+        untracked: content.untracked.clone(),
+        outside: made.outside,
+        moved: start.moved,
+    }
 }
 
-/// Completes the report of the published commit `id` with the tree `root`.
-fn note_commit(
+/// Completes the report of a commit that was published.
+fn report_commit(
     repo: &Handle,
     start: &Start,
-    (id, root): (ObjectId, ObjectId),
-    made: Snapshot,
+    new: &NewCommit,
     report: &mut CommitReport,
 ) -> Result<(), RepoError> {
-    let tree = &start.tree;
+    let form = start.tree.form.as_ref();
     // The commit is published already, so an error here is ignored. Without this step another drop
     // may free the content again if other repositories have it.
-    let _ = dropped::committed_again(repo, tree.form.as_ref().map(|form| form.stored), root);
-    report.commit = Some(id);
+    let _ = dropped::committed_again(repo, form.map(|form| form.stored), new.tree.id);
+    report.commit = Some(new.id);
     if let Head::Commit(_) = start.head {
-        report.head = Head::Commit(id);
+        report.head = Head::Commit(new.id);
     }
-    take_notes(report, made);
-    report.files = changed_files(repo, tree, root, report)?;
-    report.compressed = match &tree.form {
+    (report.size.tree_files, report.size.bytes) = (new.tree.files, new.tree.bytes);
+    report.files = changed_files(repo, &start.tree, new.tree.id, report)?;
+    report.remarks.compressed = match form {
         Some(form) if report.files <= MAX_LOOKED_AT => {
             // Only a warning depends on it.
-            saved_compressed(repo, form.stored, root).ok().flatten()
+            let saved = saved_compressed(repo, form.stored, new.tree.id);
+            saved.ok().flatten()
         }
         _ => None,
     };
     Ok(())
+}
+
+/// Completes the report of a commit for which there is nothing. `tree` is the base's.
+fn report_nothing(report: &mut CommitReport, tree: Option<TreeSummary>) {
+    report.files = 0;
+    if let Some(tree) = tree {
+        (report.size.tree_files, report.size.bytes) = (tree.files, tree.bytes);
+    }
 }
 
 /// The state that a commit starts from.
@@ -351,13 +351,14 @@ fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError>
 
 /// Reads the changed files into the store and builds the tree that the files show.
 fn read_files(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
     options: &CommitOptions<'_>,
-    (known, cache): (&dyn BaseEntries, &mut CacheUpdate<'_>),
-    writer: &StoreWriter<'_>,
+    known: &dyn BaseEntries,
+    cache: &mut CacheUpdate<'_>,
     job: &Job,
 ) -> Result<Snapshot, RepoError> {
+    let repo = tx.repo();
     let input = SnapshotInput {
         root: &tree.root,
         reader: repo.objects(),
@@ -367,7 +368,7 @@ fn read_files(
         portable: options.settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
     };
-    let mut made = snapshot(&input, writer, cache, job)?;
+    let mut made = snapshot(&input, tx.writer()?, cache, job)?;
     unwritten::excuse(&mut made, &unwritten::purged_paths(repo, tree)?);
     Ok(made)
 }
@@ -390,55 +391,57 @@ fn has_nothing(
     is_same || is_first && made.tree.is_none_or(|tree| tree.entries == 0)
 }
 
-/// Stores the commit of a tree. Returns its id, its root tree, everything that was stored, and the
-/// changes of the view.
-fn store_commit(
-    repo: &Handle,
+/// A commit that is not published yet.
+struct NewCommit {
+    id: ObjectId,
+    tree: TreeSummary,
+}
+
+/// Adds the commit to `tx`, and that the worktree's base and head become this commit.
+fn put_commit(
+    tx: &mut Transaction<'_>,
     start: &Start,
     options: &CommitOptions<'_>,
-    (writer, before, made): StoredCommit<'_>,
-    report: &mut CommitReport,
-) -> Result<(ObjectId, ObjectId, FinishedJob, Vec<Change>), RepoError> {
-    let tree = &start.tree;
-    let mut meta = MetaWriter::new(&writer);
-    let summary = match summary(repo, made, tree.base)? {
-        Some(summary) => summary,
+    content: &CommitContent,
+) -> Result<NewCommit, RepoError> {
+    let (repo, worktree) = (tx.repo(), &start.tree);
+    let tree = match summary(repo, content, worktree.base)? {
+        Some(tree) => tree,
         None => TreeSummary {
-            id: put_empty_tree(&mut meta)?,
+            id: put_empty_tree(tx)?,
             bytes: 0,
             files: 0,
             entries: 0,
         },
     };
-    report.note_totals(Some(&summary));
+    let open = still_open(repo, worktree, &content.conflicts)?;
+    let id = tx.put_commit(&new_commit(repo, options, worktree.base, &tree, &open)?)?;
+    let mut changes = advance(worktree, &start.head, start.tip, id);
+    if start.moved.is_some() {
+        changes.retain(|change| change.key == base_key(&worktree.name));
+    }
+    tx.change(changes);
+    Ok(NewCommit { id, tree })
+}
+
+/// Returns the worktree's notes after the commit.
+fn notes_after(
+    repo: &Handle,
+    tree: &OpenWorktree,
+    content: &CommitContent,
+    is_new: bool,
+) -> Result<PathNotes, RepoError> {
     let mut noted = tree.notes.clone();
-    end_choices(&mut noted, tree, report);
-    let is_left_out = |path: &[u8]| {
-        let found = report
-            .untracked
-            .binary_search_by(|out| out.as_bytes().cmp(path));
-        found.is_ok()
-    };
-    untracked::forget_in(&mut noted, is_left_out);
-    pending::end_in(repo, &mut noted, tree, &report.still_pending)?;
-    let noted = notes::put(repo, tree, &noted, &options.request, &mut meta)?;
-    let open = still_open(repo, tree, report)?;
-    let commit = new_commit(repo, options, tree.base, &summary, &open)?;
-    let bytes = commit
-        .encode()
-        .map_err(|e| RepoError::Text(e.to_string()))?;
-    let id = meta.put(ObjectType::Commit, &bytes)?;
-    meta.flush()?;
-    drop(meta);
-    let sealed = publish::seal(repo, writer)?;
-    let sealed = match before {
-        Some(before) => before.join(sealed),
-        None => sealed,
-    };
-    report.stored_bytes = sealed.stored_bytes;
-    let mut changes = advance(tree, &start.head, start.tip, id);
-    changes.extend(noted);
-    Ok((id, summary.id, sealed, changes))
+    if is_new {
+        end_choices(&mut noted, tree, &content.conflicts);
+        let mut left_out = content.untracked.iter().map(RepoPath::as_bytes);
+        let left_out: BTreeSet<&[u8]> = left_out.by_ref().collect();
+        untracked::forget_in(&mut noted, |path| left_out.contains(path));
+    }
+    let left = content.conflicts.left_out.iter();
+    let left = left.map(|left| left.path.clone()).collect();
+    pending::end_in(repo, &mut noted, tree, &left)?;
+    Ok(noted)
 }
 
 /// Returns how many files differ from the base in the committed tree `root`. A moved file counts
@@ -512,57 +515,74 @@ fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoE
     Ok(pairs.sum())
 }
 
-/// Makes what was stored so far readable. Returns another writer and what is sealed.
-pub(in crate::repo) fn readable<'s>(
-    repo: &'s Handle,
-    writer: StoreWriter<'s>,
-    before: Option<FinishedJob>,
-) -> Result<(StoreWriter<'s>, FinishedJob), RepoError> {
-    let sealed = publish::seal(repo, writer)?;
-    let sealed = match before {
-        Some(before) => before.join(sealed),
-        None => sealed,
-    };
-    repo.store.preview(&sealed);
-    Ok((budget::writer_after(repo, &sealed)?, sealed))
+/// What a commit has of the files, and what it leaves out.
+struct CommitContent {
+    /// The tree. `None` for the base's.
+    tree: Option<TreeSummary>,
+    conflicts: SettledConflicts,
+    /// Files that are no longer tracked.
+    untracked: Vec<RepoPath>,
 }
 
-/// What a commit has stored so far: the present writer, what earlier writers have sealed, and the
-/// tree. `None` for the tree means the base's.
-pub(in crate::repo) type StoredCommit<'s> =
-    (StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>);
-
-/// Removes the files that are no longer tracked from the tree to commit.
-fn without_untracked<'s>(
-    repo: &'s Handle,
+/// Returns what to commit of the tree `files` that the files show: in one edit, open conflicts become
+/// entries again, and the files go that are no longer tracked.
+fn content(
+    tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
-    (writer, before, made): StoredCommit<'s>,
-    paths: &[Vec<u8>],
-) -> Result<StoredCommit<'s>, RepoError> {
-    let Some(form) = tree.form.as_ref().filter(|_| !paths.is_empty()) else {
-        return Ok((writer, before, made));
+    files: Option<TreeSummary>,
+    options: &CommitOptions<'_>,
+) -> Result<CommitContent, RepoError> {
+    let untracked = tree.untracked.selected(options.select);
+    let mut content = CommitContent {
+        tree: files,
+        conflicts: SettledConflicts::default(),
+        untracked: RepoPath::all_checked(untracked),
     };
-    let (writer, before, root) = match made {
-        None => (writer, before, form.stored),
-        Some(made) => {
-            let (writer, sealed) = readable(repo, writer, before)?;
-            (writer, Some(sealed), made.id)
+    let Some(form) = &tree.form else {
+        return Ok(content);
+    };
+    let (repo, allows) = (tx.repo(), options.allow_markers);
+    let (mut root, mut edits) = (files.map(|tree| tree.id), Edits::new());
+    if !form.has_conflicts() && content.untracked.is_empty() {
+        return Ok(content);
+    }
+    tx.objects()?;
+    if form.has_conflicts() {
+        if root.is_none() && form.chosen.is_empty() && !allows {
+            content.conflicts = settle::unchanged(repo, form)?;
+        } else {
+            let root = *root.get_or_insert(form.tree);
+            let settled = settle::take_back(repo, form, root, options.select, allows, &mut edits);
+            content.conflicts = settled?;
         }
-    };
-    let mut meta = MetaWriter::new(&writer);
-    let summary = untracked::leave_out(repo, root, paths, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    Ok((writer, before, Some(summary)))
+    }
+    if !content.untracked.is_empty() {
+        let root = root.get_or_insert(form.stored);
+        let has_above = |path: &RepoPath| edits.keys().any(|above| path.starts_with(above));
+        if content.untracked.iter().any(has_above) {
+            // Of two edits of which one is above the other, only the upper one would count.
+            *root = tx.edit_tree(*root, &edits)?.id;
+            edits.clear();
+            tx.objects()?;
+        }
+        untracked::leave_out(repo, *root, &content.untracked, &mut edits)?;
+    }
+    if let Some(root) = root {
+        content.tree = Some(tx.edit_tree(root, &edits)?);
+    }
+    if allows {
+        pending::store_files(tx, form)?;
+    }
+    Ok(content)
 }
 
 /// Returns the id and totals of the tree that a commit would have, or `None` if there is no tree.
 fn summary(
     repo: &Handle,
-    made: Option<TreeSummary>,
+    content: &CommitContent,
     base: Option<ObjectId>,
 ) -> Result<Option<TreeSummary>, RepoError> {
-    match (made, base) {
+    match (content.tree, base) {
         (Some(tree), _) => Ok(Some(tree)),
         (None, Some(base)) => {
             let commit = load_commit(repo.objects(), &base)?;
@@ -667,19 +687,4 @@ pub(in crate::repo) fn advance(
         new: Some(tree.subset.text()),
     });
     [base, moved].into_iter().chain(subset).collect()
-}
-
-fn take_notes(report: &mut CommitReport, made: Snapshot) {
-    report.problems.extend(made.problems);
-    report.unwritten = RepoPath::all_checked(made.unwritten);
-    report.not_kept = made.not_kept;
-    report.tracked_ignored = made.tracked_ignored;
-    let (_, first) = &report.tracked_ignored;
-    if report.untracked.iter().any(|path| path.as_bytes() == first) {
-        // It is left out, so it is not tracked any more.
-        report.tracked_ignored = Default::default();
-    }
-    report.warnings.extend(made.warnings);
-    report.control = made.control;
-    report.outside = made.outside;
 }

@@ -13,20 +13,18 @@ use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::steps::{Step, Steps};
+use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{not_tracked, refuse_in_conflict, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::record::store_record;
-use crate::repo::files::saved::{
-    Overwrite, Overwrites, OverwrittenFiles, overwritten_changes, stat_at,
-};
+use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, set_steps, stat_at};
 use crate::repo::files::seen::Expectation;
-use crate::repo::files::{ignored, open_worktree, portable, steps};
+use crate::repo::files::{ignored, open_worktree, portable};
 use crate::subset::Extent;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Removal};
@@ -97,34 +95,19 @@ pub(in crate::repo) fn move_files(
         };
         overwrites.insert(path.clone(), overwrite);
     }
-    let how = (WHAT, options.settings.keep, &options.request);
-    let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
-    let (kept, stored) = kept.unzip();
-    let mut steps = kept
-        .as_ref()
-        .map_or_else(Steps::default, |kept| kept.steps.clone());
-    steps.extend(
-        moves
-            .iter()
-            .map(|one| (one.from.clone(), Step::Moved(one.to.clone()))),
-    );
-    let held = steps.entries();
-    let (id, stored) = store_record(repo, &steps.encode(), held, stored, &options.request)?;
-    let changes = match kept {
-        Some(_) => steps::done(repo, &tree.name, id)?,
-        None => {
-            let mut changes = overwritten_changes(repo, &tree.name, None, &overwritten)?;
-            changes.push(steps::last(repo, &tree.name, id)?);
-            changes
-        }
-    };
-    publish::publish(
-        repo,
-        options.request.clone(),
-        Some(stored),
-        changes,
-        Effect::Written,
+    let mut tx = Transaction::begin(repo, &options.request);
+    let keep = options.settings.keep;
+    let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+    let moved = moves.iter();
+    let moved = moved.map(|one| (one.from.clone(), Step::Moved(one.to.clone())));
+    set_steps(
+        &mut tx,
+        &tree.name,
+        saved.steps.as_ref(),
+        &saved.told,
+        moved.collect(),
     )?;
+    tx.publish(Effect::Written)?;
     let mut moved = Vec::new();
     for one in moves {
         match move_one(&tree, &mut switch, &one, &replaced)? {
@@ -138,7 +121,7 @@ pub(in crate::repo) fn move_files(
     Ok(MoveReport {
         moved,
         refused: switch.refused,
-        overwritten,
+        overwritten: saved.told,
     })
 }
 

@@ -12,6 +12,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::STASH;
 use crate::repo::base::notes::{Note, PathNotes};
+use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::pending::{PendingConflict, added, note_in, noted};
 use crate::repo::conflict::settle::{WorktreeComparison, stat_of};
@@ -20,7 +21,6 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{all_gone, stat_at, store_made};
 use crate::repo::look::entries;
-use crate::store::MetaWriter;
 use crate::worktree::select::is_under;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -185,15 +185,11 @@ pub(in crate::repo) fn end_in(
 }
 
 /// Stores the files that show conflicts of no commit, so that a commit can have them as they are.
-pub(in crate::repo) fn store_files(
-    repo: &Handle,
-    form: &Form,
-    meta: &mut MetaWriter<'_>,
-) -> Result<(), RepoError> {
+pub(in crate::repo) fn store_files(tx: &mut Transaction<'_>, form: &Form) -> Result<(), RepoError> {
     for shown in form.shown.iter().filter(|shown| shown.is_pending) {
         let sides = shown.sides.iter().map(|side| side.entry());
         for entry in shown.entry().into_iter().chain(sides) {
-            store_made(repo, &entry, meta)?;
+            store_made(tx, &entry)?;
         }
     }
     Ok(())

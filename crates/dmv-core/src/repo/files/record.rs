@@ -5,26 +5,22 @@ use crate::merge::{Edits, edit_tree};
 use crate::object::commit::{Commit, Person};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary, put_empty_tree};
-use crate::object::{ObjectType, ObjectWrite};
 use crate::refs::Timestamp;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::publish;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::record::{PART_BYTES, RECORD_KEY};
+use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::at::list_conflicts;
 use crate::repo::files::saved::store_made;
-use crate::store::{FinishedJob, MetaWriter};
 
 /// Stores a record as a chain of commits (docs/format/notes.md), and returns the id of the last one.
 /// `bytes` is its encoding, and `held` are the entries whose content has to stay stored.
 pub(in crate::repo) fn put_record<'a>(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     bytes: &[u8],
     held: impl Iterator<Item = (&'a RepoPath, &'a TreeEntry)>,
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
 ) -> Result<ObjectId, RepoError> {
+    let repo = tx.repo();
     // The edits start from the empty tree, so it has to be readable.
     let empty = put_empty_tree(&mut &repo.made)?;
     let layers = layers(held);
@@ -36,19 +32,17 @@ pub(in crate::repo) fn put_record<'a>(
     for (n, part) in parts.into_iter().enumerate() {
         let entries = layers.get(n).unwrap_or(&none);
         for entry in entries.values().flatten() {
-            store_made(repo, entry, meta)?;
+            store_made(tx, entry)?;
         }
-        let tree = edit_tree(repo.objects(), meta, empty, entries)?;
-        let mut commit = commit_of(tree, last, n as u64 + 1, request);
+        let tree = edit_tree(repo.objects(), tx, empty, entries)?;
+        let mut commit = commit_of(tree, last, n as u64 + 1, tx.request());
         commit.extras.push((RECORD_KEY.to_vec(), part.to_vec()));
         let is_conflict = |entry: &TreeEntry| entry.kind == Kind::Conflict;
         let conflicts = entries.iter();
         let conflicts = conflicts.filter(|(_, entry)| entry.as_ref().is_some_and(is_conflict));
         let conflicts: Vec<RepoPath> = conflicts.map(|(path, _)| path.clone()).collect();
         list_conflicts(&mut commit.extras, &conflicts);
-        let bytes = commit.encode();
-        let bytes = bytes.map_err(|e| RepoError::Text(e.to_string()))?;
-        last = Some(meta.put(ObjectType::Commit, &bytes)?);
+        last = Some(tx.put_commit(&commit)?);
     }
     Ok(last.expect("an encoding has bytes"))
 }
@@ -77,31 +71,6 @@ fn layers<'a>(held: impl Iterator<Item = (&'a RepoPath, &'a TreeEntry)>) -> Vec<
         }
     }
     layers
-}
-
-/// Stores a record as [`put_record`] does, with a writer of its own. Returns also what has to be
-/// published with it. `stored` is what the command has stored so far.
-pub(in crate::repo) fn store_record<'a>(
-    repo: &Handle,
-    bytes: &[u8],
-    held: impl Iterator<Item = (&'a RepoPath, &'a TreeEntry)>,
-    stored: Option<FinishedJob>,
-    request: &OperationRequest,
-) -> Result<(ObjectId, FinishedJob), RepoError> {
-    let writer = match &stored {
-        Some(before) => repo.store.writer_after(before)?,
-        None => repo.store.writer()?,
-    };
-    let mut meta = MetaWriter::new(&writer);
-    let id = put_record(repo, bytes, held, request, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    let sealed = publish::seal(repo, writer)?;
-    let stored = match stored {
-        Some(before) => before.join(sealed),
-        None => sealed,
-    };
-    Ok((id, stored))
 }
 
 /// Returns a commit by the user of the command.

@@ -13,15 +13,17 @@ use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{publish, worktree};
 use crate::repo::files::checkout::dirs::{add_above, by_dir, sorted};
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{NamedFiles, named};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, overwritten_changes};
+use crate::repo::files::saved::{Overwrite, Overwrites, OverwrittenFiles, set_steps};
 use crate::repo::files::seen::Expectation;
 use crate::repo::files::{notes, open_worktree, untracked, unwritten};
 use crate::worktree::checkout::{Plan, Removal};
@@ -74,23 +76,20 @@ pub(in crate::repo) fn remove(
     let overwrites = overwrites(&switch, &inside, options.force)?;
     job.reached(Moment::Checked);
     let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
-    let how = (WHAT, options.settings.keep, &options.request);
-    let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
-    let (steps, stored) = kept.unzip();
-    let mut changes = overwritten_changes(repo, &tree.name, steps.as_ref(), &overwritten)?;
+    let mut tx = Transaction::begin(repo, &options.request);
+    let keep = options.settings.keep;
+    let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+    set_steps(
+        &mut tx,
+        &tree.name,
+        saved.steps.as_ref(),
+        &saved.told,
+        Steps::default(),
+    )?;
     let mut noted = tree.notes.clone();
     untracked::note_in(&mut noted, &outside);
-    let (noted, stored) = notes::store(repo, &tree, &noted, stored, &options.request)?;
-    changes.extend(noted);
-    if !changes.is_empty() {
-        publish::publish(
-            repo,
-            options.request.clone(),
-            stored,
-            changes,
-            Effect::Written,
-        )?;
-    }
+    notes::put(&mut tx, &tree, &noted)?;
+    tx.publish_changes(Effect::Written)?;
     switch.take_away(&paths)?;
     switch.sync()?;
     let absent = forget_absent(repo, &tree, &inside)?;
@@ -104,7 +103,7 @@ pub(in crate::repo) fn remove(
             .collect(),
         outside: RepoPath::all_checked(outside.into_keys()),
         refused: switch.refused,
-        overwritten,
+        overwritten: saved.told,
     })
 }
 

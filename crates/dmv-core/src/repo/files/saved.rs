@@ -13,14 +13,13 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::path::DiskPath;
-use crate::refs::Change;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_UNKEPT;
-use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::path;
 use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::Keep;
-use crate::repo::base::{path, publish};
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
@@ -28,8 +27,7 @@ use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::steps;
 use crate::repo::files::steps::StoredSteps;
 use crate::repo::look::lack;
-use crate::store::{FinishedJob, MetaWriter, StoreWriter};
-use crate::worktree::ingest::{IngestResult, TASK_FILES, Task, with_ingest};
+use crate::worktree::ingest::{TASK_FILES, Task};
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,36 +56,35 @@ pub struct OverwrittenFiles {
 }
 
 /// Files that were stored before a command overwrites them.
+#[derive(Default)]
 pub(in crate::repo) struct SavedFiles {
-    /// The steps that overwrite the files, with the objects stored for them. `None` if nothing is kept.
-    pub kept: Option<(StoredSteps, FinishedJob)>,
+    /// The steps that overwrite the files. `None` if nothing is kept.
+    pub steps: Option<StoredSteps>,
     /// The fingerprint of each file when it was read. Only a file with this fingerprint may be
     /// overwritten.
     pub seen: BTreeMap<Vec<u8>, Fingerprint>,
     pub told: OverwrittenFiles,
 }
 
-/// Stores the files at `paths` durably. Changes nothing in the worktree.
+/// Stores the files at `paths`. Changes nothing in the worktree.
 ///
 /// `what` names the request for error messages. `earlier` are the steps that the same command has begun
 /// before it was cut off: files that it has overwritten by then are kept together with the others.
 pub(in crate::repo) fn take(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
-    (paths, earlier): (&Overwrites, Option<&Steps>),
-    (what, keep, request): (&'static str, Keep, &OperationRequest),
+    paths: &Overwrites,
+    earlier: Option<&Steps>,
+    what: &'static str,
+    keep: Keep,
     job: &Job,
 ) -> Result<SavedFiles, RepoError> {
     let (mut before, mut after) = match earlier {
-        Some(steps) => overwritten_by(repo, tree, steps, paths)?,
+        Some(steps) => overwritten_by(tx.repo(), tree, steps, paths)?,
         None => Default::default(),
     };
-    let mut taken = SavedFiles {
-        kept: None,
-        seen: BTreeMap::new(),
-        told: OverwrittenFiles::default(),
-    };
-    let read = look(tree, paths, (what, keep), &mut taken, &mut before)?;
+    let mut taken = SavedFiles::default();
+    let read = look(tree, paths, what, keep, &mut taken, &mut before)?;
     match keep {
         Keep::UpTo(limit) if taken.told.bytes > limit => {
             let bytes = taken.told.bytes;
@@ -97,33 +94,18 @@ pub(in crate::repo) fn take(
         _ => {}
     }
     taken.told.kept = true;
-    let writer = repo.store.writer()?;
-    let mut meta = MetaWriter::new(&writer);
     let seen = &mut taken.seen;
-    ingest(
-        tree,
-        (what, read),
-        (&writer, &mut meta),
-        job,
-        |path, entry, stat| {
-            seen.insert(path.as_bytes().to_vec(), stat.fingerprint());
-            before.insert(path, Some(entry));
-        },
-    )?;
+    ingest(tx, tree, what, read, job, |path, entry, stat| {
+        seen.insert(path.as_bytes().to_vec(), stat.fingerprint());
+        before.insert(path, Some(entry));
+    })?;
     for (path, overwrite) in paths {
         if let Some(entry) = &overwrite.after {
             after.insert(path::parse_path(path)?, Some(entry.clone()));
         }
     }
-    let steps = steps::put(
-        repo,
-        steps::between(repo, &before, &after)?,
-        request,
-        &mut meta,
-    )?;
-    meta.flush()?;
-    drop(meta);
-    taken.kept = Some((steps, publish::seal(repo, writer)?));
+    let steps = steps::between(tx.repo(), &before, &after)?;
+    taken.steps = Some(steps::put(tx, steps)?);
     Ok(taken)
 }
 
@@ -132,7 +114,8 @@ pub(in crate::repo) fn take(
 fn look(
     tree: &OpenWorktree,
     paths: &Overwrites,
-    (what, keep): (&'static str, Keep),
+    what: &'static str,
+    keep: Keep,
     taken: &mut SavedFiles,
     before: &mut Edits,
 ) -> Result<Vec<(RepoPath, FileKind)>, RepoError> {
@@ -231,10 +214,11 @@ fn overwritten_by(
 }
 
 /// Reads files into the store. `note` receives the entry and stat of each.
-fn ingest<'s>(
+fn ingest(
+    tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
-    (what, mut files): (&'static str, Vec<(RepoPath, FileKind)>),
-    (writer, meta): (&StoreWriter<'s>, &mut MetaWriter<'_>),
+    what: &'static str,
+    mut files: Vec<(RepoPath, FileKind)>,
     job: &Job,
     mut note: impl FnMut(RepoPath, TreeEntry, FileStat),
 ) -> Result<(), RepoError> {
@@ -249,28 +233,18 @@ fn ingest<'s>(
         .collect();
     let mut failed = None;
     let mut found = Vec::new();
-    with_ingest(&tree.root, writer, job, |ingest| {
-        let mut keep = |done: IngestResult, _: &mut dyn ObjectWrite| {
-            match done.result {
-                Ok(stored) => found.push((done.dir, done.name, stored)),
-                Err(e) => {
-                    failed.get_or_insert((done.dir, done.name, e.to_string()));
-                }
-            }
-            Ok(())
-        };
-        for (number, files) in dirs.iter().enumerate() {
-            let name = |(path, kind): &(RepoPath, FileKind)| {
-                (path.file_name().unwrap_or_default().into(), *kind)
-            };
-            let task = Task {
-                dir: number,
-                path: dir_of(&files[0].0).as_bytes().into(),
-                files: files.iter().map(name).collect(),
-            };
-            ingest.submit(task, meta, &mut keep)?;
+    let name =
+        |(path, kind): &(RepoPath, FileKind)| (path.file_name().unwrap_or_default().into(), *kind);
+    let tasks = dirs.iter().enumerate().map(|(number, files)| Task {
+        dir: number,
+        path: dir_of(&files[0].0).as_bytes().into(),
+        files: files.iter().map(name).collect(),
+    });
+    tx.read_files(&tree.root, tasks, job, |done| match done.result {
+        Ok(stored) => found.push((done.dir, done.name, stored)),
+        Err(e) => {
+            failed.get_or_insert((done.dir, done.name, e.to_string()));
         }
-        ingest.finish(meta, &mut keep)
     })?;
     let path_of = |number: usize, name: &[u8]| join(dir_of(&dirs[number][0].0).as_bytes(), name);
     if let Some((number, name, why)) = failed {
@@ -312,9 +286,8 @@ pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
 
 /// Stores objects that an entry names but that are not stored: conflicts in the form of files.
 pub(in crate::repo) fn store_made(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     entry: &TreeEntry,
-    meta: &mut MetaWriter<'_>,
 ) -> Result<(), RepoError> {
     let ty = match (entry.kind, entry.is_list) {
         (Kind::Directory, _) => ObjectType::Tree,
@@ -324,8 +297,8 @@ pub(in crate::repo) fn store_made(
     };
     let mut stack = vec![(ty, entry.id)];
     while let Some((ty, id)) = stack.pop() {
-        if let Some(bytes) = repo.made.read(ty, &id)? {
-            meta.put(ty, &bytes)?;
+        if let Some(bytes) = tx.repo().made.read(ty, &id)? {
+            tx.put(ty, &bytes)?;
             let links = ty.links(&bytes);
             stack.extend(links.map_err(|e| ObjectError::undecodable(ty, &id, e))?);
         }
@@ -333,25 +306,28 @@ pub(in crate::repo) fn store_made(
     Ok(())
 }
 
-/// Returns the changes of the view with which a command records what it has overwritten: the steps
-/// `kept`, or that the files were too large to keep.
-pub(in crate::repo) fn overwritten_changes(
-    repo: &Handle,
+/// Records in the view what a command does to paths: the steps `saved` that overwrite files, or that these
+/// were too large to keep, and `more` steps.
+pub(in crate::repo) fn set_steps(
+    tx: &mut Transaction<'_>,
     name: &str,
-    kept: Option<&StoredSteps>,
+    saved: Option<&StoredSteps>,
     told: &OverwrittenFiles,
-) -> Result<Vec<Change>, RepoError> {
-    match kept {
-        Some(kept) => steps::done(repo, name, kept.id),
-        None if told.files > 0 => {
-            let value = format!("{} {}", told.files, told.bytes).into_bytes();
-            Ok(vec![change(
-                &repo.refs,
-                LOG_UNKEPT.to_owned(),
-                Some(value),
-            )?])
-        }
-        None => Ok(Vec::new()),
+    mut more: Steps,
+) -> Result<(), RepoError> {
+    let mut id = saved.map(|saved| saved.id);
+    if !more.is_empty() {
+        let saved = saved.iter().flat_map(|saved| saved.steps.iter());
+        more.extend(saved.map(|(path, step)| (path.clone(), step.clone())));
+        id = Some(steps::put(tx, more)?.id);
+    }
+    if saved.is_none() && told.files > 0 {
+        tx.record(LOG_UNKEPT, format!("{} {}", told.files, told.bytes))?;
+    }
+    match (id, saved) {
+        (Some(id), Some(_)) => steps::set_done(tx, name, id),
+        (Some(id), None) => steps::set_last(tx, name, id),
+        (None, _) => Ok(()),
     }
 }
 

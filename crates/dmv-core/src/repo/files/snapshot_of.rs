@@ -4,11 +4,10 @@
 use crate::fsutil::fs_now;
 use crate::job::Job;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::unwritten;
-use crate::store::StoreWriter;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::Select;
 use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
@@ -16,13 +15,13 @@ use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
 /// Reads the changed files of a part of the worktree into the store. The tree of the result has
 /// files in place of conflicts; it is `None` if nothing differs from the base.
 pub(in crate::repo) fn snapshot_of(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
     select: &dyn Select,
     settings: &WorktreeSettings,
-    writer: &StoreWriter<'_>,
     job: &Job,
 ) -> Result<Snapshot, RepoError> {
+    let repo = tx.repo();
     let known = tree.known(repo);
     let input = SnapshotInput {
         root: &tree.root,
@@ -36,5 +35,5 @@ pub(in crate::repo) fn snapshot_of(
     // The stat cache on disk stays the base's: its entries are valid for every file that the
     // command does not write.
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
-    Ok(snapshot(&input, writer, &mut cache, job)?)
+    Ok(snapshot(&input, tx.writer()?, &mut cache, job)?)
 }

@@ -1,4 +1,4 @@
-//! Storing the steps of a command, and the changes of the view that name them.
+//! Storing the steps of a command, and naming them in the view.
 
 use crate::diff::diff_trees;
 use crate::hash::ObjectId;
@@ -6,15 +6,13 @@ use crate::merge::{Edits, edit_tree};
 use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, put_empty_tree};
-use crate::refs::Change;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{begun_key, steps_key};
-use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::record;
 use crate::repo::base::steps::{Step, Steps};
+use crate::repo::base::transaction::Transaction;
 use crate::repo::files::record::put_record;
-use crate::store::MetaWriter;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -51,38 +49,40 @@ pub(in crate::repo) fn between(
 
 /// Stores steps.
 pub(in crate::repo) fn put(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     steps: Steps,
-    request: &OperationRequest,
-    meta: &mut MetaWriter<'_>,
 ) -> Result<StoredSteps, RepoError> {
-    let id = put_record(repo, &steps.encode(), steps.entries(), request, meta)?;
+    let id = put_record(tx, &steps.encode(), steps.entries())?;
     Ok(StoredSteps { steps, id })
 }
 
-/// Returns the change of the view with which a command names its steps as the last ones.
-pub(in crate::repo) fn last(repo: &Handle, name: &str, id: ObjectId) -> Result<Change, RepoError> {
-    let value = Some(id.as_bytes().to_vec());
-    Ok(change(&repo.refs, steps_key(name), value)?)
-}
-
-/// Returns the changes of the view with which a command that has overwritten files names its steps as
-/// the last ones. No steps are begun any more.
-pub(in crate::repo) fn done(
-    repo: &Handle,
+/// Names the steps of a command as the last ones.
+pub(in crate::repo) fn set_last(
+    tx: &mut Transaction<'_>,
     name: &str,
     id: ObjectId,
-) -> Result<Vec<Change>, RepoError> {
-    let mut changes = vec![last(repo, name, id)?];
-    let begun = change(&repo.refs, begun_key(name), None)?;
-    changes.extend(begun.old.is_some().then_some(begun));
-    Ok(changes)
+) -> Result<(), RepoError> {
+    tx.set(steps_key(name), Some(id.as_bytes().to_vec()))
 }
 
-/// Returns the change with which a command names steps that it is about to take.
-pub(in crate::repo) fn begun(repo: &Handle, name: &str, id: ObjectId) -> Result<Change, RepoError> {
-    let value = Some(id.as_bytes().to_vec());
-    Ok(change(&repo.refs, begun_key(name), value)?)
+/// Names the steps of a command that has overwritten files as the last ones. No steps are begun any
+/// more.
+pub(in crate::repo) fn set_done(
+    tx: &mut Transaction<'_>,
+    name: &str,
+    id: ObjectId,
+) -> Result<(), RepoError> {
+    set_last(tx, name, id)?;
+    tx.set(begun_key(name), None)
+}
+
+/// Names steps that a command is about to take.
+pub(in crate::repo) fn set_begun(
+    tx: &mut Transaction<'_>,
+    name: &str,
+    id: ObjectId,
+) -> Result<(), RepoError> {
+    tx.set(begun_key(name), Some(id.as_bytes().to_vec()))
 }
 
 /// Returns the steps of a command that has not finished.

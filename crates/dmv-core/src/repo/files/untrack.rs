@@ -14,15 +14,17 @@ use crate::refs::Effect;
 use crate::repo::base::error::{LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::ignored::{line_for, verdict, verdict_with};
 use crate::repo::files::named::{NamedFiles, named, refuse_in_conflict, refused};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::saved::{Overwrite, Overwrites, overwritten_changes, stat_at};
+use crate::repo::files::saved::{Overwrite, Overwrites, set_steps, stat_at};
 use crate::repo::files::{notes, open_worktree, untracked};
 use crate::worktree::ignore::{DMVIGNORE, Verdict};
 use crate::worktree::snapshot::Problem;
@@ -114,7 +116,8 @@ pub(in crate::repo) fn untrack(
     files.extend(outside);
     files.retain(|_, entry| entry.kind != Kind::Directory);
     let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
-    let (mut changes, mut stored, mut writes) = (Vec::new(), None, Vec::new());
+    let mut tx = Transaction::begin(repo, &options.request);
+    let mut writes = Vec::new();
     if !options.ignore.is_empty() {
         switch.find_dirty(&options.settings)?;
         let (path, entry) = rules_with(repo, &tree, &options.ignore)?;
@@ -123,30 +126,26 @@ pub(in crate::repo) fn untrack(
             after: Some(entry.clone()),
         };
         let overwrites = Overwrites::from([(path.clone(), overwrite)]);
-        let how = (WHAT, options.settings.keep, &options.request);
-        let (kept, told) = keep_for(repo, &mut switch, overwrites, how, job)?;
-        let steps;
-        (steps, stored) = kept.unzip();
-        changes.extend(overwritten_changes(
-            repo,
+        let keep = options.settings.keep;
+        let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+        set_steps(
+            &mut tx,
             &tree.name,
-            steps.as_ref(),
-            &told,
-        )?);
+            saved.steps.as_ref(),
+            &saved.told,
+            Steps::default(),
+        )?;
         writes.push((path, entry));
     }
     let mut noted = tree.notes.clone();
     untracked::note_in(&mut noted, &files);
-    let (noted, stored) = notes::store(repo, &tree, &noted, stored, &options.request)?;
-    changes.extend(noted);
+    notes::put(&mut tx, &tree, &noted)?;
     let effect = if writes.is_empty() {
         Effect::Kept
     } else {
         Effect::Written
     };
-    if !changes.is_empty() {
-        publish::publish(repo, options.request.clone(), stored, changes, effect)?;
-    }
+    tx.publish_changes(effect)?;
     switch.put_back(writes)?;
     switch.sync()?;
     Ok(UntrackReport {

@@ -6,11 +6,9 @@
 
 use crate::hash::ObjectId;
 use crate::merge::{Edits, edit_tree};
+use crate::object::ObjectError;
 use crate::object::name::RepoPath;
-use crate::object::tree::{
-    Kind, TreeEntry, TreeIter, TreeSummary, empty_tree_id, lookup_path, put_empty_tree,
-};
-use crate::object::{ObjectError, ObjectWrite};
+use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id, lookup_path, put_empty_tree};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::notes::{Note, PathNotes};
@@ -109,28 +107,27 @@ pub(in crate::repo) fn forget_in(notes: &mut PathNotes, is_over: impl Fn(&[u8]) 
     notes.retain(|path, note| !matches!(note, Note::Untracked(_)) || !is_over(path.as_bytes()));
 }
 
-/// Writes the tree `root` without the files at `paths`, and without directories that it empties.
-/// A directory in the place of such a file stays.
+/// Adds the edits of the tree `root` that remove the files at `paths`, and the directories that it leaves
+/// empty. A directory in the place of such a file stays. No edit may be above a path.
 pub(in crate::repo) fn leave_out(
     repo: &Handle,
     root: ObjectId,
-    paths: &[Vec<u8>],
-    writer: &mut dyn ObjectWrite,
-) -> Result<TreeSummary, RepoError> {
-    let mut edits = Edits::new();
-    let mut dirs = BTreeSet::new();
+    paths: &[RepoPath],
+    edits: &mut Edits,
+) -> Result<(), RepoError> {
+    // Only trees that can be read tell what is there after the edits.
+    put_empty_tree(&mut &repo.made)?;
+    let edited = |edits: &Edits| edit_tree(repo.objects(), &mut &repo.made, root, edits);
+    let (mut made, mut dirs) = (edited(edits)?, BTreeSet::new());
     for path in paths {
-        let path = parsed(path)?;
-        let there = lookup_path(repo.objects(), &root, &path)?;
+        let there = lookup_path(repo.objects(), &made.id, path)?;
         if there.is_some_and(|there| there.kind != Kind::Directory) {
             dirs.extend(path.parent());
-            edits.insert(path, None);
+            edits.insert(path.clone(), None);
         }
     }
-    // Only trees that can be read tell which directories have become empty.
-    put_empty_tree(&mut &repo.made)?;
-    let mut made = edit_tree(repo.objects(), &mut &repo.made, root, &edits)?;
     loop {
+        made = edited(edits)?;
         let mut above = BTreeSet::new();
         let mut emptied = Vec::new();
         for dir in dirs.into_iter().filter(|dir| !dir.is_root()) {
@@ -141,17 +138,12 @@ pub(in crate::repo) fn leave_out(
             }
         }
         if emptied.is_empty() {
-            return Ok(edit_tree(repo.objects(), writer, root, &edits)?);
+            return Ok(());
         }
         for dir in emptied {
             edits.retain(|path, _| !path.starts_with(&dir));
             edits.insert(dir, None);
         }
-        made = edit_tree(repo.objects(), &mut &repo.made, root, &edits)?;
         dirs = above;
     }
-}
-
-fn parsed(path: &[u8]) -> Result<RepoPath, RepoError> {
-    crate::repo::base::path::parse_path(path)
 }

@@ -18,9 +18,10 @@ use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
 use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::{OperationRequest, change, set};
 use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::vacancy::refuse_inside;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{branch, layout, open, publish, whole, worktree};
+use crate::repo::base::{branch, layout, open, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget};
@@ -210,8 +211,8 @@ pub(in crate::repo) fn add_worktree(
         (request, settings),
         job,
         || {
-            publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
-            Ok(())
+            let tx = Transaction::begin(repo, request).with(changes);
+            tx.publish(Effect::Worktree).map(drop)
         },
     )?;
     Ok(AddReport {
@@ -329,7 +330,8 @@ fn fill(
         brings: brings.as_ref(),
         settings,
     };
-    checkout::switch_files(&there, &tree, &to, job, |_| publish())
+    let own = Transaction::begin(&there, request);
+    checkout::switch_files(own, &tree, &to, job, |_| publish())
 }
 
 /// Opens this repository as another worktree sees it. `coming` is the head of a worktree that is
@@ -422,8 +424,9 @@ pub(in crate::repo) fn note_place(
         return Ok(false);
     }
     let path = bytes_of(&root).to_vec();
-    let changes = vec![change(&repo.refs, path_key(name), Some(path))?];
-    publish::publish(repo, request, None, changes, Effect::Worktree)?;
+    let change = change(&repo.refs, path_key(name), Some(path))?;
+    let tx = Transaction::begin(repo, &request).with([change]);
+    tx.publish(Effect::Worktree)?;
     if name == MAIN {
         for info in worktrees(repo)? {
             let file = info.path.join(DMV_DIR);
@@ -459,10 +462,9 @@ pub(in crate::repo) fn repair_worktree(
     refuse_copy(repo, &dir, &name)?;
     point_here(repo, &dir, &name)?;
     let path = bytes_of(&dir).to_vec();
-    let changes = vec![change(&repo.refs, key, Some(path))?];
-    if changes.iter().any(|c| c.old != c.new) {
-        publish::publish(repo, request, None, changes, Effect::Worktree)?;
-    }
+    let mut tx = Transaction::begin(repo, &request);
+    tx.set(key, Some(path))?;
+    tx.publish_changes(Effect::Worktree)?;
     worktree_info(repo, &name, dir)
 }
 

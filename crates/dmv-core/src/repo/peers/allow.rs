@@ -7,8 +7,8 @@ use crate::hash::{ID_BYTES, decode_hex, encode_hex};
 use crate::refs::Effect;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::publish;
 use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::transaction::Transaction;
 use std::fmt;
 use std::str::FromStr;
 
@@ -119,7 +119,8 @@ pub(in crate::repo) fn trust(
     if change.old == change.new {
         return Ok(false);
     }
-    publish::publish(repo, request, None, vec![change], Effect::Kept)?;
+    let tx = Transaction::begin(repo, &request).with([change]);
+    tx.publish(Effect::Kept)?;
     Ok(true)
 }
 
@@ -133,7 +134,8 @@ pub(in crate::repo) fn untrust(
         return Ok(None);
     };
     let change = change(&repo.refs, view_key(key), None)?;
-    publish::publish(repo, request, None, vec![change], Effect::Kept)?;
+    let tx = Transaction::begin(repo, &request).with([change]);
+    tx.publish(Effect::Kept)?;
     Ok(Some(peer))
 }
 

@@ -8,7 +8,8 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
-use crate::repo::base::publish::{OperationRequest, Proof, change};
+use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::transaction::{Proof, Transaction};
 use crate::repo::base::{arrived, branch, budget, layout, publish, refused, worktree};
 use crate::store::IncomingObjects;
 use std::collections::HashSet;
@@ -136,7 +137,7 @@ pub(in crate::repo) fn incoming(
         repo.store.writer_in_new_packs()
     } else {
         let left = repo.store.writer()?;
-        publish::keep(repo, publish::seal(repo, left)?)?;
+        publish::keep(repo, publish::noting_failed_sync(repo, left.finish())?)?;
         repo.store.writer()?
     };
     Ok(IncomingObjects::new(
@@ -367,8 +368,8 @@ fn publish_if_any(
     changes: Vec<Change>,
 ) -> Result<(), RepoError> {
     if !changes.is_empty() {
-        let (request, proof) = (request.clone(), Proof::Transfer);
-        publish::publish_proved(repo, request, None, changes, Effect::Kept, 0, proof)?;
+        let tx = Transaction::begin(repo, request).proved(Proof::Transfer);
+        tx.with(changes).publish(Effect::Kept)?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use crate::repo::base::budget::budget;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::BUDGET;
-use crate::repo::base::publish::{OperationRequest, change, publish};
+use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 
 /// Sets or removes the limit. Returns the former one.
 pub(in crate::repo) fn set_budget(
@@ -16,8 +17,9 @@ pub(in crate::repo) fn set_budget(
     let old = budget(repo)?;
     if old != bytes {
         let value = bytes.map(|bytes| bytes.to_string().into_bytes());
-        let changes = vec![change(&repo.refs, BUDGET.to_owned(), value)?];
-        publish(repo, request, None, changes, Effect::Kept)?;
+        let mut tx = Transaction::begin(repo, &request);
+        tx.set(BUDGET.to_owned(), value)?;
+        tx.publish(Effect::Kept)?;
     }
     Ok(old)
 }

@@ -19,8 +19,9 @@ use crate::refs::{Effect, Operation};
 use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_EXPIRED;
-use crate::repo::base::publish::{OperationRequest, change, publish};
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::slice::{Expiry, RepoSlice};
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{slice, worktree};
 use crate::repo::look::entries::{blob_of, read_commit};
 use crate::repo::look::history::complete_commits;
@@ -311,10 +312,9 @@ impl FreeingLock<'_> {
     fn record(&self, found: &Expirable, request: OperationRequest) -> Result<Operation, RepoError> {
         let versions: u64 = found.paths.iter().map(|path| path.versions).sum();
         let bytes: u64 = found.files.iter().map(|file| file.blob.size).sum();
-        let value = format!("{versions} {bytes}").into_bytes();
-        let refs = self.repo.refs();
-        let changes = vec![change(refs, LOG_EXPIRED.to_owned(), Some(value))?];
-        publish(self.repo, request, None, changes, Effect::Kept)
+        let mut tx = Transaction::begin(self.repo, &request);
+        tx.record(LOG_EXPIRED, format!("{versions} {bytes}"))?;
+        tx.publish(Effect::Kept)
     }
 }
 

@@ -7,7 +7,8 @@ use crate::refs::{Effect, Operation, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_FROM;
-use crate::repo::base::publish::{OperationRequest, change, publish};
+use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{keeping, window};
 
 /// What undo can reach after `Repo::expire_operations`.
@@ -48,9 +49,9 @@ pub(in crate::repo) fn expire_operations(
     })?;
     let mut operation = None;
     if from > before && lets_go {
-        let value = from.to_string().into_bytes();
-        let changes = vec![change(&repo.refs, LOG_FROM.to_owned(), Some(value))?];
-        operation = Some(publish(repo, request, None, changes, Effect::Kept)?);
+        let mut tx = Transaction::begin(repo, &request);
+        tx.record(LOG_FROM, from.to_string())?;
+        operation = Some(tx.publish(Effect::Kept)?);
     }
     let from = match &operation {
         Some(_) => from,

@@ -10,7 +10,8 @@ use crate::refs::{Effect, Operation};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, forgotten_key};
-use crate::repo::base::publish::{OperationRequest, change, publish};
+use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{keeping, whole, window};
 use crate::repo::look::operations::find_operation;
 use std::collections::HashSet;
@@ -48,10 +49,11 @@ pub(in crate::repo) fn forget_operation(
     if forgotten.is_empty() {
         return Ok(ForgetReport::default());
     }
-    let numbers = forgotten.iter().map(|operation| operation.seq);
-    let changes = numbers.map(|number| change(&repo.refs, forgotten_key(number), Some(Vec::new())));
-    let changes = changes.collect::<Result<Vec<_>, _>>()?;
-    let operation = publish(repo, request, None, changes, Effect::Kept)?;
+    let mut tx = Transaction::begin(repo, &request);
+    for operation in &forgotten {
+        tx.set(forgotten_key(operation.seq), Some(Vec::new()))?;
+    }
+    let operation = tx.publish(Effect::Kept)?;
     Ok(ForgetReport {
         forgotten,
         operation: Some(operation),

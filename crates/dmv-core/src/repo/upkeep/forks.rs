@@ -4,11 +4,13 @@
 //! from the newest and uses this module for the other.
 
 use crate::hash::ObjectId;
+use crate::refs::Effect;
 use crate::refs::Operation;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::level::commits_of;
-use crate::repo::base::publish::{publish_recovered, set};
+use crate::repo::base::publish::set;
+use crate::repo::base::transaction::recovering;
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -66,7 +68,9 @@ pub(in crate::repo) fn keep_lost(
         }
     }
     if !changes.is_empty() {
-        publish_recovered(repo, last.time, last.who.clone(), changes)?;
+        recovering(repo, last.time, &last.who)
+            .with(changes)
+            .publish(Effect::Kept)?;
     }
     Ok(names)
 }

@@ -297,13 +297,8 @@ fn store_again(
     let writer = repo.store.mender(wanted)?;
     // Problems with unreadable files are not reported here.
     snapshot(&input, &writer, &mut cache, job)?;
-    let sealed = publish::seal(repo, writer)?;
-    if !sealed.segments.is_empty() {
-        let at = Some(machine_now().seconds);
-        repo.refs
-            .add_segments(&sealed.segments, &sealed.relied, at)?;
-        repo.store.adopt(&sealed);
-    }
+    let sealed = publish::noting_failed_sync(repo, writer.finish())?;
+    publish::keep_as_of(repo, sealed, machine_now().seconds)?;
     Ok(true)
 }
 

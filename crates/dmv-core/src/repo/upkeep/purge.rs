@@ -21,8 +21,9 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_PURGED;
 use crate::repo::base::leaving::is_linked;
-use crate::repo::base::publish::{OperationRequest, change, publish};
+use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::slice::{Purge, PurgesElsewhere, RepoSlice};
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::window::LIFTED;
 use crate::repo::base::{leftovers, refused, slice};
 use crate::repo::look::stored::{has_chunks, is_complete, stored_type};
@@ -192,9 +193,9 @@ pub(in crate::repo) fn lift(
     })?;
     refused::refresh(repo);
     let count = lifted.len() as u64;
-    let value = Some(format!("{LIFTED} {count}").into_bytes());
-    let changes = vec![change(&repo.refs, LOG_PURGED.to_owned(), value)?];
-    publish(repo, request, None, changes, Effect::Kept)?;
+    let mut tx = Transaction::begin(repo, &request);
+    tx.record(LOG_PURGED, format!("{LIFTED} {count}"))?;
+    tx.publish(Effect::Kept)?;
     Ok(count)
 }
 
@@ -350,10 +351,9 @@ impl FreeingLock<'_> {
         // A crash behind this leaves an operation that has purged nothing yet. Run again, the command does
         // the same.
         if done.files > 0 {
-            let value = Some(format!("{} {}", done.files, done.bytes).into_bytes());
-            let changes = vec![change(repo.refs(), LOG_PURGED.to_owned(), value)?];
-            let request = new.request.clone();
-            done.operation = Some(publish(repo, request, None, changes, Effect::Kept)?);
+            let mut tx = Transaction::begin(repo, &new.request);
+            tx.record(LOG_PURGED, format!("{} {}", done.files, done.bytes))?;
+            done.operation = Some(tx.publish(Effect::Kept)?);
         }
         slice::change_slice(repo, |slice| {
             for (id, why) in after.purged {

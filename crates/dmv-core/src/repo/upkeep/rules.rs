@@ -13,7 +13,8 @@ use crate::refs::Effect;
 use crate::repo::base::error::{PlaceError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::KEEP_RULES;
-use crate::repo::base::publish::{OperationRequest, change, publish};
+use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{slice, worktree};
 use crate::repo::look::entries::{ListingLine, blob_of, list_subset, path_in, read_commit};
 use crate::repo::look::{content, lack};
@@ -494,11 +495,9 @@ fn store_local(
         return Err(RepoError::Text(text));
     }
     let value = (!value.is_empty()).then_some(value);
-    let changed = change(&repo.refs, KEEP_RULES.to_owned(), value)?;
-    if changed.old != changed.new {
-        publish(repo, request, None, vec![changed], Effect::Kept)?;
-    }
-    Ok(())
+    let mut tx = Transaction::begin(repo, &request);
+    tx.set(KEEP_RULES.to_owned(), value)?;
+    tx.publish_changes(Effect::Kept)
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::bisect_key;
 use crate::repo::base::publish::change;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeLock;
-use crate::repo::base::{branch, publish, whole, worktree};
+use crate::repo::base::{branch, whole, worktree};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport, checkout_locked};
 use std::collections::HashSet;
 
@@ -274,8 +275,8 @@ fn go_on(
         }
         _ if change.old == change.new => None,
         _ => {
-            let request = options.request.clone();
-            publish::publish(repo, request, None, vec![change], Effect::Kept)?;
+            let tx = Transaction::begin(repo, &options.request).with([change]);
+            tx.publish(Effect::Kept)?;
             None
         }
     };

@@ -10,14 +10,15 @@ use crate::merge::{MergeError, MergeResult, MovedEntry, Trees, merge_commits, me
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::put_empty_tree;
-use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, VerbError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{budget, notes, path, publish, slice, whole, worktree};
+use crate::repo::base::{notes, path, slice, whole, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{at, form};
@@ -29,7 +30,6 @@ use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, commit, open_worktree, portable};
 use crate::repo::look::{entries, moved};
 use crate::repo::verbs::mainline::mainline_parent;
-use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
 
@@ -176,12 +176,11 @@ impl Site {
     }
 }
 
-/// A commit that is stored but not published.
+/// A commit of a transaction that is not published yet.
 pub(in crate::repo) struct UnpublishedCommit {
     id: ObjectId,
     commit: Commit,
     merged: MergeResult,
-    pub(in crate::repo) sealed: FinishedJob,
 }
 
 /// Merges the commit `theirs` into the worktree's head.
@@ -230,8 +229,9 @@ pub(in crate::repo) fn merge_commits_at(
     let (objects, cancel) = (repo.objects(), job.cancel_flag());
     let mut merge =
         |writer: &mut dyn ObjectWrite| merge_commits(objects, writer, &ours, &theirs, cancel);
-    let made = make(repo, &mut merge, inherited, vec![ours, theirs], options)?;
-    land(repo, site, made, "this merge", options, job)
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
+    let made = make(&mut tx, &mut merge, inherited, vec![ours, theirs], options)?;
+    land(tx, site, made, "this merge", options, job)
 }
 
 /// Commits the reverse of the change that `commit` made to its parent.
@@ -269,13 +269,14 @@ pub(in crate::repo) fn revert(
     };
     let (objects, cancel) = (repo.objects(), job.cancel_flag());
     let mut merge = |writer: &mut dyn ObjectWrite| merge_trees(objects, writer, trees, cancel);
-    let made = make(repo, &mut merge, inherited, vec![ours], options)?;
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
+    let made = make(&mut tx, &mut merge, inherited, vec![ours], options)?;
     if made.commit.tree == head.tree {
         let mut report = MergeReport::new(ours, site.head);
         report.up_to_date = true;
         return Ok(report);
     }
-    land(repo, &site, made, "this revert", options, job)
+    land(tx, &site, made, "this revert", options, job)
 }
 
 pub(in crate::repo) fn site(repo: &Handle, settings: &WorktreeSettings) -> Result<Site, RepoError> {
@@ -298,7 +299,8 @@ fn go_forward(
     job: &Job,
 ) -> Result<MergeReport, RepoError> {
     let form = form::form_at(repo, &theirs)?;
-    let done = go_to(repo, site, theirs, form, None, "this merge", options, job)?;
+    let tx = Transaction::begin(repo, &options.request);
+    let done = go_to(tx, site, theirs, form, "this merge", options, job)?;
     let mut report = MergeReport::new(theirs, moved(&site.head, theirs));
     report.fast_forward = true;
     report.take(done);
@@ -313,43 +315,25 @@ fn paths_of(repo: &Handle, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, 
     Ok(paths)
 }
 
-/// Stores a merged tree and a commit with it. `inherited` names the places where the sides already
+/// Adds a merged tree and a commit with it to `tx`. `inherited` names the places where the sides already
 /// have conflicts.
 pub(in crate::repo) fn make(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<MergeResult, MergeError>,
     inherited: BTreeSet<RepoPath>,
     parents: Vec<ObjectId>,
     options: &MergeOptions,
 ) -> Result<UnpublishedCommit, RepoError> {
-    let writer = budget::writer(repo)?;
-    let mut meta = MetaWriter::new(&writer);
-    let mut merged = merge(&mut meta)?;
+    let repo = tx.repo();
+    let mut merged = merge(tx)?;
     // The commit names its conflicts, so this list of them is not needed any more.
     let made = std::mem::take(&mut merged.conflicts);
     let mut paths: BTreeSet<RepoPath> = made.into_iter().map(|c| c.path).collect();
-    let before = parents.clone();
-    if inherited.is_empty() {
-        let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
-        meta.flush()?;
-        let sealed = publish::seal(repo, writer)?;
-        repo.store.preview(&sealed);
-        check_names(repo, &before, merged.tree.id, options)?;
-        return Ok(UnpublishedCommit {
-            id,
-            commit,
-            merged,
-            sealed,
-        });
-    }
-    // The merged tree has to be read to find which of the old conflicts it still has.
-    meta.flush()?;
-    let first = publish::seal(repo, writer)?;
-    repo.store.preview(&first);
-    check_names(repo, &before, merged.tree.id, options)?;
     for path in inherited {
+        // The merged tree shows which of the old conflicts it still has.
+        let objects = tx.objects()?;
         for path in after_moves(path, &merged.moves)? {
-            match at::paths_at(repo.objects(), &merged.tree.id, &path) {
+            match at::paths_at(objects, &merged.tree.id, &path) {
                 Ok(found) => paths.extend(found),
                 // The conflict lies in a part that the merge did not touch, so it is unchanged.
                 Err(ObjectError::Missing { .. }) if slice::is_partial(repo) => {
@@ -359,17 +343,11 @@ pub(in crate::repo) fn make(
             }
         }
     }
-    let writer = budget::writer_after(repo, &first)?;
-    let mut meta = MetaWriter::new(&writer);
-    let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
-    meta.flush()?;
-    let sealed = first.join(publish::seal(repo, writer)?);
-    Ok(UnpublishedCommit {
-        id,
-        commit,
-        merged,
-        sealed,
-    })
+    let commit = new_commit(repo, &merged, &paths, parents, options)?;
+    let id = tx.put_commit(&commit)?;
+    tx.objects()?;
+    check_names(repo, &commit.parents, merged.tree.id, options)?;
+    Ok(UnpublishedCommit { id, commit, merged })
 }
 
 /// Fails if names have to be portable, and a new commit has a name that none of its `parents` has and that
@@ -421,19 +399,18 @@ pub(in crate::repo) fn after_moves(
     Ok(now)
 }
 
-fn put_commit(
+fn new_commit(
     repo: &Handle,
     merged: &MergeResult,
     conflicts: &BTreeSet<RepoPath>,
     parents: Vec<ObjectId>,
     options: &MergeOptions,
-    writer: &mut dyn ObjectWrite,
-) -> Result<(ObjectId, Commit), RepoError> {
+) -> Result<Commit, RepoError> {
     let person = options.committer.at(options.request.time);
     let mut extras = Vec::new();
     let paths: Vec<RepoPath> = conflicts.iter().cloned().collect();
     list_conflicts(&mut extras, &paths);
-    let commit = Commit {
+    Ok(Commit {
         tree: merged.tree.id,
         tree_bytes: merged.tree.bytes,
         tree_files: merged.tree.files,
@@ -444,53 +421,41 @@ fn put_commit(
         message: options.message.clone(),
         extras,
         signature: None,
-    };
-    let bytes = commit
-        .encode()
-        .map_err(|e| RepoError::Text(e.to_string()))?;
-    Ok((writer.put(ObjectType::Commit, &bytes)?, commit))
+    })
 }
 
 /// Makes the worktree equal to a new commit, then publishes the commit.
 pub(in crate::repo) fn land(
-    repo: &Handle,
+    tx: Transaction<'_>,
     site: &Site,
     made: UnpublishedCommit,
     what: &'static str,
     options: &MergeOptions,
     job: &Job,
 ) -> Result<MergeReport, RepoError> {
-    let UnpublishedCommit {
-        id,
-        commit,
-        merged,
-        sealed,
-    } = made;
-    // The checkout reads these objects before they are published.
-    repo.store.preview(&sealed);
+    let UnpublishedCommit { id, commit, merged } = made;
     let mut report = MergeReport::new(id, moved(&site.head, id));
     report.moves = merged.moves;
     report.moves_skipped = merged.moves_skipped;
     report.coarse = merged.coarse;
     report.content_bytes = merged.content_bytes;
-    let form = report.form_of(repo, &commit)?;
-    let done = go_to(repo, site, id, form, Some(sealed), what, options, job)?;
+    let form = report.form_of(tx.repo(), &commit)?;
+    let done = go_to(tx, site, id, form, what, options, job)?;
     report.take(done);
     Ok(report)
 }
 
-#[expect(clippy::too_many_arguments, reason = "few callers, one step of each")]
+/// Makes the worktree equal to `commit`, then publishes `tx` and moves the head. In a bare repository,
+/// only the head moves.
 pub(in crate::repo) fn go_to(
-    repo: &Handle,
+    mut tx: Transaction<'_>,
     site: &Site,
     commit: ObjectId,
     form: Form,
-    sealed: Option<FinishedJob>,
     what: &'static str,
     options: &MergeOptions,
     job: &Job,
 ) -> Result<SwitchResult, RepoError> {
-    let request = options.request.clone();
     if job.is_cancelled() {
         return Err(RepoError::Cancelled);
     }
@@ -498,15 +463,15 @@ pub(in crate::repo) fn go_to(
         let Head::Branch(name) = &site.head else {
             return Err(WorktreeError::NoWorktree.into());
         };
-        let change = Change {
+        tx.change([Change {
             key: format!("branch/{name}"),
             old: site.tip.map(|id| id.as_bytes().to_vec()),
             new: Some(commit.as_bytes().to_vec()),
-        };
-        publish::publish(repo, request, sealed, vec![change], Effect::Kept)?;
+        }]);
+        tx.publish(Effect::Kept)?;
         return Ok(SwitchResult::default());
     };
-    let mut changes = advance(tree, &site.head, site.tip, commit);
+    tx.change(advance(tree, &site.head, site.tip, commit));
     let to = SwitchTo {
         what,
         request: &options.request,
@@ -520,10 +485,8 @@ pub(in crate::repo) fn go_to(
         brings: None,
         settings: &options.settings,
     };
-    checkout::switch_files(repo, tree, &to, job, |saved| {
-        changes.extend(saved);
-        publish::publish(repo, request, sealed, changes, Effect::Written)?;
-        Ok(())
+    checkout::switch_files(tx, tree, &to, job, |tx| {
+        tx.publish(Effect::Written).map(drop)
     })
 }
 

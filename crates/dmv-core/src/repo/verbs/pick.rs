@@ -9,6 +9,7 @@ use crate::history::is_ancestor;
 use crate::job::Job;
 use crate::repo::base::error::{LookError, RepoError};
 use crate::repo::base::handle::Handle;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{whole, worktree};
 use crate::repo::look::entries::read_commit;
 use crate::repo::look::history::only_in;
@@ -76,8 +77,9 @@ pub(in crate::repo) fn cherry_pick(
         notes_origin: pick.notes_origin,
         portable_names: options.settings.portable_names,
     };
-    let line = replay::replay(repo, ours, &picks, &how, job)?;
-    land(repo, &site, (ours, line), "this cherry-pick", options, job)
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
+    let line = replay::replay(&mut tx, ours, &picks, &how, job)?;
+    land(tx, &site, ours, line, "this cherry-pick", options, job)
 }
 
 /// Makes the commits that the head has and `upstream` does not have again on top of `onto`.
@@ -94,9 +96,10 @@ pub(in crate::repo) fn rebase(
     let site = merge::site(repo, &options.settings)?;
     read_commit(repo, &upstream)?;
     whole::check_complete(repo, &[onto])?;
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
     let Some(ours) = site.ours else {
-        let line = replay::replay(repo, onto, &[], &how_to_rebase(options), job)?;
-        return land(repo, &site, (onto, line), "this rebase", options, job);
+        let line = replay::replay(&mut tx, onto, &[], &how_to_rebase(options), job)?;
+        return land(tx, &site, onto, line, "this rebase", options, job);
     };
     let mut picks = Vec::new();
     for commit in in_order(repo, ours, upstream)? {
@@ -104,8 +107,8 @@ pub(in crate::repo) fn rebase(
             picks.push(pick_of(repo, commit, None, "rebase")?);
         }
     }
-    let line = replay::replay(repo, onto, &picks, &how_to_rebase(options), job)?;
-    let mut report = land(repo, &site, (ours, line), "this rebase", options, job)?;
+    let line = replay::replay(&mut tx, onto, &picks, &how_to_rebase(options), job)?;
+    let mut report = land(tx, &site, ours, line, "this rebase", options, job)?;
     let goes_on = !report.merge.up_to_date && is_ancestor(repo.objects(), &ours, &onto)?;
     report.merge.fast_forward = goes_on && report.merge.commit == onto;
     Ok(report)
@@ -122,9 +125,10 @@ fn how_to_rebase(options: &MergeOptions) -> How {
 
 /// Makes the worktree equal to the end of a line of commits, and publishes the line.
 fn land(
-    repo: &Handle,
+    tx: Transaction<'_>,
     site: &Site,
-    (ours, line): (ObjectId, Line),
+    ours: ObjectId,
+    line: Line,
     what: &'static str,
     options: &MergeOptions,
     job: &Job,
@@ -133,7 +137,6 @@ fn land(
         tip: (id, commit),
         made,
         dropped,
-        sealed,
         ..
     } = line;
     let mut report = MergeReport::new(id, merge::moved(site.head(), id));
@@ -143,8 +146,8 @@ fn land(
     report.coarse = line.coarse;
     report.content_bytes = line.content_bytes;
     if !report.up_to_date {
-        let form = report.form_of(repo, &commit)?;
-        let done = merge::go_to(repo, site, id, form, sealed, what, options, job)?;
+        let form = report.form_of(tx.repo(), &commit)?;
+        let done = merge::go_to(tx, site, id, form, what, options, job)?;
         report.take(done);
     }
     Ok(PickReport {

@@ -7,6 +7,7 @@ use crate::job::Job;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::open_worktree;
@@ -82,10 +83,9 @@ pub(in crate::repo) fn reset_branch(
     if !merge.up_to_date {
         let form = form::form_at(repo, &theirs)?;
         let site = Site::new(tree, head, tip);
-        let what = "this reset";
-        merge.take(merge::go_to(
-            repo, &site, theirs, form, None, what, options, job,
-        )?);
+        let tx = Transaction::begin(repo, &options.request);
+        let done = merge::go_to(tx, &site, theirs, form, "this reset", options, job)?;
+        merge.take(done);
     }
     Ok(ResetReport { merge, left })
 }

@@ -17,12 +17,12 @@ use crate::object::tree::empty_tree_id;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{budget, publish, slice};
+use crate::repo::base::slice;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
 use crate::repo::look::entries::read_commit;
 use crate::repo::verbs::mainline::mainline_parent;
 use crate::repo::verbs::merge::{after_moves, check_names_in};
-use crate::store::{FinishedJob, MetaWriter};
 use std::collections::BTreeSet;
 
 /// New objects are kept in memory up to this number of bytes. Then they are made durable and read
@@ -67,8 +67,6 @@ pub(in crate::repo) struct Line {
     pub made: Vec<ReplayedCommit>,
     /// Commits that had nothing left to change.
     pub dropped: Vec<ObjectId>,
-    /// The new objects. `None` if there is no new commit.
-    pub sealed: Option<FinishedJob>,
     pub moves: Vec<MovedEntry>,
     pub moves_skipped: bool,
     pub coarse: Vec<RepoPath>,
@@ -77,18 +75,20 @@ pub(in crate::repo) struct Line {
 
 /// Makes the changes of `picks` again, one after the other, on top of `onto`.
 ///
-/// Stores the new commits and publishes nothing. Fails with [`AbsentError::Lacking`] if content is
+/// Adds the new commits to `tx`. Fails with [`AbsentError::Lacking`] if content is
 /// absent that any of the merges needs.
 pub(in crate::repo) fn replay(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     onto: ObjectId,
     picks: &[Pick],
     how: &How,
     job: &Job,
 ) -> Result<Line, RepoError> {
+    let repo = tx.repo();
     let commit = read_commit(repo, &onto)?;
     let mut replay = Replay {
         repo,
+        tx,
         how,
         job,
         made: MemObjects::new(),
@@ -98,7 +98,6 @@ pub(in crate::repo) fn replay(
             tip: (onto, commit),
             made: Vec::new(),
             dropped: Vec::new(),
-            sealed: None,
             moves: Vec::new(),
             moves_skipped: false,
             coarse: Vec::new(),
@@ -118,8 +117,9 @@ pub(in crate::repo) fn replay(
 }
 
 /// A replay under way.
-struct Replay<'a> {
-    repo: &'a Handle,
+struct Replay<'a, 'r> {
+    repo: &'r Handle,
+    tx: &'a mut Transaction<'r>,
     how: &'a How,
     job: &'a Job,
     /// Objects of this portion, which the store cannot read yet.
@@ -131,16 +131,10 @@ struct Replay<'a> {
     line: Line,
 }
 
-impl Replay<'_> {
+impl Replay<'_, '_> {
     /// Replays commits until their objects fill a portion, and stores these. Returns the commits
     /// that are left.
     fn portion<'p>(&mut self, picks: &'p [Pick]) -> Result<&'p [Pick], RepoError> {
-        let repo = self.repo;
-        let writer = match &self.line.sealed {
-            Some(before) => budget::writer_after(repo, before)?,
-            None => budget::writer(repo)?,
-        };
-        let mut meta = MetaWriter::new(&writer);
         let mut rest = picks;
         while let Some((pick, behind)) = rest.split_first()
             && self.made.bytes() < PORTION_BYTES
@@ -148,26 +142,19 @@ impl Replay<'_> {
             if self.job.is_cancelled() {
                 return Err(RepoError::Cancelled);
             }
-            self.step(*pick, &mut meta)?;
+            self.step(*pick)?;
             rest = behind;
         }
         if self.made.is_empty() || !self.lacks.is_empty() {
             return Ok(rest);
         }
-        meta.flush()?;
-        drop(meta);
-        let sealed = publish::seal(repo, writer)?;
-        repo.store.preview(&sealed);
-        self.line.sealed = Some(match self.line.sealed.take() {
-            Some(before) => before.join(sealed),
-            None => sealed,
-        });
+        self.tx.objects()?;
         self.made = MemObjects::new();
         Ok(rest)
     }
 
     /// Replays one commit.
-    fn step(&mut self, pick: Pick, meta: &mut dyn ObjectWrite) -> Result<(), RepoError> {
+    fn step(&mut self, pick: Pick) -> Result<(), RepoError> {
         let commit = read_commit(self.repo, &pick.commit)?;
         let tip = self.line.tip.0;
         if self.how.keeps && commit.parents == [tip] {
@@ -182,7 +169,7 @@ impl Replay<'_> {
         let parent = pick.parent.map(|id| read_commit(self.repo, &id));
         let parent = parent.transpose()?;
         let before = parent.as_ref().map(|parent| parent.tree);
-        let merged = self.merge(before, commit.tree, meta)?;
+        let merged = self.merge(before, commit.tree)?;
         let changes = commit.tree != before.unwrap_or_else(empty_tree_id);
         if changes && merged.tree.id == self.line.tip.1.tree {
             self.line.dropped.push(pick.commit);
@@ -200,7 +187,7 @@ impl Replay<'_> {
             inherited.extend(conflict_paths(self.repo, one)?);
         }
         self.conflicts = self.open_conflicts(&merged, inherited)?;
-        self.put(pick.commit, commit, &merged, meta)?;
+        self.put(pick.commit, commit, &merged)?;
         self.line.moves_skipped |= merged.moves_skipped;
         self.line.content_bytes += merged.content_bytes;
         let moves = merged.moves.into_iter();
@@ -217,7 +204,6 @@ impl Replay<'_> {
         &mut self,
         before: Option<ObjectId>,
         after: ObjectId,
-        meta: &mut dyn ObjectWrite,
     ) -> Result<MergeResult, RepoError> {
         let both = Both {
             made: &self.made,
@@ -225,7 +211,7 @@ impl Replay<'_> {
         };
         let mut tee = Tee {
             made: &self.made,
-            writer: meta,
+            writer: &mut *self.tx,
         };
         let trees = Trees {
             base: before,
@@ -275,7 +261,6 @@ impl Replay<'_> {
         from: ObjectId,
         commit: Commit,
         merged: &MergeResult,
-        meta: &mut dyn ObjectWrite,
     ) -> Result<(), RepoError> {
         let (tip, before) = &self.line.tip;
         let open: Vec<RepoPath> = self.conflicts.iter().cloned().collect();
@@ -299,7 +284,7 @@ impl Replay<'_> {
         let bytes = made.encode().map_err(|e| RepoError::Text(e.to_string()))?;
         let mut tee = Tee {
             made: &self.made,
-            writer: meta,
+            writer: &mut *self.tx,
         };
         let id = tee.put(ObjectType::Commit, &bytes)?;
         self.line.made.push(ReplayedCommit { from, commit: id });

@@ -12,8 +12,9 @@ use crate::repo::base::error::{RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{publish, whole, worktree};
+use crate::repo::base::{whole, worktree};
 use crate::repo::conflict::{at, choices, form};
 use crate::repo::files::checkout::remember::remember_base;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
@@ -81,7 +82,7 @@ pub(in crate::repo) fn reset(
             keep_files(repo, &tree, to, changes, request, &mut report)?;
         }
         ResetFiles::Match => {
-            let done = match_files(repo, &tree, to, changes, (request, settings), job)?;
+            let done = match_files(repo, &tree, to, changes, request, settings, job)?;
             let (done, is_same) = done;
             report.merge.up_to_date = is_same;
             report.overwritten = done.overwritten;
@@ -123,7 +124,8 @@ fn reset_bare(
             old: tip.map(|id| id.as_bytes().to_vec()),
             new: Some(to.as_bytes().to_vec()),
         };
-        publish::publish(repo, request.clone(), None, vec![change], Effect::Kept)?;
+        let tx = Transaction::begin(repo, request).with([change]);
+        tx.publish(Effect::Kept)?;
     }
     Ok(())
 }
@@ -133,7 +135,7 @@ fn keep_files(
     repo: &Handle,
     tree: &OpenWorktree,
     to: ObjectId,
-    mut changes: Vec<Change>,
+    changes: Vec<Change>,
     request: &OperationRequest,
     report: &mut ResetToReport,
 ) -> Result<(), RepoError> {
@@ -166,9 +168,9 @@ fn keep_files(
         }
     }
     let noted = pending::with_new(repo, tree, stay)?;
-    let (noted, sealed) = notes::store(repo, tree, &noted, None, request)?;
-    changes.extend(noted);
-    publish::publish(repo, request.clone(), sealed, changes, Effect::Kept)?;
+    let mut tx = Transaction::begin(repo, request).with(changes);
+    notes::put(&mut tx, tree, &noted)?;
+    tx.publish(Effect::Kept)?;
     // The stat cache is an optimization for the next scan.
     let _ = remember_base(repo, tree, form.tree);
     Ok(())
@@ -179,8 +181,9 @@ fn match_files(
     repo: &Handle,
     tree: &OpenWorktree,
     to: ObjectId,
-    mut changes: Vec<Change>,
-    (request, settings): (&OperationRequest, &WorktreeSettings),
+    changes: Vec<Change>,
+    request: &OperationRequest,
+    settings: &WorktreeSettings,
     job: &Job,
 ) -> Result<(SwitchResult, bool), RepoError> {
     // Choices for conflicts are uncommitted changes, too.
@@ -201,13 +204,10 @@ fn match_files(
         settings,
     };
     let mut is_same = false;
-    let done = checkout::switch_files(repo, tree, &what, job, |saved| {
-        changes.extend(saved);
-        is_same = changes.is_empty();
-        if !is_same {
-            publish::publish(repo, request.clone(), None, changes, Effect::Written)?;
-        }
-        Ok(())
+    let tx = Transaction::begin(repo, request).with(changes);
+    let done = checkout::switch_files(tx, tree, &what, job, |tx| {
+        is_same = !tx.has_changes();
+        tx.publish_changes(Effect::Written)
     })?;
     is_same &= done.files == 0 && done.removed == 0 && done.refused.is_empty();
     Ok((done, is_same))

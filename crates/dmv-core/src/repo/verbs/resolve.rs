@@ -7,7 +7,6 @@ use crate::fsutil::SafeDir;
 use crate::job::Job;
 use crate::merge::{MergeResult, edit_tree, entry_of};
 use crate::object::ObjectWrite;
-use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::root::Lack;
@@ -17,8 +16,9 @@ use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::{AbsentError, ConflictError, FilesError, LookError, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{budget, path, publish, slice, worktree};
+use crate::repo::base::{path, slice, worktree};
 use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::choices::{ConflictResolution, edits_of};
@@ -29,10 +29,10 @@ use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{at, choices, form, settle};
 use crate::repo::files::checkout::restore;
 use crate::repo::files::checkout::switch::Switch;
-use crate::repo::files::checkout::target::SwitchTo;
+use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
-use crate::repo::files::saved::overwritten_changes;
+use crate::repo::files::saved::set_steps;
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::{checkout, open_worktree, status};
@@ -42,7 +42,6 @@ use crate::repo::look::{entries, lack};
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport};
 use crate::repo::verbs::resolve::steps::Steps;
-use crate::store::FinishedJob;
 use crate::subset::Subset;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::snapshot::Problem;
@@ -87,39 +86,34 @@ pub(in crate::repo) fn resolve_conflicts(
     let open: BTreeSet<RepoPath> = open_of(&tree, &form, switch.dirty.clone())
         .into_iter()
         .collect();
-    let (file, stored) = if with_file.is_empty() {
-        (None, None)
-    } else {
-        chosen_file(repo, choice, job)?
+    let mut tx = match choice {
+        Choice::With(_) => Transaction::within_budget(repo, &request)?,
+        _ => Transaction::begin(repo, &request),
     };
+    let file = choices::take_chosen_file(&mut tx, choice, job)?;
+    tx.objects()?;
     let mut report = ResolveReport::default();
     let mut steps = Steps::new(repo, &tree, &form, &switch.dirty);
-    settle_files(&mut steps, &with_file, &open, (choice, file), &mut report)?;
+    settle_files(&mut steps, &with_file, &open, choice, file, &mut report)?;
     let (moves, overwrites) = steps.finish();
-    let how = (WHAT, settings.keep, &request);
-    let (kept, told) = restore::keep_for(repo, &mut switch, overwrites, how, job)?;
-    let kept = kept.map(|(steps, sealed)| match stored {
-        Some(stored) => (steps, stored.join(sealed)),
-        None => (steps, sealed),
-    });
-    if !without.is_empty() {
-        let place = (&tree, &form, &commit);
-        keep_choice(
-            repo,
-            place,
-            &without,
-            (choice, kept),
-            settings,
-            &request,
-            &mut report,
-            job,
+    let keep = settings.keep;
+    let saved = restore::keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+    let steps = saved.steps.as_ref();
+    if without.is_empty() {
+        set_steps(
+            &mut tx,
+            &tree.name,
+            steps,
+            &saved.told,
+            crate::repo::base::steps::Steps::default(),
         )?;
+        tx.publish_changes(Effect::Written)?;
     } else {
-        let (steps, sealed) = kept.unzip();
-        let changes = overwritten_changes(repo, &tree.name, steps.as_ref(), &told)?;
-        if !changes.is_empty() {
-            publish::publish(repo, request.clone(), sealed, changes, Effect::Written)?;
-        }
+        let chosen = choose_without_file(repo, &tree, &form, &without, choice, file)?;
+        let made = chosen.new.iter().map(|one| (one.path.clone(), one.paths()));
+        report.settled.extend(made);
+        let done = keep_choices(tx, &tree, &form, chosen, steps, settings, job)?;
+        report.refused.extend(done.refused);
     }
     switch.bring_all(&moves)?;
     report.refused.append(&mut switch.refused);
@@ -208,12 +202,13 @@ fn settle_files(
     steps: &mut Steps<'_>,
     these: &[&Shown],
     open: &BTreeSet<RepoPath>,
-    chosen: (&Choice, Option<Term>),
+    choice: &Choice,
+    file: Option<Term>,
     report: &mut ResolveReport,
 ) -> Result<(), RepoError> {
     for shown in these {
         let path = &shown.at.path;
-        let made = steps.settle(shown, open.contains(path), chosen)?;
+        let made = steps.settle(shown, open.contains(path), choice, file)?;
         report.settled.push((path.clone(), made));
     }
     report.kept.append(&mut steps.kept);
@@ -237,21 +232,6 @@ fn settle_files(
     Err(ConflictError::EditedByHand { paths, settled }.into())
 }
 
-/// Returns the file of a choice, with the objects stored for it.
-fn chosen_file(
-    repo: &Handle,
-    choice: &Choice,
-    job: &Job,
-) -> Result<(Option<Term>, Option<FinishedJob>), RepoError> {
-    let writer = budget::writer(repo)?;
-    let Some(file) = choices::take_chosen_file(repo, choice, &writer, job)? else {
-        return Ok((None, None));
-    };
-    let sealed = publish::seal(repo, writer)?;
-    repo.store.preview(&sealed);
-    Ok((Some(file), Some(sealed)))
-}
-
 fn changes_by_path(
     repo: &Handle,
     tree: &OpenWorktree,
@@ -268,58 +248,41 @@ fn changes_by_path(
     Ok(by_path.collect())
 }
 
-/// Stores a choice for conflicts that have no file, and publishes it. The same operation publishes
-/// the kept files that other conflicts overwrite.
-#[expect(clippy::too_many_arguments, reason = "one step of its only caller")]
-fn keep_choice(
-    repo: &Handle,
-    (tree, form, commit): (&OpenWorktree, &Form, &Commit),
-    these: &[ConflictAt],
-    (choice, kept): (&Choice, Option<(StoredSteps, FinishedJob)>),
+/// Publishes choices for conflicts that have no file. The same operation publishes the `steps` that keep
+/// the files that other conflicts overwrite.
+fn keep_choices(
+    tx: Transaction<'_>,
+    tree: &OpenWorktree,
+    form: &Form,
+    chosen: NewChoices,
+    steps: Option<&StoredSteps>,
     settings: &WorktreeSettings,
-    request: &OperationRequest,
-    report: &mut ResolveReport,
     job: &Job,
-) -> Result<(), RepoError> {
-    let before = kept.as_ref().map(|(_, before)| before);
-    let (mut chosen, others, stored) =
-        store_choice(repo, (tree, form), these, (choice, before), job)?;
-    report
-        .settled
-        .extend(chosen.iter().map(|one| (one.path.clone(), one.paths())));
-    chosen.extend(others);
-    let (steps, before) = kept.unzip();
-    let stored = match before {
-        Some(before) => before.join(stored),
-        None => stored,
-    };
+) -> Result<SwitchResult, RepoError> {
+    let (repo, request) = (tx.repo(), tx.request().clone());
+    let base = tree.base.ok_or(LookError::NoCommit)?;
+    let commit = entries::read_commit(repo, &base)?;
     let mut noted = tree.notes.clone();
-    choices::note_in(&mut noted, &chosen);
+    choices::note_in(&mut noted, &[chosen.new, chosen.others].concat());
     let pending = form.shown.iter().filter(|shown| shown.is_pending);
     let pending = pending.map(PendingConflict::of).collect();
     let switch_to = SwitchTo {
         what: WHAT,
-        request,
+        request: &request,
         // The files of conflicts that no commit has stay as they are.
-        form: form::form_with(repo, commit, &noted)?.with_pending(repo, pending)?,
+        form: form::form_with(repo, &commit, &noted)?.with_pending(repo, pending)?,
         subset: &tree.subset,
         force: false,
         adopts: false,
         leaves: false,
         notes: &noted,
-        steps: steps.as_ref(),
+        steps,
         brings: None,
         settings,
     };
-    let done = checkout::switch_files(repo, tree, &switch_to, job, |changes| {
-        if !changes.is_empty() {
-            let request = request.clone();
-            publish::publish(repo, request, Some(stored), changes, Effect::Written)?;
-        }
-        Ok(())
-    })?;
-    report.refused.extend(done.refused);
-    Ok(())
+    checkout::switch_files(tx, tree, &switch_to, job, |tx| {
+        tx.publish_changes(Effect::Written)
+    })
 }
 
 /// Returns whether a path in the worktree is known to have no file.
@@ -327,22 +290,22 @@ fn is_nothing_at(root: &SafeDir, path: &RepoPath) -> bool {
     matches!(stat_of(root, path.as_bytes()), Ok(None))
 }
 
-/// Makes a choice for conflicts that have no file. Returns the choices for them, the earlier choices
-/// that still count, and what was stored. `before` is what the same command has stored already.
-fn store_choice(
+/// The choices for conflicts that have no file.
+struct NewChoices {
+    new: Vec<ConflictResolution>,
+    /// Earlier choices that still count.
+    others: Vec<ConflictResolution>,
+}
+
+/// Makes a choice for conflicts that have no file.
+fn choose_without_file(
     repo: &Handle,
-    (tree, form): (&OpenWorktree, &Form),
+    tree: &OpenWorktree,
+    form: &Form,
     these: &[ConflictAt],
-    (choice, before): (&Choice, Option<&FinishedJob>),
-    job: &Job,
-) -> Result<
-    (
-        Vec<ConflictResolution>,
-        Vec<ConflictResolution>,
-        FinishedJob,
-    ),
-    RepoError,
-> {
+    choice: &Choice,
+    file: Option<Term>,
+) -> Result<NewChoices, RepoError> {
     let (again, others): (Vec<ConflictResolution>, Vec<ConflictResolution>) = form
         .chosen
         .iter()
@@ -354,17 +317,8 @@ fn store_choice(
         .map(|(path, _)| path)
         .collect();
     let is_free = |path: &RepoPath| former.contains(path) || is_nothing_at(&tree.root, path);
-    let writer = match before {
-        Some(before) => budget::writer_after(repo, before)?,
-        None => budget::writer(repo)?,
-    };
-    let file = choices::take_chosen_file(repo, choice, &writer, job)?;
-    let how = (choice, file);
-    let chosen = choices::choose(repo, form.stored, (&others, these), how, &is_free)?;
-    let sealed = publish::seal(repo, writer)?;
-    // The form reads these objects before they are published.
-    repo.store.preview(&sealed);
-    Ok((chosen, others, sealed))
+    let new = choices::choose(repo, form.stored, &others, these, choice, file, &is_free)?;
+    Ok(NewChoices { new, others })
 }
 
 /// Settles the conflicts at or under `paths` in a repository without a worktree: commits the choice
@@ -383,20 +337,17 @@ pub(in crate::repo) fn resolve_in_commit(
     refuse(under(unseen, paths))?;
     let inherited = at::conflict_paths(repo, &commit)?.into_iter().collect();
     let these = choose(all, paths, choice)?;
-    let writer = budget::writer(repo)?;
-    let file = choices::take_chosen_file(repo, choice, &writer, job)?;
-    let sealed = publish::seal(repo, writer)?;
-    repo.store.preview(&sealed);
-    let how = (choice, file);
-    let chosen = choices::choose(repo, commit.tree, (&[], &these), how, &|_| true)?;
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
+    let file = choices::take_chosen_file(&mut tx, choice, job)?;
+    tx.objects()?;
+    let chosen = choices::choose(repo, commit.tree, &[], &these, choice, file, &|_| true)?;
     let edits = edits_of(&chosen);
     let mut merge = |writer: &mut dyn ObjectWrite| {
         let tree = edit_tree(repo.objects(), writer, commit.tree, &edits)?;
         Ok(MergeResult::of_tree(tree))
     };
-    let mut made = merge::make(repo, &mut merge, inherited, vec![head], options)?;
-    made.sealed = sealed.join(made.sealed);
-    let done = merge::land(repo, &site, made, WHAT, options, job)?;
+    let made = merge::make(&mut tx, &mut merge, inherited, vec![head], options)?;
+    let done = merge::land(tx, &site, made, WHAT, options, job)?;
     let open = done.conflicts.iter();
     let settled = chosen.into_iter().map(|one| (one.paths(), one.path));
     let report = ResolveReport {

@@ -17,18 +17,19 @@ use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
 use crate::merge::Edits;
+use crate::object::ObjectError;
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary};
-use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{STASH, stash_key};
-use crate::repo::base::publish::{OperationRequest, set};
+use crate::repo::base::publish::set;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{budget, path, publish, worktree};
+use crate::repo::base::{path, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::generation;
@@ -36,7 +37,6 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{empty_above, empty_dir, stat_at, store_made};
 use crate::repo::files::untracked::UntrackNotes;
 use crate::repo::files::{checkout, open_worktree, snapshot_of, steps, unfinished};
-use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::scan::Select;
 use crate::worktree::select::is_under;
 use crate::worktree::snapshot::Problem;
@@ -103,12 +103,12 @@ pub(in crate::repo) fn push(
         return Err(LookError::NoCommit.into());
     };
     refuse_unfinished(repo, &tree)?;
-    let writer = budget::writer(repo)?;
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
     let select = TrackedSelection {
         select,
         untracked: &tree.untracked,
     };
-    let made = snapshot_of::snapshot_of(repo, &tree, &select, &options.settings, &writer, job)?;
+    let made = snapshot_of::snapshot_of(&mut tx, &tree, &select, &options.settings, job)?;
     let mut report = StashPushReport {
         stash: None,
         changed: made.changed_files,
@@ -119,22 +119,15 @@ pub(in crate::repo) fn push(
     let Some(summary) = made.tree.filter(|made| made.id != before) else {
         return Ok(report);
     };
-    let mut meta = MetaWriter::new(&writer);
-    store_form(repo, form, &mut meta)?;
+    store_form(&mut tx, form)?;
     let commit = stash_commit(repo, base, &summary, message, options)?;
-    let id = put(&commit, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    let sealed = publish::seal(repo, writer)?;
-    repo.store.preview(&sealed);
-    let (sides, sealed) = keep(repo, &tree, sealed, (before, summary.id), &options.request)?;
+    let id = tx.put_commit(&commit)?;
+    let sides = keep(&mut tx, &tree, before, summary.id)?;
     let key = next_key(repo)?;
-    let mut changes = vec![set(key.clone(), id.as_bytes().to_vec())];
-    changes.extend(steps::done(repo, &tree.name, sides)?);
-    let done = put_back(repo, (form, &summary), options, job, || {
-        let request = options.request.clone();
-        publish::publish(repo, request, Some(sealed), changes, Effect::Written)?;
-        Ok(())
+    tx.change([set(key.clone(), id.as_bytes().to_vec())]);
+    steps::set_done(&mut tx, &tree.name, sides)?;
+    let done = put_back(repo, form, &summary, options, job, || {
+        tx.publish(Effect::Written).map(drop)
     })?;
     report.files = done.files;
     report.removed = done.removed;
@@ -152,7 +145,8 @@ pub(in crate::repo) fn push(
 /// that has changed since then is refused before anything changes. `first` runs after this check.
 fn put_back(
     repo: &Handle,
-    (form, from): (&Form, &TreeSummary),
+    form: &Form,
+    from: &TreeSummary,
     options: &StashOptions,
     job: &Job,
     first: impl FnOnce() -> Result<(), RepoError>,
@@ -201,14 +195,14 @@ fn refuse_unfinished(repo: &Handle, tree: &OpenWorktree) -> Result<(), RepoError
 }
 
 /// Stores the files that show conflicts and that are not stored: the stash names them.
-fn store_form(repo: &Handle, form: &Form, meta: &mut MetaWriter<'_>) -> Result<(), RepoError> {
+fn store_form(tx: &mut Transaction<'_>, form: &Form) -> Result<(), RepoError> {
     // Only its id counts.
     let path = path::parse_path(b"files")?;
     let root = TreeEntry {
         id: form.tree,
         ..empty_dir(&path)
     };
-    store_made(repo, &root, meta)
+    store_made(tx, &root)
 }
 
 fn stash_commit(
@@ -245,21 +239,16 @@ fn stash_commit(
     })
 }
 
-fn put(commit: &Commit, writer: &mut dyn ObjectWrite) -> Result<ObjectId, RepoError> {
-    let bytes = commit.encode();
-    let bytes = bytes.map_err(|e| RepoError::Text(e.to_string()))?;
-    Ok(writer.put(ObjectType::Commit, &bytes)?)
-}
-
 /// Stores the steps of a command that replaces the entries of `now` with those of `after`. Returns their
 /// record. Paths outside the worktree's subset have no files.
 fn keep(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     worktree: &OpenWorktree,
-    sealed: FinishedJob,
-    (after, now): (ObjectId, ObjectId),
-    request: &OperationRequest,
-) -> Result<(ObjectId, FinishedJob), RepoError> {
+    after: ObjectId,
+    now: ObjectId,
+) -> Result<ObjectId, RepoError> {
+    tx.objects()?;
+    let repo = tx.repo();
     let (mut old, mut new, mut come) = (Edits::new(), Edits::new(), Vec::new());
     let mut failed = None;
     each_difference(repo, now, after, &mut |path, before, after| {
@@ -294,14 +283,8 @@ fn keep(
             old.entry(dir).or_insert(Some(entry));
         }
     }
-    let writer = budget::writer_after(repo, &sealed)?;
-    let mut meta = MetaWriter::new(&writer);
     let steps = steps::between(repo, &old, &new)?;
-    let id = steps::put(repo, steps, request, &mut meta)?.id;
-    meta.flush()?;
-    drop(meta);
-    let sealed = sealed.join(publish::seal(repo, writer)?);
-    Ok((id, sealed))
+    Ok(steps::put(tx, steps)?.id)
 }
 
 /// Receives a path and its entries in both trees.

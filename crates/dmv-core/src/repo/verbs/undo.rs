@@ -18,8 +18,9 @@ use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::record;
 use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{branch, keeping, publish, window, worktree};
+use crate::repo::base::{branch, keeping, window, worktree};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::stays;
@@ -32,7 +33,6 @@ use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_wor
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
 use crate::repo::look::entries;
 use crate::repo::look::operations::{each_operation, find_operation, is_intent};
-use crate::store::MetaWriter;
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -156,8 +156,8 @@ pub(in crate::repo) fn undo(
     } else if is_about_files && effect == Effect::Written {
         undo_moves(repo, &undone, changes, (options, absent), job)?
     } else {
-        let request = options.request.clone();
-        let made = publish::publish_undo(repo, request, None, changes, effect, undone.seq)?;
+        let tx = Transaction::begin(repo, &options.request).undoing(undone.seq);
+        let made = tx.with(changes).publish(effect)?;
         (made, SwitchResult::default(), Vec::new())
     };
     let moved_base = operation.changes.iter().any(|c| c.key == *own_base);
@@ -291,21 +291,16 @@ fn undo_files(
     if back {
         stays::add_noted(&steps, &mut brings);
     }
-    let mut sealed = None;
+    let mut tx = Transaction::begin(repo, &options.request).undoing(undone.seq);
     let target = match after(&base_key(&tree.name))? {
         Some(value) => {
             let id = worktree::id_value(repo, &base_key(&tree.name), &value)?;
             form::form_with(repo, &entries::read_commit(repo, &id)?, &noted)?
         }
         None => {
-            let writer = repo.store.writer()?;
-            let mut meta = MetaWriter::new(&writer);
-            let empty = put_empty_tree(&mut meta)?;
-            meta.flush()?;
-            let done = publish::seal(repo, writer)?;
-            // The checkout reads these objects before they are published.
-            repo.store.preview(&done);
-            sealed = Some(done);
+            let empty = put_empty_tree(&mut tx)?;
+            // The checkout reads it before it is published.
+            tx.objects()?;
             Form::plain(empty)
         }
     };
@@ -323,11 +318,9 @@ fn undo_files(
         settings: &options.settings,
     };
     let mut operation = None;
-    let switched = checkout::switch_files(repo, &tree, &to, job, |_| {
-        let request = options.request.clone();
-        let effect = Effect::Written;
-        let done = publish::publish_undo(repo, request, sealed, changes, effect, undone.seq)?;
-        operation = Some(done);
+    tx.change(changes);
+    let switched = checkout::switch_files(tx, &tree, &to, job, |tx| {
+        operation = Some(tx.publish(Effect::Written)?);
         Ok(())
     })?;
     let operation = operation.expect("what was switched was published");
@@ -438,11 +431,9 @@ fn undo_worktree(
 ) -> Result<(Operation, SwitchResult), RepoError> {
     let settings = &options.settings;
     let mut operation = None;
-    let mut publish = || {
-        let (request, changes) = (options.request.clone(), changes.clone());
-        let done =
-            publish::publish_undo(repo, request, None, changes, Effect::Worktree, undone.seq)?;
-        operation = Some(done);
+    let publish = || {
+        let tx = Transaction::begin(repo, &options.request).undoing(undone.seq);
+        operation = Some(tx.with(changes).publish(Effect::Worktree)?);
         Ok(())
     };
     let mut switched = SwitchResult::default();

@@ -12,10 +12,11 @@ use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
-use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
-use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::form::{Form, IsThere};
 use crate::repo::conflict::settle::stat_of;
@@ -26,15 +27,11 @@ use crate::repo::files::checkout::switch::{PendingWrites, Switch};
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::refused;
 use crate::repo::files::open_worktree::{OpenWorktree, is_like};
-use crate::repo::files::saved::{
-    Overwrite, Overwrites, OverwrittenFiles, obstacle, overwritten_changes, take,
-};
+use crate::repo::files::saved::{Overwrite, Overwrites, SavedFiles, obstacle, set_steps, take};
 use crate::repo::files::seen::Expectation;
-use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::unwritten::UnwrittenPath;
 use crate::repo::files::{ignored, notes, open_worktree, untouched, untracked, unwritten};
 use crate::repo::look::{entries, lack};
-use crate::store::FinishedJob;
 use crate::subset::Subset;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Refusal, Removal};
@@ -104,8 +101,18 @@ pub(in crate::repo) fn restore(
     }
     // A file that the user wants back is tracked again.
     untracked::forget_in(&mut noted, |path| is_base && asked_for(path));
-    let how = (WHAT, settings.keep, &request);
-    let overwritten = keep_and_publish(repo, &mut switch, overwrites, &noted, how, job)?;
+    let mut tx = Transaction::begin(repo, &request);
+    let keep = settings.keep;
+    let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+    set_steps(
+        &mut tx,
+        &tree.name,
+        saved.steps.as_ref(),
+        &saved.told,
+        Steps::default(),
+    )?;
+    notes::put(&mut tx, &tree, &noted)?;
+    tx.publish_changes(Effect::Written)?;
     for path in &wanted.removed {
         switch.remove_file(path)?;
     }
@@ -139,7 +146,7 @@ pub(in crate::repo) fn restore(
         idle_patterns: Vec::new(),
         emptied: Vec::new(),
         adopted: Vec::new(),
-        overwritten,
+        overwritten: saved.told,
     })
 }
 
@@ -352,52 +359,24 @@ fn forget_unwritten(
     Ok(())
 }
 
-/// Stores the files that are about to be overwritten. Returns the steps that overwrite them, which the
-/// caller publishes before it touches any file.
+/// Stores the files that are about to be overwritten. The caller publishes the steps that overwrite them
+/// before it touches any file.
 pub(in crate::repo) fn keep_for(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     switch: &mut Switch<'_>,
     overwrites: Overwrites,
-    how: (&'static str, Keep, &OperationRequest),
+    what: &'static str,
+    keep: Keep,
     job: &Job,
-) -> Result<(Option<(StoredSteps, FinishedJob)>, OverwrittenFiles), RepoError> {
+) -> Result<SavedFiles, RepoError> {
     if overwrites.is_empty() {
-        return Ok(Default::default());
+        return Ok(SavedFiles::default());
     }
-    let taken = take(repo, switch.tree, (&overwrites, None), how, job)?;
-    for (path, overwrite) in overwrites {
-        // For a committed file, the scan's fingerprint counts, not a later one.
-        if overwrite.committed.is_some() {
-            continue;
-        }
-        let seen = taken.seen.get(&path).copied();
-        switch.seen.insert(path, seen);
-    }
-    if let Some((_, sealed)) = &taken.kept {
-        repo.store.preview(sealed);
-    }
-    Ok((taken.kept, taken.told))
-}
-
-/// Stores the files that are about to be overwritten, and publishes the steps that overwrite them,
-/// together with the worktree's new notes.
-pub(in crate::repo) fn keep_and_publish(
-    repo: &Handle,
-    switch: &mut Switch<'_>,
-    overwrites: Overwrites,
-    noted: &PathNotes,
-    (what, keep, request): (&'static str, Keep, &OperationRequest),
-    job: &Job,
-) -> Result<OverwrittenFiles, RepoError> {
-    let (kept, told) = keep_for(repo, switch, overwrites, (what, keep, request), job)?;
-    let (steps, stored) = kept.unzip();
-    let mut changes = overwritten_changes(repo, &switch.tree.name, steps.as_ref(), &told)?;
-    let (noted, stored) = notes::store(repo, switch.tree, noted, stored, request)?;
-    changes.extend(noted);
-    if !changes.is_empty() {
-        publish::publish(repo, request.clone(), stored, changes, Effect::Written)?;
-    }
-    Ok(told)
+    let taken = take(tx, switch.tree, &overwrites, None, what, keep, job)?;
+    switch.note_seen(&taken, overwrites);
+    // What is put back may be read from what was just stored.
+    tx.objects()?;
+    Ok(taken)
 }
 
 fn collect(

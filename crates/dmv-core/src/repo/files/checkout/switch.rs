@@ -24,6 +24,7 @@ use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::checkout::written::WrittenFiles;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::private::Private;
+use crate::repo::files::saved::SavedFiles;
 use crate::repo::files::saved::{Overwrites, PathReturn, Return};
 use crate::repo::files::seen::{Expectation, ScanAnswers};
 use crate::repo::files::status::StatusOptions;
@@ -113,6 +114,17 @@ pub(in crate::repo) struct Switch<'a> {
 }
 
 impl<'a> Switch<'a> {
+    /// Notes that files may be overwritten only as they were when they were stored.
+    pub(in crate::repo) fn note_seen(&mut self, saved: &SavedFiles, overwrites: Overwrites) {
+        for (path, overwrite) in overwrites {
+            // For a committed file, the scan's fingerprint counts, not a later one.
+            if overwrite.committed.is_none() {
+                let seen = saved.seen.get(&path).copied();
+                self.seen.insert(path, seen);
+            }
+        }
+    }
+
     pub(in crate::repo) fn new(
         repo: &'a Handle,
         tree: &'a OpenWorktree,

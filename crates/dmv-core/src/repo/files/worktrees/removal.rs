@@ -14,12 +14,13 @@ use crate::repo::base::keys::steps_key;
 use crate::repo::base::layout::{DMV_DIR, MAIN};
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::steps::Steps;
+use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{publish, worktree};
 use crate::repo::files::checkout::empty;
 use crate::repo::files::saved::{
-    Overwrite, OverwrittenFiles, all_gone, former_entries, is_as, missing_before,
-    overwritten_changes, stat_at, take,
+    Overwrite, OverwrittenFiles, all_gone, former_entries, is_as, missing_before, set_steps,
+    stat_at, take,
 };
 use crate::repo::files::{open_worktree, status, steps};
 use crate::worktree::base::entry_at;
@@ -68,16 +69,15 @@ pub(in crate::repo) fn remove_worktree(
             old: Some(value),
             new: None,
         };
-        let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
+        // The record of the steps stays reachable only while its key names it.
+        let stays = |key: &str| kept.is_some() && key == last;
+        let keys = keys.into_iter().filter(|(key, _)| !stays(key));
+        let mut tx = Transaction::begin(repo, &request).with(keys.map(gone));
         match kept {
-            Some(id) => {
-                // The record stays reachable only while this key names it.
-                changes.retain(|change| change.key != last);
-                changes.push(steps::last(repo, &info.name, id)?);
-            }
-            None => changes.extend(overwritten_changes(repo, &info.name, None, told)?),
+            Some(id) => steps::set_last(&mut tx, &info.name, id)?,
+            None => set_steps(&mut tx, &info.name, None, told, Steps::default())?,
         }
-        publish::publish(repo, request.clone(), None, changes, Effect::Worktree)?;
+        tx.publish(Effect::Worktree)?;
         Ok(())
     })?;
     Ok((info, told))
@@ -165,8 +165,9 @@ fn keep_uncommitted(
         let committed = None;
         paths.insert(path, Overwrite { committed, after });
     }
-    let how = (REMOVING, settings.keep, request);
-    let taken = take(repo, &tree, (&paths, earlier.as_ref()), how, job)?;
+    let mut tx = Transaction::begin(repo, request);
+    let (earlier, keep) = (earlier.as_ref(), settings.keep);
+    let taken = take(&mut tx, &tree, &paths, earlier, REMOVING, keep, job)?;
     let mut out = KeptFiles {
         told: taken.told,
         ..KeptFiles::default()
@@ -179,11 +180,11 @@ fn keep_uncommitted(
         };
         out.seen.insert(path, print);
     }
-    let Some((steps, sealed)) = taken.kept else {
+    let Some(steps) = taken.steps else {
         return Ok(out);
     };
-    let intent = vec![steps::begun(repo, &tree.name, steps.id)?];
-    publish::publish(repo, request.clone(), Some(sealed), intent, Effect::Written)?;
+    steps::set_begun(&mut tx, &tree.name, steps.id)?;
+    tx.publish(Effect::Written)?;
     out.steps = Some(steps.id);
     Ok(out)
 }

@@ -4,13 +4,15 @@ use crate::fsutil::{SafeDir, machine_now};
 use crate::hash::ObjectId;
 use crate::history::{Ancestors, load_commit};
 use crate::platform::bytes_of;
+use crate::refs::Effect;
 use crate::refs::{Change, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, RepositoryLocation};
-use crate::repo::base::publish::{change, publish_recovered, set};
+use crate::repo::base::publish::{change, set};
+use crate::repo::base::transaction::recovering;
 use crate::repo::base::{slice, worktree};
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
@@ -39,7 +41,9 @@ pub(in crate::repo) fn mend_heads(
     if !changes.is_empty() {
         let last = repo.refs.operations(1)?.pop();
         let who = last.map(|op| op.who).unwrap_or_default();
-        publish_recovered(repo, now(), who, changes)?;
+        recovering(repo, now(), &who)
+            .with(changes)
+            .publish(Effect::Kept)?;
     }
     Ok(mended)
 }

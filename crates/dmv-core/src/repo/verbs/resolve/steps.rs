@@ -72,7 +72,8 @@ impl<'a> Steps<'a> {
         &mut self,
         shown: &Shown,
         is_open: bool,
-        (choice, file): (&Choice, Option<Term>),
+        choice: &Choice,
+        file: Option<Term>,
     ) -> Result<Vec<RepoPath>, RepoError> {
         let at = &shown.at;
         let wanted = match file {

@@ -14,8 +14,9 @@ use crate::repo::base::error::{ConflictError, FilesError, LookError, RepoError, 
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::begun_key;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
@@ -30,7 +31,6 @@ use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, s
 use crate::repo::look::entries::read_commit;
 use crate::repo::look::operations::is_intent;
 use crate::repo::verbs::undo::{self, AbsentContent, UndoOptions, UndoWhat};
-use crate::store::FinishedJob;
 use crate::worktree::base::entry_at;
 use crate::worktree::scan::Select;
 use crate::worktree::select::Paths;
@@ -111,14 +111,13 @@ pub(in crate::repo) fn apply(
     let from = stashed_from(repo, &tree, &stored)?;
     let StashChanges { inside, outside } = changed_paths(repo, &tree, (from, stored.tree))?;
     refuse_in_conflict(repo, &tree, &inside, options, job)?;
-    let meeting = meet(
-        repo,
-        &tree,
-        (base_tree, from, stored.tree),
-        inside,
-        options,
-        job,
-    )?;
+    let mut tx = Transaction::within_budget(repo, &options.request)?;
+    let change = Trees {
+        base: Some(from),
+        ours: base_tree,
+        theirs: stored.tree,
+    };
+    let meeting = meet(&mut tx, &tree, change, inside, options, job)?;
     let mut report = StashApplyReport {
         stash,
         dropped: false,
@@ -135,7 +134,7 @@ pub(in crate::repo) fn apply(
         removed: 0,
         refused: not_taken_back,
     };
-    carry_out(repo, meeting, drops, &mut report, options, job)?;
+    carry_out(tx, meeting, drops, &mut report, options, job)?;
     Ok(report)
 }
 
@@ -201,7 +200,8 @@ pub(in crate::repo) fn drop_stash(
 ) -> Result<StashInfo, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
     let stash = stash_at(repo, n)?;
-    publish::publish(repo, request, None, vec![removal(&stash)], Effect::Kept)?;
+    let tx = Transaction::begin(repo, &request).with([removal(&stash)]);
+    tx.publish(Effect::Kept)?;
     Ok(stash)
 }
 
@@ -268,28 +268,22 @@ struct StashMerge {
     merged: MergeResult,
     /// The merged tree as files show it.
     form: Form,
-    /// What was stored of the files.
-    sealed: Option<FinishedJob>,
 }
 
-/// Merges the change `from`..`to` with the files at `paths`, and at the paths that the result
-/// touches, too.
+/// Merges a change with the files at `paths`, and at the paths that the result touches, too. `change`
+/// goes from its base to `theirs`; `ours` is the worktree's base.
 fn meet(
-    repo: &Handle,
+    tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
-    (base, from, to): (ObjectId, ObjectId, ObjectId),
+    change: Trees,
     mut paths: BTreeSet<Vec<u8>>,
     options: &StashOptions,
     job: &Job,
 ) -> Result<StashMerge, RepoError> {
-    let mut sealed: Option<FinishedJob> = None;
+    let repo = tx.repo();
     for round in 1.. {
-        let writer = match &sealed {
-            Some(before) => repo.store.writer_after(before)?,
-            None => repo.store.writer()?,
-        };
         let only = Only(&paths);
-        let made = snapshot_of::snapshot_of(repo, tree, &only, &options.settings, &writer, job)?;
+        let made = snapshot_of::snapshot_of(tx, tree, &only, &options.settings, job)?;
         if let Some(problem) = made.problems.into_iter().next() {
             // What cannot be read cannot be merged, and must not be overwritten.
             let (what, path) = ("this stash", problem.path);
@@ -297,18 +291,12 @@ fn meet(
             return Err(FilesError::NotKept { what, path, why }.into());
         }
         if made.tree.is_some() {
-            let new = publish::seal(repo, writer)?;
-            repo.store.preview(&new);
-            sealed = Some(match sealed {
-                Some(before) => before.join(new),
-                None => new,
-            });
+            tx.objects()?;
         }
-        let now = made.tree.map_or(base, |made| made.id);
+        let now = made.tree.map_or(change.ours, |made| made.id);
         let trees = Trees {
-            base: Some(from),
             ours: now,
-            theirs: to,
+            ..change
         };
         // The merged tree serves only to find the files to write, so it is not stored.
         let merged = merge_trees(repo.objects(), &mut &repo.made, trees, job.cancel_flag())?;
@@ -321,12 +309,7 @@ fn meet(
             }
         })?;
         if paths.len() == before || round >= MAX_ROUNDS {
-            return Ok(StashMerge {
-                now,
-                merged,
-                form,
-                sealed,
-            });
+            return Ok(StashMerge { now, merged, form });
         }
     }
     unreachable!("the rounds are limited")
@@ -355,23 +338,18 @@ fn form_of(repo: &Handle, merged: &MergeResult, options: &StashOptions) -> Resul
 
 /// Makes the files equal to the merged ones, and publishes what was overwritten.
 fn carry_out(
-    repo: &Handle,
+    mut tx: Transaction<'_>,
     meeting: StashMerge,
     drops: bool,
     report: &mut StashApplyReport,
     options: &StashOptions,
     job: &Job,
 ) -> Result<(), RepoError> {
-    let (now, after) = (meeting.now, meeting.form.tree);
+    let (repo, now, after) = (tx.repo(), meeting.now, meeting.form.tree);
     let tree = as_if_on(repo, now, &options.settings)?;
-    let sealed = match meeting.sealed {
-        Some(sealed) => sealed,
-        None => publish::seal(repo, repo.store.writer()?)?,
-    };
-    let (kept, sealed) = keep(repo, &tree, sealed, (after, now), &options.request)?;
+    let kept = keep(&mut tx, &tree, after, now)?;
     let new = shown_by(&tree, &meeting.form)?;
     let noted = pending::with_new(repo, &tree, new)?;
-    let (noted, sealed) = notes::store(repo, &tree, &noted, Some(sealed), &options.request)?;
     let to = SwitchTo {
         what: "this stash",
         request: &options.request,
@@ -387,12 +365,10 @@ fn carry_out(
     };
     // The files that are overwritten are named before the first one goes. If the command is cut off
     // after that, the stash is still there, and the same command merges it again.
-    let request = || options.request.clone();
-    let name = tree.name.clone();
+    let name = &tree.name;
     let first = || {
-        let intent = vec![steps::begun(repo, &name, kept)?];
-        publish::publish(repo, request(), sealed, intent, Effect::Written)?;
-        Ok(())
+        steps::set_begun(&mut tx, name, kept)?;
+        tx.publish(Effect::Written).map(drop)
     };
     let is_complete = drops && report.conflicts.is_empty() && report.outside.is_empty();
     let gone = removal(&report.stash);
@@ -400,15 +376,15 @@ fn carry_out(
     let not_taken_back = std::mem::take(&mut report.refused);
     let left = &mut report.refused;
     let done = checkout::switch_uncommitted(repo, &tree, &to, job, false, first, |refused| {
-        let mut changes = steps::done(repo, &name, kept)?;
+        let mut tx = Transaction::begin(repo, &options.request);
+        steps::set_done(&mut tx, name, kept)?;
         *left = still_different(repo, &tree, after, not_taken_back);
         // A path that is refused once more is told once.
         left.retain(|problem| refused.iter().all(|again| again.path != problem.path));
         dropped = is_complete && refused.is_empty() && left.is_empty();
-        changes.extend(dropped.then_some(gone));
-        changes.extend(noted);
-        publish::publish(repo, request(), None, changes, Effect::Written)?;
-        Ok(())
+        tx.change(dropped.then_some(gone));
+        notes::put(&mut tx, &tree, &noted)?;
+        tx.publish(Effect::Written).map(drop)
     })?;
     report.dropped = dropped;
     report.files = done.files;
