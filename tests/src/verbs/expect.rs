@@ -3,7 +3,7 @@
 
 use super::plain::{
     Path, above, clash, clashes, files_only, is_ignored, is_under, is_version_of_conflict, merged,
-    paths_of, shown, switched,
+    paths_of, shown, switched, take_along,
 };
 use super::site::{KnownCommit, Site, WorkState, World};
 use super::verb::Verb;
@@ -45,6 +45,8 @@ pub struct Outcome {
 pub struct Aside {
     from: Files,
     to: Files,
+    /// The directories that were empty, which are versions, too, where another commit has a file.
+    empty_dirs: Files,
 }
 
 /// What a prediction starts from.
@@ -135,8 +137,15 @@ impl<'a> Before<'a> {
 
     /// Returns what a stash would put aside.
     pub fn aside(&self, paths: &[Path]) -> Aside {
-        let (from, to) = (self.base_files(), self.next_tree(paths));
-        Aside { from, to }
+        let is_dir = |(_, item): &(&Path, &Item)| **item == Item::EmptyDir;
+        let dirs = self.work.disk.iter().filter(is_dir);
+        Aside {
+            from: self.base_files(),
+            to: self.next_tree(paths),
+            empty_dirs: dirs
+                .map(|(path, item)| (path.clone(), item.clone()))
+                .collect(),
+        }
     }
 
     /// Returns the expected result of a command.
@@ -317,12 +326,8 @@ impl<'a> Before<'a> {
         if base == ours && forward {
             return self.switch(theirs);
         }
-        let merged = merged(
-            &self.all(base)?.files,
-            &self.base.files,
-            &self.all(theirs)?.files,
-        )?;
-        self.made(merged)
+        let (base, theirs) = (self.all(base)?, self.all(theirs)?);
+        self.combined(&base, &theirs)
     }
 
     /// The change of a commit is made again here, or taken back.
@@ -340,12 +345,16 @@ impl<'a> Before<'a> {
         } else {
             (parent, self.all(id)?)
         };
-        let merged = merged(&from.files, &self.base.files, &to.files)?;
-        self.made(merged)
+        self.combined(&from, &to)
     }
 
-    /// A merge becomes a commit, and the files follow.
-    fn made(&self, merged: super::plain::MergeResult) -> Option<Expectation> {
+    /// The changes from one commit to another become a commit here, and the files follow.
+    fn combined(&self, from: &KnownCommit, to: &KnownCommit) -> Option<Expectation> {
+        // Empty directories come, too.
+        if clash(&to.files, &self.work.disk) {
+            return None;
+        }
+        let merged = merged(&from.files, &self.base.files, &to.files)?;
         let mut unclear = merged.unclear;
         unclear.extend(merged.conflicts.iter().cloned());
         // Nothing else may be edited where the result is not known.
@@ -412,7 +421,12 @@ impl<'a> Before<'a> {
 
     fn unstash(&self, number: usize) -> Option<Expectation> {
         let aside = self.stashes.get(self.site.stashes().get(number)?)?;
-        if clash(&aside.to, &self.work.disk) || clash(&aside.to, &self.base.files) {
+        let both = [&self.work.disk, &self.base.files];
+        let has_clash = |files: &Files| both.iter().any(|other| clash(files, other));
+        if has_clash(&aside.to) || has_clash(&aside.empty_dirs) {
+            return None;
+        }
+        if take_along(&aside.from, &aside.to, &self.disk) {
             return None;
         }
         let mut disk = self.disk.clone();

@@ -171,6 +171,16 @@ fn moves(base: &Files, side: &Files) -> Vec<(Path, Path)> {
     out
 }
 
+/// Returns whether a move of `side` may take changes of `other` along: those of the file, and new files
+/// into a directory that was moved.
+pub fn take_along(base: &Files, side: &Files, other: &Files) -> bool {
+    let moves = moves(base, side);
+    let is_touched = |path: &Path| other.get(path) != base.get(path);
+    let has_new = || other.keys().any(|path| !base.contains_key(path));
+    let mut ends = moves.iter().flat_map(|(from, to)| [from, to]);
+    ends.any(is_touched) || !moves.is_empty() && has_new()
+}
+
 /// Merges whole files. Returns `None` where moves of files, or a file in the place of a directory, make
 /// the result a matter of more than single paths.
 pub fn merged(base: &Files, ours: &Files, theirs: &Files) -> Option<MergeResult> {
@@ -181,14 +191,8 @@ pub fn merged(base: &Files, ours: &Files, theirs: &Files) -> Option<MergeResult>
         return None;
     }
     let (base, ours, theirs) = (&files_only(base), &files_only(ours), &files_only(theirs));
-    for (side, other) in [(ours, theirs), (theirs, ours)] {
-        let is_touched = |path: &Path| other.get(path) != base.get(path);
-        if moves(base, side)
-            .iter()
-            .any(|(from, to)| is_touched(from) || is_touched(to))
-        {
-            return None;
-        }
+    if take_along(base, ours, theirs) || take_along(base, theirs, ours) {
+        return None;
     }
     let mut out = MergeResult {
         files: Files::new(),

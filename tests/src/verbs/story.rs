@@ -419,9 +419,9 @@ impl<'d> Story<'d> {
     ) -> Done {
         let after = self.snapshot(n);
         if !ended.is_done() {
-            // A pull that fails has fetched before.
+            // A pull or a sync that fails has fetched before.
             let mut before = before.clone();
-            if matches!(verb, Verb::Pull | Verb::PullReset) {
+            if matches!(verb, Verb::Pull | Verb::PullReset | Verb::Sync) {
                 let tags = after.view.iter().filter(|(key, _)| key.starts_with("tag/"));
                 before
                     .view
@@ -520,6 +520,10 @@ impl<'d> Story<'d> {
                 return Ok(());
             }
             return Err(format!("undo of {verb:?} was refused: {}", undone.said).into());
+        }
+        // A file whose content was purged does not come back.
+        if self.is_purged && undone.code == 3 {
+            return Ok(());
         }
         let mut want = before.clone();
         if matches!(verb, Verb::Commit { .. }) || matches!(verb, Verb::Reset { hard: false, .. }) {

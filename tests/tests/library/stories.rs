@@ -13,6 +13,7 @@
 //! | `files WHAT…` | nothing else is in the worktree |
 //! | `see WHAT…` | this is there: `a=text`, `link->target`, `empty-directory/`, or `-nothing` |
 //! | `changes PATH…`, `conflicts PATH…`, `settled PATH…`, `untracking PATH…` | what the status lists |
+//! | `in DIR` | later steps are done in this worktree, which stands beside `r`, the first one |
 //! | `name NAME` | gives the branch's commit a name |
 //! | `set NAME TEXT` | later steps have TEXT in place of `$NAME`; ` & ` in it stands between steps |
 //! | `each STEP \| STEP` | the story is told once with each of the steps, which are several with ` ; ` between them |
@@ -34,6 +35,8 @@ use tempfile::TempDir;
 /// A repository without a remote, and the commits that a story has named.
 struct Teller {
     temp: TempDir,
+    /// The worktree in which steps are done.
+    root: PathBuf,
     library: Library,
     commits: HashMap<String, ObjectId>,
     /// What `set` has set, the last one first.
@@ -55,24 +58,17 @@ fn tree_path(path: &str) -> Vec<u8> {
 impl Teller {
     fn new() -> Done<Teller> {
         let temp = fast_dir()?;
-        drop(Repo::init(
-            &temp.path().join("r"),
-            "main",
-            false,
-            request("init"),
-        )?);
+        let root = temp.path().join("r");
+        drop(Repo::init(&root, "main", false, request("init"))?);
         let library = Library::new(temp.path().join("hub"));
         let (commits, texts) = (HashMap::new(), Vec::new());
         Ok(Teller {
             temp,
+            root,
             library,
             commits,
             texts,
         })
-    }
-
-    fn root(&self) -> PathBuf {
-        self.temp.path().join("r")
     }
 
     fn commit(&self, name: &str) -> Done<ObjectId> {
@@ -183,7 +179,7 @@ impl Teller {
     }
 
     fn run(&self, verb: &Verb, code: i32) -> Done {
-        let ended = self.library.run(&self.root(), verb, true)?;
+        let ended = self.library.run(&self.root, verb, true)?;
         if ended.code == code {
             return Ok(());
         }
@@ -217,7 +213,7 @@ impl Teller {
             select,
             settings: Default::default(),
         };
-        Ok(Repo::open(&self.root())?.status(&options, &Job::default())?)
+        Ok(Repo::open(&self.root)?.status(&options, &Job::default())?)
     }
 
     /// Does one line of a story.
@@ -241,11 +237,11 @@ impl Teller {
 
     fn step(&mut self, line: &str) -> Done {
         let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
-        let path = || self.root().join(words.get(1).unwrap_or(&""));
+        let path = || self.root.join(words.get(1).unwrap_or(&""));
         match words[0] {
             "write" | "program" | "link" => {
                 let text = line.splitn(3, ' ').nth(2).unwrap_or_default();
-                make_room(&self.root(), &path())?;
+                make_room(&self.root, &path())?;
                 if words[0] == "link" {
                     return Ok(symlink(text, path())?);
                 }
@@ -259,12 +255,16 @@ impl Teller {
             "dir" => Ok(fs::create_dir_all(path())?),
             "remove" if path().is_dir() => Ok(fs::remove_dir_all(path())?),
             "remove" => Ok(fs::remove_file(path())?),
+            "in" => {
+                self.root = self.temp.path().join(words[1]);
+                Ok(())
+            }
             "name" => {
-                let id = Repo::open(&self.root())?.resolve("@")?;
+                let id = Repo::open(&self.root)?.resolve("@")?;
                 self.commits.insert(words[1].to_owned(), id);
                 Ok(())
             }
-            "files" => same(&files_in(&self.root())?, &self.told(&words[1..])?),
+            "files" => same(&files_in(&self.root)?, &self.told(&words[1..])?),
             "see" => self.see(&words[1..]),
             "changes" | "conflicts" | "settled" | "untracking" => {
                 let status = self.status()?;
@@ -308,7 +308,7 @@ impl Teller {
                     },
                     code,
                 );
-                if let Ok(id) = Repo::open(&self.root())?.resolve("@") {
+                if let Ok(id) = Repo::open(&self.root)?.resolve("@") {
                     self.commits.insert((*name).to_owned(), id);
                 }
                 done
@@ -327,7 +327,7 @@ impl Teller {
                 (path, Item::Symlink(target.into()))
             } else {
                 let (path, text) = word.split_once('=').ok_or("no content")?;
-                let mode = fs::symlink_metadata(self.root().join(path)).map(|stat| stat.mode());
+                let mode = fs::symlink_metadata(self.root.join(path)).map(|stat| stat.mode());
                 (
                     path,
                     Item::File(content(text), mode.is_ok_and(|mode| mode & 0o100 != 0)),
@@ -341,12 +341,12 @@ impl Teller {
     fn see(&self, words: &[&str]) -> Done {
         for word in words {
             if let Some(gone) = word.strip_prefix('-') {
-                if fs::symlink_metadata(self.root().join(gone)).is_ok() {
+                if fs::symlink_metadata(self.root.join(gone)).is_ok() {
                     return Err(format!("{gone} is there").into());
                 }
                 continue;
             }
-            let all = files_in(&self.root())?;
+            let all = files_in(&self.root)?;
             for (path, item) in self.told(&[word])? {
                 if all.get(&path) != Some(&item) {
                     return Err(format!("not {word}: {:?}", all.get(&path)).into());

@@ -20,7 +20,7 @@ use crate::merge::Edits;
 use crate::object::ObjectError;
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, TreeSummary};
+use crate::object::tree::{Kind, TreeEntry, TreeSummary, empty_tree_id};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::handle::Handle;
@@ -269,8 +269,11 @@ fn keep(
         if before.is_none() {
             come.push(path.clone());
         }
-        old.extend(before.map(|entry| (path.clone(), Some(entry.clone()))));
-        new.extend(after.map(|entry| (path.clone(), Some(entry.clone()))));
+        // Only a part of a full directory may be in the subset: what it has comes by paths of its own.
+        let whole = |entry: &&TreeEntry| is_file(entry) || entry.id == empty_tree_id();
+        let edit = |entry: &TreeEntry| (path.clone(), Some(entry.clone()));
+        old.extend(before.filter(whole).map(edit));
+        new.extend(after.filter(whole).map(edit));
     })?;
     if let Some(e) = failed {
         return Err(e);

@@ -72,8 +72,8 @@ impl Switch<'_> {
     /// file of the user has the name of a conflict's side, the side is not shown.
     pub(in crate::repo) fn check(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
         let mut found = CheckResult::default();
-        if to.leaves && !to.force {
-            found.lost = self.answers_given_up()?;
+        if to.brings.is_none() && !to.force {
+            found.lost = self.answers_given_up(to.leaves)?;
         }
         if to.brings.is_none() && !to.force {
             found.lost.extend(self.changed_in_conflict()?);
@@ -248,10 +248,11 @@ impl Switch<'_> {
             (false, Some(_), _, _) => false,
             // The path is missing and should be: nothing is left to do.
             (true, _, None, None) => false,
-            // The user deleted the file, and the target changes it.
-            (true, Some(_), Some(new), None) => {
+            // The user deleted the file, and the target changes it. A deleted directory has no work of its own:
+            // its files have paths of their own.
+            (true, Some(old), Some(new), None) => {
                 found.overwrites.insert(path.to_vec(), Some(new.clone()));
-                !force
+                !force && is_file(old)
             }
             (_, None, _, None) => false,
             (_, _, Some(new), Some(stat)) => self.differs(path, new, stat, force, found)?,
@@ -353,12 +354,17 @@ impl Switch<'_> {
         Ok(lost)
     }
 
-    /// Returns conflicts that are settled but not committed, and that the target does not have.
-    fn answers_given_up(&self) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+    /// Returns conflicts that are settled but not committed, and of which the target has another version.
+    /// If the switch leaves the branch, also those that the target does not have.
+    fn answers_given_up(&self, leaves: bool) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
         for (path, id) in &self.settled {
             let there = entry_at(self.repo.objects(), &self.form.stored, path)?;
-            if there.is_none_or(|there| there.id != *id) {
+            let is_given_up = match there {
+                Some(there) if leaves || there.kind == Kind::Conflict => there.id != *id,
+                _ => leaves,
+            };
+            if is_given_up {
                 lost.insert(path.clone());
             }
         }

@@ -4,7 +4,7 @@ use super::{WorktreeInfo, beside, is_here, worktree_at};
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::name::escape;
+use crate::object::name::{RepoPath, escape};
 use crate::path::{DiskPath, PathError};
 use crate::refs::{Change, Effect};
 use crate::repo::base::change::ChangeKind;
@@ -22,7 +22,7 @@ use crate::repo::files::saved::{
     Overwrite, OverwrittenFiles, all_gone, former_entries, is_as, missing_before, set_steps,
     stat_at, take,
 };
-use crate::repo::files::{open_worktree, status, steps};
+use crate::repo::files::{open_worktree, pending, status, steps};
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::Refusal;
 use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
@@ -258,6 +258,9 @@ fn uncommitted(
         list_ignored: true,
         ..tree.scan_options(&*known, &select, job)
     };
+    // The file of a conflict that no commit has is not in its commit, whatever it holds.
+    let of_conflicts = pending::own_paths(repo, &tree)?.into_iter();
+    out.changed.extend(of_conflicts.map(RepoPath::into_bytes));
     scan(&tree.root, &options, |dir: DirScan| {
         for (name, state) in dir.entries() {
             let path = join(&dir.path, name);
