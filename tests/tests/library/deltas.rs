@@ -239,6 +239,34 @@ fn versions_become_differences_and_read_back() -> Done {
 }
 
 #[test]
+fn many_versions_of_short_texts_take_little_more_than_their_lines() -> Done {
+    const LINE: usize = 50;
+    let (place, mut rng) = (Place::new()?, Rng::new(3));
+    let mut texts: Vec<Vec<u8>> = (0..3).map(|_| rng.bytes(120 * LINE)).collect();
+    for n in 0..40 {
+        for (file, text) in texts.iter_mut().enumerate() {
+            let line = n * 11 % 120 * LINE;
+            text[line..line + LINE].copy_from_slice(&rng.bytes(LINE));
+            place.write(&format!("text{file}"), text)?;
+        }
+        commit(&place.again()?, "a line in each")?;
+    }
+    let kept = contents(&place.again()?)?;
+    let report = repack(&place.again()?)?;
+    assert!(report.finished && report.why_not.is_empty(), "{report:?}");
+    let repo = place.again()?;
+    let after = data_len(&repo)?;
+    // The newest ones are complete. The other 117 differ by a line each, and their places in the index take
+    // as much.
+    let complete = 3 * 120 * LINE as u64;
+    assert!(after < complete + 120 * 4 * LINE as u64, "{after}");
+    assert!(bases_come_first(&repo)? > 0);
+    keeps_all_but(&repo, &kept, &BTreeSet::new())?;
+    drop(repo);
+    place.is_sound()
+}
+
+#[test]
 fn content_that_resembles_nothing_gets_no_base() -> Done {
     let place = Place::new()?;
     let mut rng = Rng::new(2);

@@ -1,19 +1,20 @@
 //! Storing metadata once more: everything but chunks, in the order of a [`Window`].
 
-use super::window::Window;
+use super::window::{Window, WindowPart};
 use super::{ListedObject, RepackRefusal, RepackResult, by_frame};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use crate::store::catalogue::SegmentRow;
 use crate::store::checked_record::CheckedRecord;
 use crate::store::error::StoreError;
-use crate::store::frame::{FrameBuilder, FrameEncoder};
+use crate::store::frame::{FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder};
 use crate::store::layout::PackKind;
 use crate::store::pack_store::Store;
 use crate::store::write::StoreWriter;
 
-/// Decoded bytes of a frame of metadata. A checkout of an old commit reads one frame for each directory,
-/// and a frame twice as large would save little.
+/// Decoded bytes of a frame of metadata. A checkout of an old commit reads one frame for each directory, and a frame
+/// twice as large would save little. Root directories have frames of [`FRAME_TARGET_BYTES`]: a checkout reads one of
+/// them, each is large, and each shares nearly everything with the one before.
 const METADATA_BYTES: usize = 256 << 10;
 
 impl Store {
@@ -108,8 +109,13 @@ impl Pass<'_> {
     /// Stores the metadata of the window.
     fn store_window(&mut self) -> Result<(), StoreError> {
         let mut window = std::mem::take(&mut self.window);
-        for (id, ty, bytes) in window.in_order() {
-            self.add(id, ty, bytes, METADATA_BYTES)?;
+        for (part, id, ty, bytes) in window.in_order() {
+            let room = if part == WindowPart::Roots {
+                FRAME_TARGET_BYTES
+            } else {
+                METADATA_BYTES
+            };
+            self.add(id, ty, bytes, room)?;
         }
         window.clear();
         self.window = window;

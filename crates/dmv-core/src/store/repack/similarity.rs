@@ -5,13 +5,18 @@
 //! sample says little. But a stretch of chunks that continues another one shares many with the same
 //! few neighbours, whatever the files are called.
 
+mod versions;
+
 use crate::limits::MAX_FRAME_BYTES;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
+use versions::Sketch;
 
 /// One window in two to the power of this is a sample.
 const SAMPLE_BITS: u32 = 11;
+/// A chunk with fewer bytes is a short file, or the end of one. It has few samples.
+const SMALL_BYTES: usize = 16 << 10;
 /// Most samples of one chunk.
 const MOST_SAMPLES: usize = 128;
 /// A sample that more chunks have says nothing about their resemblance.
@@ -63,6 +68,7 @@ pub(super) struct Pieces {
     samples: Vec<u32>,
     /// The end of each chunk's samples.
     ends: Vec<u32>,
+    sketches: Vec<Sketch>,
     /// The length in bytes of each chunk.
     lens: Vec<u32>,
     /// Where each chunk comes from.
@@ -102,7 +108,7 @@ impl Pieces {
     /// Adds a chunk.
     pub fn add(&mut self, bytes: &[u8], origin: Origin) {
         let from = self.samples.len();
-        sample(bytes, &mut self.samples);
+        let mut sketch = sample(bytes, &mut self.samples);
         self.samples[from..].sort_unstable();
         // A chunk of repeats has the same samples again and again.
         let mut end = from;
@@ -113,6 +119,12 @@ impl Pieces {
             }
         }
         self.samples.truncate(end.min(from + MOST_SAMPLES));
+        if bytes.len() >= SMALL_BYTES {
+            self.samples[from..]
+                .iter()
+                .for_each(|hash| sketch.add(*hash));
+        }
+        self.sketches.push(sketch);
         self.ends.push(self.samples.len() as u32);
         self.lens.push(bytes.len() as u32);
         self.origins.push(origin);
@@ -154,6 +166,7 @@ impl Pieces {
             near: VecDeque::new(),
             out: Vec::new(),
         };
+        plan.add_versions();
         for block in self.blocks_by_rank(&index) {
             plan.add_block(block);
         }
@@ -263,6 +276,33 @@ struct Like {
 }
 
 impl Plan<'_> {
+    /// Decides about the versions of texts, of which samples tell too little.
+    fn add_versions(&mut self) {
+        let is_sketched = |chunk: &u32| {
+            let chunk = *chunk as usize;
+            let samples = self.pieces.of(chunk).len();
+            (self.pieces.lens[chunk] as usize) < SMALL_BYTES
+                || self.telling(chunk).count() * 2 < samples
+        };
+        let chunks = 0..self.pieces.len() as u32;
+        let mut order: Vec<u32> = chunks.filter(is_sketched).collect();
+        let is_new = |chunk: u32| {
+            let chunk = chunk as usize;
+            !self.pieces.pinned[chunk] && !self.pieces.origins[chunk].is_settled
+        };
+        order.sort_unstable_by_key(|chunk| (is_new(*chunk), Reverse(*chunk)));
+        let found = versions::stretches(self.pieces, &order);
+        for stretch in &found {
+            for chunk in &stretch.chunks {
+                self.has_base[*chunk as usize] = true;
+            }
+            for base in &stretch.bases {
+                self.is_plain[*base as usize] = true;
+            }
+        }
+        self.out = found;
+    }
+
     fn add_block(&mut self, block: Range<usize>) {
         let mut from = block.start;
         while from < block.end {
@@ -497,25 +537,30 @@ impl Plan<'_> {
     }
 }
 
-/// Appends the samples of a chunk: at least one, unless it is shorter than a window.
-fn sample(bytes: &[u8], out: &mut Vec<u32>) {
+/// Appends the samples of a chunk: at least one, unless it is shorter than a window. Returns the sketch of a small
+/// chunk.
+fn sample(bytes: &[u8], out: &mut Vec<u32>) -> Sketch {
     const WINDOW: usize = 16;
-    let (mut hash, mut least, begun) = (0u64, u32::MAX, out.len());
+    let (mut hash, mut sketch, begun) = (0u64, Sketch::EMPTY, out.len());
     for (n, byte) in bytes.iter().enumerate() {
         hash = (hash << 4).wrapping_add(GEAR[usize::from(*byte)]);
-        if hash >> (64 - SAMPLE_BITS) == 0 && n + 1 >= WINDOW {
+        if n + 1 < WINDOW {
+            continue;
+        }
+        if hash >> (64 - SAMPLE_BITS) == 0 {
             let value = mixed(hash);
             if out.len() == begun || out[out.len() - 1] != value {
                 out.push(value);
             }
         }
-        if bytes.len() < 4 << SAMPLE_BITS && n + 1 >= WINDOW {
-            least = least.min(mixed(hash));
+        if bytes.len() < SMALL_BYTES {
+            sketch.add(mixed(hash));
         }
     }
-    if out.len() == begun && bytes.len() >= WINDOW && least < u32::MAX {
-        out.push(least);
+    if out.len() == begun {
+        out.extend(sketch.least());
     }
+    sketch
 }
 
 fn mixed(hash: u64) -> u32 {

@@ -44,8 +44,8 @@ struct WindowObject {
 }
 
 /// The part of a window in which an object is stored. The numbers are those of the list above.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum WindowPart {
     Older,
     Newest,
     Roots,
@@ -73,12 +73,12 @@ impl Window {
         self.objects.clear();
     }
 
-    /// Returns the objects in the order in which to store them.
-    pub fn in_order(&self) -> impl Iterator<Item = (ObjectId, ObjectType, &[u8])> {
+    /// Returns the objects in the order in which to store them, with their parts.
+    pub fn in_order(&self) -> impl Iterator<Item = (WindowPart, ObjectId, ObjectType, &[u8])> {
         let order = self.order().into_iter();
-        order.map(|(_, _, n)| {
+        order.map(|(part, _, n)| {
             let held = &self.objects[n as usize];
-            (held.id, held.ty, self.bytes(held))
+            (part, held.id, held.ty, self.bytes(held))
         })
     }
 
@@ -87,15 +87,15 @@ impl Window {
     }
 
     /// Returns for each object its part, the number of the first version at its path, and its own.
-    fn order(&self) -> Vec<(Part, u32, u32)> {
+    fn order(&self) -> Vec<(WindowPart, u32, u32)> {
         let paths = self.paths();
-        let mut order: Vec<(Part, u32, u32)> = Vec::with_capacity(self.objects.len());
+        let mut order: Vec<(WindowPart, u32, u32)> = Vec::with_capacity(self.objects.len());
         let mut by_path: Vec<(Path, u32)> = Vec::with_capacity(self.objects.len());
         for (n, (held, path)) in (0u32..).zip(self.objects.iter().zip(&paths)) {
             match (held.ty, *path) {
-                (ObjectType::Commit, _) => order.push((Part::Commits, 0, n)),
-                (_, ROOT) => order.push((Part::Roots, 0, n)),
-                (_, UNKNOWN) => order.push((Part::Older, n, n)),
+                (ObjectType::Commit, _) => order.push((WindowPart::Commits, 0, n)),
+                (_, ROOT) => order.push((WindowPart::Roots, 0, n)),
+                (_, UNKNOWN) => order.push((WindowPart::Older, n, n)),
                 (_, path) => by_path.push((path, n)),
             }
         }
@@ -103,8 +103,8 @@ impl Window {
         for versions in by_path.chunk_by(|a, b| a.0 == b.0) {
             let first = versions[0].1;
             let (newest, older) = versions.split_last().expect("no part is empty");
-            order.extend(older.iter().map(|(_, n)| (Part::Older, first, *n)));
-            order.push((Part::Newest, first, newest.1));
+            order.extend(older.iter().map(|(_, n)| (WindowPart::Older, first, *n)));
+            order.push((WindowPart::Newest, first, newest.1));
         }
         order.sort_unstable();
         order
@@ -263,7 +263,7 @@ mod tests {
 
         fn order(&self) -> Vec<&str> {
             let order = self.window.in_order();
-            order.map(|(id, ..)| self.names[&id].as_str()).collect()
+            order.map(|(_, id, ..)| self.names[&id].as_str()).collect()
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
             names: made.names.clone(),
             ..NamedWindow::default()
         };
-        for (id, ty, bytes) in made.window.in_order() {
+        for (_, id, ty, bytes) in made.window.in_order() {
             again.window.push(id, ty, bytes);
         }
         assert_eq!(again.order(), SORTED);

@@ -7,9 +7,9 @@
 //! 2. Then each pack has at least twice as many bytes as all smaller ones together. If one has fewer,
 //!    it is joined with all smaller ones. So the number of packs grows with the logarithm of their
 //!    bytes, and each byte is copied about as often.
-//! 3. A data pack of some size that repack did not write is replaced, so that its content gets bases: together
-//!    with smaller packs, and with larger ones of up to a few times its size, which may have earlier versions
-//!    of its content.
+//! 3. A pack of some size that repack did not write is replaced, so that its content gets bases and its metadata
+//!    lies by path: together with smaller packs, and with larger ones of up to a few times its size, which may have
+//!    earlier versions.
 //! 4. A pack of half the size of a full one or more is not joined with others, unless it is loose. No set is larger
 //!    than a full pack.
 
@@ -26,9 +26,9 @@ const PART: u64 = 8;
 const LARGE_BYTES: u64 = PACK_FULL_BYTES / 2;
 /// Most packs that are joined at a time. They are all open then.
 const MOST_PACKS: usize = 256;
-/// Length in bytes from which a data pack is worth a search for bases.
-const WORTH_BASES_BYTES: u64 = 1 << 20;
-/// A pack whose content has no bases yet is compared with packs of up to this many times its size.
+/// Length in bytes from which a pack is worth a search for what resembles its objects.
+const WORTH_SEARCH_BYTES: u64 = 1 << 20;
+/// A pack in which no such search was made is compared with packs of up to this many times its size.
 const COMPARED: u64 = 8;
 /// About the bytes of the index of a small segment, and of its frame's head.
 const OVERHEAD_BYTES: u64 = 139;
@@ -82,11 +82,12 @@ impl Candidate {
         Candidate::new(row)
     }
 
-    /// Returns whether no `repack` has looked for bases of its content.
-    fn lacks_bases(&self) -> bool {
-        let is_worth_it = self.row.kind == PackKind::Data && self.row.len >= WORTH_BASES_BYTES;
-        // Commits appended to packs of either name, except to those that are as they should be.
-        is_worth_it && !(self.row.id.may_have_bases() && self.row.poisoned)
+    /// Returns whether no `repack` has looked for what resembles its objects.
+    fn is_unsearched(&self) -> bool {
+        // Commits append to packs of any name, except to those that are as they should be.
+        let is_searched =
+            self.row.poisoned && (self.row.kind == PackKind::Meta || self.row.id.may_have_bases());
+        self.row.len >= WORTH_SEARCH_BYTES && !is_searched
     }
 
     /// Returns whether it has so many small segments that it is worth being replaced.
@@ -106,7 +107,7 @@ pub(super) fn choose(packs: &[Candidate]) -> Option<Set> {
             packs.sort_by_key(|pack| (pack.row.len, pack.row.id));
             let loose = packs.iter().filter(|pack| pack.is_loose());
             let loose = up_to_full(loose.map(|pack| pack.row));
-            let new = packs.iter().find(|pack| pack.lacks_bases());
+            let new = packs.iter().find(|pack| pack.is_unsearched());
             let (packs, is_worth_alone) = match (uneven(&packs), new) {
                 _ if !loose.is_empty() => (loose, true),
                 (uneven, _) if !uneven.is_empty() => (uneven, false),
@@ -136,7 +137,7 @@ fn uneven(packs: &[&Candidate]) -> Vec<PackRow> {
     up_to_full(small[..end].iter().copied())
 }
 
-/// Returns a pack whose content has no bases, and those that it is compared with.
+/// Returns a pack in which no search was made, and those that it is compared with.
 fn compared(packs: &[&Candidate], new: &Candidate) -> Vec<PackRow> {
     let most = new.row.len.saturating_mul(COMPARED).min(LARGE_BYTES);
     let others = packs.iter().map(|pack| pack.row);
@@ -277,13 +278,24 @@ mod tests {
 
     #[test]
     fn a_data_pack_without_bases_is_replaced_once() {
-        assert_eq!(chosen(&[pack(1, WORTH_BASES_BYTES - 1)]), []);
+        assert_eq!(chosen(&[pack(1, WORTH_SEARCH_BYTES - 1)]), []);
         let large = pack(1, 3 * PACK_FULL_BYTES / 2);
         let set = choose(&[large]).map(|set| (set.packs.len(), set.is_worth_alone));
         assert_eq!(set, Some((1, true)));
         assert_eq!(choose(&[Candidate::joined(&[large])]), None);
         let mut meta = large;
         meta.row.kind = PackKind::Meta;
+        assert_eq!(choose(&[meta]), None);
+    }
+
+    #[test]
+    fn a_pack_of_metadata_to_which_jobs_append_is_replaced_once() {
+        let mut meta = loose(1, WORTH_SEARCH_BYTES, 0, 0);
+        meta.row.kind = PackKind::Meta;
+        let set = choose(&[meta]).map(|set| (set.packs.len(), set.is_worth_alone));
+        assert_eq!(set, Some((1, true)));
+        assert_eq!(choose(&[Candidate::joined(&[meta])]), None);
+        meta.row.len -= 1;
         assert_eq!(choose(&[meta]), None);
     }
 

@@ -189,3 +189,80 @@ fn small_texts_find_their_former_versions() {
     let based: usize = stretches.iter().map(|s| s.chunks.len()).sum();
     assert!(based >= 30, "{based}");
 }
+
+/// Returns a text of lines of noise, and as many later versions of it as wanted: each has one other line.
+fn texts(seed: u64, lines: usize, versions: usize) -> Vec<Vec<u8>> {
+    const LINE: usize = 60;
+    let mut text = noise(seed, lines * LINE);
+    let mut all = vec![text.clone()];
+    for n in 0..versions {
+        let line = n * 7 % lines * LINE;
+        text[line..line + LINE].copy_from_slice(&noise(seed + 1_000 + n as u64, LINE));
+        all.push(text.clone());
+    }
+    all
+}
+
+/// Checks that a chunk is either the base of all others or in one stretch, and returns the stretches.
+fn all_on(base: u32, pieces: &Pieces) -> Vec<Stretch> {
+    let stretches = pieces.stretches();
+    assert!(stretches.iter().all(|s| s.bases == [base]), "{stretches:?}");
+    let mut chunks: Vec<u32> = stretches.iter().flat_map(|s| s.chunks.clone()).collect();
+    chunks.sort_unstable();
+    let others = (0..pieces.len() as u32).filter(|chunk| *chunk != base);
+    assert_eq!(chunks, others.collect::<Vec<u32>>());
+    stretches
+}
+
+#[test]
+fn all_versions_of_a_text_become_differences_from_the_newest() {
+    // More than have a sample in common that tells something, in chunks below and above the least cut.
+    for (lines, versions, most) in [(100, 200, 256 << 10), (600, 40, 16 * 36_000)] {
+        let mut pieces = Pieces::default();
+        for (n, text) in texts(1, lines, versions).iter().enumerate() {
+            pieces.add(text, new(n as u32));
+        }
+        let stretches = all_on(versions as u32, &pieces);
+        let bytes = |s: &Stretch| s.chunks.len() * lines * 60;
+        assert!(stretches.iter().all(|s| bytes(s) <= most));
+        assert!(stretches.len() <= versions * lines * 60 / most + 1);
+        // A version follows the one that was made after it.
+        assert_eq!(stretches[0].chunks[0], versions as u32 - 1);
+    }
+}
+
+#[test]
+fn texts_of_their_own_are_no_versions_and_small_families_share_frames() {
+    let mut pieces = Pieces::default();
+    for version in 0..2 {
+        for n in 0..40 {
+            pieces.add(&texts(n * 10_000, 100, 1)[version], new(version as u32));
+        }
+    }
+    for n in 0..40 {
+        pieces.add(&noise(900 + n, 6_000), new(2));
+    }
+    let stretches = pieces.stretches();
+    let chunks: Vec<u32> = stretches.iter().flat_map(|s| s.chunks.clone()).collect();
+    assert_eq!(chunks, (0..40).collect::<Vec<u32>>());
+    assert_eq!(stretches.len(), 3, "sixteen families each: {stretches:?}");
+    for stretch in stretches {
+        let bases: Vec<u32> = stretch.chunks.iter().map(|chunk| chunk + 40).collect();
+        assert_eq!(stretch.bases, bases);
+    }
+}
+
+#[test]
+fn a_settled_version_is_the_base_of_new_ones_and_a_pinned_one_has_none() {
+    let texts = texts(5, 100, 30);
+    for is_pinned in [false, true] {
+        let mut pieces = Pieces::default();
+        for (n, text) in texts.iter().enumerate() {
+            let is_settled = n == 10 && !is_pinned;
+            let number = n as u32;
+            pieces.add(text, Origin { number, is_settled });
+        }
+        pieces.pin((0..31).map(|n| n == 10 && is_pinned));
+        all_on(10, &pieces);
+    }
+}
