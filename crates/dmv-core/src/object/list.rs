@@ -67,7 +67,7 @@ impl ListNode {
             if size >= SIZE_BOUND {
                 return Err(input.error("lengths exceed 63 bits"));
             }
-            if n < count && ends_after(n, id.low_u32()) {
+            if n < count && ends_after(n, || id.low_u32()) {
                 return Err(input.error("node goes on behind its end"));
             }
             entries.push(ListEntry { id, len });
@@ -197,7 +197,7 @@ impl ListBuilder {
             self.open.push(Vec::new());
         }
         self.open[level].push(entry);
-        if ends_after(self.open[level].len(), entry.id.low_u32()) {
+        if ends_after(self.open[level].len(), || entry.id.low_u32()) {
             self.close(level, objects)
         } else {
             Ok(())

@@ -130,7 +130,9 @@ impl TreeBuilder {
         open.totals = open.totals.plus(totals).ok_or(EncodeError {
             what: "directory has too many entries or bytes",
         })?;
-        if ends_after(open.count, tree_boundary_hash(level as u8, name.as_bytes())) {
+        if ends_after(open.count, || {
+            tree_boundary_hash(level as u8, name.as_bytes())
+        }) {
             self.close(level, name, writer)?;
         }
         Ok(())

@@ -113,7 +113,7 @@ impl Node {
                 Node::Leaf(entries) => &entries[i].name,
                 Node::Inner { children, .. } => &children[i].last,
             };
-            let ends = ends_after(i + 1, tree_boundary_hash(level, name.as_bytes()));
+            let ends = ends_after(i + 1, || tree_boundary_hash(level, name.as_bytes()));
             ends == (i + 1 == count) || (i + 1 == count && last_of_level)
         })
     }
