@@ -28,6 +28,7 @@ mod hostile;
 mod hostile_objects;
 mod ignoring;
 mod leaving;
+mod intake;
 mod level;
 mod lineage;
 mod marker;

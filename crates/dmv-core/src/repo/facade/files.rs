@@ -9,10 +9,11 @@ use crate::object::root::Root;
 use crate::repo::files::checkout::restore::{NewFiles, RestoreWhat};
 use crate::repo::{
     AddOptions, AddReport, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
-    CommitReport, ExportReport, Head, IdlePattern, IgnoreOffer, LargeFile, MoveOptions, MoveReport,
-    OperationRequest, OverwrittenFiles, PathChange, PathState, RemoveOptions, RemoveReport,
-    Renames, Repo, RepoError, Selection, StatusOptions, StatusReport, UntrackOptions,
-    UntrackReport, WorktreeChange, WorktreeDiff, WorktreeInfo, WorktreeSettings, files,
+    CommitReport, ExportReport, Head, IdlePattern, IgnoreOffer, IntakeOptions, IntakeReport,
+    LargeFile, MoveOptions, MoveReport, OperationRequest, OverwrittenFiles, PathChange, PathState,
+    RemoveOptions, RemoveReport, Renames, Repo, RepoError, Selection, SeriesOptions, StatusOptions,
+    StatusReport, UntrackOptions, UntrackReport, WorktreeChange, WorktreeDiff, WorktreeInfo,
+    WorktreeSettings, files,
 };
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
@@ -151,6 +152,31 @@ impl Repo {
     /// repository is as before, and the next attempt reuses what was stored.
     pub fn commit(&self, options: CommitOptions<'_>, job: &Job) -> Result<CommitReport, RepoError> {
         files::commit::commit(&self.handle, options, job)
+    }
+
+    /// Makes commits of directories outside of the worktree, in their order. No ref names them yet.
+    ///
+    /// Directories that the line of commits before `options.after` has are left out. Each commit is
+    /// durable before the next begins.
+    pub fn take_directories(
+        &self,
+        dirs: &[PathBuf],
+        options: &IntakeOptions,
+        job: &Job,
+    ) -> Result<IntakeReport, RepoError> {
+        files::intake::directories::take_directories(&self.handle, dirs, options, job)
+    }
+
+    /// Makes commits of numbered copies, one for each. No ref names them yet.
+    ///
+    /// Copies that the line of commits before `options.after` has are not read.
+    pub fn take_series(
+        &self,
+        series: &SeriesOptions,
+        options: &IntakeOptions,
+        job: &Job,
+    ) -> Result<IntakeReport, RepoError> {
+        files::intake::series::take_series(&self.handle, series, options, job)
     }
 
     /// Compares the commit `from` with the worktree, in path order.

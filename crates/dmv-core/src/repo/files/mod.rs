@@ -10,6 +10,7 @@ pub(in crate::repo) mod dropped;
 pub(in crate::repo) mod emptied;
 pub(in crate::repo) mod export;
 pub(in crate::repo) mod ignored;
+pub(in crate::repo) mod intake;
 pub(in crate::repo) mod large;
 pub(in crate::repo) mod moving;
 pub(in crate::repo) mod named;
