@@ -12,7 +12,7 @@ use clap::Parser;
     arg_required_else_help = true,
     after_help = "Example:\n  dmv init\n  dmv commit -m \"first state\"\n  dmv log\n\n\
                   REV is a branch, a tag, a remote branch such as origin/main, a commit id (4 digits \
-                  or more), or @ for the commit that the worktree is on. REV~2 is two commits before \
+                  or more), git: and an id of Git, or @ for the commit that the worktree is on. REV~2 is two commits before \
                   REV. REV:PATH is a file or directory in REV.\n\n\
                   'dmv help COMMAND' explains a command and its options."
 )]

@@ -208,6 +208,8 @@ fn open() -> Option<Repo> {
     let (place, _) = find(false).ok()?;
     let repo = Repo::open_as(place, Whose::Foreign).ok()?;
     repo.read_dates_by(crate::date::until);
+    #[cfg(feature = "git")]
+    repo.read_git_ids_by(dmv_git::revision::commits_of);
     Some(repo)
 }
 

@@ -171,6 +171,8 @@ impl Context {
         }
         let repo = Repo::open_as(place, whose)?;
         repo.read_dates_by(crate::date::until);
+        #[cfg(feature = "git")]
+        repo.read_git_ids_by(dmv_git::revision::commits_of);
         // Settings that cannot be read are reported where they are needed.
         if let Ok(config) = self.config() {
             repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));

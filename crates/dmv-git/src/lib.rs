@@ -13,6 +13,7 @@ pub mod map;
 pub mod object;
 pub mod pack;
 pub mod source;
+pub mod revision;
 
 pub use error::GitError;
 pub use export::{ExportOptions, ExportReport, ExportedRef, algorithm_for, export};

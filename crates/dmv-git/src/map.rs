@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 /// The name of the file in the repository.
 pub const FILE: &str = "git.db";
 const VERSION: i32 = 1;
+/// Hexadecimal digits of the longest id.
+const MAX_DIGITS: usize = 64;
 /// Entries that are kept in memory, about 120 bytes each.
 const MOST_IN_MEMORY: usize = 1 << 20;
 
@@ -243,6 +245,26 @@ impl IdMap {
         self.context(read())
     }
 
+    /// Returns at most `most` commits whose ids in Git begin with `hex`, which has only lower-case digits.
+    pub fn commits_with_prefix(&self, hex: &str, most: usize) -> Result<Vec<ObjectId>, MapError> {
+        // Ids compare as their bytes do; what may follow the digits lies between these two.
+        let first = filled(hex, '0', hex.len().next_multiple_of(2));
+        let (Some(first), Some(last)) = (first, filled(hex, 'f', MAX_DIGITS)) else {
+            return Ok(Vec::new());
+        };
+        let read = || {
+            let mut select = self.db.prepare_cached(
+                "SELECT dmv FROM object WHERE git >= ?1 AND git <= ?2 AND kind = 6 LIMIT ?3",
+            )?;
+            let rows = select.query_map(params![&first[..], &last[..], most as i64], |row| {
+                let id = row.get_ref(0)?.as_blob()?.try_into().ok();
+                Ok(id.map(ObjectId::from_bytes))
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        Ok(self.context(read())?.into_iter().flatten().collect())
+    }
+
     /// Makes [`git_of`](Self::git_of) fast.
     pub fn index_by_dmv(&self) -> Result<(), MapError> {
         let index = "CREATE INDEX IF NOT EXISTS by_dmv ON object (dmv)";
@@ -393,6 +415,20 @@ impl IdMap {
     }
 }
 
+/// Returns the bytes of hexadecimal digits that go on with `digit` up to the length `digits`; `None` if they
+/// are longer than that, or no digits.
+fn filled(hex: &str, digit: char, digits: usize) -> Option<Vec<u8>> {
+    let digits: String = hex
+        .chars()
+        .chain(std::iter::repeat(digit))
+        .take(digits)
+        .collect();
+    let is_hex = digits.starts_with(hex) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    let pairs = (0..digits.len()).step_by(2).filter(|_| is_hex);
+    let bytes = pairs.map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok());
+    is_hex.then(|| bytes.collect()).flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -446,6 +482,26 @@ mod tests {
         assert_eq!(map.heads().expect("read"), [git(3)]);
         assert_eq!(map.tags().expect("read"), [tag]);
         assert_eq!(map.pointers().expect("read")[&git(1)], b"version");
+        let found = |hex: &str| map.commits_with_prefix(hex, 9).expect("read").len();
+        assert_eq!(
+            [
+                found("0"),
+                found("030"),
+                found("0303"),
+                found(&"03".repeat(20))
+            ],
+            [1; 4]
+        );
+        assert_eq!(
+            [
+                found("02"),
+                found("04"),
+                found("031"),
+                found(&"03".repeat(21))
+            ],
+            [0; 4]
+        );
+        assert_eq!([found("03x"), found(&"03".repeat(33))], [0; 2], "no ids");
         map.forget().expect("forgotten");
         assert_eq!(map.get(&git(0)).expect("read"), None);
         assert_eq!(map.tags().expect("read").len(), 1, "they are nowhere else");

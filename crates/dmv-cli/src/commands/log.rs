@@ -63,6 +63,10 @@ pub struct Args {
     /// Show the changes of each commit as a diff, except for merges
     #[arg(short, long, conflicts_with = "graph")]
     patch: bool,
+    /// Show the ids that commits have in Git
+    #[cfg(feature = "git")]
+    #[arg(long)]
+    git: bool,
     /// List only commits that changed these files or directories
     #[arg(last = true, value_name = "PATH", add = candidates::path())]
     paths: Vec<OsString>,

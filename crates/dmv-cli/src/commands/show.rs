@@ -5,6 +5,7 @@ use crate::headline::{header, names};
 use crate::mirror::tell_behind;
 use crate::prelude::*;
 use crate::print::changes::{CommitAt, Detail, changes};
+use dmv_core::repo::split_path;
 use dmv_core::worktree::select::Paths;
 
 /// Show a commit: its message and its changes
@@ -21,9 +22,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    if let Some((revision, path)) = args.revision.split_once(':') {
+    if let (revision, Some(path)) = split_path(args.revision.as_bytes()) {
         let failure = Failure::usage("show needs a commit, not a path in a commit");
-        return Err(failure.hint(hint!("dmv cat {}", Argument::place(revision, path))));
+        return Err(failure.hint(hint!("dmv cat {}", Argument::place(&revision, path))));
     }
     let repo = context.repo()?;
     let id = repo.resolve(&args.revision)?;

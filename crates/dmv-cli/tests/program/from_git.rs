@@ -114,6 +114,54 @@ fn two_work_on_both_sides() -> Outcome {
 }
 
 #[test]
+#[test]
+fn an_id_of_git_is_a_revision() -> Outcome {
+    let Some(place) = source()? else {
+        return Ok(());
+    };
+    let tip = git(&place, "source", &["rev-parse", "main"])?;
+    place.ok(&["import", "git", "source", "film"])?;
+    // A clone has no map of ids. The commits have them.
+    place.ok(&["clone", "film", "second"])?;
+    for repo in ["film", "second"] {
+        let id = &place.json(&["-C", repo, "show", "--json", "main"])?["id"];
+        for length in [4, 7, 40] {
+            let revision = format!("git:{}", &tip[..length]);
+            let shown = place.json(&["-C", repo, "show", "--json", &revision])?;
+            assert_eq!(&shown["id"], id, "{revision}");
+        }
+        let short = format!("git:{}", tip[..7].to_uppercase());
+        let path = format!("{short}^2:d/b.txt");
+        assert_eq!(place.ok(&["-C", repo, "cat", &path])?, "two\n");
+        let unknown = if tip.starts_with("0000") {
+            "git:ffff"
+        } else {
+            "git:0000"
+        };
+        let said = place.fails(20, &["-C", repo, "show", unknown])?;
+        assert!(
+            said.contains(&format!("no branch, tag or commit '{unknown}'")),
+            "{said}"
+        );
+        let log = place.ok(&["-C", repo, "log", "--git", "--oneline", "-1"])?;
+        assert!(log.contains(&format!("git:{})", &tip[..12])), "{log}");
+        let log = place.records(&["-C", repo, "log", "--git", "--json"])?;
+        assert_eq!(log[0]["git"], tip);
+    }
+    // An exported commit has an id in Git, too.
+    place.write("film/mine", "m")?;
+    place.ok(&["-C", "film", "commit", "-m", "mine"])?;
+    let log = place.records(&["-C", "film", "log", "--git", "--json"])?;
+    assert!(log[0].get("git").is_none());
+    place.ok(&["-C", "film", "export", "--git", "../hub.git"])?;
+    let log = place.records(&["-C", "film", "log", "--git", "--json"])?;
+    assert_eq!(
+        log[0]["git"],
+        git(&place, "hub.git", &["rev-parse", "main"])?
+    );
+    Ok(())
+}
+
 fn nothing_that_a_repository_names_is_run() -> Outcome {
     let Some(place) = source()? else {
         return Ok(());

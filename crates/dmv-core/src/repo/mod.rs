@@ -25,7 +25,7 @@ pub use base::error::{
     AbsentError, BranchError, BusyError, ConflictError, FilesError, LookError, PathRefusal,
     PlaceError, RepoError, RevisionError, UndoError, UpkeepError, VerbError, WorktreeError,
 };
-pub use base::handle::DateReader;
+pub use base::handle::{DateReader, GitIdQuery, GitIdReader};
 pub use base::head::Head;
 pub use base::keeping::KeepingLock;
 pub use base::layout::{

@@ -9,6 +9,8 @@ use crate::prelude::*;
 use crate::print::changes::{CommitAt, Detail, changes};
 use dmv_core::history::paths::VisitedCommit;
 use dmv_core::worktree::select::Paths;
+#[cfg(feature = "git")]
+use dmv_git::revision::GitNames;
 use std::collections::HashMap;
 
 /// Prints commits one after the other.
@@ -21,6 +23,9 @@ pub(super) struct Printer<'a> {
     repo: &'a Repo,
     /// What to show of each commit's changes.
     detail: Option<Detail>,
+    /// The ids that commits have in Git, if they are shown.
+    #[cfg(feature = "git")]
+    git: Option<GitNames>,
     /// How many commits were printed.
     pub printed: u64,
 }
@@ -36,6 +41,8 @@ impl<'a> Printer<'a> {
             oneline: args.oneline,
             repo,
             detail: args.detail(),
+            #[cfg(feature = "git")]
+            git: args.git.then(|| GitNames::open(repo.dmv_dir())),
             printed: 0,
         })
     }
@@ -47,15 +54,24 @@ impl<'a> Printer<'a> {
         self.printed += 1;
         if ui.is_json() {
             let mut value = json::commit(id, commit);
+            if let Some(git) = self.git_id(visited) {
+                value.add("git", git);
+            }
             if let Some(detail) = self.detail {
                 value.add("changes", self.changes(visited, paths, detail)?);
             }
             return ui.json(&value);
         }
+        let mut names = self.names.get(id).cloned().unwrap_or_default();
+        if let Some(git) = self.git_id(visited) {
+            let shown = if ui.verbose() { git.len() } else { SHORT_ID };
+            names.push(format!("git:{}", &git[..shown]));
+        }
+        let names = Some(&names).filter(|names| !names.is_empty());
         let text = if self.oneline {
-            line(ui, id, commit, self.names.get(id))
+            line(ui, id, commit, names)
         } else {
-            header(ui, id, commit, self.names.get(id))
+            header(ui, id, commit, names)
         };
         if self.graph.is_some() {
             return self.draw(visited, &text);
@@ -71,6 +87,18 @@ impl<'a> Printer<'a> {
             self.changes(visited, paths, detail)?;
         }
         Ok(())
+    }
+
+    /// The id that a commit has in Git, if it is shown.
+    fn git_id(&self, visited: &VisitedCommit) -> Option<String> {
+        #[cfg(feature = "git")]
+        if let Some(git) = &self.git {
+            return git
+                .of(&visited.id, &visited.commit)
+                .map(|id| id.to_string());
+        }
+        let _ = visited;
+        None
     }
 
     fn changes(

@@ -3,7 +3,8 @@
 //! The functions of the rooms take it as an argument. This module knows none of them. The facade
 //! ([`Repo`](crate::repo::Repo)) holds one and passes it on.
 
-use crate::object::ObjectRead;
+use crate::hash::ObjectId;
+use crate::object::{ObjectError, ObjectRead};
 use crate::refs::Refs;
 use crate::repo::base::arrived::ArrivedPacks;
 use crate::repo::base::error::{PlaceError, RepoError};
@@ -20,6 +21,21 @@ use std::time::SystemTime;
 
 /// Returns the second since 1970 that a date names, or why it names none.
 pub type DateReader = fn(&str) -> Result<i64, String>;
+
+/// What is asked for the commits with some id in Git.
+pub struct GitIdQuery<'q> {
+    /// The objects of the repository.
+    pub objects: &'q dyn ObjectRead,
+    /// The directory of the repository.
+    pub dmv_dir: &'q Path,
+    /// The commits that have names.
+    pub tips: Vec<ObjectId>,
+    /// The first digits of the id, in lower case.
+    pub hex: &'q str,
+}
+
+/// Returns the commits that a query asks for.
+pub type GitIdReader = fn(&GitIdQuery<'_>) -> Result<Vec<ObjectId>, ObjectError>;
 
 /// An open repository.
 pub(in crate::repo) struct Handle {
@@ -47,6 +63,8 @@ pub(in crate::repo) struct Handle {
     pub(in crate::repo) remotes: OnceLock<BTreeSet<String>>,
     /// Reads the dates in revisions, if the caller can: the library has no clock and no time zone.
     pub(in crate::repo) dates: OnceLock<DateReader>,
+    /// Finds the commits that have some id in Git, if the caller can.
+    pub(in crate::repo) git_ids: OnceLock<GitIdReader>,
     /// What the slice was like when the store last heard which chunks it must not store.
     pub(in crate::repo) heard: Mutex<Option<(u64, SystemTime)>>,
 }

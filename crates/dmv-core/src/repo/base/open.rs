@@ -80,6 +80,7 @@ pub(in crate::repo) fn assemble(
         caught_up,
         remotes: OnceLock::new(),
         dates: OnceLock::new(),
+        git_ids: OnceLock::new(),
         heard: Mutex::default(),
     };
     refused::refresh(&handle);

@@ -4,8 +4,8 @@ use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, Operation};
 use crate::repo::{
-    DateReader, Head, KeepingLock, OperationRequest, RefInfo, RefKind, Repo, RepoError, RepoSlice,
-    Stamp, UndoWindow, base,
+    DateReader, GitIdReader, Head, KeepingLock, OperationRequest, RefInfo, RefKind, Repo,
+    RepoError, RepoSlice, Stamp, UndoWindow, base,
 };
 use crate::store::FinishedJob;
 use crate::subset::Subset;
@@ -35,6 +35,12 @@ impl Repo {
     pub fn name_remotes(&self, remotes: impl IntoIterator<Item = String>) {
         // A second call comes from the same settings.
         let _ = self.handle.remotes.set(remotes.into_iter().collect());
+    }
+
+    /// Tells how commits are found by their ids in Git, once. Without it, no revision begins with `git:`.
+    pub fn read_git_ids_by(&self, reader: GitIdReader) {
+        // A later caller gets what the first one asked for.
+        let _ = self.handle.git_ids.set(reader);
     }
 
     /// Tells how dates in revisions are read, once. Without it, a revision has no date.

@@ -5,14 +5,18 @@ use crate::history::load_commit;
 use crate::object::{ObjectRead, ObjectType};
 use crate::refs::{FETCH_HEAD, HEAD};
 use crate::repo::base::error::{LookError, RepoError, RevisionError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::handle::{GitIdQuery, Handle};
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::base_key;
 use crate::repo::base::worktree;
 use crate::repo::look::dated::{DatedName, end_of_date, former};
+use std::collections::BTreeSet;
 
 /// The fewest hex digits that can name an object.
 const MIN_PREFIX: usize = 4;
+
+/// How the id of a commit in Git begins as a revision.
+const GIT_ID: &str = "git:";
 
 /// How many digits of an id a message shows.
 const SHORT: usize = 12;
@@ -21,8 +25,8 @@ const MAX_SHOWN: usize = 8;
 
 /// Splits `REV:PATH`. An empty revision means `@`. Without a colon, there is no path.
 pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
-    // A date has colons, too.
-    let skipped = end_of_date(text);
+    // A date has colons, too, and so has an id of Git.
+    let skipped = end_of_date(text).max(end_of_git_id(text));
     match text[skipped..].iter().position(|b| *b == b':') {
         Some(at) => {
             let at = skipped + at;
@@ -36,6 +40,16 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
         }
         None => (String::from_utf8_lossy(text).into_owned(), None),
     }
+}
+
+/// Returns where the id ends in a text that begins with an id of Git, such as `git:ab12`; 0 without any.
+fn end_of_git_id(text: &[u8]) -> usize {
+    let Some(rest) = text.strip_prefix(GIT_ID.as_bytes()) else {
+        return 0;
+    };
+    let digits = rest.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+    let is_id = digits >= MIN_PREFIX && matches!(rest.get(digits), None | Some(b':' | b'~' | b'^'));
+    if is_id { GIT_ID.len() + digits } else { 0 }
 }
 
 /// Splits a revision into the name that it begins with and the steps that follow: `main~2` into `main`
@@ -91,7 +105,8 @@ fn walk_steps(
 /// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
 /// worktree's head), a full name such as `refs/heads/main`, `-` or `@{-1}` (the head before the last
 /// checkout), `FETCH_HEAD` (what was last fetched from an address). A name can have a date:
-/// `main@{2 days ago}`; without a name, it is the current branch. Any number of `~n` and `^n` can follow.
+/// `main@{2 days ago}`; without a name, it is the current branch. `git:` and an id or its beginning name
+/// a commit by its id in Git. Any number of `~n` and `^n` can follow.
 pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
     let (name, steps) = split_steps(text);
     let start = resolve_name(repo, name)?;
@@ -163,6 +178,9 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     if is_previous(name) {
         return resolve_previous(repo, name);
     }
+    if name.len() > GIT_ID.len() && end_of_git_id(name.as_bytes()) == name.len() {
+        return one_of(repo, name, commits_in_git(repo, name)?);
+    }
     if let Some(dated) = DatedName::parse(name) {
         let (key, what) = dated_key(repo, dated)?;
         return former(repo, &key, name, &what);
@@ -192,11 +210,16 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     {
         return Ok(id);
     }
+    one_of(repo, name, commits)
+}
+
+/// Returns the only one of the commits that a name can mean.
+fn one_of(repo: &Handle, name: &str, mut commits: Vec<ObjectId>) -> Result<ObjectId, RepoError> {
     match commits.as_slice() {
         [] => Err(unknown(repo, name)?.into()),
         [one] => Ok(*one),
         _ => {
-            commits.truncate(8);
+            commits.truncate(MAX_SHOWN);
             let prefix = name.to_owned();
             Err(RevisionError::Ambiguous {
                 prefix,
@@ -205,6 +228,27 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
             .into())
         }
     }
+}
+
+/// Returns the commits whose id in Git begins as `git:ab12` says.
+fn commits_in_git(repo: &Handle, name: &str) -> Result<Vec<ObjectId>, RepoError> {
+    let Some(reader) = repo.git_ids.get() else {
+        return Ok(Vec::new());
+    };
+    let mut tips = BTreeSet::new();
+    for prefix in ["branch/", "tag/", "remote/"] {
+        for (key, _) in repo.refs.with_prefix(prefix)? {
+            tips.extend(worktree::ref_id(repo, &key)?);
+        }
+    }
+    tips.extend(worktree::head_commit(repo)?);
+    let hex = name[GIT_ID.len()..].to_ascii_lowercase();
+    Ok(reader(&GitIdQuery {
+        objects: repo.objects(),
+        dmv_dir: repo.dmv_dir(),
+        tips: tips.into_iter().collect(),
+        hex: &hex,
+    })?)
 }
 
 /// Returns the key of the view that a revision with a date is about, and what it stands for. A name
