@@ -9,11 +9,13 @@ pub mod error;
 pub mod export;
 pub mod id;
 pub mod import;
+pub mod lfs_fetch;
 pub mod map;
 pub mod object;
 pub mod pack;
-pub mod source;
 pub mod revision;
+pub mod source;
+pub mod stream;
 
 pub use error::GitError;
 pub use export::{ExportOptions, ExportReport, ExportedRef, algorithm_for, export};

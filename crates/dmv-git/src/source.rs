@@ -22,6 +22,9 @@ pub enum SourceError {
     /// Git is not installed, or cannot be started.
     #[error("git cannot be run: {0}")]
     NoGit(#[source] io::Error),
+    /// Git LFS is not installed.
+    #[error("git lfs is not installed")]
+    NoLfs,
     /// The directory is no Git repository, or one that Git does not read.
     #[error("{} is no Git repository that git can read: {said}", path.display())]
     NoRepository {
@@ -49,6 +52,12 @@ pub enum SourceError {
     Failed {
         /// Git's command.
         command: String,
+        /// What Git says.
+        said: String,
+    },
+    /// Git does not understand a stream, or it ends too early.
+    #[error("git cannot read the stream: {said}")]
+    Stream {
         /// What Git says.
         said: String,
     },
@@ -131,7 +140,8 @@ impl GitSource {
     /// Makes a bare repository in the new directory `dir`, and opens it.
     pub fn create(dir: &Path, algorithm: Algorithm) -> Result<GitSource, SourceError> {
         let mut git = Command::new("git");
-        git.args(["init", "-q", "--bare"]);
+        // A template of the user could bring hooks.
+        git.args(["init", "-q", "--bare", "--template="]);
         git.arg(format!("--object-format={}", algorithm.name()));
         let output = git
             .arg("--")

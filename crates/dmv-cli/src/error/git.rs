@@ -8,6 +8,7 @@ use dmv_core::hint;
 use dmv_core::repo::RepoError;
 use dmv_git::GitError;
 use dmv_git::source::SourceError;
+use std::io::ErrorKind;
 
 impl From<GitError> for Failure {
     fn from(e: GitError) -> Failure {
@@ -40,6 +41,8 @@ impl From<SourceError> for Failure {
         match e {
             SourceError::NoGit(_) => Failure::new("no-git", EXIT_OTHER, message)
                 .hint("install Git, which reads and writes its repositories"),
+            SourceError::NoLfs => Failure::new("no-git-lfs", EXIT_OTHER, message)
+                .hint("install Git LFS, or take the content that is there with --lfs here"),
             SourceError::NoRepository { .. } => {
                 Failure::new("no-git-repository", EXIT_NO_REPOSITORY, message)
             }
@@ -58,6 +61,11 @@ impl From<SourceError> for Failure {
                     path
                 );
                 Failure::new("git-incomplete", EXIT_ABSENT, message).hint(hint)
+            }
+            SourceError::Stream { .. } => Failure::new("git-stream", EXIT_DAMAGE, message)
+                .hint("write the stream again; nothing was taken from it"),
+            SourceError::Pipe(e) if e.kind() == ErrorKind::Interrupted => {
+                RepoError::Cancelled.into()
             }
             SourceError::Failed { .. } | SourceError::Answer(_) | SourceError::Pipe(_) => {
                 Failure::new("git", EXIT_OTHER, message)

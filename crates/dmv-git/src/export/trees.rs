@@ -289,7 +289,9 @@ impl<'e> TreeExport<'e> {
         pointer: &Pointer,
     ) -> Result<bool, GitError> {
         fs::create_dir_all(dir).map_err(GitError::Read)?;
-        let mut file = tempfile::NamedTempFile::new_in(dir).map_err(GitError::Read)?;
+        // Others may read it as they may read other files of Git.
+        let file = tempfile::Builder::new().make_in(dir, |path| fs::File::create_new(path));
+        let mut file = file.map_err(GitError::Read)?;
         let mut hash = ContentHash::default();
         self.read(entry, |bytes| {
             hash.update(bytes);
