@@ -32,14 +32,14 @@ use tar::{EntryType, Header};
 pub struct Args {
     /// The commit, or a directory or file in it
     #[arg(value_name = "REV[:PATH]", add = candidates::place())]
-    #[cfg_attr(feature = "git", arg(required_unless_present = "git"))]
+    #[cfg_attr(feature = "git", arg(required_unless_present_any = ["git", "stream"]))]
     #[cfg_attr(not(feature = "git"), arg(required = true))]
     place: Option<OsString>,
     #[command(flatten)]
     limit: LimitArgs,
     /// Write into the directory DIR, which must be new or empty
     #[arg(long, value_name = "DIR")]
-    #[cfg_attr(feature = "git", arg(required_unless_present_any = ["tar", "git"]))]
+    #[cfg_attr(feature = "git", arg(required_unless_present_any = ["tar", "git", "stream"]))]
     #[cfg_attr(not(feature = "git"), arg(required_unless_present = "tar"))]
     to: Option<PathBuf>,
     /// Write a tar archive to FILE; - means standard output
@@ -50,6 +50,11 @@ pub struct Args {
     #[cfg(feature = "git")]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["place", "to", "tar", "subset"])]
     git: Option<PathBuf>,
+    /// Write all branches and tags with their history to FILE, as a stream for 'git fast-import'; - means
+    /// standard output
+    #[cfg(feature = "git")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["place", "to", "tar", "subset", "git"])]
+    stream: Option<PathBuf>,
     #[cfg(feature = "git")]
     #[command(flatten)]
     to_git: ToGit,
@@ -85,6 +90,10 @@ impl Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "git")]
+    if let Some(file) = &args.stream {
+        return git::to_stream(context, file);
+    }
     #[cfg(feature = "git")]
     if let Some(dir) = &args.git {
         let options = dmv_git::export::ExportOptions {

@@ -1,327 +1,73 @@
 //! `dmv import`
 
-use crate::config::DEFAULT_BRANCH;
-use crate::peers::refuse_address;
+mod copies;
+#[cfg(feature = "git")]
+mod git;
+
 use crate::prelude::*;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget};
-use dmv_git::import::{
-    ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, import, plan,
-};
-use dmv_git::source::GitSource;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "git")]
+use std::path::PathBuf;
 
-/// Problems that are told without -v.
-const TOLD: usize = 10;
-
-/// Take a history from Git
+/// Take a history from Git, or from copies that you kept
+///
+/// With --series, numbered copies of files become versions of one file: rock_v1.psd, rock_v2.psd and so on
+/// become rock.psd, with one commit for each copy that has its date. In PATTERN, {N} stands for the number,
+/// '*' for a part of a name and '**/' for any directories. Copies that a further PATTERN matches come last.
+/// The copies stay where they are.
+///
+/// With --stream, dmv takes what tools write for 'git fast-import': hg-fast-export, svn-all-fast-export,
+/// reposurgeon and others. Git reads the stream into a temporary directory first (TMPDIR).
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv import git ~/src/film.git film\n  \
-                  dmv import git https://example.org/film.git --lfs here")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = "Example:\n  dmv import git ~/src/film.git film\n  \
+                  dmv import dirs ../film-2024 ../film-2025 ../film\n  \
+                  dmv import --series 'shots/*_v{N}.psd' 'shots/*_final.psd' --dry-run"
+)]
 pub struct Args {
     #[command(subcommand)]
-    from: From,
+    from: Option<From>,
+    #[command(flatten)]
+    series: copies::SeriesArgs,
+    /// Take the history in a stream of 'git fast-import'; - means standard input
+    #[cfg(feature = "git")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["series", "keep_names"])]
+    stream: Option<PathBuf>,
+    /// Record the branches as NAME/BRANCH [default: series, or git for a stream]
+    #[arg(long, value_name = "NAME", add = candidates::remote())]
+    name: Option<String>,
+    /// Only report what there is to take, and what becomes a version of what
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(clap::Subcommand)]
 enum From {
-    Git(GitArgs),
-}
-
-/// Take the history of a Git repository
-///
-/// In a repository, its branches become git/BRANCH, new branches and tags are created, and your own branches
-/// and files stay unchanged. Run it again to take what is new. With DIR, or outside a repository, dmv
-/// creates a repository and checks out the branch that SRC is on.
-///
-/// Every commit keeps its id in Git, and 'dmv export --git' gives it back byte for byte. Git reads SRC itself
-/// and runs nothing that it names.
-#[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  dmv import git ~/src/film.git film\n  dmv import git ../film --dry-run"
-)]
-struct GitArgs {
-    /// The Git repository: a path, or a URL that Git knows
-    #[arg(value_name = "SRC")]
-    source: OsString,
-    /// The new directory [default: the last part of SRC, outside a repository]
-    #[arg(value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Take only branches that match GLOB, and no tags
-    #[arg(long, value_name = "GLOB")]
-    branches: Vec<String>,
-    /// Take the content of Git LFS that SRC has, in place of its pointers
-    #[arg(long, value_name = "here|no", default_value = "no", value_parser = ["here", "no"])]
-    lfs: String,
-    /// Record the branches as NAME/BRANCH
-    #[arg(long, value_name = "NAME", default_value = "git", add = candidates::remote())]
-    name: String,
-    /// Create no worktree: DIR itself becomes the repository
-    #[arg(long)]
-    bare: bool,
-    /// Only report what there is to take
-    #[arg(long)]
-    dry_run: bool,
+    #[cfg(feature = "git")]
+    Git(git::GitArgs),
+    Dirs(copies::DirsArgs),
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     match &args.from {
-        From::Git(args) => from_git(context, args),
+        #[cfg(feature = "git")]
+        Some(From::Git(args)) => git::run(context, args),
+        Some(From::Dirs(args)) => copies::from_dirs(context, args),
+        None => from_options(context, args),
     }
 }
 
-fn from_git(context: &Context, args: &GitArgs) -> Result<u8, Failure> {
-    let scratch =
-        tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))?;
-    let source = open(args, scratch.path())?;
-    let options = ImportOptions {
-        remote: args.name.clone(),
-        branches: args.branches.clone(),
-        lfs: args.lfs == "here",
-        portion_bytes: PORTION_BYTES,
-    };
-    let here = match &args.dir {
-        None => context.repo().ok(),
-        Some(_) => None,
-    };
-    let is_new = here.is_none();
-    if args.dry_run {
-        let planned = plan(here.as_ref(), &source, &options)?;
-        return tell_plan(context, &planned);
+fn from_options(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "git")]
+    if let Some(stream) = &args.stream {
+        let name = args.name.as_deref().unwrap_or("git");
+        return git::from_stream(context, stream, name, args.dry_run);
     }
-    let repo = match here {
-        Some(repo) => repo,
-        None => create(context, args, &source)?,
-    };
-    let repo = &repo;
-    let watch = context.watch("importing");
-    let done = import(repo, &source, &options, &context.request()?, &context.job);
-    drop(watch);
-    let done = done.map_err(|e| go_on(e.into(), args, is_new, repo))?;
-    if is_new && !args.bare {
-        check_out(context, repo, &done)?;
+    if args.series.series.is_empty() {
+        return Err(Failure::usage("nothing says what to import").hint("dmv import --help"));
     }
-    tell(context, args, repo, &done)
-}
-
-/// Says how to go on after a failure in a repository that this command has made.
-fn go_on(failure: Failure, args: &GitArgs, is_new: bool, repo: &Repo) -> Failure {
-    // Other failures say what is missing first.
-    if !is_new || ![EXIT_OTHER, EXIT_INTERRUPTED].contains(&failure.exit) {
-        return failure;
-    }
-    let dir = repo
-        .worktree_root()
-        .unwrap_or_else(|| repo.dmv_dir())
-        .to_owned();
-    let (dir, source) = (Argument::on_disk(&dir), Argument::on_disk(&args.source));
-    failure.hint(hint!("dmv -C {} import git {}, to go on", dir, source))
-}
-
-/// Opens the source. Copies it into `scratch` first if it is not on this machine.
-fn open(args: &GitArgs, scratch: &Path) -> Result<GitSource, Failure> {
-    let path = Path::new(&args.source);
-    let text = args.source.to_string_lossy();
-    let is_url = !path.exists() && text.contains(':');
-    if is_url {
-        Ok(GitSource::mirror(
-            &args.source,
-            &scratch.join("mirror.git"),
-        )?)
-    } else {
-        Ok(GitSource::open(path)?)
-    }
-}
-
-/// Makes the repository.
-fn create(context: &Context, args: &GitArgs, source: &GitSource) -> Result<Repo, Failure> {
-    let dir = match &args.dir {
-        Some(dir) => dir.clone(),
-        None => last_part(&args.source).ok_or_else(|| {
-            Failure::usage("cannot derive a directory name from SRC").hint("dmv import git SRC DIR")
-        })?,
-    };
-    refuse_address(&dir)?;
-    let branch = source.head().unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
-    let repo = Repo::init(&dir, &branch, args.bare, context.request()?)?;
-    repo.end_clone();
-    Ok(repo)
-}
-
-fn last_part(source: &OsStr) -> Option<PathBuf> {
-    let text = source.to_str()?.trim_end_matches('/');
-    let text = text.strip_suffix("/.git").unwrap_or(text);
-    let last = text.rsplit(['/', ':']).next()?;
-    let last = last.strip_suffix(".git").unwrap_or(last);
-    let is_name = !last.is_empty() && !last.starts_with('.');
-    is_name.then(|| PathBuf::from(last))
-}
-
-/// Writes the files of the branch that the source is on.
-fn check_out(context: &Context, repo: &Repo, done: &ImportReport) -> Result<(), Failure> {
-    let Some(head) = done.head.clone() else {
-        return Ok(());
-    };
-    if repo.ref_at(&format!("branch/{head}"))?.is_none() {
-        return Ok(());
-    }
-    let mut options = CheckoutOptions::new(context.request()?);
-    options.settings = context.settings()?;
-    let watch = context.watch("writing files");
-    let written = repo.checkout(CheckoutTarget::Branch(head), &options, &context.job);
-    drop(watch);
-    written?;
-    Ok(())
-}
-
-fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
-    let document = || {
-        let document =
-            object! { dry_run: true, planned.{commits, refs}, left: left(&planned.left) };
-        document.sorted()
-    };
-    context.ui.report(document, |out| {
-        let commits = count(planned.commits, "commit", "commits");
-        let refs = count(planned.refs, "branch or tag", "branches and tags");
-        Ok(writeln!(out, "{commits} to take, for {refs}")?)
-    })?;
-    tell_left(context, &planned.left);
-    Ok(EXIT_OK)
-}
-
-fn left(left: &[LeftRef]) -> Json {
-    let left = left.iter().map(|left| object! { left.{name, why} });
-    Json::List(left.collect())
-}
-
-fn tell_left(context: &Context, left: &[LeftRef]) {
-    for left in left {
-        let (name, why) = (clean(&left.name), &left.why);
-        context.ui.warn(format_args!("not taken: {name}: {why}"));
-    }
-}
-
-fn tell(
-    context: &Context,
-    args: &GitArgs,
-    repo: &Repo,
-    done: &ImportReport,
-) -> Result<u8, Failure> {
-    let is_complete = done.problems.is_empty() && done.left.is_empty();
-    context.ui.report(
-        || document(repo, done),
-        |out| print(context, out, args, repo, done),
-    )?;
-    if !context.ui.is_json() {
-        tell_left(context, &done.left);
-        tell_problems(context, done);
-        if done.has_replacements {
-            let text = "the source replaces objects by others (git replace); the import has the original ones";
-            context.ui.warn(text);
-        }
-    }
-    Ok(if is_complete {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
-}
-
-fn print(
-    context: &Context,
-    out: &mut impl Write,
-    args: &GitArgs,
-    repo: &Repo,
-    done: &ImportReport,
-) -> Result<(), Failure> {
-    let source = escape(args.source.as_encoded_bytes());
-    if done.commits == 0 && done.refs.is_empty() {
-        writeln!(out, "nothing new in {source}")?;
-        return Ok(());
-    }
-    let (commits, size) = (count(done.commits, "commit", "commits"), bytes(done.bytes));
-    if done.commits == 0 {
-        writeln!(out, "no new commits in {source}")?;
-    } else {
-        writeln!(out, "{commits} taken from {source}, {size} of content")?;
-    }
-    if done.returned > 0 {
-        let own = count(done.returned, "of them is a commit", "of them are commits");
-        writeln!(out, "{own} that dmv had exported")?;
-    }
-    let place = repo.worktree_root().unwrap_or_else(|| repo.dmv_dir());
-    for change in done.refs.iter().filter(|change| change.refused.is_none()) {
-        let (kind, name) = change.key.split_once('/').unwrap_or_default();
-        // The branches that came with this import are named by those of the source.
-        if kind != "branch" {
-            let word = if change.old.is_some() { "moved" } else { "new" };
-            writeln!(out, "  {word:<5}  {}", clean(name))?;
-        }
-    }
-    if place.join(".gitignore").exists() && !place.join(".dmvignore").exists() {
-        let note =
-            "note: dmv does not read .gitignore; to have it do so: dmv config set ignore.git true";
-        context.ui.note(note);
-    }
-    Ok(())
-}
-
-fn tell_problems(context: &Context, done: &ImportReport) {
-    let shown = if context.ui.verbose() {
-        usize::MAX
-    } else {
-        TOLD
-    };
-    for problem in done.problems.iter().take(shown) {
-        let (object, why) = (problem.object.to_string(), &problem.why);
-        let object = &object[..10];
-        if problem.name.is_empty() {
-            context.ui.warn(format_args!("{object}: {why}"));
-        } else {
-            let name = escape(&problem.name);
-            context
-                .ui
-                .warn(format_args!("{object}: left out {name}: {why}"));
-        }
-    }
-    let more = done.problems.len().saturating_sub(shown);
-    if more > 0 {
-        let more = count(more as u64, "problem", "problems");
-        context
-            .ui
-            .warn(format_args!("{more} more; with -v all are listed"));
-    }
-    let missing: u64 = done.problems.iter().map(|problem| problem.bytes).sum();
-    if missing > 0 {
-        let missing = bytes(missing);
-        context.ui.warn(format_args!(
-            "{missing} of Git LFS are missing in the source; their pointers were taken; \
-             to have them there: git lfs fetch --all"
-        ));
-    }
-}
-
-fn document(repo: &Repo, done: &ImportReport) -> Json {
-    let problems = done.problems.iter().map(|problem| {
-        object! {
-            object: problem.object.to_string(),
-            ..path(&problem.name),
-            problem.{why, bytes},
-        }
-    });
-    let refs = done.refs.iter().map(|change| {
-        object! {
-            "ref": change.key,
-            old: change.old.map(|id| id.to_string()),
-            new: change.new.map(|id| id.to_string()),
-            refused: change.refused.is_some(),
-        }
-    });
-    object! {
-        repository: repo.dmv_dir(),
-        done.{commits, returned, bytes},
-        refs: Json::List(refs.collect()),
-        left: left(&done.left),
-        problems: Json::List(problems.collect()),
-    }
+    let name = args.name.as_deref().unwrap_or("series");
+    copies::from_series(context, &args.series, name, args.dry_run)
 }

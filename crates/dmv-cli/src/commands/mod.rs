@@ -24,7 +24,6 @@ pub mod gc;
 pub mod get;
 #[cfg(feature = "quic")]
 pub mod id;
-#[cfg(feature = "git")]
 pub mod import;
 pub mod init;
 pub mod keep;
@@ -151,7 +150,6 @@ commands! {
     "Start" {
         "init" Init(init) changes, common;
         "clone" Clone(clone) changes, common;
-        #[cfg(feature = "git")]
         "import" Import(import) changes;
         "demo" Demo(demo) changes;
     }

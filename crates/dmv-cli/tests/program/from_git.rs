@@ -6,10 +6,11 @@
 use crate::place::files::read;
 use crate::place::{Outcome, Place};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Runs Git in a directory of the place, with a user and without settings of the machine.
-fn git(place: &Place, dir: &str, args: &[&str]) -> Outcome<String> {
+pub fn git(place: &Place, dir: &str, args: &[&str]) -> Outcome<String> {
     let mut git = Command::new("git");
     git.current_dir(place.work().join(dir)).args(args);
     git.env("HOME", place.home())
@@ -27,7 +28,7 @@ fn git(place: &Place, dir: &str, args: &[&str]) -> Outcome<String> {
 }
 
 /// A place with the Git repository `source`, which has two branches, a tag and a merge; `None` without Git.
-fn source() -> Outcome<Option<Place>> {
+pub fn source() -> Outcome<Option<Place>> {
     if Command::new("git").arg("--version").output().is_err() {
         dmv_random::skip("git is not installed");
         return Ok(None);
@@ -50,7 +51,7 @@ fn source() -> Outcome<Option<Place>> {
     Ok(Some(place))
 }
 
-fn refs(place: &Place, dir: &str) -> Outcome<String> {
+pub fn refs(place: &Place, dir: &str) -> Outcome<String> {
     let format = "--format=%(objectname) %(refname)";
     git(place, dir, &["for-each-ref", format])
 }
@@ -114,7 +115,6 @@ fn two_work_on_both_sides() -> Outcome {
 }
 
 #[test]
-#[test]
 fn an_id_of_git_is_a_revision() -> Outcome {
     let Some(place) = source()? else {
         return Ok(());
@@ -162,6 +162,7 @@ fn an_id_of_git_is_a_revision() -> Outcome {
     Ok(())
 }
 
+#[test]
 fn nothing_that_a_repository_names_is_run() -> Outcome {
     let Some(place) = source()? else {
         return Ok(());
@@ -262,5 +263,52 @@ fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
         &sha256[2..4]
     );
     assert_eq!(read(&place, &kept)?, "content");
+    // Others may read it as they may read the rest of the repository.
+    let mode = |path: &str| -> Outcome<u32> {
+        Ok(fs::metadata(place.work().join(path))?.permissions().mode() & 0o777)
+    };
+    assert_eq!(mode(&kept)?, mode("back.git/HEAD")?);
+    Ok(())
+}
+
+#[test]
+fn git_lfs_fetches_what_is_missing_and_runs_no_program_of_the_source() -> Outcome {
+    let Some(place) = source()? else {
+        return Ok(());
+    };
+    let lfs = Command::new("git").args(["lfs", "version"]).output();
+    if !lfs.is_ok_and(|output| output.status.success()) {
+        dmv_random::skip("git lfs is not installed");
+        return Ok(());
+    }
+    git(&place, "source", &["lfs", "install", "--local"])?;
+    git(&place, "source", &["lfs", "track", "*.mov"])?;
+    place.write("source/film.mov", "content")?;
+    git(&place, "source", &["add", "-A"])?;
+    git(&place, "source", &["commit", "-q", "-m", "large"])?;
+    git(&place, ".", &["init", "-q", "--bare", "hub.git"])?;
+    git(&place, "source", &["remote", "add", "origin", "../hub.git"])?;
+    git(&place, "source", &["push", "-q", "origin", "main"])?;
+    fs::remove_dir_all(place.work().join("source/.git/lfs/objects"))?;
+    let trap = place.work().join("trapped");
+    for key in [
+        "core.sshCommand",
+        "credential.helper",
+        "lfs.customtransfer.x.path",
+    ] {
+        git(
+            &place,
+            "source",
+            &["config", key, &format!("touch {}", trap.display())],
+        )?;
+    }
+    git(
+        &place,
+        "source",
+        &["config", "lfs.standalonetransferagent", "x"],
+    )?;
+    place.ok(&["import", "git", "source", "film", "--lfs", "fetch"])?;
+    assert_eq!(read(&place, "film/film.mov")?, "content");
+    assert!(!trap.exists());
     Ok(())
 }

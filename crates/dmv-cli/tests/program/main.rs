@@ -13,6 +13,7 @@ mod blame;
 #[cfg(feature = "store")]
 mod bucket;
 mod budget;
+mod by_hand;
 #[cfg(feature = "quic")]
 mod by_key;
 mod calls;
@@ -28,6 +29,8 @@ mod expire;
 mod foreign;
 mod freeing;
 mod from_git;
+mod from_others;
+mod from_streams;
 mod gc;
 mod get;
 mod group;

@@ -1,9 +1,12 @@
-//! `dmv export --git`
+//! `dmv export --git` and `dmv export --stream`
 
 use crate::prelude::*;
 use dmv_git::export::{ExportOptions, ExportReport, algorithm_for, export};
 use dmv_git::source::GitSource;
+use dmv_git::stream::write_stream;
+use std::fs::File;
 use std::path::Path;
+use std::process::Stdio;
 
 /// Exports to the Git repository in `dir`, and makes a bare one if there is none.
 pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8, Failure> {
@@ -26,6 +29,42 @@ pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8,
     let is_complete =
         done.changed.is_empty() && done.refs.iter().all(|moved| moved.refused.is_none());
     Ok(if is_complete {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
+    })
+}
+
+/// Exports to a temporary repository, and has Git write that as a stream to `file`.
+pub fn to_stream(context: &Context, file: &Path) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let scratch =
+        tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))?;
+    let target = GitSource::create(&scratch.path().join("export.git"), algorithm_for(&repo)?)?;
+    let watch = context.watch("exporting");
+    let done = export(&repo, &target, &ExportOptions::default(), &context.job);
+    drop(watch);
+    let done = done?;
+    let to_stdout = file == Path::new("-");
+    let out = if to_stdout {
+        Stdio::inherit()
+    } else {
+        Stdio::from(File::create(file).map_err(|e| Failure::file("create", file, &e))?)
+    };
+    write_stream(&target, out).inspect_err(|_| {
+        if !to_stdout {
+            // Nobody should take a part for the whole.
+            let _ = std::fs::remove_file(file);
+        }
+    })?;
+    // Standard output has the stream, and nothing else.
+    if !to_stdout {
+        context
+            .ui
+            .report(|| document(&done), |out| print(out, file, &done))?;
+    }
+    tell(context, &done);
+    Ok(if done.changed.is_empty() {
         EXIT_OK
     } else {
         EXIT_INCOMPLETE
