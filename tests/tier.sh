@@ -40,6 +40,7 @@ freed|store,upkeep,publish|dmv-tests|library|what_a_command_names_is_here|DMV_MO
 freeing|upkeep,keeping,sync|dmv-cli|program|repositories_that_free_space_beside_each_other_lose_nothing_and_leave_nothing|DMV_FREEING_ROUNDS|100|2000|four repositories free space beside commits, pushes and drops; processes and servers are killed or stopped
 mutator|worktree,fsutil,repo/files|dmv-tests|library|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
 symlinks|worktree,fsutil|dmv-tests|library|directories_that_become_symlinks_lead_no_command_outside|DMV_SWAPS|20000|100000|directories become symlinks that lead outside, while commands read and write there
+import-kills|dmv-git,incoming|dmv-git|round_trip|an_import_that_is_killed_ends_equal_the_next_time|DMV_IMPORT_KILLS|30|100|imports from Git are killed at random moments; the next one ends equal
 cut-clones|ops/clone,peers,session,sync|dmv-cli|program|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
 partial|slice,reach,subset,ops|dmv-cli|program|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
 interrupt|commands,job|dmv-cli|program|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command

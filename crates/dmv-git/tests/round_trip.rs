@@ -1,6 +1,10 @@
 //! Random histories of Git go into a DMV repository and come back: every id must be the same.
 //!
-//! `DMV_SEED` begins with another history, and `DMV_HISTORIES` sets how many there are.
+//! `DMV_SEED` begins with another history, and `DMV_HISTORIES` sets how many there are. `DMV_IMPORT_KILLS` sets
+//! how many imports are killed.
+
+// A harness prints what it has done.
+#![allow(clippy::print_stdout)]
 
 use dmv_core::job::Job;
 use dmv_core::{OperationRequest, Repo};
@@ -15,8 +19,8 @@ use dmv_random::Rng;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
-use std::process::Command;
-use std::time::SystemTime;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What a path of the model has.
 #[derive(Clone)]
@@ -417,4 +421,100 @@ fn every_id_comes_back() {
     for seed in first..first + dmv_random::number("DMV_HISTORIES", 3) {
         round_trip(seed);
     }
+}
+
+/// The directories of the source and of the repository, for the process that is killed.
+const KILLED: [&str; 2] = ["DMV_KILLED_SOURCE", "DMV_KILLED_REPOSITORY"];
+/// Small portions, so that a killed import goes on from a later one.
+const KILLED_PORTION_BYTES: u64 = 20_000;
+
+#[test]
+#[ignore = "the process that another test kills"]
+fn an_import_to_be_killed() {
+    let [Some(source), Some(repo)] = KILLED.map(std::env::var_os) else {
+        return;
+    };
+    let source = GitSource::open(Path::new(&source)).expect("Git opens it");
+    let repo = Repo::open(Path::new(&repo)).expect("a repository");
+    take(&repo, &source, KILLED_PORTION_BYTES);
+}
+
+/// Starts an import in a process of its own, and kills it after a delay.
+fn kill_import(source: &Path, repo: &Path, delay: Option<Duration>) {
+    let program = std::env::current_exe().expect("this program");
+    let mut child = Command::new(program)
+        .args(["--exact", "an_import_to_be_killed", "--ignored"])
+        .envs(KILLED.into_iter().zip([source, repo]))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    if let Some(delay) = delay {
+        std::thread::sleep(delay);
+        child.kill().expect("it is killed or has ended");
+    }
+    let status = child.wait().expect("it ends");
+    assert!(delay.is_some() || status.success());
+}
+
+/// Returns what a repository offers, which is everything that an import names.
+fn offered(repo: &Repo) -> Vec<(String, String)> {
+    let refs = repo.offered().expect("refs").refs.into_iter();
+    refs.map(|(key, id)| (key, id.to_string())).collect()
+}
+
+fn kill_imports(count: u64, seed: u64) {
+    if Command::new("git").arg("--version").output().is_err() {
+        return dmv_random::skip("git is not installed");
+    }
+    let scratch = tempfile::tempdir().expect("a directory");
+    let dir = scratch.path();
+    let source = new_git(&dir.join("source.git"), Algorithm::Sha1);
+    let mut history = History {
+        rng: Rng::new(seed),
+        pack: PackWriter::new(&source).expect("Git starts"),
+        source: &source,
+        commits: Vec::new(),
+        tags: 0,
+    };
+    history.grow(150);
+    let whole = new_dmv(&dir.join("whole"));
+    let started = Instant::now();
+    kill_import(source.path(), &dir.join("whole"), None);
+    let duration = started.elapsed();
+    let wanted = offered(&whole);
+    assert!(wanted.len() > 2);
+    let rng = &mut history.rng;
+    let mut went_on = 0;
+    for round in 0..count {
+        let place = dir.join(format!("killed-{round}"));
+        let repo = new_dmv(&place);
+        for _ in 0..1 + rng.below(3) {
+            let delay = duration.mul_f64(rng.below(1000) as f64 / 1000.0);
+            kill_import(source.path(), &place, Some(delay));
+        }
+        // The next import finds what the killed ones have made durable, and ends equal.
+        let report = take(&repo, &source, KILLED_PORTION_BYTES);
+        went_on += u64::from(report.commits < 150);
+        assert_eq!(offered(&repo), wanted, "seed {seed}, round {round}");
+        let again = take(&repo, &source, KILLED_PORTION_BYTES);
+        assert_eq!((again.commits, again.refs.len()), (0, 0));
+        let sound = repo.verify(dmv_core::repo::VerifyDepth::Full, &Job::default());
+        assert!(
+            sound.expect("a report").is_ok(),
+            "seed {seed}, round {round}"
+        );
+        std::fs::remove_dir_all(&place).expect("it goes");
+    }
+    println!(
+        "harness import-kills: {count} imports, {went_on} went on where a killed one stopped; seed {seed}"
+    );
+}
+
+#[test]
+fn an_import_that_is_killed_ends_equal_the_next_time() {
+    kill_imports(
+        dmv_random::number("DMV_IMPORT_KILLS", 5),
+        dmv_random::seed(1),
+    );
 }
