@@ -143,8 +143,8 @@ impl<'r> Transaction<'r> {
 
     /// Records what the operation does, as the value of a key, even if the last operation of this kind
     /// did just as much.
-    pub fn record(&mut self, key: &str, value: String) -> Result<(), RepoError> {
-        let value = Some(value.into_bytes());
+    pub fn record(&mut self, key: &str, value: impl Into<Vec<u8>>) -> Result<(), RepoError> {
+        let value = Some(value.into());
         let change = change(&self.repo.refs, key.to_owned(), value)?;
         self.changes.push(change);
         Ok(())

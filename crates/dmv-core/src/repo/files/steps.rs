@@ -56,13 +56,14 @@ pub(in crate::repo) fn put(
     Ok(StoredSteps { steps, id })
 }
 
-/// Names the steps of a command as the last ones.
+/// Names the steps of a command as the last ones, also if the command before took the same ones: an operation
+/// without this change would only announce steps.
 pub(in crate::repo) fn set_last(
     tx: &mut Transaction<'_>,
     name: &str,
     id: ObjectId,
 ) -> Result<(), RepoError> {
-    tx.set(steps_key(name), Some(id.as_bytes().to_vec()))
+    tx.record(&steps_key(name), id.as_bytes())
 }
 
 /// Names the steps of a command that has overwritten files as the last ones. No steps are begun any
