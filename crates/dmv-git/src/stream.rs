@@ -15,8 +15,17 @@ use std::process::Stdio;
 const BUFFER_BYTES: usize = 1 << 18;
 /// What Git says is read up to here.
 const MAX_SAID_BYTES: u64 = 64 << 10;
-/// Blobs of more bytes are stored as they come. Git has smaller ones in memory.
-const LARGE_BLOB: &str = "core.bigFileThreshold=16m";
+/// Blobs of more bytes are stored as they come: Git has smaller ones in memory. The repository is read once,
+/// so differences and good compression would cost twice the time for a tenth of the space.
+const OPTIONS: [&str; 7] = [
+    "-c",
+    "core.bigFileThreshold=16m",
+    "-c",
+    "pack.compression=1",
+    "fast-import",
+    "--quiet",
+    "--depth=0",
+];
 /// Comes before the stream: dates with impossible time zones, as many repositories have, are kept. The
 /// stream can choose another form of dates.
 const BEGINNING: &[u8] = b"feature date-format=raw-permissive\n";
@@ -32,7 +41,7 @@ pub fn read_stream(stream: &mut dyn Read, dir: &Path, job: &Job) -> Result<GitSo
     let source = GitSource::create(dir, Algorithm::Sha1)?;
     let mut said = tempfile::tempfile()?;
     let mut git = source.git();
-    git.args(["-c", LARGE_BLOB, "fast-import", "--quiet"]);
+    git.args(OPTIONS);
     // What `ls`, `cat-blob` and `get-mark` ask for goes nowhere: who wrote the stream cannot read it.
     git.stdin(Stdio::piped())
         .stdout(Stdio::null())
