@@ -71,3 +71,17 @@ fn from_options(context: &Context, args: &Args) -> Result<u8, Failure> {
     let name = args.name.as_deref().unwrap_or("series");
     copies::from_series(context, &args.series, name, args.dry_run)
 }
+
+/// Says that the history is there, although files are in the way of those of `branch`.
+fn not_written(mut failure: Failure, branch: &str) -> Failure {
+    if failure.exit != EXIT_REFUSED {
+        return failure;
+    }
+    let why = failure.message.trim_end_matches("; nothing was changed");
+    failure.message = format!("the history is taken, but its files are not written: {why}");
+    let branch = Argument::value(branch);
+    failure.hint(hint!(
+        "dmv checkout {}, once you have moved them away",
+        branch
+    ))
+}

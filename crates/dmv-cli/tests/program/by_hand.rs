@@ -60,6 +60,48 @@ fn numbered_copies_become_versions_of_one_file() -> Outcome {
 }
 
 #[test]
+fn a_file_with_the_name_of_a_series_is_not_overwritten() -> Outcome {
+    let place = Place::with_repository()?;
+    write(&place, "rock_v1.psd", "one", 1)?;
+    write(&place, "rock.psd", "newest", 2)?;
+    let said = place.fails(5, &["import", "--series", "*_v{N}.psd"])?;
+    assert!(
+        said.contains("its files are not written") && said.contains("rock.psd"),
+        "{said}"
+    );
+    assert_eq!(read(&place, "rock.psd")?, "newest");
+    fs::rename(place.work().join("rock.psd"), place.work().join("aside"))?;
+    place.ok(&["checkout", "main"])?;
+    assert_eq!(read(&place, "rock.psd")?, "one");
+    // Named last, it is the last version.
+    let place = Place::with_repository()?;
+    write(&place, "rock_v1.psd", "one", 1)?;
+    write(&place, "rock.psd", "newest", 2)?;
+    place.ok(&["import", "--series", "*_v{N}.psd", "*.psd"])?;
+    assert_eq!(place.ok(&["log", "--oneline"])?.lines().count(), 2);
+    assert_eq!(read(&place, "rock.psd")?, "newest");
+    Ok(())
+}
+
+#[test]
+fn versions_beside_a_history_of_ones_own_are_merged() -> Outcome {
+    let place = Place::with_repository()?;
+    write(&place, "rock.psd", "mine", 1)?;
+    write(&place, "tree.psd", "tree", 1)?;
+    place.commit("mine")?;
+    write(&place, "rock_v1.psd", "one", 2)?;
+    write(&place, "tree_v1.psd", "tree", 3)?;
+    place.ok(&["import", "--series", "*_v{N}.psd"])?;
+    assert_eq!(read(&place, "rock.psd")?, "mine");
+    // Nobody knows which of the two is newer.
+    place.fails(4, &["merge", "series/main"])?;
+    assert_eq!(place.ok(&["cat", "@:rock.psd", "--side", "ours"])?, "mine");
+    assert_eq!(place.ok(&["cat", "@:rock.psd", "--side", "theirs"])?, "one");
+    assert_eq!(place.ok(&["cat", "@:tree.psd"])?, "tree");
+    Ok(())
+}
+
+#[test]
 fn copies_outside_of_the_worktree_keep_the_path_from_there() -> Outcome {
     let place = Place::new()?;
     place.ok(&["init", "film"])?;

@@ -213,7 +213,7 @@ impl<'c> Intake<'c> {
             let target = CheckoutTarget::Branch(self.branch.clone());
             let written = repo.checkout(target, &options, &context.job);
             drop(watch);
-            written?;
+            written.map_err(|e| super::not_written(e.into(), &self.branch))?;
         }
         Ok(is_first)
     }

@@ -215,9 +215,10 @@ fn check_out(context: &Context, repo: &Repo, done: &ImportReport) -> Result<(), 
     let mut options = CheckoutOptions::new(context.request()?);
     options.settings = context.settings()?;
     let watch = context.watch("writing files");
-    let written = repo.checkout(CheckoutTarget::Branch(head), &options, &context.job);
+    let target = CheckoutTarget::Branch(head.clone());
+    let written = repo.checkout(target, &options, &context.job);
     drop(watch);
-    written?;
+    written.map_err(|e| super::not_written(e.into(), &head))?;
     Ok(())
 }
 
