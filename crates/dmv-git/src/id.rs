@@ -87,9 +87,12 @@ impl GitId {
 
 impl fmt::Display for GitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes()
-            .iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))
+        let mut hex = String::with_capacity(64);
+        for byte in self.as_bytes() {
+            let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+            hex.extend([digit(byte >> 4), digit(byte & 15)]);
+        }
+        f.write_str(&hex)
     }
 }
 

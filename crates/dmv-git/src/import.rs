@@ -1,9 +1,10 @@
 //! Taking the history of a Git repository into a DMV repository.
 //!
-//! Git reads the objects and passes them through a pipe. Several threads store the blobs, and one makes
-//! trees and commits of the rest, in Git's order. After each portion everything is durable and the map
-//! of ids knows it, so that an import that was cut short goes on there. At the end one operation names
-//! the branches and tags.
+//! Git lists the objects, and they are taken in portions. Of each portion, Git reads the blobs in the order in
+//! which it stores them, the newest at the end, and then the trees and commits in theirs. Several threads store the
+//! blobs, and one makes trees and commits of the rest. After each portion everything is durable and the
+//! map of ids knows it, so that an import that was cut short goes on there. At the end one operation names the
+//! branches and tags.
 
 mod builder;
 mod content;
@@ -14,7 +15,7 @@ use crate::error::GitError;
 use crate::id::{GitId, GitType};
 use crate::map::{IdMap, KeptTag};
 use crate::object::GitTag;
-use crate::source::{GitRef, GitSource, ObjectHeader, ObjectStream, SourceError};
+use crate::source::{GitRef, GitSource, ObjectHeader, ObjectList, ObjectStream, SourceError};
 use builder::{Builder, Progress};
 use content::{BLOCK_BYTES, Block, Pieces, StoredBlock, store_blocks};
 use crossbeam_channel::{Receiver, bounded};
@@ -33,7 +34,9 @@ use std::collections::{BTreeMap, HashSet};
 /// The usual [`ImportOptions::portion_bytes`].
 pub const PORTION_BYTES: u64 = 1 << 30;
 /// Objects after which what was taken is made durable, at the next commit: until then, all their ids are in memory.
-const PORTION_OBJECTS: u64 = 1 << 19;
+const PORTION_OBJECTS: usize = 1 << 19;
+/// Blobs of a portion from which their order pays: to find it, Git lists all objects that it has.
+const SORTED_BLOBS: usize = 1 << 14;
 /// A tree, commit or tag of more bytes is refused. Git's own limit for what it checks is smaller.
 const MAX_METADATA_BYTES: u64 = 256 << 20;
 /// Blobs of more bytes are passed on in pieces.
@@ -148,6 +151,13 @@ impl WantedRefs {
             .into_iter()
             .collect()
     }
+
+    /// Returns the commit of the branch that the source is on, or all, if that is not wanted.
+    fn newest(&self, source: &GitSource) -> Vec<GitId> {
+        let head = source.head();
+        let head = head.and_then(|head| self.refs.get(&format!("branch/{head}")));
+        head.map_or_else(|| self.tips(), |commit| vec![*commit])
+    }
 }
 
 /// Returns what [`import`] would do, without reading any content.
@@ -201,6 +211,8 @@ fn take_and_name(
     request: &OperationRequest,
     job: &Job,
 ) -> Result<ImportReport, GitError> {
+    // What nothing named before need not be looked for at the end: it all comes now, and nothing of it is freed.
+    let _keeping = map.is_empty().then(|| repo.keep_all().ok()).flatten();
     let mut report = take(repo, source, options, wanted, map, job)?;
     for tag in &wanted.tags {
         map.keep_tag(tag)?;
@@ -281,20 +293,17 @@ fn take(
         returned: 0,
         problems: Vec::new(),
     };
-    let mut objects = Objects {
-        stream: source.objects(&tips, &known)?,
+    let mut listed = WantedObjects {
+        source,
+        list: source.list(&tips, &known)?,
         next: None,
-        number: 0,
+        newest: None,
     };
-    objects.advance()?;
-    while objects.next.is_some() {
+    listed.advance()?;
+    while listed.next.is_some() {
+        let objects = source.read(&listed.portion(wanted, options.portion_bytes, job)?)?;
         let incoming = repo.incoming()?;
-        portion(
-            &incoming,
-            &mut objects,
-            options.portion_bytes,
-            &mut progress,
-        )?;
+        portion(&incoming, objects, &mut progress)?;
         repo.keep_incoming(incoming)?;
         let heads: Vec<GitId> = progress.heads.iter().copied().collect();
         progress.map.save(&heads)?;
@@ -309,30 +318,64 @@ fn take(
         .progress
         .bytes
         .load(std::sync::atomic::Ordering::Relaxed);
-    objects.stream.end()?;
+    listed.list.end()?;
     Ok(report)
 }
 
-/// The stream of objects, with the header that was read last.
-struct Objects {
-    stream: ObjectStream,
+/// The list of objects, with the one that was read last.
+struct WantedObjects<'s> {
+    source: &'s GitSource,
+    list: ObjectList,
     next: Option<ObjectHeader>,
-    /// Blocks that were filled so far.
-    number: u64,
+    /// What the branch has that the source is on. It is stored together, for checkouts, and becomes the base of
+    /// older versions.
+    newest: Option<Vec<GitId>>,
 }
 
-impl Objects {
+impl WantedObjects<'_> {
     fn advance(&mut self) -> Result<(), SourceError> {
-        self.next = self.stream.next_object()?;
+        self.next = self.list.next_object()?;
         Ok(())
+    }
+
+    /// Returns the objects of the next portion, which ends before a commit, in the order in which they are read.
+    fn portion(
+        &mut self,
+        wanted: &WantedRefs,
+        most: u64,
+        job: &Job,
+    ) -> Result<Vec<GitId>, SourceError> {
+        let (mut blobs, mut others, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some(ObjectHeader { id, ty, size }) = self.next {
+            let count = blobs.len() + others.len();
+            let is_full = bytes >= most || count >= PORTION_OBJECTS;
+            if ty == GitType::Commit && count > 0 && (is_full || job.is_cancelled()) {
+                break;
+            }
+            bytes += size;
+            match ty {
+                GitType::Blob => blobs.push(id),
+                _ => others.push(id),
+            }
+            self.advance()?;
+        }
+        if blobs.len() >= SORTED_BLOBS {
+            let newest = match self.newest.take() {
+                Some(newest) => newest,
+                None => self.source.content_of(&wanted.newest(self.source))?,
+            };
+            self.source.sort_as_stored(&mut blobs, &newest)?;
+            self.newest = Some(newest);
+        }
+        blobs.append(&mut others);
+        Ok(blobs)
     }
 }
 
-/// Takes objects until a portion is full, and ends before a commit.
+/// Takes the objects of a portion.
 fn portion(
     incoming: &IncomingObjects<'_>,
-    objects: &mut Objects,
-    most: u64,
+    objects: ObjectStream,
     progress: &mut Progress<'_>,
 ) -> Result<(), GitError> {
     let job = progress.job;
@@ -346,9 +389,8 @@ fn portion(
         }
         // Only the threads' own ends may keep the channels open.
         drop((block_out, done_in));
-        let first = objects.number;
-        let building = start_in(scope, move || build(incoming, progress, first, &done_out))?;
-        let read = read_portion(objects, most, job, |block| block_in.send(block).is_ok());
+        let building = start_in(scope, move || build(incoming, progress, &done_out))?;
+        let read = read_portion(objects, job, |block| block_in.send(block).is_ok());
         drop(block_in);
         let built = building.join().expect("the builder does not panic");
         // The builder's own error says why the reader had to stop.
@@ -361,12 +403,11 @@ fn portion(
 fn build(
     incoming: &IncomingObjects<'_>,
     progress: &mut Progress<'_>,
-    first: u64,
     done: &Receiver<Result<StoredBlock, GitError>>,
 ) -> Result<(), GitError> {
     let mut builder = Builder::new(progress, incoming.lane());
     let mut early = BTreeMap::new();
-    let mut next = first;
+    let mut next = 0;
     for stored in done {
         let stored = stored?;
         early.insert(stored.block.number, stored);
@@ -378,72 +419,87 @@ fn build(
     builder.finish()
 }
 
-/// Reads objects into blocks and passes these on, until `pass` returns false.
+/// Reads objects into blocks and passes these on, until `pass` returns false. If the job is cancelled, it ends before
+/// the next commit, or at once if the first one is not read.
 fn read_portion(
-    objects: &mut Objects,
-    most: u64,
+    mut objects: ObjectStream,
     job: &Job,
-    mut pass: impl FnMut(Block) -> bool,
+    pass: impl FnMut(Block) -> bool,
 ) -> Result<(), GitError> {
-    let (mut taken, mut count) = (0, 0);
-    let mut block = Block::default();
-    while let Some(header) = objects.next {
-        let ObjectHeader { id, ty, size } = header;
+    let mut blocks = BlockFiller {
+        block: Block::default(),
+        pass,
+    };
+    let mut commits = 0;
+    while let Some(ObjectHeader { id, ty, size }) = objects.next_object()? {
         if ty == GitType::Commit {
-            let is_full = taken >= most || count >= PORTION_OBJECTS;
-            if count > 0 && (is_full || job.is_cancelled()) {
-                break;
-            }
-        }
-        taken += size;
-        count += 1;
-        if ty == GitType::Blob && size > WHOLE_BYTES {
-            let mut pieces = Pieces::new(&mut objects.stream);
-            loop {
-                let start = block.bytes.len();
-                let is_last = pieces.next(&mut block.bytes).map_err(GitError::Read)?;
-                block.end_item(id, ty, start, is_last);
-                if !pass_on(&mut block, &mut objects.number, &mut pass) {
-                    return Ok(());
-                }
-                if is_last {
-                    break;
-                }
-                if job.is_cancelled() {
-                    return Err(GitError::Cancelled);
-                }
-            }
-        } else {
-            let start = block.bytes.len();
-            let longest = if ty == GitType::Blob {
-                WHOLE_BYTES
-            } else {
-                MAX_METADATA_BYTES
-            };
-            objects.stream.content(&mut block.bytes, longest)?;
-            block.end_item(id, ty, start, true);
-            if block.is_full() && !pass_on(&mut block, &mut objects.number, &mut pass) {
+            if commits > 0 && job.is_cancelled() {
+                blocks.pass_on();
                 return Ok(());
             }
+            commits += 1;
         }
-        objects.advance()?;
+        let goes_on = if ty == GitType::Blob && size > WHOLE_BYTES {
+            blocks.add_pieces(id, &mut objects, job)?
+        } else {
+            let start = blocks.block.bytes.len();
+            objects.content(&mut blocks.block.bytes, MAX_METADATA_BYTES)?;
+            blocks.block.end_item(id, ty, start, true);
+            let is_full = blocks.block.is_full();
+            if is_full && commits == 0 && job.is_cancelled() {
+                return Err(GitError::Cancelled);
+            }
+            !is_full || blocks.pass_on()
+        };
+        if !goes_on {
+            return Ok(());
+        }
     }
-    if !block.items.is_empty() {
-        pass_on(&mut block, &mut objects.number, &mut pass);
+    if !blocks.block.items.is_empty() {
+        blocks.pass_on();
     }
-    Ok(())
+    Ok(objects.end()?)
 }
 
-/// Passes a block on and begins the next one. Returns whether anybody takes it.
-fn pass_on(block: &mut Block, number: &mut u64, pass: &mut impl FnMut(Block) -> bool) -> bool {
-    let next = Block {
-        bytes: Vec::with_capacity(BLOCK_BYTES + (BLOCK_BYTES >> 2)),
-        ..Block::default()
-    };
-    let mut full = std::mem::replace(block, next);
-    full.number = *number;
-    *number += 1;
-    pass(full)
+/// Numbers blocks and passes them on.
+struct BlockFiller<P> {
+    /// The block that is being filled.
+    block: Block,
+    pass: P,
+}
+
+impl<P: FnMut(Block) -> bool> BlockFiller<P> {
+    /// Adds a large blob, in several blocks. Returns whether anybody takes them.
+    fn add_pieces(
+        &mut self,
+        id: GitId,
+        objects: &mut ObjectStream,
+        job: &Job,
+    ) -> Result<bool, GitError> {
+        let mut pieces = Pieces::new(objects);
+        loop {
+            let start = self.block.bytes.len();
+            let is_last = pieces.next(&mut self.block.bytes).map_err(GitError::Read)?;
+            self.block.end_item(id, GitType::Blob, start, is_last);
+            let goes_on = self.pass_on();
+            if is_last || !goes_on {
+                return Ok(goes_on);
+            }
+            if job.is_cancelled() {
+                return Err(GitError::Cancelled);
+            }
+        }
+    }
+
+    /// Passes the block on and begins the next one. Returns whether anybody takes it.
+    fn pass_on(&mut self) -> bool {
+        let next = Block {
+            number: self.block.number + 1,
+            bytes: Vec::with_capacity(BLOCK_BYTES + (BLOCK_BYTES >> 2)),
+            ..Block::default()
+        };
+        (self.pass)(std::mem::replace(&mut self.block, next))
+    }
 }
 
 /// Returns the wanted refs, and reads the annotated tags.

@@ -7,7 +7,7 @@ use crate::id::{Algorithm, GitId, GitType};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -273,9 +273,7 @@ impl GitSource {
 
     /// Returns those of `ids` that the repository has.
     pub fn present(&self, ids: &[GitId]) -> Result<Vec<GitId>, SourceError> {
-        let mut file = tempfile::tempfile()?;
-        ids.iter().try_for_each(|id| writeln!(file, "{id}"))?;
-        file.rewind()?;
+        let file = file_of(ids)?;
         let mut git = self.git();
         git.args(["cat-file", "--batch-check=%(objectname)"]);
         let mut child = GitChild::start("cat-file", git, Stdio::from(file))?;
@@ -318,9 +316,9 @@ impl GitSource {
         Ok(child)
     }
 
-    /// Reads the objects that `tips` need and `known` have not: each commit after its parents and followed
+    /// Lists the objects that `tips` need and `known` have not: each commit after its parents and followed
     /// by its new trees, and each tree followed by what is new in it.
-    pub fn objects(&self, tips: &[GitId], known: &[GitId]) -> Result<ObjectStream, SourceError> {
+    pub fn list(&self, tips: &[GitId], known: &[GitId]) -> Result<ObjectList, SourceError> {
         let args = [
             "--objects",
             "--in-commit-order",
@@ -333,30 +331,86 @@ impl GitSource {
             said,
             ..
         } = self.rev_list(&args, tips, known)?;
+        let mut git = self.git();
+        git.args(["cat-file", "--buffer"]);
+        git.arg("--batch-check=%(objectname) %(objecttype) %(objectsize)");
         // Nothing has been read into the buffer.
         let ids = Stdio::from(output.into_inner());
-        self.batch(ids, Some(ListChild { child, said }))
+        Ok(ObjectList {
+            path: self.path.clone(),
+            lookup: GitChild::start("cat-file", git, ids)?,
+            list: ListChild { child, said },
+        })
+    }
+
+    /// Returns what the trees of some commits have, in the order of the ids.
+    pub fn content_of(&self, commits: &[GitId]) -> Result<Vec<GitId>, SourceError> {
+        let args = [
+            "--objects",
+            "--no-object-names",
+            "--no-walk",
+            "--missing=print",
+        ];
+        let mut child = self.rev_list(&args, commits, &[])?;
+        let (mut ids, mut line) = (Vec::new(), Vec::new());
+        while read_line(&mut child.output, &mut line)? {
+            ids.extend(GitId::from_hex(line.trim_ascii_end()));
+        }
+        child.end()?;
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// Sorts objects in the order in which the repository stores them, those of `last` at the end. Git stores most
+    /// as differences, and unpacks a base again that it has not needed for long. `last` is in the order of the ids.
+    pub fn sort_as_stored(&self, ids: &mut [GitId], last: &[GitId]) -> Result<(), SourceError> {
+        ids.sort_unstable();
+        let mut git = self.git();
+        git.args(["cat-file", "--batch-all-objects", "--unordered"]);
+        git.args(["--buffer", "--batch-check=%(objectname)"]);
+        let mut child = GitChild::start("cat-file", git, Stdio::null())?;
+        let mut places = vec![u32::MAX; ids.len()];
+        let (mut line, mut place) = (Vec::new(), 0u32);
+        while read_line(&mut child.output, &mut line)? {
+            let found = GitId::from_hex(line.trim_ascii_end());
+            if let Some(at) = found.and_then(|id| ids.binary_search(&id).ok()) {
+                places[at] = place;
+            }
+            place = place.saturating_add(1);
+        }
+        child.end()?;
+        let is_last = |id: &GitId| last.binary_search(id).is_ok();
+        let placed = ids.iter().zip(places);
+        let mut sorted: Vec<(bool, u32, GitId)> = placed
+            .map(|(id, place)| (is_last(id), place, *id))
+            .collect();
+        sorted.sort_unstable();
+        for (id, (.., next)) in ids.iter_mut().zip(sorted) {
+            *id = next;
+        }
+        Ok(())
     }
 
     /// Reads some objects by their ids.
     pub fn read(&self, ids: &[GitId]) -> Result<ObjectStream, SourceError> {
-        let mut file = tempfile::tempfile()?;
-        ids.iter().try_for_each(|id| writeln!(file, "{id}"))?;
-        file.rewind()?;
-        self.batch(Stdio::from(file), None)
-    }
-
-    fn batch(&self, ids: Stdio, list: Option<ListChild>) -> Result<ObjectStream, SourceError> {
+        let file = file_of(ids)?;
         let mut git = self.git();
         git.args(["cat-file", "--batch", "--buffer"]);
-        let child = GitChild::start("cat-file", git, ids)?;
         Ok(ObjectStream {
             path: self.path.clone(),
-            child,
-            list,
+            child: GitChild::start("cat-file", git, Stdio::from(file))?,
             left: 0,
         })
     }
+}
+
+/// Returns a file with the ids, one in a line.
+fn file_of(ids: &[GitId]) -> io::Result<File> {
+    let mut out = BufWriter::new(tempfile::tempfile()?);
+    ids.iter().try_for_each(|id| writeln!(out, "{id}"))?;
+    let mut file = out.into_inner()?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// A child process of Git, and what it says on its standard error.
@@ -429,13 +483,67 @@ pub struct ObjectHeader {
     pub size: u64,
 }
 
+/// Reads the next line of at most [`MAX_HEADER_BYTES`]. Returns false at the end.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let mut input = input.take(MAX_HEADER_BYTES);
+    Ok(input.read_until(b'\n', line)? > 0)
+}
+
+/// Reads the next object's header; `None` at the end.
+fn read_header(input: &mut impl BufRead, path: &Path) -> Result<Option<ObjectHeader>, SourceError> {
+    let mut line = Vec::new();
+    if !read_line(input, &mut line)? {
+        return Ok(None);
+    }
+    let mut words = line.trim_ascii_end().split(|b| *b == b' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (id, ty, size) = (word(), word(), word());
+    if ty == b"missing" {
+        // The list of the objects marks those that it lacks.
+        let id = id.strip_prefix(b"?").unwrap_or(id);
+        return Err(SourceError::Missing {
+            path: path.to_owned(),
+            id: String::from_utf8_lossy(id).into_owned(),
+        });
+    }
+    let size = std::str::from_utf8(size)
+        .ok()
+        .and_then(|size| size.parse().ok());
+    let (Some(id), Some(ty), Some(size)) = (GitId::from_hex(id), GitType::from_word(ty), size)
+    else {
+        return Err(SourceError::Answer(line.escape_ascii().to_string()));
+    };
+    Ok(Some(ObjectHeader { id, ty, size }))
+}
+
+/// A list of objects, as Git writes it.
+pub struct ObjectList {
+    path: PathBuf,
+    /// Adds types and sizes to the ids of `list`.
+    lookup: GitChild,
+    list: ListChild,
+}
+
+impl ObjectList {
+    /// Returns the next object; `None` at the end.
+    pub fn next_object(&mut self) -> Result<Option<ObjectHeader>, SourceError> {
+        read_header(&mut self.lookup.output, &self.path)
+    }
+
+    /// Waits until Git has ended, and returns the error that it ended with.
+    pub fn end(self) -> Result<(), SourceError> {
+        check_end("rev-list", self.list.child, self.list.said)?;
+        self.lookup.end()
+    }
+}
+
 /// Objects as Git writes them, one after the other.
 ///
 /// The content that follows a header is read through `Read`, which ends with it.
 pub struct ObjectStream {
     path: PathBuf,
     child: GitChild,
-    list: Option<ListChild>,
     /// Bytes of the content that are still to come, and the line feed after it.
     left: u64,
 }
@@ -452,32 +560,9 @@ impl ObjectStream {
             self.child.output.consume(skipped as usize);
             self.left -= skipped;
         }
-        let mut line = Vec::new();
-        let mut input = Read::by_ref(&mut self.child.output).take(MAX_HEADER_BYTES);
-        input.read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(None);
-        }
-        let mut words = line.trim_ascii_end().split(|b| *b == b' ');
-        let mut word = || words.next().unwrap_or_default();
-        let (id, ty, size) = (word(), word(), word());
-        if ty == b"missing" {
-            // The list of the objects marks those that it lacks.
-            let id = id.strip_prefix(b"?").unwrap_or(id);
-            return Err(SourceError::Missing {
-                path: self.path.clone(),
-                id: String::from_utf8_lossy(id).into_owned(),
-            });
-        }
-        let size = std::str::from_utf8(size)
-            .ok()
-            .and_then(|size| size.parse().ok());
-        let (Some(id), Some(ty), Some(size)) = (GitId::from_hex(id), GitType::from_word(ty), size)
-        else {
-            return Err(SourceError::Answer(line.escape_ascii().to_string()));
-        };
-        self.left = size + 1;
-        Ok(Some(ObjectHeader { id, ty, size }))
+        let header = read_header(&mut self.child.output, &self.path)?;
+        self.left = header.map_or(0, |header| header.size + 1);
+        Ok(header)
     }
 
     /// Appends the whole content to `out`, at most `most` bytes.
@@ -503,9 +588,6 @@ impl ObjectStream {
 
     /// Waits until Git has ended, and returns the error that it ended with.
     pub fn end(self) -> Result<(), SourceError> {
-        if let Some(list) = self.list {
-            check_end("rev-list", list.child, list.said)?;
-        }
         self.child.end()
     }
 }
@@ -517,5 +599,50 @@ impl Read for ObjectStream {
         let read = self.child.output.read(&mut buf[..room])?;
         self.left -= read as u64;
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a blob, and returns its id.
+    fn blob(source: &GitSource, text: &str) -> GitId {
+        let mut input = tempfile::tempfile().expect("a file");
+        input.write_all(text.as_bytes()).expect("written");
+        input.rewind().expect("a file");
+        let mut git = source.git();
+        git.args(["hash-object", "-w", "--stdin"]).stdin(input);
+        let output = git.output().expect("git runs");
+        GitId::from_hex(output.stdout.trim_ascii_end()).expect("an id")
+    }
+
+    #[test]
+    fn objects_are_sorted_as_they_are_stored_and_some_come_last() {
+        if Command::new("git").arg("--version").output().is_err() {
+            return dmv_random::skip("git is not installed");
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let source = GitSource::create(&dir.path().join("g"), Algorithm::Sha1).expect("git");
+        let ids: Vec<GitId> = (0..20).map(|n| blob(&source, &n.to_string())).collect();
+        let listed = ["cat-file", "--batch-all-objects", "--unordered"];
+        let listed = [&listed[..], &["--batch-check=%(objectname)"]].concat();
+        let stored = source.answer(&listed).expect("git answers");
+        let stored = stored
+            .lines()
+            .filter_map(|line| GitId::from_hex(line.as_bytes()));
+        let mut last = ids[3..6].to_vec();
+        last.sort_unstable();
+        let (mut expected, end): (Vec<GitId>, Vec<GitId>) =
+            stored.partition(|id| !last.contains(id));
+        expected.extend(end);
+        let mut sorted = ids.clone();
+        source.sort_as_stored(&mut sorted, &last).expect("sorted");
+        assert_eq!(sorted, expected);
+        // An object that is not there has no place, and is not lost.
+        let absent = GitId::new(&[7; 20]).expect("an id");
+        let mut some = [absent, sorted[1], sorted[0]];
+        source.sort_as_stored(&mut some, &[]).expect("sorted");
+        assert_eq!(some, [sorted[0], sorted[1], absent]);
     }
 }

@@ -18,6 +18,7 @@ use dmv_git::{
 use dmv_random::Rng;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -517,4 +518,41 @@ fn an_import_that_is_killed_ends_equal_the_next_time() {
         dmv_random::number("DMV_IMPORT_KILLS", 5),
         dmv_random::seed(1),
     );
+}
+
+/// So many blobs come in the order in which Git stores them, and those of the newest commit at the end.
+#[test]
+fn a_large_portion_comes_back() {
+    const FILES: usize = 6_000;
+    if Command::new("git").arg("--version").output().is_err() {
+        return dmv_random::skip("git is not installed");
+    }
+    let scratch = tempfile::tempdir().expect("a directory");
+    let dir = scratch.path();
+    let source = new_git(&dir.join("source.git"), Algorithm::Sha1);
+    let mut stream = Vec::new();
+    for commit in 0..3 {
+        let name = "committer A <a@x> 1000000000 +0000\ndata 0\n";
+        writeln!(stream, "commit refs/heads/main\n{name}").expect("memory");
+        for n in (0..FILES).filter(|n| commit == 0 || n % 20 > 0) {
+            let text = format!("{commit} {n}");
+            let len = text.len();
+            let path = format!("d{}/f{n}", n % 100);
+            writeln!(stream, "M 100644 inline {path}\ndata {len}\n{text}").expect("memory");
+        }
+    }
+    std::fs::write(dir.join("stream"), stream).expect("written");
+    let mut fast_import = Command::new("git");
+    fast_import.arg("-C").arg(source.path());
+    fast_import.args(["fast-import", "--quiet"]);
+    fast_import.stdin(std::fs::File::open(dir.join("stream")).expect("a file"));
+    assert!(fast_import.status().expect("git runs").success());
+    let repo = new_dmv(&dir.join("film"));
+    let report = take(&repo, &source, PORTION_BYTES);
+    assert_eq!((report.commits, report.problems.len()), (3, 0));
+    let again = take(&repo, &source, PORTION_BYTES);
+    assert_eq!((again.commits, again.refs.len()), (0, 0));
+    let back = new_git(&dir.join("back.git"), Algorithm::Sha1);
+    export(&repo, &back, &ExportOptions::default(), &Job::default()).expect("an export");
+    assert_eq!(everything(back.path()), everything(source.path()));
 }
