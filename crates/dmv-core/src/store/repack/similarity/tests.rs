@@ -232,6 +232,19 @@ fn all_versions_of_a_text_become_differences_from_the_newest() {
 }
 
 #[test]
+fn versions_that_are_stored_from_new_to_old_follow_the_newest_in_this_order() {
+    let texts = texts(3, 100, 60);
+    let mut pieces = Pieces::default();
+    let (newest, older) = texts.split_last().expect("there are some");
+    for text in older.iter().rev().chain([newest]) {
+        pieces.add(text, new(0));
+    }
+    let stretches = all_on(60, &pieces);
+    let chunks: Vec<u32> = stretches.into_iter().flat_map(|s| s.chunks).collect();
+    assert_eq!(chunks, (0..60).collect::<Vec<u32>>());
+}
+
+#[test]
 fn texts_of_their_own_are_no_versions_and_small_families_share_frames() {
     let mut pieces = Pieces::default();
     for version in 0..2 {

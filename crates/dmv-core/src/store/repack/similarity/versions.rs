@@ -55,11 +55,30 @@ struct Family {
     others: Vec<u32>,
 }
 
+impl Family {
+    /// Turns the others round if the last one resembles the base more than the first one does: an import stores
+    /// the newest version last, and the others from new to old.
+    fn begin_with_what_resembles_the_base(&mut self, pieces: &Pieces) {
+        let sketch = |chunk: u32| &pieces.sketches[chunk as usize];
+        let shared = |chunk: Option<&u32>| {
+            let hashes = chunk.map_or(&[][..], |chunk| sketch(*chunk).hashes());
+            let of_base = sketch(self.base).hashes();
+            hashes.iter().filter(|hash| of_base.contains(hash)).count()
+        };
+        if shared(self.others.last()) > shared(self.others.first()) {
+            self.others.reverse();
+        }
+    }
+}
+
 /// Returns stretches of versions with their bases. `order` are the chunks to compare, each before those of which
 /// it may be the base.
 pub(super) fn stretches(pieces: &Pieces, order: &[u32]) -> Vec<Stretch> {
     let mut families = families(pieces, order);
     families.retain(|family| !family.others.is_empty());
+    for family in &mut families {
+        family.begin_with_what_resembles_the_base(pieces);
+    }
     // Bases that lie together are needed together.
     families.sort_unstable_by_key(|family| family.base);
     let len = |chunk: u32| pieces.lens[chunk as usize] as usize;
