@@ -3,7 +3,8 @@
 
 Makes a history of text in DIR, unless DIR has it already: 2,000 files in 200 directories; each commit changes three
 of them, and each twentieth merges a branch. Prints the median of the runs in seconds, of CPU time and of the clock,
-the peak of memory, and the sizes.
+the peak of memory, and the sizes. Then measures `log -- PATH`, `blame` and `status` beside Git before and after
+`repack`, and `repack` beside Git's ways to make a repository small.
 """
 import os
 import random
@@ -83,26 +84,51 @@ film, back, again = top + '/film', top + '/back.git', top + '/again.git'
 stream = top + '/stream'
 with open(stream, 'wb') as out:
     subprocess.run(['git', '-C', source, 'fast-export', '--all'], env=env, check=True, stdout=out)
-rows = {}
-for _ in range(runs):
-    work = {
-        'git fast-export --all > /dev/null': lambda: timed(['git', '-C', source, 'fast-export', '--all']),
-        'dmv import git': lambda: timed([dmv, 'import', 'git', source, fresh(film), '--bare']),
-        'dmv import git, nothing new': lambda: timed([dmv, '-C', film, 'import', 'git', source]),
-        'git fast-import': lambda: (subprocess.run(['git', 'init', '-q', '--bare', fresh(again)], env=env, check=True),
-                                    timed(['git', '-C', again, 'fast-import', '--quiet'], stdin=open(stream)))[1],
-        'dmv export --git': lambda: timed([dmv, '-C', film, 'export', '--git', fresh(back)]),
-    }
-    for name, run in work.items():
-        rows.setdefault(name, []).append(run())
+
+
+def show(work, times=runs):
+    rows = {}
+    for _ in range(times):
+        for name, run in work.items():
+            rows.setdefault(name, []).append(run())
+    for name, row in rows.items():
+        cpu, clock, memory = (statistics.median(column) for column in zip(*row))
+        print(f'{name:<36} {cpu:8.2f} {clock:8.2f} {memory:8.0f}')
+
+
+def show_reads():
+    """Measures commands that read the history, in clones with a worktree."""
+    path, git, own = 'd7/f7.txt', top + '/work.git', top + '/work'
+    subprocess.run(['git', 'clone', '-q', source, fresh(git)], env=env, check=True)
+    subprocess.run([dmv, 'clone', '-q', film, fresh(own)], env=env, check=True, stdout=subprocess.DEVNULL)
+    show({
+        'git log -- PATH': lambda: timed(['git', '-C', source, 'log', 'main', '--', path]),
+        'dmv log -- PATH': lambda: timed([dmv, '-C', film, 'log', 'main', '--', path]),
+        'git blame': lambda: timed(['git', '-C', source, 'blame', 'main', '--', path]),
+        'dmv blame': lambda: timed([dmv, '-C', film, 'blame', 'main', path]),
+        'git status': lambda: timed(['git', '-C', git, 'status']),
+        'dmv status': lambda: timed([dmv, '-C', own, 'status']),
+    }, 5)
+
+
 print(f'{commits} commits, median of {runs}: seconds of CPU time, of the clock, MiB at the peak')
-for name, row in rows.items():
-    cpu, clock, memory = (statistics.median(column) for column in zip(*row))
-    print(f'{name:<36} {cpu:8.2f} {clock:8.2f} {memory:8.0f}')
+show({
+    'git fast-export --all > /dev/null': lambda: timed(['git', '-C', source, 'fast-export', '--all']),
+    'dmv import git': lambda: timed([dmv, 'import', 'git', source, fresh(film), '--bare']),
+    'dmv import git, nothing new': lambda: timed([dmv, '-C', film, 'import', 'git', source]),
+    'git fast-import': lambda: (subprocess.run(['git', 'init', '-q', '--bare', fresh(again)], env=env, check=True),
+                                timed(['git', '-C', again, 'fast-import', '--quiet'], stdin=open(stream)))[1],
+    'dmv export --git': lambda: timed([dmv, '-C', film, 'export', '--git', fresh(back)]),
+})
 refs = ['for-each-ref', '--format=%(objectname) %(refname)']
 same = [subprocess.check_output(['git', '-C', where] + refs, env=env) for where in (source, back)]
 print('the same ids' if same[0] == same[1] else 'OTHER IDS')
+show_reads()
 print(f'MB: git gc --aggressive {size(source):.1f}, dmv {size(film):.1f}', end='')
-subprocess.run([dmv, '-C', film, 'repack', '-q'], env=env, check=True, stdout=subprocess.DEVNULL)
+print(f', git fast-import {size(again):.1f}')
+show({'git repack -adq': lambda: timed(['git', '-C', again, 'repack', '-adq']),
+      'git gc --aggressive': lambda: timed(['git', '-C', again, 'gc', '--aggressive', '-q']),
+      'dmv repack': lambda: timed([dmv, '-C', film, 'repack', '-q'])}, 1)
 subprocess.run([dmv, '-C', film, 'gc', '-q'], env=env, check=True, stdout=subprocess.DEVNULL)
-print(f', after repack {size(film):.1f}')
+print(f'MB after repack: {size(film):.1f}, without the map of ids {size(film) - size(film + "/git.db"):.1f}')
+show_reads()
