@@ -20,6 +20,7 @@ pub(in crate::repo) mod remember;
 pub(in crate::repo) mod restore;
 pub(in crate::repo) mod seen;
 pub(in crate::repo) mod span;
+pub(in crate::repo) mod stages;
 pub(in crate::repo) mod stays;
 pub(in crate::repo) mod switch;
 pub(in crate::repo) mod target;
@@ -339,7 +340,7 @@ pub(in crate::repo) fn switch_files<'r>(
     if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
         unfinished::begin_switch(
             repo,
-            switch.unfinished.as_ref(),
+            switch.known.unfinished.as_ref(),
             target,
             &to.request.command,
         )?;
@@ -356,7 +357,7 @@ pub(in crate::repo) fn switch_files<'r>(
     unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
     // An undo names the steps that it has taken back or again itself.
     if to.brings.is_none() {
-        let left = stays::steps_of(&switch.left_alone);
+        let left = stays::steps_of(&switch.decision.left_alone);
         let saved = saved.as_ref().or(to.steps);
         set_steps(&mut tx, &tree.name, saved, &overwritten, left)?;
         notes::put(&mut tx, tree, &noted)?;
@@ -368,18 +369,18 @@ pub(in crate::repo) fn switch_files<'r>(
     let _ = switch.remember();
     let emptied = match tree.base_tree {
         // A pattern can only have lost its last match if something was removed.
-        Some(base) if switch.removed > 0 && *to.subset == tree.subset => {
+        Some(base) if switch.progress.removed > 0 && *to.subset == tree.subset => {
             emptied::emptied(repo, base, to.form.tree, to.subset)
         }
         _ => Vec::new(),
     };
     Ok(SwitchResult {
         emptied,
-        adopted: RepoPath::all_checked(switch.adopted),
-        files: switch.files,
-        bytes: switch.bytes,
-        removed: switch.removed,
-        refused: switch.refused,
+        adopted: RepoPath::all_checked(switch.decision.adopted),
+        files: switch.progress.files,
+        bytes: switch.progress.bytes,
+        removed: switch.progress.removed,
+        refused: switch.progress.refused,
         overwritten,
     })
 }
@@ -419,16 +420,16 @@ pub(in crate::repo) fn switch_uncommitted(
     } else {
         switch.excuse_left()?;
     }
-    then(&switch.refused)?;
+    then(&switch.progress.refused)?;
     if is_base {
         // The stat cache is an optimization for the next scan.
         let _ = switch.remember();
     }
     Ok(SwitchResult {
-        files: switch.files,
-        bytes: switch.bytes,
-        removed: switch.removed,
-        refused: switch.refused,
+        files: switch.progress.files,
+        bytes: switch.progress.bytes,
+        removed: switch.progress.removed,
+        refused: switch.progress.refused,
         ..SwitchResult::default()
     })
 }
@@ -441,7 +442,7 @@ fn checked<'a>(
     job: &'a Job,
 ) -> Result<Switch<'a>, RepoError> {
     let mut switch = Switch::new(repo, tree, &to.form, to.subset, job);
-    switch.brings = to.brings;
+    switch.request.brings = to.brings;
     switch.find_dirty(to.settings)?;
     job.reached(Moment::Scanned);
     match switch.find_what_is_needed(to) {
@@ -495,8 +496,8 @@ fn keep_overwritten(
     to: &SwitchTo<'_>,
     job: &Job,
 ) -> Result<(Option<StoredSteps>, OverwrittenFiles), RepoError> {
-    let paths = std::mem::take(&mut switch.overwrites);
-    let earlier = match &switch.unfinished {
+    let paths = std::mem::take(&mut switch.decision.overwrites);
+    let earlier = match &switch.known.unfinished {
         Some(_) if to.force => steps::read_begun(repo, &tree.name)?,
         _ => None,
     };
@@ -506,7 +507,7 @@ fn keep_overwritten(
     let mut tx = Transaction::begin(repo, to.request);
     let (earlier, keep) = (earlier.as_ref(), to.settings.keep);
     let taken = take(&mut tx, tree, &paths, earlier, to.what, keep, job)?;
-    switch.note_seen(&taken, paths);
+    switch.decision.note_seen(&taken, paths);
     if let Some(steps) = &taken.steps {
         steps::set_begun(&mut tx, &tree.name, steps.id)?;
         tx.publish(Effect::Written)?;

@@ -113,6 +113,7 @@ pub(in crate::repo) fn move_files(
         match move_one(&tree, &mut switch, &one, &replaced)? {
             Ok(()) => moved.push(one),
             Err(e) => switch
+                .progress
                 .refused
                 .push(Problem::new(one.from, e.source.to_string())),
         }
@@ -120,7 +121,7 @@ pub(in crate::repo) fn move_files(
     switch.sync()?;
     Ok(MoveReport {
         moved,
-        refused: switch.refused,
+        refused: switch.progress.refused,
         overwritten: saved.told,
     })
 }

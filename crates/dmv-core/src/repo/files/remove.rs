@@ -93,7 +93,12 @@ pub(in crate::repo) fn remove(
     switch.take_away(&paths)?;
     switch.sync()?;
     let absent = forget_absent(repo, &tree, &inside)?;
-    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| p.path.as_bytes()).collect();
+    let refused: BTreeSet<&[u8]> = switch
+        .progress
+        .refused
+        .iter()
+        .map(|p| p.path.as_bytes())
+        .collect();
     let removed = paths.iter().filter(|path| !refused.contains(&path[..]));
     Ok(RemoveReport {
         removed: removed
@@ -102,7 +107,7 @@ pub(in crate::repo) fn remove(
             .chain(absent)
             .collect(),
         outside: RepoPath::all_checked(outside.into_keys()),
-        refused: switch.refused,
+        refused: switch.progress.refused,
         overwritten: saved.told,
     })
 }
@@ -130,7 +135,7 @@ fn overwrites(
         if is_dir && tracked.kind != Kind::Directory {
             continue;
         }
-        if committed.is_none() && !is_dir && !force && !switch.tree.untracked.has(path) {
+        if committed.is_none() && !is_dir && !force && !switch.request.tree.untracked.has(path) {
             lost.push(path.clone());
         }
         let overwrite = Overwrite {

@@ -150,7 +150,7 @@ pub(in crate::repo) fn untrack(
     switch.sync()?;
     Ok(UntrackReport {
         untracked: RepoPath::all_checked(files.into_keys()),
-        refused: switch.refused,
+        refused: switch.progress.refused,
     })
 }
 

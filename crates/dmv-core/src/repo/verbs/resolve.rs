@@ -83,7 +83,7 @@ pub(in crate::repo) fn resolve_conflicts(
     check_choice_here(repo, &with_file, choice)?;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
-    let open: BTreeSet<RepoPath> = open_of(&tree, &form, switch.dirty.clone())
+    let open: BTreeSet<RepoPath> = open_of(&tree, &form, switch.known.dirty.clone())
         .into_iter()
         .collect();
     let mut tx = match choice {
@@ -93,7 +93,7 @@ pub(in crate::repo) fn resolve_conflicts(
     let file = choices::take_chosen_file(&mut tx, choice, job)?;
     tx.objects()?;
     let mut report = ResolveReport::default();
-    let mut steps = Steps::new(repo, &tree, &form, &switch.dirty);
+    let mut steps = Steps::new(repo, &tree, &form, &switch.known.dirty);
     settle_files(&mut steps, &with_file, &open, choice, file, &mut report)?;
     let (moves, overwrites) = steps.finish();
     let keep = settings.keep;
@@ -116,7 +116,7 @@ pub(in crate::repo) fn resolve_conflicts(
         report.refused.extend(done.refused);
     }
     switch.bring_all(&moves)?;
-    report.refused.append(&mut switch.refused);
+    report.refused.append(&mut switch.progress.refused);
     report.settled.sort();
     let tree = open_worktree::open_with_conflicts(repo, settings, Which::All)?;
     let changes = changes_by_path(repo, &tree, settings, job)?;

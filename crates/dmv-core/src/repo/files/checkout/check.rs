@@ -11,12 +11,13 @@ use crate::path::DiskPath;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::conflict::at;
-use crate::repo::files::checkout::stays::{LeftAlone, Stays};
+use crate::repo::files::checkout::stages::SwitchDecision;
+use crate::repo::files::checkout::stays::Stays;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::pending;
 use crate::repo::files::same::{SameError, same_as};
-use crate::repo::files::saved::{Overwrite, Overwrites, PathReturn, all_gone};
+use crate::repo::files::saved::{Overwrite, PathReturn, all_gone};
 use crate::repo::look::entries::blob_of;
 use crate::repo::look::{content, entries};
 use crate::worktree::base::entry_at;
@@ -39,16 +40,9 @@ enum Above {
 struct CheckResult {
     /// Uncommitted work that the switch would overwrite.
     lost: BTreeSet<Vec<u8>>,
-    /// Sides of conflicts that are not shown, because a file of the user has their name.
-    unshown: BTreeSet<Vec<u8>>,
-    /// Files of the user that stay, although the target has another file there.
-    adopted: BTreeSet<Vec<u8>>,
-    /// Entries that have to be removed before others can be written.
-    in_the_way: BTreeSet<Vec<u8>>,
+    decision: SwitchDecision,
     /// Uncommitted work that is overwritten on request, with the target's entry.
     overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>>,
-    /// Paths that are left alone although the base and the target differ there.
-    stays: LeftAlone,
     /// Directories above removed paths that were looked at.
     looked: BTreeSet<Vec<u8>>,
     /// Directories that a file replaces.
@@ -68,9 +62,10 @@ struct Difference<'a> {
 }
 
 impl Switch<'_> {
-    /// Finds uncommitted work that the switch would overwrite, before any file is touched. If a
-    /// file of the user has the name of a conflict's side, the side is not shown.
-    pub(in crate::repo) fn check(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
+    /// Decides what becomes of the user's files. Fails if the switch would overwrite uncommitted work
+    /// without a request. If a file of the user has the name of a conflict's side, the side is not
+    /// shown.
+    pub(in crate::repo) fn decide(&self, to: &SwitchTo<'_>) -> Result<SwitchDecision, RepoError> {
         let mut found = CheckResult::default();
         if to.brings.is_none() && !to.force {
             found.lost = self.answers_given_up(to.leaves)?;
@@ -81,19 +76,22 @@ impl Switch<'_> {
         self.differences().each(&mut |path, old, new| {
             let path = path.as_bytes();
             // A file that is no longer tracked stays.
-            if new.is_none() && self.tree.untracked.has(path) {
+            if new.is_none() && self.request.tree.untracked.has(path) {
                 let state = match self.stat(path, &mut found.absent_dirs)? {
                     Some(_) => Stays::There,
                     None => Stays::Gone(self.emptied_above(path, &mut found.looked)?),
                 };
-                found.stays.insert(path.to_vec(), state);
+                found.decision.left_alone.insert(path.to_vec(), state);
                 return Ok(());
             }
             if self.stays(path) && (new.is_some() || self.stays_there(path)) {
                 return Ok(());
             }
             if !to.force && new.is_none() && self.is_own_side(path) {
-                found.stays.insert(path.to_vec(), Stays::There);
+                found
+                    .decision
+                    .left_alone
+                    .insert(path.to_vec(), Stays::There);
                 return Ok(());
             }
             self.check_difference(Difference { path, old, new }, to, &mut found)
@@ -104,25 +102,21 @@ impl Switch<'_> {
         self.find_answers_unasked(&mut found)?;
         self.find_kept_below(&mut found.lost)?;
         self.find_kept_in(std::mem::take(&mut found.replaced_dirs), &mut found.lost)?;
-        self.unshown = found.unshown;
-        self.adopted = found.adopted;
-        self.left_alone = found.stays;
-        self.in_the_way = found.in_the_way;
-        let mut overwrites = Overwrites::new();
+        let mut decision = found.decision;
         if to.force {
             for (path, after) in found.overwrites {
                 if !self.is_brought(&path) {
                     let committed = None;
-                    overwrites.insert(path, Overwrite { committed, after });
+                    let overwrite = Overwrite { committed, after };
+                    decision.overwrites.insert(path, overwrite);
                 }
             }
-            found
-                .lost
-                .extend(self.overwrite_in_the_way(&mut overwrites)?);
+            let in_the_way = &decision.in_the_way;
+            let lost = self.overwrite_in_the_way(in_the_way, &mut decision.overwrites)?;
+            found.lost.extend(lost);
         }
-        self.overwrites = overwrites;
         if found.lost.is_empty() {
-            Ok(())
+            Ok(decision)
         } else {
             Err(FilesError::WouldLose {
                 what: to.what,
@@ -138,7 +132,7 @@ impl Switch<'_> {
         for path in paths {
             let mut below = BTreeSet::new();
             // A directory that cannot be listed stands for itself.
-            let all = all_gone(self.tree, vec![path.clone()]).unwrap_or_default();
+            let all = all_gone(self.request.tree, vec![path.clone()]).unwrap_or_default();
             for file in all.into_keys() {
                 if self.clean_entry(&file)?.is_none() {
                     below.insert(file);
@@ -156,16 +150,16 @@ impl Switch<'_> {
 
     /// Checks one path at which the base and the target differ.
     fn check_difference(
-        &mut self,
+        &self,
         at: Difference<'_>,
         to: &SwitchTo<'_>,
         found: &mut CheckResult,
     ) -> Result<(), RepoError> {
         let Difference { path, old, new } = at;
         let stat = self.stat(path, &mut found.absent_dirs)?;
-        let is_clean = old.is_some() && !self.dirty.contains_key(path);
-        if let (Some(stat), false) = (&stat, is_clean && !self.left.contains_key(path)) {
-            self.note_found(path, stat);
+        let is_clean = old.is_some() && !self.known.dirty.contains_key(path);
+        if let (Some(stat), false) = (&stat, is_clean && !self.known.left.contains_key(path)) {
+            found.decision.note_found(path, stat);
         }
         if let (Some(new), None) = (new, &stat)
             && let Some(obstacle) = self.obstacle(path, &mut found.above)?
@@ -174,17 +168,20 @@ impl Switch<'_> {
         }
         let collides = self.collides(at, stat.as_ref(), to.force, found)?;
         let is_kept = to.adopts
-            && !self.tree.subset.includes(path, false)
+            && !self.request.tree.subset.includes(path, false)
             && (new.zip(stat)).is_some_and(|(new, stat)| {
                 is_file(new) && matches!(stat.kind, FileKind::File | FileKind::Symlink)
             });
-        if collides && is_kept && !self.form.is_side(path) {
-            found.adopted.insert(path.to_vec());
+        if collides && is_kept && !self.request.form.is_side(path) {
+            found.decision.adopted.insert(path.to_vec());
             return Ok(());
         }
         if let (Some(_), None) = (new, &stat) {
             let dir = self.empty_dir_above(path, &mut found.looked)?;
-            found.stays.extend(dir.map(|dir| (dir, Stays::Directory)));
+            found
+                .decision
+                .left_alone
+                .extend(dir.map(|dir| (dir, Stays::Directory)));
         }
         if !collides
             && !found.overwrites.contains_key(path)
@@ -195,10 +192,10 @@ impl Switch<'_> {
                 Some(_) => Stays::There,
                 None => Stays::Gone(self.emptied_above(path, &mut found.looked)?),
             };
-            found.stays.insert(path.to_vec(), state);
+            found.decision.left_alone.insert(path.to_vec(), state);
         }
-        match (collides, old.is_none() && self.form.is_side(path)) {
-            (true, true) => found.unshown.insert(path.to_vec()),
+        match (collides, old.is_none() && self.request.form.is_side(path)) {
+            (true, true) => found.decision.unshown.insert(path.to_vec()),
             (true, false) => found.lost.insert(path.to_vec()),
             (false, _) => false,
         };
@@ -214,12 +211,12 @@ impl Switch<'_> {
         found: &mut CheckResult,
     ) -> Result<(), RepoError> {
         if self.gives_way(&obstacle) {
-            found.in_the_way.insert(obstacle);
+            found.decision.in_the_way.insert(obstacle);
         } else if force {
-            found.in_the_way.insert(obstacle);
+            found.decision.in_the_way.insert(obstacle);
             found.overwrites.insert(path.to_vec(), Some(new.clone()));
-        } else if self.form.is_side(path) {
-            found.unshown.insert(path.to_vec());
+        } else if self.request.form.is_side(path) {
+            found.decision.unshown.insert(path.to_vec());
         } else {
             found.lost.insert(obstacle);
         }
@@ -236,7 +233,7 @@ impl Switch<'_> {
     ) -> Result<bool, RepoError> {
         let Difference { path, old, new } = at;
         let force = force || self.is_brought(path);
-        let is_dirty = self.dirty.contains_key(path);
+        let is_dirty = self.known.dirty.contains_key(path);
         Ok(match (is_dirty, old, new, stat) {
             // The path is tracked and equals the commit: there is nothing to lose.
             (false, Some(old), Some(new), Some(stat)) => {
@@ -289,7 +286,7 @@ impl Switch<'_> {
         // Without a request, a changed or untracked entry is in the way.
         if force && !same {
             if is_dir == is_file(new) && !is_brought {
-                found.in_the_way.insert(path.to_vec());
+                found.decision.in_the_way.insert(path.to_vec());
             }
             found.overwrites.insert(path.to_vec(), Some(new.clone()));
         }
@@ -298,25 +295,25 @@ impl Switch<'_> {
 
     /// Checks changed paths that do not differ between the commits. With force, tracked ones are
     /// restored, too.
-    fn check_dirty(&mut self, found: &mut CheckResult) -> Result<(), RepoError> {
-        for (path, kind) in self.dirty.clone() {
-            let Some(entry) = self.target_entry(&path)? else {
+    fn check_dirty(&self, found: &mut CheckResult) -> Result<(), RepoError> {
+        for (path, kind) in &self.known.dirty {
+            let Some(entry) = self.target_entry(path)? else {
                 continue;
             };
             // An untracked path of the target can only be a directory in the place of a tracked
             // entry.
-            let is_new = kind == ChangeKind::Added;
+            let is_new = *kind == ChangeKind::Added;
             let is_in_place =
-                || Ok::<_, RepoError>(self.has_dir(&path)? && self.is_in_place_of_dir(&path)?);
+                || Ok::<_, RepoError>(self.has_dir(path)? && self.is_in_place_of_dir(path)?);
             if is_new && (is_file(&entry) || !is_in_place()?) {
                 continue;
             }
-            let stat = self.stat(&path, &mut found.absent_dirs)?;
+            let stat = self.stat(path, &mut found.absent_dirs)?;
             if !is_file(&entry) && stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
                 // Both are directories. What differs in them has paths of its own.
                 continue;
             }
-            if !self.is_brought(&path) {
+            if !self.is_brought(path) {
                 // What comes into a directory has paths of its own.
                 let is_whole = is_file(&entry) || entry.id == empty_tree_id();
                 let after = || is_whole.then(|| entry.clone());
@@ -324,13 +321,13 @@ impl Switch<'_> {
             }
             match stat {
                 None => {
-                    let above = self.obstacle(&path, &mut found.above)?;
-                    found.in_the_way.extend(above);
+                    let above = self.obstacle(path, &mut found.above)?;
+                    found.decision.in_the_way.extend(above);
                 }
                 Some(stat) if (stat.kind == FileKind::Dir) == is_file(&entry) => {
-                    found.in_the_way.insert(path);
+                    found.decision.in_the_way.insert(path.clone());
                 }
-                Some(stat) => self.note_found(&path, &stat),
+                Some(stat) => found.decision.note_found(path, &stat),
             }
         }
         Ok(())
@@ -340,7 +337,7 @@ impl Switch<'_> {
     /// would count as the answer to the question.
     fn changed_in_conflict(&self) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
-        for path in pending::own_paths(self.repo, self.tree)? {
+        for path in pending::own_paths(self.request.repo, self.request.tree)? {
             let path = path.into_bytes();
             let stays = match (self.base_entry(&path)?, self.target_entry(&path)?) {
                 (None, None) => true,
@@ -358,8 +355,8 @@ impl Switch<'_> {
     /// If the switch leaves the branch, also those that the target does not have.
     fn answers_given_up(&self, leaves: bool) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
-        for (path, id) in &self.settled {
-            let there = entry_at(self.repo.objects(), &self.form.stored, path)?;
+        for (path, id) in &self.known.settled {
+            let there = entry_at(self.request.repo.objects(), &self.request.form.stored, path)?;
             let is_given_up = match there {
                 Some(there) if leaves || there.kind == Kind::Conflict => there.id != *id,
                 _ => leaves,
@@ -377,15 +374,23 @@ impl Switch<'_> {
     fn find_answers_unasked(&self, found: &mut CheckResult) -> Result<(), RepoError> {
         let mut answers = Vec::new();
         // An undo brings back a question that was asked before.
-        for shown in self.form.shown.iter().filter(|_| self.brings.is_none()) {
+        for shown in self
+            .request
+            .form
+            .shown
+            .iter()
+            .filter(|_| self.request.brings.is_none())
+        {
             let path = shown.at.path.as_bytes();
             let sides = shown.sides.iter().map(|side| side.path.as_bytes());
             if !shown.markers.are_possible()
-                && sides.clone().all(|side| found.unshown.contains(side))
+                && sides
+                    .clone()
+                    .all(|side| found.decision.unshown.contains(side))
             {
                 answers.extend(sides.map(|side| (&shown.at.path, side)));
             }
-            let is_theirs = shown.own.is_none() && self.subset.includes(path, false);
+            let is_theirs = shown.own.is_none() && self.request.subset.includes(path, false);
             let stat = if is_theirs && self.base_entry(path)?.is_none() {
                 self.stat(path, &mut BTreeSet::new())?
             } else {
@@ -396,9 +401,9 @@ impl Switch<'_> {
             }
         }
         // `resolve` has taken the base's form out of `tree`, so the commit tells what is not new.
-        if let (Some(base), false) = (&self.tree.base, answers.is_empty()) {
-            let base = entries::read_commit(self.repo, base)?;
-            let asked = BTreeSet::from_iter(at::conflict_paths(self.repo, &base)?);
+        if let (Some(base), false) = (&self.request.tree.base, answers.is_empty()) {
+            let base = entries::read_commit(self.request.repo, base)?;
+            let asked = BTreeSet::from_iter(at::conflict_paths(self.request.repo, &base)?);
             answers.retain(|(path, _)| !asked.contains(path));
         }
         found
@@ -410,18 +415,18 @@ impl Switch<'_> {
     /// Finds files in a directory that an undo replaces with a file, if they would not be removed
     /// with the base's files.
     fn find_kept_below(&self, lost: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
-        let steps = self.brings.iter().flat_map(|brings| &brings.steps);
+        let steps = self.request.brings.iter().flat_map(|brings| &brings.steps);
         let is_dir = |step: &&PathReturn| {
             let is_there = step.there.is_some_and(|stat| stat.kind == FileKind::Dir);
             is_there && step.to.as_ref().is_some_and(is_file)
         };
         for step in steps.filter(is_dir) {
-            for path in all_gone(self.tree, vec![step.path.clone()])?.into_keys() {
-                let own = self.brings.and_then(|brings| brings.step(&path));
+            for path in all_gone(self.request.tree, vec![step.path.clone()])?.into_keys() {
+                let own = self.request.brings.and_then(|brings| brings.step(&path));
                 let goes = match own {
                     Some(own) => own.to.is_none() || own.path == step.path,
                     None => {
-                        !self.dirty.contains_key(&path)
+                        !self.known.dirty.contains_key(&path)
                             && self.tracked(&path)?.is_some()
                             && self.target_entry(&path)?.is_none()
                     }
@@ -441,12 +446,12 @@ impl Switch<'_> {
         dirs: Vec<Vec<u8>>,
         lost: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), RepoError> {
-        for path in all_gone(self.tree, dirs)?.into_keys() {
-            let goes = self.left.contains_key(&path)
+        for path in all_gone(self.request.tree, dirs)?.into_keys() {
+            let goes = self.known.left.contains_key(&path)
                 || self.is_brought(&path)
                 || self.base_entry(&path)?.is_some();
             // The user's changes are found with the differences. An empty directory may be removed.
-            if goes || self.dirty.contains_key(&path) {
+            if goes || self.known.dirty.contains_key(&path) {
                 continue;
             }
             let stat = self.stat(&path, &mut BTreeSet::new())?;
@@ -490,7 +495,7 @@ impl Switch<'_> {
         if stat.kind == FileKind::Dir {
             return Ok(Above::Dir);
         }
-        if self.tree.untracked.has(dir) {
+        if self.request.tree.untracked.has(dir) {
             return Ok(Above::Obstacle);
         }
         let tracked = self.tracked(dir)?;
@@ -516,13 +521,19 @@ impl Switch<'_> {
         if stat.kind == FileKind::Dir {
             let tracked = self.tracked(path)?;
             let prefix = [path, b"/"].concat();
-            let touched = self.dirty.range(prefix.clone()..).next();
+            let touched = self.known.dirty.range(prefix.clone()..).next();
             let clean = touched.is_none_or(|(dirty, _)| !dirty.starts_with(&prefix));
             return Ok(tracked.is_some_and(|e| e.kind == Kind::Directory) && clean);
         }
-        match same_as(self.repo, &self.tree.root, path, entry, stat) {
+        match same_as(
+            self.request.repo,
+            &self.request.tree.root,
+            path,
+            entry,
+            stat,
+        ) {
             // Without such a switch, it is the user's.
-            Ok(false) if self.unfinished.is_some() => self.is_begun(path, entry, stat),
+            Ok(false) if self.known.unfinished.is_some() => self.is_begun(path, entry, stat),
             Ok(same) => Ok(same),
             Err(SameError::Path(_)) => Ok(false),
             Err(SameError::Repo(e)) => Err(e),
@@ -538,12 +549,13 @@ impl Switch<'_> {
         stat: &FileStat,
     ) -> Result<bool, RepoError> {
         let untracked = self
+            .known
             .dirty
             .get(path)
             .is_none_or(|kind| *kind == ChangeKind::Added);
         let exec = entry.kind == Kind::Executable;
         // In a worktree with a commit, files appear only when they are complete.
-        if self.tree.base.is_some()
+        if self.request.tree.base.is_some()
             || !untracked
             || stat.kind != FileKind::File
             || !entry.kind.is_blob()
@@ -555,6 +567,7 @@ impl Switch<'_> {
             return Ok(false);
         };
         let opened = self
+            .request
             .tree
             .root
             .open_dir(dir)
@@ -563,7 +576,7 @@ impl Switch<'_> {
             return Ok(false);
         };
         let (mut left, mut have, mut want) = (stat.size, Vec::new(), Vec::new());
-        for chunk in BlobChunks::new(self.repo.objects(), blob_of(entry)) {
+        for chunk in BlobChunks::new(self.request.repo.objects(), blob_of(entry)) {
             let (_, id, len) = chunk?;
             if left == 0 {
                 break;
@@ -574,7 +587,7 @@ impl Switch<'_> {
             let read = std::io::Read::by_ref(&mut file)
                 .take(part)
                 .read_to_end(&mut have);
-            content::read_chunk(self.repo, &id, len, &mut want)?;
+            content::read_chunk(self.request.repo, &id, len, &mut want)?;
             if read.is_err() || have.len() as u64 != part || !want.starts_with(&have) {
                 return Ok(false);
             }
@@ -585,10 +598,15 @@ impl Switch<'_> {
 
     /// Finds names of the target that this file system cannot distinguish.
     pub(in crate::repo) fn check_collisions(&self) -> Result<(), RepoError> {
-        let mut dirs = vec![(RepoPath::root(), self.target)];
+        let mut dirs = vec![(RepoPath::root(), self.request.target)];
         while let Some((path, tree)) = dirs.pop() {
             let mut folded: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-            for entry in entries_in(self.repo.objects(), &tree, self.subset, &path)? {
+            for entry in entries_in(
+                self.request.repo.objects(),
+                &tree,
+                self.request.subset,
+                &path,
+            )? {
                 let name = entry.name.as_bytes();
                 let here = join(path.as_bytes(), name);
                 if entry.kind == Kind::Directory

@@ -37,7 +37,7 @@ impl Switch<'_> {
     /// Removes or moves away entries that the target does not have, and entries in the place of new
     /// ones of another kind.
     pub(in crate::repo) fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
-        let job = self.job;
+        let job = self.request.job;
         let mut clearing = ClearancePlan {
             moving: moves.iter().map(|one| one.from.clone()).collect(),
             absent: BTreeSet::new(),
@@ -104,7 +104,7 @@ impl Switch<'_> {
         if new.is_none() {
             self.note_gone_dirs(path, &mut clearing.gone_dirs)?;
         }
-        if new.is_none() && self.left_alone.contains_key(path) {
+        if new.is_none() && self.decision.left_alone.contains_key(path) {
             return Ok(());
         }
         let Some(stat) = self.stat(path, &mut clearing.absent)? else {
@@ -118,9 +118,9 @@ impl Switch<'_> {
             return Ok(());
         }
         // The file is no longer tracked: it stays.
-        let is_untracked = new.is_none() && self.tree.untracked.has(path);
+        let is_untracked = new.is_none() && self.request.tree.untracked.has(path);
         // The step of the undo plans this path itself.
-        let has_step = (self.brings).is_some_and(|brings| brings.step(path).is_some());
+        let has_step = (self.request.brings).is_some_and(|brings| brings.step(path).is_some());
         // The file is moved once directories have been made free.
         let is_moving = clearing.moving.contains(path);
         if is_untracked || has_step || is_moving {
@@ -162,15 +162,15 @@ impl Switch<'_> {
         path: &[u8],
         gone: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), RepoError> {
-        let Some(base) = self.tree.base_tree else {
+        let Some(base) = self.request.tree.base_tree else {
             return Ok(());
         };
         let mut dirs = vec![path.to_vec()];
         while let Some(dir) = dirs.pop() {
-            let Ok(opened) = self.tree.root.open_dir(&dir) else {
+            let Ok(opened) = self.request.tree.root.open_dir(&dir) else {
                 continue;
             };
-            let entry = entry_at(self.repo.objects(), &base, &dir)?;
+            let entry = entry_at(self.request.repo.objects(), &base, &dir)?;
             if entry.is_none_or(|entry| entry.kind != Kind::Directory) {
                 continue;
             }
@@ -196,7 +196,8 @@ impl Switch<'_> {
                 return Ok(());
             }
             // A directory that only leads to the subset goes, too, if it is empty by then.
-            let is_kept = self.subset.includes(dir, true) && !self.form.is_side(dir);
+            let is_kept =
+                self.request.subset.includes(dir, true) && !self.request.form.is_side(dir);
             if is_kept && !self.stays(dir) && self.has_dir(dir)? && !self.stays_empty(dir)? {
                 return Ok(());
             }
@@ -210,31 +211,37 @@ impl Switch<'_> {
     /// nothing comes there.
     fn stays_empty(&self, dir: &[u8]) -> Result<bool, RepoError> {
         // An undo leaves a directory that was there before, and what has emptied it does not count.
-        if self.brings.is_some_and(|brings| !brings.is_redo) {
+        if self.request.brings.is_some_and(|brings| !brings.is_redo) {
             return Ok(false);
         }
-        if let Some(known) = self.stay_empty.borrow().get(dir) {
+        if let Some(known) = self.known.stay_empty.borrow().get(dir) {
             return Ok(*known);
         }
-        let is_deleted = |path: &[u8]| self.dirty.get(path) == Some(&ChangeKind::Deleted);
+        let is_deleted = |path: &[u8]| self.known.dirty.get(path) == Some(&ChangeKind::Deleted);
         let prefix = [dir, b"/"].concat();
-        let mut below = self.dirty.range(prefix.clone()..);
+        let mut below = self.known.dirty.range(prefix.clone()..);
         let mut below = below
             .by_ref()
             .take_while(|(path, _)| path.starts_with(&prefix));
         let mut stays_empty = below.any(|(path, _)| is_deleted(path));
         if stays_empty && let Some(entry) = self.target_entry(dir)? {
             let at = path::parse_path(dir)?;
-            entries::list_subset(self.repo, &at, entry.id, self.subset, &mut |listed| {
-                stays_empty &= is_deleted(listed.path.as_bytes());
-                Ok(if stays_empty {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                })
-            })?;
+            entries::list_subset(
+                self.request.repo,
+                &at,
+                entry.id,
+                self.request.subset,
+                &mut |listed| {
+                    stays_empty &= is_deleted(listed.path.as_bytes());
+                    Ok(if stays_empty {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    })
+                },
+            )?;
         }
-        let mut known = self.stay_empty.borrow_mut();
+        let mut known = self.known.stay_empty.borrow_mut();
         known.insert(dir.to_vec(), stays_empty);
         Ok(stays_empty)
     }

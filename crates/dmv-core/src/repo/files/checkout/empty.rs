@@ -41,7 +41,7 @@ pub(in crate::repo) fn remove_all_files(
     let mut switch = Switch::new(repo, &tree, &nothing, &everything, job);
     switch.find_dirty(settings)?;
     job.reached(Moment::Scanned);
-    switch.seen = seen;
+    switch.decision.seen = seen;
     let portion = job.portion(PLAN_FILES);
     let (mut plan, mut all) = (Plan::default(), BTreeSet::new());
     let mut dirs = vec![Vec::new()];
@@ -90,7 +90,7 @@ pub(in crate::repo) fn remove_all_files(
         remove_dirs: sorted(all),
         ..Plan::default()
     })?;
-    Ok(std::mem::take(&mut switch.refused))
+    Ok(std::mem::take(&mut switch.progress.refused))
 }
 
 /// Removes a file whose name no worktree may hold, such as a part of another repository. The user

@@ -27,17 +27,17 @@ impl<'a> Switch<'a> {
     /// Removes paths from the dirty paths that earlier switches have left: switches that were cut
     /// off, or that could not write the path.
     pub(in crate::repo) fn find_left(&mut self) -> Result<(), RepoError> {
-        let (base, subset) = (self.tree.base_tree, &self.tree.subset);
+        let (base, subset) = (self.request.tree.base_tree, &self.request.tree.subset);
         let mut all = self.left_unwritten()?;
-        let Some(unfinished) = unfinished::unfinished(self.repo, base, subset)? else {
-            self.left = Rc::new(all);
+        let Some(unfinished) = unfinished::unfinished(self.request.repo, base, subset)? else {
+            self.known.left = Rc::new(all);
             return Ok(());
         };
         let mut absent = BTreeSet::new();
-        for path in self.dirty.keys().cloned().collect::<Vec<_>>() {
+        for path in self.known.dirty.keys().cloned().collect::<Vec<_>>() {
             for target in unfinished.targets.iter().rev() {
                 if let Some(left) = self.left_by(target, &path, &mut absent)? {
-                    self.dirty.remove(&path);
+                    self.known.dirty.remove(&path);
                     all.insert(path, left);
                     break;
                 }
@@ -53,18 +53,18 @@ impl<'a> Switch<'a> {
                 }
             }
         }
-        self.left = Rc::new(all);
-        self.unfinished = Some(unfinished);
+        self.known.left = Rc::new(all);
+        self.known.unfinished = Some(unfinished);
         Ok(())
     }
 
     /// Returns the paths that could not be written and that the user has not changed.
     fn left_unwritten(&mut self) -> Result<LeftPaths, RepoError> {
         let mut all = LeftPaths::new();
-        for at in unwritten::unwritten(self.repo, self.tree)? {
+        for at in unwritten::unwritten(self.request.repo, self.request.tree)? {
             let entry = at.have;
             let path = at.path.as_bytes().to_vec();
-            self.dirty.remove(&path);
+            self.known.dirty.remove(&path);
             let (tree, begun) = (None, false);
             all.insert(path, InterruptedPath { tree, entry, begun });
         }
@@ -75,43 +75,49 @@ impl<'a> Switch<'a> {
     /// write and that are still unchanged.
     pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<UnwrittenPath>, RepoError> {
         let mut found: BTreeMap<RepoPath, UnwrittenPath> = BTreeMap::new();
-        let refused = self.refused.iter().map(|problem| problem.path.as_bytes());
-        for path in refused.chain(self.in_use.iter().map(|dir| &dir[..])) {
-            let is_side = self.unshown.contains(path) || self.form.is_side(path);
+        let refused = self
+            .progress
+            .refused
+            .iter()
+            .map(|problem| problem.path.as_bytes());
+        for path in refused.chain(self.progress.in_use.iter().map(|dir| &dir[..])) {
+            let is_side = self.decision.unshown.contains(path) || self.request.form.is_side(path);
             let Ok(at) = RepoPath::parse(path) else {
                 continue;
             };
             let want = self.target_entry(path)?;
-            let former = match self.left.get(path) {
+            let former = match self.known.left.get(path) {
                 Some(left) => left.entry.clone(),
                 None => self.base_entry(path)?,
             };
             let is_dir = want.iter().chain(&former).all(is_dir);
-            let is_own = self.subset.includes(path, is_dir) && !self.is_brought(path);
+            let is_own = self.request.subset.includes(path, is_dir) && !self.is_brought(path);
             if !is_own || is_side {
                 continue;
             }
-            let at = UnwrittenPath::find(self.repo, self.tree, at, (want, former))?;
+            let at = UnwrittenPath::find(self.request.repo, self.request.tree, at, (want, former))?;
             found.extend(at.map(|at| (at.path.clone(), at)));
         }
         self.add_left_dirs(&mut found)?;
-        for at in unwritten::noted_unwritten(self.repo)? {
+        for at in unwritten::noted_unwritten(self.request.repo)? {
             let want = self.target_entry(at.path.as_bytes())?;
-            if !found.contains_key(&at.path) && at.holds(self.repo, self.tree, want.as_ref())? {
+            if !found.contains_key(&at.path)
+                && at.holds(self.request.repo, self.request.tree, want.as_ref())?
+            {
                 found.insert(at.path.clone(), at);
             }
         }
-        unwritten::retain_reached(self.tree, found.into_values().collect())
+        unwritten::retain_reached(self.request.tree, found.into_values().collect())
     }
 
     /// Takes left-overs of earlier switches off the refused paths: they stay what they are, and have
     /// nothing to do with what this switch writes.
     pub(in crate::repo) fn excuse_left(&mut self) -> Result<(), RepoError> {
-        for problem in std::mem::take(&mut self.refused) {
+        for problem in std::mem::take(&mut self.progress.refused) {
             let path = problem.path.as_bytes();
-            let is_left = self.left.contains_key(path) && self.target_entry(path)?.is_none();
+            let is_left = self.known.left.contains_key(path) && self.target_entry(path)?.is_none();
             if !is_left {
-                self.refused.push(problem);
+                self.progress.refused.push(problem);
             }
         }
         Ok(())
@@ -130,7 +136,7 @@ impl<'a> Switch<'a> {
             let at = RepoPath::from_checked(dir);
             if !found.contains_key(&at) && self.target_entry(at.as_bytes())?.is_none() {
                 let sides = (None, Some(empty_dir(&at)));
-                let at = UnwrittenPath::find(self.repo, self.tree, at, sides)?;
+                let at = UnwrittenPath::find(self.request.repo, self.request.tree, at, sides)?;
                 found.extend(at.map(|at| (at.path.clone(), at)));
             }
         }
@@ -140,12 +146,12 @@ impl<'a> Switch<'a> {
     /// Returns paths of a target that the worktree's subset leaves out.
     fn outside_paths(&self, target: &Target) -> Result<Vec<Vec<u8>>, RepoError> {
         let mut out = Vec::new();
-        if self.tree.subset.is_everything() {
+        if self.request.tree.subset.is_everything() {
             return Ok(out);
         }
         let old = Slice {
             tree: Some(target.tree),
-            subset: &self.tree.subset,
+            subset: &self.request.tree.subset,
         };
         let new = Slice {
             subset: &target.subset,
@@ -157,7 +163,7 @@ impl<'a> Switch<'a> {
             }
             Ok::<_, ObjectError>(ControlFlow::Continue(()))
         };
-        match diff_slices(self.repo.objects(), old, new, &mut note) {
+        match diff_slices(self.request.repo.objects(), old, new, &mut note) {
             // A tree that was never published may be gone. Then nothing is known about it.
             Err(ObjectError::Missing { .. }) | Ok(_) => Ok(out),
             Err(e) => Err(e.into()),
@@ -171,7 +177,7 @@ impl<'a> Switch<'a> {
         absent: &mut BTreeSet<Vec<u8>>,
     ) -> Result<Option<InterruptedPath>, RepoError> {
         // A merge's tree that was never published may be gone. Then nothing is known about it.
-        let Some(entry) = known_entry(self.repo, target, path)? else {
+        let Some(entry) = known_entry(self.request.repo, target, path)? else {
             return Ok(None);
         };
         let tree = Some(target.tree);
@@ -200,7 +206,13 @@ impl<'a> Switch<'a> {
         if entry.kind == Kind::Directory {
             return Ok(stat.kind == FileKind::Dir);
         }
-        match same_as(self.repo, &self.tree.root, path, entry, stat) {
+        match same_as(
+            self.request.repo,
+            &self.request.tree.root,
+            path,
+            entry,
+            stat,
+        ) {
             Ok(same) => Ok(same),
             Err(SameError::Path(_)) => Ok(false),
             Err(SameError::Repo(e)) => Err(e),
@@ -210,7 +222,7 @@ impl<'a> Switch<'a> {
     /// Returns the entry that was last written at `path`: by the base's checkout, or by a switch
     /// that was cut off.
     pub(in crate::repo) fn tracked(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
-        if let Some(left) = self.left.get(path) {
+        if let Some(left) = self.known.left.get(path) {
             return Ok(left.entry.clone());
         }
         if let Some(entry) = self.base_entry(path)? {
@@ -218,9 +230,9 @@ impl<'a> Switch<'a> {
         }
         // The directory exists only for the entries below it.
         let prefix = [path, b"/"].concat();
-        match self.left.range(prefix.clone()..).next() {
+        match self.known.left.range(prefix.clone()..).next() {
             Some((below, left)) if below.starts_with(&prefix) => match left.tree {
-                Some(tree) => Ok(entry_at(self.repo.objects(), &tree, path)?),
+                Some(tree) => Ok(entry_at(self.request.repo.objects(), &tree, path)?),
                 None => {
                     let dir = RepoPath::parse(path).ok();
                     let is_there = left.entry.is_some();
@@ -236,7 +248,7 @@ impl<'a> Switch<'a> {
     pub(in crate::repo) fn differences(&self) -> Differences<'a> {
         Differences {
             span: self.span(),
-            left: self.left.clone(),
+            left: self.known.left.clone(),
         }
     }
 }

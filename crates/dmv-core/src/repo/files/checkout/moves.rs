@@ -31,8 +31,8 @@ impl Switch<'_> {
     pub(in crate::repo) fn plan_moves(&mut self) -> Result<Vec<Move>, RepoError> {
         // Overwritten files, and those that an undo brings back, are restored one by one.
         let is_some = |brings: &Return| !brings.steps.is_empty() || !brings.stays.is_empty();
-        let brings = self.brings.is_some_and(is_some);
-        if self.tree.base.is_none() || brings || !self.in_the_way.is_empty() {
+        let brings = self.request.brings.is_some_and(is_some);
+        if self.request.tree.base.is_none() || brings || !self.decision.in_the_way.is_empty() {
             return Ok(Vec::new());
         }
         let mut gone: HashMap<Same, VecDeque<Vec<u8>>> = HashMap::new();
@@ -62,7 +62,7 @@ impl Switch<'_> {
             let Some(sources) = gone.get_mut(&same) else {
                 continue;
             };
-            let is_taken = self.unshown.contains(&to) || self.is_of_others(&to);
+            let is_taken = self.decision.unshown.contains(&to) || self.is_of_others(&to);
             // A directory goes before the file arrives, or the file is written like others.
             let there = self.stat(&to, &mut absent)?;
             if is_taken || there.is_some_and(|stat| stat.kind != FileKind::Dir) {
@@ -83,7 +83,7 @@ impl Switch<'_> {
 
     /// Returns whether the path differs from the base.
     fn is_of_others(&self, path: &[u8]) -> bool {
-        self.dirty.contains_key(path) || self.left.contains_key(path)
+        self.known.dirty.contains_key(path) || self.known.left.contains_key(path)
     }
 
     /// Takes files out of their places. A file that cannot be moved is removed, and written at its
@@ -92,16 +92,22 @@ impl Switch<'_> {
         &mut self,
         moves: Vec<Move>,
     ) -> Result<Vec<MovingFile>, RepoError> {
-        let (job, root) = (self.job, &self.tree.root);
+        let (job, root) = (self.request.job, &self.request.tree.root);
         let reached = || job.reached(Moment::Replacing);
-        let left = leave(root, moves, job.cancel_flag(), &reached, &self.asides);
+        let left = leave(
+            root,
+            moves,
+            job.cancel_flag(),
+            &reached,
+            &self.progress.asides,
+        );
         let Departure { moving, stay } = left.map_err(checkout_error)?;
         let remove = stay.into_iter().map(|Move { from, expected, .. }| Removal {
             path: from,
             expected,
         });
         let remove: Vec<Removal> = remove.collect();
-        self.removed += moving.len() as u64;
+        self.progress.removed += moving.len() as u64;
         if !remove.is_empty() {
             self.run(Plan {
                 remove,
@@ -124,22 +130,23 @@ impl Switch<'_> {
             make_dirs: sorted(dirs),
             ..Plan::default()
         })?;
-        let (job, root) = (self.job, &self.tree.root);
-        let placed = arrive(root, moving, job.cancel_flag(), &self.asides);
+        let (job, root) = (self.request.job, &self.request.tree.root);
+        let placed = arrive(root, moving, job.cancel_flag(), &self.progress.asides);
         let placed = placed.map_err(checkout_error)?;
-        let ended = fs_now(&self.tree.own);
+        let ended = fs_now(&self.request.tree.own);
         for (to, placed) in paths.into_iter().zip(placed) {
             let (Some(placed), Some((dir, name))) = (placed, split_path(&to)) else {
                 continue;
             };
             let print = (name, placed.fingerprint(ended));
-            self.written
-                .note(&self.tree.own, dir, std::iter::once(print));
-            self.files += 1;
-            self.bytes += placed.stat.size;
+            self.progress
+                .written
+                .note(&self.request.tree.own, dir, std::iter::once(print));
+            self.progress.files += 1;
+            self.progress.bytes += placed.stat.size;
             Job::add(&job.progress.files, 1);
             Job::add(&job.progress.bytes, placed.stat.size);
-            self.moved.insert(to);
+            self.progress.moved.insert(to);
         }
         Ok(())
     }

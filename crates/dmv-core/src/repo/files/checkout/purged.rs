@@ -35,18 +35,18 @@ impl Switch<'_> {
     /// Fails with a list of all needed content that is not stored.
     pub(in crate::repo) fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
         let mut lacks = Vec::new();
-        let is_purged = |entry: &TreeEntry| self.purged.contains(&entry.id);
+        let is_purged = |entry: &TreeEntry| self.known.purged.contains(&entry.id);
         self.differences().each(&mut |path, _, new| {
             let new = new.filter(|new| !is_purged(new));
             if let Some(new) = new.filter(|_| !self.stays(path.as_bytes())) {
-                lacks.extend(lack::lack_at(self.repo, path, new)?);
+                lacks.extend(lack::lack_at(self.request.repo, path, new)?);
             }
             Ok(())
         })?;
-        for path in self.dirty.keys().filter(|_| force) {
+        for path in self.known.dirty.keys().filter(|_| force) {
             if let Some(entry) = self.target_entry(path)?.filter(|entry| !is_purged(entry)) {
                 lacks.extend(lack::lack_at(
-                    self.repo,
+                    self.request.repo,
                     &RepoPath::from_checked(path.clone()),
                     &entry,
                 )?);
@@ -59,7 +59,9 @@ impl Switch<'_> {
 
     /// Returns whether the content that is absent stays absent.
     pub(in crate::repo) fn skips_absent(&self) -> bool {
-        self.brings.is_some_and(|brings| brings.skips_absent)
+        self.request
+            .brings
+            .is_some_and(|brings| brings.skips_absent)
     }
 
     /// Returns whether the content of an entry at `path` is absent, or that which tells it.
@@ -68,16 +70,16 @@ impl Switch<'_> {
         path: &[u8],
         entry: &TreeEntry,
     ) -> Result<bool, RepoError> {
-        if self.form.is_unknown(path) {
+        if self.request.form.is_unknown(path) {
             return Ok(true);
         }
         let path = RepoPath::from_checked(path.to_vec());
-        Ok(lack::lack_at(self.repo, &path, entry)?.is_some())
+        Ok(lack::lack_at(self.request.repo, &path, entry)?.is_some())
     }
 
     /// Returns whether the content of an entry was purged. Other files may need all of it.
     pub(in crate::repo) fn is_purged(&self, entry: &TreeEntry) -> Result<bool, RepoError> {
-        let is_purged = entry.kind.is_blob() && self.purged.contains(&entry.id);
-        Ok(is_purged && !has_blob(self.repo, blob_of(entry))?)
+        let is_purged = entry.kind.is_blob() && self.known.purged.contains(&entry.id);
+        Ok(is_purged && !has_blob(self.request.repo, blob_of(entry))?)
     }
 }

@@ -19,21 +19,26 @@ impl Switch<'_> {
     pub(in crate::repo) fn remember(
         &mut self,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        self.written.sort();
+        self.progress.written.sort();
         let tree = TreeBase::new(
-            self.repo.objects(),
-            Some(self.target),
-            self.tree.cache.as_ref(),
-            self.subset,
+            self.request.repo.objects(),
+            Some(self.request.target),
+            self.request.tree.cache.as_ref(),
+            self.request.subset,
         );
         let known = CacheEntries {
             tree,
-            written: &self.written,
-            dirty: &self.dirty,
+            written: &self.progress.written,
+            dirty: &self.known.dirty,
         };
-        let mut cache = CacheUpdate::new(&self.tree.own, self.repo.id, self.subset, &known);
+        let mut cache = CacheUpdate::new(
+            &self.request.tree.own,
+            self.request.repo.id,
+            self.request.subset,
+            &known,
+        );
         cache.keep_all_under(Vec::new());
-        cache.finish(&self.target, true)
+        cache.finish(&self.request.target, true)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
 use crate::repo::files::checkout::dirs::{add_above, sorted};
+use crate::repo::files::checkout::stages::SwitchProgress;
 use crate::repo::files::checkout::switch::{PendingWrites, Switch};
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::refused;
@@ -123,18 +124,18 @@ pub(in crate::repo) fn restore(
     switch.put_back(moves)?;
     switch.sync()?;
     let stay = untouched::remove_untouched(repo, &tree, &gone, job)?;
-    switch.refused.extend(stay);
+    switch.progress.refused.extend(stay);
     forget_unwritten(repo, &switch, &asked_for, &wanted.entries)?;
     if is_base {
         let _ = switch.remember();
     }
-    let Switch {
+    let SwitchProgress {
         files,
         bytes,
         removed,
         refused,
         ..
-    } = switch;
+    } = switch.progress;
     Ok(CheckoutReport {
         head: worktree::head(repo)?,
         commit,
@@ -310,7 +311,7 @@ fn overwrites(
     gone: &[(RepoPath, TreeEntry)],
 ) -> Result<Overwrites, RepoError> {
     let mut overwrites = switch.overwrites_of(moves)?;
-    let lost = switch.overwrite_in_the_way(&mut overwrites)?;
+    let lost = switch.overwrite_in_the_way(&switch.decision.in_the_way, &mut overwrites)?;
     if !lost.is_empty() {
         let (what, paths) = (WHAT, DiskPath::all(lost));
         return Err(FilesError::WouldLose { what, paths }.into());
@@ -338,7 +339,12 @@ fn forget_unwritten(
     asked_for: &dyn Fn(&[u8]) -> bool,
     wanted: &[(RepoPath, TreeEntry)],
 ) -> Result<(), RepoError> {
-    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| p.path.as_bytes()).collect();
+    let refused: BTreeSet<&[u8]> = switch
+        .progress
+        .refused
+        .iter()
+        .map(|p| p.path.as_bytes())
+        .collect();
     let wanted: BTreeSet<&[u8]> = wanted.iter().map(|(path, _)| path.as_bytes()).collect();
     let noted = unwritten::noted_unwritten(repo)?;
     let (before, mut stay) = (noted.len(), Vec::new());
@@ -347,7 +353,7 @@ fn forget_unwritten(
         // A commit that does not have the path has not restored it.
         let is_left = || -> Result<bool, RepoError> {
             let base = switch.base_entry(path)?;
-            Ok(!wanted.contains(path) && at.holds(repo, switch.tree, base.as_ref())?)
+            Ok(!wanted.contains(path) && at.holds(repo, switch.request.tree, base.as_ref())?)
         };
         if !asked_for(path) || refused.contains(path) || is_left()? {
             stay.push(at);
@@ -372,8 +378,8 @@ pub(in crate::repo) fn keep_for(
     if overwrites.is_empty() {
         return Ok(SavedFiles::default());
     }
-    let taken = take(tx, switch.tree, &overwrites, None, what, keep, job)?;
-    switch.note_seen(&taken, overwrites);
+    let taken = take(tx, switch.request.tree, &overwrites, None, what, keep, job)?;
+    switch.decision.note_seen(&taken, overwrites);
     // What is put back may be read from what was just stored.
     tx.objects()?;
     Ok(taken)
@@ -420,7 +426,7 @@ impl Switch<'_> {
                     (true, true) => continue,
                     (false, false) => {}
                     _ => {
-                        self.in_the_way.insert(bytes.clone());
+                        self.decision.in_the_way.insert(bytes.clone());
                     }
                 }
                 // The path equals the base, and the base has the wanted entry: nothing to do.
@@ -428,19 +434,19 @@ impl Switch<'_> {
                 if clean.is_some_and(|have| have.same_content(entry)) {
                     continue;
                 }
-            } else if let Some(above) = obstacle(self.tree, &bytes)? {
-                self.in_the_way.insert(above);
+            } else if let Some(above) = obstacle(self.request.tree, &bytes)? {
+                self.decision.in_the_way.insert(above);
             }
             moves.push((bytes, entry.clone()));
         }
         let needed = moves.iter().map(|(path, entry)| (&path[..], entry));
-        lack::check_entries_here(self.repo, needed)?;
+        lack::check_entries_here(self.request.repo, needed)?;
         Ok(moves)
     }
 
     /// Returns the base's entry at an unchanged path.
     pub(in crate::repo) fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
-        if self.dirty.contains_key(path) {
+        if self.known.dirty.contains_key(path) {
             Ok(None)
         } else {
             self.base_entry(path)
@@ -470,21 +476,21 @@ impl Switch<'_> {
                 dirs.insert(path);
                 continue;
             }
-            match at.seen(self.repo, self.tree)? {
+            match at.seen(self.request.repo, self.request.tree)? {
                 Some(expected) => plan.remove.push(Removal { path, expected }),
                 None => self.refuse_changed(path),
             }
         }
         let asked_for = dirs.clone();
-        let noted = unwritten::unwritten(self.repo, self.tree)?;
+        let noted = unwritten::unwritten(self.request.repo, self.request.tree)?;
         let noted = noted.into_iter().filter(UnwrittenPath::is_left_dir);
         let noted = noted.map(|at| at.path.as_bytes().to_vec());
         dirs.extend(noted.filter(|dir| above.contains(dir)));
         plan.remove_dirs = sorted(dirs);
         self.run(plan)?;
-        for dir in asked_for.intersection(&self.in_use) {
+        for dir in asked_for.intersection(&self.progress.in_use) {
             let why = Refusal::InUse.to_string();
-            self.refused.push(Problem::new(dir.clone(), why));
+            self.progress.refused.push(Problem::new(dir.clone(), why));
         }
         Ok(())
     }
@@ -492,7 +498,7 @@ impl Switch<'_> {
     /// Removes the file at `path`, unless it is a directory or has changed.
     fn remove_file(&mut self, path: &RepoPath) -> Result<(), RepoError> {
         let path = path.as_bytes();
-        match stat_of(&self.tree.root, path)? {
+        match stat_of(&self.request.tree.root, path)? {
             Some(stat) if stat.kind != FileKind::Dir => {}
             _ => return Ok(()),
         }

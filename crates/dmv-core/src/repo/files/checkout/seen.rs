@@ -9,7 +9,7 @@
 //! The scan's answers come from the stat cache, and for files that the cache did not know from a
 //! [`WrittenFiles`](super::written::WrittenFiles). So memory does not grow with the number of files.
 
-use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now};
+use crate::fsutil::{FileStat, FileTime, Fingerprint, fs_now};
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::switch::Switch;
@@ -26,16 +26,6 @@ const TICK: Duration = Duration::from_nanos(RACY_NANOS + RACY_NANOS / 4);
 const MAX_WAITS: u32 = 50;
 
 impl Switch<'_> {
-    /// Notes the present entry at a path that differs from the base and may be overwritten.
-    ///
-    /// Ignores directories: they are only removed when they are empty.
-    pub(in crate::repo) fn note_found(&mut self, path: &[u8], stat: &FileStat) {
-        if stat.kind != FileKind::Dir {
-            let print = Some(stat.fingerprint());
-            self.seen.insert(path.to_vec(), print);
-        }
-    }
-
     /// Returns what has to be at `path` so that it may be replaced or removed. `old` is the entry
     /// that was last written there.
     pub(in crate::repo) fn expected(
@@ -43,15 +33,15 @@ impl Switch<'_> {
         path: &[u8],
         old: Option<&TreeEntry>,
     ) -> Result<Expectation, RepoError> {
-        match self.seen.get(path) {
+        match self.decision.seen.get(path) {
             Some(Some(print)) => return Ok(Expectation::This(*print)),
             Some(None) => return Ok(Expectation::Nothing),
             None => {}
         }
-        if self.dirty.contains_key(path) || self.left.contains_key(path) {
+        if self.known.dirty.contains_key(path) || self.known.left.contains_key(path) {
             return Ok(Expectation::Nothing);
         }
-        let accepted = match &mut self.scanned {
+        let accepted = match &mut self.known.scanned {
             Some(seen) => seen.accepted(path)?,
             None => None,
         };
@@ -86,7 +76,7 @@ impl Switch<'_> {
                 return Ok(Expectation::Other);
             };
             let must_wait = self.is_young(&stat);
-            match same_as(self.repo, &self.tree.root, path, old, &stat) {
+            match same_as(self.request.repo, &self.request.tree.root, path, old, &stat) {
                 Ok(true) if must_wait => std::thread::sleep(TICK),
                 Ok(true) => return Ok(Expectation::This(stat.fingerprint())),
                 Ok(false) | Err(SameError::Path(_)) => return Ok(Expectation::Other),
@@ -98,8 +88,8 @@ impl Switch<'_> {
     /// Returns whether the file could change again without a change of its stat. The ctime shows
     /// this, since no program can set it.
     fn is_young(&mut self, stat: &FileStat) -> bool {
-        let own = &self.tree.own;
-        let Some(seen) = &mut self.scanned else {
+        let own = &self.request.tree.own;
+        let Some(seen) = &mut self.known.scanned else {
             return false;
         };
         let is_old = |now: &FileTime| stat.ctime < now.minus_nanos(RACY_NANOS);

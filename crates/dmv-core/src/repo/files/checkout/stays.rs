@@ -41,10 +41,10 @@ impl Switch<'_> {
         stat: Option<&FileStat>,
     ) -> bool {
         // What a switch has written that was cut off is not the user's.
-        if self.brings.is_some() || self.left.contains_key(path) {
+        if self.request.brings.is_some() || self.known.left.contains_key(path) {
             return false;
         }
-        let is_dirty = self.dirty.contains_key(path);
+        let is_dirty = self.known.dirty.contains_key(path);
         let on_disk = |stat: &FileStat| stat.kind == FileKind::Dir;
         match (old, new, stat) {
             // The target's file is there. Part of a file is what a killed checkout leaves.
@@ -55,7 +55,7 @@ impl Switch<'_> {
             // The user has made the empty directory already. No scan lists it without a commit, outside
             // the subset, or if it is ignored.
             (old, Some(new), Some(stat)) => {
-                let is_unlisted = old.is_none() && self.unfinished.is_none();
+                let is_unlisted = old.is_none() && self.known.unfinished.is_none();
                 (is_dirty || is_unlisted) && is_empty(new) && on_disk(stat)
             }
             // The user has removed it already.
@@ -69,8 +69,10 @@ impl Switch<'_> {
     /// Returns whether a file of the user has the name of a version beside a conflict of the base.
     /// No commit has it, so a switch to a target without this name leaves it alone.
     pub(in crate::repo) fn is_own_side(&self, path: &[u8]) -> bool {
-        let mut forms = self.tree.form.iter();
-        self.dirty.contains_key(path) && !self.is_brought(path) && forms.any(|f| f.is_side(path))
+        let mut forms = self.request.tree.form.iter();
+        self.known.dirty.contains_key(path)
+            && !self.is_brought(path)
+            && forms.any(|f| f.is_side(path))
     }
 
     /// Returns the user's empty directory in which a switch puts the new entry `path`. An undo takes
@@ -80,19 +82,20 @@ impl Switch<'_> {
         path: &[u8],
         looked: &mut BTreeSet<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>, RepoError> {
-        if self.brings.is_some() {
+        if self.request.brings.is_some() {
             return Ok(None);
         }
-        let is_listed = self.tree.base.is_some() && self.tree.subset.is_everything();
+        let is_listed =
+            self.request.tree.base.is_some() && self.request.tree.subset.is_everything();
         // What a switch has made that was cut off is not the user's.
-        if !is_listed && self.unfinished.is_none() {
+        if !is_listed && self.known.unfinished.is_none() {
             // A scan lists no directories without a commit, and none outside the subset.
-            let dir = empty_above(self.tree, path, looked)?;
+            let dir = empty_above(self.request.tree, path, looked)?;
             return Ok(dir.map(|dir| dir.as_bytes().to_vec()));
         }
         let mut ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         // A scan names a new directory only if it is empty.
-        let is_new = |end: &usize| self.dirty.get(&path[..*end]) == Some(&ChangeKind::Added);
+        let is_new = |end: &usize| self.known.dirty.get(&path[..*end]) == Some(&ChangeKind::Added);
         let Some(end) = ends.by_ref().map(|(end, _)| end).find(is_new) else {
             return Ok(None);
         };
@@ -108,10 +111,13 @@ impl Switch<'_> {
         path: &[u8],
         looked: &mut BTreeSet<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>, RepoError> {
-        if self.brings.is_some() || self.tree.base.is_none() || !self.dirty.contains_key(path) {
+        if self.request.brings.is_some()
+            || self.request.tree.base.is_none()
+            || !self.known.dirty.contains_key(path)
+        {
             return Ok(None);
         }
-        let dir = empty_above(self.tree, path, looked)?;
+        let dir = empty_above(self.request.tree, path, looked)?;
         Ok(dir.map(|dir| dir.as_bytes().to_vec()))
     }
 
@@ -119,7 +125,7 @@ impl Switch<'_> {
     /// path may be one that gets nothing ([`stays`](Self::stays)).
     pub(in crate::repo) fn stays_there(&self, path: &[u8]) -> bool {
         let is_gone = |brings: &Return| brings.gone.contains(path);
-        self.stays(path) && !self.brings.is_some_and(is_gone)
+        self.stays(path) && !self.request.brings.is_some_and(is_gone)
     }
 
     /// Notes the directories above `path`, which an undo or a redo removes. A directory that was
@@ -133,7 +139,7 @@ impl Switch<'_> {
     ) -> Result<(), RepoError> {
         let mut path = path;
         while let Some((dir, _)) = split_path(path) {
-            let step = self.brings.and_then(|brings| brings.step(dir));
+            let step = self.request.brings.and_then(|brings| brings.step(dir));
             let comes = step.is_some_and(|step| step.to.as_ref().is_some_and(is_dir));
             if dir.is_empty() || gone.contains(dir) || comes || self.stays_there(dir) {
                 return Ok(());
@@ -150,7 +156,11 @@ impl Switch<'_> {
 
     /// Returns whether an undo leaves this path alone, or a file of the user above it.
     pub(in crate::repo) fn stays(&self, path: &[u8]) -> bool {
-        let Some(brings) = self.brings.filter(|brings| !brings.stays.is_empty()) else {
+        let Some(brings) = self
+            .request
+            .brings
+            .filter(|brings| !brings.stays.is_empty())
+        else {
             return false;
         };
         let mut above = path.iter().enumerate().filter(|(_, b)| **b == b'/');

@@ -1,11 +1,10 @@
 //! Carries out a switch: changes the files of a worktree from one tree to another.
 //!
-//! A [`Switch`] holds the request, the decisions and the progress of one switch. The other files of
-//! `checkout` add their steps to it.
+//! A [`Switch`] has the [`stages`](super::stages) of one switch. The other files of `checkout` add their
+//! steps to it.
 
 use crate::diff::Slice;
-use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now, sync_filesystem};
-use crate::hash::ObjectId;
+use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::job::{Job, Moment};
 use crate::object::list::Blob;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
@@ -18,33 +17,28 @@ use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
 use crate::repo::files::checkout::dirs::{add_dirs, by_dir, is_dir, sorted};
 use crate::repo::files::checkout::purged;
-use crate::repo::files::checkout::span::{LeftPaths, Span, entry_in};
-use crate::repo::files::checkout::stays::LeftAlone;
+use crate::repo::files::checkout::span::{Span, entry_in};
+use crate::repo::files::checkout::stages::{
+    SwitchDecision, SwitchProgress, SwitchRequest, WorktreeFindings,
+};
 use crate::repo::files::checkout::target::SwitchTo;
-use crate::repo::files::checkout::written::WrittenFiles;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::files::private::Private;
-use crate::repo::files::saved::SavedFiles;
-use crate::repo::files::saved::{Overwrites, PathReturn, Return};
-use crate::repo::files::seen::{Expectation, ScanAnswers};
+use crate::repo::files::saved::{PathReturn, Return};
+use crate::repo::files::seen::Expectation;
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::stored::{CountingWriter, StoreContent};
-use crate::repo::files::unfinished::UnfinishedSwitches;
 use crate::repo::files::{pending, private, status};
 use crate::repo::look::entries::blob_of;
 use crate::repo::look::{content, entries};
 use crate::subset::{Extent, Subset};
 use crate::worktree::checkout::{
-    CheckoutError, NewFile, NewSymlink, Plan, Refusal, RefusedPath, Removal, ReplacedEntries,
-    Report, apply_plan,
+    CheckoutError, NewFile, NewSymlink, Plan, Refusal, RefusedPath, Removal, Report, apply_plan,
 };
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{join, split_path};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// The most files in one plan. Limits memory.
@@ -59,72 +53,13 @@ const SYNC_EACH: usize = 64;
 
 /// A change of the worktree's files from one tree to another.
 pub(in crate::repo) struct Switch<'a> {
-    pub(in crate::repo) repo: &'a Handle,
-    pub(in crate::repo) tree: &'a OpenWorktree,
-    pub(in crate::repo) target: ObjectId,
-    /// How the target shows conflicts.
-    pub(in crate::repo) form: &'a Form,
-    /// Sides of conflicts that are not shown because a file of the user has the name.
-    pub(in crate::repo) unshown: BTreeSet<Vec<u8>>,
-    /// Files of the user that stay although the new subset has these paths.
-    pub(in crate::repo) adopted: BTreeSet<Vec<u8>>,
-    /// Paths that the switch leaves alone although the base and the target differ there.
-    pub(in crate::repo) left_alone: LeftAlone,
-    /// The subset of the target that the worktree will have.
-    pub(in crate::repo) subset: &'a Subset,
-    pub(in crate::repo) job: &'a Job,
-    /// Tracked paths that differ from the base, and untracked paths.
-    pub(in crate::repo) dirty: BTreeMap<Vec<u8>, ChangeKind>,
-    /// Conflicts of the base that are settled.
-    pub(in crate::repo) settled: Vec<(Vec<u8>, ObjectId)>,
-    /// The paths that `force` overwrites: see [`saved`](crate::repo::files::saved).
-    pub(in crate::repo) overwrites: Overwrites,
-    /// Entries in the place of a new entry of another kind. They are removed first.
-    pub(in crate::repo) in_the_way: BTreeSet<Vec<u8>>,
-    /// The scan's answers for files that equal the base.
-    pub(in crate::repo) scanned: Option<ScanAnswers<'a>>,
-    /// When the scan began, by the clock of the file system.
-    pub(in crate::repo) started: Option<FileTime>,
-    /// What was at other paths at the time of the decision to overwrite them. `None` means nothing.
-    pub(in crate::repo) seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
-    /// The files that an undo brings back. It decides about their paths.
-    pub(in crate::repo) brings: Option<&'a Return>,
-    pub(in crate::repo) written: WrittenFiles,
-    /// The private paths, read from the disk when first needed.
-    private: Option<Private>,
-    /// Files that were replaced or removed, until they are removed for good.
-    pub(in crate::repo) asides: ReplacedEntries<'a>,
-    /// Directories planned since plans were last carried out.
-    made_dirs: BTreeSet<Vec<u8>>,
-    /// Paths that got a moved file.
-    pub(in crate::repo) moved: BTreeSet<Vec<u8>>,
-    /// Switches that were cut off, and the paths that they have left.
-    pub(in crate::repo) unfinished: Option<UnfinishedSwitches>,
-    pub(in crate::repo) left: Rc<LeftPaths>,
-    pub(in crate::repo) files: u64,
-    pub(in crate::repo) bytes: u64,
-    pub(in crate::repo) removed: u64,
-    pub(in crate::repo) refused: Vec<Problem>,
-    /// Directories that were to go and stay, because the user is in them.
-    pub(in crate::repo) in_use: BTreeSet<Vec<u8>>,
-    /// Contents that were purged.
-    pub(in crate::repo) purged: BTreeSet<ObjectId>,
-    /// Whether directories stay empty in which the user has removed something: the answers so far.
-    pub(in crate::repo) stay_empty: RefCell<BTreeMap<Vec<u8>, bool>>,
+    pub(in crate::repo) request: SwitchRequest<'a>,
+    pub(in crate::repo) known: WorktreeFindings<'a>,
+    pub(in crate::repo) decision: SwitchDecision,
+    pub(in crate::repo) progress: SwitchProgress<'a>,
 }
 
 impl<'a> Switch<'a> {
-    /// Notes that files may be overwritten only as they were when they were stored.
-    pub(in crate::repo) fn note_seen(&mut self, saved: &SavedFiles, overwrites: Overwrites) {
-        for (path, overwrite) in overwrites {
-            // For a committed file, the scan's fingerprint counts, not a later one.
-            if overwrite.committed.is_none() {
-                let seen = saved.seen.get(&path).copied();
-                self.seen.insert(path, seen);
-            }
-        }
-    }
-
     pub(in crate::repo) fn new(
         repo: &'a Handle,
         tree: &'a OpenWorktree,
@@ -133,37 +68,18 @@ impl<'a> Switch<'a> {
         job: &'a Job,
     ) -> Switch<'a> {
         Switch {
-            repo,
-            tree,
-            target: form.tree,
-            form,
-            unshown: BTreeSet::new(),
-            adopted: BTreeSet::new(),
-            left_alone: LeftAlone::new(),
-            subset,
-            job,
-            dirty: BTreeMap::new(),
-            settled: Vec::new(),
-            overwrites: Overwrites::new(),
-            in_the_way: BTreeSet::new(),
-            scanned: None,
-            started: None,
-            seen: BTreeMap::new(),
-            brings: None,
-            written: WrittenFiles::default(),
-            private: None,
-            asides: ReplacedEntries::new(&tree.root),
-            made_dirs: BTreeSet::new(),
-            moved: BTreeSet::new(),
-            unfinished: None,
-            left: Rc::default(),
-            files: 0,
-            bytes: 0,
-            removed: 0,
-            refused: Vec::new(),
-            in_use: BTreeSet::new(),
-            purged: purged::purged(repo),
-            stay_empty: RefCell::default(),
+            request: SwitchRequest {
+                repo,
+                tree,
+                target: form.tree,
+                form,
+                subset,
+                brings: None,
+                job,
+            },
+            known: WorktreeFindings::new(repo),
+            decision: SwitchDecision::default(),
+            progress: SwitchProgress::new(tree),
         }
     }
 
@@ -176,13 +92,18 @@ impl<'a> Switch<'a> {
             select: &select,
             settings: settings.clone(),
         };
-        self.started = Some(fs_now(&self.tree.own));
-        let found = status::changes_and_seen(self.repo, self.tree, &options, self.job)?;
-        self.scanned = Some(found.seen);
+        self.known.started = Some(fs_now(&self.request.tree.own));
+        let found = status::changes_and_seen(
+            self.request.repo,
+            self.request.tree,
+            &options,
+            self.request.job,
+        )?;
+        self.known.scanned = Some(found.seen);
         for PathChange { path, kind } in found.changes {
             // An empty directory in the place of a file is a deletion and an addition. What the base
             // has there decides.
-            let known = self.dirty.entry(path.into_bytes()).or_insert(kind);
+            let known = self.known.dirty.entry(path.into_bytes()).or_insert(kind);
             if *known == ChangeKind::Added {
                 *known = kind;
             }
@@ -192,25 +113,28 @@ impl<'a> Switch<'a> {
             let entry = self.base_entry(problem.path.as_bytes())?;
             if entry.is_some_and(|entry| entry.kind != Kind::Directory) {
                 let kind = ChangeKind::Modified;
-                self.dirty.entry(problem.path.into_bytes()).or_insert(kind);
+                self.known
+                    .dirty
+                    .entry(problem.path.into_bytes())
+                    .or_insert(kind);
             }
         }
         // A file that is no longer tracked is the user's, and differs from the base.
-        for path in self.tree.untracked.paths() {
+        for path in self.request.tree.untracked.paths() {
             let kind = ChangeKind::Modified;
-            self.dirty.entry(path.clone()).or_insert(kind);
+            self.known.dirty.entry(path.clone()).or_insert(kind);
         }
         // So is the file of a conflict that no commit has yet.
-        for path in pending::own_paths(self.repo, self.tree)? {
+        for path in pending::own_paths(self.request.repo, self.request.tree)? {
             let kind = ChangeKind::Modified;
-            self.dirty.entry(path.into_bytes()).or_insert(kind);
+            self.known.dirty.entry(path.into_bytes()).or_insert(kind);
         }
         // A settled conflict is a change even if its file did not change.
-        for shown in self.tree.form.iter().flat_map(|form| &form.shown) {
-            if let Some(kind) = find_settled(&self.tree.root, shown, &self.dirty) {
+        for shown in self.request.tree.form.iter().flat_map(|form| &form.shown) {
+            if let Some(kind) = find_settled(&self.request.tree.root, shown, &self.known.dirty) {
                 let path = shown.at.path.as_bytes().to_vec();
-                self.settled.push((path.clone(), shown.at.id));
-                self.dirty.entry(path).or_insert(kind);
+                self.known.settled.push((path.clone(), shown.at.id));
+                self.known.dirty.entry(path).or_insert(kind);
             }
         }
         Ok(())
@@ -233,7 +157,7 @@ impl<'a> Switch<'a> {
             }
             end = dir[..at].iter().rposition(|b| *b == b'/');
         }
-        match self.tree.root.open_dir(dir) {
+        match self.request.tree.root.open_dir(dir) {
             Ok(dir) => Ok(dir.stat_opt(name)?),
             Err(e) if !e.is_absent() => Err(e.into()),
             Err(_) => {
@@ -248,22 +172,22 @@ impl<'a> Switch<'a> {
 
     pub(in crate::repo) fn span(&self) -> Span<'a> {
         Span {
-            repo: self.repo,
+            repo: self.request.repo,
             old: Slice {
-                tree: self.tree.base_tree,
-                subset: &self.tree.subset,
+                tree: self.request.tree.base_tree,
+                subset: &self.request.tree.subset,
             },
             new: Slice {
-                tree: Some(self.target),
-                subset: self.subset,
+                tree: Some(self.request.target),
+                subset: self.request.subset,
             },
-            job: self.job,
+            job: self.request.job,
         }
     }
 
     /// Returns the base's entry at `path`, if the worktree has it or something below it.
     pub(in crate::repo) fn base_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
-        entry_in(self.repo, self.span().old, path)
+        entry_in(self.request.repo, self.span().old, path)
     }
 
     /// Returns the target's entry at `path`, if the worktree will have it or something below it.
@@ -271,7 +195,7 @@ impl<'a> Switch<'a> {
         &self,
         path: &[u8],
     ) -> Result<Option<TreeEntry>, RepoError> {
-        entry_in(self.repo, self.span().new, path)
+        entry_in(self.request.repo, self.span().new, path)
     }
 
     /// Decides whether the change can be made. Touches no file.
@@ -280,18 +204,19 @@ impl<'a> Switch<'a> {
         to: &SwitchTo<'_>,
     ) -> Result<(), RepoError> {
         if !self.skips_absent() {
-            self.form
+            self.request
+                .form
                 .check_known(|path| to.subset.includes(path, false))?;
         }
         self.find_left()?;
-        self.check(to)?;
+        self.decision = self.decide(to)?;
         // Content that a running transfer will store counts as stored: the transfer was started to
         // fetch everything that its worktree needs. A check for each object would wait until the
         // last one.
         if self.skips_absent() {
             return Ok(());
         }
-        if slice::is_partial(self.repo) && !self.repo.store.is_being_filled() {
+        if slice::is_partial(self.request.repo) && !self.request.repo.store.is_being_filled() {
             self.check_content_here(to.force)
         } else {
             Ok(())
@@ -300,16 +225,16 @@ impl<'a> Switch<'a> {
 
     /// Removes entries first, then writes. Both use plans of limited size.
     pub(in crate::repo) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
-        let steps = self.brings.iter().flat_map(|brings| &brings.steps);
+        let steps = self.request.brings.iter().flat_map(|brings| &brings.steps);
         for step in steps {
-            let print = expect_seen(&mut self.seen, step);
+            let print = expect_seen(&mut self.decision.seen, step);
             // The files of the target below this directory are written before the undo brings it
             // back.
             if print.is_some() && self.makes_room(step)? {
-                self.in_the_way.insert(step.path.clone());
+                self.decision.in_the_way.insert(step.path.clone());
             }
         }
-        let put_back = self.in_the_way.clone();
+        let put_back = self.decision.in_the_way.clone();
         let moves = self.plan_moves()?;
         self.clear_in_the_way()?;
         self.clear_the_way(moves)?;
@@ -317,25 +242,26 @@ impl<'a> Switch<'a> {
         // Paths that differ between the commits are planned once, dirty or not.
         let mut planned = BTreeSet::new();
         self.differences().each(&mut |path, old, new| {
-            let is_there =
-                |path| self.is_brought(path) || self.stays(path) || self.moved.contains(path);
+            let is_there = |path| {
+                self.is_brought(path) || self.stays(path) || self.progress.moved.contains(path)
+            };
             let at = path.as_bytes();
             // The next commit leaves such a file out, so a larger subset does not bring it.
-            let is_given_up = !force && old.is_none() && self.tree.untracked.has(at);
+            let is_given_up = !force && old.is_none() && self.request.tree.untracked.has(at);
             let comes = |new: &&TreeEntry| {
                 !is_given_up && (!is_there(at) || is_dir(new) && self.has_room(at))
             };
             let Some(new) = new.filter(comes) else {
                 return Ok(());
             };
-            if self.dirty.contains_key(path.as_bytes()) {
+            if self.known.dirty.contains_key(path.as_bytes()) {
                 planned.insert(path.as_bytes().to_vec());
             }
             self.add(&mut pending, path.as_bytes().to_vec(), new)
         })?;
         if force {
             let mut edited = Vec::new();
-            for (path, kind) in &self.dirty {
+            for (path, kind) in &self.known.dirty {
                 let stays = *kind == ChangeKind::Added && !put_back.contains(path);
                 if stays || planned.contains(path) || self.is_brought(path) {
                     continue;
@@ -357,7 +283,7 @@ impl<'a> Switch<'a> {
         let files = entries.iter().filter(|(_, entry)| !is_dir(entry));
         let (number, bytes) = files.fold((0, 0), |(n, bytes), (_, e)| (n + 1, bytes + e.size));
         if number > 0 {
-            self.job.progress.foresee_files(number, bytes);
+            self.request.job.progress.foresee_files(number, bytes);
         }
     }
 
@@ -368,26 +294,32 @@ impl<'a> Switch<'a> {
         let Some(entry) = entry.filter(|entry| entry.kind == Kind::Directory) else {
             return Ok(false);
         };
-        if self.subset.extent(path) == Extent::All || entry.id == empty_tree_id() {
+        if self.request.subset.extent(path) == Extent::All || entry.id == empty_tree_id() {
             return Ok(true);
         }
         let mut found = false;
         let at = path::parse_path(path)?;
-        entries::list_subset(self.repo, &at, entry.id, self.subset, &mut |_| {
-            found = true;
-            Ok(ControlFlow::Break(()))
-        })?;
+        entries::list_subset(
+            self.request.repo,
+            &at,
+            entry.id,
+            self.request.subset,
+            &mut |_| {
+                found = true;
+                Ok(ControlFlow::Break(()))
+            },
+        )?;
         Ok(found)
     }
 
     /// Returns whether an undo brings back the former entry at `path`.
     pub(in crate::repo) fn is_brought(&self, path: &[u8]) -> bool {
-        self.brings.is_some_and(|brings| brings.has(path))
+        self.request.brings.is_some_and(|brings| brings.has(path))
     }
 
     /// Gives the paths of an undo their former entries.
     pub(in crate::repo) fn bring(&mut self) -> Result<(), RepoError> {
-        match self.brings {
+        match self.request.brings {
             Some(brings) => self.bring_all(brings),
             None => Ok(()),
         }
@@ -397,14 +329,14 @@ impl<'a> Switch<'a> {
     pub(in crate::repo) fn bring_all(&mut self, brings: &Return) -> Result<(), RepoError> {
         let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
         for path in &brings.stays {
-            self.dirty.insert(path.clone(), ChangeKind::Modified);
+            self.known.dirty.insert(path.clone(), ChangeKind::Modified);
         }
         // The undone command may have made a directory above what the user had removed.
         for path in &brings.gone {
             self.note_emptied(path, false, &mut gone_dirs)?;
         }
         for step in &brings.steps {
-            expect_seen(&mut self.seen, step);
+            expect_seen(&mut self.decision.seen, step);
             if step.to.is_none() && brings.empties {
                 self.note_emptied(&step.path, brings.knows_empty, &mut gone_dirs)?;
             } else if step.to.is_none() {
@@ -421,7 +353,9 @@ impl<'a> Switch<'a> {
                 (_, true) if step.to.is_none() => {
                     gone_dirs.insert(step.path.clone());
                 }
-                (_, true) if !goes => add_dirs(self.tree, step.path.clone(), &mut gone_dirs)?,
+                (_, true) if !goes => {
+                    add_dirs(self.request.tree, step.path.clone(), &mut gone_dirs)?
+                }
                 (Some(seen), false) if goes => plan.remove.push(Removal {
                     path: step.path.clone(),
                     expected: seen.fingerprint(),
@@ -440,11 +374,13 @@ impl<'a> Switch<'a> {
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         // `written` holds entries of the target for the stat cache. The entries written here are
         // not the target's.
-        let noted = std::mem::take(&mut self.written);
+        let noted = std::mem::take(&mut self.progress.written);
         self.run(plan)?;
         let mut pending = PendingWrites::default();
         for step in &brings.steps {
-            self.dirty.insert(step.path.clone(), ChangeKind::Modified);
+            self.known
+                .dirty
+                .insert(step.path.clone(), ChangeKind::Modified);
             if let Some(entry) = &step.to {
                 self.add(&mut pending, step.path.clone(), entry)?;
             }
@@ -457,7 +393,7 @@ impl<'a> Switch<'a> {
         }
         self.flush(&mut pending)?;
         self.sync()?;
-        self.written = noted;
+        self.progress.written = noted;
         Ok(())
     }
 
@@ -468,22 +404,22 @@ impl<'a> Switch<'a> {
         path: Vec<u8>,
         entry: &TreeEntry,
     ) -> Result<(), RepoError> {
-        if self.adopted.contains(&path) {
+        if self.decision.adopted.contains(&path) {
             return Ok(());
         }
-        if self.unshown.contains(&path) {
+        if self.decision.unshown.contains(&path) {
             let why = "a file of yours has this name, so this side is not shown".to_owned();
-            self.refused.push(Problem::new(path, why));
+            self.progress.refused.push(Problem::new(path, why));
             return Ok(());
         }
         if self.is_purged(entry)? {
             let why = purged::WHY.to_owned();
-            self.refused.push(Problem::new(path, why));
+            self.progress.refused.push(Problem::new(path, why));
             return Ok(());
         }
         if self.skips_absent() && self.is_absent(&path, entry)? {
             let why = purged::WHY_ABSENT.to_owned();
-            self.refused.push(Problem::new(path, why));
+            self.progress.refused.push(Problem::new(path, why));
             return Ok(());
         }
         let replaces = match (entry.kind, self.expected(&path, None)?) {
@@ -496,12 +432,12 @@ impl<'a> Switch<'a> {
         };
         let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
         self.need_dirs(parent, &mut pending.dirs);
-        let portion = self.job.portion(PLAN_FILES);
+        let portion = self.request.job.portion(PLAN_FILES);
         let plan = &mut pending.plan;
         match entry.kind {
             Kind::Directory => self.need_dirs(&path, &mut pending.dirs),
             Kind::Symlink => {
-                let target = content::link_target(self.repo, entry)?;
+                let target = content::link_target(self.request.repo, entry)?;
                 plan.symlinks.push(NewSymlink {
                     path,
                     target,
@@ -519,7 +455,7 @@ impl<'a> Switch<'a> {
             }
             Kind::Conflict => {
                 let why = "it is an unresolved conflict".to_owned();
-                self.refused.push(Problem::new(path, why));
+                self.progress.refused.push(Problem::new(path, why));
             }
         }
         if plan.files.len() + plan.symlinks.len() >= portion {
@@ -532,13 +468,13 @@ impl<'a> Switch<'a> {
     pub(in crate::repo) fn flush(&mut self, pending: &mut PendingWrites) -> Result<(), RepoError> {
         let PendingWrites { mut plan, dirs } = std::mem::take(pending);
         plan.make_dirs = sorted(dirs);
-        self.made_dirs.clear();
+        self.progress.made_dirs.clear();
         self.run(plan)
     }
 
     pub(in crate::repo) fn need_dirs(&mut self, dir: &[u8], dirs: &mut BTreeSet<Vec<u8>>) {
         let mut dir = dir;
-        while !dir.is_empty() && self.made_dirs.insert(dir.to_vec()) {
+        while !dir.is_empty() && self.progress.made_dirs.insert(dir.to_vec()) {
             dirs.insert(dir.to_vec());
             dir = split_path(dir).map_or(&b""[..], |(above, _)| above);
         }
@@ -546,25 +482,32 @@ impl<'a> Switch<'a> {
 
     pub(in crate::repo) fn refuse_changed(&mut self, path: Vec<u8>) {
         let why = Refusal::Changed.to_string();
-        self.refused.push(Problem::new(path, why));
+        self.progress.refused.push(Problem::new(path, why));
     }
 
     pub(in crate::repo) fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
-        self.job.reached(Moment::Portion);
+        self.request.job.reached(Moment::Portion);
         // In a worktree with a commit, somebody may be at work: each file appears only when
         // complete.
-        plan.rename_always = self.tree.base.is_some();
-        plan.in_use = self.tree.in_use.clone();
+        plan.rename_always = self.request.tree.base.is_some();
+        plan.in_use = self.request.tree.in_use.clone();
         plan.private = self.note_private(&plan)?;
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.symlinks.sort_by(|a, b| by_dir(&a.path, &b.path));
         let content = CountingWriter {
-            inner: StoreContent(self.repo),
-            job: self.job,
+            inner: StoreContent(self.request.repo),
+            job: self.request.job,
         };
-        let cancel = self.job.cancel_flag();
-        let report = apply_plan(&self.tree.root, &plan, &content, 0, cancel, &self.asides);
+        let cancel = self.request.job.cancel_flag();
+        let report = apply_plan(
+            &self.request.tree.root,
+            &plan,
+            &content,
+            0,
+            cancel,
+            &self.progress.asides,
+        );
         self.take_report(&plan, report.map_err(checkout_error)?)
     }
 
@@ -574,16 +517,16 @@ impl<'a> Switch<'a> {
         &mut self,
         plan: &Plan<B>,
     ) -> Result<Arc<BTreeSet<Vec<u8>>>, RepoError> {
-        let mut private = match self.private.take() {
+        let mut private = match self.progress.private.take() {
             Some(private) => private,
-            None => private::private(self.repo)?,
+            None => private::private(self.request.repo)?,
         };
         let removed = plan.remove.iter().map(|removal| &removal.path);
         let replaced = plan.symlinks.iter().filter(|link| link.replaces.is_some());
         let gone = removed.chain(replaced.map(|link| &link.path));
-        private.note_all(self.tree, gone.chain(&plan.remove_dirs))?;
-        private::save_private(self.repo, &mut private)?;
-        Ok(self.private.insert(private).paths())
+        private.note_all(self.request.tree, gone.chain(&plan.remove_dirs))?;
+        private::save_private(self.request.repo, &mut private)?;
+        Ok(self.progress.private.insert(private).paths())
     }
 
     /// Adds the results of a plan to this switch.
@@ -592,7 +535,7 @@ impl<'a> Switch<'a> {
         plan: &Plan<B>,
         report: Report,
     ) -> Result<(), RepoError> {
-        let ended = fs_now(&self.tree.own);
+        let ended = fs_now(&self.request.tree.own);
         let files = plan.files.iter().map(|f| &f.path).zip(&report.files);
         let links = plan.symlinks.iter().map(|l| &l.path).zip(&report.symlinks);
         let done = files.chain(links).filter_map(|(path, stat)| {
@@ -601,37 +544,42 @@ impl<'a> Switch<'a> {
         });
         let mut done = done.peekable();
         while let Some((dir, ..)) = done.peek().copied() {
-            let (files, bytes) = (&mut self.files, &mut self.bytes);
+            let (files, bytes) = (&mut self.progress.files, &mut self.progress.bytes);
             let same_dir = std::iter::from_fn(|| {
                 let (_, name, placed) = done.next_if(|(other, ..)| *other == dir)?;
                 *files += 1;
                 *bytes += placed.stat.size;
                 Some((name, placed.fingerprint(ended)))
             });
-            self.written.note(&self.tree.own, dir, same_dir);
+            self.progress
+                .written
+                .note(&self.request.tree.own, dir, same_dir);
         }
         let mut damage = None;
         for refused in report.refused {
             match refused.why {
                 // A directory that still holds files of the user stays without a message.
                 Refusal::NotEmpty => {}
-                Refusal::InUse => drop(self.in_use.insert(refused.path)),
-                Refusal::Occupied if self.in_use.contains(&refused.path) => {
+                Refusal::InUse => drop(self.progress.in_use.insert(refused.path)),
+                Refusal::Occupied if self.progress.in_use.contains(&refused.path) => {
                     let why = Refusal::InUse.to_string();
-                    self.refused.push(Problem::new(refused.path, why));
+                    self.progress.refused.push(Problem::new(refused.path, why));
                 }
                 Refusal::Content(e) => match e.downcast::<RepoError>() {
                     Ok(e) => damage = damage.or(Some(*e)),
                     Err(e) => {
-                        self.refused.push(Problem::new(refused.path, e.to_string()));
+                        self.progress
+                            .refused
+                            .push(Problem::new(refused.path, e.to_string()));
                     }
                 },
                 why => self
+                    .progress
                     .refused
                     .push(Problem::new(refused.path, why.to_string())),
             }
         }
-        self.removed += report.removed;
+        self.progress.removed += report.removed;
         // Damaged or absent content is a more important error than a refused path.
         damage.map_or(Ok(()), Err)
     }
@@ -640,36 +588,39 @@ impl<'a> Switch<'a> {
     /// replaced files for good, unless they have changed since.
     pub(in crate::repo) fn sync(&mut self) -> Result<(), RepoError> {
         self.sync_written()?;
-        self.job.reached(Moment::Written);
-        for RefusedPath { path, why } in self.asides.finish() {
+        self.request.job.reached(Moment::Written);
+        for RefusedPath { path, why } in self.progress.asides.finish() {
             if let Some((dir, name)) = split_path(&path) {
                 let suspect = std::iter::once((name, Fingerprint::SUSPECT));
-                self.written.note(&self.tree.own, dir, suspect);
+                self.progress
+                    .written
+                    .note(&self.request.tree.own, dir, suspect);
             }
             let why = why.to_string();
-            self.refused.push(Problem::new(path, why));
+            self.progress.refused.push(Problem::new(path, why));
         }
         Ok(())
     }
 
     fn sync_written(&self) -> Result<(), RepoError> {
         // A sync of a moved file may not make its new name durable.
-        if self.written.files() > SYNC_EACH || !self.moved.is_empty() {
-            return Ok(sync_filesystem(&self.tree.root)?);
+        if self.progress.written.files() > SYNC_EACH || !self.progress.moved.is_empty() {
+            return Ok(sync_filesystem(&self.request.tree.root)?);
         }
         let mut paths = Vec::new();
         let listed = self
+            .progress
             .written
             .each(&mut |dir, name, _| paths.push(join(dir, name)));
         if listed.is_err() {
-            return Ok(sync_filesystem(&self.tree.root)?);
+            return Ok(sync_filesystem(&self.request.tree.root)?);
         }
         for path in &paths {
             let Some((dir, name)) = split_path(path) else {
                 continue;
             };
             // A symlink cannot be opened and needs no sync of its own.
-            let opened = self.tree.root.open_dir(dir);
+            let opened = self.request.tree.root.open_dir(dir);
             let Ok((file, _)) = opened.and_then(|dir| dir.open_file_read(name)) else {
                 continue;
             };

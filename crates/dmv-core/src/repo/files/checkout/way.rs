@@ -23,7 +23,7 @@ impl Switch<'_> {
 
     /// Returns whether an undo removes the entry at `path`, or puts a directory there.
     pub(in crate::repo) fn gives_way(&self, path: &[u8]) -> bool {
-        let step = self.brings.and_then(|brings| brings.step(path));
+        let step = self.request.brings.and_then(|brings| brings.step(path));
         step.is_some_and(|step| step.to.as_ref().is_none_or(is_dir))
     }
 
@@ -38,23 +38,24 @@ impl Switch<'_> {
     /// Returns whether a redo has removed a file at `path`, so that a directory of the target can come.
     pub(in crate::repo) fn has_room(&self, path: &[u8]) -> bool {
         let is_room = |brings: &Return| brings.step(path).is_some_and(|step| brings.has_room(step));
-        self.brings.is_some_and(is_room)
+        self.request.brings.is_some_and(is_room)
     }
 
     /// Adds the entries in the way to the overwritten files. Returns those that cannot be kept,
     /// such as another repository: then nothing may be removed.
     pub(in crate::repo) fn overwrite_in_the_way(
         &self,
+        in_the_way: &BTreeSet<Vec<u8>>,
         overwrites: &mut Overwrites,
     ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
-        for root in &self.in_the_way {
+        for root in in_the_way {
             let stat = self.stat(root, &mut BTreeSet::new())?;
             if stat.is_some_and(|stat| self.has_come(&stat)) {
                 lost.insert(root.clone());
             }
         }
-        for path in all_gone(self.tree, self.in_the_way.iter().cloned().collect())?.into_keys() {
+        for path in all_gone(self.request.tree, in_the_way.iter().cloned().collect())?.into_keys() {
             let stat = self.stat(&path, &mut BTreeSet::new())?;
             let stays = stat.is_some_and(|stat| is_special(&stat) || self.has_come(&stat));
             if stays || path::parse_path(&path).is_err() {
@@ -73,14 +74,16 @@ impl Switch<'_> {
     /// Returns whether an entry appeared or changed after the scan. The user's request did not mean
     /// it.
     fn has_come(&self, stat: &FileStat) -> bool {
-        self.started.is_some_and(|started| stat.ctime > started)
+        self.known
+            .started
+            .is_some_and(|started| stat.ctime > started)
     }
 
     /// Removes the entries that are in the way.
     pub(in crate::repo) fn clear_in_the_way(&mut self) -> Result<(), RepoError> {
-        let roots = std::mem::take(&mut self.in_the_way);
+        let roots = std::mem::take(&mut self.decision.in_the_way);
         let mut plan = Plan::default();
-        for path in all_gone(self.tree, roots.iter().cloned().collect())?.into_keys() {
+        for path in all_gone(self.request.tree, roots.iter().cloned().collect())?.into_keys() {
             let stat = self.stat(&path, &mut BTreeSet::new())?;
             if stat.is_none_or(|stat| stat.kind == FileKind::Dir) {
                 continue;
@@ -92,7 +95,7 @@ impl Switch<'_> {
         }
         let mut dirs = BTreeSet::new();
         for root in roots {
-            add_dirs(self.tree, root, &mut dirs)?;
+            add_dirs(self.request.tree, root, &mut dirs)?;
         }
         plan.remove_dirs = sorted(dirs);
         self.run(plan)
