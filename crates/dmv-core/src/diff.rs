@@ -260,7 +260,8 @@ impl DirPair<'_> {
             let order = match (self.old.peek(), self.new.peek()) {
                 (Peek::End, Peek::End) => return Ok(None),
                 (Peek::Node(old_level, old), Peek::Node(new_level, new)) => {
-                    let (old, new) = ((old_level, old.id), (new_level, new.id));
+                    let at = |level, id| NodeAt { level, id };
+                    let (old, new) = (at(old_level, old.id), at(new_level, new.id));
                     self.step_into(old, new)?;
                     continue;
                 }
@@ -303,7 +304,7 @@ impl DirPair<'_> {
     }
 
     /// Skips equal nodes, or reads the nodes that block the walk.
-    fn step_into(&mut self, old: (u8, ObjectId), new: (u8, ObjectId)) -> Result<(), ObjectError> {
+    fn step_into(&mut self, old: NodeAt, new: NodeAt) -> Result<(), ObjectError> {
         if old == new {
             self.old.skip_node();
             self.new.skip_node();
@@ -311,17 +312,24 @@ impl DirPair<'_> {
         }
         // The higher node may contain the lower one. If both are on one level, one of them may
         // follow later on the other side, so the walk keeps it.
-        match old.0.cmp(&new.0) {
+        match old.level.cmp(&new.level) {
             Ordering::Greater => self.old.expand(),
             Ordering::Less => self.new.expand(),
-            Ordering::Equal if self.old.is_ahead(new.0, &new.1) => self.old.expand(),
-            Ordering::Equal if self.new.is_ahead(old.0, &old.1) => self.new.expand(),
+            Ordering::Equal if self.old.is_ahead(new.level, &new.id) => self.old.expand(),
+            Ordering::Equal if self.new.is_ahead(old.level, &old.id) => self.new.expand(),
             Ordering::Equal => {
                 self.old.expand()?;
                 self.new.expand()
             }
         }
     }
+}
+
+/// A node of a list of entries, and how high it stands above them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct NodeAt {
+    level: u8,
+    id: ObjectId,
 }
 
 #[cfg(test)]

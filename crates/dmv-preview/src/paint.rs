@@ -14,11 +14,31 @@ pub struct Picture {
     pub rgba: Vec<u8>,
 }
 
+/// A size in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub width: u32,
+    pub height: u32,
+}
+
+impl Size {
+    /// Returns the length of the longer edge.
+    pub fn longer(self) -> u32 {
+        self.width.max(self.height)
+    }
+}
+
+impl From<(u32, u32)> for Size {
+    fn from((width, height): (u32, u32)) -> Size {
+        Size { width, height }
+    }
+}
+
 /// Takes the rows of a picture and keeps a smaller one: each new pixel is the mean of the area that it stands for. The
 /// large picture never lies in memory.
 pub struct Canvas {
-    from: (u32, u32),
-    to: (u32, u32),
+    from: Size,
+    to: Size,
     /// The row that comes next.
     next: u32,
     /// Sums of one row: of colours multiplied with alpha, and of alpha.
@@ -33,33 +53,33 @@ pub struct Canvas {
 
 impl Canvas {
     /// A canvas for a picture of the size `from`, that keeps one whose longer edge is at most `edge`.
-    pub fn new(from: (u32, u32), edge: u32, limits: &Limits) -> Result<Self, Reason> {
+    pub fn new(from: Size, edge: u32, limits: &Limits) -> Result<Self, Reason> {
         Self::of_blocks(from, from, edge, limits)
     }
 
     /// The same for a picture of the size `original` that comes as the means of `from` blocks.
     pub fn of_blocks(
-        original: (u32, u32),
-        from: (u32, u32),
+        original: Size,
+        from: Size,
         edge: u32,
         limits: &Limits,
     ) -> Result<Self, Reason> {
         check_size(original, limits)?;
         let to = fit(original, edge);
-        if to.0 > from.0 || to.1 > from.1 {
+        if to.width > from.width || to.height > from.height {
             return Err(Reason::new(
                 Kind::Damaged,
                 "the picture is smaller than it says",
             ));
         }
-        if u64::from(to.0) * u64::from(to.1) * 4 > limits.output_bytes {
+        if u64::from(to.width) * u64::from(to.height) * 4 > limits.output_bytes {
             let words = format!(
                 "a picture of {} x {} pixels is too large to send",
-                to.0, to.1
+                to.width, to.height
             );
             return Err(Reason::new(Kind::TooLarge, words));
         }
-        let columns = to.0 as usize;
+        let columns = to.width as usize;
         Ok(Self {
             from,
             to,
@@ -74,7 +94,7 @@ impl Canvas {
 
     /// Adds the next row: pixels of RGBA.
     pub fn row(&mut self, row: &[u8]) {
-        if self.next >= self.from.1 || row.len() != self.from.0 as usize * 4 {
+        if self.next >= self.from.height || row.len() != self.from.width as usize * 4 {
             return;
         }
         if self.from == self.to {
@@ -89,10 +109,10 @@ impl Canvas {
     /// Adds the next row of a picture without transparency: pixels of RGB. Rows are summed from top to bottom first, which
     /// processors do fast, and from left to right only once for each new row.
     pub fn opaque_row(&mut self, row: &[u8]) {
-        if self.next >= self.from.1 || row.len() != self.from.0 as usize * 3 {
+        if self.next >= self.from.height || row.len() != self.from.width as usize * 3 {
             return;
         }
-        let (old, new) = (u64::from(self.from.1), u64::from(self.to.1));
+        let (old, new) = (u64::from(self.from.height), u64::from(self.to.height));
         let (from, to) = (u64::from(self.next) * new, (u64::from(self.next) + 1) * new);
         let edge = (from / old + 1) * old;
         if to > edge || self.from == self.to {
@@ -116,8 +136,8 @@ impl Canvas {
         if self.plain_rows == 0 {
             return;
         }
-        let (old, new) = (u64::from(self.from.0), u64::from(self.to.0));
-        let weight = 255 * u64::from(self.to.1);
+        let (old, new) = (u64::from(self.from.width), u64::from(self.to.width));
+        let weight = 255 * u64::from(self.to.height);
         let pixels = self.plain.as_chunks::<3>().0;
         for (column, sum) in (0..).zip(&mut self.sums[0]) {
             let (from, to) = (column * old, (column + 1) * old);
@@ -138,7 +158,7 @@ impl Canvas {
     /// Sums the pixels of each new column. A column of the old picture is `to` units wide and one of the new picture
     /// `from` units, so that all shares are whole numbers.
     fn add_columns(&mut self, row: &[u8]) {
-        let (old, new) = (u64::from(self.from.0), u64::from(self.to.0));
+        let (old, new) = (u64::from(self.from.width), u64::from(self.to.width));
         let opaque = row.as_chunks::<4>().0.iter().all(|pixel| pixel[3] == 255);
         let pixels = row.as_chunks::<4>().0;
         for (column, sum) in (0..).zip(&mut self.row) {
@@ -166,7 +186,7 @@ impl Canvas {
 
     /// Adds the sums of a row to the new rows that it belongs to, and finishes a new row that is complete.
     fn add_row(&mut self) {
-        let (old, new) = (u64::from(self.from.1), u64::from(self.to.1));
+        let (old, new) = (u64::from(self.from.height), u64::from(self.to.height));
         let (from, to) = (u64::from(self.next) * new, (u64::from(self.next) + 1) * new);
         let edge = (from / old + 1) * old;
         let shares = [edge.min(to) - from, to.saturating_sub(edge)];
@@ -186,7 +206,7 @@ impl Canvas {
 
     fn finish_row(&mut self) {
         self.add_plain();
-        let area = u64::from(self.from.0) * u64::from(self.from.1);
+        let area = u64::from(self.from.width) * u64::from(self.from.height);
         for [r, g, b, a] in &self.sums[0] {
             let colour = |sum: &u64| (sum + a / 2).checked_div(*a).unwrap_or(0) as u8;
             let alpha = ((a + area / 2) / area) as u8;
@@ -199,7 +219,7 @@ impl Canvas {
 
     /// Returns the picture. Rows that never came are transparent.
     pub fn finish(mut self) -> Picture {
-        let (width, height) = self.to;
+        let Size { width, height } = self.to;
         self.rgba.resize(width as usize * height as usize * 4, 0);
         Picture {
             width,
@@ -236,20 +256,24 @@ fn add(sum: &mut [u64; 4], pixel: [u8; 4], share: u64) {
 }
 
 /// Returns the size of a picture whose longer edge is at most `edge`, with the same proportions.
-pub fn fit((width, height): (u32, u32), edge: u32) -> (u32, u32) {
-    let longer = width.max(height);
+pub fn fit(size: Size, edge: u32) -> Size {
+    let longer = size.longer();
     if longer <= edge {
-        return (width, height);
+        return size;
     }
     let scale = |n: u32| {
         let scaled = u64::from(n) * u64::from(edge) + u64::from(longer) / 2;
         ((scaled / u64::from(longer)) as u32).max(1)
     };
-    (scale(width), scale(height))
+    Size {
+        width: scale(size.width),
+        height: scale(size.height),
+    }
 }
 
 /// Refuses pictures that have no pixels or too many.
-pub fn check_size((width, height): (u32, u32), limits: &Limits) -> Result<(), Reason> {
+pub fn check_size(size: Size, limits: &Limits) -> Result<(), Reason> {
+    let Size { width, height } = size;
     if width == 0 || height == 0 {
         return Err(Reason::new(Kind::Damaged, "the picture has no pixels"));
     }
@@ -344,7 +368,7 @@ mod tests {
     use super::*;
 
     fn shrink(from: (u32, u32), edge: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Picture {
-        let mut canvas = Canvas::new(from, edge, &Limits::default()).expect("small enough");
+        let mut canvas = Canvas::new(from.into(), edge, &Limits::default()).expect("small enough");
         for y in 0..from.1 {
             let row: Vec<u8> = (0..from.0).flat_map(|x| pixel(x, y)).collect();
             canvas.row(&row);
@@ -369,7 +393,8 @@ mod tests {
             let want = shrink(from, edge, pixel);
             // By turns as well: a decoder may give either.
             for every in [1, 3] {
-                let mut canvas = Canvas::new(from, edge, &Limits::default()).expect("small enough");
+                let mut canvas =
+                    Canvas::new(from.into(), edge, &Limits::default()).expect("small enough");
                 for y in 0..from.1 {
                     let row: Vec<[u8; 4]> = (0..from.0).map(|x| pixel(x, y)).collect();
                     match y % every {
@@ -439,7 +464,7 @@ mod tests {
                 };
                 let picture = shrink(from, edge, pixel);
                 let to = (picture.width, picture.height);
-                assert_eq!(to, fit(from, edge));
+                assert_eq!(Size::from(to), fit(from.into(), edge));
                 for y in 0..to.1 {
                     for x in 0..to.0 {
                         let want = mean(from, to, (x, y), &pixel);
@@ -464,10 +489,10 @@ mod tests {
     fn sizes_beyond_the_limits_are_refused() {
         let limits = Limits::default();
         for size in [(0, 1), (1, 0), (u32::MAX, u32::MAX), (100_000, 100_000)] {
-            assert!(Canvas::new(size, 256, &limits).is_err(), "{size:?}");
+            assert!(Canvas::new(size.into(), 256, &limits).is_err(), "{size:?}");
         }
-        assert!(Canvas::new((8_000, 8_000), u32::MAX, &limits).is_err());
-        assert!(Canvas::new((8_000, 8_000), 2_048, &limits).is_ok());
+        assert!(Canvas::new((8_000, 8_000).into(), u32::MAX, &limits).is_err());
+        assert!(Canvas::new((8_000, 8_000).into(), 2_048, &limits).is_ok());
     }
 
     #[test]

@@ -98,9 +98,12 @@ pub fn log_link(path: &[u8]) -> String {
     out
 }
 
+/// A path in a revision. The root if the path is empty.
+pub struct Place<'a>(pub &'a str, pub &'a [u8]);
+
 /// The address of a comparison.
-pub fn compare_link(a: (&str, &[u8]), b: (&str, &[u8])) -> String {
-    let place = |(revision, path): (&str, &[u8])| {
+pub fn compare_link(a: Place<'_>, b: Place<'_>) -> String {
+    let place = |Place(revision, path)| {
         let text = [revision.as_bytes(), b":", path].concat();
         encoded(&text)
     };
@@ -109,7 +112,7 @@ pub fn compare_link(a: (&str, &[u8]), b: (&str, &[u8])) -> String {
 
 /// The address of a comparison of the two sides of the conflict at a path.
 pub fn sides_link(revision: &str, path: &[u8]) -> String {
-    compare_link((revision, path), (revision, path)) + "&a-side=ours&b-side=theirs"
+    compare_link(Place(revision, path), Place(revision, path)) + "&a-side=ours&b-side=theirs"
 }
 
 fn push_path(out: &mut String, path: &[u8]) {

@@ -48,7 +48,7 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
             )),
         };
     };
-    if let Some(mut canvas) = ask.canvas((width, height))? {
+    if let Some(mut canvas) = ask.canvas((width, height).into())? {
         // The lowest row comes first.
         pixels
             .chunks_exact(width as usize * 4)

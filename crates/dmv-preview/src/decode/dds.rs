@@ -116,7 +116,7 @@ impl PixelFormat {
 pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason> {
     let head = input.range(0, HEAD).map_err(damaged)?;
     let size = (number(&head, 16), number(&head, 12));
-    check_size(size, ask.limits)?;
+    check_size(size.into(), ask.limits)?;
     let (format, start) = pixel_format(input, &head)?;
     let mut found = DecodedFile {
         original: Some(size),
@@ -124,7 +124,7 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
     };
     found.fact("format", "DDS");
     found.fact("compression", format.name());
-    if let Some(mut canvas) = ask.canvas(size)? {
+    if let Some(mut canvas) = ask.canvas(size.into())? {
         paint(input, start, size, format, &mut canvas)?;
         found.picture = Some(canvas.finish());
     }

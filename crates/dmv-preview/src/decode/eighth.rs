@@ -7,12 +7,14 @@
 //! not.
 #![expect(clippy::big_endian_bytes, reason = "the format has such numbers")]
 
+use crate::paint::Size;
+
 /// A picture of means, with a pixel for each block of the original.
 pub struct Eighth {
     /// The size of the original.
-    pub original: (u32, u32),
+    pub original: Size,
     /// The number of blocks. One at the right or lower edge that is less than half full is left out.
-    pub size: (u32, u32),
+    pub size: Size,
     /// The means: RGB, row by row.
     pub rgb: Vec<u8>,
 }
@@ -245,8 +247,11 @@ impl Head {
             }
         }
         Eighth {
-            original: self.size,
-            size: (size[0], size[1]),
+            original: self.size.into(),
+            size: Size {
+                width: size[0],
+                height: size[1],
+            },
             rgb,
         }
     }
@@ -591,8 +596,8 @@ mod tests {
             let all = image::load_from_memory_with_format(&bytes, ImageFormat::Jpeg);
             let all = all.expect(name).to_rgb8();
             let means = read(&bytes, 1 << 20).expect(name);
-            assert_eq!(means.original, all.dimensions(), "{name}");
-            let (width, height) = means.size;
+            assert_eq!(means.original, all.dimensions().into(), "{name}");
+            let Size { width, height } = means.size;
             assert_eq!((width, height), (16, 12), "{name}");
             assert_eq!(means.rgb.len(), (width * height * 3) as usize, "{name}");
             let (mut worst, mut sum) = (0.0f64, 0.0);
@@ -663,7 +668,7 @@ mod tests {
                         [0, 0xff, below(256) as u8, harmed[at] ^ (1 << below(8))][below(4)];
                 }
                 if let Some(means) = read(&harmed, 1 << 16) {
-                    let (width, height) = means.size;
+                    let Size { width, height } = means.size;
                     assert_eq!(
                         means.rgb.len() as u64,
                         u64::from(width) * u64::from(height) * 3,

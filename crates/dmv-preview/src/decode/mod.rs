@@ -16,7 +16,7 @@ mod tiff;
 mod zip;
 
 use crate::input::Input;
-use crate::paint::{Canvas, Picture};
+use crate::paint::{Canvas, Picture, Size};
 use crate::preview::{Form, Kind, Limits, Preview, PreviewKind, Reason, Sound};
 use crate::wire::Job;
 use image::ImageFormat;
@@ -35,7 +35,7 @@ pub struct Ask<'a> {
 
 impl Ask<'_> {
     /// Returns a canvas for a picture of this size, or nothing if facts are enough.
-    fn canvas(&self, size: (u32, u32)) -> Result<Option<Canvas>, Reason> {
+    fn canvas(&self, size: Size) -> Result<Option<Canvas>, Reason> {
         let canvas = self.edge.map(|edge| Canvas::new(size, edge, self.limits));
         canvas.transpose()
     }

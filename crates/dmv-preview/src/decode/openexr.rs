@@ -45,14 +45,14 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
     };
     let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let size = (side(header.layer_size.0), side(header.layer_size.1));
-    check_size(size, ask.limits)?;
+    check_size(size.into(), ask.limits)?;
     ask.check_bytes(u64::from(size.0) * u64::from(size.1) * 4)?;
     let mut found = DecodedFile {
         original: Some(size),
         ..DecodedFile::default()
     };
     tell(&meta, header, &mut found);
-    let Some(mut canvas) = ask.canvas(size)? else {
+    let Some(mut canvas) = ask.canvas(size.into())? else {
         return Ok(found);
     };
     if matches!(

@@ -2,7 +2,7 @@
 
 use super::{Ask, DecodedFile, damaged, eighth, tables};
 use crate::input::{Input, Memory};
-use crate::paint::{Canvas, Picture, check_size};
+use crate::paint::{Canvas, Picture, Size, check_size};
 use crate::preview::{Kind, Reason};
 use image::metadata::Orientation;
 use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader};
@@ -36,7 +36,7 @@ fn decode(
     reader.limits(limits(ask));
     let mut decoder = reader.into_decoder().map_err(failed)?;
     let size = decoder.dimensions();
-    check_size(size, ask.limits)?;
+    check_size(size.into(), ask.limits)?;
     ask.check_bytes(decoder.total_bytes())?;
     let exif = exif(&mut decoder);
     let turn = match exif.as_deref().map(Orientation::from_exif_chunk) {
@@ -52,8 +52,8 @@ fn decode(
     if let Some(bytes) = &exif {
         camera(bytes, &mut found);
     }
-    if let Some(canvas) = ask.canvas(size)? {
-        let picture = match whole.and_then(|bytes| small(bytes, size, ask)) {
+    if let Some(canvas) = ask.canvas(size.into())? {
+        let picture = match whole.and_then(|bytes| small(bytes, size.into(), ask)) {
             Some(small) => small,
             None => paint(
                 canvas,
@@ -67,15 +67,15 @@ fn decode(
 }
 
 /// Returns a JPEG that is at least eight times as large as what is wanted, from the means of its blocks.
-fn small(bytes: &[u8], size: (u32, u32), ask: &Ask<'_>) -> Option<Picture> {
+fn small(bytes: &[u8], size: Size, ask: &Ask<'_>) -> Option<Picture> {
     let edge = ask.edge?;
-    if size.0.max(size.1) < edge.saturating_mul(8) {
+    if size.longer() < edge.saturating_mul(8) {
         return None;
     }
     let means = eighth::read(bytes, ask.limits.pixels / 64)?;
     let canvas = Canvas::of_blocks(size, means.size, edge, ask.limits);
     let mut canvas = canvas.ok().filter(|_| means.original == size)?;
-    for row in means.rgb.chunks_exact(means.size.0 as usize * 3) {
+    for row in means.rgb.chunks_exact(means.size.width as usize * 3) {
         canvas.opaque_row(row);
     }
     Some(canvas.finish())

@@ -238,8 +238,8 @@ fn merged(
     found: &mut DecodedFile,
 ) -> Result<(), Reason> {
     let size = (head.width, head.height);
-    check_size(size, ask.limits)?;
-    let Some(mut canvas) = ask.canvas(size)? else {
+    check_size(size.into(), ask.limits)?;
+    let Some(mut canvas) = ask.canvas(size.into())? else {
         return Ok(());
     };
     if !matches!(head.depth, 1 | 8 | 16 | 32) || usize::from(head.channels) < head.mode.channels() {

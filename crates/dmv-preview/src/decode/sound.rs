@@ -67,7 +67,7 @@ struct Peaks {
     span: Span,
     buckets: usize,
     /// For each channel and bucket.
-    channels: Vec<Vec<(f32, f32)>>,
+    channels: Vec<Vec<Bucket>>,
 }
 
 #[derive(Clone, Copy)]
@@ -77,8 +77,28 @@ enum Span {
     Each(u64),
 }
 
-/// A bucket without samples.
-const NONE: (f32, f32) = (f32::INFINITY, f32::NEG_INFINITY);
+/// The lowest and the highest sample of a part.
+#[derive(Clone, Copy)]
+struct Bucket {
+    low: f32,
+    high: f32,
+}
+
+impl Bucket {
+    /// A bucket without samples.
+    const NONE: Bucket = Bucket {
+        low: f32::INFINITY,
+        high: f32::NEG_INFINITY,
+    };
+
+    /// Returns the bucket of the samples of both.
+    fn join(self, other: Bucket) -> Bucket {
+        Bucket {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+}
 
 /// Reads a sound. Of a file with several, the one that is played without a choice.
 pub fn read(
@@ -324,14 +344,14 @@ impl Peaks {
             let range = (at - start) as usize..(next - start) as usize;
             for (channel, plane) in self.channels.iter_mut().zip(planes) {
                 if channel.len() <= bucket {
-                    channel.resize(bucket + 1, NONE);
+                    channel.resize(bucket + 1, Bucket::NONE);
                 }
-                let (mut low, mut high) = channel[bucket];
+                let Bucket { mut low, mut high } = channel[bucket];
                 for sample in plane.get(range.clone()).unwrap_or_default() {
                     low = low.min(*sample);
                     high = high.max(*sample);
                 }
-                channel[bucket] = (low, high);
+                channel[bucket] = Bucket { low, high };
             }
             at = next;
             self.merge();
@@ -365,7 +385,7 @@ impl Peaks {
         for channel in &mut self.channels {
             *channel = channel
                 .chunks(2)
-                .map(|two| two.iter().copied().fold(NONE, join))
+                .map(|two| two.iter().copied().fold(Bucket::NONE, Bucket::join))
                 .collect();
         }
         self.span = Span::Each(each * 2);
@@ -380,8 +400,11 @@ impl Peaks {
                 .unwrap_or_default()
                 .iter()
                 .copied()
-                .fold(NONE, join);
-            channel.resize(channel.len().max(last.min(self.buckets - 1) + 1), NONE);
+                .fold(Bucket::NONE, Bucket::join);
+            channel.resize(
+                channel.len().max(last.min(self.buckets - 1) + 1),
+                Bucket::NONE,
+            );
             for bucket in &mut channel[first..=last.min(self.buckets - 1)] {
                 *bucket = known;
             }
@@ -396,7 +419,7 @@ impl Peaks {
             Span::Each(_) => longest.clamp(1, self.buckets),
         };
         for channel in &mut self.channels {
-            channel.resize(len, NONE);
+            channel.resize(len, Bucket::NONE);
         }
         match self.span {
             Span::All(all) => self.from + all,
@@ -407,7 +430,7 @@ impl Peaks {
     /// Returns the number of buckets, the number of channels, and the peaks as the wire has them.
     fn bytes(&self) -> (u32, u32, Vec<u8>) {
         let mut out = Vec::new();
-        for (low, high) in self.channels.iter().flatten().copied() {
+        for Bucket { low, high } in self.channels.iter().flatten().copied() {
             out.extend_from_slice(&level(low).to_le_bytes());
             out.extend_from_slice(&level(high).to_le_bytes());
         }
@@ -431,7 +454,7 @@ impl Peaks {
                 let down = (1.0 - value.clamp(-1.0, 1.0)) / 2.0;
                 (down * (lane - 1) as f32).round() as usize
             };
-            for (x, (low, high)) in channel.iter().enumerate() {
+            for (x, Bucket { low, high }) in channel.iter().enumerate() {
                 let (top, bottom) = if low > high {
                     (middle(0.0), middle(0.0))
                 } else {
@@ -453,10 +476,6 @@ impl Peaks {
 
 /// The colour of drawn waveforms: readable on white and on black.
 const INK: [u8; 4] = [62, 130, 196, 255];
-
-fn join(a: (f32, f32), b: (f32, f32)) -> (f32, f32) {
-    (a.0.min(b.0), a.1.max(b.1))
-}
 
 /// Returns a sample as 16 bits. A bucket without samples is silent.
 fn level(value: f32) -> i16 {

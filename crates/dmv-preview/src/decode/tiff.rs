@@ -173,7 +173,7 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
     let mut patches = table.patch(Tag::PhotometricInterpretation, BLACK_IS_ZERO);
     let camera = (!table.is_big).then(|| tables::read(input, 0)).flatten();
     let mut head = head(&mut decoder(input, &patches, ask)?, colour)?;
-    check_size(head.size, ask.limits)?;
+    check_size(head.size.into(), ask.limits)?;
     found.fact("format", if table.is_big { "BigTIFF" } else { "TIFF" });
     found.fact("colour", describe(&head));
     found.original = Some(seen(head.size, head.turn));
@@ -181,7 +181,7 @@ pub fn read(input: &mut Input<'_>, ask: &Ask<'_>) -> Result<DecodedFile, Reason>
     if let Some(camera) = camera {
         camera.tell(&mut found);
     }
-    if let Some(mut canvas) = ask.canvas(head.size)? {
+    if let Some(mut canvas) = ask.canvas(head.size.into())? {
         if let Some(units) = head.units {
             patches.extend(table.as_units(input, head.size, units)?);
             head.samples = 3;

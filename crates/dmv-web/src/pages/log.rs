@@ -4,7 +4,7 @@ use super::layout::{self, Part};
 use super::log_changes::{ChangedFile, ChangesAsked, CommitChanges};
 use super::parts::{commit_value, crumbs, entry_link, path_value, thumb, time};
 use super::places::{link_id, place_at};
-use crate::address::{compare_link, encoded, link, log_link};
+use crate::address::{Place, compare_link, encoded, link, log_link};
 use crate::answer::Answer;
 use crate::graph::{Graph, GraphRow, MOST_COLUMNS};
 use crate::program::Stop;
@@ -234,7 +234,7 @@ impl History {
     fn item(&self, ask: &Ask<'_>, entry: &Entry) -> Markup {
         let id = link_id(&entry.id);
         let to = match entry.commit.parents.first() {
-            Some(parent) => compare_link((&link_id(parent), b""), (&id, b"")),
+            Some(parent) => compare_link(Place(&link_id(parent), b""), Place(&id, b"")),
             None => link("tree", &id, b""),
         };
         html! {

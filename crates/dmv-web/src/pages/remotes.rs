@@ -3,7 +3,7 @@
 
 use super::parts::secret;
 use super::places::link_id;
-use crate::address::compare_link;
+use crate::address::{Place, compare_link};
 use crate::program::Stop;
 use crate::site::Ask;
 use crate::words::{SHORT_ID, clean, day};
@@ -127,7 +127,7 @@ fn standing(b: &BranchStanding) -> Markup {
                 None => { span.quiet { "at " (b.id.short(SHORT_ID)) } }
             }
             @if let Some((_, behind)) = b.apart && behind > 0 {
-                " " a href=(compare_link(("@", b""), (&link_id(&b.id), b""))) { "what is new" }
+                " " a href=(compare_link(Place("@", b""), Place(&link_id(&b.id), b""))) { "what is new" }
             }
         }
     }

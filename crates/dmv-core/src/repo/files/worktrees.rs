@@ -200,21 +200,20 @@ pub(in crate::repo) fn add_worktree(
     let limit = checkout::subset_value(&options.subset);
     changes.extend(limit.map(|value| set(subset_key(&name), value)));
     let (request, settings) = (&options.request, &options.settings);
-    let nothing = PathNotes::default();
-    let what = (options.commit, &options.subset, &nothing);
-    let made = set_up(
-        repo,
-        &name,
-        &dir,
-        what,
-        None,
-        (request, settings),
-        job,
-        || {
-            let tx = Transaction::begin(repo, request).with(changes);
-            tx.publish(Effect::Worktree).map(drop)
-        },
-    )?;
+    let new = NewWorktree {
+        name: &name,
+        dir: &dir,
+        commit: options.commit,
+        subset: &options.subset,
+        notes: &PathNotes::default(),
+        brings: None,
+        request,
+        settings,
+    };
+    let made = set_up(repo, &new, job, || {
+        let tx = Transaction::begin(repo, request).with(changes);
+        tx.publish(Effect::Worktree).map(drop)
+    })?;
     Ok(AddReport {
         info: worktree_info(repo, &name, dir)?,
         files: made.files,
@@ -264,64 +263,71 @@ fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
     Ok(name)
 }
 
-/// Makes the directory of a worktree, writes the files of a commit in a subset with choices for its
-/// conflicts, then calls `publish`. `brings` are the uncommitted files that an undo brings back.
+/// A worktree that is to be made.
+pub(in crate::repo) struct NewWorktree<'a> {
+    pub name: &'a str,
+    pub dir: &'a Path,
+    pub commit: ObjectId,
+    pub subset: &'a Subset,
+    /// Notes with choices for conflicts of the commit.
+    pub notes: &'a PathNotes,
+    /// The steps whose overwritten files an undo brings back, or takes away again (`false`).
+    pub brings: Option<(&'a Steps, bool)>,
+    pub request: &'a OperationRequest,
+    pub settings: &'a WorktreeSettings,
+}
+
+/// Makes the directory of a worktree, writes its files, then calls `publish`.
 ///
 /// If this fails before it has written a file, it leaves no directory.
-#[expect(clippy::too_many_arguments, reason = "two callers, one step of both")]
 pub(in crate::repo) fn set_up(
     repo: &Handle,
-    name: &str,
-    dir: &Path,
-    what: (ObjectId, &Subset, &PathNotes),
-    brings: Option<(&Steps, bool)>,
-    how: (&OperationRequest, &WorktreeSettings),
+    new: &NewWorktree<'_>,
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
     repo.check_own()?;
+    let dir = new.dir;
     let above = dir.ancestors().find(|above| above.exists());
     std::fs::create_dir_all(dir)
         .context("create", dir)
         .map_err(RepoError::Io)?;
-    point_here(repo, dir, name)?;
-    let done = fill(repo, name, dir, what, brings, how, job, publish);
+    point_here(repo, dir, new.name)?;
+    let done = fill(repo, new, job, publish);
     if done.is_err() && remove_root(dir).is_ok() {
         let made = dir.ancestors().skip(1);
         for dir in made.take_while(|dir| Some(*dir) != above) {
             // A directory that has got something else stays.
             let _ = std::fs::remove_dir(dir);
         }
-        let _ = std::fs::remove_dir_all(repo.dmv.join("worktrees").join(name));
+        let _ = std::fs::remove_dir_all(repo.dmv.join("worktrees").join(new.name));
     }
     done
 }
 
 /// Writes the files of a new worktree, whose directory is there.
-#[expect(clippy::too_many_arguments, reason = "see `set_up`")]
 fn fill(
     repo: &Handle,
-    name: &str,
-    dir: &Path,
-    (commit, subset, noted): (ObjectId, &Subset, &PathNotes),
-    brings: Option<(&Steps, bool)>,
-    (request, settings): (&OperationRequest, &WorktreeSettings),
+    new: &NewWorktree<'_>,
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
 ) -> Result<SwitchResult, RepoError> {
-    let there = beside(repo, name, dir, Some(Head::Commit(commit)))?;
+    let (what, settings) = ("adding this worktree", new.settings);
+    let there = beside(repo, new.name, new.dir, Some(Head::Commit(new.commit)))?;
     let _lock = worktree::lock_worktree(&there)?;
     let tree = open_worktree::open(&there, settings)?;
-    let brings = brings.map(|kept| plan_return(&there, &tree, kept, "adding this worktree"));
+    let brings = new.brings;
+    let brings = brings.map(|kept| plan_return(&there, &tree, kept, what));
     let brings = brings.transpose()?;
     if let Some(brings) = &brings {
         brings.check_content_here(repo)?;
     }
+    let commit = entries::read_commit(repo, &new.commit)?;
     let to = SwitchTo {
-        what: "adding this worktree",
-        request,
-        form: form::form_with(&there, &entries::read_commit(repo, &commit)?, noted)?,
-        subset,
+        what,
+        request: new.request,
+        form: form::form_with(&there, &commit, new.notes)?,
+        subset: new.subset,
         force: false,
         adopts: false,
         leaves: false,
@@ -330,7 +336,7 @@ fn fill(
         brings: brings.as_ref(),
         settings,
     };
-    let own = Transaction::begin(&there, request);
+    let own = Transaction::begin(&there, new.request);
     checkout::switch_files(own, &tree, &to, job, |_| publish())
 }
 

@@ -23,27 +23,30 @@ pub(in crate::repo) fn stored_type(
 /// Returns whether all chunks below the root of a file's content are stored.
 pub(in crate::repo) fn is_complete(
     repo: &Handle,
-    root: (ObjectType, ObjectId),
+    ty: ObjectType,
+    id: ObjectId,
 ) -> Result<bool, RepoError> {
-    each_below(repo, root, &mut |is_here| is_here)
+    each_below(repo, ty, id, &mut |is_here| is_here)
 }
 
 /// Returns whether any chunk below the root of a file's content is stored.
 pub(in crate::repo) fn has_chunks(
     repo: &Handle,
-    root: (ObjectType, ObjectId),
+    ty: ObjectType,
+    id: ObjectId,
 ) -> Result<bool, RepoError> {
-    Ok(!each_below(repo, root, &mut |is_here| !is_here)?)
+    Ok(!each_below(repo, ty, id, &mut |is_here| !is_here)?)
 }
 
 /// Visits whether each chunk below a root is stored, until `goes_on` says no. Returns whether it went
 /// through all of them.
 fn each_below(
     repo: &Handle,
-    root: (ObjectType, ObjectId),
+    ty: ObjectType,
+    id: ObjectId,
     goes_on: &mut dyn FnMut(bool) -> bool,
 ) -> Result<bool, RepoError> {
-    let mut stack = vec![root];
+    let mut stack = vec![(ty, id)];
     while let Some((ty, id)) = stack.pop() {
         if ty == ObjectType::Chunk {
             if !goes_on(repo.holds(ty, &id)?) {

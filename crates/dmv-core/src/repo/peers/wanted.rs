@@ -104,7 +104,7 @@ pub(in crate::repo) fn note_expired(
     let mut absent = BTreeMap::new();
     for (id, why) in expired {
         let is_here = match stored_type(repo, id)? {
-            Some(ty) => is_complete(repo, (ty, *id))?,
+            Some(ty) => is_complete(repo, ty, *id)?,
             None => false,
         };
         if !is_here && !known.is_given_up(id) {

@@ -155,7 +155,7 @@ impl FreeingLock<'_> {
         for id in slice::slice(self.repo)?.dropped {
             if !chosen.contains(&id)
                 && let Some(ty) = stored_type(self.repo, &id)?
-                && has_chunks(self.repo, (ty, id))?
+                && has_chunks(self.repo, ty, id)?
             {
                 out.earlier.push((ty, id));
             }

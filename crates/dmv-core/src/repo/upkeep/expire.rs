@@ -205,9 +205,9 @@ fn sort_out(
             continue;
         };
         // If only a part of it is here, other files need that part.
-        if !known.contains(id) && is_complete(repo, (ty, *id))? {
+        if !known.contains(id) && is_complete(repo, ty, *id)? {
             out.back.insert(*id);
-        } else if known.contains(id) && has_chunks(repo, (ty, *id))? {
+        } else if known.contains(id) && has_chunks(repo, ty, *id)? {
             out.earlier.push((ty, *id));
         }
     }

@@ -122,7 +122,7 @@ pub(in crate::repo) fn note_told(
         });
         for id in purge.files.iter().filter(is_asked) {
             let is_here = match stored_type(repo, id)? {
-                Some(ty) => is_complete(repo, (ty, *id))?,
+                Some(ty) => is_complete(repo, ty, *id)?,
                 None => false,
             };
             if is_here || known.is_given_up(id) || told.contains_key(id) {
@@ -181,7 +181,7 @@ pub(in crate::repo) fn lift(
     let mut complete = BTreeSet::new();
     for id in &lifted {
         if let Some(ty) = stored_type(repo, id)?
-            && is_complete(repo, (ty, *id))?
+            && is_complete(repo, ty, *id)?
         {
             complete.insert(*id);
         }
@@ -202,7 +202,7 @@ pub(in crate::repo) fn lift(
 /// Returns whether any chunk below the root of a file's content is stored.
 pub(in crate::repo) fn has_content(repo: &Handle, root: &ObjectId) -> Result<bool, RepoError> {
     match stored_type(repo, root)? {
-        Some(ty) => has_chunks(repo, (ty, *root)),
+        Some(ty) => has_chunks(repo, ty, *root),
         None => Ok(false),
     }
 }

@@ -28,6 +28,7 @@ use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::moving::EntryMove;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::{OverwrittenFiles, Return, plan_return};
+use crate::repo::files::worktrees::NewWorktree;
 use crate::repo::files::worktrees::removal::{RemovalMode, take_down};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
@@ -459,17 +460,24 @@ fn undo_worktree(
         WholeWorktree::Went(name, path, Some(base)) => {
             let commit = worktree::id_value(repo, &base_key(&name), &base)?;
             refuse_unless_free(&path)?;
-            let how = (&options.request, settings);
             let former = |key: String| {
                 let found = undone.changes.iter().find(|change| change.key == key);
                 found.and_then(|change| change.old.as_deref())
             };
             let subset = worktree::subset_value(repo, &name, former(subset_key(&name)))?;
             let noted = notes_in(repo, &name, former(notes_key(&name)))?;
-            let what = (commit, &subset, &noted);
             let (steps, back) = steps_of(repo, undone, &name)?;
-            let brings = steps.as_ref().map(|steps| (steps, back));
-            switched = worktrees::set_up(repo, &name, &path, what, brings, how, job, publish)?;
+            let new = NewWorktree {
+                name: &name,
+                dir: &path,
+                commit,
+                subset: &subset,
+                notes: &noted,
+                brings: steps.as_ref().map(|steps| (steps, back)),
+                request: &options.request,
+                settings,
+            };
+            switched = worktrees::set_up(repo, &new, job, publish)?;
         }
         WholeWorktree::Went(..) | WholeWorktree::Moved => {
             let why = "it only records where a worktree is".to_owned();

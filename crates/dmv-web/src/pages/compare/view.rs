@@ -1,7 +1,7 @@
 //! The page of a comparison.
 
 use super::{Change, Comparison, ComparisonKind, MAX_CHANGES, MAX_RANGES, Side};
-use crate::address::{compare_link, encoded, link};
+use crate::address::{Place, compare_link, encoded, link};
 use crate::kinds::{ending, sort_of};
 use crate::pages::parts::{class_of, commit_line, has_preview, label, size_of, thumb, time};
 use crate::site::Ask;
@@ -45,7 +45,7 @@ impl Comparison {
     fn turned(&self) -> String {
         let place = |side: &Side| (side.revision(), side.path().as_bytes().to_vec());
         let ((a, at_a), (b, at_b)) = (place(&self.a), place(&self.b));
-        let mut out = compare_link((&b, &at_b), (&a, &at_a));
+        let mut out = compare_link(Place(&b, &at_b), Place(&a, &at_a));
         for (name, side) in [("a-side", &self.b), ("b-side", &self.a)] {
             if let Some(side) = side.conflict_side() {
                 out += &format!("&{name}={}", encoded(side.as_bytes()));
@@ -122,7 +122,7 @@ impl Comparison {
                     li {
                         @match (&change.old, &change.new) {
                             (Some(old), Some(new)) => {
-                                a.name href=(compare_link((&a, &at_a), (&b, &at_b))) {
+                                a.name href=(compare_link(Place(&a, &at_a), Place(&b, &at_b))) {
                                     (thumb(ask, &b, &at_b, new)) span { (shown(change.path.as_bytes())) }
                                 }
                                 span.quiet { (size_of(old)) " \u{2192} " (size_of(new)) }
