@@ -6,7 +6,10 @@
 //!
 //! The rooms hold free functions that take an open repository (`base::handle::Handle`), so that a call
 //! shows as an import. Each function returns values, prints nothing, and leaves the repository intact
-//! whatever happens. `base::publish` is the only way to change anything that counts.
+//! whatever happens. `base::transaction` is the only way to change anything that counts.
+//!
+//! The rooms are private modules, so `pub` in them reaches `repo` and no further. What leaves it is listed
+//! below.
 
 mod base;
 mod conflict;

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The packs, and the newest operation when the first of them came.
 #[derive(Default)]
-pub(in crate::repo) struct ArrivedPacks(Mutex<Option<(SeenOperation, BTreeSet<PackId>)>>);
+pub struct ArrivedPacks(Mutex<Option<(SeenOperation, BTreeSet<PackId>)>>);
 
 impl ArrivedPacks {
     fn lock(&self) -> MutexGuard<'_, Option<(SeenOperation, BTreeSet<PackId>)>> {
@@ -24,7 +24,7 @@ impl ArrivedPacks {
 }
 
 /// Notes that a transfer begins. What came before and has a name by now stays.
-pub(in crate::repo) fn begin(repo: &Handle) -> Result<(), RepoError> {
+pub fn begin(repo: &Handle) -> Result<(), RepoError> {
     let now = repo.refs.seen()?;
     let mut arrived = repo.arrived.lock();
     if arrived.as_ref().is_none_or(|(seen, _)| *seen != now) {
@@ -34,7 +34,7 @@ pub(in crate::repo) fn begin(repo: &Handle) -> Result<(), RepoError> {
 }
 
 /// Notes the packs of a job that was published without a name.
-pub(in crate::repo) fn note(repo: &Handle, sealed: &FinishedJob) {
+pub fn note(repo: &Handle, sealed: &FinishedJob) {
     if let Some((_, packs)) = repo.arrived.lock().as_mut().filter(|_| sealed.is_limited) {
         packs.extend(sealed.segments.iter().map(|row| row.pack));
     }
@@ -42,7 +42,7 @@ pub(in crate::repo) fn note(repo: &Handle, sealed: &FinishedJob) {
 
 /// Removes what has arrived, unless another command has published an operation meanwhile, which may
 /// name some of it: then it is left to `gc`.
-pub(in crate::repo) fn give_back(repo: &Handle) -> Result<(), RepoError> {
+pub fn give_back(repo: &Handle) -> Result<(), RepoError> {
     let arrived = repo.arrived.lock().take();
     if let Some((seen, packs)) = arrived.filter(|(_, packs)| !packs.is_empty()) {
         let right = free_alone(repo)?;

@@ -46,7 +46,7 @@ pub struct RefInfo {
 }
 
 /// Returns all branches or tags, sorted by name.
-pub(in crate::repo) fn list_refs(repo: &Handle, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
+pub fn list_refs(repo: &Handle, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
     let head = worktree::head(repo)?;
     let current = head.branch().filter(|_| kind == RefKind::Branch);
     let prefix = kind.key("");
@@ -74,7 +74,7 @@ pub(in crate::repo) fn list_refs(repo: &Handle, kind: RefKind) -> Result<Vec<Ref
 }
 
 /// Creates a branch or tag at `target`.
-pub(in crate::repo) fn create_ref(
+pub fn create_ref(
     repo: &Handle,
     kind: RefKind,
     name: &str,
@@ -88,12 +88,12 @@ pub(in crate::repo) fn create_ref(
 }
 
 /// Fails unless a new branch or tag may have this name: as a revision, it must mean nothing else.
-pub(in crate::repo) fn check_new_name(repo: &Handle, name: &str) -> Result<(), RepoError> {
+pub fn check_new_name(repo: &Handle, name: &str) -> Result<(), RepoError> {
     check_new_name_beside(repo, name, None)
 }
 
 /// The same if `coming` is about to be a remote.
-pub(in crate::repo) fn check_new_name_beside(
+pub fn check_new_name_beside(
     repo: &Handle,
     name: &str,
     coming: Option<&str>,
@@ -122,7 +122,7 @@ fn knows_remote(repo: &Handle, remote: &str) -> Result<bool, RepoError> {
 }
 
 /// Returns a branch or tag that has the name of a branch of the remote `remote`, and its kind.
-pub(in crate::repo) fn named_like_remote(
+pub fn named_like_remote(
     repo: &Handle,
     remote: &str,
 ) -> Result<Option<(RefKind, String)>, RepoError> {
@@ -137,7 +137,7 @@ pub(in crate::repo) fn named_like_remote(
 }
 
 /// Returns the change that creates a branch or tag.
-pub(in crate::repo) fn new_ref(
+pub fn new_ref(
     repo: &Handle,
     kind: RefKind,
     name: &str,
@@ -160,7 +160,7 @@ pub(in crate::repo) fn new_ref(
 
 /// Deletes a branch or tag and returns the commit that it named. Fails for a branch that a worktree
 /// is on.
-pub(in crate::repo) fn delete_ref(
+pub fn delete_ref(
     repo: &Handle,
     kind: RefKind,
     name: &str,
@@ -184,7 +184,7 @@ pub(in crate::repo) fn delete_ref(
 }
 
 /// Renames a branch. Worktrees that are on it stay on it.
-pub(in crate::repo) fn rename_branch(
+pub fn rename_branch(
     repo: &Handle,
     old: &str,
     new: &str,
@@ -242,7 +242,7 @@ pub(in crate::repo) fn rename_branch(
 
 /// Makes `name` the default branch of a bare repository: the one that a clone starts with. Fails in
 /// a worktree, where a checkout changes the branch.
-pub(in crate::repo) fn set_default_branch(
+pub fn set_default_branch(
     repo: &Handle,
     name: &str,
     request: OperationRequest,
@@ -269,7 +269,7 @@ pub(in crate::repo) fn set_default_branch(
 }
 
 /// Returns the names of the worktrees that are on a branch.
-pub(in crate::repo) fn worktrees_on(repo: &Handle, branch: &str) -> Result<Vec<String>, RepoError> {
+pub fn worktrees_on(repo: &Handle, branch: &str) -> Result<Vec<String>, RepoError> {
     let head = Head::Branch(branch.to_owned()).value();
     let mut out = Vec::new();
     for (key, value) in repo.refs.with_prefix("worktree/")? {
@@ -290,7 +290,7 @@ fn refuse_in_use(repo: &Handle, branch: &str) -> Result<(), RepoError> {
 }
 
 /// Fails if another worktree is on the branch: only one worktree may be.
-pub(in crate::repo) fn refuse_taken(repo: &Handle, branch: &str) -> Result<(), RepoError> {
+pub fn refuse_taken(repo: &Handle, branch: &str) -> Result<(), RepoError> {
     for worktree in worktrees_on(repo, branch)? {
         if repo.refs.get(&path_key(&worktree))?.is_some() {
             return in_use(repo, branch, &worktree);

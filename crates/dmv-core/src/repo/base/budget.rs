@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Returns the most bytes that the repository is to take on disk, if there is a limit.
-pub(in crate::repo) fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
+pub fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
     let Some(value) = repo.refs.get(BUDGET)? else {
         return Ok(None);
     };
@@ -30,7 +30,7 @@ pub(in crate::repo) fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
 }
 
 /// Returns how many bytes the budget leaves, if there is one.
-pub(in crate::repo) fn room(repo: &Handle) -> Result<Option<u64>, RepoError> {
+pub fn room(repo: &Handle) -> Result<Option<u64>, RepoError> {
     let Some(limit) = budget(repo)? else {
         return Ok(None);
     };
@@ -45,7 +45,7 @@ pub(in crate::repo) fn room(repo: &Handle) -> Result<Option<u64>, RepoError> {
 
 /// Fails if the repository has outgrown its budget, and the job is limited. Other commands may have
 /// written meanwhile.
-pub(in crate::repo) fn check_job(repo: &Handle, sealed: &FinishedJob) -> Result<(), RepoError> {
+pub fn check_job(repo: &Handle, sealed: &FinishedJob) -> Result<(), RepoError> {
     if sealed.is_limited
         && !sealed.segments.is_empty()
         && let Some(limit) = budget(repo)?

@@ -38,40 +38,40 @@ pub struct GitIdQuery<'q> {
 pub type GitIdReader = fn(&GitIdQuery<'_>) -> Result<Vec<ObjectId>, ObjectError>;
 
 /// An open repository.
-pub(in crate::repo) struct Handle {
-    pub(in crate::repo) dmv: PathBuf,
-    pub(in crate::repo) id: RepositoryId,
-    pub(in crate::repo) vfs: Arc<dyn Vfs>,
-    pub(in crate::repo) store: Store,
+pub struct Handle {
+    pub dmv: PathBuf,
+    pub id: RepositoryId,
+    pub vfs: Arc<dyn Vfs>,
+    pub store: Store,
     /// Objects that show conflicts as files. They are never stored.
-    pub(in crate::repo) made: MadeObjects,
-    pub(in crate::repo) refs: Arc<Refs>,
-    pub(in crate::repo) log: Mutex<Option<LogPack>>,
+    pub made: MadeObjects,
+    pub refs: Arc<Refs>,
+    pub log: Mutex<Option<LogPack>>,
     /// The jobs that rely on what they have found stored.
-    pub(in crate::repo) relied: RelianceList,
+    pub relied: RelianceList,
     /// What has arrived within a budget and has no name yet.
-    pub(in crate::repo) arrived: ArrivedPacks,
-    pub(in crate::repo) worktree: Option<(PathBuf, String)>,
+    pub arrived: ArrivedPacks,
+    pub worktree: Option<(PathBuf, String)>,
     /// The future head of a worktree that is being created and that the view does not list yet.
-    pub(in crate::repo) coming: Option<Head>,
+    pub coming: Option<Head>,
     /// The owner of the repository. Another user's repository is read-only.
-    pub(in crate::repo) whose: Whose,
+    pub whose: Whose,
     /// The number of operations that the database had lost and that were restored from the log pack
     /// when the repository was opened.
-    pub(in crate::repo) caught_up: usize,
+    pub caught_up: usize,
     /// The names of remotes in the settings, if the caller has told them.
-    pub(in crate::repo) remotes: OnceLock<BTreeSet<String>>,
+    pub remotes: OnceLock<BTreeSet<String>>,
     /// Reads the dates in revisions, if the caller can: the library has no clock and no time zone.
-    pub(in crate::repo) dates: OnceLock<DateReader>,
+    pub dates: OnceLock<DateReader>,
     /// Finds the commits that have some id in Git, if the caller can.
-    pub(in crate::repo) git_ids: OnceLock<GitIdReader>,
+    pub git_ids: OnceLock<GitIdReader>,
     /// What the slice was like when the store last heard which chunks it must not store.
-    pub(in crate::repo) heard: Mutex<Option<(u64, SystemTime)>>,
+    pub heard: Mutex<Option<(u64, SystemTime)>>,
 }
 
 impl Handle {
     /// Fails with [`PlaceError::ForeignOwner`] if the repository belongs to another user.
-    pub(in crate::repo) fn check_own(&self) -> Result<(), RepoError> {
+    pub fn check_own(&self) -> Result<(), RepoError> {
         match self.whose {
             Whose::Own => Ok(()),
             Whose::Foreign => Err(PlaceError::ForeignOwner(self.dmv.clone()).into()),

@@ -20,14 +20,14 @@ impl Head {
         }
     }
 
-    pub(in crate::repo) fn value(&self) -> Vec<u8> {
+    pub(crate) fn value(&self) -> Vec<u8> {
         match self {
             Head::Branch(name) => format!("branch/{name}").into_bytes(),
             Head::Commit(id) => id.to_string().into_bytes(),
         }
     }
 
-    pub(in crate::repo) fn parse(value: &[u8]) -> Option<Head> {
+    pub(crate) fn parse(value: &[u8]) -> Option<Head> {
         let text = std::str::from_utf8(value).ok()?;
         match text.strip_prefix("branch/") {
             Some(name) => Some(Head::Branch(name.to_owned())),

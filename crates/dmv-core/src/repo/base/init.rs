@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Creates a repository on a branch without commits in `dir`. Creates `dir` if it is missing. It may
 /// share packs of the repositories `shared`.
-pub(in crate::repo) fn init(
+pub fn init(
     dir: &Path,
     branch: &str,
     bare: bool,

@@ -33,7 +33,7 @@ const REACHING_FILE: &str = "reaching";
 ///
 /// Closing the file is not enough: a thread may be starting another program, which has the file open until it
 /// begins.
-pub(in crate::repo) struct LockedFile(File);
+pub struct LockedFile(File);
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
@@ -51,18 +51,18 @@ pub struct KeepingLock {
 
 /// An exclusive lock: while it exists, no other command relies on the objects of this repository
 /// without naming them.
-pub(in crate::repo) struct Exclusive {
+pub struct Exclusive {
     _lock: LockedFile,
 }
 
 /// The right to take packs out of use. Only one command has it.
-pub(in crate::repo) struct RightToFree {
+pub struct RightToFree {
     _lock: LockedFile,
 }
 
 /// Returns the right to take packs out of use. Fails with [`BusyError::Freeing`] if another command
 /// has it.
-pub(in crate::repo) fn free_alone(repo: &Handle) -> Result<RightToFree, RepoError> {
+pub fn free_alone(repo: &Handle) -> Result<RightToFree, RepoError> {
     repo.check_own()?;
     let path = repo.dmv_dir().join(FREEING_FILE);
     let file = lock_file(&path, repo.whose)?;
@@ -74,7 +74,7 @@ pub(in crate::repo) fn free_alone(repo: &Handle) -> Result<RightToFree, RepoErro
 
 /// Prevents all objects of this repository from being freed until the returned value is dropped.
 /// Fails with [`BusyError::Freeing`] if another command is freeing content.
-pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<KeepingLock, RepoError> {
+pub fn keep_all(repo: &Handle) -> Result<KeepingLock, RepoError> {
     let path = repo.dmv_dir().join(KEEPING_FILE);
     let file = lock_file(&path, repo.whose)?;
     locked(file.try_lock_shared(), &path)?;
@@ -87,7 +87,7 @@ pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<KeepingLock, RepoError>
 
 /// Returns the right to free content that refs need. Fails with [`BusyError::Freeing`] if another
 /// command has it or relies on the objects of this repository.
-pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, RepoError> {
+pub fn keep_exclusively(repo: &Handle) -> Result<Exclusive, RepoError> {
     repo.check_own()?;
     let path = repo.dmv_dir().join(KEEPING_FILE);
     let file = lock_file(&path, repo.whose)?;
@@ -99,12 +99,12 @@ pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, Repo
 }
 
 /// Keeps everything within the reach of undo that is there now, until the returned value is dropped.
-pub(in crate::repo) fn reach(repo: &Handle) -> Result<LockedFile, RepoError> {
+pub fn reach(repo: &Handle) -> Result<LockedFile, RepoError> {
     reaching(repo, File::try_lock_shared)
 }
 
 /// Returns the right to put operations out of the reach of undo. Waits a few seconds for running undos.
-pub(in crate::repo) fn reach_alone(repo: &Handle) -> Result<LockedFile, RepoError> {
+pub fn reach_alone(repo: &Handle) -> Result<LockedFile, RepoError> {
     reaching(repo, File::try_lock)
 }
 
@@ -135,7 +135,7 @@ fn wait_for(
 /// Prevents everything in the repository at `dmv` from being freed, and any pack from being taken out
 /// of use. The repository may be one that cannot be opened. Waits a few seconds for commands that do
 /// so.
-pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<KeepingLock, RepoError> {
+pub fn keep_unopened(dmv: &Path) -> Result<KeepingLock, RepoError> {
     let mut locks = Vec::new();
     for name in [KEEPING_FILE, FREEING_FILE] {
         let path = dmv.join(name);
@@ -151,7 +151,7 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<KeepingLock, RepoErro
 
 /// Prevents everything in the repository at `dmv` from being freed, without waiting. The inner
 /// result is an error if another command is freeing content.
-pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<KeepingLock, RepoError>, RepoError> {
+pub fn try_keep(dmv: &Path) -> Result<Result<KeepingLock, RepoError>, RepoError> {
     let path = dmv.join(KEEPING_FILE);
     let file = lock_file(&path, Whose::Own)?;
     let tried = locked(file.try_lock_shared(), &path);

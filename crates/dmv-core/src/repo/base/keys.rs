@@ -5,39 +5,39 @@ use crate::hash::ObjectId;
 use crate::repo::base::head::Head;
 
 /// The prefix of the keys that name stashes.
-pub(in crate::repo) const STASH: &str = "stash/";
+pub const STASH: &str = "stash/";
 
 /// Returns the key of the stash with this number.
-pub(in crate::repo) fn stash_key(number: u64) -> String {
+pub fn stash_key(number: u64) -> String {
     format!("{STASH}{number:012}")
 }
 
 /// The key of the number of the oldest operation that undo can reach.
-pub(in crate::repo) const LOG_FROM: &str = "log/from";
+pub const LOG_FROM: &str = "log/from";
 
 /// The prefix of the keys whose names end with the number of an operation that undo can no longer reach.
 /// Their values are empty.
-pub(in crate::repo) const LOG_FORGOTTEN: &str = "log/forgotten/";
+pub const LOG_FORGOTTEN: &str = "log/forgotten/";
 
 /// Returns the key that says that undo can no longer reach the operation with this number.
-pub(in crate::repo) fn forgotten_key(number: u64) -> String {
+pub fn forgotten_key(number: u64) -> String {
     format!("{LOG_FORGOTTEN}{number}")
 }
 
 /// The key of what the last `expire` has given up. No object is named: the content is gone.
-pub(in crate::repo) const LOG_EXPIRED: &str = "log/expired";
+pub const LOG_EXPIRED: &str = "log/expired";
 
 /// The key of what the last `purge` has removed. No object is named.
-pub(in crate::repo) const LOG_PURGED: &str = "log/purged";
+pub const LOG_PURGED: &str = "log/purged";
 
 /// The key of how much the last command overwrote that was too large to keep. No object is named.
-pub(in crate::repo) const LOG_UNKEPT: &str = "log/unkept";
+pub const LOG_UNKEPT: &str = "log/unkept";
 
 /// The key of the local keep rules.
-pub(in crate::repo) const KEEP_RULES: &str = "keep/rules";
+pub const KEEP_RULES: &str = "keep/rules";
 
 /// The key of the limit on the repository's size.
-pub(in crate::repo) const BUDGET: &str = "budget";
+pub const BUDGET: &str = "budget";
 
 /// The keys outside of worktrees whose values are texts.
 const TEXTS: [&str; 6] = [
@@ -51,7 +51,7 @@ const TEXTS: [&str; 6] = [
 
 /// An object that the value of a key names. Everything that it needs stays as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::repo) enum NamedObject {
+pub enum NamedObject {
     /// A commit.
     Commit(ObjectId),
     /// Perhaps an object of any type. This version does not know the key, but the value has the form
@@ -79,7 +79,7 @@ impl NamedObject {
 /// Returns the objects that a value of the key `key` names.
 ///
 /// Everything that asks what must stay uses this function: it is the only one that knows.
-pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<NamedObject> {
+pub fn named_by(key: &str, value: &[u8]) -> Vec<NamedObject> {
     let (first, rest) = key.split_once('/').unwrap_or((key, ""));
     let of_worktree = rest.rsplit_once('/').map(|(_, part)| part);
     match (first, of_worktree) {
@@ -130,34 +130,34 @@ fn perhaps_named(value: &[u8]) -> Vec<NamedObject> {
     }
 }
 
-pub(in crate::repo) fn head_key(name: &str) -> String {
+pub fn head_key(name: &str) -> String {
     format!("worktree/{name}/head")
 }
 
-pub(in crate::repo) fn base_key(name: &str) -> String {
+pub fn base_key(name: &str) -> String {
     format!("worktree/{name}/base")
 }
 
-pub(in crate::repo) fn path_key(name: &str) -> String {
+pub fn path_key(name: &str) -> String {
     format!("worktree/{name}/path")
 }
 
-pub(in crate::repo) fn subset_key(name: &str) -> String {
+pub fn subset_key(name: &str) -> String {
     format!("worktree/{name}/subset")
 }
 
 /// Returns the key of the head that the worktree had before the last checkout.
-pub(in crate::repo) fn previous_key(name: &str) -> String {
+pub fn previous_key(name: &str) -> String {
     format!("worktree/{name}/previous")
 }
 
 /// Returns the key of the worktree's search for a first bad commit.
-pub(in crate::repo) fn bisect_key(name: &str) -> String {
+pub fn bisect_key(name: &str) -> String {
     format!("worktree/{name}/bisect")
 }
 
 /// The last parts of keys of worktrees that earlier builds had.
-pub(in crate::repo) const FORMER: [&str; 8] = [
+pub const FORMER: [&str; 8] = [
     "conflicts",
     "marked",
     "moved",
@@ -169,17 +169,17 @@ pub(in crate::repo) const FORMER: [&str; 8] = [
 ];
 
 /// Returns the key of the worktree's notes of paths (see `notes`).
-pub(in crate::repo) fn notes_key(name: &str) -> String {
+pub fn notes_key(name: &str) -> String {
     format!("worktree/{name}/notes")
 }
 
 /// Returns the key of the steps of the last command (see `steps`).
-pub(in crate::repo) fn steps_key(name: &str) -> String {
+pub fn steps_key(name: &str) -> String {
     format!("worktree/{name}/steps")
 }
 
 /// Returns the key of the steps of a command that has not finished.
-pub(in crate::repo) fn begun_key(name: &str) -> String {
+pub fn begun_key(name: &str) -> String {
     format!("worktree/{name}/begun")
 }
 

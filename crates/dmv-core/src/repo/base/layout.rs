@@ -16,9 +16,9 @@ pub const DMV_DIR: &str = ".dmv";
 /// The name of the repository's own settings file. The code that reads configuration uses it.
 pub const CONFIG_FILE: &str = "config.toml";
 
-pub(in crate::repo) const FORMAT_FILE: &str = "format";
+pub const FORMAT_FILE: &str = "format";
 /// The name of the database.
-pub(in crate::repo) const REFS_FILE: &str = "refs.db";
+pub const REFS_FILE: &str = "refs.db";
 const PACKS_DIR: &str = "packs";
 const WORKTREES_DIR: &str = "worktrees";
 const BUCKETS_DIR: &str = "buckets";
@@ -27,18 +27,18 @@ const PARTS: [&str; 4] = [PACKS_DIR, "index", WORKTREES_DIR, BUCKETS_DIR];
 /// The directories in the one of a bucket.
 const BUCKET_PARTS: [&str; 2] = ["known", "push"];
 /// The name of the file whose space gc gets on a full disk.
-pub(in crate::repo) const RESERVE_FILE: &str = "reserve";
+pub const RESERVE_FILE: &str = "reserve";
 /// The name of the file that marks an unfinished clone (docs/format/clone.md).
-pub(in crate::repo) const CLONE_FILE: &str = "clone";
+pub const CLONE_FILE: &str = "clone";
 
 /// Returns whether a clone into the repository's directory `dmv` has begun and not ended.
-pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
+pub fn is_begun(dmv: &Path) -> bool {
     !is_absent(&dmv.join(CLONE_FILE))
 }
 
 /// Returns whether no entry is at `path`. An entry of any kind counts, so that the function that opens it says what
 /// it is.
-pub(in crate::repo) fn is_absent(path: &Path) -> bool {
+pub fn is_absent(path: &Path) -> bool {
     platform::stat_at_unfollowed(path).is_err_and(|e| e.kind() == ErrorKind::NotFound)
 }
 

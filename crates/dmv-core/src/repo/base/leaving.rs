@@ -17,11 +17,11 @@ use std::io;
 use std::sync::Arc;
 
 /// A pack, and the lock of its file.
-pub(in crate::repo) type LockedPack = (PackRow, Arc<dyn VfsFile>);
+pub type LockedPack = (PackRow, Arc<dyn VfsFile>);
 
 /// What became of packs that were to go.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Gone {
+pub struct Gone {
     /// The bytes of the removed files, without those that have another name.
     pub bytes: u64,
     /// The bytes of removed files that have another name, in another repository or a backup. They still
@@ -34,10 +34,7 @@ pub(in crate::repo) struct Gone {
 }
 
 /// Locks the file of a pack. Returns `None` if another process writes to the pack.
-pub(in crate::repo) fn lock_pack(
-    repo: &Handle,
-    row: PackRow,
-) -> Result<Option<LockedPack>, RepoError> {
+pub fn lock_pack(repo: &Handle, row: PackRow) -> Result<Option<LockedPack>, RepoError> {
     let path = repo.store.pack_path(row.id);
     let file = repo
         .vfs
@@ -53,7 +50,7 @@ pub(in crate::repo) fn lock_pack(
 
 /// Returns whether the file of a pack has another name, mostly in another repository on this file system.
 /// Its removal frees no space.
-pub(in crate::repo) fn is_linked(repo: &Handle, pack: PackId) -> bool {
+pub fn is_linked(repo: &Handle, pack: PackId) -> bool {
     let stat = stat_at(&repo.store.pack_path(pack));
     stat.is_ok_and(|stat| stat.nlink > 1)
 }
@@ -64,7 +61,7 @@ pub(in crate::repo) fn is_linked(repo: &Handle, pack: PackId) -> bool {
 /// has grown: the caller must find out again what is needed. Afterwards the caller merges tables. It
 /// should not merge them between copying objects out of a pack and this call: the merged index could
 /// hide the copies, and would have to go out of use with the pack.
-pub(in crate::repo) fn free_packs(
+pub fn free_packs(
     repo: &Handle,
     _: &RightToFree,
     packs: &[LockedPack],
@@ -152,7 +149,7 @@ fn condemn(repo: &Handle, rows: &[PackRow], seen: SeenOperation) -> Result<Conde
 
 /// Takes packs out of use whose files are gone. The caller has seen that nothing that is needed is lost
 /// with them. Returns whether they are out of use; another command may have changed the repository.
-pub(in crate::repo) fn forget_lost(repo: &Handle) -> Result<bool, RepoError> {
+pub fn forget_lost(repo: &Handle) -> Result<bool, RepoError> {
     let seen = repo.refs.seen()?;
     repo.store.load(repo.refs.catalogue()?)?;
     let lost = repo.store.current().lost.clone();
@@ -170,10 +167,7 @@ pub(in crate::repo) fn forget_lost(repo: &Handle) -> Result<bool, RepoError> {
 
 /// Returns why merged indexes must stay in use, if so. If a segment's own table is damaged, nobody
 /// else finds the objects of that segment.
-pub(in crate::repo) fn why_they_must_stay(
-    repo: &Handle,
-    indexes: &[IndexId],
-) -> Result<Option<String>, RepoError> {
+pub fn why_they_must_stay(repo: &Handle, indexes: &[IndexId]) -> Result<Option<String>, RepoError> {
     let lost = repo.store.current().lost.clone();
     // An index finds nothing in a pack whose file is gone.
     let is_lost = |segment: &SegmentRow| lost.iter().any(|row| row.id == segment.pack);
@@ -204,13 +198,13 @@ fn forget(repo: &Handle, removed: &[PackId]) -> Result<(), RepoError> {
 
 /// Removes files of packs that a killed command took out of use. Leaves those that it cannot remove
 /// now.
-pub(in crate::repo) fn sweep_leftovers(repo: &Handle, _: &RightToFree) -> Result<(), RepoError> {
+pub fn sweep_leftovers(repo: &Handle, _: &RightToFree) -> Result<(), RepoError> {
     sweep(repo, &repo.refs.leaving()?)
 }
 
 /// Removes at most one such file, unless a command is freeing space now. For commands that do
 /// something else: they take no notice of failures, and unlinking takes little time.
-pub(in crate::repo) fn sweep_one(repo: &Handle) {
+pub fn sweep_one(repo: &Handle) {
     let leaving = repo.refs.leaving().unwrap_or_default();
     if let Some(first) = leaving.first()
         && let Ok(_right) = free_alone(repo)

@@ -10,25 +10,19 @@ use crate::vfs::{OpenMode, VfsFile};
 use std::sync::Arc;
 
 /// Removes everything that is left. Returns the bytes. The same job would have to write it again.
-pub(in crate::repo) fn remove(repo: &Handle) -> Result<u64, RepoError> {
+pub fn remove(repo: &Handle) -> Result<u64, RepoError> {
     remove_both(repo, unlisted(repo)?, tails(repo)?)
 }
 
 /// Removes the unlisted packs, except those that `spare` names. Returns the bytes.
-pub(in crate::repo) fn remove_unlisted(
-    repo: &Handle,
-    spare: &dyn Fn(PackId) -> bool,
-) -> Result<u64, RepoError> {
+pub fn remove_unlisted(repo: &Handle, spare: &dyn Fn(PackId) -> bool) -> Result<u64, RepoError> {
     let mut unlisted = unlisted(repo)?;
     unlisted.retain(|id| !spare(*id));
     remove_both(repo, unlisted, Vec::new())
 }
 
 /// Returns the bytes of the unlisted packs that `wanted` names and that no process writes to.
-pub(in crate::repo) fn unlisted_bytes(
-    repo: &Handle,
-    wanted: &dyn Fn(PackId) -> bool,
-) -> Result<u64, RepoError> {
+pub fn unlisted_bytes(repo: &Handle, wanted: &dyn Fn(PackId) -> bool) -> Result<u64, RepoError> {
     let mut bytes = 0;
     for id in unlisted(repo)?.into_iter().filter(|id| wanted(*id)) {
         if let Some(file) = locked(repo, id)?
@@ -138,7 +132,7 @@ fn tails(repo: &Handle) -> Result<Vec<PackRow>, RepoError> {
 }
 
 /// Returns the packs in the directory that the catalogue does not list.
-pub(in crate::repo) fn unlisted(repo: &Handle) -> Result<Vec<PackId>, RepoError> {
+pub fn unlisted(repo: &Handle) -> Result<Vec<PackId>, RepoError> {
     let dir = repo.store.packs_dir();
     let listed = repo.store.packs();
     let names = repo

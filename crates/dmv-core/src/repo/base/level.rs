@@ -23,11 +23,7 @@ use std::collections::HashMap;
 ///   database, or if the packs lack objects that it names
 /// - with `BusyError::Freeing` if another command is freeing space, and objects that it names may
 ///   be in packs that a job uses
-pub(in crate::repo) fn catch_up(
-    store: &Store,
-    refs: &Refs,
-    lock: &DatabaseLock,
-) -> Result<usize, RepoError> {
+pub fn catch_up(store: &Store, refs: &Refs, lock: &DatabaseLock) -> Result<usize, RepoError> {
     let level = refs.log_position()?;
     let log = LogPack::open(
         &*store.files().vfs,
@@ -93,7 +89,7 @@ pub(in crate::repo) fn catch_up(
 }
 
 /// Returns the operations among `payloads`. Payloads that do not decode were cut off.
-pub(in crate::repo) fn decoded(payloads: Vec<Vec<u8>>) -> Result<Vec<Operation>, RepoError> {
+pub fn decoded(payloads: Vec<Vec<u8>>) -> Result<Vec<Operation>, RepoError> {
     let mut known = Vec::new();
     for bytes in payloads {
         match Operation::decode(&bytes) {
@@ -123,9 +119,7 @@ fn following(last: [u8; 16], found: Vec<Operation>) -> Option<Vec<Operation>> {
 }
 
 /// Returns the commits that the new values of an operation name.
-pub(in crate::repo) fn commits_of(
-    operation: &Operation,
-) -> impl Iterator<Item = ObjectId> + use<'_> {
+pub fn commits_of(operation: &Operation) -> impl Iterator<Item = ObjectId> + use<'_> {
     let named = |change: &Change| named_by(&change.key, change.new.as_deref().unwrap_or_default());
     let named = operation.changes.iter().flat_map(named);
     named.filter_map(NamedObject::commit)
@@ -133,7 +127,7 @@ pub(in crate::repo) fn commits_of(
 
 /// Opens the log pack. A missing log pack is reported as [`RefsError::LogBehind`], because it can
 /// be rebuilt from the database.
-pub(in crate::repo) fn open_log(store: &Store, how: OpenMode) -> Result<LogPack, RepoError> {
+pub fn open_log(store: &Store, how: OpenMode) -> Result<LogPack, RepoError> {
     match LogPack::open(
         &*store.files().vfs,
         store.packs_dir(),

@@ -8,13 +8,13 @@ use std::path::Path;
 
 /// Waits for the exclusive lock on the file at `path`, a few seconds at most. Creates the file if
 /// it is missing. Closing the returned file releases the lock.
-pub(in crate::repo) fn lock_file(path: &Path) -> Result<File, RepoError> {
+pub fn lock_file(path: &Path) -> Result<File, RepoError> {
     let taken = locks::take(path, locks::PATIENCE);
     let taken = taken.map_err(|source| unlockable(path, source))?;
     Ok(taken.map_err(BusyError::Worktree)?)
 }
 
 /// Returns the error for a lock that cannot be taken at all.
-pub(in crate::repo) fn unlockable(path: &Path, source: std::io::Error) -> RepoError {
+pub fn unlockable(path: &Path, source: std::io::Error) -> RepoError {
     RepoError::Io(PathError::new("lock", path, source))
 }

@@ -17,7 +17,7 @@ const KEPT_BYTES: usize = 2 << 20;
 
 /// Objects that are not stored.
 #[derive(Debug)]
-pub(in crate::repo) struct MadeObjects {
+pub struct MadeObjects {
     /// The directory of the temporary file. Without one, all objects are kept in memory.
     dir: Option<PathBuf>,
     made: Mutex<ObjectTable>,

@@ -13,7 +13,7 @@ use crate::repo::base::keys::{NamedObject, named_by};
 use crate::store::FinishedJob;
 
 /// Returns the places of the objects that `changes` name for refs and worktrees.
-pub(in crate::repo) fn places_named(
+pub fn places_named(
     repo: &Handle,
     changes: &[Change],
     sealed: Option<&FinishedJob>,

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Returns the bytes of the file at `path`; none if it is missing, or larger than such a file can be.
 ///
 /// Fails if the file cannot be read, because that says nothing about its content.
-pub(in crate::repo) fn read_note(path: &Path, limit: usize) -> Result<Vec<u8>, RepoError> {
+pub fn read_note(path: &Path, limit: usize) -> Result<Vec<u8>, RepoError> {
     match read_small(&OsVfs, path, limit) {
         Err(e) if [ErrorKind::NotFound, ErrorKind::InvalidData].contains(&e.kind()) => {
             Ok(Vec::new())

@@ -43,7 +43,7 @@ pub type PathNotes = Record<Note>;
 
 impl PathNotes {
     /// Returns the entries whose content has to stay stored, with the paths where a tree can have them.
-    pub(in crate::repo) fn entries(&self) -> impl Iterator<Item = (&RepoPath, &TreeEntry)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&RepoPath, &TreeEntry)> {
         self.iter().flat_map(|(path, note)| {
             let (own, beside) = match note {
                 Note::Untracked(entry) => (Some(entry), None),
@@ -122,7 +122,7 @@ fn take_files(input: &mut Decoder<'_>) -> Result<FilesBeside, DecodeError> {
 }
 
 /// Returns the notes of this worktree; none outside of a worktree.
-pub(in crate::repo) fn read(repo: &Handle) -> Result<PathNotes, RepoError> {
+pub fn read(repo: &Handle) -> Result<PathNotes, RepoError> {
     let Ok(name) = worktree::worktree_name(repo) else {
         return Ok(PathNotes::default());
     };
@@ -145,11 +145,7 @@ fn refuse_former(repo: &Handle, name: &str) -> Result<(), RepoError> {
 }
 
 /// Returns the notes that a value of the view names, for the worktree `name`.
-pub(in crate::repo) fn notes_in(
-    repo: &Handle,
-    name: &str,
-    value: Option<&[u8]>,
-) -> Result<PathNotes, RepoError> {
+pub fn notes_in(repo: &Handle, name: &str, value: Option<&[u8]>) -> Result<PathNotes, RepoError> {
     match value {
         Some(value) => record::read(repo, &notes_key(name), value),
         None => Ok(PathNotes::default()),

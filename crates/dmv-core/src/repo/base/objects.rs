@@ -38,17 +38,14 @@ impl ObjectRead for Handle {
 }
 
 /// Returns whether an object can be read from a place that no check has found damaged.
-pub(in crate::repo) fn is_whole(repo: &Handle, ty: ObjectType, id: &ObjectId) -> bool {
+pub fn is_whole(repo: &Handle, ty: ObjectType, id: &ObjectId) -> bool {
     repo.store.has_outside(id, &HashSet::new()).unwrap_or(false)
         && matches!(repo.store.read(ty, id), Ok(Some(_)))
 }
 
 /// Returns whether the root nodes of all these directories are stored. The content of a directory
 /// cannot be known without its root node.
-pub(in crate::repo) fn holds_trees(
-    repo: &Handle,
-    roots: impl IntoIterator<Item = Option<ObjectId>>,
-) -> bool {
+pub fn holds_trees(repo: &Handle, roots: impl IntoIterator<Item = Option<ObjectId>>) -> bool {
     // A failed lookup counts as stored, so that the later read reports the error.
     let objects = repo.objects();
     let held = |id: &ObjectId| objects.holds(ObjectType::Tree, id).unwrap_or(true);

@@ -15,10 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Opens a repository whose packs and indexes are in `vfs`.
-pub(in crate::repo) fn open(
-    place: RepositoryLocation,
-    vfs: Arc<dyn Vfs>,
-) -> Result<Handle, RepoError> {
+pub fn open(place: RepositoryLocation, vfs: Arc<dyn Vfs>) -> Result<Handle, RepoError> {
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
     let db = place.dmv.join(REFS_FILE);
@@ -30,7 +27,7 @@ pub(in crate::repo) fn open(
 }
 
 /// Opens another user's repository. Writes nothing into it, not even a lock.
-pub(in crate::repo) fn open_to_read(place: RepositoryLocation) -> Result<Handle, RepoError> {
+pub fn open_to_read(place: RepositoryLocation) -> Result<Handle, RepoError> {
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
     let refs = Refs::open_to_read(&place.dmv.join(REFS_FILE))?;
@@ -42,7 +39,7 @@ pub(in crate::repo) fn open_to_read(place: RepositoryLocation) -> Result<Handle,
 }
 
 /// Assembles the parts of a repository, and restores the operations that the database lost.
-pub(in crate::repo) fn assemble(
+pub fn assemble(
     dmv: PathBuf,
     owners: Owners,
     vfs: Arc<dyn Vfs>,

@@ -4,7 +4,7 @@ use crate::object::name::RepoPath;
 use crate::repo::base::error::{LookError, RepoError};
 
 /// Parses a path as a user writes it. Ignores `.` components and extra slashes.
-pub(in crate::repo) fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
+pub fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
     let parts = path
         .split(|b| *b == b'/')
         .filter(|part| !part.is_empty() && *part != b".");

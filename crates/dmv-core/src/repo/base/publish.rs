@@ -13,10 +13,7 @@ use crate::store::{FinishedJob, StoreError};
 ///
 /// The transfer may have found objects that are gone by now. That does no harm before something
 /// gets a name, and then it is noticed that something was freed.
-pub(in crate::repo) fn keep_arrivals(
-    repo: &Handle,
-    mut sealed: FinishedJob,
-) -> Result<(), RepoError> {
+pub fn keep_arrivals(repo: &Handle, mut sealed: FinishedJob) -> Result<(), RepoError> {
     refused::check_job(repo, &sealed)?;
     budget::check_job(repo, &sealed)?;
     sealed.relied.clear();
@@ -25,7 +22,7 @@ pub(in crate::repo) fn keep_arrivals(
 }
 
 /// Publishes what a job has stored, without a name. Fails if it counts on a pack that is gone.
-pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
+pub fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
     let is_new = !sealed.segments.is_empty();
     keep_as_of(repo, sealed, machine_now().seconds)?;
     if is_new {
@@ -35,11 +32,7 @@ pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), Re
 }
 
 /// Publishes objects that were stored before, at a time in seconds since 1970, without a name.
-pub(in crate::repo) fn keep_as_of(
-    repo: &Handle,
-    sealed: FinishedJob,
-    at: i64,
-) -> Result<(), RepoError> {
+pub fn keep_as_of(repo: &Handle, sealed: FinishedJob, at: i64) -> Result<(), RepoError> {
     if sealed.segments.is_empty() {
         return Ok(());
     }
@@ -51,11 +44,7 @@ pub(in crate::repo) fn keep_as_of(
 
 /// Publishes copies of objects whose packs are about to go. Nothing is appended to the new packs. `at`
 /// has the time of each segment.
-pub(in crate::repo) fn keep_moved(
-    repo: &Handle,
-    sealed: FinishedJob,
-    at: &[i64],
-) -> Result<(), RepoError> {
+pub fn keep_moved(repo: &Handle, sealed: FinishedJob, at: &[i64]) -> Result<(), RepoError> {
     if sealed.segments.is_empty() {
         return Ok(());
     }
@@ -72,11 +61,7 @@ pub(in crate::repo) fn keep_moved(
 
 /// Publishes what was copied out of one pack that is about to go. If the new packs may have frames
 /// with bases, nothing is appended to them: repack looks for bases in all other packs.
-pub(in crate::repo) fn keep_rewritten(
-    repo: &Handle,
-    sealed: FinishedJob,
-    at: i64,
-) -> Result<(), RepoError> {
+pub fn keep_rewritten(repo: &Handle, sealed: FinishedJob, at: i64) -> Result<(), RepoError> {
     let mut segments = sealed.segments.iter();
     if segments.all(|row| row.pack.may_have_bases()) {
         let at = vec![at; sealed.segments.len()];
@@ -113,7 +98,7 @@ impl OperationRequest {
 }
 
 /// Returns the result of a job's writer. Poisons a pack if its sync failed.
-pub(in crate::repo) fn noting_failed_sync(
+pub fn noting_failed_sync(
     repo: &Handle,
     sealed: Result<FinishedJob, StoreError>,
 ) -> Result<FinishedJob, RepoError> {
@@ -127,7 +112,7 @@ pub(in crate::repo) fn noting_failed_sync(
 }
 
 /// Merges accumulated index tables. If this fails, they wait for the next command.
-pub(in crate::repo) fn merge_tables(repo: &Handle) {
+pub fn merge_tables(repo: &Handle) {
     let Ok(catalogue) = repo.refs.catalogue() else {
         return;
     };
@@ -148,7 +133,7 @@ pub(in crate::repo) fn merge_tables(repo: &Handle) {
 }
 
 /// Returns a change that gives a key its first value.
-pub(in crate::repo) fn set(key: String, new: Vec<u8>) -> Change {
+pub fn set(key: String, new: Vec<u8>) -> Change {
     Change {
         key,
         old: None,
@@ -157,11 +142,7 @@ pub(in crate::repo) fn set(key: String, new: Vec<u8>) -> Change {
 }
 
 /// Returns a change from the key's current value in the view.
-pub(in crate::repo) fn change(
-    refs: &Refs,
-    key: String,
-    new: Option<Vec<u8>>,
-) -> Result<Change, RefsError> {
+pub fn change(refs: &Refs, key: String, new: Option<Vec<u8>>) -> Result<Change, RefsError> {
     let old = refs.get(&key)?;
     Ok(Change { key, old, new })
 }

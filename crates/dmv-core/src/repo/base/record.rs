@@ -19,10 +19,10 @@ const VERSION: u8 = 1;
 const KNOWN: RangeInclusive<u8> = VERSION..=VERSION;
 
 /// The key of the commit extra that has a part of the encoding.
-pub(in crate::repo) const RECORD_KEY: &[u8] = b"record";
+pub const RECORD_KEY: &[u8] = b"record";
 
 /// The most bytes of one part.
-pub(in crate::repo) const PART_BYTES: usize = MAX_EXTRA_VALUE_BYTES;
+pub const PART_BYTES: usize = MAX_EXTRA_VALUE_BYTES;
 
 const FLAG_LIST: u8 = 1;
 const FLAG_ATTRS: u8 = 2;
@@ -114,12 +114,12 @@ impl<T: Item> FromIterator<(RepoPath, T)> for Record<T> {
 }
 
 /// Appends a path.
-pub(in crate::repo) fn put_path(out: &mut Vec<u8>, path: &RepoPath) {
+pub fn put_path(out: &mut Vec<u8>, path: &RepoPath) {
     put_bytes(out, path.as_bytes());
 }
 
 /// Reads a path that is not the root.
-pub(in crate::repo) fn take_path(input: &mut Decoder<'_>) -> Result<RepoPath, DecodeError> {
+pub fn take_path(input: &mut Decoder<'_>) -> Result<RepoPath, DecodeError> {
     match take_path_or_root(input)? {
         path if path.is_root() => Err(input.error("not a path")),
         path => Ok(path),
@@ -127,13 +127,13 @@ pub(in crate::repo) fn take_path(input: &mut Decoder<'_>) -> Result<RepoPath, De
 }
 
 /// Reads a path.
-pub(in crate::repo) fn take_path_or_root(input: &mut Decoder<'_>) -> Result<RepoPath, DecodeError> {
+pub fn take_path_or_root(input: &mut Decoder<'_>) -> Result<RepoPath, DecodeError> {
     let bytes = input.bytes(MAX_PATH_BYTES, "path is too long")?;
     RepoPath::parse(bytes).map_err(|_| input.error("not a path"))
 }
 
 /// Appends the entry at a path, or that there is none.
-pub(in crate::repo) fn put_entry(out: &mut Vec<u8>, entry: Option<&TreeEntry>) {
+pub fn put_entry(out: &mut Vec<u8>, entry: Option<&TreeEntry>) {
     let Some(entry) = entry else {
         out.push(0);
         return;
@@ -150,7 +150,7 @@ pub(in crate::repo) fn put_entry(out: &mut Vec<u8>, entry: Option<&TreeEntry>) {
 }
 
 /// Reads the entry at `path`; `None` if there is none.
-pub(in crate::repo) fn take_entry(
+pub fn take_entry(
     path: &RepoPath,
     input: &mut Decoder<'_>,
 ) -> Result<Option<TreeEntry>, DecodeError> {
@@ -187,19 +187,12 @@ pub(in crate::repo) fn take_entry(
 }
 
 /// Reads an entry that must be there.
-pub(in crate::repo) fn take_some(
-    path: &RepoPath,
-    input: &mut Decoder<'_>,
-) -> Result<TreeEntry, DecodeError> {
+pub fn take_some(path: &RepoPath, input: &mut Decoder<'_>) -> Result<TreeEntry, DecodeError> {
     take_entry(path, input)?.ok_or_else(|| input.error("no entry"))
 }
 
 /// Reads the record that a value of the view's key `key` names.
-pub(in crate::repo) fn read<T: Item>(
-    repo: &Handle,
-    key: &str,
-    value: &[u8],
-) -> Result<Record<T>, RepoError> {
+pub fn read<T: Item>(repo: &Handle, key: &str, value: &[u8]) -> Result<Record<T>, RepoError> {
     let (mut parts, mut next) = (Vec::new(), Some(worktree::id_value(repo, key, value)?));
     while let Some(id) = next {
         let commit = load_commit(repo.objects(), &id)?;

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 /// Tells the store which chunks it must not store, if another process has purged something since. An
 /// unreadable slice changes nothing: the commands that need it say what is wrong with it.
-pub(in crate::repo) fn refresh(repo: &Handle) {
+pub fn refresh(repo: &Handle) {
     let stamp = slice::stamp_if_purged(repo);
     let mut heard = repo.heard.lock().unwrap_or_else(PoisonError::into_inner);
     if *heard == stamp {
@@ -27,7 +27,7 @@ pub(in crate::repo) fn refresh(repo: &Handle) {
 }
 
 /// Fails with [`BusyError::PurgedMeanwhile`] if a job has stored a chunk that was purged while it ran.
-pub(in crate::repo) fn check_job(repo: &Handle, job: &FinishedJob) -> Result<(), RepoError> {
+pub fn check_job(repo: &Handle, job: &FinishedJob) -> Result<(), RepoError> {
     refresh(repo);
     if job.has_refused(&repo.store)? {
         Err(BusyError::PurgedMeanwhile.into())

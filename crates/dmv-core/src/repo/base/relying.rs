@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The jobs that rely on what they have found, by the number that each noted.
 #[derive(Clone, Default)]
-pub(in crate::repo) struct RelianceList(Arc<Mutex<Vec<FreeCount>>>);
+pub struct RelianceList(Arc<Mutex<Vec<FreeCount>>>);
 
 impl RelianceList {
     fn lock(&self) -> MutexGuard<'_, Vec<FreeCount>> {
@@ -31,21 +31,21 @@ impl RelianceList {
 }
 
 /// While it exists, a job relies on what it finds stored.
-pub(in crate::repo) struct Reliance {
+pub struct Reliance {
     all: RelianceList,
     since: FreeCount,
 }
 
 /// Returns how often packs were freed, and then loads what others have stored and freed. The other order
 /// would miss what is freed in between.
-pub(in crate::repo) fn look_anew(repo: &Handle) -> Result<FreeCount, RepoError> {
+pub fn look_anew(repo: &Handle) -> Result<FreeCount, RepoError> {
     let since = repo.refs.freed()?;
     repo.store.refresh()?;
     Ok(since)
 }
 
 /// Begins to rely on what is stored now.
-pub(in crate::repo) fn rely(repo: &Handle) -> Result<Reliance, RepoError> {
+pub fn rely(repo: &Handle) -> Result<Reliance, RepoError> {
     let since = look_anew(repo)?;
     repo.relied.lock().push(since);
     let all = repo.relied.clone();

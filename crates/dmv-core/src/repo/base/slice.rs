@@ -455,7 +455,7 @@ fn by_reason<R: Ord>(ids: &BTreeMap<ObjectId, Arc<R>>) -> BTreeMap<&R, Vec<&Obje
 }
 
 /// Returns whether objects may be absent by choice in the repository at `dmv`.
-pub(in crate::repo) fn is_there(dmv: &Path) -> bool {
+pub fn is_there(dmv: &Path) -> bool {
     // The file exists only while the slice is not everything. If it cannot be examined, the command
     // fails when it reads it.
     match stat_at_unfollowed(&dmv.join(SLICE_FILE)) {
@@ -469,7 +469,7 @@ fn slice_file(repo: &Handle) -> PathBuf {
 }
 
 /// Returns the slice: what this repository stores on purpose.
-pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
+pub fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
     let path = slice_file(repo);
     let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
         Ok(bytes) => bytes,
@@ -491,7 +491,7 @@ pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
 
 /// Returns what tells this state of the file from others, without reading all of it; `None` if nothing
 /// is purged.
-pub(in crate::repo) fn stamp_if_purged(repo: &Handle) -> Option<(u64, SystemTime)> {
+pub fn stamp_if_purged(repo: &Handle) -> Option<(u64, SystemTime)> {
     let mut file = open_own(&slice_file(repo), OwnAccess::Read).ok()?;
     let mut first = [0; FIRST_LINE_PURGED.len()];
     file.read_exact(&mut first).ok()?;
@@ -500,12 +500,12 @@ pub(in crate::repo) fn stamp_if_purged(repo: &Handle) -> Option<(u64, SystemTime
 }
 
 /// Returns whether this repository is partial: objects may be absent by choice.
-pub(in crate::repo) fn is_partial(repo: &Handle) -> bool {
+pub fn is_partial(repo: &Handle) -> bool {
     is_there(repo.dmv_dir())
 }
 
 /// Changes the slice durably and returns the new one.
-pub(in crate::repo) fn change_slice(
+pub fn change_slice(
     repo: &Handle,
     change: impl FnOnce(&mut RepoSlice),
 ) -> Result<RepoSlice, RepoError> {

@@ -11,7 +11,7 @@ use std::io;
 
 /// A sequence of bytes.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct SpilledBytes {
+pub struct SpilledBytes {
     /// The last bytes. Earlier ones are in `file`.
     kept: Vec<u8>,
     filed_bytes: u64,

@@ -17,7 +17,7 @@ pub struct Stamp {
 
 /// Files that can change without a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::repo) struct Files {
+pub struct Files {
     /// The inode of the database. A recovery replaces the file.
     database: Inode,
     /// The inode, size and time of the file that lists known damage.
@@ -25,7 +25,7 @@ pub(in crate::repo) struct Files {
 }
 
 impl Files {
-    pub(in crate::repo) fn of(dmv: &Path) -> Option<Files> {
+    pub fn of(dmv: &Path) -> Option<Files> {
         let found = |name| stat_at(&dmv.join(name)).ok();
         let database = found(REFS_FILE)?;
         let damaged = found(DAMAGED_FILE);
@@ -37,11 +37,11 @@ impl Files {
 }
 
 /// Returns the current state of the repository, or `None` if it cannot be determined.
-pub(in crate::repo) fn stamp(repo: &Handle) -> Option<Stamp> {
+pub fn stamp(repo: &Handle) -> Option<Stamp> {
     stamp_with(repo, Files::of(&repo.dmv)?)
 }
 
-pub(in crate::repo) fn stamp_with(repo: &Handle, files: Files) -> Option<Stamp> {
+pub fn stamp_with(repo: &Handle, files: Files) -> Option<Stamp> {
     // In a read-only repository, the database is read as one that never changes. A table that could
     // not be opened may be readable the next time.
     if repo.refs.is_read_only() || repo.refs.is_copy() || !repo.store.current().is_open() {

@@ -32,7 +32,7 @@ pub type Steps = Record<Step>;
 
 impl Steps {
     /// Returns the paths that the command overwrites, with the entries before and after.
-    pub(in crate::repo) fn overwritten(
+    pub(crate) fn overwritten(
         &self,
     ) -> impl Iterator<Item = (&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>)> {
         self.iter().filter_map(|(path, step)| match step {
@@ -42,7 +42,7 @@ impl Steps {
     }
 
     /// Returns the entries whose content has to stay stored.
-    pub(in crate::repo) fn entries(&self) -> impl Iterator<Item = (&RepoPath, &TreeEntry)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&RepoPath, &TreeEntry)> {
         let sides = self.overwritten();
         sides.flat_map(|(path, before, after)| {
             let both = before.into_iter().chain(after);

@@ -26,7 +26,7 @@ use crate::vfs::OpenMode;
 use crate::worktree::ingest::{IngestError, IngestResult, Task, with_ingest};
 
 /// A change of a repository that is being made, for one operation.
-pub(in crate::repo) struct Transaction<'r> {
+pub struct Transaction<'r> {
     repo: &'r Handle,
     request: OperationRequest,
     changes: Vec<Change>,
@@ -49,7 +49,7 @@ struct OpenJob<'r> {
 
 /// What shows that everything is complete that a transaction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum Proof {
+pub enum Proof {
     /// Nothing yet: the publication has to look.
     Missing,
     /// A transfer has looked, which has relied on what it found until now.
@@ -361,11 +361,7 @@ impl<'r> Transaction<'r> {
 }
 
 /// Begins an operation of `dmv recover`, which names what is left of a damaged history.
-pub(in crate::repo) fn recovering<'r>(
-    repo: &'r Handle,
-    time: Timestamp,
-    who: &str,
-) -> Transaction<'r> {
+pub fn recovering<'r>(repo: &'r Handle, time: Timestamp, who: &str) -> Transaction<'r> {
     let request = OperationRequest::new(who, "dmv recover", time);
     Transaction::begin(repo, &request).proved(Proof::Needless)
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 ///
 /// This is cheap for commits that the view names and for their nearest ancestors. For others, it
 /// costs a walk over what no name leads to.
-pub(in crate::repo) fn check_complete(repo: &Handle, ids: &[ObjectId]) -> Result<(), RepoError> {
+pub fn check_complete(repo: &Handle, ids: &[ObjectId]) -> Result<(), RepoError> {
     check_beside(repo, ids, None)
 }
 
@@ -30,7 +30,7 @@ pub(in crate::repo) fn check_complete(repo: &Handle, ids: &[ObjectId]) -> Result
 ///
 /// The commits that `job` has made count as complete if their parents are. So do those that the
 /// changed keys name now, and those that the operation number `undoes` names.
-pub(in crate::repo) fn check_changes(
+pub fn check_changes(
     repo: &Handle,
     changes: &[Change],
     job: Option<&FinishedJob>,
@@ -89,7 +89,7 @@ pub(in crate::repo) fn check_changes(
 /// absent by choice, it is refused although nothing is gone. When it runs again, it passes.
 ///
 /// What the view and the window name is complete. So the cost depends on what is new.
-pub(in crate::repo) fn look_again(
+pub fn look_again(
     repo: &Handle,
     changes: &[Change],
     job: Option<&FinishedJob>,
@@ -194,7 +194,7 @@ fn is_named(repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
 }
 
 /// Returns the commits that the view names.
-pub(in crate::repo) fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
+pub fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
     for (key, value) in repo.refs.with_prefix("")? {
         out.extend(

@@ -33,7 +33,7 @@ impl UndoWindow {
 }
 
 /// Returns the operations in the window.
-pub(in crate::repo) fn window(repo: &Handle) -> Result<UndoWindow, RepoError> {
+pub fn window(repo: &Handle) -> Result<UndoWindow, RepoError> {
     let from = window_from(repo)?;
     let mut forgotten = BTreeSet::new();
     for (key, _) in repo.refs.with_prefix(LOG_FORGOTTEN)? {
@@ -43,7 +43,7 @@ pub(in crate::repo) fn window(repo: &Handle) -> Result<UndoWindow, RepoError> {
 }
 
 /// Returns the number of the first operation in the window.
-pub(in crate::repo) fn window_from(repo: &Handle) -> Result<u64, RepoError> {
+pub fn window_from(repo: &Handle) -> Result<u64, RepoError> {
     match repo.refs.get(LOG_FROM)? {
         Some(value) => number(repo, LOG_FROM, std::str::from_utf8(&value).unwrap_or("")),
         None => Ok(0),
@@ -60,7 +60,7 @@ fn number(repo: &Handle, key: &str, text: &str) -> Result<u64, RepoError> {
 }
 
 /// Returns whether an operation took others out of the window.
-pub(in crate::repo) fn is_expiry(operation: &Operation) -> bool {
+pub fn is_expiry(operation: &Operation) -> bool {
     operation.changes.iter().any(|change| shortens(&change.key))
 }
 
@@ -69,22 +69,22 @@ fn shortens(key: &str) -> bool {
 }
 
 /// Returns whether an operation gave up content. That does not come back by itself.
-pub(in crate::repo) fn gave_up(operation: &Operation) -> bool {
+pub fn gave_up(operation: &Operation) -> bool {
     let mut keys = operation.changes.iter().map(|change| change.key.as_str());
     keys.any(|key| shortens(key) || [LOG_EXPIRED, LOG_PURGED].contains(&key))
 }
 
 /// Returns whether an operation purged content.
-pub(in crate::repo) fn purged(operation: &Operation) -> bool {
+pub fn purged(operation: &Operation) -> bool {
     let mut keys = operation.changes.iter().map(|change| change.key.as_str());
     keys.any(|key| key == LOG_PURGED)
 }
 
 /// The value of [`LOG_PURGED`] begins with this if purged content was allowed again.
-pub(in crate::repo) const LIFTED: &str = "lifted";
+pub const LIFTED: &str = "lifted";
 
 /// Returns whether an operation allowed purged content to be stored again.
-pub(in crate::repo) fn lifted(operation: &Operation) -> bool {
+pub fn lifted(operation: &Operation) -> bool {
     let values = operation.changes.iter().filter(|c| c.key == LOG_PURGED);
     let mut values = values.filter_map(|change| change.new.as_deref());
     values.any(|value| value.starts_with(LIFTED.as_bytes()))
@@ -92,7 +92,7 @@ pub(in crate::repo) fn lifted(operation: &Operation) -> bool {
 
 /// Returns how many files and bytes an operation overwrote that were too large to keep; `None` if it
 /// kept everything.
-pub(in crate::repo) fn unkept(operation: &Operation) -> Option<(u64, u64)> {
+pub fn unkept(operation: &Operation) -> Option<(u64, u64)> {
     let mut changes = operation.changes.iter();
     let change = changes.find(|change| change.key == LOG_UNKEPT)?;
     let text = std::str::from_utf8(change.new.as_deref()?).ok()?;
@@ -105,13 +105,13 @@ pub(in crate::repo) fn unkept(operation: &Operation) -> Option<(u64, u64)> {
 
 /// Returns whether all that an operation did was to overwrite files that were too large to keep. So
 /// an undo of it could bring nothing back.
-pub(in crate::repo) fn is_only_unkept(operation: &Operation) -> bool {
+pub fn is_only_unkept(operation: &Operation) -> bool {
     let mut changes = operation.changes.iter();
     unkept(operation).is_some() && changes.all(|change| change.key == LOG_UNKEPT)
 }
 
 /// Fails with [`UndoError::Expired`] if undo cannot reach an operation any more.
-pub(in crate::repo) fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError> {
+pub fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError> {
     let window = window(repo)?;
     if window.has(operation.seq) {
         return Ok(());
@@ -137,7 +137,7 @@ pub(in crate::repo) fn check_reach(repo: &Handle, operation: &Operation) -> Resu
 }
 
 /// Visits the operations of the window with greater numbers than `after`, newest first.
-pub(in crate::repo) fn each_operation(
+pub fn each_operation(
     repo: &Handle,
     after: u64,
     visit: &mut dyn FnMut(&Operation),
@@ -153,7 +153,7 @@ pub(in crate::repo) fn each_operation(
 
 /// Visits all operations with greater numbers than `after`, newest first, also those that have left
 /// the window since.
-pub(in crate::repo) fn each_after(
+pub fn each_after(
     repo: &Handle,
     after: u64,
     visit: &mut dyn FnMut(&Operation),
@@ -175,7 +175,7 @@ pub(in crate::repo) fn each_after(
 }
 
 /// Visits what the operation with a number names, if it is in the window.
-pub(in crate::repo) fn each_named_by(
+pub fn each_named_by(
     repo: &Handle,
     number: u64,
     visit: &mut dyn FnMut(NamedObject),
@@ -191,7 +191,7 @@ pub(in crate::repo) fn each_named_by(
 }
 
 /// Visits what an operation names, by old and new values. An object may be visited several times.
-pub(in crate::repo) fn each_named(operation: &Operation, visit: &mut dyn FnMut(NamedObject)) {
+pub fn each_named(operation: &Operation, visit: &mut dyn FnMut(NamedObject)) {
     for change in &operation.changes {
         for value in change.old.iter().chain(&change.new) {
             named_by(&change.key, value)

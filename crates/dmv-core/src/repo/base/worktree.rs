@@ -59,17 +59,17 @@ fn is_leftover(name: &[u8]) -> bool {
 
 /// The lock that a command holds while it changes a worktree. As long as it holds it, it relies on
 /// what it finds stored. A bare repository has no worktree to lock.
-pub(in crate::repo) struct WorktreeLock {
+pub struct WorktreeLock {
     _file: Option<File>,
     _relying: Reliance,
 }
 
 /// Returns the root of the worktree that the repository was opened in, if any.
-pub(in crate::repo) fn worktree_root(repo: &Handle) -> Option<&Path> {
+pub fn worktree_root(repo: &Handle) -> Option<&Path> {
     repo.worktree.as_ref().map(|(root, _)| root.as_path())
 }
 
-pub(in crate::repo) fn worktree_name(repo: &Handle) -> Result<&str, RepoError> {
+pub fn worktree_name(repo: &Handle) -> Result<&str, RepoError> {
     repo.worktree
         .as_ref()
         .map(|(_, name)| name.as_str())
@@ -78,7 +78,7 @@ pub(in crate::repo) fn worktree_name(repo: &Handle) -> Result<&str, RepoError> {
 
 /// Returns the worktree's head. In a bare repository, returns the head that a clone would start
 /// with.
-pub(in crate::repo) fn head(repo: &Handle) -> Result<Head, RepoError> {
+pub fn head(repo: &Handle) -> Result<Head, RepoError> {
     let name = repo
         .worktree
         .as_ref()
@@ -98,13 +98,13 @@ pub(in crate::repo) fn head(repo: &Handle) -> Result<Head, RepoError> {
 }
 
 /// Returns the head that the worktree had before the last checkout, if there was one.
-pub(in crate::repo) fn previous(repo: &Handle) -> Result<Option<Head>, RepoError> {
+pub fn previous(repo: &Handle) -> Result<Option<Head>, RepoError> {
     let value = repo.refs.get(&previous_key(worktree_name(repo)?))?;
     Ok(value.as_deref().and_then(Head::parse))
 }
 
 /// Returns the commit of the head, or `None` before the first commit.
-pub(in crate::repo) fn head_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
+pub fn head_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
     match head(repo)? {
         Head::Commit(id) => Ok(Some(id)),
         Head::Branch(name) => ref_id(repo, &format!("branch/{name}")),
@@ -112,11 +112,11 @@ pub(in crate::repo) fn head_commit(repo: &Handle) -> Result<Option<ObjectId>, Re
 }
 
 /// Returns the base of the worktree: the commit that its files were last made equal to.
-pub(in crate::repo) fn base_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
+pub fn base_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
     ref_id(repo, &base_key(worktree_name(repo)?))
 }
 
-pub(in crate::repo) fn ref_id(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
+pub fn ref_id(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
     let Some(value) = repo.refs.get(key)? else {
         return Ok(None);
     };
@@ -124,11 +124,7 @@ pub(in crate::repo) fn ref_id(repo: &Handle, key: &str) -> Result<Option<ObjectI
 }
 
 /// Parses the value of `key` as an id.
-pub(in crate::repo) fn id_value(
-    repo: &Handle,
-    key: &str,
-    value: &[u8],
-) -> Result<ObjectId, RepoError> {
+pub fn id_value(repo: &Handle, key: &str, value: &[u8]) -> Result<ObjectId, RepoError> {
     let bytes: [u8; 32] = value.try_into().map_err(|_| {
         RepoError::Place(PlaceError::Damaged {
             path: repo.refs.path().to_owned(),
@@ -139,14 +135,14 @@ pub(in crate::repo) fn id_value(
 }
 
 /// Returns the last known path of a worktree, for messages.
-pub(in crate::repo) fn worktree_path(repo: &Handle, name: &str) -> Result<String, RepoError> {
+pub fn worktree_path(repo: &Handle, name: &str) -> Result<String, RepoError> {
     let path = repo.refs.get(&path_key(name))?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&path).into_owned())
 }
 
 /// Returns the subset of the worktree. A worktree without files will get the paths that the
 /// repository stores, because the user has not asked for more.
-pub(in crate::repo) fn subset(repo: &Handle) -> Result<Subset, RepoError> {
+pub fn subset(repo: &Handle) -> Result<Subset, RepoError> {
     let name = worktree_name(repo)?;
     let value = repo.refs.get(&subset_key(name))?;
     if value.is_none() && slice::is_partial(repo) && base_commit(repo)?.is_none() {
@@ -161,11 +157,7 @@ pub(in crate::repo) fn subset(repo: &Handle) -> Result<Subset, RepoError> {
 }
 
 /// Parses the view's value for the subset of the worktree `name`.
-pub(in crate::repo) fn subset_value(
-    repo: &Handle,
-    name: &str,
-    value: Option<&[u8]>,
-) -> Result<Subset, RepoError> {
+pub fn subset_value(repo: &Handle, name: &str, value: Option<&[u8]>) -> Result<Subset, RepoError> {
     Subset::parse(value.unwrap_or_default()).map_err(|e| {
         RepoError::Place(PlaceError::Damaged {
             path: repo.refs.path().to_owned(),
@@ -174,7 +166,7 @@ pub(in crate::repo) fn subset_value(
     })
 }
 
-pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
+pub fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
     let dir = own_dir_in(&repo.dmv, worktree_name(repo)?);
     if !dir.is_dir() && !repo.refs.is_read_only() {
         create_own_dirs(&dir)
@@ -185,12 +177,12 @@ pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
 }
 
 /// Returns the own directory of the worktree `name` in the repository's directory `dmv`.
-pub(in crate::repo) fn own_dir_in(dmv: &Path, name: &str) -> PathBuf {
+pub fn own_dir_in(dmv: &Path, name: &str) -> PathBuf {
     dmv.join("worktrees").join(name)
 }
 
 /// Returns the own directories of all worktrees, also of those whose files are gone.
-pub(in crate::repo) fn own_dirs(repo: &Handle) -> Result<Vec<PathBuf>, RepoError> {
+pub fn own_dirs(repo: &Handle) -> Result<Vec<PathBuf>, RepoError> {
     let dir = repo.dmv.join("worktrees");
     let listed = || -> std::io::Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(&dir)?;
@@ -203,7 +195,7 @@ pub(in crate::repo) fn own_dirs(repo: &Handle) -> Result<Vec<PathBuf>, RepoError
 }
 
 /// Waits for other commands on this worktree, a few seconds at most.
-pub(in crate::repo) fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
+pub fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
     repo.check_own()?;
     let file = lock_file(&own_dir(repo)?.join("lock"))?;
     // See everything that other commands have committed until now.
@@ -216,7 +208,7 @@ pub(in crate::repo) fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, Repo
 }
 
 /// Locks the worktree as [`lock_worktree`] does, if the repository was opened in one.
-pub(in crate::repo) fn lock_if_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
+pub fn lock_if_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
     match worktree_root(repo) {
         Some(_) => lock_worktree(repo),
         None => Ok(WorktreeLock {
@@ -244,7 +236,7 @@ fn tidy_own_dir(repo: &Handle) {
 }
 
 /// Takes the worktree's lock. Returns `None` if another command holds it.
-pub(in crate::repo) fn try_lock_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
+pub fn try_lock_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
     repo.check_own()?;
     let path = own_dir(repo)?.join("lock");
     let file = locks::try_take(&path).map_err(|source| unlockable(&path, source))?;

@@ -39,7 +39,7 @@ pub struct ConflictAt {
 
 /// The unresolved conflicts of a commit that may be incomplete in this repository.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct FoundConflicts {
+pub struct FoundConflicts {
     /// The conflicts that can be read, in path order.
     pub here: Vec<ConflictAt>,
     /// One missing object for each conflict that lies outside this repository's slice.
@@ -53,7 +53,7 @@ impl ConflictAt {
     }
 
     /// Returns the versions that a merge by lines would read.
-    pub(in crate::repo) fn texts(&self) -> Vec<Term> {
+    pub(crate) fn texts(&self) -> Vec<Term> {
         let conflict = &self.conflict;
         let terms = conflict.bases.iter().chain(&conflict.sides);
         terms.flatten().copied().collect()
@@ -99,10 +99,7 @@ impl ConflictAt {
 }
 
 /// Returns the unresolved conflicts of a commit, in path order.
-pub(in crate::repo) fn conflicts(
-    repo: &Handle,
-    commit: &Commit,
-) -> Result<Vec<ConflictAt>, RepoError> {
+pub fn conflicts(repo: &Handle, commit: &Commit) -> Result<Vec<ConflictAt>, RepoError> {
     let mut out = Vec::new();
     match listed_paths(commit) {
         ListedPaths::These(paths) => {
@@ -120,10 +117,7 @@ pub(in crate::repo) fn conflicts(
 }
 
 /// Returns the unresolved conflicts of a commit that may be incomplete in this repository.
-pub(in crate::repo) fn conflicts_here(
-    repo: &Handle,
-    commit: &Commit,
-) -> Result<FoundConflicts, RepoError> {
+pub fn conflicts_here(repo: &Handle, commit: &Commit) -> Result<FoundConflicts, RepoError> {
     if !slice::is_partial(repo) {
         return Ok(FoundConflicts {
             here: conflicts(repo, commit)?,
@@ -162,7 +156,7 @@ pub(in crate::repo) fn conflicts_here(
 }
 
 /// Reads the conflict that a tree entry names.
-pub(in crate::repo) fn conflict_of(
+pub fn conflict_of(
     repo: &Handle,
     path: &RepoPath,
     entry: &TreeEntry,
@@ -176,10 +170,7 @@ pub(in crate::repo) fn conflict_of(
 
 /// Returns the parents of a merge commit and their merge bases: the sources of the versions in its
 /// conflicts. Returns nothing for other commits, or if the history is absent from this repository.
-pub(in crate::repo) fn merged_by(
-    repo: &Handle,
-    commit: &Commit,
-) -> Result<Vec<ObjectId>, RepoError> {
+pub fn merged_by(repo: &Handle, commit: &Commit) -> Result<Vec<ObjectId>, RepoError> {
     let [ours, theirs, ..] = commit.parents[..] else {
         return Ok(Vec::new());
     };
@@ -191,7 +182,7 @@ pub(in crate::repo) fn merged_by(
 }
 
 /// Returns the first of `commits` that has exactly `term` at `path`.
-pub(in crate::repo) fn origin_of(
+pub fn origin_of(
     repo: &Handle,
     path: &RepoPath,
     term: &Term,
@@ -209,7 +200,7 @@ pub(in crate::repo) fn origin_of(
 }
 
 /// Returns the conflict at `path` in a tree, if there is one.
-pub(in crate::repo) fn conflict_at(
+pub fn conflict_at(
     repo: &Handle,
     tree: &ObjectId,
     path: RepoPath,
@@ -226,7 +217,7 @@ pub(in crate::repo) fn conflict_at(
 ///
 /// Fails with [`ObjectError::Missing`] if it is unknown what is at the path. Directories below it
 /// that are absent are skipped.
-pub(in crate::repo) fn paths_at(
+pub fn paths_at(
     reader: &dyn ObjectRead,
     tree: &ObjectId,
     path: &RepoPath,
@@ -238,7 +229,7 @@ pub(in crate::repo) fn paths_at(
 }
 
 /// Returns the paths of the conflicts in an entry at `path`: there, or below it.
-pub(in crate::repo) fn paths_in(
+pub fn paths_in(
     reader: &dyn ObjectRead,
     path: &RepoPath,
     entry: &TreeEntry,
@@ -283,10 +274,7 @@ fn children(
 
 /// Returns the paths where a commit has conflicts. Paths from the commit's list are not checked
 /// against its tree.
-pub(in crate::repo) fn conflict_paths(
-    repo: &Handle,
-    commit: &Commit,
-) -> Result<Vec<RepoPath>, RepoError> {
+pub fn conflict_paths(repo: &Handle, commit: &Commit) -> Result<Vec<RepoPath>, RepoError> {
     if let ListedPaths::These(paths) = listed_paths(commit) {
         return Ok(paths.into_iter().collect());
     }
@@ -300,7 +288,7 @@ pub(in crate::repo) fn conflict_paths(
 
 /// Returns the paths that a commit lists as conflicts, without reading its tree; `None` if they are too
 /// many for the list.
-pub(in crate::repo) fn paths_listed(commit: &Commit) -> Option<Vec<RepoPath>> {
+pub fn paths_listed(commit: &Commit) -> Option<Vec<RepoPath>> {
     match listed_paths(commit) {
         ListedPaths::These(paths) => Some(paths.into_iter().collect()),
         ListedPaths::TooMany => None,
@@ -328,7 +316,7 @@ fn listed_paths(commit: &Commit) -> ListedPaths {
 }
 
 /// Visits the conflicts of a tree, in path order.
-pub(in crate::repo) fn each_conflict(
+pub fn each_conflict(
     repo: &Handle,
     tree: &ObjectId,
     visit: &mut dyn FnMut(ListingLine) -> Result<(), RepoError>,
@@ -343,7 +331,7 @@ pub(in crate::repo) fn each_conflict(
 }
 
 /// Sets a commit's list of conflicts to `paths`, which are in order.
-pub(in crate::repo) fn list_conflicts(extras: &mut Vec<(Vec<u8>, Vec<u8>)>, paths: &[RepoPath]) {
+pub fn list_conflicts(extras: &mut Vec<(Vec<u8>, Vec<u8>)>, paths: &[RepoPath]) {
     extras.retain(|(key, _)| key != CONFLICTS_KEY);
     if paths.is_empty() {
         return;

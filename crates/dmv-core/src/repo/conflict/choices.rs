@@ -26,7 +26,7 @@ use std::path::Path;
 
 /// The choice for one conflict.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct ConflictResolution {
+pub struct ConflictResolution {
     pub path: RepoPath,
     /// The conflict's entry.
     pub conflict: TreeEntry,
@@ -74,17 +74,17 @@ impl ConflictResolution {
 }
 
 /// Returns the edits of several choices to the tree that has the conflicts.
-pub(in crate::repo) fn edits_of(chosen: &[ConflictResolution]) -> Edits {
+pub fn edits_of(chosen: &[ConflictResolution]) -> Edits {
     chosen.iter().flat_map(ConflictResolution::edits).collect()
 }
 
 /// Returns the error for a chosen path that is not a file.
-pub(in crate::repo) fn no_file() -> std::io::Error {
+pub fn no_file() -> std::io::Error {
     std::io::Error::other("it is not a file")
 }
 
 /// Returns the choices in `notes` that are in effect for a base with the tree `base`, in path order.
-pub(in crate::repo) fn chosen(
+pub fn chosen(
     repo: &Handle,
     notes: &PathNotes,
     base: &ObjectId,
@@ -113,7 +113,7 @@ pub(in crate::repo) fn chosen(
 }
 
 /// Replaces the choices in `notes`.
-pub(in crate::repo) fn note_in(notes: &mut PathNotes, chosen: &[ConflictResolution]) {
+pub fn note_in(notes: &mut PathNotes, chosen: &[ConflictResolution]) {
     notes.retain(|_, note| !matches!(note, Note::Choice { .. }));
     notes.extend(chosen.iter().map(ConflictResolution::note));
 }
@@ -122,7 +122,7 @@ pub(in crate::repo) fn note_in(notes: &mut PathNotes, chosen: &[ConflictResoluti
 ///
 /// `file` is the content of [`Choice::With`]. `is_free` says whether a further version can have a
 /// name that the tree does not have.
-pub(in crate::repo) fn choose(
+pub fn choose(
     repo: &Handle,
     stored: ObjectId,
     others: &[ConflictResolution],
@@ -158,7 +158,7 @@ pub(in crate::repo) fn choose(
 }
 
 /// Stores the file of a choice, if the choice is a file.
-pub(in crate::repo) fn take_chosen_file(
+pub fn take_chosen_file(
     tx: &mut Transaction<'_>,
     choice: &Choice,
     job: &Job,

@@ -35,7 +35,7 @@ use std::sync::atomic::AtomicBool;
 
 /// A conflict as a worktree shows it.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct Shown {
+pub struct Shown {
     pub at: ConflictAt,
     /// What is at the conflict's own path: the text with markers, or the version of ours.
     pub own: Option<Term>,
@@ -52,7 +52,7 @@ pub(in crate::repo) struct Shown {
 
 /// The marker lines in the file of a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum Markers {
+pub enum Markers {
     /// The file is no text with markers.
     None,
     /// It has markers of this many characters.
@@ -79,7 +79,7 @@ impl Markers {
 
 /// A version in a file beside a conflict.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct ShownSide {
+pub struct ShownSide {
     pub path: RepoPath,
     pub term: Term,
 }
@@ -137,7 +137,7 @@ impl Shown {
 
 /// A commit's tree as a worktree shows it.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct Form {
+pub struct Form {
     /// The tree that the commit names.
     pub stored: ObjectId,
     /// The choices in effect for conflicts without files. `tree` has the chosen versions.
@@ -261,24 +261,20 @@ impl Form {
 
 /// Says whether a worktree has a version of a conflict at a path. So a worktree in which an earlier
 /// build wrote the versions under other names keeps these names.
-pub(in crate::repo) type IsThere<'a> = &'a dyn Fn(&RepoPath, &TreeEntry) -> Result<bool, RepoError>;
+pub type IsThere<'a> = &'a dyn Fn(&RepoPath, &TreeEntry) -> Result<bool, RepoError>;
 
 /// Returns the form of the commit `id` in this worktree, as a switch writes it.
-pub(in crate::repo) fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
+pub fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
     form_with(repo, &entries::read_commit(repo, id)?, &notes::read(repo)?)
 }
 
 /// Returns the form of a commit in a worktree with these notes.
-pub(in crate::repo) fn form_with(
-    repo: &Handle,
-    commit: &Commit,
-    notes: &PathNotes,
-) -> Result<Form, RepoError> {
+pub fn form_with(repo: &Handle, commit: &Commit, notes: &PathNotes) -> Result<Form, RepoError> {
     form_showing(repo, commit, notes, at::conflicts_here(repo, commit)?)
 }
 
 /// Returns the same for a commit whose conflicts are known.
-pub(in crate::repo) fn form_showing(
+pub fn form_showing(
     repo: &Handle,
     commit: &Commit,
     notes: &PathNotes,
@@ -289,7 +285,7 @@ pub(in crate::repo) fn form_showing(
 }
 
 /// Returns the form of the worktree's base, with the names that its files have.
-pub(in crate::repo) fn form_of_base(
+pub fn form_of_base(
     repo: &Handle,
     id: &ObjectId,
     notes: &PathNotes,
@@ -303,7 +299,7 @@ pub(in crate::repo) fn form_of_base(
 /// Returns the tree of a commit with readable files in place of each conflict, as an export writes
 /// it. Fails with `AbsentError::Lacking` if the files of a conflict at a `wanted` path cannot be
 /// determined.
-pub(in crate::repo) fn readable_tree(
+pub fn readable_tree(
     repo: &Handle,
     commit: &Commit,
     wanted: impl Fn(&[u8]) -> bool,
@@ -315,7 +311,7 @@ pub(in crate::repo) fn readable_tree(
 
 /// Returns the form of a commit with some choices. New objects of the form are not stored.
 /// `is_there`: see [`IsThere`].
-pub(in crate::repo) fn form_of(
+pub fn form_of(
     repo: &Handle,
     commit: &Commit,
     chosen: Vec<ConflictResolution>,
@@ -351,7 +347,7 @@ fn make_form(
 }
 
 /// Returns how a conflict is shown, with free names for its versions.
-pub(in crate::repo) fn show(
+pub fn show(
     repo: &Handle,
     at: ConflictAt,
     names: &mut NamesBeside<'_>,

@@ -19,7 +19,7 @@ use std::collections::{BTreeSet, HashSet};
 const MAX_EXTENSION_BYTES: usize = 32;
 
 /// The names in use beside the conflicts of one commit.
-pub(in crate::repo) struct NamesBeside<'a> {
+pub struct NamesBeside<'a> {
     repo: &'a Handle,
     /// The commit's tree, without forms.
     tree: &'a ObjectId,
@@ -185,14 +185,14 @@ fn split_extension(name: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Returns the last name of a path that is not the root.
-pub(in crate::repo) fn last_name(path: &RepoPath) -> SafeName {
+pub fn last_name(path: &RepoPath) -> SafeName {
     let name = path.file_name().unwrap_or_default();
     SafeName::new(name).expect("a path consists of valid names")
 }
 
 /// Splits the last name of `path` into its stem and its extension, with the dot. The name of a
 /// further version that a choice keeps has its label between the two.
-pub(in crate::repo) fn stem_and_ending(path: &RepoPath) -> (&[u8], &[u8]) {
+pub fn stem_and_ending(path: &RepoPath) -> (&[u8], &[u8]) {
     let name = path.file_name().unwrap_or_default();
     let dot = name.iter().rposition(|b| *b == b'.').filter(|dot| *dot > 0);
     name.split_at(dot.unwrap_or(name.len()))

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 /// Returns a version as a worktree shows it: a directory without conflicts. What it consists of then
 /// is not stored. A directory that is not completely stored is returned as it is.
-pub(in crate::repo) fn readable(repo: &Handle, term: Term) -> Result<Term, RepoError> {
+pub fn readable(repo: &Handle, term: Term) -> Result<Term, RepoError> {
     if term.kind != Kind::Directory {
         return Ok(term);
     }

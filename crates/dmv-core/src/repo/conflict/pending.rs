@@ -19,7 +19,7 @@ use crate::worktree::select::is_under;
 
 /// A conflict that no commit has yet.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct PendingConflict {
+pub struct PendingConflict {
     pub at: ConflictAt,
     /// The versions in files beside it.
     pub sides: Vec<ShownSide>,
@@ -56,10 +56,7 @@ impl PendingConflict {
 }
 
 /// Adds conflicts to earlier ones. An earlier conflict about the same paths is over.
-pub(in crate::repo) fn added(
-    earlier: Vec<PendingConflict>,
-    new: Vec<PendingConflict>,
-) -> Vec<PendingConflict> {
+pub fn added(earlier: Vec<PendingConflict>, new: Vec<PendingConflict>) -> Vec<PendingConflict> {
     let is_over = |old: &PendingConflict| {
         let mut paths = new.iter().flat_map(PendingConflict::paths);
         paths.any(|path| old.touches(path.as_bytes()))
@@ -72,10 +69,7 @@ pub(in crate::repo) fn added(
 }
 
 /// Returns the conflicts that a worktree's notes have.
-pub(in crate::repo) fn noted(
-    repo: &Handle,
-    notes: &PathNotes,
-) -> Result<Vec<PendingConflict>, RepoError> {
+pub fn noted(repo: &Handle, notes: &PathNotes) -> Result<Vec<PendingConflict>, RepoError> {
     let mut out = Vec::new();
     for (path, note) in notes.iter() {
         if let Note::Conflict { conflict, beside } = note {
@@ -93,7 +87,7 @@ pub(in crate::repo) fn noted(
 }
 
 /// Replaces the conflicts in `notes`.
-pub(in crate::repo) fn note_in(notes: &mut PathNotes, all: &[PendingConflict]) {
+pub fn note_in(notes: &mut PathNotes, all: &[PendingConflict]) {
     notes.retain(|_, note| !matches!(note, Note::Conflict { .. }));
     notes.extend(all.iter().map(PendingConflict::note));
 }

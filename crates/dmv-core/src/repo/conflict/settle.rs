@@ -34,7 +34,7 @@ use std::io::Read;
 
 /// The greatest size of a file with markers, in bytes: room for two sides, the base and the markers
 /// between them.
-pub(in crate::repo) const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
+pub const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
 
 /// A conflict whose file was edited and still has marker lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct MarkersLeft {
 
 /// The conflicts of a commit that is being created.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct SettledConflicts {
+pub struct SettledConflicts {
     /// Conflicts that stay in the commit.
     pub open: Vec<ConflictAt>,
     /// Open conflicts whose file was edited and still has markers.
@@ -67,7 +67,7 @@ pub(in crate::repo) struct SettledConflicts {
 
 impl SettledConflicts {
     /// Returns the paths of the conflicts that stay in the commit.
-    pub(in crate::repo) fn open_paths(&self) -> Vec<RepoPath> {
+    pub fn open_paths(&self) -> Vec<RepoPath> {
         let open = self.open.iter().map(|at| &at.path);
         let waiting = self.waiting.iter().map(|chosen| &chosen.path);
         open.chain(waiting).cloned().collect()
@@ -94,10 +94,7 @@ pub enum UnsettledReason {
 }
 
 /// Returns the conflicts of a worktree whose files are as the form shows them.
-pub(in crate::repo) fn unchanged(
-    repo: &Handle,
-    form: &Form,
-) -> Result<SettledConflicts, RepoError> {
+pub fn unchanged(repo: &Handle, form: &Form) -> Result<SettledConflicts, RepoError> {
     let mut out = SettledConflicts::default();
     for shown in &form.shown {
         if shown.is_pending {
@@ -133,7 +130,7 @@ fn unsettled(
 
 /// A worktree compared with its base.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct WorktreeComparison {
+pub struct WorktreeComparison {
     pub changes: Vec<PathChange>,
     /// The paths of open conflicts. The next field has those of settled ones.
     pub open: Vec<RepoPath>,
@@ -142,11 +139,7 @@ pub(in crate::repo) struct WorktreeComparison {
 
 /// Turns the changes that a scan found against the form of the base into changes against the base
 /// itself.
-pub(in crate::repo) fn explain(
-    root: &SafeDir,
-    form: &Form,
-    changes: Vec<PathChange>,
-) -> WorktreeComparison {
+pub fn explain(root: &SafeDir, form: &Form, changes: Vec<PathChange>) -> WorktreeComparison {
     let unseen = form.unseen.iter().map(|lack| lack.path.clone());
     if form.shown.is_empty() && form.chosen.is_empty() {
         return WorktreeComparison {
@@ -205,7 +198,7 @@ pub(in crate::repo) fn explain(
 }
 
 /// Returns how the path of a conflict differs from its commit, if the conflict is settled.
-pub(in crate::repo) fn find_settled(
+pub fn find_settled(
     root: &SafeDir,
     shown: &Shown,
     changes: &BTreeMap<Vec<u8>, ChangeKind>,
@@ -279,7 +272,7 @@ fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
 
 /// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
 /// path may be missing, too.
-pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Result<Option<FileStat>, PathError> {
+pub fn stat_of(root: &SafeDir, path: &[u8]) -> Result<Option<FileStat>, PathError> {
     let Some((dir, name)) = split_path(path) else {
         return Ok(None);
     };
@@ -294,7 +287,7 @@ pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Result<Option<Fil
 /// the edits with which open conflicts become entries again, and without the unedited files beside them.
 ///
 /// `made` must be readable. With `allow_markers`, a file counts as settled although it still has markers.
-pub(in crate::repo) fn take_back(
+pub fn take_back(
     repo: &Handle,
     form: &Form,
     made: ObjectId,
@@ -440,7 +433,7 @@ fn markers_left(
 }
 
 /// Returns the tree entry of a conflict.
-pub(in crate::repo) fn conflict_entry(at: &ConflictAt) -> TreeEntry {
+pub fn conflict_entry(at: &ConflictAt) -> TreeEntry {
     TreeEntry {
         name: last_name(&at.path),
         kind: Kind::Conflict,

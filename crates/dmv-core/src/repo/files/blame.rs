@@ -60,7 +60,7 @@ pub struct Blame {
 /// Fails for something that is no text, for a text over the limit of [`MAX_BLAME_BYTES`], and with
 /// [`AbsentError::Lacking`] if content is absent, of which the error names all. Earlier versions whose
 /// content was purged pass no lines on.
-pub(in crate::repo) fn blame(
+pub fn blame(
     repo: &Handle,
     commit: ObjectId,
     path: &RepoPath,

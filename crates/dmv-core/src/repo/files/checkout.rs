@@ -8,24 +8,24 @@
 //! | afterwards | [`written`] notes the written files, [`remember`] puts them into the stat cache |
 //! | other commands | [`restore`]: single files; [`empty`]: all files; [`coming`]: a checkout during a transfer |
 
-pub(in crate::repo) mod check;
-pub(in crate::repo) mod clear;
-pub(in crate::repo) mod coming;
-pub(in crate::repo) mod dirs;
-pub(in crate::repo) mod empty;
-pub(in crate::repo) mod left;
-pub(in crate::repo) mod moves;
-pub(in crate::repo) mod purged;
-pub(in crate::repo) mod remember;
-pub(in crate::repo) mod restore;
-pub(in crate::repo) mod seen;
-pub(in crate::repo) mod span;
-pub(in crate::repo) mod stages;
-pub(in crate::repo) mod stays;
-pub(in crate::repo) mod switch;
-pub(in crate::repo) mod target;
-pub(in crate::repo) mod way;
-pub(in crate::repo) mod written;
+pub mod check;
+pub mod clear;
+pub mod coming;
+pub mod dirs;
+pub mod empty;
+pub mod left;
+pub mod moves;
+pub mod purged;
+pub mod remember;
+pub mod restore;
+pub mod seen;
+pub mod span;
+pub mod stages;
+pub mod stays;
+pub mod switch;
+pub mod target;
+pub mod way;
+pub mod written;
 
 use self::switch::Switch;
 use crate::fsutil::SafeDir;
@@ -122,7 +122,7 @@ pub struct CheckoutReport {
 }
 
 /// Switches the worktree to a branch or commit.
-pub(in crate::repo) fn checkout(
+pub fn checkout(
     repo: &Handle,
     target: CheckoutTarget,
     options: &CheckoutOptions,
@@ -171,7 +171,7 @@ fn left(repo: &Handle, head: &Head) -> Result<Change, RepoError> {
 /// Makes the files equal to those of `commit`. Once `is_there` has succeeded, the worktree is on
 /// `head`; `is_there` returns further changes to publish. `what` names the action in messages that
 /// refuse it. If the switch is cut off, running `command` continues it.
-pub(in crate::repo) fn checkout_locked(
+pub fn checkout_locked(
     repo: &Handle,
     _lock: &WorktreeLock,
     (head, commit): (Head, ObjectId),
@@ -251,7 +251,7 @@ fn leaves(repo: &Handle, tree: &OpenWorktree, commit: &ObjectId) -> Result<bool,
 }
 
 /// Changes the worktree's subset and keeps its base.
-pub(in crate::repo) fn set_subset(
+pub fn set_subset(
     repo: &Handle,
     subset: Subset,
     settings: &WorktreeSettings,
@@ -298,7 +298,7 @@ pub(in crate::repo) fn set_subset(
 
 /// Returns the patterns that are in `new` but not in `old` and that match nothing in a tree.
 /// Patterns that lead to absent directories are left out, since nothing is known about them.
-pub(in crate::repo) fn idle_patterns(
+pub fn idle_patterns(
     repo: &Handle,
     root: ObjectId,
     old: &Subset,
@@ -322,7 +322,7 @@ pub(in crate::repo) fn idle_patterns(
 /// overwritten. Refuses in the same cases as [`checkout`].
 ///
 /// If the switch is cut off, the worktree has a note of it that names the command to continue with.
-pub(in crate::repo) fn switch_files<'r>(
+pub fn switch_files<'r>(
     mut tx: Transaction<'r>,
     tree: &OpenWorktree,
     to: &SwitchTo<'_>,
@@ -399,7 +399,7 @@ fn with_all_tracked(notes: &PathNotes) -> PathNotes {
 /// `first` runs once nothing can refuse the switch any more and no file has been touched. `then`
 /// runs when the files are written, and receives the paths that could not be. With `is_base`, the
 /// target is the worktree's recorded base, so its stat cache is written.
-pub(in crate::repo) fn switch_uncommitted(
+pub fn switch_uncommitted(
     repo: &Handle,
     tree: &OpenWorktree,
     to: &SwitchTo<'_>,
@@ -516,7 +516,7 @@ fn keep_overwritten(
 }
 
 /// Returns the value that the view stores for a subset.
-pub(in crate::repo) fn subset_value(subset: &Subset) -> Option<Vec<u8>> {
+pub fn subset_value(subset: &Subset) -> Option<Vec<u8>> {
     (!subset.is_everything()).then(|| subset.text())
 }
 

@@ -171,7 +171,7 @@ pub struct FileRemarks {
 const TRIES: usize = 3;
 
 /// Commits the worktree's changes.
-pub(in crate::repo) fn commit(
+pub fn commit(
     repo: &Handle,
     options: CommitOptions<'_>,
     job: &Job,
@@ -599,7 +599,7 @@ fn summary(
 }
 
 /// Returns the generation of a commit with these parents.
-pub(in crate::repo) fn generation(repo: &Handle, parents: &[ObjectId]) -> Result<u64, RepoError> {
+pub fn generation(repo: &Handle, parents: &[ObjectId]) -> Result<u64, RepoError> {
     let mut generation = 0;
     for parent in parents {
         generation = generation.max(load_commit(repo.objects(), parent)?.generation);
@@ -657,7 +657,7 @@ fn new_commit(
 ///
 /// The old values are those read at the start, because an undo in another worktree does not wait
 /// for this worktree's lock.
-pub(in crate::repo) fn advance(
+pub fn advance(
     tree: &OpenWorktree,
     head: &Head,
     parent: Option<ObjectId>,

@@ -59,7 +59,7 @@ pub struct WorktreeDiff {
 }
 
 /// Compares the commit `from` with the worktree, in path order.
-pub(in crate::repo) fn diff_worktree(
+pub fn diff_worktree(
     repo: &Handle,
     from: Option<ObjectId>,
     paths: &Paths,
@@ -201,25 +201,19 @@ fn chosen_outside(
 }
 
 /// Opens a file of the worktree without following symlinks.
-pub(in crate::repo) fn open_worktree_file(
-    repo: &Handle,
-    path: &RepoPath,
-) -> Result<std::fs::File, RepoError> {
+pub fn open_worktree_file(repo: &Handle, path: &RepoPath) -> Result<std::fs::File, RepoError> {
     let (dir, name) = below(repo, path)?;
     Ok(dir.open_file_read(&name)?.0)
 }
 
 /// Returns the target of a symlink in the worktree.
-pub(in crate::repo) fn worktree_link(repo: &Handle, path: &RepoPath) -> Result<Vec<u8>, RepoError> {
+pub fn worktree_link(repo: &Handle, path: &RepoPath) -> Result<Vec<u8>, RepoError> {
     let (dir, name) = below(repo, path)?;
     Ok(dir.readlink(&name)?)
 }
 
 /// Returns the stat of a path in the worktree, without following symlinks.
-pub(in crate::repo) fn stat_worktree(
-    repo: &Handle,
-    path: &RepoPath,
-) -> Result<FileStat, RepoError> {
+pub fn stat_worktree(repo: &Handle, path: &RepoPath) -> Result<FileStat, RepoError> {
     let (dir, name) = below(repo, path)?;
     Ok(dir.stat(&name)?)
 }

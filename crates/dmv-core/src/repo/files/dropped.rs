@@ -22,17 +22,14 @@ use std::collections::BTreeSet;
 type VisitBlob<'v> = dyn FnMut(Blob) -> Result<(), RepoError> + 'v;
 
 /// Removes files from the list of what was given up if their content is stored: from now on it stays.
-pub(in crate::repo) fn no_longer_dropped(
-    repo: &Handle,
-    wanted: Selection<'_>,
-) -> Result<(), RepoError> {
+pub fn no_longer_dropped(repo: &Handle, wanted: Selection<'_>) -> Result<(), RepoError> {
     take_off_dropped(repo, &mut |visit| {
         each_file(repo, wanted, &mut |_, blob| visit(blob))
     })
 }
 
 /// Like [`no_longer_dropped`], for content that was fetched because a command needed it.
-pub(in crate::repo) fn have_come(repo: &Handle, roots: &[Root]) -> Result<(), RepoError> {
+pub fn have_come(repo: &Handle, roots: &[Root]) -> Result<(), RepoError> {
     take_off_dropped(repo, &mut |visit| {
         for root in roots {
             match *root {
@@ -54,7 +51,7 @@ pub(in crate::repo) fn have_come(repo: &Handle, roots: &[Root]) -> Result<(), Re
 }
 
 /// Like [`no_longer_dropped`], for content that a commit has stored again.
-pub(in crate::repo) fn committed_again(
+pub fn committed_again(
     repo: &Handle,
     old: Option<ObjectId>,
     new: ObjectId,
@@ -98,7 +95,7 @@ fn take_off_dropped(
 }
 
 /// Visits the wanted files. Skips files below absent directories.
-pub(in crate::repo) fn each_file(
+pub fn each_file(
     repo: &Handle,
     wanted: Selection<'_>,
     visit: &mut dyn FnMut(&RepoPath, Blob) -> Result<(), RepoError>,

@@ -30,7 +30,7 @@ pub struct IdlePattern {
 }
 
 /// Returns the path in the tree `root` that has the text of a pattern as its name.
-pub(in crate::repo) fn namesake(
+pub fn namesake(
     repo: &Handle,
     root: ObjectId,
     pattern: &[u8],
@@ -60,7 +60,7 @@ pub struct EmptiedPattern {
 
 /// Returns the patterns of `subset` that match something in the tree `old` and nothing in `new`.
 /// Skips patterns that lead to absent directories.
-pub(in crate::repo) fn emptied(
+pub fn emptied(
     repo: &Handle,
     old: ObjectId,
     new: ObjectId,
@@ -82,11 +82,7 @@ pub(in crate::repo) fn emptied(
 }
 
 /// Returns whether a subset includes anything of a tree. An absent directory counts as a match.
-pub(in crate::repo) fn matches_in(
-    repo: &Handle,
-    tree: ObjectId,
-    subset: &Subset,
-) -> Result<bool, RepoError> {
+pub fn matches_in(repo: &Handle, tree: ObjectId, subset: &Subset) -> Result<bool, RepoError> {
     let mut found = false;
     let looked = entries::list_subset(repo, &RepoPath::root(), tree, subset, &mut |_| {
         found = true;

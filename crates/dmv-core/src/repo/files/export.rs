@@ -39,7 +39,7 @@ pub struct ExportReport {
 }
 
 /// Writes the selected paths of a commit to the directory `to`.
-pub(in crate::repo) fn export(
+pub fn export(
     repo: &Handle,
     wanted: Selection<'_>,
     to: &Path,

@@ -19,7 +19,7 @@ use crate::worktree::ignore::{RuleFiles, Verdict};
 use crate::worktree::join;
 
 /// Returns whether the ignore rules cover `path`, or a directory above it.
-pub(in crate::repo) fn verdict(
+pub fn verdict(
     repo: &Handle,
     tree: &OpenWorktree,
     path: &RepoPath,
@@ -29,7 +29,7 @@ pub(in crate::repo) fn verdict(
 }
 
 /// Like [`verdict`], as if the ignore file in the worktree's root had the text `root`.
-pub(in crate::repo) fn verdict_with(
+pub fn verdict_with(
     repo: &Handle,
     tree: &OpenWorktree,
     path: &RepoPath,
@@ -64,7 +64,7 @@ pub(in crate::repo) fn verdict_with(
 }
 
 /// Returns which of these paths the ignore rules cover, without those that the worktree's commit has.
-pub(in crate::repo) fn left_out<'p>(
+pub fn left_out<'p>(
     repo: &Handle,
     paths: &'p [RepoPath],
     settings: &WorktreeSettings,
@@ -101,10 +101,7 @@ pub(in crate::repo) fn left_out<'p>(
 
 /// Fails with `AbsentError::Lacking` if an ignore file outside of the worktree's subset, whose rules
 /// hold in the subset, is not stored here.
-pub(in crate::repo) fn check_here(
-    repo: &Handle,
-    settings: &WorktreeSettings,
-) -> Result<(), RepoError> {
+pub fn check_here(repo: &Handle, settings: &WorktreeSettings) -> Result<(), RepoError> {
     if !slice::is_partial(repo) {
         return Ok(());
     }
@@ -136,7 +133,7 @@ pub(in crate::repo) fn check_here(
 ///
 /// It covers no other path, with one exception: an ignore file is text, so a wildcard stands for a
 /// line feed, a carriage return, and a byte that is not UTF-8.
-pub(in crate::repo) fn line_for(path: &RepoPath, is_dir: bool) -> String {
+pub fn line_for(path: &RepoPath, is_dir: bool) -> String {
     let mut line = "/".to_owned();
     for part in path.as_bytes().utf8_chunks() {
         for c in part.valid().chars() {

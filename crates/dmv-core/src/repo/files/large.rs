@@ -33,7 +33,7 @@ pub struct LargeFile {
 /// tenth of the bytes of the commit, the largest first. Moved files are none. Reads no content.
 ///
 /// Before the first commit there are none: it brings everything that somebody has.
-pub(in crate::repo) fn large_new_files(
+pub fn large_new_files(
     repo: &Handle,
     options: &StatusOptions<'_>,
     least: u64,

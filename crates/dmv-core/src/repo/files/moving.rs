@@ -73,7 +73,7 @@ pub struct EntryMove {
 const WHAT: &str = "this mv";
 
 /// Moves files and directories within the worktree.
-pub(in crate::repo) fn move_files(
+pub fn move_files(
     repo: &Handle,
     options: &MoveOptions,
     job: &Job,
@@ -354,7 +354,7 @@ impl Switch<'_> {
 }
 
 /// Returns the moves of `steps`: back to the former paths (`back`), or to the new ones again.
-pub(in crate::repo) fn moves_of(steps: &Steps, back: bool) -> Vec<EntryMove> {
+pub fn moves_of(steps: &Steps, back: bool) -> Vec<EntryMove> {
     let moves = steps.iter().filter_map(|(path, step)| match step {
         Step::Moved(to) => Some((path.clone(), to.clone())),
         _ => None,
@@ -365,7 +365,7 @@ pub(in crate::repo) fn moves_of(steps: &Steps, back: bool) -> Vec<EntryMove> {
 
 /// Moves entries for an undo. All or none of them: if one cannot be moved, the others go back.
 /// Entries that are at their new paths already stay.
-pub(in crate::repo) fn move_all(
+pub fn move_all(
     tree: &OpenWorktree,
     moves: &[EntryMove],
     what: &'static str,
@@ -399,7 +399,7 @@ pub(in crate::repo) fn move_all(
 }
 
 /// Takes moves back after a failure. What cannot be moved stays where it is, and status shows it.
-pub(in crate::repo) fn move_back(tree: &OpenWorktree, done: &[EntryMove]) {
+pub fn move_back(tree: &OpenWorktree, done: &[EntryMove]) {
     for EntryMove { from, to } in done.iter().rev() {
         let _ = rename(
             tree,

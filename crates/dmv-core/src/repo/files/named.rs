@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 
 /// The tracked files and empty directories at or below some paths.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct NamedFiles {
+pub struct NamedFiles {
     /// Those that the worktree's subset includes.
     pub inside: BTreeMap<Vec<u8>, TreeEntry>,
     /// Those outside of the subset, if the path itself is outside.
@@ -29,7 +29,7 @@ pub(in crate::repo) struct NamedFiles {
 
 /// Finds what `paths` name in the base as the worktree shows it. Fails for a path that is not
 /// tracked, and for a directory unless `recursive` is set.
-pub(in crate::repo) fn named(
+pub fn named(
     repo: &Handle,
     tree: &OpenWorktree,
     paths: &[RepoPath],
@@ -69,13 +69,13 @@ fn refuse_unless(allowed: bool, path: &RepoPath, why: PathRefusal) -> Result<(),
 }
 
 /// Returns the error for a path that a command does not accept.
-pub(in crate::repo) fn refused(path: &RepoPath, why: PathRefusal) -> RepoError {
+pub fn refused(path: &RepoPath, why: PathRefusal) -> RepoError {
     let path = path.clone();
     RepoError::Files(FilesError::PathRefused { path, why })
 }
 
 /// Returns why a path that the base does not have cannot be used as a tracked one.
-pub(in crate::repo) fn not_tracked(
+pub fn not_tracked(
     repo: &Handle,
     tree: &OpenWorktree,
     path: &RepoPath,
@@ -136,7 +136,7 @@ fn add_below(
 }
 
 /// Fails if `path` is at, below or above the files of a conflict.
-pub(in crate::repo) fn refuse_in_conflict(
+pub fn refuse_in_conflict(
     repo: &Handle,
     tree: &OpenWorktree,
     path: &[u8],

@@ -8,7 +8,7 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::record::put_record;
 
 /// Stores `notes` in place of those of the worktree, if they differ.
-pub(in crate::repo) fn put(
+pub fn put(
     tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
     notes: &PathNotes,

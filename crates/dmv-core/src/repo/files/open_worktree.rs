@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A worktree in use.
-pub(in crate::repo) struct OpenWorktree {
+pub struct OpenWorktree {
     pub root: SafeDir,
     pub name: String,
     /// The worktree's own directory under `.dmv`.
@@ -133,11 +133,7 @@ impl BaseEntries for ByCache<'_> {
 }
 
 /// Returns whether a file with the kind and size of `entry` is at `path`.
-pub(in crate::repo) fn is_like(
-    root: &SafeDir,
-    path: &RepoPath,
-    entry: &TreeEntry,
-) -> Result<bool, RepoError> {
+pub fn is_like(root: &SafeDir, path: &RepoPath, entry: &TreeEntry) -> Result<bool, RepoError> {
     let stat = stat_of(root, path.as_bytes())?;
     Ok(stat.is_some_and(|stat| match entry.kind {
         Kind::Directory => stat.kind == FileKind::Dir,
@@ -148,7 +144,7 @@ pub(in crate::repo) fn is_like(
 
 /// Opens the worktree with the conflicts that no commit has in the form of its base. Content may be
 /// absent: then a conflict whose texts are absent counts as shown by ours, with markers.
-pub(in crate::repo) fn open_with_conflicts(
+pub fn open_with_conflicts(
     repo: &Handle,
     settings: &WorktreeSettings,
     which: Which,
@@ -158,10 +154,7 @@ pub(in crate::repo) fn open_with_conflicts(
 
 /// Opens the worktree as it is recorded, for a command that changes files. Fails with
 /// `AbsentError::Lacking` if it is unknown how a conflict is shown.
-pub(in crate::repo) fn open(
-    repo: &Handle,
-    settings: &WorktreeSettings,
-) -> Result<OpenWorktree, RepoError> {
+pub fn open(repo: &Handle, settings: &WorktreeSettings) -> Result<OpenWorktree, RepoError> {
     let tree = open_as_far(repo, settings)?;
     if let Some(form) = &tree.form {
         form.check_known(|path| tree.subset.includes(path, false))?;
@@ -170,10 +163,7 @@ pub(in crate::repo) fn open(
 }
 
 /// Opens the worktree as it is recorded, as far as content is not absent.
-pub(in crate::repo) fn open_as_far(
-    repo: &Handle,
-    settings: &WorktreeSettings,
-) -> Result<OpenWorktree, RepoError> {
+pub fn open_as_far(repo: &Handle, settings: &WorktreeSettings) -> Result<OpenWorktree, RepoError> {
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
     let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
     let base = worktree::base_commit(repo)?;

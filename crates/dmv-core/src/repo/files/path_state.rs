@@ -31,7 +31,7 @@ pub enum PathState {
 }
 
 /// Returns whether the worktree's file at `path` was written with this content and still exists.
-pub(in crate::repo) fn is_checked_out(repo: &Handle, path: &RepoPath, blob: &Blob) -> bool {
+pub fn is_checked_out(repo: &Handle, path: &RepoPath, blob: &Blob) -> bool {
     let base = worktree::base_commit(repo).ok().flatten();
     let tree = base.and_then(|id| entries::read_commit(repo, &id).ok());
     let entry = tree.and_then(|commit| lookup_path(repo.objects(), &commit.tree, path).ok()?);
@@ -39,7 +39,7 @@ pub(in crate::repo) fn is_checked_out(repo: &Handle, path: &RepoPath, blob: &Blo
 }
 
 /// Returns the state of `path`, relative to the worktree's root.
-pub(in crate::repo) fn path_state(repo: &Handle, path: &RepoPath) -> Result<PathState, RepoError> {
+pub fn path_state(repo: &Handle, path: &RepoPath) -> Result<PathState, RepoError> {
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
     let on_disk = path.is_root() || settle::stat_of(&root, path.as_bytes())?.is_some();
     let commit = worktree::base_commit(repo)?.map(|id| entries::read_commit(repo, &id));

@@ -27,7 +27,7 @@ use std::ops::ControlFlow;
 
 /// Which of the conflicts that no commit has a command sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum Which {
+pub enum Which {
     /// Those that are not over: the file is as the commit has it, and no version is beside it.
     Live,
     /// All that the next commit ends.
@@ -35,7 +35,7 @@ pub(in crate::repo) enum Which {
 }
 
 /// Returns the worktree with these conflicts in the form of its base.
-pub(in crate::repo) fn with_conflicts(
+pub fn with_conflicts(
     repo: &Handle,
     mut tree: OpenWorktree,
     which: Which,
@@ -98,10 +98,7 @@ fn is_over(
 }
 
 /// Returns the conflicts that are not over, of a worktree without them in its form.
-pub(in crate::repo) fn live_in(
-    repo: &Handle,
-    tree: &OpenWorktree,
-) -> Result<Vec<PendingConflict>, RepoError> {
+pub fn live_in(repo: &Handle, tree: &OpenWorktree) -> Result<Vec<PendingConflict>, RepoError> {
     match &tree.form {
         Some(form) => live(repo, tree, form, tree.pending.clone()),
         None => Ok(Vec::new()),
@@ -110,16 +107,13 @@ pub(in crate::repo) fn live_in(
 
 /// Returns their paths, without the files beside them. To a switch the file there is the user's,
 /// even if it is as the commit has it.
-pub(in crate::repo) fn own_paths(
-    repo: &Handle,
-    tree: &OpenWorktree,
-) -> Result<Vec<RepoPath>, RepoError> {
+pub fn own_paths(repo: &Handle, tree: &OpenWorktree) -> Result<Vec<RepoPath>, RepoError> {
     let live = live_in(repo, tree)?.into_iter();
     Ok(live.map(|one| one.at.path).collect())
 }
 
 /// Returns a conflict with the files that the worktree has of it. `None` if it has none.
-pub(in crate::repo) fn in_subset(tree: &OpenWorktree, shown: &Shown) -> Option<PendingConflict> {
+pub fn in_subset(tree: &OpenWorktree, shown: &Shown) -> Option<PendingConflict> {
     let is_in = |path: &RepoPath| tree.subset.includes(path.as_bytes(), false);
     let mut one = PendingConflict::of(shown);
     one.sides.retain(|side| is_in(&side.path));
@@ -127,7 +121,7 @@ pub(in crate::repo) fn in_subset(tree: &OpenWorktree, shown: &Shown) -> Option<P
 }
 
 /// Returns the notes with conflicts that files show, beside earlier ones about other paths.
-pub(in crate::repo) fn with_new(
+pub fn with_new(
     repo: &Handle,
     tree: &OpenWorktree,
     new: Vec<PendingConflict>,
@@ -142,7 +136,7 @@ pub(in crate::repo) fn with_new(
 /// Returns the notes that stay when a switch makes its target the base's. Forgets conflicts that are over
 /// and about the same paths as a conflict of the new commit: they would show it as settled. Call it
 /// before the switch writes files.
-pub(in crate::repo) fn after_switch(
+pub fn after_switch(
     repo: &Handle,
     tree: &OpenWorktree,
     to: &SwitchTo<'_>,
@@ -168,7 +162,7 @@ pub(in crate::repo) fn after_switch(
 /// Removes the conflicts that a commit ends from `notes`, in a worktree whose form has the conflicts
 /// that no commit had. Those at `left` stay. So do those that are over while there are stashes, which
 /// may bring their files back.
-pub(in crate::repo) fn end_in(
+pub fn end_in(
     repo: &Handle,
     notes: &mut PathNotes,
     tree: &OpenWorktree,
@@ -185,7 +179,7 @@ pub(in crate::repo) fn end_in(
 }
 
 /// Stores the files that show conflicts of no commit, so that a commit can have them as they are.
-pub(in crate::repo) fn store_files(tx: &mut Transaction<'_>, form: &Form) -> Result<(), RepoError> {
+pub fn store_files(tx: &mut Transaction<'_>, form: &Form) -> Result<(), RepoError> {
     for shown in form.shown.iter().filter(|shown| shown.is_pending) {
         let sides = shown.sides.iter().map(|side| side.entry());
         for entry in shown.entry().into_iter().chain(sides) {
@@ -197,7 +191,7 @@ pub(in crate::repo) fn store_files(tx: &mut Transaction<'_>, form: &Form) -> Res
 
 /// Turns the changes at the paths of conflicts that no commit has from changes against the form
 /// into changes against the commit.
-pub(in crate::repo) fn against_commit(
+pub fn against_commit(
     repo: &Handle,
     tree: &OpenWorktree,
     form: &Form,
@@ -271,7 +265,7 @@ fn changes_at(
 
 /// Returns the paths that a commit of all files leaves out, because they show a conflict of no
 /// commit that is `open`: with `told`, what differs from the form.
-pub(in crate::repo) fn left_out(form: &Form, told: &WorktreeComparison) -> Vec<RepoPath> {
+pub fn left_out(form: &Form, told: &WorktreeComparison) -> Vec<RepoPath> {
     let changed: BTreeSet<&RepoPath> = told.changes.iter().map(|change| &change.path).collect();
     let mut out = Vec::new();
     for shown in form.shown.iter().filter(|shown| shown.is_pending) {

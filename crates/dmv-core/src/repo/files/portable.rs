@@ -17,11 +17,7 @@ use std::ops::ControlFlow;
 
 /// Fails if a name that some systems take for that of `to` is beside it on disk. `from` does not
 /// count: it goes.
-pub(in crate::repo) fn check_move(
-    root: &SafeDir,
-    from: &RepoPath,
-    to: &RepoPath,
-) -> Result<(), RepoError> {
+pub fn check_move(root: &SafeDir, from: &RepoPath, to: &RepoPath) -> Result<(), RepoError> {
     let Some((dir, name)) = split_path(to.as_bytes()) else {
         return Ok(());
     };
@@ -42,7 +38,7 @@ pub(in crate::repo) fn check_move(
 ///
 /// So the names of a new commit are checked against its parents: whoever makes the commit brings the names
 /// that none of them has.
-pub(in crate::repo) fn check_tree(
+pub fn check_tree(
     objects: &dyn ObjectRead,
     before: &[ObjectId],
     tree: ObjectId,

@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// The paths of a worktree that were private when DMV last saw them.
 #[derive(Clone, Debug, Default)]
-pub(in crate::repo) struct Private {
+pub struct Private {
     paths: Arc<BTreeSet<Vec<u8>>>,
     changed: bool,
     /// Whether new files are private by default. Then nothing has to be noted.
@@ -70,7 +70,7 @@ impl Private {
 }
 
 /// Returns the private paths of this worktree. Ignores a malformed file.
-pub(in crate::repo) fn private(repo: &Handle) -> Result<Private, RepoError> {
+pub fn private(repo: &Handle) -> Result<Private, RepoError> {
     let path = worktree::own_dir(repo)?.join(PRIVATE_FILE);
     let bytes = read_note(&path, MAX_BYTES)?;
     let parse = |text: &str| {
@@ -93,7 +93,7 @@ pub(in crate::repo) fn private(repo: &Handle) -> Result<Private, RepoError> {
 }
 
 /// Writes the paths durably if they have changed.
-pub(in crate::repo) fn save_private(repo: &Handle, private: &mut Private) -> Result<(), RepoError> {
+pub fn save_private(repo: &Handle, private: &mut Private) -> Result<(), RepoError> {
     if !private.changed {
         return Ok(());
     }

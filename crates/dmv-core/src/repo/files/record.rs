@@ -15,7 +15,7 @@ use crate::repo::files::saved::store_made;
 
 /// Stores a record as a chain of commits (docs/format/notes.md), and returns the id of the last one.
 /// `bytes` is its encoding, and `held` are the entries whose content has to stay stored.
-pub(in crate::repo) fn put_record<'a>(
+pub fn put_record<'a>(
     tx: &mut Transaction<'_>,
     bytes: &[u8],
     held: impl Iterator<Item = (&'a RepoPath, &'a TreeEntry)>,

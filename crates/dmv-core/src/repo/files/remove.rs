@@ -61,7 +61,7 @@ pub struct RemoveReport {
 const WHAT: &str = "this rm";
 
 /// Removes tracked files from the worktree.
-pub(in crate::repo) fn remove(
+pub fn remove(
     repo: &Handle,
     options: &RemoveOptions,
     job: &Job,
@@ -175,7 +175,7 @@ fn forget_absent(
 
 impl Switch<'_> {
     /// Removes files and empty directories, and the directories that they leave empty.
-    pub(in crate::repo) fn take_away(&mut self, paths: &[Vec<u8>]) -> Result<(), RepoError> {
+    pub fn take_away(&mut self, paths: &[Vec<u8>]) -> Result<(), RepoError> {
         let (mut plan, mut dirs) = (Plan::default(), BTreeSet::new());
         let mut paths: Vec<&Vec<u8>> = paths.iter().collect();
         paths.sort_by(|a, b| by_dir(a, b));

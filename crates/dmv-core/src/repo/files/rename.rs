@@ -120,11 +120,7 @@ impl DiffVisitor for Collect<'_> {
 }
 
 /// Returns the renames among the worktree's changes against its base.
-pub(in crate::repo) fn renames(
-    repo: &Handle,
-    changes: &[PathChange],
-    job: &Job,
-) -> Result<Renames, RepoError> {
+pub fn renames(repo: &Handle, changes: &[PathChange], job: &Job) -> Result<Renames, RepoError> {
     let of = |kind| changes.iter().filter(move |change| change.kind == kind);
     let most = MAX_RENAME_PATHS;
     let any = |kind| of(kind).next().is_some();
@@ -164,7 +160,7 @@ pub(in crate::repo) fn renames(
 }
 
 /// Returns the renames among the differences between a commit and the worktree.
-pub(in crate::repo) fn renames_among(
+pub fn renames_among(
     repo: &Handle,
     changes: &[WorktreeChange],
     job: &Job,
@@ -196,7 +192,7 @@ pub(in crate::repo) fn renames_among(
 }
 
 /// Returns the renames under `paths` from one tree to another.
-pub(in crate::repo) fn renames_between(
+pub fn renames_between(
     repo: &Handle,
     old: Option<ObjectId>,
     new: Option<ObjectId>,
@@ -217,7 +213,7 @@ pub(in crate::repo) fn renames_between(
 }
 
 /// Returns the path in the tree `old` of the file at `path` in the tree `new`, if it was moved.
-pub(in crate::repo) fn path_before(
+pub fn path_before(
     repo: &Handle,
     old: &ObjectId,
     new: &ObjectId,

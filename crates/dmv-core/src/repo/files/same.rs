@@ -13,7 +13,7 @@ use crate::repo::look::entries::blob_of;
 use std::io::Read;
 
 /// Why a comparison failed.
-pub(in crate::repo) enum SameError {
+pub enum SameError {
     /// The file could not be read.
     Path(PathError),
     /// The repository could not be read.
@@ -27,7 +27,7 @@ impl<E: Into<RepoError>> From<E> for SameError {
 }
 
 /// Like [`same_as`], for callers to whom both kinds of errors mean the same.
-pub(in crate::repo) fn equals(
+pub fn equals(
     repo: &Handle,
     root: &SafeDir,
     path: &[u8],
@@ -42,7 +42,7 @@ pub(in crate::repo) fn equals(
 
 /// Returns whether the file at `path` has the content of `entry`. Stops at the first chunk that
 /// differs.
-pub(in crate::repo) fn same_as(
+pub fn same_as(
     repo: &Handle,
     root: &SafeDir,
     path: &[u8],
@@ -53,7 +53,7 @@ pub(in crate::repo) fn same_as(
 }
 
 /// Like [`same_as`], and counts the bytes that it reads. It ends early if the job is cancelled.
-pub(in crate::repo) fn same_in_job(
+pub fn same_in_job(
     repo: &Handle,
     root: &SafeDir,
     path: &[u8],

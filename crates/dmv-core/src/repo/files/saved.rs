@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How a command changes a path on request.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct Overwrite {
+pub struct Overwrite {
     /// The present entry, if it is known to be committed. Otherwise the file on disk is read.
     pub committed: Option<TreeEntry>,
     /// The entry that the command leaves there.
@@ -42,7 +42,7 @@ pub(in crate::repo) struct Overwrite {
 
 /// The paths that a command overwrites or removes, and the paths where it restores a file that the
 /// user had removed.
-pub(in crate::repo) type Overwrites = BTreeMap<Vec<u8>, Overwrite>;
+pub type Overwrites = BTreeMap<Vec<u8>, Overwrite>;
 
 /// What a command has overwritten, for the report to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct OverwrittenFiles {
 
 /// Files that were stored before a command overwrites them.
 #[derive(Default)]
-pub(in crate::repo) struct SavedFiles {
+pub struct SavedFiles {
     /// The steps that overwrite the files. `None` if nothing is kept.
     pub steps: Option<StoredSteps>,
     /// The fingerprint of each file when it was read. Only a file with this fingerprint may be
@@ -70,7 +70,7 @@ pub(in crate::repo) struct SavedFiles {
 ///
 /// `what` names the request for error messages. `earlier` are the steps that the same command has begun
 /// before it was cut off: files that it has overwritten by then are kept together with the others.
-pub(in crate::repo) fn take(
+pub fn take(
     tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
     paths: &Overwrites,
@@ -169,7 +169,7 @@ fn look(
 
 /// Returns the directory in which a new entry is made, if it is empty now: an undo leaves it there.
 /// `looked` has the directories that were looked at before.
-pub(in crate::repo) fn empty_above(
+pub fn empty_above(
     tree: &OpenWorktree,
     path: &[u8],
     looked: &mut BTreeSet<Vec<u8>>,
@@ -272,7 +272,7 @@ fn ingest(
 }
 
 /// Returns the entry of an empty directory.
-pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
+pub fn empty_dir(path: &RepoPath) -> TreeEntry {
     TreeEntry {
         name: last_name(path),
         kind: Kind::Directory,
@@ -285,10 +285,7 @@ pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
 }
 
 /// Stores objects that an entry names but that are not stored: conflicts in the form of files.
-pub(in crate::repo) fn store_made(
-    tx: &mut Transaction<'_>,
-    entry: &TreeEntry,
-) -> Result<(), RepoError> {
+pub fn store_made(tx: &mut Transaction<'_>, entry: &TreeEntry) -> Result<(), RepoError> {
     let ty = match (entry.kind, entry.is_list) {
         (Kind::Directory, _) => ObjectType::Tree,
         (Kind::Conflict, _) => ObjectType::Conflict,
@@ -308,7 +305,7 @@ pub(in crate::repo) fn store_made(
 
 /// Records in the view what a command does to paths: the steps `saved` that overwrite files, or that these
 /// were too large to keep, and `more` steps.
-pub(in crate::repo) fn set_steps(
+pub fn set_steps(
     tx: &mut Transaction<'_>,
     name: &str,
     saved: Option<&StoredSteps>,
@@ -358,10 +355,7 @@ fn add_below(tree: &OpenWorktree, path: Vec<u8>, out: &mut Overwrites) -> Result
 
 /// Returns everything that is removed if the entries at `paths` are removed, directories with all
 /// their content.
-pub(in crate::repo) fn all_gone(
-    tree: &OpenWorktree,
-    paths: Vec<Vec<u8>>,
-) -> Result<Overwrites, RepoError> {
+pub fn all_gone(tree: &OpenWorktree, paths: Vec<Vec<u8>>) -> Result<Overwrites, RepoError> {
     let mut out = Overwrites::new();
     for path in paths {
         let Some(stat) = stat_at(tree, &path)? else {
@@ -382,16 +376,13 @@ pub(in crate::repo) fn all_gone(
 
 /// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
 /// path may be missing, too.
-pub(in crate::repo) fn stat_at(
-    tree: &OpenWorktree,
-    path: &[u8],
-) -> Result<Option<FileStat>, RepoError> {
+pub fn stat_at(tree: &OpenWorktree, path: &[u8]) -> Result<Option<FileStat>, RepoError> {
     Ok(stat_of(&tree.root, path)?)
 }
 
 /// A path that gets back its former entry.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct PathReturn {
+pub struct PathReturn {
     pub path: Vec<u8>,
     /// The present stat.
     pub there: Option<FileStat>,
@@ -401,7 +392,7 @@ pub(in crate::repo) struct PathReturn {
 
 /// Overwritten files that an undo brings back, or that a redo overwrites again.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct Return {
+pub struct Return {
     /// The steps, in path order.
     pub steps: Vec<PathReturn>,
     /// The paths that stay as they are: the command left them alone (see `left_alone`).
@@ -464,7 +455,7 @@ impl Return {
 }
 
 /// Returns the entries that were at paths before the command overwrote them.
-pub(in crate::repo) fn former_entries(steps: &Steps) -> BTreeMap<Vec<u8>, TreeEntry> {
+pub fn former_entries(steps: &Steps) -> BTreeMap<Vec<u8>, TreeEntry> {
     let entries = steps.overwritten();
     let entries =
         entries.filter_map(|(path, before, _)| Some((path.as_bytes().to_vec(), before?.clone())));
@@ -472,7 +463,7 @@ pub(in crate::repo) fn former_entries(steps: &Steps) -> BTreeMap<Vec<u8>, TreeEn
 }
 
 /// Returns the paths where nothing was before the command put something there.
-pub(in crate::repo) fn missing_before(steps: &Steps) -> BTreeSet<Vec<u8>> {
+pub fn missing_before(steps: &Steps) -> BTreeSet<Vec<u8>> {
     let made = steps.overwritten();
     let made = made.filter(|(_, before, after)| before.is_none() && after.is_some());
     made.map(|(path, ..)| path.as_bytes().to_vec()).collect()
@@ -482,7 +473,7 @@ pub(in crate::repo) fn missing_before(steps: &Steps) -> BTreeSet<Vec<u8>> {
 /// them (`back`), or as the command left them.
 ///
 /// Fails if a file is in neither state: it has changed since.
-pub(in crate::repo) fn plan_return(
+pub fn plan_return(
     repo: &Handle,
     tree: &OpenWorktree,
     (steps, back): (&Steps, bool),
@@ -541,7 +532,7 @@ pub(in crate::repo) fn plan_return(
 }
 
 /// Returns whether a path has the given entry, or nothing if there is no entry.
-pub(in crate::repo) fn is_as(
+pub fn is_as(
     repo: &Handle,
     tree: &OpenWorktree,
     path: &[u8],
@@ -567,10 +558,7 @@ fn is_tree(entry: &TreeEntry) -> bool {
 }
 
 /// Returns the first entry above a path that is not a directory.
-pub(in crate::repo) fn obstacle(
-    tree: &OpenWorktree,
-    path: &[u8],
-) -> Result<Option<Vec<u8>>, RepoError> {
+pub fn obstacle(tree: &OpenWorktree, path: &[u8]) -> Result<Option<Vec<u8>>, RepoError> {
     for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
         match stat_at(tree, &path[..end])? {
             Some(stat) if stat.kind == FileKind::Dir => {}

@@ -13,7 +13,7 @@ use crate::worktree::statcache::Section;
 
 /// What has to be at a path before it is replaced or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum Expectation {
+pub enum Expectation {
     /// Nothing.
     Nothing,
     /// A file with this fingerprint.
@@ -23,23 +23,20 @@ pub(in crate::repo) enum Expectation {
 }
 
 /// A scan's answers for files that equal the base.
-pub(in crate::repo) struct ScanAnswers<'a> {
-    pub(in crate::repo) known: Box<dyn BaseEntries + 'a>,
+pub struct ScanAnswers<'a> {
+    pub known: Box<dyn BaseEntries + 'a>,
     /// Files that were compared by content. The cache knows nothing about them.
-    pub(in crate::repo) compared: WrittenFiles,
+    pub compared: WrittenFiles,
     /// The sections of the directory that was last asked for, and of those above it.
     open: Vec<(Vec<u8>, Option<Section>)>,
-    pub(in crate::repo) now: Option<FileTime>,
-    pub(in crate::repo) waits: u32,
+    pub now: Option<FileTime>,
+    pub waits: u32,
 }
 
 impl<'a> ScanAnswers<'a> {
     /// Returns the answers of a scan against `known`. `compared` has the files that the scan found
     /// equal by content.
-    pub(in crate::repo) fn new(
-        known: Box<dyn BaseEntries + 'a>,
-        mut compared: WrittenFiles,
-    ) -> ScanAnswers<'a> {
+    pub fn new(known: Box<dyn BaseEntries + 'a>, mut compared: WrittenFiles) -> ScanAnswers<'a> {
         compared.sort();
         ScanAnswers {
             known,
@@ -52,10 +49,7 @@ impl<'a> ScanAnswers<'a> {
 
     /// Returns the fingerprint with which the scan accepted the file at `path`. Returns `None` if
     /// the base has no file there.
-    pub(in crate::repo) fn accepted(
-        &mut self,
-        path: &[u8],
-    ) -> Result<Option<Fingerprint>, RepoError> {
+    pub fn accepted(&mut self, path: &[u8]) -> Result<Option<Fingerprint>, RepoError> {
         let Some((dir, name)) = split_path(path) else {
             return Ok(None);
         };

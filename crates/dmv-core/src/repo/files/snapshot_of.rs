@@ -14,7 +14,7 @@ use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
 
 /// Reads the changed files of a part of the worktree into the store. The tree of the result has
 /// files in place of conflicts; it is `None` if nothing differs from the base.
-pub(in crate::repo) fn snapshot_of(
+pub fn snapshot_of(
     tx: &mut Transaction<'_>,
     tree: &OpenWorktree,
     select: &dyn Select,

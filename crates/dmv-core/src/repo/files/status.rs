@@ -95,7 +95,7 @@ pub struct UntrackedFile {
 }
 
 /// Compares the worktree with the commit that its files come from.
-pub(in crate::repo) fn status(
+pub fn status(
     repo: &Handle,
     options: &StatusOptions<'_>,
     job: &Job,
@@ -171,7 +171,7 @@ fn untracking(
 
 /// Returns the paths that differ from the base's form. The caller holds the worktree's lock.
 /// Removes temporary files that a killed checkout has left.
-pub(in crate::repo) fn changes_of(
+pub fn changes_of(
     repo: &Handle,
     tree: &OpenWorktree,
     options: &StatusOptions<'_>,
@@ -184,7 +184,7 @@ pub(in crate::repo) fn changes_of(
 }
 
 /// What a scan found, for a command that changes files.
-pub(in crate::repo) struct ScanResult<'a> {
+pub struct ScanResult<'a> {
     pub changes: Vec<PathChange>,
     /// Paths that could not be examined.
     pub problems: Vec<Problem>,
@@ -193,7 +193,7 @@ pub(in crate::repo) struct ScanResult<'a> {
 }
 
 /// Like [`changes_of`], and also returns what the scan saw of all other files.
-pub(in crate::repo) fn changes_and_seen<'a>(
+pub fn changes_and_seen<'a>(
     repo: &'a Handle,
     tree: &'a OpenWorktree,
     options: &StatusOptions<'_>,

@@ -18,17 +18,13 @@ use std::ops::ControlFlow;
 
 /// Steps with the id of their record.
 #[derive(Clone, Debug)]
-pub(in crate::repo) struct StoredSteps {
+pub struct StoredSteps {
     pub steps: Steps,
     pub id: ObjectId,
 }
 
 /// Returns the steps of a command that finds the entries `before` and leaves the entries `after`.
-pub(in crate::repo) fn between(
-    repo: &Handle,
-    before: &Edits,
-    after: &Edits,
-) -> Result<Steps, RepoError> {
+pub fn between(repo: &Handle, before: &Edits, after: &Edits) -> Result<Steps, RepoError> {
     // The trees serve only to find the differences. So they are not stored.
     let empty = put_empty_tree(&mut &repo.made)?;
     let tree = |edits| edit_tree(repo.objects(), &mut &repo.made, empty, edits);
@@ -48,46 +44,31 @@ pub(in crate::repo) fn between(
 }
 
 /// Stores steps.
-pub(in crate::repo) fn put(
-    tx: &mut Transaction<'_>,
-    steps: Steps,
-) -> Result<StoredSteps, RepoError> {
+pub fn put(tx: &mut Transaction<'_>, steps: Steps) -> Result<StoredSteps, RepoError> {
     let id = put_record(tx, &steps.encode(), steps.entries())?;
     Ok(StoredSteps { steps, id })
 }
 
 /// Names the steps of a command as the last ones, also if the command before took the same ones: an operation
 /// without this change would only announce steps.
-pub(in crate::repo) fn set_last(
-    tx: &mut Transaction<'_>,
-    name: &str,
-    id: ObjectId,
-) -> Result<(), RepoError> {
+pub fn set_last(tx: &mut Transaction<'_>, name: &str, id: ObjectId) -> Result<(), RepoError> {
     tx.record(&steps_key(name), id.as_bytes())
 }
 
 /// Names the steps of a command that has overwritten files as the last ones. No steps are begun any
 /// more.
-pub(in crate::repo) fn set_done(
-    tx: &mut Transaction<'_>,
-    name: &str,
-    id: ObjectId,
-) -> Result<(), RepoError> {
+pub fn set_done(tx: &mut Transaction<'_>, name: &str, id: ObjectId) -> Result<(), RepoError> {
     set_last(tx, name, id)?;
     tx.set(begun_key(name), None)
 }
 
 /// Names steps that a command is about to take.
-pub(in crate::repo) fn set_begun(
-    tx: &mut Transaction<'_>,
-    name: &str,
-    id: ObjectId,
-) -> Result<(), RepoError> {
+pub fn set_begun(tx: &mut Transaction<'_>, name: &str, id: ObjectId) -> Result<(), RepoError> {
     tx.set(begun_key(name), Some(id.as_bytes().to_vec()))
 }
 
 /// Returns the steps of a command that has not finished.
-pub(in crate::repo) fn read_begun(repo: &Handle, name: &str) -> Result<Option<Steps>, RepoError> {
+pub fn read_begun(repo: &Handle, name: &str) -> Result<Option<Steps>, RepoError> {
     let key = begun_key(name);
     let value = repo.refs.get(&key)?;
     let steps = value.map(|value| record::read(repo, &key, &value));

@@ -22,7 +22,7 @@ const BATCHES: usize = 4;
 type Emit<'e> = dyn FnMut(&mut Vec<u8>) -> Result<(), Box<dyn Error + Send + Sync>> + 'e;
 
 /// The store as a source of file content. Every chunk is verified before it is passed on.
-pub(in crate::repo) struct StoreContent<'a>(pub &'a Handle);
+pub struct StoreContent<'a>(pub &'a Handle);
 
 impl StoreContent<'_> {
     fn pump(&self, blob: Blob, emit: &mut Emit<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -83,7 +83,7 @@ impl Content<Blob> for StoreContent<'_> {
 }
 
 /// Counts the written bytes for progress reports.
-pub(in crate::repo) struct CountingWriter<'a> {
+pub struct CountingWriter<'a> {
     pub inner: StoreContent<'a>,
     pub job: &'a Job,
 }

@@ -96,7 +96,7 @@ fn switch_file(repo: &Handle) -> Result<PathBuf, RepoError> {
 /// are in `subset`.
 ///
 /// Ignores a malformed file: the files that the switches left then count as the user's.
-pub(in crate::repo) fn unfinished(
+pub fn unfinished(
     repo: &Handle,
     base: Option<ObjectId>,
     subset: &Subset,
@@ -111,7 +111,7 @@ pub(in crate::repo) fn unfinished(
 }
 
 /// Returns the trees that the file in a worktree's own directory notes.
-pub(in crate::repo) fn noted_trees(own_dir: &Path) -> Result<Vec<ObjectId>, RepoError> {
+pub fn noted_trees(own_dir: &Path) -> Result<Vec<ObjectId>, RepoError> {
     let bytes = read_note(&own_dir.join(SWITCH_FILE), MAX_BYTES)?;
     let noted = UnfinishedSwitches::parse(&bytes).unwrap_or_default();
     let targets = noted.targets.into_iter();
@@ -119,7 +119,7 @@ pub(in crate::repo) fn noted_trees(own_dir: &Path) -> Result<Vec<ObjectId>, Repo
 }
 
 /// Notes durably that the files are about to become those of `target`.
-pub(in crate::repo) fn begin_switch(
+pub fn begin_switch(
     repo: &Handle,
     before: Option<&UnfinishedSwitches>,
     target: Target,
@@ -148,7 +148,7 @@ fn typed(command: &str) -> String {
 }
 
 /// Removes the note about interrupted switches, since the files are as the view says.
-pub(in crate::repo) fn end_switch(repo: &Handle) {
+pub fn end_switch(repo: &Handle) {
     if let Ok(path) = switch_file(repo) {
         // If the file stays, the base tree and the subset show that it is outdated.
         let _ = std::fs::remove_file(path);

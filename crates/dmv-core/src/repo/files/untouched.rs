@@ -23,7 +23,7 @@ use crate::worktree::snapshot::Problem;
 use std::ops::ControlFlow;
 
 /// Returns the version of a conflict that its file with the stat `stat` equals, if any.
-pub(in crate::repo) fn side_at(
+pub fn side_at(
     repo: &Handle,
     tree: &OpenWorktree,
     shown: &Shown,
@@ -57,7 +57,7 @@ fn is_at(
 }
 
 /// Removes files and directories that equal `entries`. Others stay, with a message that says why.
-pub(in crate::repo) fn remove_untouched(
+pub fn remove_untouched(
     repo: &Handle,
     tree: &OpenWorktree,
     entries: &[(RepoPath, TreeEntry)],

@@ -67,7 +67,7 @@ pub struct IgnoreOffer {
 }
 
 /// Returns the lines of the root's ignore file for those of `paths` that no ignore rule covers yet.
-pub(in crate::repo) fn ignore_offer(
+pub fn ignore_offer(
     repo: &Handle,
     settings: &WorktreeSettings,
     paths: &[RepoPath],
@@ -100,7 +100,7 @@ pub(in crate::repo) fn ignore_offer(
 }
 
 /// Stops tracking files: the next commit leaves them out.
-pub(in crate::repo) fn untrack(
+pub fn untrack(
     repo: &Handle,
     options: &UntrackOptions,
     job: &Job,

@@ -20,7 +20,7 @@ use std::iter::Peekable;
 
 /// The notes of a worktree that count for its base: the path and entry of each file.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct UntrackNotes {
+pub struct UntrackNotes {
     entries: BTreeMap<Vec<u8>, TreeEntry>,
 }
 
@@ -44,7 +44,7 @@ impl UntrackNotes {
 }
 
 /// Returns the notes that count for a base with this tree.
-pub(in crate::repo) fn counting(
+pub fn counting(
     repo: &Handle,
     notes: &PathNotes,
     base: Option<ObjectId>,
@@ -94,7 +94,7 @@ fn same_name(
 }
 
 /// Adds notes of these files.
-pub(in crate::repo) fn note_in(notes: &mut PathNotes, files: &BTreeMap<Vec<u8>, TreeEntry>) {
+pub fn note_in(notes: &mut PathNotes, files: &BTreeMap<Vec<u8>, TreeEntry>) {
     let files = files.iter().map(|(path, entry)| {
         let path = RepoPath::from_checked(path.clone());
         (path, Note::Untracked(entry.clone()))
@@ -103,13 +103,13 @@ pub(in crate::repo) fn note_in(notes: &mut PathNotes, files: &BTreeMap<Vec<u8>, 
 }
 
 /// Removes the notes at paths for which `is_over` returns true.
-pub(in crate::repo) fn forget_in(notes: &mut PathNotes, is_over: impl Fn(&[u8]) -> bool) {
+pub fn forget_in(notes: &mut PathNotes, is_over: impl Fn(&[u8]) -> bool) {
     notes.retain(|path, note| !matches!(note, Note::Untracked(_)) || !is_over(path.as_bytes()));
 }
 
 /// Adds the edits of the tree `root` that remove the files at `paths`, and the directories that it leaves
 /// empty. A directory in the place of such a file stays. No edit may be above a path.
-pub(in crate::repo) fn leave_out(
+pub fn leave_out(
     repo: &Handle,
     root: ObjectId,
     paths: &[RepoPath],

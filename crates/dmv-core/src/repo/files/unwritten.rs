@@ -38,7 +38,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// A path that differs from its commit because it could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::repo) struct UnwrittenPath {
+pub struct UnwrittenPath {
     pub path: RepoPath,
     /// The entry that should be there.
     pub want: Option<TreeEntry>,
@@ -191,7 +191,7 @@ fn unwritten_file(repo: &Handle) -> Result<PathBuf, RepoError> {
 }
 
 /// Returns the paths noted in this worktree. Ignores a malformed file.
-pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<UnwrittenPath>, RepoError> {
+pub fn noted_unwritten(repo: &Handle) -> Result<Vec<UnwrittenPath>, RepoError> {
     noted_in(&unwritten_file(repo)?)
 }
 
@@ -208,9 +208,7 @@ fn noted_in(file: &Path) -> Result<Vec<UnwrittenPath>, RepoError> {
 }
 
 /// Returns the objects that the file in a worktree's own directory notes.
-pub(in crate::repo) fn noted_objects(
-    own_dir: &Path,
-) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
+pub fn noted_objects(own_dir: &Path) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
     let noted = noted_in(&own_dir.join(UNWRITTEN_FILE))?.into_iter();
     let entries = noted.flat_map(|at| at.want.into_iter().chain(at.have));
     // The empty tree stands for any directory, and need not be stored.
@@ -227,10 +225,7 @@ pub(in crate::repo) fn noted_objects(
 }
 
 /// Returns the notes whose paths are still unchanged.
-pub(in crate::repo) fn unwritten(
-    repo: &Handle,
-    tree: &OpenWorktree,
-) -> Result<Vec<UnwrittenPath>, RepoError> {
+pub fn unwritten(repo: &Handle, tree: &OpenWorktree) -> Result<Vec<UnwrittenPath>, RepoError> {
     let mut found = noted_unwritten(repo)?;
     let mut error = None;
     found.retain(|at| {
@@ -253,7 +248,7 @@ pub(in crate::repo) fn unwritten(
 /// Returns those of some paths to which nothing of the user bars the way. A file of the user in the
 /// place of a directory above decides about the paths below it, and a directory with files of the
 /// user about the file in whose place it is; what is a left-over itself does not.
-pub(in crate::repo) fn retain_reached(
+pub fn retain_reached(
     tree: &OpenWorktree,
     found: Vec<UnwrittenPath>,
 ) -> Result<Vec<UnwrittenPath>, RepoError> {
@@ -277,19 +272,13 @@ pub(in crate::repo) fn retain_reached(
 }
 
 /// Returns the noted paths that are still unchanged.
-pub(in crate::repo) fn unwritten_paths(
-    repo: &Handle,
-    tree: &OpenWorktree,
-) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+pub fn unwritten_paths(repo: &Handle, tree: &OpenWorktree) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let found = unwritten(repo, tree)?.into_iter();
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
 }
 
 /// Returns those of the noted paths that are absent because their content was purged. They cannot be written.
-pub(in crate::repo) fn purged_paths(
-    repo: &Handle,
-    tree: &OpenWorktree,
-) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+pub fn purged_paths(repo: &Handle, tree: &OpenWorktree) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let noted = noted_unwritten(repo)?;
     if noted.is_empty() {
         return Ok(BTreeSet::new());
@@ -304,7 +293,7 @@ pub(in crate::repo) fn purged_paths(
 }
 
 /// Takes paths off the problems of a snapshot: it is known that they stay as they were.
-pub(in crate::repo) fn excuse(made: &mut Snapshot, paths: &BTreeSet<Vec<u8>>) {
+pub fn excuse(made: &mut Snapshot, paths: &BTreeSet<Vec<u8>>) {
     let unwritten = std::mem::take(&mut made.unwritten);
     let (excused, stay): (BTreeSet<_>, Vec<_>) = (
         unwritten
@@ -324,10 +313,7 @@ pub(in crate::repo) fn excuse(made: &mut Snapshot, paths: &BTreeSet<Vec<u8>>) {
 }
 
 /// Returns the noted paths of the worktree that are still unchanged.
-pub(in crate::repo) fn unwritten_of(
-    repo: &Handle,
-    settings: &WorktreeSettings,
-) -> Result<Vec<Vec<u8>>, RepoError> {
+pub fn unwritten_of(repo: &Handle, settings: &WorktreeSettings) -> Result<Vec<Vec<u8>>, RepoError> {
     let tree = open_worktree::open(repo, settings)?;
     Ok(unwritten_paths(repo, &tree)?.into_iter().collect())
 }
@@ -345,10 +331,7 @@ fn base_blob(
 }
 
 /// Notes durably which paths could not be written. Replaces earlier notes.
-pub(in crate::repo) fn note_unwritten(
-    repo: &Handle,
-    list: &[UnwrittenPath],
-) -> Result<(), RepoError> {
+pub fn note_unwritten(repo: &Handle, list: &[UnwrittenPath]) -> Result<(), RepoError> {
     let path = unwritten_file(repo)?;
     if list.is_empty() {
         return match std::fs::remove_file(&path) {

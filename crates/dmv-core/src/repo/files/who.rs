@@ -21,7 +21,7 @@ impl Who {
         }
     }
 
-    pub(in crate::repo) fn at(&self, time: Timestamp) -> Person {
+    pub(crate) fn at(&self, time: Timestamp) -> Person {
         Person {
             name: self.name.clone(),
             email: self.email.clone(),

@@ -33,7 +33,7 @@ use crate::subset::Subset;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(in crate::repo) mod removal;
+pub mod removal;
 
 /// Whether a worktree is at its last known path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub struct AddReport {
 }
 
 /// Returns all worktrees by name, the repository's own first.
-pub(in crate::repo) fn worktrees(repo: &Handle) -> Result<Vec<WorktreeInfo>, RepoError> {
+pub fn worktrees(repo: &Handle) -> Result<Vec<WorktreeInfo>, RepoError> {
     let mut out = Vec::new();
     for (key, value) in repo.refs.with_prefix("worktree/")? {
         let name = key.strip_prefix("worktree/");
@@ -154,13 +154,13 @@ fn is_pointed_from(repo: &Handle, dir: &Path, name: &str) -> Result<bool, RepoEr
 }
 
 /// Returns whether a worktree is at its last known path. Fails if this user may not look there.
-pub(in crate::repo) fn is_here(repo: &Handle, info: &WorktreeInfo) -> Result<bool, RepoError> {
+pub fn is_here(repo: &Handle, info: &WorktreeInfo) -> Result<bool, RepoError> {
     Ok(info.name == MAIN || is_pointed_from(repo, &info.path, &info.name)?)
 }
 
 /// Makes a linked worktree in a directory of its own. Its head is a commit, or a branch that is not
 /// the head of another worktree.
-pub(in crate::repo) fn add_worktree(
+pub fn add_worktree(
     repo: &Handle,
     options: &AddOptions,
     job: &Job,
@@ -264,7 +264,7 @@ fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
 }
 
 /// A worktree that is to be made.
-pub(in crate::repo) struct NewWorktree<'a> {
+pub struct NewWorktree<'a> {
     pub name: &'a str,
     pub dir: &'a Path,
     pub commit: ObjectId,
@@ -280,7 +280,7 @@ pub(in crate::repo) struct NewWorktree<'a> {
 /// Makes the directory of a worktree, writes its files, then calls `publish`.
 ///
 /// If this fails before it has written a file, it leaves no directory.
-pub(in crate::repo) fn set_up(
+pub fn set_up(
     repo: &Handle,
     new: &NewWorktree<'_>,
     job: &Job,
@@ -368,7 +368,7 @@ fn worktree_at(repo: &Handle, dir: &Path) -> Result<WorktreeInfo, RepoError> {
 
 /// Returns the former path of this worktree if the user has moved it, or `None` if it is at the
 /// path that the view stores.
-pub(in crate::repo) fn moved_from(repo: &Handle) -> Result<Option<PathBuf>, RepoError> {
+pub fn moved_from(repo: &Handle) -> Result<Option<PathBuf>, RepoError> {
     let Some((root, name)) = &repo.worktree else {
         return Ok(None);
     };
@@ -419,10 +419,7 @@ fn continue_adding(
 
 /// Stores the present path of this worktree in the view. If this is the repository's own worktree,
 /// it also corrects the `.dmv` files of linked worktrees that still name its former path.
-pub(in crate::repo) fn note_place(
-    repo: &Handle,
-    request: OperationRequest,
-) -> Result<bool, RepoError> {
+pub fn note_place(repo: &Handle, request: OperationRequest) -> Result<bool, RepoError> {
     let Some((root, name)) = &repo.worktree else {
         return Ok(false);
     };
@@ -450,7 +447,7 @@ pub(in crate::repo) fn note_place(
 
 /// Connects the worktree in `dir` with this repository again, after the worktree or the repository
 /// was moved.
-pub(in crate::repo) fn repair_worktree(
+pub fn repair_worktree(
     repo: &Handle,
     dir: &Path,
     request: OperationRequest,
@@ -483,7 +480,7 @@ fn point_here(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
 }
 
 /// Refuses a linked worktree that the view does not know, or that is a copy of another one.
-pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
+pub fn check_place(repo: &Handle) -> Result<(), RepoError> {
     let Some((root, name)) = repo.worktree.as_ref().filter(|(_, name)| name != MAIN) else {
         return Ok(());
     };
@@ -511,7 +508,7 @@ fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
 }
 
 /// What an operation did to a whole worktree, if it did anything.
-pub(in crate::repo) enum WholeWorktree {
+pub enum WholeWorktree {
     /// It added the worktree with this name.
     Came(String),
     /// It removed the worktree with this name, path and commit.
@@ -521,7 +518,7 @@ pub(in crate::repo) enum WholeWorktree {
 }
 
 /// Returns what the `changes` of an operation with [`Effect::Worktree`] did.
-pub(in crate::repo) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
+pub fn whole_worktree(changes: &[Change]) -> WholeWorktree {
     for change in changes {
         let name = change.key.strip_prefix("worktree/");
         let Some(name) = name.and_then(|rest| rest.strip_suffix("/head")) else {
@@ -562,7 +559,7 @@ fn is_same_place(a: &Path, b: &Path) -> bool {
     }
 }
 
-pub(in crate::repo) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
+pub fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
     let not_free = |why: &str| {
         Err(WorktreeError::NotFree {
             dir: dir.to_owned(),

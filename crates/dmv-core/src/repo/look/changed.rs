@@ -9,12 +9,12 @@ use crate::vfs::{OsVfs, read_small};
 use std::path::PathBuf;
 
 /// Returns the path of the file.
-pub(in crate::repo) fn path(repo: &Handle) -> PathBuf {
+pub fn path(repo: &Handle) -> PathBuf {
     repo.dmv.join("changed-paths")
 }
 
 /// Reads the file. Without one, the table is empty.
-pub(in crate::repo) fn load(repo: &Handle) -> Result<ChangedPaths, Unusable> {
+pub fn load(repo: &Handle) -> Result<ChangedPaths, Unusable> {
     match read_small(&OsVfs, &path(repo), MAX_FILE) {
         Ok(bytes) => ChangedPaths::decode(bytes),
         Err(_) => Ok(ChangedPaths::default()),
@@ -22,7 +22,7 @@ pub(in crate::repo) fn load(repo: &Handle) -> Result<ChangedPaths, Unusable> {
 }
 
 /// Reads the file for a walk over the history of `paths`. What cannot be used counts as absent.
-pub(in crate::repo) fn load_for(repo: &Handle, paths: &[RepoPath]) -> ChangedPaths {
+pub fn load_for(repo: &Handle, paths: &[RepoPath]) -> ChangedPaths {
     match paths {
         [] => ChangedPaths::default(),
         _ => load(repo).unwrap_or_default(),

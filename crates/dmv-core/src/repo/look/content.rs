@@ -14,7 +14,7 @@ use std::io::Write;
 use std::ops::Range;
 
 /// Writes the bytes in `range` of the file at `path` in the commit that `revision` names.
-pub(in crate::repo) fn read_file(
+pub fn read_file(
     repo: &Handle,
     revision: &str,
     path: &RepoPath,
@@ -35,7 +35,7 @@ pub(in crate::repo) fn read_file(
 }
 
 /// Writes a file's bytes in `range` to `out`. Reads only the chunks that hold them.
-pub(in crate::repo) fn cat(
+pub fn cat(
     repo: &Handle,
     blob: Blob,
     range: Option<Range<u64>>,
@@ -67,7 +67,7 @@ pub(in crate::repo) fn cat(
 
 /// Appends a chunk's verified bytes to `out`. Fails unless there are exactly `len` of them, the
 /// length that its list or entry names.
-pub(in crate::repo) fn read_chunk(
+pub fn read_chunk(
     repo: &Handle,
     id: &ObjectId,
     len: u64,
@@ -93,7 +93,7 @@ pub(in crate::repo) fn read_chunk(
 }
 
 /// Returns a symlink's target.
-pub(in crate::repo) fn link_target(repo: &Handle, entry: &TreeEntry) -> Result<Vec<u8>, RepoError> {
+pub fn link_target(repo: &Handle, entry: &TreeEntry) -> Result<Vec<u8>, RepoError> {
     let mut out = Vec::new();
     read_chunk(repo, &entry.id, entry.size, &mut out)?;
     Ok(out)

@@ -72,13 +72,13 @@ pub struct ListingLine {
 }
 
 /// Reads a commit.
-pub(in crate::repo) fn read_commit(repo: &Handle, id: &ObjectId) -> Result<Commit, RepoError> {
+pub fn read_commit(repo: &Handle, id: &ObjectId) -> Result<Commit, RepoError> {
     Ok(load_commit(repo.objects(), id)?)
 }
 
 /// Finds the entry of a commit at `path`. Fails with [`LookError::NoSuchPath`], which names
 /// `revision`, if there is none.
-pub(in crate::repo) fn locate(
+pub fn locate(
     repo: &Handle,
     revision: &str,
     commit: &Commit,
@@ -98,7 +98,7 @@ pub(in crate::repo) fn locate(
 }
 
 /// Visits the content of the directory `tree`, whose path is `at`, in path order.
-pub(in crate::repo) fn list(
+pub fn list(
     repo: &Handle,
     at: &RepoPath,
     tree: ObjectId,
@@ -124,7 +124,7 @@ pub(in crate::repo) fn list(
 
 /// Visits the files and empty directories of the directory `tree`, whose path is `at`, in path
 /// order. Does not read what `subset` excludes.
-pub(in crate::repo) fn list_subset(
+pub fn list_subset(
     repo: &Handle,
     at: &RepoPath,
     tree: ObjectId,
@@ -169,7 +169,7 @@ pub(in crate::repo) fn list_subset(
 
 /// Visits the files and empty directories of `wanted`, in path order. Paths are relative to the
 /// place that `wanted` names. If that place is a file, its path is its name.
-pub(in crate::repo) fn list_wanted(
+pub fn list_wanted(
     repo: &Handle,
     wanted: Selection<'_>,
     visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
@@ -206,7 +206,7 @@ pub(in crate::repo) fn list_wanted(
     Ok(())
 }
 
-pub(in crate::repo) fn path_in(
+pub fn path_in(
     repo: &Handle,
     dir: &RepoPath,
     tree: ObjectId,

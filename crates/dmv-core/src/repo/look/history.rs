@@ -11,7 +11,7 @@ use crate::repo::base::worktree;
 use std::collections::{BTreeSet, HashSet};
 
 /// Returns the commits that refs and worktrees name. Each of them is complete in this repository.
-pub(in crate::repo) fn complete_commits(repo: &Handle) -> Result<Vec<ObjectId>, RepoError> {
+pub fn complete_commits(repo: &Handle) -> Result<Vec<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
     for (key, value) in repo.refs.with_prefix("")? {
         let of_ref = ["branch/", "tag/", "remote/"]
@@ -27,7 +27,7 @@ pub(in crate::repo) fn complete_commits(repo: &Handle) -> Result<Vec<ObjectId>, 
 
 /// Counts the commits that only `ours` has and those that only `theirs` has, as far as history is
 /// stored in this repository.
-pub(in crate::repo) fn distance(
+pub fn distance(
     repo: &Handle,
     ours: ObjectId,
     theirs: ObjectId,
@@ -38,11 +38,7 @@ pub(in crate::repo) fn distance(
 
 /// Returns the commits that `tip` has and `hidden` does not have, as far as history is stored in
 /// this repository.
-pub(in crate::repo) fn only_in(
-    repo: &Handle,
-    tip: ObjectId,
-    hidden: ObjectId,
-) -> Result<Vec<ObjectId>, RepoError> {
+pub fn only_in(repo: &Handle, tip: ObjectId, hidden: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
     difference(repo.objects(), tip, hidden)
 }
 
@@ -62,7 +58,7 @@ fn difference(
 }
 
 /// Returns the commits in `old` at which a walk over the commits that only `new` has ends.
-pub(in crate::repo) fn end_of_range(
+pub fn end_of_range(
     objects: &dyn ObjectRead,
     old: ObjectId,
     new: ObjectId,
@@ -80,7 +76,7 @@ pub(in crate::repo) fn end_of_range(
 }
 
 /// Returns whether a branch, tag or remote branch leads to a commit.
-pub(in crate::repo) fn is_on_a_branch(repo: &Handle, commit: ObjectId) -> Result<bool, RepoError> {
+pub fn is_on_a_branch(repo: &Handle, commit: ObjectId) -> Result<bool, RepoError> {
     let mut tips = Vec::new();
     for prefix in ["branch/", "tag/", "remote/"] {
         for (key, _) in repo.refs.with_prefix(prefix)? {

@@ -74,11 +74,7 @@ pub struct HistoryUse {
 /// Adds up the versions of all paths at or under `limits` in the history of all branches, tags and
 /// worktrees; without limits, of all paths. Reads metadata, and the first chunk of large files that
 /// have several versions.
-pub(in crate::repo) fn history_use(
-    repo: &Handle,
-    limits: &[RepoPath],
-    job: &Job,
-) -> Result<HistoryUse, RepoError> {
+pub fn history_use(repo: &Handle, limits: &[RepoPath], job: &Job) -> Result<HistoryUse, RepoError> {
     let mut walk = Walk {
         repo,
         limits,
@@ -298,7 +294,7 @@ struct LargeChange {
 
 /// Returns the largest file that differs between two root trees, is saved compressed, and shares
 /// little with its previous version. Reads the first chunk of large files and no other content.
-pub(in crate::repo) fn saved_compressed(
+pub fn saved_compressed(
     repo: &Handle,
     old: ObjectId,
     new: ObjectId,

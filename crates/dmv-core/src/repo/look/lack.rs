@@ -32,7 +32,7 @@ pub enum LackOf {
 }
 
 /// Returns whether everything under `root` is stored.
-pub(in crate::repo) fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoError> {
+pub fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoError> {
     if let Root::Blob(blob) = root {
         return Ok(has_blob(repo, blob)?);
     }
@@ -49,11 +49,7 @@ pub(in crate::repo) fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoE
 ///
 /// An absent directory that is wanted completely is one item. If only a part of it is wanted, the
 /// item is the next tree node that is missing.
-pub(in crate::repo) fn lacking(
-    repo: &Handle,
-    wanted: Selection<'_>,
-    of: LackOf,
-) -> Result<Vec<Lack>, RepoError> {
+pub fn lacking(repo: &Handle, wanted: Selection<'_>, of: LackOf) -> Result<Vec<Lack>, RepoError> {
     let mut search = Search {
         repo,
         subset: wanted.subset,
@@ -75,7 +71,7 @@ pub(in crate::repo) fn lacking(
 }
 
 /// Fails with [`AbsentError::Lacking`] if a part of `wanted` is known to be missing.
-pub(in crate::repo) fn check_here(repo: &Handle, wanted: Selection<'_>) -> Result<(), RepoError> {
+pub fn check_here(repo: &Handle, wanted: Selection<'_>) -> Result<(), RepoError> {
     if slice::is_partial(repo) {
         refuse(lacking(repo, wanted, LackOf::Content)?)
     } else {
@@ -85,11 +81,7 @@ pub(in crate::repo) fn check_here(repo: &Handle, wanted: Selection<'_>) -> Resul
 
 /// Fails with an error if names in a directory are missing. `deep` includes the names of all levels
 /// below.
-pub(in crate::repo) fn check_names_here(
-    repo: &Handle,
-    wanted: Selection<'_>,
-    deep: bool,
-) -> Result<(), RepoError> {
+pub fn check_names_here(repo: &Handle, wanted: Selection<'_>, deep: bool) -> Result<(), RepoError> {
     if !slice::is_partial(repo) {
         return Ok(());
     }
@@ -105,7 +97,7 @@ pub(in crate::repo) fn check_names_here(
 }
 
 /// Fails with [`AbsentError::Lacking`] if the content of one of these entries is missing.
-pub(in crate::repo) fn check_entries_here<'e>(
+pub fn check_entries_here<'e>(
     repo: &Handle,
     entries: impl IntoIterator<Item = (&'e [u8], &'e TreeEntry)>,
 ) -> Result<(), RepoError> {
@@ -121,7 +113,7 @@ pub(in crate::repo) fn check_entries_here<'e>(
 }
 
 /// Fails with [`AbsentError::Lacking`] if bytes in a range of the file at `path` are missing.
-pub(in crate::repo) fn check_range_here(
+pub fn check_range_here(
     repo: &Handle,
     path: &RepoPath,
     blob: Blob,
@@ -156,7 +148,7 @@ pub(in crate::repo) fn check_range_here(
 }
 
 /// Returns the missing content of a file or symlink, if any.
-pub(in crate::repo) fn lack_at(
+pub fn lack_at(
     repo: &Handle,
     path: &RepoPath,
     entry: &TreeEntry,
@@ -171,7 +163,7 @@ pub(in crate::repo) fn lack_at(
 }
 
 /// Fails with [`AbsentError::Lacking`] unless `lacks` is empty.
-pub(in crate::repo) fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
+pub fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
     if lacks.is_empty() {
         Ok(())
     } else {

@@ -12,7 +12,7 @@ use crate::repo::look::operations;
 use std::ops::ControlFlow;
 
 /// Compares the branch with `base`. Returns `None` if they are equal.
-pub(in crate::repo) fn moved(
+pub fn moved(
     repo: &Handle,
     base: Option<ObjectId>,
     head: &Head,
@@ -55,7 +55,7 @@ fn was_at(repo: &Handle, branch: &str, commit: &ObjectId) -> Result<bool, RepoEr
 }
 
 /// Returns who moved the branch of `head` last, according to the operation log.
-pub(in crate::repo) fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>, RepoError> {
+pub fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>, RepoError> {
     let Some(branch) = head.branch() else {
         return Ok(None);
     };
@@ -76,7 +76,7 @@ pub(in crate::repo) fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>
 }
 
 /// Returns the error that reports the move.
-pub(in crate::repo) fn refused(repo: &Handle, head: &Head, found: BranchPosition) -> RepoError {
+pub fn refused(repo: &Handle, head: &Head, found: BranchPosition) -> RepoError {
     RepoError::Look(LookError::Moved {
         name: head.branch().unwrap_or("the head").to_owned(),
         base: found.base,

@@ -15,7 +15,7 @@ const MIN_PREFIX: usize = 4;
 
 /// Visits operations, newest first, each with whether it has been undone. Some operations only
 /// announce that a command will overwrite files. These are skipped if the command has continued.
-pub(in crate::repo) fn each_operation(
+pub fn each_operation(
     repo: &Handle,
     visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
 ) -> Result<(), RepoError> {
@@ -46,7 +46,7 @@ pub(in crate::repo) fn each_operation(
 /// Returns the operation whose id begins with `prefix`.
 ///
 /// Fails with [`UndoError::NoOperation`].
-pub(in crate::repo) fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
+pub fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
     let hex = prefix.to_ascii_lowercase();
     let is_prefix = hex.len() >= MIN_PREFIX && hex.bytes().all(|b| b.is_ascii_hexdigit());
     let mut found: Vec<Operation> = Vec::new();
@@ -82,7 +82,7 @@ fn is_over(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
 }
 
 /// Returns whether an operation only announces what a command will overwrite.
-pub(in crate::repo) fn is_intent(operation: &Operation) -> bool {
+pub fn is_intent(operation: &Operation) -> bool {
     let is_begun = |key: &str| key.starts_with("worktree/") && key.ends_with("/begun");
     matches!(&operation.changes[..], [only] if is_begun(&only.key))
 }

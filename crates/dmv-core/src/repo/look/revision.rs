@@ -107,7 +107,7 @@ fn walk_steps(
 /// checkout), `FETCH_HEAD` (what was last fetched from an address). A name can have a date:
 /// `main@{2 days ago}`; without a name, it is the current branch. `git:` and an id or its beginning name
 /// a commit by its id in Git. Any number of `~n` and `^n` can follow.
-pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
+pub fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
     let (name, steps) = split_steps(text);
     let start = resolve_name(repo, name)?;
     walk_steps(repo.objects(), start, steps, text)
@@ -119,7 +119,7 @@ pub fn is_previous(name: &str) -> bool {
 }
 
 /// Returns the head before the last checkout. `name` names it in errors.
-pub(in crate::repo) fn previous_head(repo: &Handle, name: &str) -> Result<Head, RepoError> {
+pub fn previous_head(repo: &Handle, name: &str) -> Result<Head, RepoError> {
     let head = worktree::previous(repo)?;
     head.ok_or_else(|| RevisionError::NoPrevious(name.to_owned()).into())
 }
@@ -309,10 +309,7 @@ fn commits_with_prefix(repo: &Handle, prefix: &str) -> Result<Vec<ObjectId>, Rep
 
 /// Returns the local branch that the revision `text` names, also one without commits. Fails if it means
 /// something else as well.
-pub(in crate::repo) fn named_branch(
-    repo: &Handle,
-    text: &str,
-) -> Result<Option<String>, RepoError> {
+pub fn named_branch(repo: &Handle, text: &str) -> Result<Option<String>, RepoError> {
     let full = FullName::parse(text);
     let name = match &full {
         None => text,

@@ -58,11 +58,7 @@ pub struct StoreStats {
 }
 
 /// Adds up the sizes of `wanted`. Reads metadata only, and no content.
-pub(in crate::repo) fn disk_use(
-    repo: &Handle,
-    wanted: Selection<'_>,
-    job: &Job,
-) -> Result<DiskUse, RepoError> {
+pub fn disk_use(repo: &Handle, wanted: Selection<'_>, job: &Job) -> Result<DiskUse, RepoError> {
     let mut seen: HashSet<ObjectId> = HashSet::new();
     let mut sum = DiskUse::default();
     let mut lens = StoredLens::new(repo);
@@ -96,7 +92,7 @@ pub(in crate::repo) fn disk_use(
 }
 
 /// Counts the objects and bytes of the store.
-pub(in crate::repo) fn store_stats(repo: &Handle) -> Result<StoreStats, RepoError> {
+pub fn store_stats(repo: &Handle) -> Result<StoreStats, RepoError> {
     let mut out = StoreStats::default();
     repo.store.for_each_object(&mut |_, ty, _| {
         *match ty {

@@ -8,10 +8,7 @@ use crate::repo::base::handle::Handle;
 use crate::store::{Mark, StoreError};
 
 /// Returns the type of the object stored as the root of a file's content, if it is stored.
-pub(in crate::repo) fn stored_type(
-    repo: &Handle,
-    id: &ObjectId,
-) -> Result<Option<ObjectType>, RepoError> {
+pub fn stored_type(repo: &Handle, id: &ObjectId) -> Result<Option<ObjectType>, RepoError> {
     for ty in [ObjectType::List, ObjectType::Chunk] {
         if repo.holds(ty, id)? {
             return Ok(Some(ty));
@@ -21,20 +18,12 @@ pub(in crate::repo) fn stored_type(
 }
 
 /// Returns whether all chunks below the root of a file's content are stored.
-pub(in crate::repo) fn is_complete(
-    repo: &Handle,
-    ty: ObjectType,
-    id: ObjectId,
-) -> Result<bool, RepoError> {
+pub fn is_complete(repo: &Handle, ty: ObjectType, id: ObjectId) -> Result<bool, RepoError> {
     each_below(repo, ty, id, &mut |is_here| is_here)
 }
 
 /// Returns whether any chunk below the root of a file's content is stored.
-pub(in crate::repo) fn has_chunks(
-    repo: &Handle,
-    ty: ObjectType,
-    id: ObjectId,
-) -> Result<bool, RepoError> {
+pub fn has_chunks(repo: &Handle, ty: ObjectType, id: ObjectId) -> Result<bool, RepoError> {
     Ok(!each_below(repo, ty, id, &mut |is_here| !is_here)?)
 }
 
@@ -68,7 +57,7 @@ fn each_below(
 
 /// Returns what a chunk takes in its pack. A chunk that is absent, or whose frame is damaged, counts as
 /// nothing.
-pub(in crate::repo) fn stored_len(repo: &Handle, id: &ObjectId) -> Result<u64, RepoError> {
+pub fn stored_len(repo: &Handle, id: &ObjectId) -> Result<u64, RepoError> {
     match repo.store.stored_len(id) {
         Err(StoreError::DamagedFile { .. }) => Ok(0),
         found => Ok(found?.unwrap_or(0)),
@@ -76,7 +65,7 @@ pub(in crate::repo) fn stored_len(repo: &Handle, id: &ObjectId) -> Result<u64, R
 }
 
 /// Returns what the contents of files take in packs. Each chunk counts once.
-pub(in crate::repo) fn stored_bytes(
+pub fn stored_bytes(
     repo: &Handle,
     blobs: impl IntoIterator<Item = Blob>,
 ) -> Result<u64, RepoError> {
@@ -103,7 +92,7 @@ const ASKED_TOGETHER: usize = 64 << 10;
 
 /// Finds out what chunks take in packs, many at a time, so that the packs are read in order. Each chunk
 /// has a note for the caller. Chunks that are absent, or whose frame is damaged, take nothing.
-pub(in crate::repo) struct StoredLens<'r, N> {
+pub struct StoredLens<'r, N> {
     repo: &'r Handle,
     chunks: Vec<(ObjectType, ObjectId)>,
     notes: Vec<N>,

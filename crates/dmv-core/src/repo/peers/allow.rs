@@ -94,14 +94,14 @@ pub struct Peer {
 }
 
 /// Returns the allow-list, sorted by key.
-pub(in crate::repo) fn peers(repo: &Handle) -> Result<Vec<Peer>, RepoError> {
+pub fn peers(repo: &Handle) -> Result<Vec<Peer>, RepoError> {
     let rows = repo.refs.with_prefix(PREFIX)?;
     let peer = |(key, value): (String, Vec<u8>)| decode(&key, &value);
     Ok(rows.into_iter().filter_map(peer).collect())
 }
 
 /// Returns the allow-list entry of a key, or `None` if the key has no access.
-pub(in crate::repo) fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>, RepoError> {
+pub fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>, RepoError> {
     let name = view_key(key);
     let value = repo.refs.get(&name)?;
     Ok(value.and_then(|value| decode(&name, &value)))
@@ -109,11 +109,7 @@ pub(in crate::repo) fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>
 
 /// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
 /// anything.
-pub(in crate::repo) fn trust(
-    repo: &Handle,
-    peer: &Peer,
-    request: OperationRequest,
-) -> Result<bool, RepoError> {
+pub fn trust(repo: &Handle, peer: &Peer, request: OperationRequest) -> Result<bool, RepoError> {
     check_name(&peer.name)?;
     let change = change(&repo.refs, view_key(&peer.key), Some(encode(peer)))?;
     if change.old == change.new {
@@ -125,7 +121,7 @@ pub(in crate::repo) fn trust(
 }
 
 /// Removes a peer from the allow-list and returns its entry, or `None` if it was not on the list.
-pub(in crate::repo) fn untrust(
+pub fn untrust(
     repo: &Handle,
     key: &PeerKey,
     request: OperationRequest,

@@ -109,7 +109,7 @@ impl RefChange {
 const TRIES: usize = 5;
 
 /// Returns the refs that peers see.
-pub(in crate::repo) fn offered(repo: &Handle) -> Result<OfferedRefs, RepoError> {
+pub fn offered(repo: &Handle) -> Result<OfferedRefs, RepoError> {
     let mut refs = Vec::new();
     for prefix in ["branch/", "tag/"] {
         for (key, _) in repo.refs.with_prefix(prefix)? {
@@ -126,10 +126,7 @@ pub(in crate::repo) fn offered(repo: &Handle) -> Result<OfferedRefs, RepoError> 
 /// packs, so that they need not be sent again. Within a budget, everything goes to new packs, which are
 /// removed if the budget is too small. With `has_bases`, frames with bases may come: new packs
 /// can have them.
-pub(in crate::repo) fn incoming(
-    repo: &Handle,
-    has_bases: bool,
-) -> Result<IncomingObjects<'_>, RepoError> {
+pub fn incoming(repo: &Handle, has_bases: bool) -> Result<IncomingObjects<'_>, RepoError> {
     refused::refresh(repo);
     let room = budget::room(repo)?;
     let writer = if room.is_some() {
@@ -146,17 +143,14 @@ pub(in crate::repo) fn incoming(
 }
 
 /// Makes the received objects visible to this repository's commands. No ref names them yet.
-pub(in crate::repo) fn keep_incoming(
-    repo: &Handle,
-    incoming: IncomingObjects<'_>,
-) -> Result<(), RepoError> {
+pub fn keep_incoming(repo: &Handle, incoming: IncomingObjects<'_>) -> Result<(), RepoError> {
     let sealed = publish::noting_failed_sync(repo, incoming.finish())?;
     publish::keep_arrivals(repo, sealed)
 }
 
 /// Records the branches of a remote, adds its new tags and creates local branches, in one
 /// operation. All commits that it names must be complete in this repository.
-pub(in crate::repo) fn note_remote(
+pub fn note_remote(
     repo: &Handle,
     remote: &str,
     offered: &OfferedRefs,
@@ -268,7 +262,7 @@ fn is_new_name(repo: &Handle, name: &str, remote: Option<&str>) -> Result<bool, 
 }
 
 /// Returns the branches that are recorded for a remote and that the remote no longer has.
-pub(in crate::repo) fn gone_from(
+pub fn gone_from(
     repo: &Handle,
     remote: &str,
     offered: &OfferedRefs,
@@ -289,7 +283,7 @@ pub(in crate::repo) fn gone_from(
 }
 
 /// Forgets the recorded branches of a remote.
-pub(in crate::repo) fn forget_remote(
+pub fn forget_remote(
     repo: &Handle,
     remote: &str,
     request: &OperationRequest,
@@ -304,12 +298,12 @@ pub(in crate::repo) fn forget_remote(
 }
 
 /// Returns the commit that a branch, tag or remote branch names. `key` is its key in the view.
-pub(in crate::repo) fn ref_at(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
+pub fn ref_at(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
     worktree::ref_id(repo, key)
 }
 
 /// Moves refs as a peer asks, in one operation. Leaves out those that must be refused.
-pub(in crate::repo) fn accept_push(
+pub fn accept_push(
     repo: &Handle,
     updates: &[RefUpdate],
     request: &OperationRequest,
@@ -335,7 +329,7 @@ pub(in crate::repo) fn accept_push(
 
 /// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable. The
 /// check is incomplete while the new commit is not stored in this repository.
-pub(in crate::repo) fn judge(
+pub fn judge(
     repo: &Handle,
     update: &RefUpdate,
     all: &[RefUpdate],

@@ -131,7 +131,7 @@ fn fits(text: &str) -> bool {
 }
 
 /// Returns the arguments of an unfinished clone, or `None` if this repository is not one.
-pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, RepoError> {
+pub fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, RepoError> {
     let path = repo.dmv_dir().join(CLONE_FILE);
     let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
         Ok(bytes) => bytes,
@@ -154,7 +154,7 @@ pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, Re
 }
 
 /// Removes the note of an unfinished clone. From then on, the view names the received commits.
-pub(in crate::repo) fn end_clone(repo: &Handle) {
+pub fn end_clone(repo: &Handle) {
     // If the file stays, the view shows that it is out of date.
     let _ = std::fs::remove_file(repo.dmv_dir().join(CLONE_FILE));
 }

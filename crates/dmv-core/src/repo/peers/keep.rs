@@ -24,7 +24,7 @@ impl<'r> Keeper<'r> {
     /// Prevents everything from being freed from now on. Fails with
     /// [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if a command is freeing space in this
     /// repository.
-    pub(in crate::repo) fn new(repo: &'r Handle) -> Result<Keeper<'r>, RepoError> {
+    pub(crate) fn new(repo: &'r Handle) -> Result<Keeper<'r>, RepoError> {
         Ok(Keeper {
             repo,
             _kept: keeping::keep_all(repo)?,

@@ -3,10 +3,10 @@
 //!
 //! This room uses `base` and `look`. It knows no network: `dmv-net` calls it.
 
-pub(in crate::repo) mod allow;
-pub(in crate::repo) mod exchange;
-pub(in crate::repo) mod half;
-pub(in crate::repo) mod keep;
-pub(in crate::repo) mod ref_rules;
-pub(in crate::repo) mod share;
-pub(in crate::repo) mod wanted;
+pub mod allow;
+pub mod exchange;
+pub mod half;
+pub mod keep;
+pub mod ref_rules;
+pub mod share;
+pub mod wanted;

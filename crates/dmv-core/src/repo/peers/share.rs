@@ -35,10 +35,7 @@ pub struct SharedPacks {
 ///
 /// It could not if the repository is another user's, or on another file system, or if objects are absent
 /// or known to be damaged.
-pub(in crate::repo) fn owners_to_share(
-    from: &Handle,
-    dir: &Path,
-) -> Result<Option<Vec<RepositoryId>>, RepoError> {
+pub fn owners_to_share(from: &Handle, dir: &Path) -> Result<Option<Vec<RepositoryId>>, RepoError> {
     let owners: Vec<RepositoryId> = from.store.owners().all().collect();
     let is_fit = from.whose == Whose::Own
         && owners.len() <= MAX_SHARED_OWNERS
@@ -59,7 +56,7 @@ fn is_on_one_disk(packs: &Path, dir: &Path) -> bool {
 
 /// Makes `repo`, which has no packs yet, share those of `from`. Returns `None` if that is impossible:
 /// then `repo` is one that shares nothing. `now` is the present time.
-pub(in crate::repo) fn share_packs(
+pub fn share_packs(
     repo: &Handle,
     from: &Handle,
     now: Timestamp,
@@ -156,7 +153,7 @@ fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option
 }
 
 /// Returns the packs that `repo` shares, if it does.
-pub(in crate::repo) fn shared_packs(repo: &Handle) -> Option<SharedPacks> {
+pub fn shared_packs(repo: &Handle) -> Option<SharedPacks> {
     let packs = repo.store.packs();
     let shared: Vec<_> = (packs
         .iter()

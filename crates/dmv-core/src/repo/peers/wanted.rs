@@ -23,7 +23,7 @@ const MAX_WALKED: usize = 10_000;
 /// Returns the filter for transfers into this repository: the objects that its slice calls for, and
 /// the paths of its worktrees. If history has a boundary, the filter excludes commits that are
 /// older than the boundary.
-pub(in crate::repo) fn wanted(repo: &Handle) -> Result<Filter, RepoError> {
+pub fn wanted(repo: &Handle) -> Result<Filter, RepoError> {
     let slice = slice::slice(repo)?;
     let mut paths = vec![slice.subset.clone()];
     let mut bytes = slice.subset.text().len();
@@ -75,7 +75,7 @@ fn checked_out(repo: &Handle) -> Result<Vec<Subset>, RepoError> {
 /// Returns the subsets of the worktrees that are complete in the commit with this `root`, as far as
 /// `of` looks. Only worktrees with files count. The paths that a worktree has beyond the slice are
 /// stored for new commits. For old commits, they are stored only if a command asked for them.
-pub(in crate::repo) fn checked_out_here(
+pub fn checked_out_here(
     repo: &Handle,
     root: &Location,
     of: LackOf,
@@ -96,7 +96,7 @@ pub(in crate::repo) fn checked_out_here(
 
 /// Records that the content of these files is absent here because it has expired in another repository.
 /// Returns how many there are: content that is stored here has not expired.
-pub(in crate::repo) fn note_expired(
+pub fn note_expired(
     repo: &Handle,
     expired: &BTreeMap<ObjectId, Arc<Expiry>>,
 ) -> Result<u64, RepoError> {
@@ -120,7 +120,7 @@ pub(in crate::repo) fn note_expired(
 
 /// Records the commits at which a transfer ended history, and the commits of the boundary that it
 /// passed.
-pub(in crate::repo) fn note_boundary(
+pub fn note_boundary(
     repo: &Handle,
     ends: &BTreeSet<ObjectId>,
     passed: &BTreeSet<ObjectId>,
@@ -162,7 +162,7 @@ fn forget_idle_ends(repo: &Handle) -> Result<(), RepoError> {
 /// The boundary may have other commits, from branches that are gone. They stay: an undo brings a
 /// branch back, but not the history behind it. Returns the whole boundary if history is too long to
 /// walk or cannot be read.
-pub(in crate::repo) fn ends_of_history(
+pub fn ends_of_history(
     repo: &Handle,
     slice: &RepoSlice,
     tips: Vec<ObjectId>,
@@ -215,7 +215,7 @@ pub struct StoredHistory {
 
 /// Measures the history of `tips` that is stored. Returns `None` if it is too long to walk or cannot
 /// be read.
-pub(in crate::repo) fn stored_history(
+pub fn stored_history(
     repo: &Handle,
     slice: &RepoSlice,
     tips: Vec<ObjectId>,

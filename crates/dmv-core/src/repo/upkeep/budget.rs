@@ -9,7 +9,7 @@ use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::transaction::Transaction;
 
 /// Sets or removes the limit. Returns the former one.
-pub(in crate::repo) fn set_budget(
+pub fn set_budget(
     repo: &Handle,
     bytes: Option<u64>,
     request: OperationRequest,

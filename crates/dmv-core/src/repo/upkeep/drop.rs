@@ -105,7 +105,7 @@ fn symlinks_in(ty: ObjectType, bytes: &[u8]) -> HashSet<ObjectId> {
 
 /// Begins to free space. Fails with `BusyError::Freeing` if another process frees space, or if a
 /// peer relies on this repository's objects.
-pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<FreeingLock<'_>, RepoError> {
+pub fn begin_to_free(repo: &Handle) -> Result<FreeingLock<'_>, RepoError> {
     let exclusive = keeping::keep_exclusively(repo)?;
     let right = keeping::free_alone(repo)?;
     sweep_leftovers(repo, &right)?;
@@ -118,10 +118,7 @@ pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<FreeingLock<'_>, R
 }
 
 /// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.
-pub(in crate::repo) fn stored_under(
-    repo: &Handle,
-    wanted: Selection<'_>,
-) -> Result<u64, RepoError> {
+pub fn stored_under(repo: &Handle, wanted: Selection<'_>) -> Result<u64, RepoError> {
     let mut blobs = BTreeMap::new();
     dropped::each_file(repo, wanted, &mut |_, blob| {
         blobs.insert(blob.id, blob);

@@ -101,7 +101,7 @@ pub struct ExpireReport {
 }
 
 /// Returns the versions that the rules give up. Changes nothing.
-pub(in crate::repo) fn expirable(
+pub fn expirable(
     repo: &Handle,
     rules: &KeepRules,
     options: &ExpireOptions,

@@ -29,7 +29,7 @@ pub struct UndoReach {
 ///
 /// Fails with `BusyError::Freeing` if a peer relies on the objects of this repository: what is
 /// reachable must not change meanwhile. Waits for a running undo, which counts on what it reaches.
-pub(in crate::repo) fn expire_operations(
+pub fn expire_operations(
     repo: &Handle,
     since: i64,
     request: OperationRequest,

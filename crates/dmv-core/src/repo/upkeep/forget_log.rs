@@ -31,7 +31,7 @@ pub struct ForgetReport {
 ///
 /// Fails with `BusyError::Freeing` if a peer relies on the objects of this repository: what is
 /// reachable must not change meanwhile. Waits for a running undo, which counts on what it reaches.
-pub(in crate::repo) fn forget_operation(
+pub fn forget_operation(
     repo: &Handle,
     id: &str,
     request: OperationRequest,

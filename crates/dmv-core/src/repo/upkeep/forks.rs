@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 ///
 /// Commits that an operation of `chain` names are reachable already. Ancestors of a commit with
 /// such a branch are reachable, too.
-pub(in crate::repo) fn keep_lost(
+pub fn keep_lost(
     repo: &Handle,
     found: &[Operation],
     chain: &[Operation],

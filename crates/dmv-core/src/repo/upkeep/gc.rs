@@ -107,11 +107,7 @@ pub struct GcReport {
 ///
 /// Fails with `BusyError::Freeing` if another command frees space, and with
 /// `UpkeepError::NothingFreed` if something that is needed is damaged or missing.
-pub(in crate::repo) fn gc(
-    repo: &Handle,
-    options: &GcOptions,
-    job: &Job,
-) -> Result<GcReport, RepoError> {
+pub fn gc(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
     check(repo, options)?;
     if options.dry_run {
         return foretell(repo, options, job);

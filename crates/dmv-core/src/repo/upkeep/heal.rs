@@ -61,7 +61,7 @@ pub struct HealJob<'r> {
 }
 
 /// Checks the repository and begins to heal the damage.
-pub(in crate::repo) fn begin_to_heal<'r>(
+pub fn begin_to_heal<'r>(
     repo: &'r Handle,
     depth: VerifyDepth,
     job: &Job,

@@ -4,19 +4,19 @@
 //! Uses `base`, `look` and `files`. Only the facade uses it.
 
 mod ages;
-pub(in crate::repo) mod budget;
-pub(in crate::repo) mod drop;
-pub(in crate::repo) mod expire;
-pub(in crate::repo) mod expire_log;
-pub(in crate::repo) mod forget_log;
-pub(in crate::repo) mod forks;
-pub(in crate::repo) mod gc;
-pub(in crate::repo) mod heal;
-pub(in crate::repo) mod purge;
-pub(in crate::repo) mod recover;
-pub(in crate::repo) mod repack;
+pub mod budget;
+pub mod drop;
+pub mod expire;
+pub mod expire_log;
+pub mod forget_log;
+pub mod forks;
+pub mod gc;
+pub mod heal;
+pub mod purge;
+pub mod recover;
+pub mod repack;
 mod room;
-pub(in crate::repo) mod roots;
-pub(in crate::repo) mod rules;
-pub(in crate::repo) mod verify;
+pub mod roots;
+pub mod rules;
+pub mod verify;
 mod versions;

@@ -8,7 +8,7 @@
 
 mod find;
 
-pub(in crate::repo) use find::purgeable;
+pub use find::purgeable;
 pub use find::{PurgeWhat, Purgeable};
 
 use crate::hash::ObjectId;
@@ -78,7 +78,7 @@ pub struct KnownPurge {
 }
 
 /// Returns the purges that were carried out here, the oldest first.
-pub(in crate::repo) fn purges(repo: &Handle) -> Result<Vec<KnownPurge>, RepoError> {
+pub fn purges(repo: &Handle) -> Result<Vec<KnownPurge>, RepoError> {
     // Another process may have removed chunks since.
     repo.store.refresh()?;
     let slice = slice::slice(repo)?;
@@ -105,7 +105,7 @@ pub(in crate::repo) fn purges(repo: &Handle) -> Result<Vec<KnownPurge>, RepoErro
 /// Notes why content is absent here that a fetch has left out: the remote `place` has purged it. This has
 /// no other effect. Only files in `left_out` are noted; `None` means what a fetch into an empty
 /// repository may leave out, as far as there is space. Returns their number.
-pub(in crate::repo) fn note_told(
+pub fn note_told(
     repo: &Handle,
     purges: &[KnownPurge],
     place: &str,
@@ -149,10 +149,7 @@ pub(in crate::repo) fn note_told(
 }
 
 /// Forgets what remotes told of content that is not in `needed`.
-pub(in crate::repo) fn keep_told(
-    repo: &Handle,
-    needed: &BTreeSet<ObjectId>,
-) -> Result<u64, RepoError> {
+pub fn keep_told(repo: &Handle, needed: &BTreeSet<ObjectId>) -> Result<u64, RepoError> {
     let slice = slice::change_slice(repo, |slice| {
         slice.told.retain(|id, _| needed.contains(id));
     })?;
@@ -161,7 +158,7 @@ pub(in crate::repo) fn keep_told(
 
 /// Lets purged content be stored again. It stays absent until a commit or a fetch brings it. Returns how many
 /// of these files had been purged.
-pub(in crate::repo) fn lift(
+pub fn lift(
     repo: &Handle,
     files: &BTreeSet<ObjectId>,
     request: OperationRequest,
@@ -200,7 +197,7 @@ pub(in crate::repo) fn lift(
 }
 
 /// Returns whether any chunk below the root of a file's content is stored.
-pub(in crate::repo) fn has_content(repo: &Handle, root: &ObjectId) -> Result<bool, RepoError> {
+pub fn has_content(repo: &Handle, root: &ObjectId) -> Result<bool, RepoError> {
     match stored_type(repo, root)? {
         Some(ty) => has_chunks(repo, ty, *root),
         None => Ok(false),
@@ -209,7 +206,7 @@ pub(in crate::repo) fn has_content(repo: &Handle, root: &ObjectId) -> Result<boo
 
 /// Returns the types of contents. A root that is not stored counts as a list: if it is one, nobody
 /// may refuse its id as that of a chunk.
-pub(in crate::repo) fn types_of<'i>(
+pub fn types_of<'i>(
     repo: &Handle,
     ids: impl Iterator<Item = &'i ObjectId>,
 ) -> Result<BTreeMap<ObjectId, ObjectType>, RepoError> {

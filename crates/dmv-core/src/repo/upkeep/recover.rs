@@ -3,8 +3,8 @@
 //! [`recover`] works on the files of a repository, also if it cannot be opened. It uses the store,
 //! the operation log and the rooms below to find refs, operations and lost commits.
 
-pub(in crate::repo) mod heads;
-pub(in crate::repo) mod unnamed;
+pub mod heads;
+pub mod unnamed;
 
 use crate::job::Job;
 use crate::locks;

@@ -76,7 +76,7 @@ pub struct RepackReport {
 /// Joins packs that are worth it.
 ///
 /// Fails with `BusyError::Freeing` if another command frees space.
-pub(in crate::repo) fn repack(
+pub fn repack(
     repo: &Handle,
     options: &RepackOptions,
     job: &Job,
@@ -180,7 +180,7 @@ fn foretell(repo: &Handle) -> Result<RepackReport, RepoError> {
 }
 
 /// Returns whether repack would pay, by what the catalogue counts.
-pub(in crate::repo) fn repack_pays(repo: &Handle) -> Result<bool, RepoError> {
+pub fn repack_pays(repo: &Handle) -> Result<bool, RepoError> {
     let candidates = candidates(repo, &HashSet::new())?;
     let loose = candidates.iter().filter(|pack| pack.is_loose());
     if loose.map(|pack| pack.small).sum::<u64>() >= PAYS_SEGMENTS {
@@ -190,7 +190,7 @@ pub(in crate::repo) fn repack_pays(repo: &Handle) -> Result<bool, RepoError> {
 }
 
 /// Returns whether a program should say after a commit that a repack would pay: once in a number of operations.
-pub(in crate::repo) fn repack_pays_now(repo: &Handle) -> Result<bool, RepoError> {
+pub fn repack_pays_now(repo: &Handle) -> Result<bool, RepoError> {
     if is_turn(repo.refs.last_operation()?) {
         repack_pays(repo)
     } else {

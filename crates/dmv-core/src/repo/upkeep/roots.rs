@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// An object that must stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::repo) enum Root {
+pub enum Root {
     /// An object of a known type.
     Object(ObjectType, ObjectId),
     /// Perhaps the id of an object: the value of a key of a later version.
@@ -50,10 +50,7 @@ impl From<NamedObject> for Root {
 }
 
 /// Visits what the view names. Some objects are visited several times.
-pub(in crate::repo) fn of_view(
-    repo: &Handle,
-    visit: &mut dyn FnMut(Root),
-) -> Result<(), RepoError> {
+pub fn of_view(repo: &Handle, visit: &mut dyn FnMut(Root)) -> Result<(), RepoError> {
     for (key, value) in repo.refs.with_prefix("")? {
         let named = named_by(&key, &value).into_iter();
         named.for_each(|named| visit(named.into()));
@@ -63,10 +60,7 @@ pub(in crate::repo) fn of_view(
 
 /// Visits what the operations that undo can reach name, by old and new values. Most objects are visited
 /// several times.
-pub(in crate::repo) fn of_window(
-    repo: &Handle,
-    visit: &mut dyn FnMut(Root),
-) -> Result<(), RepoError> {
+pub fn of_window(repo: &Handle, visit: &mut dyn FnMut(Root)) -> Result<(), RepoError> {
     window::each_operation(repo, 0, &mut |operation| {
         window::each_named(operation, &mut |named| visit(named.into()));
     })
@@ -74,7 +68,7 @@ pub(in crate::repo) fn of_window(
 
 /// Visits what all operations with greater numbers than `after` name, by old and new values. The view
 /// may still have their values although undo cannot reach them any more.
-pub(in crate::repo) fn of_operations_after(
+pub fn of_operations_after(
     repo: &Handle,
     after: u64,
     visit: &mut dyn FnMut(Root),
@@ -86,7 +80,7 @@ pub(in crate::repo) fn of_operations_after(
 
 /// Returns what interrupted switches and unwritten paths of all worktrees note. If these objects went,
 /// nothing would be lost, but files that a switch wrote would count as the user's.
-pub(in crate::repo) fn of_courtesy(repo: &Handle) -> Result<BTreeSet<Root>, RepoError> {
+pub fn of_courtesy(repo: &Handle) -> Result<BTreeSet<Root>, RepoError> {
     let mut out = BTreeSet::new();
     for own in worktree::own_dirs(repo)? {
         let trees = unfinished::noted_trees(&own)?.into_iter();

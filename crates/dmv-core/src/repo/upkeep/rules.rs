@@ -323,7 +323,7 @@ impl KeepRules {
 /// Returns the rules: the local ones and those in the files of the commit that the worktree is on.
 ///
 /// Fails with `AbsentError::Lacking` if a file is not stored here.
-pub(in crate::repo) fn keep_rules(repo: &Handle) -> Result<KeepRules, RepoError> {
+pub fn keep_rules(repo: &Handle) -> Result<KeepRules, RepoError> {
     let mut rules = KeepRules::default();
     if let Some(commit) = worktree::head_commit(repo)? {
         let tree = read_commit(repo, &commit)?.tree;
@@ -398,10 +398,7 @@ fn attribute_files(repo: &Handle, tree: ObjectId) -> Result<Vec<(RepoPath, TreeE
 }
 
 /// Returns the rules that decide about no file of the commit that the worktree is on, by their numbers.
-pub(in crate::repo) fn idle_rules(
-    repo: &Handle,
-    rules: &KeepRules,
-) -> Result<Vec<usize>, RepoError> {
+pub fn idle_rules(repo: &Handle, rules: &KeepRules) -> Result<Vec<usize>, RepoError> {
     let mut idle = vec![true; rules.lines.len()];
     if let Some(commit) = worktree::head_commit(repo)? {
         let tree = read_commit(repo, &commit)?.tree;
@@ -446,7 +443,7 @@ fn damaged(repo: &Handle, why: &str) -> RepoError {
 }
 
 /// Gives a pattern a local rule, as the last one. Returns the rule that the pattern had.
-pub(in crate::repo) fn set_rule(
+pub fn set_rule(
     repo: &Handle,
     pattern: &str,
     rule: KeepRule,
@@ -466,7 +463,7 @@ pub(in crate::repo) fn set_rule(
 }
 
 /// Removes the local rule of a pattern. Returns it, or `None` if there is none.
-pub(in crate::repo) fn remove_rule(
+pub fn remove_rule(
     repo: &Handle,
     pattern: &str,
     request: OperationRequest,

@@ -2,10 +2,10 @@
 //!
 //! `heal` uses [`check`] and continues its walk.
 
-pub(in crate::repo) mod databases;
-pub(in crate::repo) mod history;
-pub(in crate::repo) mod known;
-pub(in crate::repo) mod uses;
+pub mod databases;
+pub mod history;
+pub mod known;
+pub mod uses;
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -62,7 +62,7 @@ pub struct LostPack {
 
 impl LostPack {
     /// Describes a pack as the catalogue does.
-    pub(in crate::repo) fn of(refs: &Refs, row: &PackRow) -> LostPack {
+    pub(crate) fn of(refs: &Refs, row: &PackRow) -> LostPack {
         let segments = refs.segments_of(row.id).unwrap_or_default();
         LostPack {
             id: row.id,
@@ -120,11 +120,7 @@ impl VerifyReport {
 }
 
 /// Checks the repository and reports what is wrong.
-pub(in crate::repo) fn verify(
-    repo: &Handle,
-    depth: VerifyDepth,
-    job: &Job,
-) -> Result<VerifyReport, RepoError> {
+pub fn verify(repo: &Handle, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
     let (mut report, _) = check(repo, depth, job)?;
     uses::name_uses(repo, &mut report, &mut Vec::new(), job)?;
     known::remember(repo, &report);
@@ -133,7 +129,7 @@ pub(in crate::repo) fn verify(
 
 /// Like [`verify`], but does not find what the damage affects. Also returns the walk over history,
 /// which can continue once something is healed.
-pub(in crate::repo) fn check(
+pub fn check(
     repo: &Handle,
     depth: VerifyDepth,
     job: &Job,
@@ -175,7 +171,7 @@ pub(in crate::repo) fn check(
 }
 
 /// Returns the packs whose files are gone.
-pub(in crate::repo) fn lost_packs(repo: &Handle) -> Vec<LostPack> {
+pub fn lost_packs(repo: &Handle) -> Vec<LostPack> {
     let lost = repo.store.current().lost.clone();
     lost.iter()
         .map(|row| LostPack::of(&repo.refs, row))
@@ -267,7 +263,7 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
     Ok(())
 }
 
-pub(in crate::repo) fn unnamed((id, ty): (ObjectId, ObjectType)) -> DamagedObject {
+pub fn unnamed((id, ty): (ObjectId, ObjectType)) -> DamagedObject {
     DamagedObject {
         id,
         ty,

@@ -146,7 +146,7 @@ impl Bisection {
 }
 
 /// Returns the bisection of this worktree, if one is under way.
-pub(in crate::repo) fn bisection(repo: &Handle) -> Result<Option<Bisection>, RepoError> {
+pub fn bisection(repo: &Handle) -> Result<Option<Bisection>, RepoError> {
     let Ok(name) = worktree::worktree_name(repo) else {
         return Ok(None);
     };
@@ -164,7 +164,7 @@ pub(in crate::repo) fn bisection(repo: &Handle) -> Result<Option<Bisection>, Rep
 }
 
 /// Begins a search, or begins anew with other commits.
-pub(in crate::repo) fn start(
+pub fn start(
     repo: &Handle,
     bad: Option<ObjectId>,
     good: &[ObjectId],
@@ -187,7 +187,7 @@ pub(in crate::repo) fn start(
 }
 
 /// Notes results, and checks out the next commit to test.
-pub(in crate::repo) fn note(
+pub fn note(
     repo: &Handle,
     verdict: Verdict,
     commits: &[ObjectId],
@@ -204,7 +204,7 @@ pub(in crate::repo) fn note(
 }
 
 /// Returns what a search has come to, without a step.
-pub(in crate::repo) fn progress(repo: &Handle) -> Result<BisectReport, RepoError> {
+pub fn progress(repo: &Handle) -> Result<BisectReport, RepoError> {
     let mut state = bisection(repo)?.ok_or(VerbError::NotBisecting)?;
     let (next, is_cut_off) = next(repo, &mut state)?;
     Ok(BisectReport {
@@ -216,7 +216,7 @@ pub(in crate::repo) fn progress(repo: &Handle) -> Result<BisectReport, RepoError
 }
 
 /// Ends the search and returns to the head before it.
-pub(in crate::repo) fn end(
+pub fn end(
     repo: &Handle,
     options: &CheckoutOptions,
     job: &Job,

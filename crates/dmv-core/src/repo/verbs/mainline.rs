@@ -7,7 +7,7 @@ use crate::repo::base::error::{RepoError, VerbError};
 
 /// Returns that parent of `commit`; `None` if it has no parents. For a merge commit, `mainline` names
 /// the parent, counted from 1. For others it must be absent or name the only one.
-pub(in crate::repo) fn mainline_parent(
+pub fn mainline_parent(
     commit: ObjectId,
     parents: &[ObjectId],
     mainline: Option<usize>,

@@ -111,7 +111,7 @@ pub struct MergeReport {
 }
 
 impl MergeReport {
-    pub(in crate::repo) fn new(commit: ObjectId, head: Head) -> MergeReport {
+    pub(crate) fn new(commit: ObjectId, head: Head) -> MergeReport {
         MergeReport {
             commit,
             head,
@@ -133,20 +133,16 @@ impl MergeReport {
 }
 
 /// The place of a merge. A bare repository has no files to change.
-pub(in crate::repo) struct Site {
+pub struct Site {
     tree: Option<OpenWorktree>,
     head: Head,
-    pub(in crate::repo) ours: Option<ObjectId>,
+    pub ours: Option<ObjectId>,
     /// The branch's commit: `ours`, unless another worktree or a push moved the branch.
     tip: Option<ObjectId>,
 }
 
 impl Site {
-    pub(in crate::repo) fn new(
-        tree: Option<OpenWorktree>,
-        head: Head,
-        ours: Option<ObjectId>,
-    ) -> Site {
+    pub fn new(tree: Option<OpenWorktree>, head: Head, ours: Option<ObjectId>) -> Site {
         Site {
             tree,
             head,
@@ -156,17 +152,13 @@ impl Site {
     }
 
     /// Returns the head of the place.
-    pub(in crate::repo) fn head(&self) -> &Head {
+    pub fn head(&self) -> &Head {
         &self.head
     }
 
     /// Returns the site for a worktree whose commit `ours` is not on its branch. The branch is at
     /// `tip`.
-    pub(in crate::repo) fn moved(
-        tree: OpenWorktree,
-        head: Head,
-        (ours, tip): (ObjectId, ObjectId),
-    ) -> Site {
+    pub fn moved(tree: OpenWorktree, head: Head, (ours, tip): (ObjectId, ObjectId)) -> Site {
         Site {
             tree: Some(tree),
             head,
@@ -177,14 +169,14 @@ impl Site {
 }
 
 /// A commit of a transaction that is not published yet.
-pub(in crate::repo) struct UnpublishedCommit {
+pub struct UnpublishedCommit {
     id: ObjectId,
     commit: Commit,
     merged: MergeResult,
 }
 
 /// Merges the commit `theirs` into the worktree's head.
-pub(in crate::repo) fn merge(
+pub fn merge(
     repo: &Handle,
     theirs: ObjectId,
     fast_forward: FastForward,
@@ -214,7 +206,7 @@ pub(in crate::repo) fn merge(
 }
 
 /// Merges two commits. Neither is an ancestor of the other.
-pub(in crate::repo) fn merge_commits_at(
+pub fn merge_commits_at(
     repo: &Handle,
     site: &Site,
     (ours, theirs): (ObjectId, ObjectId),
@@ -235,7 +227,7 @@ pub(in crate::repo) fn merge_commits_at(
 }
 
 /// Commits the reverse of the change that `commit` made to its parent.
-pub(in crate::repo) fn revert(
+pub fn revert(
     repo: &Handle,
     commit: ObjectId,
     mainline: Option<usize>,
@@ -279,7 +271,7 @@ pub(in crate::repo) fn revert(
     land(tx, &site, made, "this revert", options, job)
 }
 
-pub(in crate::repo) fn site(repo: &Handle, settings: &WorktreeSettings) -> Result<Site, RepoError> {
+pub fn site(repo: &Handle, settings: &WorktreeSettings) -> Result<Site, RepoError> {
     let (head, ours) = (worktree::head(repo)?, worktree::head_commit(repo)?);
     let tree = match worktree::worktree_root(repo) {
         Some(_) => Some(open_worktree::open(repo, settings)?),
@@ -317,7 +309,7 @@ fn paths_of(repo: &Handle, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, 
 
 /// Adds a merged tree and a commit with it to `tx`. `inherited` names the places where the sides already
 /// have conflicts.
-pub(in crate::repo) fn make(
+pub fn make(
     tx: &mut Transaction<'_>,
     merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<MergeResult, MergeError>,
     inherited: BTreeSet<RepoPath>,
@@ -369,7 +361,7 @@ fn check_names(
 }
 
 /// Fails if `tree` has a name that is not portable and that none of the trees `parents` has at its path.
-pub(in crate::repo) fn check_names_in(
+pub fn check_names_in(
     repo: &Handle,
     objects: &dyn ObjectRead,
     parents: &[ObjectId],
@@ -384,10 +376,7 @@ pub(in crate::repo) fn check_names_in(
 
 /// Returns the places where something at `path` may be after a merge: there, and where the merge
 /// has moved it.
-pub(in crate::repo) fn after_moves(
-    path: RepoPath,
-    moves: &[MovedEntry],
-) -> Result<Vec<RepoPath>, RepoError> {
+pub fn after_moves(path: RepoPath, moves: &[MovedEntry]) -> Result<Vec<RepoPath>, RepoError> {
     let mut now = Vec::new();
     for MovedEntry { from, to } in moves {
         if path.starts_with(from) {
@@ -425,7 +414,7 @@ fn new_commit(
 }
 
 /// Makes the worktree equal to a new commit, then publishes the commit.
-pub(in crate::repo) fn land(
+pub fn land(
     tx: Transaction<'_>,
     site: &Site,
     made: UnpublishedCommit,
@@ -447,7 +436,7 @@ pub(in crate::repo) fn land(
 
 /// Makes the worktree equal to `commit`, then publishes `tx` and moves the head. In a bare repository,
 /// only the head moves.
-pub(in crate::repo) fn go_to(
+pub fn go_to(
     mut tx: Transaction<'_>,
     site: &Site,
     commit: ObjectId,
@@ -492,18 +481,14 @@ pub(in crate::repo) fn go_to(
 
 impl MergeReport {
     /// Takes over the conflicts of the new commit. Returns how the worktree shows it.
-    pub(in crate::repo) fn form_of(
-        &mut self,
-        repo: &Handle,
-        commit: &Commit,
-    ) -> Result<Form, RepoError> {
+    pub(crate) fn form_of(&mut self, repo: &Handle, commit: &Commit) -> Result<Form, RepoError> {
         let found = at::conflicts_here(repo, commit)?;
         self.conflicts.clone_from(&found.here);
         self.unseen = found.unseen.iter().map(|lack| lack.path.clone()).collect();
         form::form_showing(repo, commit, &notes::read(repo)?, found)
     }
 
-    pub(in crate::repo) fn take(&mut self, done: SwitchResult) {
+    pub(crate) fn take(&mut self, done: SwitchResult) {
         self.files = done.files;
         self.bytes = done.bytes;
         self.removed = done.removed;
@@ -513,7 +498,7 @@ impl MergeReport {
 }
 
 /// Returns the head after a commit.
-pub(in crate::repo) fn moved(head: &Head, commit: ObjectId) -> Head {
+pub fn moved(head: &Head, commit: ObjectId) -> Head {
     match head {
         Head::Branch(name) => Head::Branch(name.clone()),
         Head::Commit(_) => Head::Commit(commit),

@@ -16,7 +16,7 @@ use crate::repo::verbs::merge::{MergeOptions, MergeReport, Site};
 
 /// Merges a new commit, made while its branch had been moved, with the branch's present commit.
 /// Returns `None` if there is nothing to merge.
-pub(in crate::repo) fn merge_moved(
+pub fn merge_moved(
     repo: &Handle,
     options: &MergeOptions,
     job: &Job,

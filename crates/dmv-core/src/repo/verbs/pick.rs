@@ -49,7 +49,7 @@ pub struct PickReport {
 }
 
 /// Applies the changes of commits to the current branch, each as a commit.
-pub(in crate::repo) fn cherry_pick(
+pub fn cherry_pick(
     repo: &Handle,
     from: &[PickFrom],
     pick: PickOptions,
@@ -85,7 +85,7 @@ pub(in crate::repo) fn cherry_pick(
 /// Makes the commits that the head has and `upstream` does not have again on top of `onto`.
 ///
 /// Leaves out merge commits. Commits that can stay as they are keep their ids.
-pub(in crate::repo) fn rebase(
+pub fn rebase(
     repo: &Handle,
     upstream: ObjectId,
     onto: ObjectId,

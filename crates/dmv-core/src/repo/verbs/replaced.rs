@@ -28,7 +28,7 @@ pub struct ResetReport {
 /// Returns a commit that a remote's branch had when it was last seen, that `ours` has, and that
 /// `theirs`, the branch's present commit, does not have. If there is one, a merge would bring back
 /// commits that were removed from the branch.
-pub(in crate::repo) fn replaced_commit(
+pub fn replaced_commit(
     repo: &Handle,
     remote: &str,
     branch: &str,
@@ -58,7 +58,7 @@ pub(in crate::repo) fn replaced_commit(
 
 /// Makes the current branch and its files equal to `theirs`, which need not descend from the
 /// branch's present commit.
-pub(in crate::repo) fn reset_branch(
+pub fn reset_branch(
     repo: &Handle,
     theirs: ObjectId,
     options: &MergeOptions,

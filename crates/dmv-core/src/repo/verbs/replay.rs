@@ -31,7 +31,7 @@ const PORTION_BYTES: u64 = 32 << 20;
 
 /// A commit whose change is made again.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::repo) struct Pick {
+pub struct Pick {
     /// The commit.
     pub commit: ObjectId,
     /// The parent that the change starts from. Without one, it starts from an empty tree.
@@ -39,7 +39,7 @@ pub(in crate::repo) struct Pick {
 }
 
 /// How commits are made again.
-pub(in crate::repo) struct How {
+pub struct How {
     /// Who commits, and when.
     pub committer: Person,
     /// Whether a commit stays as it is if it already follows the last one.
@@ -60,7 +60,7 @@ pub struct ReplayedCommit {
 }
 
 /// The line of commits that a replay has made.
-pub(in crate::repo) struct Line {
+pub struct Line {
     /// The last commit, with its value.
     pub tip: (ObjectId, Commit),
     /// The commits in their order.
@@ -77,7 +77,7 @@ pub(in crate::repo) struct Line {
 ///
 /// Adds the new commits to `tx`. Fails with [`AbsentError::Lacking`] if content is
 /// absent that any of the merges needs.
-pub(in crate::repo) fn replay(
+pub fn replay(
     tx: &mut Transaction<'_>,
     onto: ObjectId,
     picks: &[Pick],
@@ -315,7 +315,7 @@ fn without_repeats(mut lacks: Vec<Lack>) -> Vec<Lack> {
 
 /// Returns a commit's change relative to its parent. For a merge commit, `mainline` names the
 /// parent, counted from 1.
-pub(in crate::repo) fn pick_of(
+pub fn pick_of(
     repo: &Handle,
     commit: ObjectId,
     mainline: Option<usize>,

@@ -50,7 +50,7 @@ pub struct ResetToReport {
 }
 
 /// Moves the current branch to the commit `to`.
-pub(in crate::repo) fn reset(
+pub fn reset(
     repo: &Handle,
     to: ObjectId,
     files: ResetFiles,

@@ -1,7 +1,7 @@
 //! Resolve: settles conflicts. The worktree's files get the chosen content, and the next commit
 //! records it. In a bare repository, the choice is committed at once.
 
-pub(in crate::repo) mod steps;
+pub mod steps;
 
 use crate::fsutil::SafeDir;
 use crate::job::Job;
@@ -62,7 +62,7 @@ pub struct ResolveReport {
 }
 
 /// Settles the conflicts at or under `paths` in the worktree.
-pub(in crate::repo) fn resolve_conflicts(
+pub fn resolve_conflicts(
     repo: &Handle,
     paths: &[RepoPath],
     choice: &Choice,
@@ -323,7 +323,7 @@ fn choose_without_file(
 
 /// Settles the conflicts at or under `paths` in a repository without a worktree: commits the choice
 /// at once.
-pub(in crate::repo) fn resolve_in_commit(
+pub fn resolve_in_commit(
     repo: &Handle,
     paths: &[RepoPath],
     choice: &Choice,
@@ -395,7 +395,7 @@ impl ConflictAt {
     /// whose file is not known here.
     ///
     /// `is_free` returns whether a path is free for a further version.
-    pub(in crate::repo) fn wanted(
+    pub(crate) fn wanted(
         &self,
         choice: &Choice,
         is_free: &dyn Fn(&RepoPath, &Term) -> Result<bool, RepoError>,

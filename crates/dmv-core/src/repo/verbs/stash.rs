@@ -9,7 +9,7 @@
 mod apply;
 
 pub use apply::{StashApplyReport, StashAt, StashOptions};
-pub(in crate::repo) use apply::{apply, drop_stash};
+pub use apply::{apply, drop_stash};
 
 use crate::diff::diff_trees;
 use crate::fsutil::{FileKind, FileStat};
@@ -47,7 +47,7 @@ use std::ops::ControlFlow;
 #[derive(Clone, Debug)]
 pub struct StashInfo {
     /// The key of the view that names it. Empty if it comes from another repository.
-    pub(in crate::repo) key: String,
+    pub(crate) key: String,
     /// Its commit.
     pub commit: ObjectId,
     /// Its message: the branch and what the user said, or the commit that the changes were made on.
@@ -72,7 +72,7 @@ pub struct StashPushReport {
 }
 
 /// Returns all stashes, newest first.
-pub(in crate::repo) fn stashes(repo: &Handle) -> Result<Vec<StashInfo>, RepoError> {
+pub fn stashes(repo: &Handle) -> Result<Vec<StashInfo>, RepoError> {
     let mut out = Vec::new();
     for (key, value) in repo.refs.with_prefix(STASH)? {
         let commit = worktree::id_value(repo, &key, &value)?;
@@ -90,7 +90,7 @@ pub(in crate::repo) fn stashes(repo: &Handle) -> Result<Vec<StashInfo>, RepoErro
 
 /// Puts the uncommitted changes under `select` aside: stores them as a commit, and makes the files
 /// equal to the base.
-pub(in crate::repo) fn push(
+pub fn push(
     repo: &Handle,
     select: &dyn Select,
     message: Option<&str>,

@@ -79,7 +79,7 @@ impl UndoOptions {
 
 /// What an undo does about files whose content is absent from this repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum AbsentContent {
+pub enum AbsentContent {
     /// It fails with `AbsentError::Lacking` and changes nothing.
     Needed,
     /// It does not write these files, and reports them.
@@ -121,7 +121,7 @@ pub struct UndoReport {
 }
 
 /// Undoes one operation. The undo is an operation, too.
-pub(in crate::repo) fn undo(
+pub fn undo(
     repo: &Handle,
     options: &UndoOptions,
     absent: AbsentContent,
@@ -358,10 +358,7 @@ fn steps_of(
 }
 
 /// Returns the steps that an operation names as the last ones of a worktree.
-pub(in crate::repo) fn steps_named(
-    repo: &Handle,
-    operation: &Operation,
-) -> Result<Option<Steps>, RepoError> {
+pub fn steps_named(repo: &Handle, operation: &Operation) -> Result<Option<Steps>, RepoError> {
     let is_steps = |change: &&Change| {
         worktree_of(&change.key).is_some_and(|name| change.key == steps_key(name))
     };
@@ -373,10 +370,7 @@ pub(in crate::repo) fn steps_named(
 }
 
 /// Returns whether an operation has changed choices for conflicts that have no file.
-pub(in crate::repo) fn changes_choices(
-    repo: &Handle,
-    operation: &Operation,
-) -> Result<bool, RepoError> {
+pub fn changes_choices(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
     for change in &operation.changes {
         if let Some(name) = worktree_of(&change.key).filter(|name| change.key == notes_key(name)) {
             let [mut old, mut new] = [
@@ -547,7 +541,7 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
 }
 
 /// Returns the operation that an undo without a choice would undo; `None` if there is none.
-pub(in crate::repo) fn next_to_undo(repo: &Handle) -> Result<Option<Operation>, RepoError> {
+pub fn next_to_undo(repo: &Handle) -> Result<Option<Operation>, RepoError> {
     match last_operation(repo, &mut Vec::new()) {
         Ok(operation) => Ok(Some(operation)),
         Err(RepoError::Undo(UndoError::NothingToUndo | UndoError::UndoOfUnkept { .. })) => Ok(None),

@@ -65,7 +65,7 @@ impl Switch<'_> {
     /// Decides what becomes of the user's files. Fails if the switch would overwrite uncommitted work
     /// without a request. If a file of the user has the name of a conflict's side, the side is not
     /// shown.
-    pub(in crate::repo) fn decide(&self, to: &SwitchTo<'_>) -> Result<SwitchDecision, RepoError> {
+    pub fn decide(&self, to: &SwitchTo<'_>) -> Result<SwitchDecision, RepoError> {
         let mut found = CheckResult::default();
         if to.brings.is_none() && !to.force {
             found.lost = self.answers_given_up(to.leaves)?;
@@ -542,7 +542,7 @@ impl Switch<'_> {
 
     /// Returns whether the file at `path` is an incomplete copy of `entry`, as a killed checkout
     /// leaves it. Completing it loses nothing.
-    pub(in crate::repo) fn is_begun(
+    pub fn is_begun(
         &self,
         path: &[u8],
         entry: &TreeEntry,
@@ -597,7 +597,7 @@ impl Switch<'_> {
     }
 
     /// Finds names of the target that this file system cannot distinguish.
-    pub(in crate::repo) fn check_collisions(&self) -> Result<(), RepoError> {
+    pub fn check_collisions(&self) -> Result<(), RepoError> {
         let mut dirs = vec![(RepoPath::root(), self.request.target)];
         while let Some((path, tree)) = dirs.pop() {
             let mut folded: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();

@@ -36,7 +36,7 @@ struct ClearancePlan {
 impl Switch<'_> {
     /// Removes or moves away entries that the target does not have, and entries in the place of new
     /// ones of another kind.
-    pub(in crate::repo) fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
+    pub fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
         let job = self.request.job;
         let mut clearing = ClearancePlan {
             moving: moves.iter().map(|one| one.from.clone()).collect(),
@@ -185,7 +185,7 @@ impl Switch<'_> {
     }
 
     /// Notes the directories above `path` that the target does not have.
-    pub(in crate::repo) fn note_gone_dirs(
+    pub fn note_gone_dirs(
         &self,
         path: &[u8],
         gone: &mut BTreeSet<Vec<u8>>,

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Runs `bring`, which has to store `commit` with everything that it needs. Meanwhile writes the
 /// commit's files as their content arrives. Then the worktree is on `head`, as after
 /// [`checkout`](super::checkout).
-pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
+pub fn checkout_while<T, E: From<RepoError>>(
     repo: &Handle,
     (head, commit): (Head, ObjectId),
     go_on: &str,

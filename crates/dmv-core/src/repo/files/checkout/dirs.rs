@@ -10,7 +10,7 @@ use crate::worktree::{join, split_path};
 use std::collections::BTreeSet;
 
 /// Adds the directory at `path`, if it exists, and all directories below it.
-pub(in crate::repo) fn add_dirs(
+pub fn add_dirs(
     tree: &OpenWorktree,
     path: Vec<u8>,
     out: &mut BTreeSet<Vec<u8>>,
@@ -31,7 +31,7 @@ pub(in crate::repo) fn add_dirs(
 }
 
 /// Adds the directories above `path`, without the root.
-pub(in crate::repo) fn add_above(path: &[u8], out: &mut BTreeSet<Vec<u8>>) {
+pub fn add_above(path: &[u8], out: &mut BTreeSet<Vec<u8>>) {
     let mut path = path;
     while let Some((dir, _)) = split_path(path) {
         if dir.is_empty() || !out.insert(dir.to_vec()) {
@@ -42,18 +42,18 @@ pub(in crate::repo) fn add_above(path: &[u8], out: &mut BTreeSet<Vec<u8>>) {
 }
 
 /// Returns whether an entry is a directory.
-pub(in crate::repo) fn is_dir(entry: &TreeEntry) -> bool {
+pub fn is_dir(entry: &TreeEntry) -> bool {
     entry.kind == Kind::Directory
 }
 
-pub(in crate::repo) fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
+pub fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut out: Vec<Vec<u8>> = dirs.into_iter().collect();
     out.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
     out
 }
 
 /// Orders paths so that the files of one directory are together.
-pub(in crate::repo) fn by_dir(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+pub fn by_dir(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let key = |path: &[u8]| split_path(path).map(|(d, n)| (d.to_vec(), n.to_vec()));
     key(a).cmp(&key(b))
 }

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `seen` has the fingerprints of uncommitted files at the time when they were stored. Returns the
 /// files that were not removed because they have changed since, or because the system refused. The
 /// caller holds the worktree's lock.
-pub(in crate::repo) fn remove_all_files(
+pub fn remove_all_files(
     repo: &Handle,
     settings: &WorktreeSettings,
     seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,

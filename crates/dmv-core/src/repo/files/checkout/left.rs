@@ -26,7 +26,7 @@ use std::rc::Rc;
 impl<'a> Switch<'a> {
     /// Removes paths from the dirty paths that earlier switches have left: switches that were cut
     /// off, or that could not write the path.
-    pub(in crate::repo) fn find_left(&mut self) -> Result<(), RepoError> {
+    pub fn find_left(&mut self) -> Result<(), RepoError> {
         let (base, subset) = (self.request.tree.base_tree, &self.request.tree.subset);
         let mut all = self.left_unwritten()?;
         let Some(unfinished) = unfinished::unfinished(self.request.repo, base, subset)? else {
@@ -73,7 +73,7 @@ impl<'a> Switch<'a> {
 
     /// Returns the paths that this switch could not write, and those that an earlier one could not
     /// write and that are still unchanged.
-    pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<UnwrittenPath>, RepoError> {
+    pub fn unwritten_now(&self) -> Result<Vec<UnwrittenPath>, RepoError> {
         let mut found: BTreeMap<RepoPath, UnwrittenPath> = BTreeMap::new();
         let refused = self
             .progress
@@ -112,7 +112,7 @@ impl<'a> Switch<'a> {
 
     /// Takes left-overs of earlier switches off the refused paths: they stay what they are, and have
     /// nothing to do with what this switch writes.
-    pub(in crate::repo) fn excuse_left(&mut self) -> Result<(), RepoError> {
+    pub fn excuse_left(&mut self) -> Result<(), RepoError> {
         for problem in std::mem::take(&mut self.progress.refused) {
             let path = problem.path.as_bytes();
             let is_left = self.known.left.contains_key(path) && self.target_entry(path)?.is_none();
@@ -221,7 +221,7 @@ impl<'a> Switch<'a> {
 
     /// Returns the entry that was last written at `path`: by the base's checkout, or by a switch
     /// that was cut off.
-    pub(in crate::repo) fn tracked(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+    pub fn tracked(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         if let Some(left) = self.known.left.get(path) {
             return Ok(left.entry.clone());
         }
@@ -245,7 +245,7 @@ impl<'a> Switch<'a> {
 
     /// Returns the differences between the target and the present files, as the base and the
     /// interrupted switches have left them.
-    pub(in crate::repo) fn differences(&self) -> Differences<'a> {
+    pub fn differences(&self) -> Differences<'a> {
         Differences {
             span: self.span(),
             left: self.known.left.clone(),

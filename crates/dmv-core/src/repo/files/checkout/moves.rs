@@ -28,7 +28,7 @@ fn same_of(entry: &TreeEntry) -> Option<Same> {
 
 impl Switch<'_> {
     /// Finds files that are removed, equal the base, and appear again at other paths.
-    pub(in crate::repo) fn plan_moves(&mut self) -> Result<Vec<Move>, RepoError> {
+    pub fn plan_moves(&mut self) -> Result<Vec<Move>, RepoError> {
         // Overwritten files, and those that an undo brings back, are restored one by one.
         let is_some = |brings: &Return| !brings.steps.is_empty() || !brings.stays.is_empty();
         let brings = self.request.brings.is_some_and(is_some);
@@ -88,10 +88,7 @@ impl Switch<'_> {
 
     /// Takes files out of their places. A file that cannot be moved is removed, and written at its
     /// new path.
-    pub(in crate::repo) fn leave(
-        &mut self,
-        moves: Vec<Move>,
-    ) -> Result<Vec<MovingFile>, RepoError> {
+    pub fn leave(&mut self, moves: Vec<Move>) -> Result<Vec<MovingFile>, RepoError> {
         let (job, root) = (self.request.job, &self.request.tree.root);
         let reached = || job.reached(Moment::Replacing);
         let left = leave(
@@ -119,7 +116,7 @@ impl Switch<'_> {
 
     /// Puts moved files in their new places, once everything that was there has gone. A file whose
     /// new name is not free is written like others.
-    pub(in crate::repo) fn arrive(&mut self, moving: Vec<MovingFile>) -> Result<(), RepoError> {
+    pub fn arrive(&mut self, moving: Vec<MovingFile>) -> Result<(), RepoError> {
         let (mut dirs, mut paths) = (BTreeSet::new(), Vec::with_capacity(moving.len()));
         for file in &moving {
             let dir = split_path(&file.to).map_or(&b""[..], |(dir, _)| dir);

@@ -15,14 +15,14 @@ use crate::repo::look::lack::refuse;
 use std::collections::BTreeSet;
 
 /// Why a purged file is not written.
-pub(in crate::repo) const WHY: &str = "its content was purged (dmv purge --status)";
+pub const WHY: &str = "its content was purged (dmv purge --status)";
 
 /// Why a file is not written whose content may stay absent.
-pub(in crate::repo) const WHY_ABSENT: &str = "its content is absent from this repository";
+pub const WHY_ABSENT: &str = "its content is absent from this repository";
 
 /// Returns the contents that were purged, here or at a remote that was asked for them. A damaged slice
 /// hides them: then the switch needs their content, and says that it is absent.
-pub(in crate::repo) fn purged(repo: &Handle) -> BTreeSet<ObjectId> {
+pub fn purged(repo: &Handle) -> BTreeSet<ObjectId> {
     let slice = slice::slice(repo).unwrap_or_default();
     slice
         .purged
@@ -33,7 +33,7 @@ pub(in crate::repo) fn purged(repo: &Handle) -> BTreeSet<ObjectId> {
 
 impl Switch<'_> {
     /// Fails with a list of all needed content that is not stored.
-    pub(in crate::repo) fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
+    pub fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
         let mut lacks = Vec::new();
         let is_purged = |entry: &TreeEntry| self.known.purged.contains(&entry.id);
         self.differences().each(&mut |path, _, new| {
@@ -58,18 +58,14 @@ impl Switch<'_> {
     }
 
     /// Returns whether the content that is absent stays absent.
-    pub(in crate::repo) fn skips_absent(&self) -> bool {
+    pub fn skips_absent(&self) -> bool {
         self.request
             .brings
             .is_some_and(|brings| brings.skips_absent)
     }
 
     /// Returns whether the content of an entry at `path` is absent, or that which tells it.
-    pub(in crate::repo) fn is_absent(
-        &self,
-        path: &[u8],
-        entry: &TreeEntry,
-    ) -> Result<bool, RepoError> {
+    pub fn is_absent(&self, path: &[u8], entry: &TreeEntry) -> Result<bool, RepoError> {
         if self.request.form.is_unknown(path) {
             return Ok(true);
         }
@@ -78,7 +74,7 @@ impl Switch<'_> {
     }
 
     /// Returns whether the content of an entry was purged. Other files may need all of it.
-    pub(in crate::repo) fn is_purged(&self, entry: &TreeEntry) -> Result<bool, RepoError> {
+    pub fn is_purged(&self, entry: &TreeEntry) -> Result<bool, RepoError> {
         let is_purged = entry.kind.is_blob() && self.known.purged.contains(&entry.id);
         Ok(is_purged && !has_blob(self.request.repo, blob_of(entry))?)
     }

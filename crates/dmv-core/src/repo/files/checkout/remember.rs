@@ -16,9 +16,7 @@ use std::collections::BTreeMap;
 
 impl Switch<'_> {
     /// Writes the stat cache for the target.
-    pub(in crate::repo) fn remember(
-        &mut self,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    pub fn remember(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.progress.written.sort();
         let tree = TreeBase::new(
             self.request.repo.objects(),
@@ -44,7 +42,7 @@ impl Switch<'_> {
 
 /// Writes the stat cache of a worktree for another base, whose form is the tree `base`. What the
 /// cache says about entries that are equal in both bases stays valid.
-pub(in crate::repo) fn remember_base(
+pub fn remember_base(
     repo: &Handle,
     tree: &OpenWorktree,
     base: ObjectId,

@@ -43,7 +43,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 /// What to restore.
-pub(in crate::repo) struct RestoreWhat<'a> {
+pub struct RestoreWhat<'a> {
     /// The commit. `None` for the worktree's own.
     pub from: Option<ObjectId>,
     /// The files and directories.
@@ -54,7 +54,7 @@ pub(in crate::repo) struct RestoreWhat<'a> {
 
 /// What a restore does about a file that the commit does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum NewFiles {
+pub enum NewFiles {
     /// It fails: there is nothing to restore.
     Refused,
     /// It removes the file, unless ignore rules cover it.
@@ -64,7 +64,7 @@ pub(in crate::repo) enum NewFiles {
 /// Restores files from a commit. Files that the commit does not have stay, except those that
 /// [`NewFiles::Removed`] concerns. If content is not stored, fails with `AbsentError::Lacking` and
 /// writes nothing.
-pub(in crate::repo) fn restore(
+pub fn restore(
     repo: &Handle,
     what: &RestoreWhat<'_>,
     settings: &WorktreeSettings,
@@ -367,7 +367,7 @@ fn forget_unwritten(
 
 /// Stores the files that are about to be overwritten. The caller publishes the steps that overwrite them
 /// before it touches any file.
-pub(in crate::repo) fn keep_for(
+pub fn keep_for(
     tx: &mut Transaction<'_>,
     switch: &mut Switch<'_>,
     overwrites: Overwrites,
@@ -445,7 +445,7 @@ impl Switch<'_> {
     }
 
     /// Returns the base's entry at an unchanged path.
-    pub(in crate::repo) fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+    pub fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         if self.known.dirty.contains_key(path) {
             Ok(None)
         } else {
@@ -514,10 +514,7 @@ impl Switch<'_> {
     }
 
     /// Writes entries over any existing files.
-    pub(in crate::repo) fn put_back(
-        &mut self,
-        moves: Vec<(Vec<u8>, TreeEntry)>,
-    ) -> Result<(), RepoError> {
+    pub fn put_back(&mut self, moves: Vec<(Vec<u8>, TreeEntry)>) -> Result<(), RepoError> {
         let mut pending = PendingWrites::default();
         for (path, entry) in moves {
             self.add(&mut pending, path, &entry)?;

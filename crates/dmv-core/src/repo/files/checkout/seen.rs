@@ -28,7 +28,7 @@ const MAX_WAITS: u32 = 50;
 impl Switch<'_> {
     /// Returns what has to be at `path` so that it may be replaced or removed. `old` is the entry
     /// that was last written there.
-    pub(in crate::repo) fn expected(
+    pub fn expected(
         &mut self,
         path: &[u8],
         old: Option<&TreeEntry>,

@@ -12,25 +12,25 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-pub(in crate::repo) type Visit<'v> =
+pub type Visit<'v> =
     dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
 
 /// The range from the base's slice to the target's slice.
-pub(in crate::repo) struct Span<'a> {
-    pub(in crate::repo) repo: &'a Handle,
-    pub(in crate::repo) old: Slice<'a>,
-    pub(in crate::repo) new: Slice<'a>,
-    pub(in crate::repo) job: &'a Job,
+pub struct Span<'a> {
+    pub repo: &'a Handle,
+    pub old: Slice<'a>,
+    pub new: Slice<'a>,
+    pub job: &'a Job,
 }
 
 impl Span<'_> {
     /// Returns the target's entry at `path`, if the worktree will have it or something below it.
-    pub(in crate::repo) fn new_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+    pub fn new_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         entry_in(self.repo, self.new, path)
     }
 
     /// Visits the differences.
-    pub(in crate::repo) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
+    pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
         let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
             if self.job.is_cancelled() {
                 return Err(RepoError::Cancelled);
@@ -44,7 +44,7 @@ impl Span<'_> {
 }
 
 /// Returns a slice's entry at `path`.
-pub(in crate::repo) fn entry_in(
+pub fn entry_in(
     repo: &Handle,
     slice: Slice<'_>,
     path: &[u8],
@@ -57,28 +57,28 @@ pub(in crate::repo) fn entry_in(
 }
 
 /// A path as an interrupted switch has left it.
-pub(in crate::repo) struct InterruptedPath {
+pub struct InterruptedPath {
     /// The target tree of the switch. `None` if the switch has ended but could not write this path.
-    pub(in crate::repo) tree: Option<ObjectId>,
+    pub tree: Option<ObjectId>,
     /// The entry that the switch made there. `None` if it removed the path.
-    pub(in crate::repo) entry: Option<TreeEntry>,
+    pub entry: Option<TreeEntry>,
     /// Whether the file is incomplete because the switch was writing it.
-    pub(in crate::repo) begun: bool,
+    pub begun: bool,
 }
 
 /// The paths that interrupted switches have left.
-pub(in crate::repo) type LeftPaths = BTreeMap<Vec<u8>, InterruptedPath>;
+pub type LeftPaths = BTreeMap<Vec<u8>, InterruptedPath>;
 
 /// The differences that a switch has to remove: see
 /// [`Switch::differences`](super::switch::Switch::differences).
-pub(in crate::repo) struct Differences<'a> {
-    pub(in crate::repo) span: Span<'a>,
-    pub(in crate::repo) left: Rc<LeftPaths>,
+pub struct Differences<'a> {
+    pub span: Span<'a>,
+    pub left: Rc<LeftPaths>,
 }
 
 impl Differences<'_> {
     /// Visits all paths that have to change.
-    pub(in crate::repo) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
+    pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
         let left = &self.left;
         self.span.each(&mut |path, old, new| {
             let left = left.get(path.as_bytes());

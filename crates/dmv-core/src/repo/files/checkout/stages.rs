@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// What a switch is to do.
-pub(in crate::repo) struct SwitchRequest<'a> {
+pub struct SwitchRequest<'a> {
     pub repo: &'a Handle,
     pub tree: &'a OpenWorktree,
     pub target: ObjectId,
@@ -37,7 +37,7 @@ pub(in crate::repo) struct SwitchRequest<'a> {
 }
 
 /// What is known of the worktree before anything is decided.
-pub(in crate::repo) struct WorktreeFindings<'a> {
+pub struct WorktreeFindings<'a> {
     /// Tracked paths that differ from the base, and untracked paths.
     pub dirty: BTreeMap<Vec<u8>, ChangeKind>,
     /// Conflicts of the base that are settled.
@@ -73,7 +73,7 @@ impl WorktreeFindings<'_> {
 
 /// What a switch does about the user's files.
 #[derive(Default)]
-pub(in crate::repo) struct SwitchDecision {
+pub struct SwitchDecision {
     /// Sides of conflicts that are not shown because a file of the user has the name.
     pub unshown: BTreeSet<Vec<u8>>,
     /// Files of the user that stay although the new subset has these paths.
@@ -112,7 +112,7 @@ impl SwitchDecision {
 }
 
 /// What a switch has done so far.
-pub(in crate::repo) struct SwitchProgress<'a> {
+pub struct SwitchProgress<'a> {
     pub written: WrittenFiles,
     /// The private paths, read from the disk when first needed.
     pub private: Option<Private>,

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The user's state at a path that a switch leaves alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum Stays {
+pub enum Stays {
     /// A file or symlink. So there is nothing below it.
     There,
     /// A directory.
@@ -29,12 +29,12 @@ pub(in crate::repo) enum Stays {
 }
 
 /// Paths that a switch leaves alone.
-pub(in crate::repo) type LeftAlone = BTreeMap<Vec<u8>, Stays>;
+pub type LeftAlone = BTreeMap<Vec<u8>, Stays>;
 
 impl Switch<'_> {
     /// Returns whether the switch leaves the user's state at a path alone, where the base has `old`
     /// and the target has `new`. The path may not be overwritten on request.
-    pub(in crate::repo) fn is_left_alone(
+    pub fn is_left_alone(
         &self,
         path: &[u8],
         (old, new): (Option<&TreeEntry>, Option<&TreeEntry>),
@@ -68,7 +68,7 @@ impl Switch<'_> {
 
     /// Returns whether a file of the user has the name of a version beside a conflict of the base.
     /// No commit has it, so a switch to a target without this name leaves it alone.
-    pub(in crate::repo) fn is_own_side(&self, path: &[u8]) -> bool {
+    pub fn is_own_side(&self, path: &[u8]) -> bool {
         let mut forms = self.request.tree.form.iter();
         self.known.dirty.contains_key(path)
             && !self.is_brought(path)
@@ -77,7 +77,7 @@ impl Switch<'_> {
 
     /// Returns the user's empty directory in which a switch puts the new entry `path`. An undo takes
     /// the entry away and leaves the directory. `looked` has the directories that were looked at.
-    pub(in crate::repo) fn empty_dir_above(
+    pub fn empty_dir_above(
         &self,
         path: &[u8],
         looked: &mut BTreeSet<Vec<u8>>,
@@ -106,7 +106,7 @@ impl Switch<'_> {
 
     /// Returns the directory above `path` that the user has emptied by removing `path`. The switch may
     /// remove it, so its undo has to make it. `looked` has the directories that were looked at.
-    pub(in crate::repo) fn emptied_above(
+    pub fn emptied_above(
         &self,
         path: &[u8],
         looked: &mut BTreeSet<Vec<u8>>,
@@ -123,7 +123,7 @@ impl Switch<'_> {
 
     /// Returns whether an undo leaves what is at this path alone. Nothing was there if not, but the
     /// path may be one that gets nothing ([`stays`](Self::stays)).
-    pub(in crate::repo) fn stays_there(&self, path: &[u8]) -> bool {
+    pub fn stays_there(&self, path: &[u8]) -> bool {
         let is_gone = |brings: &Return| brings.gone.contains(path);
         self.stays(path) && !self.request.brings.is_some_and(is_gone)
     }
@@ -131,7 +131,7 @@ impl Switch<'_> {
     /// Notes the directories above `path`, which an undo or a redo removes. A directory that was
     /// empty before stays, whether a commit has it or the user made it. With `all_known`, the steps of
     /// the undo have each directory that was empty. Otherwise those of the target may have been, too.
-    pub(in crate::repo) fn note_emptied(
+    pub fn note_emptied(
         &self,
         path: &[u8],
         all_known: bool,
@@ -155,7 +155,7 @@ impl Switch<'_> {
     }
 
     /// Returns whether an undo leaves this path alone, or a file of the user above it.
-    pub(in crate::repo) fn stays(&self, path: &[u8]) -> bool {
+    pub fn stays(&self, path: &[u8]) -> bool {
         let Some(brings) = self
             .request
             .brings
@@ -180,7 +180,7 @@ fn is_empty(entry: &TreeEntry) -> bool {
 }
 
 /// Returns the steps that say which paths a switch leaves alone.
-pub(in crate::repo) fn steps_of(paths: &LeftAlone) -> Steps {
+pub fn steps_of(paths: &LeftAlone) -> Steps {
     let noted = paths.iter();
     let noted = noted.filter(|(path, state)| !is_implied(paths, path, state));
     let steps = noted.filter_map(|(path, state)| {
@@ -211,7 +211,7 @@ fn is_implied(paths: &LeftAlone, path: &[u8], state: &Stays) -> bool {
 }
 
 /// Adds the paths that the undone steps left alone to those that the undo leaves alone.
-pub(in crate::repo) fn add_noted(steps: &Steps, brings: &mut Return) {
+pub fn add_noted(steps: &Steps, brings: &mut Return) {
     for (path, step) in steps.iter() {
         let path = path.as_bytes();
         match step {

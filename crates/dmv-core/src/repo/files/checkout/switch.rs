@@ -42,7 +42,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The most files in one plan. Limits memory.
-pub(in crate::repo) const PLAN_FILES: usize = 64 << 10;
+pub const PLAN_FILES: usize = 64 << 10;
 
 /// The most directories that are remembered as missing. A forgotten one is examined again.
 const MAX_ABSENT_DIRS: usize = 16 << 10;
@@ -52,15 +52,15 @@ const MAX_ABSENT_DIRS: usize = 16 << 10;
 const SYNC_EACH: usize = 64;
 
 /// A change of the worktree's files from one tree to another.
-pub(in crate::repo) struct Switch<'a> {
-    pub(in crate::repo) request: SwitchRequest<'a>,
-    pub(in crate::repo) known: WorktreeFindings<'a>,
-    pub(in crate::repo) decision: SwitchDecision,
-    pub(in crate::repo) progress: SwitchProgress<'a>,
+pub struct Switch<'a> {
+    pub request: SwitchRequest<'a>,
+    pub known: WorktreeFindings<'a>,
+    pub decision: SwitchDecision,
+    pub progress: SwitchProgress<'a>,
 }
 
 impl<'a> Switch<'a> {
-    pub(in crate::repo) fn new(
+    pub fn new(
         repo: &'a Handle,
         tree: &'a OpenWorktree,
         form: &'a Form,
@@ -83,10 +83,7 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(in crate::repo) fn find_dirty(
-        &mut self,
-        settings: &WorktreeSettings,
-    ) -> Result<(), RepoError> {
+    pub fn find_dirty(&mut self, settings: &WorktreeSettings) -> Result<(), RepoError> {
         let select = Paths::default();
         let options = StatusOptions {
             select: &select,
@@ -142,7 +139,7 @@ impl<'a> Switch<'a> {
 
     /// Returns the stat of the entry at `path`. Directories in `absent` are known to be missing and
     /// are not examined again.
-    pub(in crate::repo) fn stat(
+    pub fn stat(
         &self,
         path: &[u8],
         absent: &mut BTreeSet<Vec<u8>>,
@@ -170,7 +167,7 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(in crate::repo) fn span(&self) -> Span<'a> {
+    pub fn span(&self) -> Span<'a> {
         Span {
             repo: self.request.repo,
             old: Slice {
@@ -186,23 +183,17 @@ impl<'a> Switch<'a> {
     }
 
     /// Returns the base's entry at `path`, if the worktree has it or something below it.
-    pub(in crate::repo) fn base_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+    pub fn base_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         entry_in(self.request.repo, self.span().old, path)
     }
 
     /// Returns the target's entry at `path`, if the worktree will have it or something below it.
-    pub(in crate::repo) fn target_entry(
-        &self,
-        path: &[u8],
-    ) -> Result<Option<TreeEntry>, RepoError> {
+    pub fn target_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         entry_in(self.request.repo, self.span().new, path)
     }
 
     /// Decides whether the change can be made. Touches no file.
-    pub(in crate::repo) fn find_what_is_needed(
-        &mut self,
-        to: &SwitchTo<'_>,
-    ) -> Result<(), RepoError> {
+    pub fn find_what_is_needed(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
         if !self.skips_absent() {
             self.request
                 .form
@@ -224,7 +215,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Removes entries first, then writes. Both use plans of limited size.
-    pub(in crate::repo) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
+    pub fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
         let steps = self.request.brings.iter().flat_map(|brings| &brings.steps);
         for step in steps {
             let print = expect_seen(&mut self.decision.seen, step);
@@ -279,7 +270,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Adds these entries to the total of the progress.
-    pub(in crate::repo) fn foresee(&self, entries: &[(Vec<u8>, TreeEntry)]) {
+    pub fn foresee(&self, entries: &[(Vec<u8>, TreeEntry)]) {
         let files = entries.iter().filter(|(_, entry)| !is_dir(entry));
         let (number, bytes) = files.fold((0, 0), |(n, bytes), (_, e)| (n + 1, bytes + e.size));
         if number > 0 {
@@ -289,7 +280,7 @@ impl<'a> Switch<'a> {
 
     /// Returns whether the target has a directory at `path` that is empty or has something in the
     /// subset.
-    pub(in crate::repo) fn has_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
+    pub fn has_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
         let entry = self.target_entry(path)?;
         let Some(entry) = entry.filter(|entry| entry.kind == Kind::Directory) else {
             return Ok(false);
@@ -313,12 +304,12 @@ impl<'a> Switch<'a> {
     }
 
     /// Returns whether an undo brings back the former entry at `path`.
-    pub(in crate::repo) fn is_brought(&self, path: &[u8]) -> bool {
+    pub fn is_brought(&self, path: &[u8]) -> bool {
         self.request.brings.is_some_and(|brings| brings.has(path))
     }
 
     /// Gives the paths of an undo their former entries.
-    pub(in crate::repo) fn bring(&mut self) -> Result<(), RepoError> {
+    pub fn bring(&mut self) -> Result<(), RepoError> {
         match self.request.brings {
             Some(brings) => self.bring_all(brings),
             None => Ok(()),
@@ -326,7 +317,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Gives each path in `brings` its entry.
-    pub(in crate::repo) fn bring_all(&mut self, brings: &Return) -> Result<(), RepoError> {
+    pub fn bring_all(&mut self, brings: &Return) -> Result<(), RepoError> {
         let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
         for path in &brings.stays {
             self.known.dirty.insert(path.clone(), ChangeKind::Modified);
@@ -398,7 +389,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Plans one entry. Carries the plan out when it is large enough.
-    pub(in crate::repo) fn add(
+    pub fn add(
         &mut self,
         pending: &mut PendingWrites,
         path: Vec<u8>,
@@ -465,14 +456,14 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(in crate::repo) fn flush(&mut self, pending: &mut PendingWrites) -> Result<(), RepoError> {
+    pub fn flush(&mut self, pending: &mut PendingWrites) -> Result<(), RepoError> {
         let PendingWrites { mut plan, dirs } = std::mem::take(pending);
         plan.make_dirs = sorted(dirs);
         self.progress.made_dirs.clear();
         self.run(plan)
     }
 
-    pub(in crate::repo) fn need_dirs(&mut self, dir: &[u8], dirs: &mut BTreeSet<Vec<u8>>) {
+    pub fn need_dirs(&mut self, dir: &[u8], dirs: &mut BTreeSet<Vec<u8>>) {
         let mut dir = dir;
         while !dir.is_empty() && self.progress.made_dirs.insert(dir.to_vec()) {
             dirs.insert(dir.to_vec());
@@ -480,12 +471,12 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(in crate::repo) fn refuse_changed(&mut self, path: Vec<u8>) {
+    pub fn refuse_changed(&mut self, path: Vec<u8>) {
         let why = Refusal::Changed.to_string();
         self.progress.refused.push(Problem::new(path, why));
     }
 
-    pub(in crate::repo) fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
+    pub fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
         self.request.job.reached(Moment::Portion);
         // In a worktree with a commit, somebody may be at work: each file appears only when
         // complete.
@@ -513,10 +504,7 @@ impl<'a> Switch<'a> {
 
     /// Durably notes which of the entries that a plan removes are private. Returns all private
     /// paths.
-    pub(in crate::repo) fn note_private<B>(
-        &mut self,
-        plan: &Plan<B>,
-    ) -> Result<Arc<BTreeSet<Vec<u8>>>, RepoError> {
+    pub fn note_private<B>(&mut self, plan: &Plan<B>) -> Result<Arc<BTreeSet<Vec<u8>>>, RepoError> {
         let mut private = match self.progress.private.take() {
             Some(private) => private,
             None => private::private(self.request.repo)?,
@@ -530,11 +518,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Adds the results of a plan to this switch.
-    pub(in crate::repo) fn take_report<B>(
-        &mut self,
-        plan: &Plan<B>,
-        report: Report,
-    ) -> Result<(), RepoError> {
+    pub fn take_report<B>(&mut self, plan: &Plan<B>, report: Report) -> Result<(), RepoError> {
         let ended = fs_now(&self.request.tree.own);
         let files = plan.files.iter().map(|f| &f.path).zip(&report.files);
         let links = plan.symlinks.iter().map(|l| &l.path).zip(&report.symlinks);
@@ -586,7 +570,7 @@ impl<'a> Switch<'a> {
 
     /// Makes the written files durable before the stat cache relies on them. Then removes the
     /// replaced files for good, unless they have changed since.
-    pub(in crate::repo) fn sync(&mut self) -> Result<(), RepoError> {
+    pub fn sync(&mut self) -> Result<(), RepoError> {
         self.sync_written()?;
         self.request.job.reached(Moment::Written);
         for RefusedPath { path, why } in self.progress.asides.finish() {
@@ -643,7 +627,7 @@ fn expect_seen(
     print
 }
 
-pub(in crate::repo) fn checkout_error(error: CheckoutError) -> RepoError {
+pub fn checkout_error(error: CheckoutError) -> RepoError {
     match error {
         CheckoutError::Cancelled => RepoError::Cancelled,
         CheckoutError::Disk(e) => RepoError::Path(e),
@@ -652,7 +636,7 @@ pub(in crate::repo) fn checkout_error(error: CheckoutError) -> RepoError {
 
 /// Writes that are planned but not carried out yet.
 #[derive(Default)]
-pub(in crate::repo) struct PendingWrites {
+pub struct PendingWrites {
     plan: Plan<Blob>,
     dirs: BTreeSet<Vec<u8>>,
 }

@@ -12,7 +12,7 @@ use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
 
 /// What to make a worktree's files equal to, and how.
-pub(in crate::repo) struct SwitchTo<'a> {
+pub struct SwitchTo<'a> {
     /// The name of the action in messages that refuse it.
     pub what: &'static str,
     /// Who asks for the switch. If it is cut off, this command continues it.
@@ -41,7 +41,7 @@ pub(in crate::repo) struct SwitchTo<'a> {
 /// What [`switch_files`](super::switch_files) did. The fields are those of
 /// [`CheckoutReport`](super::CheckoutReport).
 #[derive(Debug, Default)]
-pub(in crate::repo) struct SwitchResult {
+pub struct SwitchResult {
     pub files: u64,
     pub bytes: u64,
     pub removed: u64,

@@ -16,19 +16,19 @@ use std::collections::BTreeSet;
 
 impl Switch<'_> {
     /// Returns whether a file at `path` is in the place of a directory that a switch wrote.
-    pub(in crate::repo) fn is_in_place_of_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
+    pub fn is_in_place_of_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
         let tracked = self.tracked(path)?;
         Ok(tracked.is_some_and(|entry| entry.kind == Kind::Directory))
     }
 
     /// Returns whether an undo removes the entry at `path`, or puts a directory there.
-    pub(in crate::repo) fn gives_way(&self, path: &[u8]) -> bool {
+    pub fn gives_way(&self, path: &[u8]) -> bool {
         let step = self.request.brings.and_then(|brings| brings.step(path));
         step.is_some_and(|step| step.to.as_ref().is_none_or(is_dir))
     }
 
     /// Returns whether a directory comes where the step of an undo finds a file.
-    pub(in crate::repo) fn makes_room(&self, step: &PathReturn) -> Result<bool, RepoError> {
+    pub fn makes_room(&self, step: &PathReturn) -> Result<bool, RepoError> {
         Ok(match &step.to {
             Some(to) => is_dir(to),
             None => self.target_entry(&step.path)?.is_some_and(|e| is_dir(&e)),
@@ -36,14 +36,14 @@ impl Switch<'_> {
     }
 
     /// Returns whether a redo has removed a file at `path`, so that a directory of the target can come.
-    pub(in crate::repo) fn has_room(&self, path: &[u8]) -> bool {
+    pub fn has_room(&self, path: &[u8]) -> bool {
         let is_room = |brings: &Return| brings.step(path).is_some_and(|step| brings.has_room(step));
         self.request.brings.is_some_and(is_room)
     }
 
     /// Adds the entries in the way to the overwritten files. Returns those that cannot be kept,
     /// such as another repository: then nothing may be removed.
-    pub(in crate::repo) fn overwrite_in_the_way(
+    pub fn overwrite_in_the_way(
         &self,
         in_the_way: &BTreeSet<Vec<u8>>,
         overwrites: &mut Overwrites,
@@ -80,7 +80,7 @@ impl Switch<'_> {
     }
 
     /// Removes the entries that are in the way.
-    pub(in crate::repo) fn clear_in_the_way(&mut self) -> Result<(), RepoError> {
+    pub fn clear_in_the_way(&mut self) -> Result<(), RepoError> {
         let roots = std::mem::take(&mut self.decision.in_the_way);
         let mut plan = Plan::default();
         for path in all_gone(self.request.tree, roots.iter().cloned().collect())?.into_keys() {
@@ -103,7 +103,7 @@ impl Switch<'_> {
 }
 
 /// Returns whether an entry is none that a commit can have, such as a pipe.
-pub(in crate::repo) fn is_special(stat: &FileStat) -> bool {
+pub fn is_special(stat: &FileStat) -> bool {
     !matches!(
         stat.kind,
         FileKind::File | FileKind::Symlink | FileKind::Dir

@@ -16,7 +16,7 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// The written files as a list of runs. A run is some files of one directory.
 #[derive(Debug, Default)]
-pub(in crate::repo) struct WrittenFiles {
+pub struct WrittenFiles {
     files: usize,
     runs: Vec<Run>,
     bytes: SpilledBytes,
@@ -44,14 +44,14 @@ type Visit<'v> = dyn FnMut(&[u8], &[u8], Fingerprint) + 'v;
 
 impl WrittenFiles {
     /// Returns the number of noted files.
-    pub(in crate::repo) fn files(&self) -> usize {
+    pub fn files(&self) -> usize {
         self.files
     }
 
     /// Notes files of one directory. May create a temporary file in `own`.
     ///
     /// A failure only costs time: files without a fingerprint are compared by content.
-    pub(in crate::repo) fn note<'f>(
+    pub fn note<'f>(
         &mut self,
         own: &SafeDir,
         dir: &[u8],
@@ -83,18 +83,14 @@ impl WrittenFiles {
     }
 
     /// Sorts the runs, so that those of one directory are together.
-    pub(in crate::repo) fn sort(&mut self) {
+    pub fn sort(&mut self) {
         // The sort is stable: for a file that was written twice, the last fingerprint counts.
         self.runs.sort_by_key(|run| run.dir_check);
     }
 
     /// Gives the written entries of the directory `dir` their fingerprints. Returns whether there
     /// were any. Needs [`sort`](Self::sort) first.
-    pub(in crate::repo) fn apply(
-        &self,
-        dir: &[u8],
-        section: &mut Section,
-    ) -> Result<bool, WrittenError> {
+    pub fn apply(&self, dir: &[u8], section: &mut Section) -> Result<bool, WrittenError> {
         let mut any = false;
         let of = Run::check_of(dir);
         let from = self.runs.partition_point(|run| run.dir_check < of);
@@ -110,7 +106,7 @@ impl WrittenFiles {
     }
 
     /// Visits all files.
-    pub(in crate::repo) fn each(&self, visit: &mut Visit<'_>) -> Result<(), WrittenError> {
+    pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), WrittenError> {
         self.runs.iter().try_for_each(|run| self.read(*run, visit))
     }
 
@@ -128,7 +124,7 @@ impl WrittenFiles {
 
 /// Why the written files cannot be listed.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::repo) enum WrittenError {
+pub enum WrittenError {
     /// The temporary file cannot be read.
     #[error("cannot read a temporary file: {0}")]
     Io(#[from] io::Error),

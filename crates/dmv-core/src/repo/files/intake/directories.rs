@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Makes commits of directories, in their order.
-pub(in crate::repo) fn take_directories(
+pub fn take_directories(
     repo: &Handle,
     dirs: &[PathBuf],
     options: &IntakeOptions,

@@ -44,7 +44,7 @@ struct Copy {
 }
 
 /// Makes commits of copies, one for each: those of a series in their order, and all by their dates.
-pub(in crate::repo) fn take_series(
+pub fn take_series(
     repo: &Handle,
     series: &SeriesOptions,
     options: &IntakeOptions,

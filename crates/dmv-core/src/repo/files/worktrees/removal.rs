@@ -37,7 +37,7 @@ const REMOVING: &str = "removing this worktree";
 
 /// What becomes of the uncommitted changes in a worktree that is removed.
 #[derive(Clone, Copy)]
-pub(in crate::repo) enum RemovalMode<'a> {
+pub enum RemovalMode<'a> {
     /// Files that are in no commit refuse the removal. That committed files are missing is kept.
     Refused,
     /// All of them are kept, so that an undo can bring them back.
@@ -47,7 +47,7 @@ pub(in crate::repo) enum RemovalMode<'a> {
 }
 
 /// Removes a worktree with its files, and returns what it was. Its branch stays.
-pub(in crate::repo) fn remove_worktree(
+pub fn remove_worktree(
     repo: &Handle,
     dir: &Path,
     force: bool,
@@ -85,7 +85,7 @@ pub(in crate::repo) fn remove_worktree(
 
 /// Removes a worktree's files, then calls `publish` with the record of the steps that keep the
 /// uncommitted changes, and with how much they are.
-pub(in crate::repo) fn take_down(
+pub fn take_down(
     repo: &Handle,
     info: &WorktreeInfo,
     (how, request): (RemovalMode<'_>, &OperationRequest),

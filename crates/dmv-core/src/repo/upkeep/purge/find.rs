@@ -43,11 +43,7 @@ pub struct Purgeable {
 const MAX_ALSO: usize = 1000;
 
 /// Finds what is to be purged. Changes nothing.
-pub(in crate::repo) fn purgeable(
-    repo: &Handle,
-    what: &PurgeWhat,
-    job: &Job,
-) -> Result<Purgeable, RepoError> {
+pub fn purgeable(repo: &Handle, what: &PurgeWhat, job: &Job) -> Result<Purgeable, RepoError> {
     let mut search = Search {
         repo,
         job,

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// Stores the heads of the repository's own worktree and of the worktree at `place` if they are
 /// unknown, and returns them. Changes no file.
-pub(in crate::repo) fn mend_heads(
+pub fn mend_heads(
     repo: &Handle,
     place: &RepositoryLocation,
 ) -> Result<Vec<(String, Head)>, RepoError> {
@@ -49,7 +49,7 @@ pub(in crate::repo) fn mend_heads(
 }
 
 /// Returns the present time, without a time zone.
-pub(in crate::repo) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     let now = machine_now();
     Timestamp {
         seconds: now.seconds,

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashSet};
 
 /// How complete the found operations are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::repo) enum LogCompleteness {
+pub enum LogCompleteness {
     /// The database and the log confirm each other.
     Everything,
     /// No loss shows, but nothing proves that the last operation found was the last one.
@@ -29,7 +29,7 @@ pub(in crate::repo) enum LogCompleteness {
 
 /// A search for commits that no operation names and no other commit has as a parent, with
 /// everything that they need.
-pub(in crate::repo) struct Search<'s> {
+pub struct Search<'s> {
     pub store: &'s Store,
     pub told: LogCompleteness,
     /// Whether objects may be absent by choice.
@@ -41,7 +41,7 @@ pub(in crate::repo) struct Search<'s> {
 }
 
 /// A commit that gets a branch.
-pub(in crate::repo) struct Tip {
+pub struct Tip {
     id: ObjectId,
     committer: Person,
 }
@@ -179,10 +179,7 @@ fn ids_in(operation: &Operation) -> impl Iterator<Item = ObjectId> + use<'_> {
 
 /// Returns the operations that make branches for `tips`, to follow those of `chain`, and the
 /// branches' names.
-pub(in crate::repo) fn branches_for(
-    tips: &[Tip],
-    chain: &[Operation],
-) -> (Vec<Operation>, Vec<String>) {
+pub fn branches_for(tips: &[Tip], chain: &[Operation]) -> (Vec<Operation>, Vec<String>) {
     let view = view_of(chain);
     let (mut made, mut names): (Vec<Operation>, BTreeSet<String>) = Default::default();
     for some in tips.chunks(MOST_BRANCHES) {

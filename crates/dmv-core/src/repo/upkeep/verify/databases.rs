@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// A running command may have written an operation that it has not committed yet. So any further
 /// operations are examined while this check holds the database lock, and applied as any other
 /// command would do.
-pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
+pub fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
     let known = repo.refs.log_position()?.log_end;
     let log = match open_log(&repo.store, OpenMode::Read) {
         Err(RepoError::Refs(e @ RefsError::LogBehind(_))) => {
@@ -54,10 +54,7 @@ pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Resu
 }
 
 /// Checks that each worktree has a head. A repository is made with heads, and nothing removes them.
-pub(in crate::repo) fn check_heads(
-    repo: &Handle,
-    found: &mut Vec<String>,
-) -> Result<(), RepoError> {
+pub fn check_heads(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
     let view = repo.refs.with_prefix("worktree/")?;
     let mut names = BTreeSet::from([MAIN]);
     names.extend(view.iter().filter_map(|(key, _)| worktree_of(key)));
@@ -83,7 +80,7 @@ fn said(e: &RefsError) -> String {
 }
 
 /// Checks the database: its file, and its rows against the log pack and the packs.
-pub(in crate::repo) fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
+pub fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
     let before = found.len();
     let lines = repo.refs.integrity()?;
     found.extend(lines.into_iter().map(|line| format!("refs.db: {line}")));

@@ -53,7 +53,7 @@ impl Below {
 
 /// A walk that visits everything that the view names and the slice calls for, once each. It notes
 /// what is not stored, and can continue below an object once it is healed.
-pub(in crate::repo) struct Walk {
+pub struct Walk {
     filter: Filter,
     seen: HashSet<ObjectId>,
     stack: Vec<Item>,

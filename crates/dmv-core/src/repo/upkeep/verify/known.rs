@@ -36,7 +36,7 @@ impl KnownDamage {
 }
 
 /// Returns what is known to be damaged. It reads no content.
-pub(in crate::repo) fn known_damage(repo: &Handle) -> KnownDamage {
+pub fn known_damage(repo: &Handle) -> KnownDamage {
     let is_stored = |id: &ObjectId| repo.store.has_undamaged(id).unwrap_or(false);
     let lost = load(repo).into_iter();
     KnownDamage {
@@ -56,7 +56,7 @@ pub(super) fn still_damaged(repo: &Handle) -> Vec<DamagedObject> {
 
 /// Writes down what a check has found, in place of what earlier ones have. On a read-only disk this
 /// fails, and the next check finds the damage again.
-pub(in crate::repo) fn remember(repo: &Handle, report: &VerifyReport) {
+pub fn remember(repo: &Handle, report: &VerifyReport) {
     let found = report.damaged.iter().chain(&report.missing);
     let found: Vec<_> = found.map(|object| (object.id, object.ty)).collect();
     if found == load(repo) {

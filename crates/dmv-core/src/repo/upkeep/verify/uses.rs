@@ -19,7 +19,7 @@ const MAX_USES: usize = 8;
 
 /// Adds to each object of a report, and to each of `healed`, what needs it, and to the report which paths are
 /// affected and how much content is lost. Does nothing if nothing is damaged and healed.
-pub(in crate::repo) fn name_uses(
+pub fn name_uses(
     repo: &Handle,
     report: &mut VerifyReport,
     healed: &mut [DamagedObject],
@@ -195,7 +195,7 @@ const MAX_COMMITS: usize = 1000;
 /// Returns some of the files that have one of `objects`, each with a commit that has it.
 ///
 /// Searches up to a thousand commits, those of the refs first.
-pub(in crate::repo) fn uses_of(
+pub fn uses_of(
     repo: &Handle,
     objects: &HashSet<ObjectId>,
     job: &Job,

@@ -32,7 +32,7 @@ struct PlannedPath {
 }
 
 /// The changes for some conflicts.
-pub(in crate::repo) struct Steps<'a> {
+pub struct Steps<'a> {
     repo: &'a Handle,
     tree: &'a OpenWorktree,
     form: &'a Form,

@@ -88,7 +88,7 @@ pub enum StashAt {
 ///
 /// If the same command was cut off before, its files are taken back first: a merge with them would
 /// show conflicts within conflicts.
-pub(in crate::repo) fn apply(
+pub fn apply(
     repo: &Handle,
     at: StashAt,
     drops: bool,
@@ -193,7 +193,7 @@ fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<Vec<Pro
 }
 
 /// Drops the `n`-th newest stash.
-pub(in crate::repo) fn drop_stash(
+pub fn drop_stash(
     repo: &Handle,
     n: usize,
     request: OperationRequest,
