@@ -22,6 +22,8 @@ mod names;
 mod opening;
 #[path = "tidy/pages.rs"]
 mod pages;
+#[path = "tidy/shapes.rs"]
+mod shapes;
 #[path = "tidy/snippets.rs"]
 mod snippets;
 #[path = "tidy/source.rs"]
@@ -36,6 +38,7 @@ use hints::{commands, open_command_lines};
 use names::participles;
 use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
+use shapes::{MAX_FIELDS, MAX_TUPLES, tuple_parameters, wide_structs};
 use source::{root, tree};
 use std::collections::{BTreeMap, BTreeSet};
 use system::{SYSTEM, lines_of_one_system};
@@ -488,6 +491,34 @@ fn types_are_named_by_nouns() {
         for (line, name) in participles(&code) {
             complaints.push(format!("{file}:{line}: the type {name} needs a noun"));
         }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn structs_are_narrow_and_parameters_are_no_tuples() {
+    let (files, mut complaints, mut tuples) = (tree(), Vec::new(), (0, 0));
+    let code = rust(&files, false).into_iter();
+    for (file, code) in code.filter(|(file, _)| file.starts_with("crates/")) {
+        for (line, name, fields) in wide_structs(&code) {
+            complaints.push(format!(
+                "{file}:{line}: {name} has {fields} fields, {MAX_FIELDS} are enough"
+            ));
+        }
+        for (_, is_taken_apart) in tuple_parameters(&code) {
+            tuples.0 += usize::from(!is_taken_apart);
+            tuples.1 += usize::from(is_taken_apart);
+        }
+        if code.contains("pub(in crate::repo)") {
+            complaints.push(format!(
+                "{file}: the rooms of repo are private: write `pub`"
+            ));
+        }
+    }
+    if tuples.0 > MAX_TUPLES.0 || tuples.1 > MAX_TUPLES.1 {
+        complaints.push(format!(
+            "{tuples:?} parameters are tuples, not {MAX_TUPLES:?}"
+        ));
     }
     pass(complaints);
 }

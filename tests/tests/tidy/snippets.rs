@@ -179,3 +179,35 @@ fn a_type_that_a_participle_names_is_a_complaint() {
         "struct FreedSpace;\nstruct Listing;\nstruct Speedometer;\nfn freed(made: Vec<u8>) {}";
     assert_eq!(participles(nouns), []);
 }
+
+#[test]
+fn wide_structs_and_tuple_parameters_are_found() {
+    let wide = |fields: usize| {
+        let fields: Vec<String> = (0..fields)
+            .map(|n| format!("f{n}: Map<u8, (u8, u8)>"))
+            .collect();
+        format!("pub struct Wide<'a> {{ {} }}", fields.join(", "))
+    };
+    assert_eq!(wide_structs(&wide(MAX_FIELDS)).len(), 0);
+    assert_eq!(
+        wide_structs(&wide(MAX_FIELDS + 1)),
+        [(1, "Wide".to_owned(), MAX_FIELDS + 1)]
+    );
+    assert_eq!(wide_structs("struct A; struct B(u8, u8);").len(), 0);
+    let found = |code: &str| {
+        tuple_parameters(code)
+            .iter()
+            .map(|(_, apart)| *apart)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found("fn f(&self, a: (u8, u16), b: u8) {}"), [false]);
+    assert_eq!(
+        found("fn f<T: Fn(u8) -> u8>(a: T, b: &(u8, T)) -> u8 {}"),
+        [false]
+    );
+    assert_eq!(found("fn f((a, b): (u8, u16)) {}"), [true]);
+    assert_eq!(
+        found("fn f(a: Vec<(u8, u8)>, b: impl Fn((u8, u8)), c: ()) -> (u8, u8) {}"),
+        []
+    );
+}
