@@ -113,7 +113,11 @@ pub fn check_new_name_beside(
 
 /// Returns whether there is a remote of this name, or branches of one are recorded.
 fn knows_remote(repo: &Handle, remote: &str) -> Result<bool, RepoError> {
-    let is_set = repo.remotes.get().is_some_and(|all| all.contains(remote));
+    let is_set = repo
+        .caller
+        .remotes
+        .get()
+        .is_some_and(|all| all.contains(remote));
     Ok(is_set
         || !repo
             .refs

@@ -37,6 +37,17 @@ pub struct GitIdQuery<'q> {
 /// Returns the commits that a query asks for.
 pub type GitIdReader = fn(&GitIdQuery<'_>) -> Result<Vec<ObjectId>, ObjectError>;
 
+/// What a repository knows only from its caller.
+#[derive(Default)]
+pub struct CallerAnswers {
+    /// The names of remotes in the settings, if the caller has told them.
+    pub remotes: OnceLock<BTreeSet<String>>,
+    /// Reads the dates in revisions, if the caller can: the library has no clock and no time zone.
+    pub dates: OnceLock<DateReader>,
+    /// Finds the commits that have some id in Git, if the caller can.
+    pub git_ids: OnceLock<GitIdReader>,
+}
+
 /// An open repository.
 pub struct Handle {
     pub dmv: PathBuf,
@@ -59,12 +70,8 @@ pub struct Handle {
     /// The number of operations that the database had lost and that were restored from the log pack
     /// when the repository was opened.
     pub caught_up: usize,
-    /// The names of remotes in the settings, if the caller has told them.
-    pub remotes: OnceLock<BTreeSet<String>>,
-    /// Reads the dates in revisions, if the caller can: the library has no clock and no time zone.
-    pub dates: OnceLock<DateReader>,
-    /// Finds the commits that have some id in Git, if the caller can.
-    pub git_ids: OnceLock<GitIdReader>,
+    /// What the caller has told.
+    pub caller: CallerAnswers,
     /// What the slice was like when the store last heard which chunks it must not store.
     pub heard: Mutex<Option<(u64, SystemTime)>>,
 }

@@ -3,7 +3,7 @@
 use crate::refs::{Refs, RefsError};
 use crate::repo::base::arrived::ArrivedPacks;
 use crate::repo::base::error::{PlaceError, RepoError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::handle::{CallerAnswers, Handle};
 use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, Whose};
 use crate::repo::base::made::MadeObjects;
@@ -12,7 +12,7 @@ use crate::repo::base::{layout, level, refused, worktree};
 use crate::store::{Owners, Store};
 use crate::vfs::{OpenMode, ReadingVfs, Vfs};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Opens a repository whose packs and indexes are in `vfs`.
 pub fn open(place: RepositoryLocation, vfs: Arc<dyn Vfs>) -> Result<Handle, RepoError> {
@@ -75,9 +75,7 @@ pub fn assemble(
         coming: None,
         whose: Whose::Own,
         caught_up,
-        remotes: OnceLock::new(),
-        dates: OnceLock::new(),
-        git_ids: OnceLock::new(),
+        caller: CallerAnswers::default(),
         heard: Mutex::default(),
     };
     refused::refresh(&handle);

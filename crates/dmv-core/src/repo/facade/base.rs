@@ -34,19 +34,23 @@ impl Repo {
     /// branches.
     pub fn name_remotes(&self, remotes: impl IntoIterator<Item = String>) {
         // A second call comes from the same settings.
-        let _ = self.handle.remotes.set(remotes.into_iter().collect());
+        let _ = self
+            .handle
+            .caller
+            .remotes
+            .set(remotes.into_iter().collect());
     }
 
     /// Tells how commits are found by their ids in Git, once. Without it, no revision begins with `git:`.
     pub fn read_git_ids_by(&self, reader: GitIdReader) {
         // A later caller gets what the first one asked for.
-        let _ = self.handle.git_ids.set(reader);
+        let _ = self.handle.caller.git_ids.set(reader);
     }
 
     /// Tells how dates in revisions are read, once. Without it, a revision has no date.
     pub fn read_dates_by(&self, reader: DateReader) {
         // A second call comes from the same program.
-        let _ = self.handle.dates.set(reader);
+        let _ = self.handle.caller.dates.set(reader);
     }
 
     /// Fails unless a new branch may have this name once `remote` is a remote.

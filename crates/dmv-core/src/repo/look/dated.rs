@@ -91,7 +91,7 @@ fn moment(repo: &Handle, dated: DatedName<'_>, text: &str) -> Result<Moment, Rep
     if let Ok(number) = dated.when.parse() {
         return Ok(Moment::Changes(number));
     }
-    let reader = repo.dates.get();
+    let reader = repo.caller.dates.get();
     let reader = reader.ok_or_else(|| RevisionError::Syntax(text.to_owned()))?;
     let read = reader(dated.when).map_err(|why| RevisionError::BadDate {
         text: text.to_owned(),

@@ -232,7 +232,7 @@ fn one_of(repo: &Handle, name: &str, mut commits: Vec<ObjectId>) -> Result<Objec
 
 /// Returns the commits whose id in Git begins as `git:ab12` says.
 fn commits_in_git(repo: &Handle, name: &str) -> Result<Vec<ObjectId>, RepoError> {
-    let Some(reader) = repo.git_ids.get() else {
+    let Some(reader) = repo.caller.git_ids.get() else {
         return Ok(Vec::new());
     };
     let mut tips = BTreeSet::new();
