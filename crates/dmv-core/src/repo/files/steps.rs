@@ -64,7 +64,7 @@ pub fn set_done(tx: &mut Transaction<'_>, name: &str, id: ObjectId) -> Result<()
 
 /// Names steps that a command is about to take.
 pub fn set_begun(tx: &mut Transaction<'_>, name: &str, id: ObjectId) -> Result<(), RepoError> {
-    tx.set(begun_key(name), Some(id.as_bytes().to_vec()))
+    tx.record(&begun_key(name), id.as_bytes())
 }
 
 /// Returns the steps of a command that has not finished.
