@@ -226,3 +226,28 @@ fn what_frees_space_waits_for_another_that_does() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn the_hint_to_forget_an_operation_stands_only_where_that_gives_something_up() -> Outcome {
+    let place = place()?;
+    let gc = || -> Outcome<String> { Ok(String::from_utf8(place.run(&["gc"])?.stderr)?) };
+    // A worktree is on a commit that no branch has any more.
+    place.ok(&["checkout", "-b", "render"])?;
+    place.write("render", noise(9, 2_000_000))?;
+    place.commit("render")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["worktree", "add", "--detach", "../tree", "render"])?;
+    place.ok(&["branch", "-d", "render"])?;
+    let said = gc()?;
+    assert!(said.contains("are kept for undo only"), "{said}");
+    assert!(said.contains("dmv op expire --older 90d"), "{said}");
+    assert!(!said.contains("op forget"), "{said}");
+    place.ok(&["worktree", "remove", "../tree"])?;
+    let said = gc()?;
+    let (_, id) = said.rsplit_once("dmv op forget ").ok_or(said.clone())?;
+    let told = place.ok(&["op", "forget", id.trim()])?;
+    assert!(!told.is_empty());
+    let said = String::from_utf8(place.run(&["gc", "--grace", "0"])?.stderr)?;
+    assert!(!said.contains("op forget"), "{said}");
+    Ok(())
+}

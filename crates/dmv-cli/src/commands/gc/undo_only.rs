@@ -4,13 +4,12 @@ use crate::prelude::*;
 use dmv_core::diff::changes;
 use dmv_core::hash::encode_hex;
 use dmv_core::refs::Operation;
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// The most commits that are compared with their parents: it is for a note.
 const MAX_COMMITS: usize = 50;
 
-/// A file in a commit that no branch leads to, but an operation within reach of undo.
+/// A file in a commit that only an operation within reach of undo leads to.
 pub struct UndoOnlyFile {
     /// Its path in that commit.
     pub path: RepoPath,
@@ -53,13 +52,14 @@ impl UndoOnlyFile {
     }
 }
 
-/// The newest commits that branches have left, each with the oldest operation that names it.
+/// The newest commits that only undo can bring back to a branch, each with the oldest operation that names it.
 fn commits(repo: &Repo) -> Result<Vec<(ObjectId, Operation)>, RepoError> {
     let window = repo.undo_window()?;
+    // What a worktree or a stash still has is not given up with an operation.
+    let for_undo = repo.commits_for_undo()?;
     let mut out: Vec<(ObjectId, Operation)> = Vec::new();
-    let mut on_branches = HashSet::new();
     repo.each_operation(&mut |operation, _| {
-        if out.len() + on_branches.len() >= MAX_COMMITS {
+        if out.len() >= MAX_COMMITS {
             return Ok(ControlFlow::Break(()));
         }
         if !window.has(operation.seq) {
@@ -72,12 +72,8 @@ fn commits(repo: &Repo) -> Result<Vec<(ObjectId, Operation)>, RepoError> {
             let id = ObjectId::from_bytes(id);
             if let Some((_, oldest)) = out.iter_mut().find(|(known, _)| *known == id) {
                 *oldest = operation.clone();
-            } else if !on_branches.contains(&id) {
-                if repo.is_on_a_branch(id)? {
-                    on_branches.insert(id);
-                } else {
-                    out.push((id, operation.clone()));
-                }
+            } else if for_undo.contains(&id) {
+                out.push((id, operation.clone()));
             }
         }
         Ok(ControlFlow::Continue(()))

@@ -43,6 +43,12 @@ impl Repo {
         upkeep::forget_log::forget_operation(&self.handle, id, request)
     }
 
+    /// Returns the commits that only undo can bring back: those that [`forget_operation`](Self::forget_operation)
+    /// gives up, if an operation names them.
+    pub fn commits_for_undo(&self) -> Result<HashSet<ObjectId>, RepoError> {
+        upkeep::forget_log::commits_for_undo(&self.handle)
+    }
+
     /// Returns the most bytes that the repository is to take on disk, if there is a limit.
     pub fn budget(&self) -> Result<Option<u64>, RepoError> {
         base::budget::budget(&self.handle)

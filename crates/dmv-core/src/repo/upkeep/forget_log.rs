@@ -60,13 +60,31 @@ pub fn forget_operation(
     })
 }
 
+/// Returns the commits that only undo can bring back.
+pub(in crate::repo) fn commits_for_undo(repo: &Handle) -> Result<HashSet<ObjectId>, RepoError> {
+    let for_undo = for_undo(repo)?.into_iter();
+    Ok(for_undo.map(|(id, _)| id).collect())
+}
+
 /// Returns the commits of an operation that only undo can bring back, and their descendants.
 fn commits_that_go(repo: &Handle, chosen: &Operation) -> Result<HashSet<ObjectId>, RepoError> {
+    let seeds: HashSet<ObjectId> = named_commits(chosen).collect();
+    let mut going = HashSet::new();
+    // Parents come last in the walk.
+    for (id, parents) in for_undo(repo)?.into_iter().rev() {
+        if seeds.contains(&id) || parents.iter().any(|parent| going.contains(parent)) {
+            going.insert(id);
+        }
+    }
+    Ok(going)
+}
+
+/// Returns the commits that only undo can bring back, newest first, each with its parents.
+fn for_undo(repo: &Handle) -> Result<Vec<(ObjectId, Vec<ObjectId>)>, RepoError> {
     let mut named = HashSet::new();
     window::each_operation(repo, 0, &mut |operation| {
         named.extend(named_commits(operation))
     })?;
-    let seeds: HashSet<ObjectId> = named_commits(chosen).collect();
     let mut reach = Reach::new(named, whole::named_by_view(repo)?, Detail::Commits);
     let mut for_undo = Vec::new();
     while let Some(found) = reach.next(repo.objects())? {
@@ -77,14 +95,7 @@ fn commits_that_go(repo: &Handle, chosen: &Operation) -> Result<HashSet<ObjectId
         };
         for_undo.push((found.id, parents));
     }
-    let mut going = HashSet::new();
-    // Parents come last in the walk.
-    for (id, parents) in for_undo.into_iter().rev() {
-        if seeds.contains(&id) || parents.iter().any(|parent| going.contains(parent)) {
-            going.insert(id);
-        }
-    }
-    Ok(going)
+    Ok(for_undo)
 }
 
 fn named_commits(operation: &Operation) -> impl Iterator<Item = ObjectId> {
