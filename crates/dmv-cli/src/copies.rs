@@ -98,6 +98,12 @@ fn is_itself(repo: &Repo, url: &Url) -> bool {
 }
 
 impl PeerAnswers {
+    /// Adds what the command itself knows.
+    #[cfg(feature = "store")]
+    pub fn add(&mut self, said: String) {
+        self.said.insert(0, said);
+    }
+
     /// Of what was given up earlier, what a remote keeps.
     pub fn kept_of(&self, earlier: &[(ObjectType, ObjectId)]) -> Vec<(ObjectType, ObjectId)> {
         let unkept: BTreeSet<&ObjectId> = self.unkept.iter().map(|(_, id)| id).collect();

@@ -26,6 +26,9 @@ pub enum Trouble {
     /// Content was purged while it was read.
     #[error("content was purged there in this moment; run the command again")]
     Purged,
+    /// Content has expired while it was read.
+    #[error("content has expired there in this moment; run the command again")]
+    ContentExpired,
     /// A file is from a newer version of dmv.
     #[error("the repository is from a newer version of dmv")]
     TooNew,

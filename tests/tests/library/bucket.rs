@@ -1,12 +1,13 @@
 //! Reading a bucket: what arrives, with which requests, and what bad files do.
 
-use dmv_bucket::format::ROOT;
+use dmv_bucket::format::{Name, Page, ROOT, Root, RowKind};
 use dmv_bucket::peer::{BucketSource, serve_bucket};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::root::Root as Content;
-use dmv_core::repo::{OwnBranches, Repo};
+use dmv_core::object::tree::lookup_path;
+use dmv_core::repo::{Expiry, OwnBranches, Repo};
 use dmv_core::subset::Subset;
 use dmv_net::session::{Client, History, Link, NetError};
 use dmv_net::trouble::{RootLoss, Trouble};
@@ -77,6 +78,66 @@ fn trouble<T>(done: Result<T, NetError>) -> Trouble {
         Err(e) => panic!("{e:?}"),
         Ok(_) => panic!("it should have failed"),
     }
+}
+
+/// Says in a bucket that files have expired, and takes a pack out.
+fn expire_there(bucket: &BucketWriter, files: &[ObjectId], pack: Option<Name>) -> Done<Expiry> {
+    let why = Expiry {
+        at: 1_795_000_000,
+        rule: "last:1".to_owned(),
+        pattern: "/nightly/**".to_owned(),
+    };
+    let mut root = Root::decode(&bucket.files.get(ROOT).ok_or("a root")?)?;
+    let listed = [(why.clone(), files.iter().copied().collect())];
+    let (page, bytes) = Page::Expired(listed.into()).encode(Name([9; 16]))?;
+    bucket.files.put(&page.name.path(root.repository), bytes);
+    root.expired = vec![page];
+    root.rows.retain(|row| Some(row.name) != pack);
+    bucket.files.put(ROOT, root.encode()?);
+    Ok(why)
+}
+
+#[test]
+fn what_has_expired_is_left_out_of_a_fetch_and_does_not_count_as_kept() -> Done {
+    for is_large in [false, true] {
+        let theirs = Place::with_files(3, 10, 900)?;
+        let mut bucket = BucketWriter::new()?;
+        bucket.push(&theirs, "main", Packs::Apart)?;
+        let mut rng = Rng::new(8);
+        let len = if is_large { 3 << 20 } else { 900 };
+        theirs.write("nightly", &rng.bytes(len))?;
+        theirs.commit("old")?;
+        bucket.push(&theirs, "main", Packs::Apart)?;
+        let root = Root::decode(&bucket.files.get(ROOT).ok_or("a root")?)?;
+        let packs = root.rows.iter().filter(|row| row.kind == RowKind::Data);
+        let pack = packs.max_by_key(|row| row.generation).ok_or("a pack")?.name;
+        let commit = theirs.repo.read_commit(&theirs.tip()?)?;
+        let path = Repo::parse_path(b"nightly")?;
+        let entry = lookup_path(theirs.repo.objects(), &commit.tree, &path)?;
+        let entry = entry.ok_or("it is there")?;
+        theirs.write("nightly", &rng.bytes(len))?;
+        theirs.commit("new")?;
+        bucket.push(&theirs, "main", Packs::Apart)?;
+        expire_there(&bucket, &[entry.id], None)?;
+        // A pack still has it, and gc may free it at any time.
+        let (repo, job) = (theirs.again()?, Job::default());
+        let mut client = connect(&repo, &bucket.files, &job)?;
+        let ty = if is_large {
+            ObjectType::List
+        } else {
+            ObjectType::Chunk
+        };
+        assert_eq!(client.unkept(&[(ty, entry.id)])?, [(ty, entry.id)]);
+
+        let why = expire_there(&bucket, &[entry.id], Some(pack))?;
+        let ours = Place::new()?;
+        fetch(&ours, &bucket.files)?;
+        let slice = ours.again()?.slice()?;
+        let noted = slice.expired.get(&entry.id).map(|why| (**why).clone());
+        assert_eq!((slice.expired.len(), noted), (1, Some(why)));
+        ours.is_sound()?;
+    }
+    Ok(())
 }
 
 /// A repository with files of all sizes, and lists.
@@ -323,7 +384,7 @@ fn a_root_that_is_lost_older_or_unreadable_is_told() -> Done {
     bucket.files.put(ROOT, first);
     assert_eq!(trouble(fetch(&ours, &bucket.files)), Trouble::Forked);
     let mut newer = root.clone();
-    newer[8] = 3;
+    newer[8] = 4;
     bucket.files.put(ROOT, newer);
     assert_eq!(trouble(fetch(&ours, &bucket.files)), Trouble::TooNew);
     let mut damaged = root.clone();

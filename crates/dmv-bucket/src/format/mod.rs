@@ -3,16 +3,19 @@
 //! The decoders compare every length and count with its limit before they allocate memory for it,
 //! and accept only what the encoders make.
 
+mod listed;
 mod page;
 mod places;
-mod purges;
 mod root;
 mod rows;
 mod view;
 
+pub use listed::{
+    Expirations, ListedContent, MAX_LISTED_PAGES, PurgedContent, Purges, Reason, ReasonList,
+    join_listed,
+};
 pub use page::{Page, PageKind, PageRef};
 pub use places::{FramePlace, MAX_PLACES, Node, Places};
-pub use purges::{MAX_PURGE_PAGES, PurgedContent, Purges};
 pub use root::{Age, MAX_ENTRIES, MAX_ROWS, Root, RootPurges};
 pub use rows::{Entry, MAX_LEFT, Row, RowKind};
 pub use view::{View, ViewChanges};

@@ -1,6 +1,6 @@
 //! Pages: parts of the root that have grown out of it. docs/format/bucket.md, "Page".
 
-use super::purges::{Purges, purges, put_purges};
+use super::listed::{Expirations, Purges, listed, put_listed};
 use super::rows::{Entry, Row, entries, put_entries, put_rows, rows};
 use super::view::{View, put_view, view};
 use super::{MAX_PAGE_BYTES, Name, begin, end, open};
@@ -24,6 +24,8 @@ pub enum PageKind {
     View = 4,
     /// What was purged.
     Purges = 5,
+    /// What has expired.
+    Expired = 6,
 }
 
 /// A page as a root names it.
@@ -51,6 +53,8 @@ pub enum Page {
     View(View),
     /// What was purged, by reason; at least one.
     Purges(Purges),
+    /// What has expired, by reason; at least one.
+    Expired(Expirations),
 }
 
 impl Page {
@@ -62,6 +66,7 @@ impl Page {
             Page::Log(..) => PageKind::Log,
             Page::View(_) => PageKind::View,
             Page::Purges(_) => PageKind::Purges,
+            Page::Expired(_) => PageKind::Expired,
         }
     }
 
@@ -72,6 +77,7 @@ impl Page {
             Page::Log(entries, _) => entries.len(),
             Page::View(view) => view.len(),
             Page::Purges(purges) => purges.len(),
+            Page::Expired(expired) => expired.len(),
         }
     }
 
@@ -87,7 +93,8 @@ impl Page {
                 put_view(&mut out, view);
             }
             Page::View(view) => put_view(&mut out, view),
-            Page::Purges(purges) => put_purges(&mut out, purges),
+            Page::Purges(purges) => put_listed(&mut out, purges),
+            Page::Expired(expired) => put_listed(&mut out, expired),
         }
         let out = end(out);
         Page::decode(&out).map_err(|e| EncodeError { what: e.what })?;
@@ -108,7 +115,8 @@ impl Page {
             2 => Page::DataRows(rows(&mut input, MAX_ITEMS)?),
             3 => Page::Log(entries(&mut input, MAX_ITEMS)?, view(&mut input)?),
             4 => Page::View(view(&mut input)?),
-            5 => Page::Purges(purges(&mut input)?),
+            5 => Page::Purges(listed(&mut input)?),
+            6 => Page::Expired(listed(&mut input)?),
             _ => return Err(input.error("page of an unknown kind")),
         };
         input.finish()?;

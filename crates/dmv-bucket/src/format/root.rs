@@ -1,7 +1,7 @@
 //! The root, the one file of a bucket that changes: docs/format/bucket.md, "Root".
 
+use super::listed::MAX_LISTED_PAGES;
 use super::page::PageRef;
-use super::purges::MAX_PURGE_PAGES;
 use super::rows::{Entry, MAX_NUMBER, Row, entries, put_entries, put_rows, rows};
 use super::view::{ViewChanges, changes, put_changes};
 use super::{MAX_PAGES, MAX_ROOT_BYTES, begin, end, open, sixteen};
@@ -14,6 +14,8 @@ const MAGIC: &[u8; 8] = b"DMVROOT\n";
 const VERSION: u8 = 1;
 /// The version of a root with purged content.
 const VERSION_PURGED: u8 = 2;
+/// The version of a root with files that have expired.
+const VERSION_EXPIRED: u8 = 3;
 /// The maximum number of rows in a root.
 pub const MAX_ROWS: usize = 256;
 /// The maximum number of log entries in a root.
@@ -53,15 +55,17 @@ pub struct Root {
     pub data_pages: Vec<PageRef>,
     /// The newest rows, sorted.
     pub rows: Vec<Row>,
-    /// How many operations have said what was purged.
-    pub purged: u64,
-    /// What is left of purges, and what was purged.
+    /// What was purged.
     pub purges: RootPurges,
+    /// Pages of the files that have expired: whatever commits lead to them, they may be absent.
+    pub expired: Vec<PageRef>,
 }
 
 /// The purges of a bucket: nothing unless something was purged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RootPurges {
+    /// How many operations have said what was purged.
+    pub count: u64,
     /// How many purged chunks files of the bucket may still have.
     pub unpurged: u64,
     /// What was purged.
@@ -96,8 +100,8 @@ impl Root {
             meta_pages: Vec::new(),
             data_pages: Vec::new(),
             rows: Vec::new(),
-            purged: 0,
             purges: RootPurges::default(),
+            expired: Vec::new(),
         }
     }
 
@@ -105,7 +109,7 @@ impl Root {
     pub fn age(&self) -> Age {
         Age {
             freed: self.freed,
-            purged: self.purged,
+            purged: self.purges.count,
         }
     }
 
@@ -116,6 +120,7 @@ impl Root {
             &self.meta_pages,
             &self.data_pages,
             &self.purges.pages,
+            &self.expired,
         ];
         self.view_page.iter().chain(lists.into_iter().flatten())
     }
@@ -134,12 +139,16 @@ impl Root {
 
     /// Returns its bytes. Fails if [`decode`](Self::decode) would refuse them.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        let is_purged = self.purged > 0;
-        if !is_purged && (self.purges.unpurged > 0 || !self.purges.pages.is_empty()) {
+        let is_purged = self.purges.count > 0;
+        if !is_purged && self.purges != RootPurges::default() {
             let what = "purged content of no operation";
             return Err(EncodeError { what });
         }
-        let version = if is_purged { VERSION_PURGED } else { VERSION };
+        let version = match () {
+            () if !self.expired.is_empty() => VERSION_EXPIRED,
+            () if is_purged => VERSION_PURGED,
+            () => VERSION,
+        };
         let mut out = begin(MAGIC, version);
         out.extend_from_slice(self.repository.as_bytes());
         put_bytes(&mut out, CHUNKER.as_bytes());
@@ -157,10 +166,13 @@ impl Root {
         put_pages(&mut out, &self.meta_pages);
         put_pages(&mut out, &self.data_pages);
         put_rows(&mut out, &self.rows);
-        if is_purged {
-            put_varint(&mut out, self.purged);
+        if version >= VERSION_PURGED {
+            put_varint(&mut out, self.purges.count);
             put_varint(&mut out, self.purges.unpurged);
             put_pages(&mut out, &self.purges.pages);
+        }
+        if version >= VERSION_EXPIRED {
+            put_pages(&mut out, &self.expired);
         }
         let out = end(out);
         // A root that no reader accepts would be the end of the bucket.
@@ -172,7 +184,7 @@ impl Root {
 
     /// Decodes a root. Fails for bytes that [`encode`](Self::encode) does not make.
     pub fn decode(bytes: &[u8]) -> Result<Root, DecodeError> {
-        let (version, mut input) = open(bytes, MAGIC, VERSION_PURGED, MAX_ROOT_BYTES)?;
+        let (version, mut input) = open(bytes, MAGIC, VERSION_EXPIRED, MAX_ROOT_BYTES)?;
         let repository = RepositoryId::from_bytes(sixteen(&mut input)?);
         if input.bytes(MAX_LINE_BYTES, "chunker is too long")? != CHUNKER.as_bytes() {
             return Err(input.error("format too new"));
@@ -195,15 +207,22 @@ impl Root {
             meta_pages: pages(&mut input, MAX_PAGES)?,
             data_pages: pages(&mut input, MAX_PAGES)?,
             rows: rows(&mut input, MAX_ROWS as u64)?,
-            purged: 0,
             purges: RootPurges::default(),
+            expired: Vec::new(),
         };
-        if version == VERSION_PURGED {
-            root.purged = input.varint_up_to(MAX_NUMBER, "count is too large")?;
+        if version >= VERSION_PURGED {
+            root.purges.count = input.varint_up_to(MAX_NUMBER, "count is too large")?;
             root.purges.unpurged = input.varint_up_to(MAX_NUMBER, "count is too large")?;
-            root.purges.pages = pages(&mut input, MAX_PURGE_PAGES)?;
-            if root.purged == 0 || root.purges.pages.is_empty() {
+            root.purges.pages = pages(&mut input, MAX_LISTED_PAGES)?;
+            let is_none = version > VERSION_PURGED && root.purges == RootPurges::default();
+            if !is_none && (root.purges.count == 0 || root.purges.pages.is_empty()) {
                 return Err(input.error("nothing is purged"));
+            }
+        }
+        if version >= VERSION_EXPIRED {
+            root.expired = pages(&mut input, MAX_LISTED_PAGES)?;
+            if root.expired.is_empty() {
+                return Err(input.error("nothing has expired"));
             }
         }
         input.finish()?;

@@ -4,7 +4,7 @@ use super::commit::{Attempt, Commit, Fault, Turn};
 use super::draft::{Draft, Limits, Stamp, all_rows, kept_from};
 use super::rules::{Rule, holds};
 use super::{Answer, Fresh, Machine, Request, Step, Tag};
-use crate::format::{MAX_LEFT, Name, Purges, Root, Row};
+use crate::format::{Expirations, MAX_LEFT, Name, Purges, Root, Row};
 use std::collections::BTreeSet;
 
 /// How often a deletion is asked for.
@@ -41,6 +41,8 @@ pub struct MarkResult {
     pub purges: Purges,
     /// How many purged chunks the files of the bucket will have, if that is known.
     pub unpurged: Option<u64>,
+    /// Files that expire besides those that the root lists. No branch or tag of this root has them at its tip.
+    pub expired: Expirations,
 }
 
 /// How gc ended.
@@ -172,13 +174,13 @@ impl Collect {
         let forgets = kept_from != self::kept_from(root, 0);
         let purges =
             !draft.purges.is_empty() || draft.unpurged.is_some_and(|n| n != root.purges.unpurged);
-        if draft.left.is_empty() && !forgets && !purges {
+        if draft.left.is_empty() && draft.expired.is_empty() && !forgets && !purges {
             return Step::Done(CollectEnd::Nothing);
         }
         if !holds(Rule::RootFirst) && !draft.left.is_empty() {
             return self.delete(draft.left, 0);
         }
-        self.purged = Some(root.purged + u64::from(!draft.purges.is_empty()));
+        self.purged = Some(root.purges.count + u64::from(!draft.purges.is_empty()));
         let turn = self.commit.publish(draft, fresh);
         self.turn(turn, fresh)
     }
@@ -219,6 +221,7 @@ fn draft(root: &Root, rows: &[Row], marked: &MarkResult, forget: u64) -> Draft {
         forget,
         purges: marked.purges.clone(),
         unpurged: marked.unpurged,
+        expired: marked.expired.clone(),
         ..Draft::default()
     }
 }

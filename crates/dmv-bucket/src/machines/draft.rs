@@ -2,17 +2,19 @@
 
 use super::Fresh;
 use crate::format::{
-    Entry, MAX_ENTRIES, MAX_PURGE_PAGES, MAX_ROWS, Name, Page, PageRef, PurgedContent, Purges,
-    Root, Row, RowKind, View,
+    Entry, Expirations, ListedContent, MAX_ENTRIES, MAX_LISTED_PAGES, MAX_ROWS, Name, Page,
+    PageRef, Purges, Reason, ReasonList, Root, Row, RowKind, View, join_listed,
 };
+use dmv_core::hash::ObjectId;
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// A page of purged content below this length is written anew when more is purged.
-const SMALL_PURGES: u32 = 256 << 10;
+/// A page of purged or expired content below this length is written anew when more is added.
+const SMALL_LIST: u32 = 256 << 10;
 /// The most ids on such a page.
-const MAX_PURGES_ON_PAGE: usize = 400_000;
+const MAX_IDS_ON_PAGE: usize = 400_000;
+const ANOTHER_KIND: &str = "a page has another kind than the root says";
 
 /// The pages that a machine has read, by name. Pages never change.
 pub(super) type Pages = BTreeMap<Name, Page>;
@@ -83,6 +85,10 @@ pub(super) struct Draft {
     pub forget: u64,
     /// What is purged besides.
     pub purges: Purges,
+    /// Files that expire besides.
+    pub expired: Expirations,
+    /// Files that had expired and are there again.
+    pub back: BTreeSet<ObjectId>,
     /// How many purged chunks the files still have, if that is known anew.
     pub unpurged: Option<u64>,
 }
@@ -118,7 +124,8 @@ pub(super) fn next_root(
     change_view(&mut next, &draft.changes, view, limits, &mut new)?;
     change_rows(&mut next, pages, &draft, limits, &mut new)?;
     add_purges(&mut next, pages, draft.purges, &mut new)?;
-    if let Some(unpurged) = draft.unpurged.filter(|_| next.purged > 0) {
+    change_expired(&mut next, pages, draft.expired, &draft.back, &mut new)?;
+    if let Some(unpurged) = draft.unpurged.filter(|_| next.purges.count > 0) {
         next.purges.unpurged = unpurged;
     }
     Ok(Next {
@@ -145,6 +152,11 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Returns whether it has made a page with this name.
+    fn has(&self, name: &Name) -> bool {
+        self.pages.iter().any(|(known, _)| known == name)
+    }
+
     /// Encodes a page under a new name.
     pub fn put(&mut self, page: &Page) -> Result<PageRef, Lack> {
         let name = Name((self.fresh)());
@@ -312,48 +324,87 @@ fn change_rows(
     Ok(())
 }
 
-/// Adds what is purged. A small last page is written anew.
+/// Adds what is purged.
 pub(super) fn add_purges(
     next: &mut Root,
     pages: &Pages,
-    mut new: Purges,
+    new: Purges,
+    out: &mut Writer,
+) -> Result<(), Lack> {
+    next.purges.count += u64::from(!new.is_empty());
+    add_listed(&mut next.purges.pages, pages, new, out)
+}
+
+/// Takes files off the list of those that have expired, and adds others.
+pub(super) fn change_expired(
+    next: &mut Root,
+    pages: &Pages,
+    new: Expirations,
+    back: &BTreeSet<ObjectId>,
+    out: &mut Writer,
+) -> Result<(), Lack> {
+    if !back.is_empty() {
+        for at in std::mem::take(&mut next.expired) {
+            let old: &Expirations = listed_on(&at, pages)?;
+            let mut kept = old.clone();
+            for files in kept.values_mut() {
+                files.retain(|id| !back.contains(id));
+            }
+            kept.retain(|_, files| !files.is_empty());
+            if kept == *old {
+                next.expired.push(at);
+            } else if !kept.is_empty() {
+                next.expired.push(out.put(&Page::Expired(kept))?);
+            }
+        }
+    }
+    add_listed(&mut next.expired, pages, new, out)
+}
+
+/// Adds content to the pages of a list. A small last page is written anew.
+fn add_listed<R: Reason>(
+    list: &mut Vec<PageRef>,
+    pages: &Pages,
+    mut new: ReasonList<R>,
     out: &mut Writer,
 ) -> Result<(), Lack> {
     if new.is_empty() {
         return Ok(());
     }
-    next.purged += 1;
-    if let Some(last) = next.purges.pages.pop_if(|last| last.len < SMALL_PURGES) {
-        let Page::Purges(old) = page(&last, pages)? else {
-            return Err(Lack::Bad("a page has another kind than the root says"));
-        };
-        for (why, buried) in old {
-            let all = new.entry(why.clone()).or_default();
-            all.files.extend(&buried.files);
-            all.pieces.extend(&buried.pieces);
-        }
+    // A page of this very root is not among those that were read.
+    let is_small = |last: &mut PageRef| last.len < SMALL_LIST && !out.has(&last.name);
+    if let Some(last) = list.pop_if(is_small) {
+        join_listed::<R>(&mut new, listed_on::<R>(&last, pages)?);
     }
-    let (mut part, mut count) = (Purges::new(), 0);
-    for (why, buried) in new {
-        let files = buried.files.into_iter().map(|id| (id, true));
-        let pieces = buried.pieces.into_iter().map(|id| (id, false));
-        for (id, is_file) in files.chain(pieces) {
-            if count == MAX_PURGES_ON_PAGE {
-                let full = Page::Purges(std::mem::take(&mut part));
-                next.purges.pages.push(out.put(&full)?);
+    let (mut part, mut count) = (ReasonList::<R>::new(), 0);
+    for (why, content) in new {
+        let lists = content.lists().enumerate();
+        for (list_number, id) in lists.flat_map(|(n, ids)| ids.iter().map(move |id| (n, *id))) {
+            if count == MAX_IDS_ON_PAGE {
+                list.push(out.put(&R::page(std::mem::take(&mut part)))?);
                 count = 0;
             }
-            let PurgedContent { files, pieces } = part.entry(why.clone()).or_default();
-            if is_file { files } else { pieces }.insert(id);
+            let of_part = part.entry(why.clone()).or_default();
+            of_part
+                .lists_mut()
+                .nth(list_number)
+                .map(|ids| ids.insert(id));
             count += 1;
         }
     }
-    next.purges.pages.push(out.put(&Page::Purges(part))?);
-    if next.purges.pages.len() > MAX_PURGE_PAGES {
-        Err(Lack::Bad("more content was purged than a bucket can note"))
+    list.push(out.put(&R::page(part))?);
+    if list.len() > MAX_LISTED_PAGES {
+        Err(Lack::Bad(
+            "more content was given up than a bucket can note",
+        ))
     } else {
         Ok(())
     }
+}
+
+/// Returns what a page lists.
+fn listed_on<'a, R: Reason>(of: &PageRef, pages: &'a Pages) -> Result<&'a ReasonList<R>, Lack> {
+    R::listed_on(page(of, pages)?).ok_or(Lack::Bad(ANOTHER_KIND))
 }
 
 /// Returns the pages of rows without some packs: pages that have one of them are written anew.
@@ -389,7 +440,7 @@ fn page<'a>(page: &PageRef, pages: &'a Pages) -> Result<&'a Page, Lack> {
 fn rows_of<'a>(of: &PageRef, pages: &'a Pages) -> Result<&'a [Row], Lack> {
     match page(of, pages)? {
         Page::MetaRows(rows) | Page::DataRows(rows) => Ok(rows),
-        _ => Err(Lack::Bad("a page has another kind than the root says")),
+        _ => Err(Lack::Bad(ANOTHER_KIND)),
     }
 }
 
@@ -415,7 +466,7 @@ fn view_base<'a>(root: &Root, pages: &'a Pages) -> Result<Option<&'a View>, Lack
     };
     match page(of, pages)? {
         Page::View(view) => Ok(Some(view)),
-        _ => Err(Lack::Bad("a page has another kind than the root says")),
+        _ => Err(Lack::Bad(ANOTHER_KIND)),
     }
 }
 
@@ -453,7 +504,7 @@ pub(super) fn visit_log(
     }
     for of in root.log_pages.iter().rev() {
         let Page::Log(entries, _) = page(of, pages)? else {
-            return Err(Lack::Bad("a page has another kind than the root says"));
+            return Err(Lack::Bad(ANOTHER_KIND));
         };
         for entry in entries.iter().rev() {
             if visit(entry).is_break() {

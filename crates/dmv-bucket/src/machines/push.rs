@@ -4,7 +4,8 @@ use super::commit::{Attempt, Commit, Fault, Turn};
 use super::draft::{Draft, Lack, Limits, Stamp, full_view, value, visit_log};
 use super::rules::{Rule, holds};
 use super::{Answer, Fresh, Machine, Step, Tag};
-use crate::format::{Age, Name, Purges, Root, Row, View};
+use crate::format::{Age, Name, PageRef, Purges, Root, Row, View};
+use dmv_core::hash::ObjectId;
 use dmv_core::refs::Change;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -22,8 +23,9 @@ pub struct UploadedPack {
 /// commits do not have, and upload it.
 ///
 /// It relies on a list or tree only if a commit in this root's view or log leads to it: then
-/// everything below it is there, too. It may rely on single chunks in any pack of this root. Each
-/// pack has a new name, which its upload keeps if it has to be repeated.
+/// everything below it is there, too, apart from files that have expired. It uploads those of them that
+/// the new tips have. It may rely on single chunks in any pack of this root. Each pack has a new name,
+/// which its upload keeps if it has to be repeated.
 #[derive(Clone, Debug)]
 pub struct Prepare {
     /// The root.
@@ -45,6 +47,16 @@ pub struct Preparation {
     /// Content that the new commits need, that was purged on this device, and that is not uploaded.
     /// The bucket notes why it is absent.
     pub purges: Purges,
+    /// Files that had expired and are in the uploaded packs: those that the new tips have.
+    pub back: BTreeSet<ObjectId>,
+}
+
+/// The root for which everything is prepared, as far as it matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PreparedState {
+    age: Age,
+    expired: Vec<PageRef>,
+    changes: Vec<Change>,
 }
 
 /// How a push ended.
@@ -67,10 +79,10 @@ pub struct Push {
     commit: Commit,
     changes: Vec<Change>,
     sent: Vec<UploadedPack>,
-    /// The age of the root for which everything is prepared.
-    prepared: Option<Age>,
-    /// What the bucket is told of content that was left out.
-    purges: Purges,
+    /// What was asked for last, and whether it is prepared.
+    prepared: Option<(PreparedState, bool)>,
+    /// What the bucket is told of content.
+    done: Preparation,
     /// Uploaded packs that do not count any more because something was purged since.
     tainted: BTreeSet<Name>,
     /// Whether it makes all changes or none.
@@ -108,7 +120,7 @@ impl Push {
             changes,
             sent,
             prepared: None,
-            purges: Purges::new(),
+            done: Preparation::default(),
             tainted: BTreeSet::new(),
             is_whole: false,
         }
@@ -154,15 +166,18 @@ impl Push {
 
     /// Takes what was done for [`Prepare`]; `None` if a file was missing that the root names.
     pub fn prepared(&mut self, done: Option<Preparation>, fresh: Fresh) -> Next {
-        let Some((done, root)) = done.zip(self.commit.root()) else {
+        let Some((mut done, root)) = done.zip(self.commit.root()) else {
             let turn = self.commit.missed();
             return self.turn(turn, fresh);
         };
         let age = root.age();
-        self.prepared = Some(age);
-        self.purges = done.purges;
-        let new = done.rows.into_iter().map(|row| UploadedPack { row, age });
+        if let Some((_, is_prepared)) = &mut self.prepared {
+            *is_prepared = true;
+        }
+        let rows = std::mem::take(&mut done.rows);
+        let new = rows.into_iter().map(|row| UploadedPack { row, age });
         self.sent.extend(new);
+        self.done = done;
         self.turn(Turn::Ready, fresh)
     }
 
@@ -183,7 +198,7 @@ impl Push {
                 Ok(Decision::Moved) => Step::Done(PushEnd::Moved),
                 Ok(Decision::Prepare(prepare)) => Step::Work(prepare),
                 Ok(Decision::Publish(draft)) => {
-                    let turn = self.commit.publish(draft, fresh);
+                    let turn = self.commit.publish(*draft, fresh);
                     // It is never ready: at this point it asks or fails.
                     self.turn(turn, fresh)
                 }
@@ -210,17 +225,22 @@ impl Push {
         if changes.is_empty() || self.is_whole && changes.len() < self.changes.len() {
             return Ok(Decision::Moved);
         }
-        let counts = |prepared: Age| {
-            (prepared.freed == root.freed || !holds(Rule::SameFreed))
-                && (prepared.purged == root.purged || !holds(Rule::SamePurged))
+        let counts = |(prepared, is_prepared): &(PreparedState, bool)| {
+            *is_prepared
+                && (prepared.age.freed == root.freed || !holds(Rule::SameFreed))
+                && (prepared.age.purged == root.purges.count || !holds(Rule::SamePurged))
+                && (prepared.expired == root.expired || !holds(Rule::SameExpired))
+                // A key that had moved may have moved back.
+                && changes.iter().all(|change| prepared.changes.contains(change))
         };
-        if self.prepared.is_some_and(counts) {
-            return Ok(Decision::Publish(Draft {
+        if self.prepared.as_ref().is_some_and(counts) {
+            return Ok(Decision::Publish(Box::new(Draft {
                 changes,
                 rows: self.sent.iter().map(|sent| sent.row).collect(),
-                purges: self.purges.clone(),
+                purges: self.done.purges.clone(),
+                back: self.done.back.clone(),
                 ..Draft::default()
-            }));
+            })));
         }
         let view = full_view(root, pages)?;
         let (root, burnt) = (root.clone(), self.burnt(root)?);
@@ -229,6 +249,12 @@ impl Push {
         let is_old = |sent: &UploadedPack| sent.age.purged != now.purged && holds(Rule::SamePurged);
         let old = self.sent.extract_if(.., |sent| is_old(sent));
         self.tainted.extend(old.map(|sent| sent.row.name));
+        let state = PreparedState {
+            age: now,
+            expired: root.expired.clone(),
+            changes: changes.clone(),
+        };
+        self.prepared = Some((state, false));
         Ok(Decision::Prepare(Box::new(Prepare {
             root,
             view,
@@ -270,5 +296,5 @@ impl Push {
 enum Decision {
     Moved,
     Prepare(Box<Prepare>),
-    Publish(Draft),
+    Publish(Box<Draft>),
 }

@@ -20,6 +20,8 @@ pub(super) enum Rule {
     JoinedAtOnce,
     /// What a push has prepared before something was purged does not count after it.
     SamePurged,
+    /// What a push has prepared counts only with the same list of expired files.
+    SameExpired,
     /// A reader that misses a file reads the root again before it reports a loss.
     ReadAgain,
 }

@@ -8,7 +8,7 @@ use crate::store::{Settings, Store};
 use crate::work::access::BucketAccess;
 use crate::work::cache::Cache;
 use crate::work::error::PushError;
-use crate::work::gc::{FreeOptions, free, purge};
+use crate::work::gc::{FreeOptions, Joins, free, purge};
 pub use crate::work::gc::{FreeReport, JoinReport};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -51,7 +51,11 @@ pub fn free_at(
     let what = FreeOptions {
         forget_before: options.forget.map(ago),
         young_from: ago(options.grace),
-        joins: options.joins,
+        joins: if options.joins {
+            Joins::Small
+        } else {
+            Joins::None
+        },
         purge: None,
         dry_run: options.dry_run,
         limits: Limits::default(),
@@ -66,28 +70,35 @@ pub fn free_at(
         caller,
         job,
     };
-    Ok(collection.run(free, &what)?)
+    Ok(collection.run(&mut free, &what)?)
 }
 
-/// What frees files at a bucket: [`free`] or [`purge`].
-type FreeWork =
-    fn(&BucketAccess<'_>, Option<(Root, Tag)>, &FreeOptions) -> Result<FreeReport, PushError>;
+/// What frees files at a bucket: [`free`], [`purge`] or an expiry.
+type FreeWork<'w> = &'w mut dyn FnMut(
+    &BucketAccess<'_>,
+    Option<(Root, Tag)>,
+    &FreeOptions,
+) -> Result<FreeReport, PushError>;
 
 /// A command that frees files at a bucket.
-struct Collection<'a> {
-    repo: &'a Repo,
-    remote: &'a Remote,
-    command: &'a str,
+pub(super) struct Collection<'a> {
+    pub repo: &'a Repo,
+    pub remote: &'a Remote,
+    pub command: &'a str,
     /// Whether it may fetch what other devices have pushed.
-    may_fetch: bool,
-    request: &'a OperationRequest,
-    caller: &'a dyn BucketCaller,
-    job: &'a Job,
+    pub may_fetch: bool,
+    pub request: &'a OperationRequest,
+    pub caller: &'a dyn BucketCaller,
+    pub job: &'a Job,
 }
 
 impl Collection<'_> {
     /// Does the work. If it lacks commits, fetches them and does it again.
-    fn run(&self, work: FreeWork, what: &FreeOptions) -> Result<FreeReport, Box<SessionError>> {
+    pub fn run(
+        &self,
+        work: FreeWork<'_>,
+        what: &FreeOptions,
+    ) -> Result<FreeReport, Box<SessionError>> {
         let mut before = Vec::new();
         let mut fetched = 0;
         loop {
@@ -115,7 +126,7 @@ impl Collection<'_> {
 
     fn run_once(
         &self,
-        work: FreeWork,
+        work: FreeWork<'_>,
         what: &FreeOptions,
     ) -> Result<FreeReport, Box<SessionError>> {
         let run = |address: &BucketAddress, settings: Settings| {
@@ -181,7 +192,7 @@ pub(super) fn purge_at(
         forget_before: None,
         // Purged content does not wait.
         young_from: i64::MAX,
-        joins: false,
+        joins: Joins::None,
         purge: Some(purges.iter().flat_map(of_purge).collect()),
         dry_run: false,
         limits: Limits::default(),
@@ -197,7 +208,7 @@ pub(super) fn purge_at(
         caller,
         job,
     };
-    match collection.run(purge, &what) {
+    match collection.run(&mut purge, &what) {
         Ok(done) => Ok(answer(&done)),
         Err(e) => match e.source {
             NetError::Bucket {

@@ -7,6 +7,7 @@
 mod buckets;
 mod caller;
 mod error;
+mod expire;
 mod forecast;
 mod gc;
 mod log;
@@ -17,6 +18,7 @@ mod verify;
 pub use buckets::CallerBuckets;
 pub use caller::BucketCaller;
 pub use error::AtBucketError;
+pub use expire::{ExpireAtOptions, ExpireAtReport, ExpiryJudge, expire_at};
 pub use forecast::{CloneForecast, foreseen_clone};
 pub use gc::{FreeAtOptions, FreeReport, JoinReport, free_at};
 pub use log::{

@@ -6,7 +6,7 @@ use super::push::{at_bucket, id_of, net_error, stamp};
 use crate::format::{Name, Root, Row};
 pub use crate::machines::Origin;
 use crate::machines::{Candidate, RebuiltRoot, Remains};
-use crate::peer::{BucketSource, RowsReport, verify_rows};
+use crate::peer::{BucketSource, MayBeAbsent, RowsReport, verify_rows};
 use crate::work::attempt_note::AttemptNote;
 use crate::work::cache::Cache;
 use crate::work::client::BucketClient;
@@ -141,6 +141,8 @@ struct Draft<'r> {
     remains: &'r Remains,
     candidate: Candidate,
     rows: Vec<Row>,
+    /// Files that had expired and are there.
+    back: BTreeSet<ObjectId>,
     with_log: bool,
 }
 
@@ -252,7 +254,10 @@ impl Rescue<'_> {
             remains.repository,
             &rows,
             &tips,
-            &remains.purges,
+            &MayBeAbsent {
+                purges: remains.purges.clone(),
+                expired: remains.expired.clone(),
+            },
             self.job,
         )?;
         let unreadable = remains.unreadable.iter().chain(&checked.bad);
@@ -271,6 +276,7 @@ impl Rescue<'_> {
                 state: state_of(remains, &candidate, &checked, n),
                 remains,
                 rows: good.clone(),
+                back: checked.complete.clone(),
                 with_log: checked.missing[count + n] == checked.missing[n],
                 candidate,
             });
@@ -285,6 +291,7 @@ impl Rescue<'_> {
             &draft.candidate,
             draft.rows.clone(),
             draft.with_log,
+            &draft.back,
             &stamp,
             &mut random_bytes,
         );

@@ -5,7 +5,10 @@
 use super::range_cache::RangeCache;
 use super::range_reader::{NotRead, RangeReader, Stop};
 use crate::files::{FileFailure, Files};
-use crate::format::{MAX_PAGE_BYTES, Name, Page, PageRef, Purges, ROOT, Root, Row, View};
+use crate::format::{
+    Expirations, MAX_PAGE_BYTES, Name, Page, PageRef, Purges, ROOT, Reason, ReasonList, Root, Row,
+    View, join_listed,
+};
 use crate::frames::Tables;
 use crate::ranges::{Range, Terms, plan};
 use crate::work::cache::Cache;
@@ -13,6 +16,7 @@ use crate::work::hints::GatheredHints;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::codec::DecodeError;
+use dmv_core::repo::{Expiry, Purge};
 use dmv_core::store::RepositoryId;
 use dmv_net::session::NetError;
 use dmv_net::trouble::{RootLoss, Trouble};
@@ -60,8 +64,8 @@ pub struct Catalog {
     pub damage: Option<Trouble>,
     /// Packs that the root names and that do not exist.
     pub gone: BTreeSet<Name>,
-    /// Whether something was purged since the first root was read.
-    pub has_purged_since: bool,
+    /// Says so if something was purged or has expired since the first root was read.
+    pub given_up_since: Option<Trouble>,
 }
 
 impl Catalog {
@@ -110,7 +114,7 @@ impl Catalog {
             held: RangeCache::default(),
             damage: None,
             gone: BTreeSet::new(),
-            has_purged_since: false,
+            given_up_since: None,
             root,
         }
     }
@@ -212,17 +216,21 @@ impl Catalog {
 
     /// Returns what was purged.
     pub fn purges(&mut self) -> Result<Purges, NetError> {
-        let pages = self.root.purges.pages.clone();
-        let mut all = Purges::new();
-        for (page, found) in pages.iter().zip(self.pages(&pages)?) {
-            let Page::Purges(found) = found else {
+        self.listed::<Purge>(&self.root.purges.pages.clone())
+    }
+
+    /// Returns the files that have expired.
+    pub fn expired(&mut self) -> Result<Expirations, NetError> {
+        self.listed::<Expiry>(&self.root.expired.clone())
+    }
+
+    fn listed<R: Reason>(&mut self, pages: &[PageRef]) -> Result<ReasonList<R>, NetError> {
+        let mut all = ReasonList::<R>::new();
+        for (page, found) in pages.iter().zip(self.pages(pages)?) {
+            let Some(found) = R::listed_on(&found) else {
                 return Err(self.damaged(Some(page.name), "another kind of page"));
             };
-            for (why, buried) in found {
-                let known = all.entry(why).or_default();
-                known.files.extend(buried.files);
-                known.pieces.extend(buried.pieces);
-            }
+            join_listed::<R>(&mut all, found);
         }
         Ok(all)
     }
@@ -236,7 +244,11 @@ impl Catalog {
         if root.write == write {
             return Ok(false);
         }
-        self.has_purged_since |= root.purged != self.root.purged;
+        if root.purges.count != self.root.purges.count {
+            self.given_up_since = Some(Trouble::Purged);
+        } else if root.expired != self.root.expired {
+            self.given_up_since.get_or_insert(Trouble::ContentExpired);
+        }
         self.root = root;
         self.gone.clear();
         self.damage = None;

@@ -10,6 +10,7 @@ use super::catalog::Catalog;
 use crate::format::{Name, Row, View};
 use crate::ranges::Range;
 use crate::work::hints::{self, HintFiles};
+use crate::work::push::ids_of;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::ListNode;
@@ -36,7 +37,7 @@ impl Catalog {
     ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
         let mut lacking = HashSet::new();
         for _ in 0..TRIES {
-            let age = self.root.age();
+            let before = (self.root.age(), self.root.expired.clone());
             lacking = self.incomplete(&files)?;
             self.look_again()?;
             if told
@@ -45,7 +46,7 @@ impl Catalog {
             {
                 return Ok(files);
             }
-            if self.root.age() == age {
+            if (self.root.age(), &self.root.expired) == (before.0, &before.1) {
                 let lacking = lacking.into_iter().map(|n| files[n]);
                 return Ok(lacking.collect());
             }
@@ -57,16 +58,17 @@ impl Catalog {
 
     fn incomplete(&mut self, files: &[(ObjectType, ObjectId)]) -> Result<HashSet<usize>, NetError> {
         let mut lacking = HashSet::new();
-        // What is purged goes, even if a pack still has it.
+        // What is purged or has expired goes, even if a pack still has it.
         let mut purged = HashSet::new();
         for buried in self.purges()?.into_values() {
             purged.extend(buried.files);
             purged.extend(buried.pieces);
         }
+        let expired = ids_of(&self.expired()?);
         let (mut lists, mut chunks): (Vec<Part>, Vec<Part>) = (Vec::new(), Vec::new());
         for (n, (ty, id)) in files.iter().enumerate() {
             match ty {
-                _ if purged.contains(id) => {
+                _ if purged.contains(id) || expired.contains(id) => {
                     lacking.insert(n);
                 }
                 ObjectType::List => lists.push((*id, n)),

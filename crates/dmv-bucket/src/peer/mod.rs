@@ -16,12 +16,14 @@
 mod answers;
 mod catalog;
 mod copies;
+mod may_be_absent;
 mod range_cache;
 mod range_reader;
 mod unasked;
 mod verify;
 
 use crate::files::Files;
+use crate::format::Expirations;
 use crate::work::cache::Cache;
 use answers::{Clues, WantedObjects};
 use catalog::Catalog;
@@ -31,12 +33,14 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{KnownPurge, OfferedRefs, RepoSlice};
 use dmv_core::store::CheckedRecord;
-use dmv_net::session::{AGENT, Link, NetError, say_purges, say_refs, say_unkept};
+use dmv_net::session::{AGENT, Link, NetError, say_expired, say_purges, say_refs, say_unkept};
 use dmv_net::trouble::Trouble;
 use dmv_net::wire::{
     Access, Extension, Frame, Hello, MAX_KEEPS, MAX_NEEDS, Message, OBJECTS_TARGET_BYTES, ReadOnly,
     SliceSummary, WireObject, from_wire_objects, put_object, to_wire_objects,
 };
+pub use may_be_absent::MayBeAbsent;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 pub use unasked::{CloneForecast, foresee_clone, foresee_content};
@@ -136,6 +140,9 @@ fn answer(source: BucketSource, link: &mut Link) -> Result<(), NetError> {
                 let purges = known_purges(catalog)?;
                 say_purges(link, &purges, Message::Purged)?;
             }
+            (Ok(Message::AskExpired), Some(catalog)) => {
+                say_expired(link, &known_expirations(catalog)?)?;
+            }
             (Ok(Message::Bye) | Err(NetError::Closed), _) => return Ok(()),
             (Ok(_), _) => return Err(NetError::Protocol("a message that does not belong here")),
             (Err(e), _) => return Err(e),
@@ -158,8 +165,12 @@ fn greet(
     }
     let has_purged = catalog
         .as_ref()
-        .is_some_and(|catalog| catalog.root.purged > 0);
+        .is_some_and(|catalog| catalog.root.purges.count > 0);
     extensions.push(Extension::purges(has_purged));
+    let has_expired = catalog
+        .as_ref()
+        .is_some_and(|catalog| !catalog.root.expired.is_empty());
+    extensions.extend(has_expired.then(Extension::expires));
     let slice = catalog.as_deref_mut().map(held_in).transpose()?;
     let catalog = catalog.as_deref();
     extensions.extend(slice.as_ref().map(Extension::holds));
@@ -197,6 +208,17 @@ fn known_purges(catalog: &mut Catalog) -> Result<Vec<KnownPurge>, NetError> {
     Ok(known.filter(|purge| !purge.files.is_empty()).collect())
 }
 
+/// Returns what has expired in the bucket, by reason, without what was purged.
+fn known_expirations(catalog: &mut Catalog) -> Result<Expirations, NetError> {
+    let mut expired = catalog.expired()?;
+    for buried in catalog.purges()?.values() {
+        for files in expired.values_mut() {
+            files.retain(|id| !buried.files.contains(id));
+        }
+    }
+    Ok(expired)
+}
+
 /// Returns the slice in the root of a bucket, if the bucket does not store everything.
 fn slice_of(catalog: &Catalog) -> Result<Option<RepoSlice>, NetError> {
     let slice = &catalog.root.slice;
@@ -211,14 +233,16 @@ fn slice_of(catalog: &Catalog) -> Result<Option<RepoSlice>, NetError> {
     Ok(Some(decoded))
 }
 
-/// Returns what the bucket stores, by the slice and the purges in its root.
+/// Returns what the bucket stores, by the slice, the purges and the expired files in its root.
 fn held_in(catalog: &mut Catalog) -> Result<SliceSummary, NetError> {
     let purges = catalog.purges()?;
-    let purged: usize = purges.values().map(|buried| buried.files.len()).sum();
+    let purged = purges.values().map(|buried| buried.files.len());
+    let expired = known_expirations(catalog)?;
+    let absent: usize = purged.chain(expired.values().map(BTreeSet::len)).sum();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let Some(slice) = slice_of(catalog)? else {
         return Ok(SliceSummary {
-            dropped: count(purged),
+            dropped: count(absent),
             ..SliceSummary::default()
         });
     };
@@ -226,7 +250,7 @@ fn held_in(catalog: &mut Catalog) -> Result<SliceSummary, NetError> {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(slice.boundary.len()),
-        dropped: count(slice.given_up().len() + purged),
+        dropped: count(slice.given_up().len() + absent),
     })
 }
 
@@ -297,8 +321,8 @@ fn give(
     if !body.is_empty() {
         link.send(Frame::Objects(body))?;
     }
-    if !wanted.is_empty() && catalog.has_purged_since {
-        return Err(catalog.failed(Trouble::Purged));
+    if let (false, Some(given_up)) = (wanted.is_empty(), &catalog.given_up_since) {
+        return Err(catalog.failed(given_up.clone()));
     }
     if let (false, Some(damage)) = (wanted.is_empty(), &catalog.damage) {
         return Err(catalog.failed(damage.clone()));

@@ -5,10 +5,11 @@
 //! or all frames, or some of them that chance picks.
 
 use super::catalog::{Catalog, SHORT, check_root};
+use super::may_be_absent::MayBeAbsent;
 use super::range_reader::{NotRead, Stop};
 use super::{BucketSource, refs_of};
 use crate::files::FileFailure;
-use crate::format::{Name, Purges, Row};
+use crate::format::{Name, Row};
 use crate::frames::{Cut, Cuts, Tables};
 use crate::ranges::{Range, Terms, plan};
 use dmv_core::hash::ObjectId;
@@ -18,7 +19,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
 use dmv_core::object::tree::{Kind, Node};
-use dmv_core::repo::Purge;
+use dmv_core::repo::{Expiry, Purge};
 use dmv_core::store::{CheckedRecord, PACK_HEADER_BYTES, RepositoryId, SegmentTail, random_bytes};
 use dmv_net::session::NetError;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -74,6 +75,8 @@ pub struct BucketReport {
     pub contested: u64,
     /// How many contents of the newest and older commits were purged, by reason.
     pub purged: Vec<(Purge, u64)>,
+    /// How many have expired, by the rule and the time.
+    pub expired: Vec<(Expiry, u64)>,
     /// How many purged chunks files of the bucket may still have.
     pub unpurged: u64,
 }
@@ -138,11 +141,14 @@ pub fn verify_bucket(
     let picked = check.read_tables(&mut catalog, &tails, &tables, depth)?;
     check.read_forward(&mut catalog, &forward)?;
     check.read_picked(&mut catalog, picked)?;
-    let purges = catalog.purges()?;
+    let absent = MayBeAbsent {
+        purges: catalog.purges()?,
+        expired: catalog.expired()?,
+    };
     check.report.unpurged = catalog.root.purges.unpurged;
     if catalog.root.slice.is_empty() {
         let tips = refs_of(&catalog)?.into_iter().map(|(_, id)| id);
-        check.find_missing(tips.collect(), purges);
+        check.find_missing(tips.collect(), &absent);
     }
     check.report.problems = check.bad.len() as u64;
     let repository = catalog.repository();
@@ -164,6 +170,8 @@ pub struct RowsReport {
     pub missing: Vec<u64>,
     /// For each of them, the number of purged chunks that files need which were not purged.
     pub contested: Vec<u64>,
+    /// The files that have expired and are complete in the packs: they need not count as expired.
+    pub complete: BTreeSet<ObjectId>,
 }
 
 /// Checks the packs of `rows` as [`verify_bucket`] does without reading content, and whether they have all that
@@ -173,7 +181,7 @@ pub fn verify_rows(
     repository: RepositoryId,
     rows: &[Row],
     tips: &[Vec<ObjectId>],
-    purges: &Purges,
+    absent: &MayBeAbsent,
     job: &Job,
 ) -> Result<RowsReport, NetError> {
     let mut report = RowsReport::default();
@@ -191,9 +199,14 @@ pub fn verify_rows(
         check.read_tables(&mut catalog, &data, &tables, BucketDepth::Quick)?;
         check.read_forward(&mut catalog, &forward)?;
         if check.bad.is_empty() {
+            check.chunks.sort_unstable();
+            let expired = absent.expired.values().flatten().copied();
+            report.complete = expired.filter(|id| check.has_file(id)).collect();
+            let mut absent = absent.clone();
+            absent.take_back(&report.complete);
             for tips in tips {
                 (check.report.missing, check.report.contested) = (0, 0);
-                check.find_missing(tips.clone(), purges.clone());
+                check.find_missing(tips.clone(), &absent);
                 report.missing.push(check.report.missing);
                 report.contested.push(check.report.contested);
             }
@@ -440,15 +453,33 @@ impl Check<'_> {
         }
     }
 
-    /// Counts what some commits lead to and no pack has.
-    fn find_missing(&mut self, tips: Vec<ObjectId>, purges: Purges) {
-        let (mut purged, mut pieces) = (HashSet::new(), HashSet::new());
-        let mut singles = HashSet::new();
-        for buried in purges.values() {
-            for id in &buried.files {
-                purged.insert(key(ObjectType::List, id));
-                singles.insert(key(ObjectType::Chunk, id));
+    /// Returns whether the packs have all of a file. The chunks have to be sorted.
+    fn has_file(&self, root: &ObjectId) -> bool {
+        let has = |chunk: &Key| self.chunks.binary_search(chunk).is_ok();
+        let mut stack = vec![key(ObjectType::List, root)];
+        if !self.edges.contains_key(&stack[0]) {
+            return has(&key(ObjectType::Chunk, root));
+        }
+        while let Some(next) = stack.pop() {
+            match self.edges.get(&next) {
+                Some((from, to)) => stack.extend(&self.children[*from..*to]),
+                None if has(&next) => {}
+                None => return false,
             }
+        }
+        true
+    }
+
+    /// Counts what some commits lead to and no pack has.
+    fn find_missing(&mut self, tips: Vec<ObjectId>, absent: &MayBeAbsent) {
+        let (mut given_up, mut pieces) = (HashSet::new(), HashSet::new());
+        let mut singles = HashSet::new();
+        let purged = absent.purges.values().flat_map(|buried| &buried.files);
+        for id in purged.chain(absent.expired.values().flatten()) {
+            given_up.insert(key(ObjectType::List, id));
+            singles.insert(key(ObjectType::Chunk, id));
+        }
+        for buried in absent.purges.values() {
             let chunks = buried.pieces.iter();
             pieces.extend(chunks.map(|id| key(ObjectType::Chunk, id)));
         }
@@ -472,8 +503,8 @@ impl Check<'_> {
                 }
                 continue;
             }
-            // What is below a purged file may be absent.
-            if purged.contains(&next) {
+            // What is below a file that was purged or has expired may be absent.
+            if given_up.contains(&next) {
                 met.insert(next);
                 continue;
             }
@@ -488,15 +519,18 @@ impl Check<'_> {
                 }
             }
         }
-        for (why, buried) in purges {
-            let ids = buried.files.iter();
-            let keys =
-                ids.flat_map(|id| [ObjectType::List, ObjectType::Chunk].map(|ty| key(ty, id)));
-            let files = keys.filter(|key| met.contains(key)).count() as u64;
-            if files > 0 {
-                self.report.purged.push((why, files));
-            }
-        }
+        let count = |ids: &BTreeSet<ObjectId>| {
+            let keys = ids
+                .iter()
+                .flat_map(|id| [ObjectType::List, ObjectType::Chunk].map(|ty| key(ty, id)));
+            keys.filter(|key| met.contains(key)).count() as u64
+        };
+        let purged = absent.purges.iter();
+        let purged = purged.map(|(why, buried)| (why.clone(), count(&buried.files)));
+        self.report.purged = purged.filter(|(_, files)| *files > 0).collect();
+        let expired = absent.expired.iter();
+        let expired = expired.map(|(why, files)| (why.clone(), count(files)));
+        self.report.expired = expired.filter(|(_, files)| *files > 0).collect();
     }
 }
 

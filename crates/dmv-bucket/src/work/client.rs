@@ -7,9 +7,13 @@
 use super::cache::Cache;
 use super::parallel::parallel;
 use crate::files::{FileFailure, Files};
-use crate::format::{Entry, Name, Page, PageRef, Purges, ROOT, Root, View};
+use crate::format::{
+    Entry, Expirations, Name, Page, PageRef, Purges, ROOT, Reason, ReasonList, Root, View,
+    join_listed,
+};
 use crate::machines::{Answer, Request};
 use dmv_core::job::Job;
+use dmv_core::repo::{Expiry, Purge};
 use dmv_core::store::{RepositoryId, random_bytes};
 use dmv_net::trouble::{RootLoss, Trouble};
 use std::time::Duration;
@@ -197,8 +201,17 @@ impl<'f> BucketClient<'f> {
     /// Returns what was purged by a root, from copies where there are any. `None`: one of its pages cannot be
     /// read.
     pub fn purges(&mut self, root: &Root, cache: &Cache) -> Option<Purges> {
-        let mut all = Purges::new();
-        for page in &root.purges.pages {
+        self.listed::<Purge>(&root.purges.pages, cache)
+    }
+
+    /// Returns what has expired by a root, likewise.
+    pub fn expired(&mut self, root: &Root, cache: &Cache) -> Option<Expirations> {
+        self.listed::<Expiry>(&root.expired, cache)
+    }
+
+    fn listed<R: Reason>(&mut self, pages: &[PageRef], cache: &Cache) -> Option<ReasonList<R>> {
+        let mut all = ReasonList::<R>::new();
+        for page in pages {
             let name = page.name.to_string();
             let copy = cache.file(&name);
             let copy = copy.filter(|bytes| bytes.len() == page.len as usize);
@@ -212,15 +225,11 @@ impl<'f> BucketClient<'f> {
                     found
                 }
             };
-            let Page::Purges(found) = found else {
+            let Some(found) = R::listed_on(&found) else {
                 self.trouble = Some(unreadable("a page of the root", "it is another page"));
                 return None;
             };
-            for (why, buried) in found {
-                let known = all.entry(why).or_default();
-                known.files.extend(buried.files);
-                known.pieces.extend(buried.pieces);
-            }
+            join_listed::<R>(&mut all, found);
         }
         Some(all)
     }

@@ -11,10 +11,10 @@ use super::cache::Cache;
 use super::client::BucketClient;
 use super::drive::Drive;
 use super::parallel::parallel;
-use super::push::{PushError, frames_of};
+use super::push::{PushError, frames_of, ids_of};
 use super::undo::newest;
 use crate::files::{FileFailure, Files};
-use crate::format::{Name, Purges, Root, Row, RowKind};
+use crate::format::{Expirations, Name, Purges, Root, Row, RowKind, View};
 use crate::machines::{Collect, CollectEnd, Limits, Mark, MarkResult, Stamp, Step, Tag};
 use crate::work::access::BucketAccess;
 use dmv_core::hash::ObjectId;
@@ -48,8 +48,8 @@ pub struct FreeOptions {
     pub forget_before: Option<i64>,
     /// Files that no root names stay if they were written after this time.
     pub young_from: i64,
-    /// Whether to join packs, too: small ones, and those of which little is needed.
-    pub joins: bool,
+    /// Which packs to join, too.
+    pub joins: Joins,
     /// Files to purge, each named by its root, and why; with none, what earlier purges had to leave.
     /// `None`: gc only.
     pub purge: Option<BTreeMap<ObjectId, Purge>>,
@@ -57,6 +57,49 @@ pub struct FreeOptions {
     pub dry_run: bool,
     /// How much of the log stays in any case.
     pub limits: Limits,
+}
+
+/// Which packs gc joins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Joins {
+    /// None, except those with purged chunks.
+    #[default]
+    None,
+    /// Those of which less than the half is needed.
+    Wasted,
+    /// Small ones, and large ones of which little is needed.
+    Small,
+}
+
+/// Says at a root which files expire.
+pub trait Expirer {
+    /// Returns which files expire besides those that may be `absent`; `None` if nothing is to be done at all. A
+    /// file that a tip of `view` has must not expire.
+    fn choose(
+        &mut self,
+        view: &View,
+        absent: &BTreeSet<ObjectId>,
+    ) -> Result<Option<Expirations>, PushError>;
+
+    /// Called right before it is published. Fails if a copy on which the choice relies is not kept any more.
+    fn confirm(&mut self) -> Result<(), PushError>;
+}
+
+/// gc without an expiry.
+struct NothingExpires;
+
+impl Expirer for NothingExpires {
+    fn choose(
+        &mut self,
+        _: &View,
+        _: &BTreeSet<ObjectId>,
+    ) -> Result<Option<Expirations>, PushError> {
+        Ok(Some(Expirations::new()))
+    }
+
+    fn confirm(&mut self) -> Result<(), PushError> {
+        Ok(())
+    }
 }
 
 /// What gc did, or would do.
@@ -88,7 +131,17 @@ pub fn free(
     known: Option<(Root, Tag)>,
     options: &FreeOptions,
 ) -> Result<FreeReport, PushError> {
-    Ok(run(with, known, options)?.0)
+    Ok(run(with, known, options, &mut NothingExpires)?.0)
+}
+
+/// Notes at a bucket which files have expired, and frees what nothing else leads to.
+pub fn expire(
+    with: &BucketAccess<'_>,
+    known: Option<(Root, Tag)>,
+    options: &FreeOptions,
+    expirer: &mut dyn Expirer,
+) -> Result<FreeReport, PushError> {
+    Ok(run(with, known, options, expirer)?.0)
 }
 
 /// Frees what nothing leads to. Returns also how often something had been purged at the root that it has published;
@@ -97,6 +150,7 @@ fn run(
     with: &BucketAccess<'_>,
     mut known: Option<(Root, Tag)>,
     options: &FreeOptions,
+    expirer: &mut dyn Expirer,
 ) -> Result<(FreeReport, Option<u64>), PushError> {
     let mut client = with.client();
     if let Some((root, _)) = &known {
@@ -122,9 +176,24 @@ fn run(
         &mut machine,
         first,
         &mut |client, machine, mark| {
-            let marked = marked(with, client, &mark, options, &mut made)?;
+            let mut marking = MarkRun {
+                with,
+                client,
+                mark: &mark,
+                options,
+            };
+            let Some(given_up) = marking.given_up(expirer)? else {
+                return Ok(machine.marked(None, &mut random_bytes));
+            };
+            if given_up.is_refused {
+                return Ok(Step::Done(CollectEnd::Nothing));
+            }
+            let marked = marking.run(given_up, &mut made)?;
             if let Some((found, _)) = &marked {
                 report = *found;
+            }
+            if !options.dry_run {
+                expirer.confirm()?;
             }
             Ok(match marked {
                 Some(_) if options.dry_run => Step::Done(CollectEnd::Nothing),
@@ -156,75 +225,128 @@ fn forgettable(client: &mut BucketClient<'_>, root: &Root, before: i64) -> Resul
     Ok(young.map_or(root.last.0 + 1, |entry| entry.operation.seq))
 }
 
-/// Finds out what may be freed. `None`: a file is missing that the root names.
-fn marked(
-    with: &BucketAccess<'_>,
-    client: &mut BucketClient<'_>,
-    mark: &Mark,
-    options: &FreeOptions,
-    made: &mut Option<NewPacks>,
-) -> Result<Option<(FreeReport, MarkResult)>, PushError> {
-    let root = &mark.root;
-    let tips = kept_tips(client, mark)?;
-    let Some(there) = purges_of(with, client, root)? else {
-        return Ok(None);
-    };
-    let wish = options.purge.as_ref();
-    let mut needed = needed(with, tips, purged_files(&there, wish))?;
-    let plan = plan(with, &there, wish, &needed)?;
-    needed.pieces = plan.pieces;
-    let uses = match uses(with, root, &mark.rows, &needed)? {
-        Ok(uses) => uses,
-        Err(pack) => {
-            client.note_loss(&pack.path(root.repository));
-            return Ok(None);
-        }
-    };
-    let unused = uses.iter().filter(|(_, used)| used.bytes == 0);
-    let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
-    let mut report = report_of(&mark.rows, &dead);
-    if made
-        .as_ref()
-        .is_some_and(|made| !made.counts(mark, &needed))
-    {
-        // It is a stray file now, and may have what was purged meanwhile.
-        *made = None;
+/// The branches and tags of a root, and what may be absent.
+struct GivenUp {
+    view: View,
+    /// What was purged.
+    purges: Purges,
+    /// The files that were purged or have expired.
+    absent: BTreeSet<ObjectId>,
+    /// What expires now.
+    expiring: Expirations,
+    /// Whether nothing is to be done.
+    is_refused: bool,
+}
+
+/// Finding out what may be freed at a root.
+struct MarkRun<'m, 'c> {
+    with: &'m BucketAccess<'m>,
+    client: &'m mut BucketClient<'c>,
+    mark: &'m Mark,
+    options: &'m FreeOptions,
+}
+
+impl MarkRun<'_, '_> {
+    /// Returns what may be absent, and what expires now. `None`: a file is missing that the root names.
+    fn given_up(&mut self, expirer: &mut dyn Expirer) -> Result<Option<GivenUp>, PushError> {
+        let (root, cache) = (&self.mark.root, Cache::at(self.with.dir));
+        let purges = self.client.purges(root, &cache);
+        let Some((purges, expired)) = purges.zip(self.client.expired(root, &cache)) else {
+            return Ok(self.client.lost_or_failed().map(|()| None)?);
+        };
+        let view = self.client.view(root);
+        let view = view.ok_or_else(|| self.client.failure())?;
+        let mut absent = ids_of(&expired);
+        absent.extend(purged_files(&purges));
+        let expiring = expirer.choose(&view, &absent)?;
+        Ok(Some(GivenUp {
+            purges,
+            absent,
+            is_refused: expiring.is_none(),
+            expiring: expiring.unwrap_or_default(),
+            view,
+        }))
     }
-    let strays = strays(client, mark, &there, options, made.as_ref())?;
-    report.strays = strays.len() as u64;
-    report.bytes += strays.iter().map(|(_, len)| len).sum::<u64>();
-    let listed: BTreeSet<Name> = strays.into_iter().map(|(name, _)| name).collect();
-    let mut joined = Vec::new();
-    if let Some(sources) = to_join(&mark.rows, &uses, options) {
-        if options.dry_run {
-            report.joined = foresee(&sources, &uses);
-        } else if made.is_none() {
-            *made = join(with, client, mark, &sources, &dead, &needed, &options.stamp)?;
+
+    /// Finds out what may be freed. `None`: a file is missing that the root names.
+    fn run(
+        &mut self,
+        given_up: GivenUp,
+        made: &mut Option<NewPacks>,
+    ) -> Result<Option<(FreeReport, MarkResult)>, PushError> {
+        let MarkRun {
+            with,
+            mark,
+            options,
+            ..
+        } = *self;
+        let (root, there) = (&mark.root, &given_up.purges);
+        let tips = kept_tips(self.client, mark, &given_up.view)?;
+        let wish = options.purge.as_ref();
+        let mut absent = given_up.absent;
+        absent.extend(wish.into_iter().flat_map(|wish| wish.keys()));
+        absent.extend(given_up.expiring.values().flatten());
+        let mut needed = needed(with, tips, absent)?;
+        let plan = plan(with, there, wish, &needed)?;
+        needed.pieces = plan.pieces;
+        let uses = match uses(with, root, &mark.rows, &needed, options.joins)? {
+            Ok(uses) => uses,
+            Err(pack) => {
+                self.client.note_loss(&pack.path(root.repository));
+                return Ok(None);
+            }
+        };
+        let unused = uses.iter().filter(|(_, used)| used.bytes == 0);
+        let mut dead: BTreeSet<Name> = unused.map(|(name, _)| *name).collect();
+        let mut report = report_of(&mark.rows, &dead);
+        if made
+            .as_ref()
+            .is_some_and(|made| !made.counts(mark, &needed))
+        {
+            // It is a stray file now, and may have what was purged meanwhile.
+            *made = None;
         }
-        if let Some(made) = made {
-            report.joined = made.report;
-            joined.extend_from_slice(&made.rows);
-            dead.extend(made.sources.iter());
+        let strays = strays(self.client, mark, there, options, made.as_ref())?;
+        report.strays = strays.len() as u64;
+        report.bytes += strays.iter().map(|(_, len)| len).sum::<u64>();
+        let listed: BTreeSet<Name> = strays.into_iter().map(|(name, _)| name).collect();
+        let mut joined = Vec::new();
+        if let Some(sources) = to_join(&mark.rows, &uses, options) {
+            if options.dry_run {
+                report.joined = foresee(&sources, &uses, options.joins);
+            } else if made.is_none() {
+                let stamp = &options.stamp;
+                *made = join(with, self.client, mark, &sources, &dead, &needed, stamp)?;
+            }
+            if let Some(made) = made {
+                report.joined = made.report;
+                joined.extend_from_slice(&made.rows);
+                dead.extend(made.sources.iter());
+            }
         }
+        let still = |(name, used): (&Name, &Use)| if dead.contains(name) { 0 } else { used.pieces };
+        report.buried = plan.tally;
+        report.buried.left = uses.iter().map(still).sum();
+        let in_all: u64 = uses.values().map(|used| used.pieces).sum();
+        let marked = MarkResult {
+            // Until the files are deleted, they have it.
+            unpurged: wish.map(|_| in_all + listed.len() as u64),
+            purges: plan.new,
+            expired: given_up.expiring,
+            dead,
+            listed,
+            joined,
+        };
+        Ok(Some((report, marked)))
     }
-    let still = |(name, used): (&Name, &Use)| if dead.contains(name) { 0 } else { used.pieces };
-    report.buried = plan.tally;
-    report.buried.left = uses.iter().map(still).sum();
-    let in_all: u64 = uses.values().map(|used| used.pieces).sum();
-    let marked = MarkResult {
-        // Until the files are deleted, they have it.
-        unpurged: wish.map(|_| in_all + listed.len() as u64),
-        purges: plan.new,
-        dead,
-        listed,
-        joined,
-    };
-    Ok(Some((report, marked)))
 }
 
 /// Returns the commits that branches, tags and undo need.
-fn kept_tips(client: &mut BucketClient<'_>, mark: &Mark) -> Result<Vec<ObjectId>, PushError> {
-    let view = client.view(&mark.root).ok_or_else(|| client.failure())?;
+fn kept_tips(
+    client: &mut BucketClient<'_>,
+    mark: &Mark,
+    view: &View,
+) -> Result<Vec<ObjectId>, PushError> {
     let log = client.log(&mark.root, mark.kept_from);
     let log = log.ok_or_else(|| client.failure())?;
     let id = |value: &Vec<u8>| Some(ObjectId::from_bytes(value.as_slice().try_into().ok()?));
@@ -235,21 +357,6 @@ fn kept_tips(client: &mut BucketClient<'_>, mark: &Mark) -> Result<Vec<ObjectId>
         tips.extend(change.old.iter().chain(&change.new).filter_map(id));
     }
     Ok(tips)
-}
-
-/// Returns what was purged before. `None`: a file is missing that the root names.
-fn purges_of(
-    with: &BucketAccess<'_>,
-    client: &mut BucketClient<'_>,
-    root: &Root,
-) -> Result<Option<Purges>, PushError> {
-    if root.purged == 0 {
-        return Ok(Some(Purges::new()));
-    }
-    match client.purges(root, &Cache::at(with.dir)) {
-        Some(there) => Ok(Some(there)),
-        None => Ok(client.lost_or_failed().map(|()| None)?),
-    }
 }
 
 /// Returns the report for packs of which those in `dead` go.
@@ -312,7 +419,11 @@ fn to_join(rows: &[Row], uses: &BTreeMap<Name, Use>, options: &FreeOptions) -> O
     if !held.is_empty() {
         return Some(held);
     }
-    options.joins.then(|| sources(rows, uses))
+    match options.joins {
+        Joins::None => None,
+        Joins::Wasted => Some(wasted(rows, uses)),
+        Joins::Small => Some(sources(rows, uses)),
+    }
 }
 
 /// The first bytes of ids, sorted. Another object with the same ones only keeps a pack.
@@ -340,8 +451,19 @@ struct Use {
     /// The bytes of the frames of its last segment in which something is needed; at least 1 if anything in
     /// the pack is.
     bytes: u64,
+    /// The bytes of such frames in the first segment of a joint pack, if that was asked for.
+    chunk_bytes: u64,
+    /// The bytes of all frames that were looked at.
+    frame_bytes: u64,
     /// The purged chunks.
     pieces: u64,
+}
+
+impl Use {
+    /// Returns the bytes of all frames in which something is needed.
+    fn all_bytes(&self) -> u64 {
+        self.bytes + self.chunk_bytes
+    }
 }
 
 /// Returns the first bytes of an id.
@@ -393,12 +515,13 @@ fn uses(
     root: &Root,
     rows: &[Row],
     needed: &NeededIds,
+    joins: Joins,
 ) -> Result<Result<BTreeMap<Name, Use>, Name>, PushError> {
     let each = |row: &Row| {
         if with.job.is_cancelled() {
             return Err(None);
         }
-        let used = used(with.files, root, row, needed);
+        let used = used(with.files, root, row, needed, joins == Joins::Wasted);
         let used = used.map_err(|e| Some((row.name, e)))?;
         Ok((row.name, used))
     };
@@ -410,40 +533,50 @@ fn uses(
     }
 }
 
-/// Returns what of a pack is needed.
-fn used(files: &dyn Files, root: &Root, row: &Row, needed: &NeededIds) -> Result<Use, FileFailure> {
+/// Returns what of a pack is needed; of a joint pack `exactly`, although that may take another read.
+fn used(
+    files: &dyn Files,
+    root: &Root,
+    row: &Row,
+    needed: &NeededIds,
+    exactly: bool,
+) -> Result<Use, FileFailure> {
     let path = row.name.path(root.repository);
-    let tail = files.read_range(&path, row.tail..row.len)?;
-    let tail = SegmentTail::decode(&tail, row.tail).map_err(|why| damaged(row, why))?;
-    let (mut frames, mut pieces): (BTreeMap<u64, u64>, u64) = (BTreeMap::new(), 0);
-    for (id, at) in frames_of(&tail, row.tail) {
-        if needed.has(&id) {
-            frames.insert(at.offset, u64::from(at.len));
-        }
-        pieces += u64::from(needed.pieces.contains(&id));
-    }
-    let bytes: u64 = frames.values().sum();
-    let is_known = bytes > 0 && needed.pieces.is_empty();
-    if is_known || row.kind != RowKind::Joint {
-        return Ok(Use { bytes, pieces });
-    }
-    let has_needed = |index: &[u8], at: u64| {
+    let of_index = |index: &[u8], at: u64| {
         let tail = SegmentTail::decode(index, at).map_err(|why| damaged(row, why))?;
-        let any = tail.entries.iter().any(|entry| needed.has(&entry.id));
-        let purged = tail.entries.iter();
-        let purged = purged.filter(|entry| needed.pieces.contains(&entry.id));
-        Ok(Use {
-            bytes: bytes.max(u64::from(any)),
-            pieces: purged.count() as u64,
-        })
+        let mut frames: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+        let mut used = Use::default();
+        for (id, at) in frames_of(&tail, at) {
+            let (_, is_needed) = frames
+                .entry(at.offset)
+                .or_insert((u64::from(at.len), false));
+            *is_needed |= needed.has(&id);
+            used.pieces += u64::from(needed.pieces.contains(&id));
+        }
+        for (len, is_needed) in frames.into_values() {
+            used.frame_bytes += len;
+            used.bytes += if is_needed { len } else { 0 };
+        }
+        Ok::<Use, FileFailure>(used)
     };
-    let (near, bytes) = before(files, &path, row, NEAR_BYTES)?;
-    let at = index_at(&bytes).filter(|at| *at < row.metadata);
-    let at = at.ok_or_else(|| damaged(row, "no trailer"))?;
-    match at.checked_sub(near.start) {
-        Some(skip) => has_needed(&bytes[skip as usize..], at),
-        None => has_needed(&files.read_range(&path, at..row.metadata)?, at),
+    let last = of_index(&files.read_range(&path, row.tail..row.len)?, row.tail)?;
+    let is_known = last.bytes > 0 && needed.pieces.is_empty() && !exactly;
+    if is_known || row.kind != RowKind::Joint {
+        return Ok(last);
     }
+    let (near, found) = before(files, &path, row, NEAR_BYTES)?;
+    let at = index_at(&found).filter(|at| *at < row.metadata);
+    let at = at.ok_or_else(|| damaged(row, "no trailer"))?;
+    let chunks = match at.checked_sub(near.start) {
+        Some(skip) => of_index(&found[skip as usize..], at)?,
+        None => of_index(&files.read_range(&path, at..row.metadata)?, at)?,
+    };
+    Ok(Use {
+        bytes: last.bytes.max(u64::from(chunks.bytes > 0)),
+        chunk_bytes: chunks.bytes,
+        frame_bytes: last.frame_bytes + chunks.frame_bytes,
+        pieces: last.pieces + chunks.pieces,
+    })
 }
 
 /// Returns where the index of a segment is that ends with these bytes.
@@ -473,9 +606,11 @@ mod join;
 mod purge;
 
 pub use join::JoinReport;
-use join::{NewPacks, foresee, held, join, sources};
+use join::{NewPacks, foresee, held, join, sources, wasted};
 pub use purge::{Tally, purge};
 use purge::{plan, purged_files};
 
+#[cfg(test)]
+mod expiry_tests;
 #[cfg(test)]
 mod tests;

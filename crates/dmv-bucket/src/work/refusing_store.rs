@@ -1,7 +1,7 @@
 //! A store that answers some requests of a command, and then refuses all others: whatever the reason and
 //! the moment, the command says the reason, nothing is lost, and the same command then goes on.
 
-use super::gc::{FreeOptions, free};
+use super::gc::{FreeOptions, Joins, free};
 use super::push::PushError;
 use super::push::tests::{
     Outcome, Place, bucket, content, is_complete, newest, noise, stamp, ten_files,
@@ -112,7 +112,10 @@ fn a_large_push_into_a_store_that_gets_full_goes_on_when_it_has_room() -> Outcom
 fn gc_and_joins_that_are_refused_at_any_request_say_why_and_go_on() -> Outcome {
     let ada = Place::new()?;
     let tips = commits(&ada, 6)?;
-    for (trouble, joins) in reasons().into_iter().zip([true, false].into_iter().cycle()) {
+    for (trouble, joins) in reasons()
+        .into_iter()
+        .zip([Joins::Small, Joins::None].into_iter().cycle())
+    {
         refuse_each(&trouble, &|| pushed(&ada, &tips), &|files, _| {
             let with = BucketAccess::new(files, ada.repo.store(), &ada.job, None);
             let options = FreeOptions {

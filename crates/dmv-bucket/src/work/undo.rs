@@ -5,13 +5,17 @@
 //! commits is there as long as the log has the operation.
 
 use super::attempt_note::AttemptNote;
+use super::cache::Cache;
 use super::client::BucketClient;
 use super::drive::{Drive, short};
 use super::error::PushError;
 pub use super::log::each_operation;
 use super::log::{find, find_id};
+use super::push::{ids_of, of_tips};
 use crate::format::Root;
-use crate::machines::{Answer, Limits, Preparation, Push, PushEnd, Request, Stamp, Step, Tag};
+use crate::machines::{
+    Answer, Limits, Preparation, Prepare, Push, PushEnd, Request, Stamp, Step, Tag,
+};
 use crate::work::access::BucketAccess;
 use dmv_core::hash::encode_hex;
 use dmv_core::refs::{Change, Operation};
@@ -99,6 +103,14 @@ pub enum NotUndone {
         /// The last operation that changed it, with its user and its command line.
         by: Option<(String, String, String)>,
     },
+    /// Files of the commits that refs would go back to have expired.
+    #[error("operation {operation} cannot be undone: {files} {} have expired that these commits need", if *files == 1 { "file" } else { "files" })]
+    Expired {
+        /// The operation.
+        operation: String,
+        /// The number of files.
+        files: u64,
+    },
     /// gc has removed the operation from the log meanwhile.
     #[error("operation {0} has left the log")]
     Forgotten(String),
@@ -181,13 +193,15 @@ pub fn undo(
     };
     // gc may have forgotten it since, and freed what only it led to.
     let mut is_forgotten = false;
+    let mut expired = 0;
     let ended = drive.run(
         &mut client,
         &mut machine,
         first,
         &mut |client, machine, prepare| {
             is_forgotten = find(client, &prepare.root, chosen.seq)?.as_ref() != Some(&chosen);
-            Ok(if is_forgotten {
+            expired = expired_files(with, client, &prepare)?;
+            Ok(if is_forgotten || expired > 0 {
                 Step::Done(PushEnd::Moved)
             } else {
                 machine.prepared(Some(Preparation::default()), &mut random_bytes)
@@ -203,6 +217,10 @@ pub fn undo(
             changes,
         }),
         PushEnd::Moved if is_forgotten => Err(NotUndone::Forgotten(short(&chosen.id)).into()),
+        PushEnd::Moved if expired > 0 => {
+            let (operation, files) = (short(&chosen.id), expired);
+            Err(NotUndone::Expired { operation, files }.into())
+        }
         PushEnd::Moved => {
             let (root, _) = newest(&mut client, None)?;
             inverse(&mut client, &root, &chosen)?;
@@ -210,6 +228,18 @@ pub fn undo(
             Err(Trouble::Busy.into())
         }
     }
+}
+
+/// Returns how many files have expired of the commits that refs go back to.
+fn expired_files(
+    with: &BucketAccess<'_>,
+    client: &mut BucketClient<'_>,
+    prepare: &Prepare,
+) -> Result<u64, PushError> {
+    let expired = client.expired(&prepare.root, &Cache::at(with.dir));
+    let expired = ids_of(&expired.ok_or_else(|| client.failure())?);
+    let needed = of_tips(with, &prepare.view, &prepare.changes, &expired)?;
+    Ok(needed.len() as u64)
 }
 
 /// What an undo is to do, for the note of an operation without an answer.

@@ -1,5 +1,8 @@
 //! `dmv expire`
 
+#[cfg(feature = "store")]
+mod bucket;
+
 use crate::config::size_option;
 use crate::context::now;
 use crate::copies::{PeerAnswers, ask, end};
@@ -28,9 +31,14 @@ const NAMED_PLACES: usize = 5;
 ///
 /// dmv first asks the remotes. If no remote confirms that it keeps a copy of a version, dmv gives up
 /// nothing. 'dmv get' fetches expired content from a remote that kept it; 'dmv undo' does not.
+///
+/// --at REMOTE gives up versions in a bucket instead. The rules of its own branch main decide, not the local
+/// ones. A copy has to be here, or at another remote. This cannot be undone; a push of a commit that needs
+/// such a version brings it again.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv expire --dry-run\n  dmv expire\n  dmv expire /renders --max-free 200GB\n\n\
+    after_help = "Example:\n  dmv expire --dry-run\n  dmv expire\n  dmv expire /renders --max-free 200GB\n  \
+                  dmv expire --at studio --dry-run\n\n\
                   Exit code 5: a version may be the last copy, or a rule is unclear; nothing was given up."
 )]
 pub struct Args {
@@ -46,26 +54,27 @@ pub struct Args {
     /// Give up versions although this may be the only copy. Asks no remote
     #[arg(long)]
     last_copy: bool,
+    /// Give up versions in the bucket of this remote instead, by the rules of its main branch
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "REMOTE", add = candidates::remote())]
+    at: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    #[cfg(feature = "store")]
+    if let Some(remote) = &args.at {
+        return bucket::run(context, args, remote);
+    }
     let repo = context.repo()?;
     let rules = clear_rules(context, &repo)?;
-    let options = ExpireOptions {
-        paths: if args.patterns.is_empty() {
-            Subset::everything()
-        } else {
-            of(&args.patterns)?
-        },
-        max_bytes: args.max_free,
-        now: now().seconds,
-    };
+    let options = options(args)?;
     if args.dry_run {
         let watch = context.watch("looking for old versions");
         let found = repo.expirable(&rules, &options, &context.job)?;
         drop(watch);
-        tell_unused(context, args, &rules, &found);
+        tell_idle_rules(context, &rules, &found.idle);
+        tell_unused(context, args, &found);
         tell_detached(context, &repo, &rules)?;
         return finish(context, args, &rules, &found, None, Vec::new());
     }
@@ -73,7 +82,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let watch = context.watch("looking for old versions");
     let found = repo.expirable(&rules, &options, &context.job)?;
     drop(watch);
-    tell_unused(context, args, &rules, &found);
+    tell_idle_rules(context, &rules, &found.idle);
+    tell_unused(context, args, &found);
     tell_detached(context, &repo, &rules)?;
     let run = ExpireRun {
         context,
@@ -90,33 +100,50 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     finish(context, args, &rules, &found, Some(done), peers)
 }
 
+/// What the arguments ask for.
+fn options(args: &Args) -> Result<ExpireOptions, Failure> {
+    Ok(ExpireOptions {
+        paths: if args.patterns.is_empty() {
+            Subset::everything()
+        } else {
+            of(&args.patterns)?
+        },
+        max_bytes: args.max_free,
+        now: now().seconds,
+    })
+}
+
 /// The rules, unless one of them is unclear.
 fn clear_rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
     let rules = rules(context, repo)?;
-    let unclear = rules.problems.iter().filter(|problem| problem.is_fatal);
-    match unclear.count() as u64 {
-        0 => Ok(rules),
-        n => {
-            let fatal = rules.problems.iter().filter(|problem| problem.is_fatal);
-            let mut places: Vec<String> = fatal.map(RuleProblem::place).collect();
-            places.dedup();
-            let n = count(n, "rule is", "rules are");
-            let more = places.len().saturating_sub(NAMED_PLACES);
-            places.truncate(NAMED_PLACES);
-            if more > 0 {
-                places.push(count(more as u64, "other line", "other lines"));
-            }
-            let places = places.join(", ");
-            let message = format!("nothing has expired: {n} unclear ({places})");
-            let hint = "correct these lines, commit, and run the same command again";
-            Err(Failure::new("unclear-rule", EXIT_REFUSED, message).hint(hint))
-        }
+    let hint = "correct these lines, commit, and run the same command again";
+    match unclear(&rules) {
+        None => Ok(rules),
+        Some(failure) => Err(failure.hint(hint)),
     }
 }
 
-/// Says which rules and patterns were given in vain.
-fn tell_unused(context: &Context, args: &Args, rules: &KeepRules, found: &Expirable) {
-    tell_idle_rules(context, rules, &found.idle);
+/// The failure if a rule is unclear.
+fn unclear(rules: &KeepRules) -> Option<Failure> {
+    let fatal = rules.problems.iter().filter(|problem| problem.is_fatal);
+    let mut places: Vec<String> = fatal.map(RuleProblem::place).collect();
+    let n = count(places.len() as u64, "rule is", "rules are");
+    places.dedup();
+    if places.is_empty() {
+        return None;
+    }
+    let more = places.len().saturating_sub(NAMED_PLACES);
+    places.truncate(NAMED_PLACES);
+    if more > 0 {
+        places.push(count(more as u64, "other line", "other lines"));
+    }
+    let places = places.join(", ");
+    let message = format!("nothing has expired: {n} unclear ({places})");
+    Some(Failure::new("unclear-rule", EXIT_REFUSED, message))
+}
+
+/// Says which patterns were given in vain.
+fn tell_unused(context: &Context, args: &Args, found: &Expirable) {
     // An exclusion names nothing that could be given up.
     let names = |pattern: &&OsString| !pattern.as_encoded_bytes().starts_with(b"!");
     for pattern in args.patterns.iter().filter(names) {

@@ -32,6 +32,7 @@ pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
         Trouble::Unsupported(_) => ("unsafe-store", EXIT_REFUSED),
         Trouble::Busy => ("busy", EXIT_BUSY),
         Trouble::Purged => ("purged-meanwhile", EXIT_BUSY),
+        Trouble::ContentExpired => ("expired-meanwhile", EXIT_BUSY),
         Trouble::Settings(_) => ("bad-setting", EXIT_OTHER),
         Trouble::Other(_) => ("store", EXIT_OTHER),
     }
@@ -110,7 +111,7 @@ pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<Hint> {
             "free space in the store, or raise the quota; then run the same command again"
         }
         Trouble::Unsupported(_) => "dmv remote check NAME",
-        Trouble::Busy | Trouble::Cut(_) | Trouble::Purged => {
+        Trouble::Busy | Trouble::Cut(_) | Trouble::Purged | Trouble::ContentExpired => {
             "run the same command again to continue"
         }
         Trouble::Unanswered { operation, .. } => {

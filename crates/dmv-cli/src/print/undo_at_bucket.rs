@@ -48,7 +48,7 @@ fn refused(why: &NotUndone, name: &Argument) -> Failure {
         NotUndone::NoOperation { .. } => ("no-operation", EXIT_OTHER),
         NotUndone::ChangedSince { .. } => ("changed-since", EXIT_REFUSED),
         NotUndone::Already(_) | NotUndone::NoRefs(_) => ("not-undone", EXIT_REFUSED),
-        NotUndone::Forgotten(_) => ("expired", EXIT_REFUSED),
+        NotUndone::Forgotten(_) | NotUndone::Expired { .. } => ("expired", EXIT_REFUSED),
     };
     let hint = match why {
         NotUndone::ChangedSince {
@@ -59,6 +59,13 @@ fn refused(why: &NotUndone, name: &Argument) -> Failure {
                 *name,
                 Argument::value(id)
             )
+        }
+        NotUndone::Expired { .. } => hint!(
+            "dmv push {} --force, from a branch at that commit and a repository that has these files",
+            *name
+        ),
+        NotUndone::NoRefs(_) => {
+            "what gc, expire and purge have removed at a bucket does not come back by undo".into()
         }
         _ => hint!("dmv op log --at {}", *name),
     };

@@ -3,6 +3,7 @@
 mod answers;
 mod bad_stores;
 mod cut;
+mod expire;
 mod fetch;
 mod gateway;
 mod lost;

@@ -25,7 +25,7 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;
 use crate::object::commit::Commit;
 use crate::object::conflict::Conflict;
-use crate::object::list::ListNode;
+use crate::object::list::{Blob, ListNode};
 use crate::object::root::Root;
 use crate::object::tree::{Kind, Node, Totals, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
@@ -38,7 +38,7 @@ use compare::{OldLists, OldTrees};
 use filter::Scope;
 use id_set::VisitedIds;
 use renames::MovedContent;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many visited nodes and conflicts a walk remembers, at least.
 const MAX_VISITED: usize = 7 << 14;
@@ -122,7 +122,7 @@ pub struct Reach {
     detail: Detail,
     filter: Filter,
     commits: CommitQueue,
-    left_out: BTreeSet<ObjectId>,
+    left_out: BTreeMap<ObjectId, Blob>,
     hidden: Vec<ObjectId>,
     stack: Vec<Item>,
     /// Objects that the reader did not have.
@@ -168,7 +168,7 @@ impl Reach {
             detail,
             filter,
             commits: CommitQueue::default(),
-            left_out: BTreeSet::new(),
+            left_out: BTreeMap::new(),
             hidden: hidden.into_iter().collect(),
             stack: tips.into_iter().map(tip).collect(),
             parked: Vec::new(),
@@ -226,11 +226,33 @@ impl Reach {
 
     /// Returns a walk over `roots` and everything below them.
     pub fn under(roots: impl IntoIterator<Item = Root>) -> Reach {
-        let mut reach = Reach::new([], [], Detail::All);
+        let mut reach = Reach::new([], [], Detail::All).also(roots);
+        reach.stack.reverse();
+        reach
+    }
+
+    /// Returns a walk over what the tree of a commit names and the trees `besides` do not have at the same path.
+    /// It reports no other commits.
+    pub fn of_tree(commit: &Commit, besides: Vec<ObjectId>, filter: Filter) -> Reach {
+        let mut reach = Reach::filtered([], [], Detail::Metadata, filter);
+        reach
+            .stack
+            .extend(reach.filter.root().map(|scope| Item::Tree {
+                id: commit.tree,
+                said: Said::Root(commit.tree_bytes, commit.tree_files),
+                depth: 0,
+                scope,
+                old: besides,
+            }));
+        reach
+    }
+
+    /// Also reports `roots` and everything below them, whatever hidden commits have.
+    pub fn also(mut self, roots: impl IntoIterator<Item = Root>) -> Reach {
         for root in roots {
             let target = match root {
                 Root::Object(ty, id) => {
-                    reach.stack.push(Item::Alone(ty, id));
+                    self.stack.push(Item::Alone(ty, id));
                     continue;
                 }
                 Root::Blob(blob) => Target {
@@ -248,10 +270,9 @@ impl Reach {
                     files,
                 },
             };
-            reach.push_target(None, target, 0, Scope::All, Vec::new());
+            self.push_target(None, target, 0, Scope::All, Vec::new());
         }
-        reach.stack.reverse();
-        reach
+        self
     }
 
     /// Returns the next needed object. `None` means that only objects below those that the reader
@@ -305,7 +326,7 @@ impl Reach {
     }
 
     /// Returns those of the filter's unwanted blobs that the walk came to.
-    pub fn left_out(&self) -> &BTreeSet<ObjectId> {
+    pub fn left_out(&self) -> &BTreeMap<ObjectId, Blob> {
         &self.left_out
     }
 
@@ -579,7 +600,8 @@ impl Reach {
             },
             Kind::Conflict => Item::Conflict { id, depth, scope },
             kind if kind.is_blob() && self.filter.dropped.contains(&id) => {
-                self.left_out.insert(id);
+                let is_list = target.is_list;
+                self.left_out.insert(id, Blob { id, size, is_list });
                 return;
             }
             _ if target.is_list => Item::List {

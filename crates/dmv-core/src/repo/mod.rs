@@ -80,7 +80,9 @@ pub use peers::ref_rules::{RefHolder, judge_update};
 pub use peers::share::SharedPacks;
 pub use peers::wanted::StoredHistory;
 pub use upkeep::drop::{Droppable, FreedSpace, FreeingLock};
-pub use upkeep::expire::{Expirable, ExpireOptions, ExpireReport, ExpiredPath};
+pub use upkeep::expire::{
+    ElsewhereView, Expirable, ExpireOptions, ExpireReport, ExpiredFile, ExpiredPath,
+};
 pub use upkeep::expire_log::UndoReach;
 pub use upkeep::forget_log::ForgetReport;
 pub use upkeep::gc::{GcOptions, GcReport};

@@ -62,7 +62,11 @@ pub fn with_content<T>(
                 return done;
             }
         };
-        let lacks = absent(repo, &goal, job)?;
+        let mut lacks = absent(repo, &goal, job)?;
+        if lacks.is_empty() {
+            // What a bucket has given up is not below what it lacks.
+            lacks = told(&failed);
+        }
         if lacks.is_empty() {
             // What the remote asks for is not what it was told of.
             return Err(failed);
@@ -92,6 +96,25 @@ fn lacks_content(e: &OpsError) -> bool {
     }
 }
 
+/// Returns what a failed push has named as absent.
+fn told(e: &OpsError) -> Vec<Lack> {
+    let OpsError::Session(e) = e else {
+        return Vec::new();
+    };
+    let NetError::Lacking(objects) = &e.source else {
+        return Vec::new();
+    };
+    let objects = objects.iter().map(|(ty, id)| lack(*ty, *id));
+    objects.collect()
+}
+
+fn lack(ty: ObjectType, id: ObjectId) -> Lack {
+    Lack {
+        path: RepoPath::root(),
+        root: Root::Object(ty, id),
+    }
+}
+
 /// Returns what of a push is absent here.
 fn absent(repo: &Repo, goal: &PushGoal, job: &Job) -> Result<Vec<Lack>, RepoError> {
     let filter = Filter {
@@ -108,10 +131,7 @@ fn absent(repo: &Repo, goal: &PushGoal, job: &Job) -> Result<Vec<Lack>, RepoErro
         }
         let is_here = found.here || refused.contains(&found.id);
         if !is_here && seen.insert(found.id) {
-            lacks.push(Lack {
-                path: RepoPath::root(),
-                root: Root::Object(found.ty, found.id),
-            });
+            lacks.push(lack(found.ty, found.id));
         }
         if lacks.len() >= MOST {
             break;

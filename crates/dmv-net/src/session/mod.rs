@@ -27,7 +27,7 @@ pub use inlet::Inlet;
 pub use link::{Link, PATIENCE, Traffic};
 pub use outlet::{Outlet, Part};
 pub use purges::{PurgeAnswer, say_purges};
-pub use server::{Grant, SessionReport, refuse, say_refs, say_unkept, serve};
+pub use server::{Grant, SessionReport, refuse, say_expired, say_refs, say_unkept, serve};
 
 use crate::sync::SyncError;
 use crate::trouble::Trouble;

@@ -227,7 +227,7 @@ impl Client<'_> {
             }
         }
         let left_out = reach.left_out();
-        let needs = |purge: &&KnownPurge| !purge.files.is_disjoint(left_out);
+        let needs = |purge: &&KnownPurge| purge.files.iter().any(|id| left_out.contains_key(id));
         match unpurged.iter().find(needs) {
             None => Ok(()),
             Some(purge) => Err(NetError::Purged {

@@ -11,7 +11,7 @@ use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
     Access, Code, ExpiredFiles, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE,
-    MAX_TEXT_BYTES, Message, Outcome, ReadOnly, Refs, Update, WireId, from_wire_objects,
+    MAX_TEXT_BYTES, Message, Outcome, ReadOnly, Refs, Update, from_wire_objects, to_wire,
     to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
@@ -164,7 +164,7 @@ fn answer(
                 let tips = offered.refs.iter().map(|(_, id)| *id);
                 transfer::send(repo, link, want, tips, job)?;
             }
-            Ok(Message::AskExpired) => say_expired(repo, link)?,
+            Ok(Message::AskExpired) => say_expired(link, &expired_here(repo)?)?,
             Ok(Message::AskPurged) => say_purged(repo, link)?,
             Ok(Message::Purge(found, last)) => {
                 // A client that relies on copies here does not destroy some of them meanwhile.
@@ -227,19 +227,27 @@ fn has_expired(repo: &Repo) -> bool {
     repo.slice().is_ok_and(|slice| !slice.expired.is_empty())
 }
 
-fn say_expired(repo: &Repo, link: &mut Link) -> Result<(), NetError> {
-    let mut by_reason: BTreeMap<Expiry, Vec<WireId>> = BTreeMap::new();
+fn expired_here(repo: &Repo) -> Result<ExpiredByReason, NetError> {
+    let mut by_reason = ExpiredByReason::new();
     for (id, why) in repo.slice()?.expired {
-        let files = by_reason.entry(Expiry::clone(&why)).or_default();
-        files.push(*id.as_bytes());
+        by_reason.entry(Expiry::clone(&why)).or_default().insert(id);
     }
+    Ok(by_reason)
+}
+
+/// Files whose content has expired, by the rule and the time.
+type ExpiredByReason = BTreeMap<Expiry, BTreeSet<ObjectId>>;
+
+/// Answers a client that asks what has expired.
+pub fn say_expired(link: &mut Link, by_reason: &ExpiredByReason) -> Result<(), NetError> {
     for (why, files) in by_reason {
+        let files: Vec<ObjectId> = files.iter().copied().collect();
         for files in files.chunks(MAX_IDS) {
             let expired = ExpiredFiles {
                 at: why.at,
                 rule: why.rule.clone(),
                 pattern: why.pattern.clone(),
-                files: files.to_vec(),
+                files: to_wire(files),
             };
             link.say(&Message::Expired(expired, false))?;
         }

@@ -45,7 +45,7 @@ pub fn receive(
 ) -> Result<BTreeSet<ObjectId>, NetError> {
     let receiver = Receiver::new(goal, repo.objects())?;
     let receiver = take_all(repo, repo.objects(), link, receiver, job)?;
-    Ok(receiver.left_out().clone())
+    Ok(receiver.left_out())
 }
 
 /// Receives what is under `roots` and absent from `objects`, as far as the other side has it.

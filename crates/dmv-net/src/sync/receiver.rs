@@ -589,8 +589,8 @@ impl Receiver {
     }
 
     /// Returns the unwanted files that the commits need: see [`Reach::left_out`].
-    pub fn left_out(&self) -> &BTreeSet<ObjectId> {
-        self.reach.left_out()
+    pub fn left_out(&self) -> BTreeSet<ObjectId> {
+        self.reach.left_out().keys().copied().collect()
     }
 
     /// Returns where history went on: see [`Reach::passed`].

@@ -4,13 +4,13 @@
 //! without a new version is a mistake in the code.
 
 use dmv_bucket::format::{
-    Entry, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root, RootPurges,
-    Row, RowKind, View,
+    Entry, Expirations, FramePlace, Name, Node, Page, PageRef, Places, PurgedContent, Purges, Root,
+    RootPurges, Row, RowKind, View,
 };
 use dmv_core::hash::{ObjectId, check, decode_hex, encode_hex};
 use dmv_core::object::codec::DecodeError;
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
-use dmv_core::repo::Purge;
+use dmv_core::repo::{Expiry, Purge};
 use dmv_core::store::RepositoryId;
 use std::error::Error;
 use std::fmt::Write;
@@ -110,13 +110,38 @@ fn full_root() -> Root {
 /// The full root after a purge, which has made two pages.
 fn purged_root() -> Root {
     Root {
-        purged: 3,
         purges: RootPurges {
+            count: 3,
             unpurged: 200,
             pages: vec![page_ref(0x25, 1), page_ref(0x26, 2)],
         },
         ..full_root()
     }
+}
+
+/// The full root after files have expired.
+fn expired_root() -> Root {
+    Root {
+        expired: vec![page_ref(0x27, 2)],
+        ..full_root()
+    }
+}
+
+fn expirations() -> Expirations {
+    let why = |at, rule: &str| Expiry {
+        at,
+        rule: rule.to_owned(),
+        pattern: "/renders/**".to_owned(),
+    };
+    let ids = |bytes: &[u8]| {
+        let ids = bytes.iter().map(|byte| ObjectId::from_bytes([*byte; 32]));
+        ids.collect()
+    };
+    [
+        (why(1_795_000_000, "last:5"), ids(&[0x71, 0x72])),
+        (why(1_795_100_000, "days:90"), ids(&[0x73])),
+    ]
+    .into()
 }
 
 fn purges() -> Purges {
@@ -194,12 +219,23 @@ fn vectors() -> Result<Vectors, Box<dyn Error>> {
         ("page-log", Page::Log(log, view())),
         ("page-view", Page::View(view())),
         ("page-purges", Page::Purges(purges())),
+        ("page-expired", Page::Expired(expirations())),
     ];
     let first = Root::first(RepositoryId::from_bytes([1; 16]), [2; 16]);
     let mut all = vec![
         ("root-first", first.encode()?, root),
         ("root-full", full_root().encode()?, root),
         ("root-purged", purged_root().encode()?, root),
+        ("root-expired", expired_root().encode()?, root),
+        (
+            "root-purged-and-expired",
+            Root {
+                expired: expired_root().expired,
+                ..purged_root()
+            }
+            .encode()?,
+            root,
+        ),
     ];
     for (label, value) in pages {
         let (named, bytes) = value.encode(name(0x40))?;
@@ -216,6 +252,7 @@ fn vectors() -> Result<Vectors, Box<dyn Error>> {
 fn the_files_of_a_bucket_have_these_bytes() -> Result<(), Box<dyn Error>> {
     assert_eq!(Root::decode(&full_root().encode()?)?, full_root());
     assert_eq!(Root::decode(&purged_root().encode()?)?, purged_root());
+    assert_eq!(Root::decode(&expired_root().encode()?)?, expired_root());
     assert_eq!(Places::decode(&places().encode()?)?, places());
     let mut text = "# name, file\n".to_owned();
     for (name, bytes, decode) in vectors()? {
@@ -267,7 +304,7 @@ fn every_cut_and_every_flipped_bit_is_refused_or_another_value() -> Result<(), B
 fn later_versions_are_too_new_and_no_damage() -> Result<(), Box<dyn Error>> {
     for (name, mut bytes, decode) in vectors()? {
         let at = if name.starts_with("places") { 0 } else { 8 };
-        bytes[at] = 3;
+        bytes[at] = 4;
         assert!(decode(&bytes).is_err_and(|e| e.is_too_new()), "{name}");
         bytes[at] = 0;
         assert!(decode(&bytes).is_err_and(|e| !e.is_too_new()), "{name}");
@@ -300,7 +337,7 @@ fn roots_that_nobody_could_read_are_not_written() {
         ("purged content of no operation", |root| {
             root.purges.pages = vec![page_ref(0x25, 1)]
         }),
-        ("nothing is purged", |root| root.purged = 1),
+        ("nothing is purged", |root| root.purges.count = 1),
     ];
     for (what, spoil) in bad {
         let mut root = full_root();
@@ -318,6 +355,9 @@ fn roots_that_nobody_could_read_are_not_written() {
     let mut too_many = purged_root();
     too_many.purges.pages = vec![page_ref(0x25, 1); 17];
     assert!(too_many.encode().is_err());
+    let mut too_many = expired_root();
+    too_many.expired = vec![page_ref(0x25, 1); 17];
+    assert!(too_many.encode().is_err());
     let keys = (0..65_537).map(|n| (format!("{n:06}"), Vec::new()));
     let many = Page::View(keys.collect());
     assert_eq!(
@@ -327,17 +367,21 @@ fn roots_that_nobody_could_read_are_not_written() {
 }
 
 #[test]
-fn a_root_without_purges_has_the_first_version_and_one_with_purges_the_second()
--> Result<(), Box<dyn Error>> {
+fn a_root_has_the_least_version_that_says_what_it_says() -> Result<(), Box<dyn Error>> {
     assert_eq!(full_root().encode()?[8], 1);
-    assert_eq!(purged_root().encode()?[8], 2);
-    // A root of version 1 has no room for what version 2 says.
-    let mut bytes = purged_root().encode()?;
-    bytes[8] = 1;
-    let end = bytes.len() - 8;
-    let valid = check(&[&bytes[..end]]);
-    bytes[end..].copy_from_slice(&valid);
-    assert!(Root::decode(&bytes).is_err_and(|e| !e.is_too_new()));
+    for (root, version) in [(purged_root(), 2), (expired_root(), 3)] {
+        let bytes = root.encode()?;
+        assert_eq!(bytes[8], version);
+        // An earlier version has no room for it.
+        for earlier in 1..version {
+            let mut bytes = bytes.clone();
+            bytes[8] = earlier;
+            let end = bytes.len() - 8;
+            let valid = check(&[&bytes[..end]]);
+            bytes[end..].copy_from_slice(&valid);
+            assert!(Root::decode(&bytes).is_err_and(|e| !e.is_too_new()));
+        }
+    }
     Ok(())
 }
 
@@ -358,11 +402,17 @@ fn purges_that_nobody_could_read_are_not_written() {
     let mut nothing = purges();
     add(&mut nothing, "nothing", PurgedContent::default());
     let nothing = Page::Purges(nothing).encode(name(1));
-    assert_eq!(nothing.err().map(|e| e.what), Some("a purge of nothing"));
+    assert_eq!(
+        nothing.err().map(|e| e.what),
+        Some("a reason without content")
+    );
     let mut lines = purges();
     add(&mut lines, "two\nlines", one());
     let lines = Page::Purges(lines).encode(name(1));
-    assert_eq!(lines.err().map(|e| e.what), Some("a purge for no reason"));
+    assert_eq!(
+        lines.err().map(|e| e.what),
+        Some("content is absent for no reason")
+    );
     let mut long = purges();
     add(&mut long, &"x".repeat(5000), one());
     let long = Page::Purges(long).encode(name(1));

@@ -8,7 +8,7 @@ mod root;
 pub use root::RebuiltRoot;
 
 use super::draft::change;
-use crate::format::{Entry, MAX_ENTRIES, Name, Purges, Root, Row, View};
+use crate::format::{Entry, Expirations, MAX_ENTRIES, Name, Purges, Root, Row, View};
 use dmv_core::hash::{check, encode_hex};
 use dmv_core::refs::{Change, Operation};
 use dmv_core::store::RepositoryId;
@@ -39,6 +39,8 @@ pub struct Remains {
     pub burnt: BTreeSet<Name>,
     /// What was purged.
     pub purges: Purges,
+    /// What pages say that has expired. What is there all the same has come back.
+    pub expired: Expirations,
     /// Whether something was purged that is not known any more.
     pub has_lost_purges: bool,
     /// Files that cannot be read, and why.

@@ -1,10 +1,12 @@
 //! The root that takes the place of a lost one.
 
-use super::super::draft::{NewPages, Pages, Stamp, Writer, add_purges, intended};
+use super::super::draft::{NewPages, Pages, Stamp, Writer, add_purges, change_expired, intended};
 use super::super::{Fresh, Limits};
 use super::{Candidate, Remains};
 use crate::format::{Entry, Page, Root, Row, View};
 use crate::machines::draft::Lack;
+use dmv_core::hash::ObjectId;
+use std::collections::BTreeSet;
 
 /// How much greater the counts of a new root are than those that were ever seen: so a device that has seen the
 /// lost root, or has prepared something for it, takes the new one for later.
@@ -23,7 +25,7 @@ pub struct RebuiltRoot {
 
 impl Remains {
     /// Returns a root with a state and the packs in `rows`. With `with_log`, it has the newest operations that
-    /// are known; otherwise the recovery alone.
+    /// are known; otherwise the recovery alone. Files in `back` do not count as expired.
     ///
     /// Fails with the reason if there can be no such root.
     pub fn root_of(
@@ -31,6 +33,7 @@ impl Remains {
         state: &Candidate,
         rows: Vec<Row>,
         with_log: bool,
+        back: &BTreeSet<ObjectId>,
         stamp: &Stamp,
         fresh: Fresh,
     ) -> Result<RebuiltRoot, &'static str> {
@@ -53,8 +56,8 @@ impl Remains {
         put_view(&mut root, &state.view, limits, &mut new).map_err(why)?;
         put_rows(&mut root, rows, limits, &mut new).map_err(why)?;
         if !self.purges.is_empty() {
-            root.purged = generation;
             add_purges(&mut root, &Pages::new(), self.purges.clone(), &mut new).map_err(why)?;
+            root.purges.count = generation;
             let ids = self.purges.values();
             // Whether packs still have purged chunks is not known. A purge finds out.
             let all: usize = ids
@@ -62,6 +65,13 @@ impl Remains {
                 .sum();
             root.purges.unpurged = all as u64;
         }
+        let mut expired = self.expired.clone();
+        for files in expired.values_mut() {
+            files.retain(|id| !back.contains(id));
+        }
+        expired.retain(|_, files| !files.is_empty());
+        let nothing = BTreeSet::new();
+        change_expired(&mut root, &Pages::new(), expired, &nothing, &mut new).map_err(why)?;
         let pages = new.pages;
         Ok(RebuiltRoot { root, pages })
     }

@@ -77,7 +77,7 @@ fn finish(world: &mut World, actor: usize) -> Result<(), Hole> {
 }
 
 /// Devices that are about to begin: pushers `p` and `q`, collectors `c` and `d`,
-/// one that joins, `j`, one that purges, `x`, a pusher `o` who needs a chunk of
+/// one that joins, `j`, one that purges, `x`, one that expires, `e`, a pusher `o` who needs a chunk of
 /// what is purged, and a reader `r`. Commit 2 is reached by the log
 /// alone, and a pusher relies on its tree 20.
 fn small_world(cast: &str, limits: Limits) -> Result<World, Hole> {
@@ -119,6 +119,7 @@ fn small_world(cast: &str, limits: Limits) -> Result<World, Hole> {
             'd' => world.collect(3, u64::MAX, false),
             'j' => world.collect(3, u64::MAX, true),
             'x' => world.purge(2, [20].into()),
+            'e' => world.expire(2, [20].into()),
             'o' => world.push(1, vec![change("branch/c", None, Some(5))], false)?,
             _ => world.fetch(4),
         }
@@ -204,10 +205,14 @@ fn begin(world: &mut World, actor: usize, dice: &mut Dice) -> Result<(), Hole> {
         3 | 4 => {
             let last = world.root().last.0;
             let kept = [0, 4, 100][dice.below(3) as usize];
-            match dice.below(3) {
+            match dice.below(4) {
                 0 => {
                     let files = purgeable(world, dice);
                     world.purge(actor, files);
+                }
+                3 => {
+                    let files = (0..4).flat_map(|_| purgeable(world, dice)).collect();
+                    world.expire(actor, files);
                 }
                 joins => world.collect(actor, last.saturating_sub(kept), joins == 1),
             }
@@ -289,7 +294,7 @@ fn schedule(seed: u64, broken: Option<Broken>) -> Result<World, Hole> {
     while !world.late.is_empty() {
         world.arrive(0)?;
     }
-    if world.root().purged > 0 {
+    if world.root().purges.count > 0 {
         // What came after the listing of a purge, or was left by a kill, goes with the next one.
         world.kill(3);
         world.purge(3, Default::default());
@@ -314,6 +319,8 @@ fn all_schedules_of_pushers_and_collectors_keep_everything() -> Result<(), Hole>
         ("pcj", 0),
         ("pxr", 0),
         ("oxr", 0),
+        ("per", 0),
+        ("pec", 0),
     ];
     let many = [
         ("pqr", 2),
@@ -332,6 +339,10 @@ fn all_schedules_of_pushers_and_collectors_keep_everything() -> Result<(), Hole>
         ("poxd", 0),
         ("pqcd", 0),
         ("pqcd", 1),
+        ("per", 2),
+        ("pec", 1),
+        ("oed", 1),
+        ("pej", 1),
     ];
     let most = number("DMV_BUCKET_STATES").map(|most| most as usize);
     // With small pages, the collectors also rewrite them.
@@ -364,6 +375,7 @@ fn random_schedules_keep_everything() {
     let count = number("DMV_BUCKET_SCHEDULES").unwrap_or(250);
     let (mut published, mut freed, mut unknown, mut unknown_soon) = (0u64, 0u64, 0u64, 0u64);
     let (mut joined, mut purged, mut unpushed) = (0u64, 0u64, 0u64);
+    let (mut expired, mut back) = (0u64, 0u64);
     for seed in first..first + count {
         match schedule(seed, None) {
             Ok(world) => {
@@ -372,6 +384,8 @@ fn random_schedules_keep_everything() {
                 joined += u64::from(world.joined);
                 purged += u64::from(world.purged);
                 unpushed += u64::from(world.unpushed);
+                expired += u64::from(world.expired);
+                back += u64::from(world.back);
                 unknown += u64::from(world.unknown);
                 if world.limits.kept > 0 {
                     unknown_soon += u64::from(world.unknown);
@@ -382,7 +396,8 @@ fn random_schedules_keep_everything() {
     }
     println!(
         "{count} schedules from seed {first}: {published} pushes, {freed} files freed, {joined} times \
-         packs joined, {purged} purges ended, {unpushed} pushes refused for them, {unknown} \
+         packs joined, {purged} purges ended, {unpushed} pushes refused for them, {expired} \
+         times something expired, {back} objects came back, {unknown} \
          outcomes unknown ({unknown_soon} where gc keeps 8 operations), no hole"
     );
     if count > 100 {
@@ -390,6 +405,7 @@ fn random_schedules_keep_everything() {
             published > count && freed > count && joined > count / 10 && purged > count / 10,
             "the schedules do little"
         );
+        assert!(expired > count / 10 && back > count / 10, "little expires");
         assert!(4 * unknown_soon < unknown, "kept operations do not help");
     }
 }
@@ -406,6 +422,7 @@ fn without_any_one_rule_there_is_a_hole() {
         Rule::JoinedAtOnce,
         Rule::ReadAgain,
         Rule::SamePurged,
+        Rule::SameExpired,
     ];
     let broken = [
         Broken::Condition,
@@ -419,6 +436,10 @@ fn without_any_one_rule_there_is_a_hole() {
         Broken::CopyPurged,
         Broken::PurgeShared,
         Broken::SpareStrays,
+        Broken::ExpireTips,
+        Broken::RelyOnExpired,
+        Broken::StopAbove,
+        Broken::LeaveOnList,
     ];
     let rules = rules.map(|rule| Off {
         rule: Some(rule),

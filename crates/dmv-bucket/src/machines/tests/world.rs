@@ -3,6 +3,7 @@
 
 mod again;
 mod ends;
+mod expire;
 mod join;
 mod purge;
 
@@ -74,13 +75,21 @@ pub enum Broken {
     PurgeShared,
     /// A purge leaves files alone that no root names.
     SpareStrays,
+    /// Objects expire that a branch has at its tip.
+    ExpireTips,
+    /// A push takes what has expired below a commit of the root for there.
+    RelyOnExpired,
+    /// A push does not bring expired objects that are below what commits of the root have.
+    StopAbove,
+    /// A push brings expired objects, and leaves them on the list.
+    LeaveOnList,
 }
 
 #[derive(Clone, Debug)]
 enum Doing {
     Ask(Request),
     Prepare(Box<Prepare>),
-    Upload(Row, BTreeSet<Object>),
+    Upload(Row, BTreeSet<Object>, BTreeSet<Object>),
     Mark(Box<Mark>),
     Join(Box<Made>, BTreeSet<Object>, MarkResult),
     Read(Box<Read>),
@@ -110,6 +119,8 @@ pub struct Actor {
     /// What its gc purges besides, and whether it only notes that a purge has ended.
     wish: Option<BTreeSet<Object>>,
     settles: Option<u64>,
+    /// What its gc gives up besides.
+    expires: BTreeSet<Object>,
     /// Packs with purged chunks that stay until the next round of its purge.
     held: BTreeSet<Name>,
     /// The commit that it pushed last.
@@ -143,6 +154,8 @@ pub struct World {
     pub joined: u32,
     pub purged: u32,
     pub unpushed: u32,
+    pub expired: u32,
+    pub back: u32,
     pub unknown: u32,
 }
 
@@ -227,6 +240,7 @@ impl World {
             made: None,
             wish: None,
             settles: None,
+            expires: BTreeSet::new(),
             held: BTreeSet::new(),
             last: None,
             pushed: ([0; 16], Vec::new()),
@@ -249,6 +263,8 @@ impl World {
             joined: 0,
             purged: 0,
             unpushed: 0,
+            expired: 0,
+            back: 0,
             unknown: 0,
         }
     }
@@ -274,6 +290,7 @@ impl World {
         let actor = &mut self.actors[actor];
         (actor.joins, actor.made) = (joins, None);
         (actor.wish, actor.settles) = (None, None);
+        actor.expires.clear();
         let id = actor.fresh(salt);
         let mut collect = Collect::new(stamp(id), forget, actor.known.clone(), limits);
         actor.doing = Doing::Ask(collect.start());
@@ -301,7 +318,7 @@ impl World {
                 self.answer(actor, answer)
             }
             Doing::Prepare(prepare) => self.prepare(actor, *prepare),
-            Doing::Upload(row, objects) => self.upload(actor, row, objects, trouble),
+            Doing::Upload(row, objects, back) => self.upload(actor, row, objects, back, trouble),
             Doing::Mark(mark) => self.mark(actor, *mark),
             Doing::Join(made, objects, marked) => self.join(actor, *made, objects, marked, trouble),
             Doing::Read(read) => self.read(actor, &read.root),
@@ -501,7 +518,12 @@ impl World {
         }
         let tips = self.tips(&root, 0).ok_or("the log cannot be read")?;
         let (purged, _) = self.buried(&root).ok_or("a page of purges is missing")?;
-        match self.walk(tips, &purged).difference(&there).next() {
+        let expired = self
+            .expired_at(&root)
+            .ok_or("a page of expired objects is missing")?;
+        self.check_expired(&root, &expired, &purged)?;
+        let absent = &purged | &expired;
+        match self.walk(tips, &absent).difference(&there).next() {
             Some(object) => Err(format!("object {object} is needed and in no pack")),
             None => Ok(()),
         }
@@ -510,15 +532,28 @@ impl World {
     fn prepare(&mut self, actor: usize, prepare: Prepare) -> Result<(), Hole> {
         let root = &prepare.root;
         let read = self.tips(root, 0).zip(self.rows(root));
-        let Some(((tips, rows), (purged, pieces))) = read.zip(self.buried(root)) else {
+        let absent = self.buried(root).zip(self.expired_at(root));
+        let Some(((tips, rows), ((purged, pieces), expired))) = read.zip(absent) else {
             return self.prepared(actor, None);
         };
-        let mut have = self.walk(tips, &purged);
+        let mut have = match self.broken {
+            Some(Broken::RelyOnExpired) => self.walk(tips, &purged),
+            _ => self.walk(tips, &(&purged | &expired)),
+        };
         // They are left out.
         have.extend(&purged);
         let new = prepare.changes.iter();
         let new = new.filter_map(|change| change.new.as_ref());
-        let brought = self.walk(new.map(|value| tip(value)), &have);
+        let new: Vec<Object> = new.map(|value| tip(value)).collect();
+        let mut back = self.back(&new, &expired, &purged);
+        if self.broken == Some(Broken::LeaveOnList) {
+            back.clear();
+        }
+        let mut wanted = new;
+        if self.broken != Some(Broken::StopAbove) {
+            wanted.extend(&back);
+        }
+        let brought = self.walk(wanted.iter().copied(), &have);
         if !brought.is_disjoint(&pieces) && self.broken != Some(Broken::RelyOnPurged) {
             return self.unpushed(actor);
         }
@@ -538,14 +573,10 @@ impl World {
         if self.broken == Some(Broken::StopAtSent) {
             have.extend(&sent);
         }
-        let tips = prepare
-            .changes
-            .iter()
-            .filter_map(|change| change.new.as_ref());
-        let mut need = self.walk(tips.map(|value| tip(value)), &have);
+        let mut need = self.walk(wanted, &have);
         need.retain(|object| !sent.contains(object));
         if need.is_empty() {
-            return self.prepared(actor, Some(Preparation::default()));
+            return self.uploaded(actor, None, &back);
         }
         let salt = self.salt;
         let name = match self.broken {
@@ -562,7 +593,7 @@ impl World {
             }
             _ => self.actors[actor].fresh(salt),
         };
-        self.actors[actor].doing = Doing::Upload(row(Name(name)), need);
+        self.actors[actor].doing = Doing::Upload(row(Name(name)), need, back);
         Ok(())
     }
 
@@ -571,6 +602,7 @@ impl World {
         actor: usize,
         row: Row,
         objects: BTreeSet<Object>,
+        back: BTreeSet<Object>,
         trouble: Option<Trouble>,
     ) -> Result<(), Hole> {
         let files = vec![(row.name, File::Pack(objects.clone()))];
@@ -578,11 +610,22 @@ impl World {
             self.write_with(Write::Files(files), trouble)?,
             Answer::Unclear
         ) {
-            self.actors[actor].doing = Doing::Upload(row, objects);
+            self.actors[actor].doing = Doing::Upload(row, objects, back);
             return Ok(());
         }
+        self.uploaded(actor, Some(row), &back)
+    }
+
+    fn uploaded(
+        &mut self,
+        actor: usize,
+        row: Option<Row>,
+        back: &BTreeSet<Object>,
+    ) -> Result<(), Hole> {
+        self.back += back.len() as u32;
         let prepared = Preparation {
-            rows: vec![row],
+            rows: row.into_iter().collect(),
+            back: back.iter().map(|object| purge::id(*object)).collect(),
             ..Preparation::default()
         };
         self.prepared(actor, Some(prepared))
@@ -607,17 +650,22 @@ impl World {
         }
         let wish = self.actors[actor].wish.clone();
         let read = self.tips(&mark.root, from).zip(self.buried(&mark.root));
-        let Some((tips, (mut purged, known))) = read else {
+        let Some(((tips, (mut purged, known)), expired)) = read.zip(self.expired_at(&mark.root))
+        else {
             return self.marked(actor, None);
         };
         purged.extend(wish.iter().flatten());
-        let needed = self.walk(tips, &purged);
+        let mut absent = &purged | &expired;
+        let expiring = self.expiring(actor, &mark.root, &tips, &absent);
+        absent.extend(&expiring);
+        let needed = self.walk(tips, &absent);
         let mut pieces = known.clone();
         if wish.is_some() {
             pieces.extend(self.pieces(&purged, &needed));
         }
         let mut marked = MarkResult {
             listed: self.files.keys().copied().collect(),
+            expired: World::expirations(&expiring),
             ..MarkResult::default()
         };
         let mut held = BTreeSet::new();

@@ -4,7 +4,7 @@
 //! (docs/format/bucket.md, "gc"). Frames of chunks are copied as they are if all of them is needed.
 //! What is in memory is bounded by [`MAX_NODE_BYTES`] and the packs that are read at once.
 
-use super::{NeededIds, Use, damaged, index_at, start_of};
+use super::{Joins, NeededIds, Use, damaged, index_at, start_of};
 use crate::format::{Age, Name, Row, RowKind};
 use crate::machines::{Mark, Stamp, intended};
 use crate::ranges::{Range, Terms, plan};
@@ -93,18 +93,35 @@ impl NewPacks {
 
 /// Returns the packs that are worth joining, the oldest first.
 pub fn sources(rows: &[Row], uses: &BTreeMap<Name, Use>) -> Vec<Row> {
-    let used = |row: &&Row| uses.get(&row.name).map_or(0, |used| used.bytes);
-    let mut alive: Vec<Row> = rows.iter().filter(|row| used(row) > 0).copied().collect();
-    alive.sort_unstable();
-    let is_small = |row: &&Row| row.len <= SMALL_BYTES;
-    let few = alive.iter().filter(is_small).count() < MIN_SMALL;
-    let (mut chosen, mut bytes, mut node_bytes) = (Vec::new(), 0, 0);
-    for row in &alive {
-        let is_wasted = !is_small(&row) && used(&row) < row.len / 2;
-        if !is_wasted && (few || !is_small(&row)) {
-            continue;
+    let used = |row: &Row| uses.get(&row.name).map_or(0, |used| used.bytes);
+    let alive = rows.iter().filter(|row| used(row) > 0);
+    let is_small = |row: &Row| row.len <= SMALL_BYTES;
+    let few = alive.clone().filter(|row| is_small(row)).count() < MIN_SMALL;
+    let alive = alive.filter_map(|row| {
+        if is_small(row) {
+            (!few).then_some((*row, row.len))
+        } else {
+            (used(row) < row.len / 2).then(|| (*row, used(row)))
         }
-        bytes += if is_wasted { used(&row) } else { row.len };
+    });
+    as_many_as_fit(alive.collect())
+}
+
+/// Returns packs of which less than the half is needed, the oldest first. All uses have to be exact.
+pub fn wasted(rows: &[Row], uses: &BTreeMap<Name, Use>) -> Vec<Row> {
+    let used = |row: &Row| uses.get(&row.name).copied().unwrap_or_default();
+    // Tables do not count: a new pack has them as well.
+    let is_wasted = |used: Use| used.bytes > 0 && used.all_bytes() < used.frame_bytes / 2;
+    let wasted = rows.iter().filter(|row| is_wasted(used(row)));
+    as_many_as_fit(wasted.map(|row| (*row, used(row).all_bytes())).collect())
+}
+
+/// Returns the oldest of some packs, as many as one run joins. Each is given with the bytes that it takes.
+fn as_many_as_fit(mut packs: Vec<(Row, u64)>) -> Vec<Row> {
+    packs.sort_unstable();
+    let (mut chosen, mut bytes, mut node_bytes) = (Vec::new(), 0, 0);
+    for (row, taken) in packs {
+        bytes += taken;
         node_bytes += if row.kind.has_metadata() {
             row.len - row.metadata
         } else {
@@ -113,7 +130,7 @@ pub fn sources(rows: &[Row], uses: &BTreeMap<Name, Use>) -> Vec<Row> {
         if chosen.len() >= MAX_PACKS || bytes > MAX_BYTES || node_bytes > MAX_NODE_BYTES {
             break;
         }
-        chosen.push(*row);
+        chosen.push(row);
     }
     chosen
 }
@@ -139,18 +156,19 @@ pub fn held(rows: &[Row], uses: &BTreeMap<Name, Use>) -> Vec<Row> {
 }
 
 /// Returns what joining these packs would do.
-pub fn foresee(sources: &[Row], uses: &BTreeMap<Name, Use>) -> JoinReport {
+pub fn foresee(sources: &[Row], uses: &BTreeMap<Name, Use>, joins: Joins) -> JoinReport {
     let mut joined = JoinReport::default();
     for row in sources {
         joined.packs += 1;
         joined.bytes += row.len;
-        let used = if row.len <= SMALL_BYTES {
-            row.len
-        } else {
-            uses.get(&row.name).map_or(0, |used| used.bytes)
+        let used = uses.get(&row.name).map_or(0, Use::all_bytes);
+        let is_small = row.len <= SMALL_BYTES;
+        joined.read_bytes += if is_small { row.len } else { used };
+        joined.new_bytes += match (joins, is_small) {
+            // How much of a small one is needed was not counted.
+            (Joins::Small, true) => row.len,
+            _ => used,
         };
-        joined.new_bytes += used;
-        joined.read_bytes += used;
     }
     // About: content and directories lie apart if they are large.
     joined.new_packs = match joined.new_bytes {

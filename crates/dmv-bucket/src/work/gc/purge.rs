@@ -1,6 +1,6 @@
 //! Purge at a bucket: docs/format/bucket.md, "Purge".
 
-use super::{FreeOptions, FreeReport, NeededIds, run};
+use super::{FreeOptions, FreeReport, NeededIds, NothingExpires, run};
 use crate::format::{Purges, Root};
 use crate::machines::{MarkResult, Stamp, Tag};
 use crate::work::access::BucketAccess;
@@ -36,14 +36,9 @@ pub(super) struct Plan {
     pub tally: Tally,
 }
 
-/// Returns the files that were purged, and those that are to be.
-pub(super) fn purged_files(
-    there: &Purges,
-    wish: Option<&BTreeMap<ObjectId, Purge>>,
-) -> BTreeSet<ObjectId> {
-    let known = there.values().flat_map(|buried| &buried.files);
-    let wished = wish.into_iter().flat_map(|wish| wish.keys());
-    known.chain(wished).copied().collect()
+/// Returns the files that were purged.
+pub(super) fn purged_files(there: &Purges) -> impl Iterator<Item = &ObjectId> {
+    there.values().flat_map(|buried| &buried.files)
 }
 
 /// Finds out which chunks only purged files need. Without a wish, only those that the root names.
@@ -117,7 +112,7 @@ pub fn purge(
 ) -> Result<FreeReport, PushError> {
     let mut sum = FreeReport::default();
     for round in 0..ROUNDS {
-        let (done, purged) = run(with, known.take(), options)?;
+        let (done, purged) = run(with, known.take(), options, &mut NothingExpires)?;
         sum.packs += done.packs;
         sum.strays += done.strays;
         sum.bytes += done.bytes;
@@ -151,7 +146,7 @@ pub fn purge(
 fn settle(with: &BucketAccess<'_>, stamp: &Stamp, purged: u64) -> Result<bool, PushError> {
     let mut is_settled = true;
     amend(with, stamp, &mut |mark| {
-        is_settled = mark.root.purged == purged;
+        is_settled = mark.root.purges.count == purged;
         MarkResult {
             unpurged: is_settled.then_some(0),
             ..MarkResult::default()

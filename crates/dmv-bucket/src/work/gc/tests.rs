@@ -14,7 +14,7 @@ fn options() -> FreeOptions {
         stamp: stamp(),
         forget_before: None,
         young_from: i64::MAX,
-        joins: false,
+        joins: Joins::None,
         purge: None,
         dry_run: false,
         limits: Limits {
@@ -167,7 +167,7 @@ fn small_packs_are_joined_and_everything_stays_where_places_say() -> Outcome {
     assert_eq!(before.rows.len(), 12);
     let generation = before.rows.iter().map(|row| row.generation).max();
     let joins = FreeOptions {
-        joins: true,
+        joins: Joins::Small,
         ..options()
     };
     let dry = FreeOptions {
@@ -215,7 +215,7 @@ fn a_large_pack_of_which_little_is_needed_is_written_again() -> Outcome {
     let last = place.commit(&[("other", vec![1; 10])])?;
     let forgets = FreeOptions {
         forget_before: Some(i64::MAX),
-        joins: true,
+        joins: Joins::Small,
         ..options()
     };
     place.push(&files, newest(&files)?, "tag", &small)?;
@@ -246,7 +246,7 @@ fn a_damaged_pack_is_not_joined() -> Outcome {
     bytes[2000] ^= 1;
     files.set(&path, bytes);
     let joins = FreeOptions {
-        joins: true,
+        joins: Joins::Small,
         ..options()
     };
     let before = files.names().len();
@@ -291,7 +291,7 @@ fn a_push_beside_a_join_loses_nothing() -> Outcome {
         tip = Some(next);
     }
     let joins = FreeOptions {
-        joins: true,
+        joins: Joins::Small,
         ..options()
     };
     let tip = tip.ok_or("a tip")?;

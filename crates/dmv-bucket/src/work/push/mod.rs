@@ -4,6 +4,7 @@
 //! wanted commits to those of the root, uploads what is between, and notes on the device what a
 //! push after a kill need not upload again. It judges no refs: its caller says which to change.
 
+mod expired;
 mod omissions;
 mod packs;
 mod upload;
@@ -24,11 +25,13 @@ use crate::work::access::BucketAccess;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::codec::put_bytes;
+use dmv_core::object::root::Root as Source;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::refs::Change;
 use dmv_core::store::{CheckedRecord, FrameCollector, OutgoingItem, SegmentTail, random_bytes};
 use dmv_net::ops::{PushForecast, measure};
+pub use expired::{ids_of, of_tips};
 pub(super) use omissions::each_chunk;
 use omissions::{Omissions, let_go};
 use packs::UploadedPacks;
@@ -137,7 +140,7 @@ fn resume(with: &BucketAccess<'_>, root: &Root, note: &UploadLog) -> Vec<Uploade
     for unended in note.unended() {
         let row = unended.sent.row;
         let (path, upload) = (row.name.path(root.repository), &unended.upload.upload);
-        if unended.sent.age.purged != root.purged {
+        if unended.sent.age.purged != root.purges.count {
             // It may have content that was purged since, and may have ended: it will be let go.
             let _ = with.files.drop_upload(&path, upload);
             sent.push(unended.sent);
@@ -217,11 +220,10 @@ impl PushRun<'_> {
         client: &mut BucketClient<'_>,
         prepare: &Prepare,
     ) -> Result<Option<Preparation>, PushError> {
-        let root = &prepare.root;
-        let Some(purges) = client.purges(root, &Cache::at(self.with.dir)) else {
+        let Some(left) = Omissions::read(self.with, client, prepare)? else {
             return Ok(client.lost_or_failed().map(|()| None)?);
         };
-        let left = Omissions::new(self.with, purges);
+        let back = left.back.keys().copied().collect();
         let (new, purges) = upload_all(
             self.with,
             prepare,
@@ -233,7 +235,7 @@ impl PushRun<'_> {
         self.made.hints.extend(new.hints);
         self.made.objects += new.objects;
         let rows = new.rows;
-        Ok(Some(Preparation { rows, purges }))
+        Ok(Some(Preparation { rows, purges, back }))
     }
 }
 
@@ -247,15 +249,14 @@ pub fn foresee(
 ) -> Result<PushForecast, PushError> {
     let mut client = with.client();
     client.know(root.repository);
-    let purges = client.purges(root, &Cache::at(with.dir));
-    let purges = purges.ok_or_else(|| client.failure())?;
     let prepare = Prepare {
         root: root.clone(),
         view,
         changes,
         sent: Vec::new(),
     };
-    let walk = Walk::new(&prepare, Omissions::new(with, purges));
+    let left = Omissions::read(with, &mut client, &prepare)?;
+    let walk = Walk::new(&prepare, left.ok_or_else(|| client.failure())?);
     walk.nodes(with)?;
     let (foreseen, lacking) = measure(with.store, walk.reach(Detail::All), with.job)?;
     if lacking.is_empty() {
@@ -388,7 +389,11 @@ impl Walk {
             ..Filter::default()
         };
         let (tips, hidden) = (self.tips.iter().copied(), self.hidden.iter().copied());
-        Reach::filtered(tips, hidden, detail, filter).skipping_moved()
+        // What a commit shares with its parents may have expired there.
+        let back = self.left.back.values().map(|blob| Source::Blob(*blob));
+        Reach::filtered(tips, hidden, detail, filter)
+            .skipping_moved()
+            .also(back)
     }
 
     /// Returns the commits, then trees and conflicts from the root down, then lists; and what the bucket
@@ -424,7 +429,8 @@ impl Walk {
             return Err(PushError::Lacking(lacking));
         }
         with.job.progress.foresee(reach.content(), Bound::AtMost);
-        let purges = self.left.judge(with, reach.left_out(), &self.hidden)?;
+        let left_out = reach.left_out().keys().copied().collect();
+        let purges = self.left.judge(with, &left_out, &self.hidden)?;
         Ok((parts.concat(), purges))
     }
 

@@ -1,12 +1,15 @@
-//! What a push leaves out because it was purged, here or at the bucket.
+//! What a push leaves out because it was purged, here or at the bucket, or because it has expired there.
 
 use super::PushError;
+use super::expired::{ids_of, of_tips};
 use crate::format::{Name, Purges};
-use crate::machines::{CollectEnd, MarkResult, Stamp};
+use crate::machines::{CollectEnd, MarkResult, Prepare, Stamp};
 use crate::work::access::BucketAccess;
 use crate::work::amend::amend;
+use crate::work::cache::Cache;
+use crate::work::client::BucketClient;
 use dmv_core::hash::ObjectId;
-use dmv_core::object::list::ListNode;
+use dmv_core::object::list::{Blob, ListNode};
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use dmv_core::repo::Purge;
@@ -21,11 +24,34 @@ pub struct Omissions {
     pieces: BTreeMap<ObjectId, Arc<Purge>>,
     /// Files that were purged on this device alone.
     here: BTreeMap<ObjectId, Arc<Purge>>,
+    /// Files that have expired at the bucket, and stay so.
+    expired: BTreeSet<ObjectId>,
+    /// Those of them that the new tips need: the push brings them again.
+    pub back: BTreeMap<ObjectId, Blob>,
 }
 
 impl Omissions {
-    /// Returns what to leave out of a push to a root with these purges.
-    pub fn new(with: &BucketAccess<'_>, purges: Purges) -> Omissions {
+    /// Reads what to leave out of a push. `None`: a page cannot be read.
+    pub fn read(
+        with: &BucketAccess<'_>,
+        client: &mut BucketClient<'_>,
+        prepare: &Prepare,
+    ) -> Result<Option<Omissions>, PushError> {
+        let (root, cache) = (&prepare.root, Cache::at(with.dir));
+        let purges = client.purges(root, &cache);
+        let Some((purges, expired)) = purges.zip(client.expired(root, &cache)) else {
+            return Ok(None);
+        };
+        let mut left = Omissions::of_purges(with, purges);
+        left.expired = ids_of(&expired);
+        left.expired.retain(|id| !left.there.contains_key(id));
+        left.back = of_tips(with, &prepare.view, &prepare.changes, &left.expired)?;
+        left.back.retain(|id, _| !left.here.contains_key(id));
+        left.expired.retain(|id| !left.back.contains_key(id));
+        Ok(Some(left))
+    }
+
+    fn of_purges(with: &BucketAccess<'_>, purges: Purges) -> Omissions {
         let (mut there, mut pieces) = (BTreeMap::new(), BTreeMap::new());
         for (why, buried) in purges {
             let why = Arc::new(why);
@@ -38,12 +64,15 @@ impl Omissions {
             there,
             pieces,
             here,
+            expired: BTreeSet::new(),
+            back: BTreeMap::new(),
         }
     }
 
     /// Returns the files.
     pub fn files(&self) -> BTreeSet<ObjectId> {
-        self.there.keys().chain(self.here.keys()).copied().collect()
+        let purged = self.there.keys().chain(self.here.keys());
+        purged.chain(&self.expired).copied().collect()
     }
 
     /// Fails for a chunk that the bucket has purged: a file needs it that was not purged.
@@ -109,7 +138,7 @@ fn without_known(
         }
     }
     for buried in told.values_mut() {
-        buried.files.retain(|id| !reach.left_out().contains(id));
+        buried.files.retain(|id| !reach.left_out().contains_key(id));
     }
     told.retain(|_, buried| !buried.is_empty());
     Ok(told)

@@ -15,10 +15,11 @@ use super::drive::unanswered;
 use super::parallel::parallel;
 use super::push::PushError;
 use crate::files::{FileFailure, Files};
-use crate::format::{Entry, MAX_PAGE_BYTES, Name, Page, PageKind, ROOT, Root, Row};
+use crate::format::{Entry, MAX_PAGE_BYTES, Name, Page, PageKind, ROOT, Root, Row, join_listed};
 use crate::machines::{Answer, Attempt, LogPage, RebuiltRoot, Remains, Request, Tag};
 use dmv_core::job::Job;
 use dmv_core::refs::Operation;
+use dmv_core::repo::{Expiry, Purge};
 use dmv_core::store::RepositoryId;
 use dmv_net::trouble::{RootLoss, Trouble};
 use packs::{FoundFile, PackReader};
@@ -117,6 +118,7 @@ impl<'j> Survey<'j> {
                 operations: Vec::new(),
                 burnt: BTreeSet::new(),
                 purges: BTreeMap::new(),
+                expired: BTreeMap::new(),
                 has_lost_purges: false,
                 unreadable: BTreeMap::new(),
             },
@@ -198,11 +200,10 @@ impl<'j> Survey<'j> {
             Ok(Page::MetaRows(rows) | Page::DataRows(rows)) => self.take_rows(&rows),
             Ok(Page::View(_)) => {}
             Ok(Page::Purges(purges)) => {
-                for (why, buried) in purges {
-                    let known = self.remains.purges.entry(why).or_default();
-                    known.files.extend(buried.files);
-                    known.pieces.extend(buried.pieces);
-                }
+                join_listed::<Purge>(&mut self.remains.purges, &purges);
+            }
+            Ok(Page::Expired(expired)) => {
+                join_listed::<Expiry>(&mut self.remains.expired, &expired);
             }
             Err(e) if e.is_too_new() => return Err(Trouble::TooNew.into()),
             Err(e) => {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::files::memory::{Fault as Bad, MemFiles};
 use crate::work::access::BucketAccess;
-use crate::work::gc::{FreeOptions, free};
+use crate::work::gc::{FreeOptions, Joins, free};
 use crate::work::push::tests::{Outcome, Place, bucket, newest as now, stamp, ten_files};
 use dmv_core::hash::ObjectId;
 
@@ -149,7 +149,7 @@ fn what_gc_has_forgotten_cannot_be_undone() -> Outcome {
         stamp: stamp(),
         forget_before: Some(i64::MAX),
         young_from: 0,
-        joins: false,
+        joins: Joins::None,
         purge: None,
         dry_run: false,
         limits: Limits {

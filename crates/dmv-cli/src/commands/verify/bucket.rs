@@ -3,7 +3,7 @@
 use super::Args;
 use crate::cost::{MoreRequests, dollars, print_with_cost};
 use crate::on_demand::remote_failure;
-use crate::partial_repository::purge_words;
+use crate::partial_repository::{expiry_words, purge_words};
 use crate::peers::{Call, remote};
 use crate::prelude::*;
 use dmv_bucket::ops::{VerifyAtOptions, VerifyAtReport, verify_at};
@@ -48,6 +48,8 @@ fn document(args: &Args, report: &VerifyAtReport) -> Json {
         problems.map(|problem| object! { file: problem.file, why: problem.why.to_string() });
     let purged = found.purged.iter();
     let purged = purged.map(|(why, files)| object! { ..why.to_json(), files: files });
+    let expired = found.expired.iter();
+    let expired = expired.map(|(why, files)| object! { ..why.to_json(), files: files });
     object! {
         ok: found.is_ok(),
         sample_percent: args.sample,
@@ -55,6 +57,7 @@ fn document(args: &Args, report: &VerifyAtReport) -> Json {
         damaged_files: found.problems,
         problems: Json::List(problems.collect()),
         found.{missing},
+        expired: Json::List(expired.collect()),
         purged: Json::List(purged.collect()),
         purged_chunks_stored: found.unpurged,
         files: Json::List(files.collect()),
@@ -97,6 +100,10 @@ fn print(
     for (path, commit) in files {
         let (path, commit) = (escape(path), commit.short(SHORT_ID));
         writeln!(out, "affected: {path} (in commit {commit})")?;
+    }
+    for (why, files) in &report.expired {
+        let files = count(*files, "content", "contents");
+        writeln!(out, "{files} absent: {}", expiry_words(why))?;
     }
     for (why, files) in &report.purged {
         let files = count(*files, "content", "contents");

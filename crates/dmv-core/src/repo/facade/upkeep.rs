@@ -6,9 +6,10 @@ use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::repo::look::entries::Selection;
 use crate::repo::{
-    Expirable, ExpireOptions, ForgetReport, FreeingLock, GcOptions, GcReport, HealJob, KeepRule,
-    KeepRules, KnownDamage, KnownPurge, OperationRequest, PurgeWhat, Purgeable, RepackOptions,
-    RepackReport, Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, base, upkeep,
+    ElsewhereView, Expirable, ExpireOptions, ForgetReport, FreeingLock, GcOptions, GcReport,
+    HealJob, KeepRule, KeepRules, KnownDamage, KnownPurge, OperationRequest, PurgeWhat, Purgeable,
+    RepackOptions, RepackReport, Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, base,
+    upkeep,
 };
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -111,6 +112,22 @@ impl Repo {
         job: &Job,
     ) -> Result<Expirable, RepoError> {
         upkeep::expire::expirable(&self.handle, rules, options, job)
+    }
+
+    /// Returns the versions of files that the keep rules give up at a bucket. Changes nothing.
+    pub fn expirable_elsewhere(
+        &self,
+        rules: &KeepRules,
+        there: &ElsewhereView,
+        options: &ExpireOptions,
+        job: &Job,
+    ) -> Result<Expirable, RepoError> {
+        upkeep::expire::expirable_elsewhere(&self.handle, rules, there, options, job)
+    }
+
+    /// Returns the keep rules in the files of a commit, without local ones.
+    pub fn keep_rules_of(&self, commit: &ObjectId) -> Result<KeepRules, RepoError> {
+        upkeep::rules::keep_rules_of(&self.handle, commit)
     }
 
     /// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.

@@ -88,7 +88,8 @@ pub struct ExpiredFile {
     pub path: RepoPath,
     /// The content.
     pub blob: Blob,
-    why: Arc<Expiry>,
+    /// The rule, and the time.
+    pub why: Arc<Expiry>,
 }
 
 /// What an expiry did.
@@ -113,7 +114,7 @@ pub fn expirable(
     let slice = slice::slice(repo)?;
     let mut history = History::new(repo, rules, &slice, job);
     history.stay_in_view()?;
-    let lines = history.walk()?;
+    let lines = history.walk(complete_commits(repo)?, &branches(repo)?)?;
     let kept = kept(&history.rules, &history.steps, &lines, options.now);
     let given_up = history.given_up(&kept, options);
     let mut out = Expirable {
@@ -123,6 +124,62 @@ pub fn expirable(
     };
     sort_out(repo, &history, given_up, options, &slice, &mut out)?;
     out.stored_bytes = stored_bytes(repo, out.files.iter().map(|file| file.blob))?;
+    Ok(out)
+}
+
+/// A bucket or another place whose files this repository chooses, by its commits.
+#[derive(Clone, Debug, Default)]
+pub struct ElsewhereView {
+    /// The commits of its branches.
+    pub branches: BTreeSet<ObjectId>,
+    /// The commits of its tags.
+    pub tags: BTreeSet<ObjectId>,
+    /// The files that it may lack: they have expired or were purged.
+    pub absent: BTreeSet<ObjectId>,
+}
+
+/// Returns the versions that the rules give up elsewhere, with the reason of each content. What branches and tags
+/// have there stays. All history and all directories have to be here; versions in commits that are absent
+/// are not considered.
+pub fn expirable_elsewhere(
+    repo: &Handle,
+    rules: &KeepRules,
+    there: &ElsewhereView,
+    options: &ExpireOptions,
+    job: &Job,
+) -> Result<Expirable, RepoError> {
+    repo.store.refresh()?;
+    let slice = slice::slice(repo)?;
+    let mut history = History::new(repo, rules, &slice, job);
+    for tip in there.branches.union(&there.tags) {
+        let tree = read_commit(repo, tip)?.tree;
+        history.stay(ObjectType::Tree, tree)?;
+    }
+    let tips = there.branches.union(&there.tags).copied().collect();
+    let lines = history.walk(tips, &there.branches)?;
+    let kept = kept(&history.rules, &history.steps, &lines, options.now);
+    let mut given_up = history.given_up(&kept, options);
+    let is_absent = |file: &GivenUp| {
+        let id = &history.contents[file.content as usize].blob.id;
+        !file.is_asked_for || there.absent.contains(id)
+    };
+    given_up.retain(|file| !is_absent(file));
+    let mut out = Expirable {
+        idle: history.idle(),
+        ..Expirable::default()
+    };
+    let mut choice = Choice {
+        history: &history,
+        now: options.now,
+        room: options.max_bytes.unwrap_or(u64::MAX),
+        places: MAX_SLICE_DROPPED.saturating_sub(there.absent.len()),
+        by_path: BTreeMap::new(),
+        why: HashMap::new(),
+    };
+    for file in given_up {
+        choice.take(file.content, &file.paths, &mut out);
+    }
+    choice.finish(&mut out);
     Ok(out)
 }
 
@@ -148,13 +205,17 @@ fn sort_out(
     slice: &RepoSlice,
     out: &mut Expirable,
 ) -> Result<(), RepoError> {
-    let mut room = options.max_bytes.unwrap_or(u64::MAX);
-    let mut places = MAX_SLICE_DROPPED - slice.expired.len();
-    let mut by_path: BTreeMap<u32, ExpiredPath> = BTreeMap::new();
-    let mut why: HashMap<(usize, bool), Arc<Expiry>> = HashMap::new();
+    let mut choice = Choice {
+        history,
+        now: options.now,
+        room: options.max_bytes.unwrap_or(u64::MAX),
+        places: MAX_SLICE_DROPPED - slice.expired.len(),
+        by_path: BTreeMap::new(),
+        why: HashMap::new(),
+    };
     let mut known = HashSet::new();
     for file in given_up {
-        let (paths, blob) = (file.paths, history.contents[file.content as usize].blob);
+        let blob = history.contents[file.content as usize].blob;
         if slice.expired.contains_key(&blob.id) {
             known.insert(blob.id);
             continue;
@@ -162,44 +223,9 @@ fn sort_out(
         if !file.is_asked_for || slice.is_given_up(&blob.id) || !has_blob(repo, blob)? {
             continue;
         }
-        if blob.size > room || places == 0 {
-            out.left_bytes += blob.size;
-            continue;
-        }
-        (room, places) = (room - blob.size, places - 1);
-        for (nth, path) in paths.iter().enumerate() {
-            let known = &history.paths[*path as usize];
-            let at = by_path.entry(*path).or_insert_with(|| ExpiredPath {
-                path: known.path.clone(),
-                versions: 0,
-                bytes: 0,
-                rule: known.line,
-            });
-            at.versions += 1;
-            at.bytes += if nth == 0 { blob.size } else { 0 };
-        }
-        let first = &history.paths[paths[0] as usize];
-        // One path's rule alone would be wrong for the others.
-        let mut lines = paths.iter().map(|path| history.paths[*path as usize].line);
-        let is_of_several = lines.any(|line| line != first.line);
-        let expiry = why.entry((first.line, is_of_several)).or_insert_with(|| {
-            let line = &history.keep.lines[first.line];
-            let others = if is_of_several { AND_OTHERS } else { "" };
-            Arc::new(Expiry {
-                at: options.now,
-                rule: line.rule.to_string(),
-                pattern: format!("{}{others}", clipped(&line.pattern)),
-            })
-        });
-        out.files.push(ExpiredFile {
-            path: first.path.clone(),
-            blob,
-            why: expiry.clone(),
-        });
+        choice.take(file.content, &file.paths, out);
     }
-    out.paths = by_path.into_values().collect();
-    out.paths.sort_by(|a, b| a.path.cmp(&b.path));
-    out.files.sort_by(|a, b| a.path.cmp(&b.path));
+    choice.finish(out);
     for id in slice.expired.keys() {
         let Some(ty) = stored_type(repo, id)? else {
             continue;
@@ -212,6 +238,67 @@ fn sort_out(
         }
     }
     Ok(())
+}
+
+/// The content that is given up, up to a limit.
+struct Choice<'h> {
+    history: &'h History<'h>,
+    now: i64,
+    /// How many bytes may still be given up, and how many contents.
+    room: u64,
+    places: usize,
+    by_path: BTreeMap<u32, ExpiredPath>,
+    why: HashMap<(usize, bool), Arc<Expiry>>,
+}
+
+impl Choice<'_> {
+    /// Gives up a content that these paths have, or leaves it for a later time.
+    fn take(&mut self, content: u32, paths: &[u32], out: &mut Expirable) {
+        let history = self.history;
+        let blob = history.contents[content as usize].blob;
+        if blob.size > self.room || self.places == 0 {
+            out.left_bytes += blob.size;
+            return;
+        }
+        (self.room, self.places) = (self.room - blob.size, self.places - 1);
+        for (nth, path) in paths.iter().enumerate() {
+            let known = &history.paths[*path as usize];
+            let at = self.by_path.entry(*path).or_insert_with(|| ExpiredPath {
+                path: known.path.clone(),
+                versions: 0,
+                bytes: 0,
+                rule: known.line,
+            });
+            at.versions += 1;
+            at.bytes += if nth == 0 { blob.size } else { 0 };
+        }
+        let first = &history.paths[paths[0] as usize];
+        // One path's rule alone would be wrong for the others.
+        let mut lines = paths.iter().map(|path| history.paths[*path as usize].line);
+        let is_of_several = lines.any(|line| line != first.line);
+        let expiry = self.why.entry((first.line, is_of_several));
+        let expiry = expiry.or_insert_with(|| {
+            let line = &history.keep.lines[first.line];
+            let others = if is_of_several { AND_OTHERS } else { "" };
+            Arc::new(Expiry {
+                at: self.now,
+                rule: line.rule.to_string(),
+                pattern: format!("{}{others}", clipped(&line.pattern)),
+            })
+        });
+        out.files.push(ExpiredFile {
+            path: first.path.clone(),
+            blob,
+            why: expiry.clone(),
+        });
+    }
+
+    /// Sorts what was given up by path.
+    fn finish(self, out: &mut Expirable) {
+        out.paths = self.by_path.into_values().collect();
+        out.paths.sort_by(|a, b| a.path.cmp(&b.path));
+        out.files.sort_by(|a, b| a.path.cmp(&b.path));
+    }
 }
 
 /// Returns a pattern that a line of the slice can hold.
@@ -361,6 +448,18 @@ fn first_bytes(id: &ObjectId) -> u64 {
     u64::from_le_bytes(first.try_into().unwrap_or_default())
 }
 
+/// Returns the commits of local and remote branches and of worktrees.
+fn branches(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
+    let mut out = BTreeSet::new();
+    for (key, _) in repo.refs.with_prefix("")? {
+        let of_branch = key.starts_with("branch/") || key.starts_with("remote/");
+        if of_branch || key.starts_with("worktree/") && key.ends_with("/base") {
+            out.extend(worktree::ref_id(repo, &key)?);
+        }
+    }
+    Ok(out)
+}
+
 impl<'a> History<'a> {
     fn new(
         repo: &'a Handle,
@@ -430,11 +529,15 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Notes the changes of all commits. Returns the places of those that branches and worktrees name.
-    fn walk(&mut self) -> Result<Vec<usize>, RepoError> {
+    /// Notes the changes of all commits that `commits` lead to. Returns the places of those in `lines`.
+    fn walk(
+        &mut self,
+        commits: Vec<ObjectId>,
+        lines: &BTreeSet<ObjectId>,
+    ) -> Result<Vec<usize>, RepoError> {
         let mut places = HashMap::new();
         let mut trees = Vec::new();
-        let mut reach = Reach::new(complete_commits(self.repo)?, [], Detail::Commits);
+        let mut reach = Reach::new(commits, [], Detail::Commits);
         while let Some(found) = reach.next(self.repo.objects())? {
             self.check_cancel()?;
             if found.here {
@@ -450,21 +553,8 @@ impl<'a> History<'a> {
             let step = self.step(*time, parent, old, *tree)?;
             self.steps.push(step);
         }
-        let tips = self.branches()?.into_iter();
-        let tips = tips.filter_map(|id| places.get(&id).copied());
+        let tips = lines.iter().filter_map(|id| places.get(id).copied());
         Ok(tips.collect::<BTreeSet<usize>>().into_iter().collect())
-    }
-
-    /// Returns the commits of local and remote branches and of worktrees.
-    fn branches(&self) -> Result<BTreeSet<ObjectId>, RepoError> {
-        let mut out = BTreeSet::new();
-        for (key, _) in self.repo.refs.with_prefix("")? {
-            let of_branch = key.starts_with("branch/") || key.starts_with("remote/");
-            if of_branch || key.starts_with("worktree/") && key.ends_with("/base") {
-                out.extend(worktree::ref_id(self.repo, &key)?);
-            }
-        }
-        Ok(out)
     }
 
     /// Notes how a commit differs from its first parent.

@@ -61,7 +61,7 @@ pub fn forget_operation(
 }
 
 /// Returns the commits that only undo can bring back.
-pub(in crate::repo) fn commits_for_undo(repo: &Handle) -> Result<HashSet<ObjectId>, RepoError> {
+pub fn commits_for_undo(repo: &Handle) -> Result<HashSet<ObjectId>, RepoError> {
     let for_undo = for_undo(repo)?.into_iter();
     Ok(for_undo.map(|(id, _)| id).collect())
 }

@@ -334,6 +334,15 @@ pub fn keep_rules(repo: &Handle) -> Result<KeepRules, RepoError> {
     Ok(rules)
 }
 
+/// Returns the rules in the files of a commit.
+///
+/// Fails with `AbsentError::Lacking` if a file is not stored here.
+pub fn keep_rules_of(repo: &Handle, commit: &ObjectId) -> Result<KeepRules, RepoError> {
+    let mut rules = KeepRules::default();
+    add_files(repo, read_commit(repo, commit)?.tree, &mut rules)?;
+    Ok(rules)
+}
+
 /// Adds the rules of all attribute files in a tree.
 fn add_files(repo: &Handle, tree: ObjectId, rules: &mut KeepRules) -> Result<(), RepoError> {
     let files = attribute_files(repo, tree)?;

@@ -82,6 +82,7 @@ impl World {
             Step::Done(CollectEnd::Freed { left, .. }) => {
                 self.freed += left.len() as u32;
                 self.joined += u32::from(device.made.is_some());
+                self.expired += u32::from(!device.expires.is_empty());
                 self.purge_goes_on(actor, collect.purged());
                 return Ok(());
             }

@@ -6,13 +6,13 @@ use crate::format::{PurgedContent, Purges};
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::Purge;
 
-fn id(object: Object) -> ObjectId {
+pub(super) fn id(object: Object) -> ObjectId {
     let mut bytes = [0; 32];
     bytes[..2].copy_from_slice(&object.to_le_bytes());
     ObjectId::from_bytes(bytes)
 }
 
-fn object(id: &ObjectId) -> Object {
+pub(super) fn object(id: &ObjectId) -> Object {
     u16::from_le_bytes([id.as_bytes()[0], id.as_bytes()[1]])
 }
 
@@ -93,7 +93,7 @@ impl World {
 
     /// Notes that a purge has ended, if nothing else was purged since.
     pub(super) fn settle(&mut self, actor: usize, mark: &Mark, purged: u64) -> Result<(), Hole> {
-        let is_same = mark.root.purged == purged;
+        let is_same = mark.root.purges.count == purged;
         self.purged += u32::from(is_same);
         let marked = MarkResult {
             unpurged: is_same.then_some(0),

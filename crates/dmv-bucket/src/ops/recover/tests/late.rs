@@ -111,7 +111,7 @@ fn collect(world: &World, slow: &SlowDeletes<'_>, rng: &mut Rng) -> Outcome {
         stamp: stamp(),
         forget_before: (rng.below(2) == 0).then_some(i64::MAX),
         young_from: i64::MAX,
-        joins: rng.below(3) > 0,
+        joins: [Joins::None, Joins::Wasted, Joins::Small][rng.below(3) as usize],
         purge: None,
         dry_run: false,
         limits: Limits::default(),

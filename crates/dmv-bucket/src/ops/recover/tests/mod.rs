@@ -1,5 +1,6 @@
 //! Buckets in memory that have lost their root, after real pushes.
 
+mod expired;
 mod late;
 
 use super::*;
@@ -8,7 +9,7 @@ use crate::files::memory::MemFiles;
 use crate::format::{Page, Root};
 use crate::machines::{Limits, Tag};
 use crate::work::access::BucketAccess;
-use crate::work::gc::{FreeOptions, free};
+use crate::work::gc::{FreeOptions, Joins, free};
 use crate::work::push::tests::{
     Outcome, Place, bucket, content, is_stored, newest, noise, stamp, ten_files,
 };
@@ -523,7 +524,7 @@ fn what_was_purged_stays_purged() -> Outcome {
     let path = name.path(root.repository);
     let (page, bytes) = Page::Purges([(why.clone(), buried.clone())].into()).encode(name)?;
     world.files.set(&path, bytes.clone());
-    (root.purged, root.purges.pages) = (1, vec![page]);
+    (root.purges.count, root.purges.pages) = (1, vec![page]);
     root.previous = root.write;
     (root.write, root.generation) = ([99; 16], root.generation + 1);
     let written = world.files.write_if(ROOT, root.encode()?, Some(&tag));
@@ -555,7 +556,7 @@ fn what_was_purged_stays_purged() -> Outcome {
         world.recover(note, Some(&state.id))??;
         let (root, _) = world.root()?;
         assert!(
-            root.purged > 1 && root.purges.unpurged == 2,
+            root.purges.count > 1 && root.purges.unpurged == 2,
             "a purge has to look again"
         );
         let file = root.purges.pages[0].name.path(root.repository);
@@ -639,7 +640,7 @@ impl World {
             stamp: stamp(),
             forget_before: None,
             young_from: i64::MAX,
-            joins: true,
+            joins: Joins::Small,
             purge: None,
             dry_run: false,
             limits: Limits::default(),

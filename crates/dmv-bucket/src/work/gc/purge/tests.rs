@@ -1,6 +1,6 @@
 //! Purges at a bucket in memory: whatever is cut, nothing of the content stays and nothing else goes.
 
-use super::super::{FreeOptions, FreeReport, free};
+use super::super::{FreeOptions, FreeReport, Joins, free};
 use super::*;
 use crate::files::memory::{Fault, MemFiles};
 use crate::format::{Page, PurgedContent};
@@ -35,7 +35,7 @@ fn options() -> FreeOptions {
     FreeOptions {
         forget_before: None,
         young_from: i64::MAX,
-        joins: false,
+        joins: Joins::None,
         purge: None,
         dry_run: false,
         limits: Limits {
@@ -196,7 +196,7 @@ fn nothing_of_a_purged_file_stays_and_all_else_does() -> Outcome {
         "{shared}"
     );
     let (root, _) = newest(&files)?;
-    assert_eq!((root.purged, root.purges.unpurged), (1, 0));
+    assert_eq!((root.purges.count, root.purges.unpurged), (1, 0));
     assert_eq!(root.encode()?[8], 2);
     assert!(!has_part(&files, &only_secret()));
     assert!(has_part(&files, &noise(1, 200_000)));
@@ -233,14 +233,14 @@ fn a_purge_that_is_cut_after_any_request_loses_nothing_and_the_next_one_ends_it(
         files.cut_after(None);
         has_all_but(&files, &place, &id)?;
         let (root, _) = newest(&files)?;
-        if root.purged > 0 && root.purges.unpurged == 0 {
+        if root.purges.count > 0 && root.purges.unpurged == 0 {
             assert!(!has_part(&files, &only_secret()), "cut after {requests}");
         }
         let is_whole = cut.is_ok_and(|done| done.all_deleted);
         let done = purge_there(&files, &place)?;
         assert!(done.all_deleted, "cut after {requests}: {done:?}");
         let (root, _) = newest(&files)?;
-        assert_eq!((root.purged, root.purges.unpurged), (1, 0));
+        assert_eq!((root.purges.count, root.purges.unpurged), (1, 0));
         assert!(!has_part(&files, &only_secret()), "cut after {requests}");
         has_all_but(&files, &place, &id)?;
         // Only what the root names is left.
@@ -264,7 +264,11 @@ fn a_purge_whose_root_is_lost_or_answered_late_is_done_once() -> Outcome {
         let done = purge_there(&files, &place)?;
         assert!(done.all_deleted, "{fault:?}: {done:?}");
         let (root, _) = newest(&files)?;
-        assert_eq!((root.purged, root.purges.unpurged), (1, 0), "{fault:?}");
+        assert_eq!(
+            (root.purges.count, root.purges.unpurged),
+            (1, 0),
+            "{fault:?}"
+        );
         assert!(!has_part(&files, &only_secret()));
         has_all_but(&files, &place, &id)?;
     }
@@ -289,7 +293,7 @@ fn gc_takes_the_rest_of_a_purge_along_and_joins_nothing_of_it() -> Outcome {
     files.set(stray, old);
     let spares_young = FreeOptions {
         young_from: 0,
-        joins: true,
+        joins: Joins::Small,
         ..options()
     };
     let known = newest(&files).ok();
@@ -331,7 +335,7 @@ fn who_still_stores_purged_content_cannot_push_it() -> Outcome {
     bob.push(&files, newest(&files)?, "bob", &moved)?
         .ok_or("moved")?;
     assert!(!has_part(&files, &only_secret()));
-    assert_eq!(newest(&files)?.0.purged, 1);
+    assert_eq!(newest(&files)?.0.purges.count, 1);
     // A file that needs a part of it, which no other file has, is refused.
     let eve = Place::new()?;
     let part = eve.commit(&[("part", [only_secret(), noise(4, 50_000)].concat())])?;
@@ -417,7 +421,10 @@ fn a_push_says_why_content_is_absent_that_was_purged_on_the_device_alone() -> Ou
     let told = buried(&files)?;
     assert_eq!((told.files, told.pieces.len()), ([id].into(), 0));
     assert_eq!(
-        (newest(&files)?.0.purged, newest(&files)?.0.purges.unpurged),
+        (
+            newest(&files)?.0.purges.count,
+            newest(&files)?.0.purges.unpurged
+        ),
         (1, 0)
     );
     Ok(())
@@ -435,7 +442,7 @@ fn a_local_purge_says_nothing_of_content_that_the_bucket_has() -> Outcome {
     let known = newest(&files)?;
     place.push(&files, known, "main", &tip)?.ok_or("moved")?;
     let (root, _) = newest(&files)?;
-    assert_eq!((root.purged, root.encode()?[8]), (0, 1));
+    assert_eq!((root.purges.count, root.encode()?[8]), (0, 1));
     assert!(has_part(&files, &only_secret()), "the bucket keeps it");
     Ok(())
 }
@@ -455,7 +462,7 @@ fn two_purges_and_a_push_in_between_add_up() -> Outcome {
     files.fail(&[Fault::AnswerLost, Fault::Lost]);
     purge_there(&files, &ada)?;
     let (root, _) = newest(&files)?;
-    assert_eq!((root.purged, root.purges.unpurged), (2, 0));
+    assert_eq!((root.purges.count, root.purges.unpurged), (2, 0));
     assert!(!has_part(&files, &only_secret()));
     assert!(!has_part(&files, &noise(1, 200_000)));
     assert!(buried(&files)?.files.contains(&id));
