@@ -116,9 +116,11 @@ impl SeriesPattern {
         let kept = without_version_word(&before, follows_wildcard);
         let begins_name = kept == 0 && !follows_wildcard;
         let is_separator = |b: &&u8| SEPARATORS.contains(b);
-        let end = match after.iter().take_while(is_separator).count() {
-            // Only a dot is left: an extension stays with its dot.
-            n if begins_name && n < after.len() && after.get(n - n.min(1)) != Some(&b'.') => n,
+        let separators = after.iter().take_while(is_separator).count();
+        let has_more = self.pieces.len() > at + 1 + separators;
+        let end = match after[..separators].last() {
+            // An extension stays with its dot.
+            Some(last) if begins_name && has_more && *last != b'.' => separators,
             _ => 0,
         };
         let pieces = [&self.pieces[..start + kept], &self.pieces[at + 1 + end..]].concat();
