@@ -163,7 +163,8 @@ fn keep_uncommitted(
             None => None,
         };
         let committed = None;
-        paths.insert(path, Overwrite { committed, after });
+        // A file in the place of an empty directory is there, and its directory is missing.
+        paths.entry(path).or_insert(Overwrite { committed, after });
     }
     let mut tx = Transaction::begin(repo, request);
     let (earlier, keep) = (earlier.as_ref(), settings.keep);
