@@ -13,7 +13,6 @@ use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
-use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
@@ -24,6 +23,7 @@ use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
 use crate::repo::files::checkout::dirs::{add_above, sorted};
 use crate::repo::files::checkout::stages::SwitchProgress;
+use crate::repo::files::checkout::stays::{self, LeftAlone, Stays};
 use crate::repo::files::checkout::switch::{PendingWrites, Switch};
 use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::refused;
@@ -95,6 +95,7 @@ pub fn restore(
     let wanted = wanted(repo, &tree, (&form, commit), (&dropped, &left), what)?;
     let gone = added_by(repo, &form.tree, &dropped)?;
     let moves = switch.moves(&wanted.entries)?;
+    let removed = removed_before(&switch, &gone)?;
     let overwrites = overwrites(&mut switch, &moves, &wanted, &gone)?;
     let mut noted = tree.notes.clone();
     if !dropped.is_empty() {
@@ -110,7 +111,7 @@ pub fn restore(
         &tree.name,
         saved.steps.as_ref(),
         &saved.told,
-        Steps::default(),
+        stays::steps_of(&removed),
     )?;
     notes::put(&mut tx, &tree, &noted)?;
     tx.publish_changes(Effect::Written)?;
@@ -297,6 +298,22 @@ fn added_by(
             && entry_at(repo.objects(), root, path.as_bytes())?.is_none()
         {
             out.push((path, entry));
+        }
+    }
+    Ok(out)
+}
+
+/// Returns those of the paths `gone`, the files of choices that no longer count, at which the user has removed
+/// the file: an undo, with which the choices count again, leaves them without one.
+fn removed_before(
+    switch: &Switch<'_>,
+    gone: &[(RepoPath, TreeEntry)],
+) -> Result<LeftAlone, RepoError> {
+    let (mut out, mut looked) = (LeftAlone::new(), BTreeSet::new());
+    for path in gone.iter().map(|(path, _)| path.as_bytes()) {
+        if switch.stat(path, &mut BTreeSet::new())?.is_none() {
+            let emptied = switch.emptied_above(path, &mut looked)?;
+            out.insert(path.to_vec(), Stays::Gone(emptied));
         }
     }
     Ok(out)
