@@ -15,6 +15,7 @@ use dmv_core::repo::{Selection, blob_of, is_inside};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
 use dmv_core::worktree::snapshot::Problem;
+use std::fs::File;
 use std::io;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -239,10 +240,20 @@ fn refuse_inside(repo: &Repo, into: &Path) -> Result<(), Failure> {
     Err(failure.hint("dmv export REV --to /PATH, with an absolute path"))
 }
 
+fn archive_file(what: What<'_>, file: &Path) -> Result<ExportSummary, Failure> {
+    write_file(file, |open| {
+        let mut out = io::BufWriter::with_capacity(1 << 20, open);
+        archive(what, &mut out)
+    })
+}
+
 /// A failed attempt leaves nothing under the final name. What is no regular file (a device, a pipe,
 /// a link such as `/dev/stdout`) is written into: to put a file in its place would take it from
 /// everybody who uses it.
-fn archive_file(what: What<'_>, file: &Path) -> Result<ExportSummary, Failure> {
+fn write_file<T>(
+    file: &Path,
+    write: impl FnOnce(&File) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let failed = |e: &io::Error| Failure::file("write", file, e);
     if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
         let open = std::fs::OpenOptions::new().write(true).open(file);
@@ -250,8 +261,7 @@ fn archive_file(what: What<'_>, file: &Path) -> Result<ExportSummary, Failure> {
         if open.metadata().is_ok_and(|there| there.is_file()) {
             open.set_len(0).map_err(|e| failed(&e))?;
         }
-        let mut out = io::BufWriter::with_capacity(1 << 20, open);
-        return archive(what, &mut out);
+        return write(&open);
     }
     let dir = match file.parent() {
         Some(dir) if dir != Path::new("") => dir,
@@ -264,9 +274,7 @@ fn archive_file(what: What<'_>, file: &Path) -> Result<ExportSummary, Failure> {
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(dir)
         .map_err(|e| failed(&e))?;
-    let mut out = io::BufWriter::with_capacity(1 << 20, temp);
-    let done = archive(what, &mut out)?;
-    let temp = out.into_inner().map_err(|e| failed(e.error()))?;
+    let done = write(temp.as_file())?;
     temp.persist(file).map_err(|e| failed(&e.error))?;
     Ok(done)
 }

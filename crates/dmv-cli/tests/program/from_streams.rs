@@ -6,6 +6,7 @@ use crate::from_git::{git, refs, source};
 use crate::place::files::{exists, read};
 use crate::place::{Outcome, Place};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 /// A commit of one file, as exporters write it.
@@ -60,6 +61,19 @@ fn a_stream_gives_the_same_ids_as_the_repository() -> Outcome {
         "{said}"
     );
     assert!(fs::read_to_string(dir.join("out.fi"))?.ends_with("done\n"));
+    // A link is written into, not replaced; a directory cannot be.
+    symlink("out.fi", dir.join("link"))?;
+    fs::write(
+        dir.join("out.fi"),
+        "longer than the stream is at its end".repeat(99),
+    )?;
+    place.ok(&["-C", "film", "export", "--stream", "../link"])?;
+    assert!(fs::symlink_metadata(dir.join("link"))?.is_symlink());
+    assert!(fs::read_to_string(dir.join("out.fi"))?.ends_with("done\n"));
+    fs::create_dir(dir.join("taken"))?;
+    let said = place.fails(20, &["-C", "film", "export", "--stream", "../taken"])?;
+    assert!(said.contains("cannot write ../taken"), "{said}");
+    assert!(dir.join("taken").is_dir());
     Ok(())
 }
 

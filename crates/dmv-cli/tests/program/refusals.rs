@@ -104,6 +104,10 @@ fn nothing_is_written_among_the_files_of_a_repository() -> Outcome {
             "{said}"
         );
         place.fails(5, &["-C", "nas", "export", "main", "--tar", to])?;
+        if cfg!(feature = "git") {
+            place.fails(5, &["-C", "nas", "export", "--git", to])?;
+            place.fails(5, &["-C", "nas", "export", "--stream", to])?;
+        }
     }
     place.fails(5, &["-C", "film", "export", "main", "--to", ".dmv/out"])?;
     for dir in ["nas/x", "nas/packs/x", "film/.dmv/x"] {

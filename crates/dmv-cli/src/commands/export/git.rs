@@ -4,13 +4,13 @@ use crate::prelude::*;
 use dmv_git::export::{ExportOptions, ExportReport, algorithm_for, export};
 use dmv_git::source::GitSource;
 use dmv_git::stream::write_stream;
-use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 
 /// Exports to the Git repository in `dir`, and makes a bare one if there is none.
 pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    super::refuse_inside(&repo, dir)?;
     let target = if dir.exists() {
         GitSource::open(dir)?
     } else {
@@ -38,6 +38,7 @@ pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8,
 /// Exports to a temporary repository, and has Git write that as a stream to `file`.
 pub fn to_stream(context: &Context, file: &Path) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    super::refuse_inside(&repo, file)?;
     let scratch =
         tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))?;
     let target = GitSource::create(&scratch.path().join("export.git"), algorithm_for(&repo)?)?;
@@ -46,17 +47,15 @@ pub fn to_stream(context: &Context, file: &Path) -> Result<u8, Failure> {
     drop(watch);
     let done = done?;
     let to_stdout = file == Path::new("-");
-    let out = if to_stdout {
-        Stdio::inherit()
+    if to_stdout {
+        write_stream(&target, Stdio::inherit())?;
     } else {
-        Stdio::from(File::create(file).map_err(|e| Failure::file("create", file, &e))?)
-    };
-    write_stream(&target, out).inspect_err(|_| {
-        if !to_stdout {
-            // Nobody should take a part for the whole.
-            let _ = std::fs::remove_file(file);
-        }
-    })?;
+        super::write_file(file, |open| {
+            let open = open.try_clone();
+            let open = open.map_err(|e| Failure::file("write", file, &e))?;
+            Ok(write_stream(&target, Stdio::from(open))?)
+        })?;
+    }
     // Standard output has the stream, and nothing else.
     if !to_stdout {
         context
