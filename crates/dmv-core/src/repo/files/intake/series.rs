@@ -61,7 +61,7 @@ pub fn take_series(
             time: chain.date(copy.time),
             files: 1,
             bytes: copy.bytes,
-            is_new: chain.trees_of(&copy.key()).is_empty(),
+            is_new: chain.trees_of(&copy.key(copy.time)).is_empty(),
         });
     }
     let new = report.versions.iter().filter(|version| version.is_new);
@@ -90,8 +90,8 @@ pub fn take_series(
 }
 
 impl Copy {
-    fn key(&self) -> VersionKey {
-        VersionKey::new(&escape(&self.path).to_string(), self.time)
+    fn key(&self, time: FileTime) -> VersionKey {
+        VersionKey::new(&escape(&self.path).to_string(), time)
     }
 }
 
@@ -285,7 +285,10 @@ fn add_commits(
                 edits.insert(path.clone(), Some(entry_of(&path, &file)?));
                 let root = chain.root(writer)?;
                 let tree = edit_tree(chain.repo.objects(), writer, root, &edits)?;
-                chain.add(copy.key(), &tree, writer)?;
+                // It may have changed since it was listed.
+                let (time, version) = (file.stat.mtime, &mut report.versions[number]);
+                (version.time, version.bytes) = (chain.date(time), file.blob.size);
+                chain.add(copy.key(time), &tree, writer)?;
             }
         }
         last.insert(&copy.series, path);
