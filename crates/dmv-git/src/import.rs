@@ -221,6 +221,10 @@ fn take_and_name(
     report.head = source.head();
     report.has_replacements = source.has_replacements()?;
     report.refs = name(repo, options, wanted, map, report.head.as_deref(), request)?;
+    if report.commits > 0 {
+        // Without it, only the log of a path takes longer, so a failure is no news.
+        let _ = repo.note_changed_paths(job);
+    }
     Ok(report)
 }
 

@@ -65,6 +65,7 @@ fn a_history_comes_in_and_goes_back_with_its_ids() -> Outcome {
     assert!(said.starts_with("4 commits taken from source"), "{said}");
     assert_eq!(read(&place, "film/d/b.txt")?, "two\n");
     place.ok(&["-C", "film", "status", "--exit-code"])?;
+    assert!(place.work().join("film/.dmv/changed-paths").is_file());
     let subjects = place.ok(&["-C", "film", "log", "--oneline", "side"])?;
     assert_eq!(subjects.lines().count(), 2, "{subjects}");
     let again = place.ok(&["-C", "film", "import", "git", "../source"])?;

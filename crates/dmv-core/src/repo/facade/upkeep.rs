@@ -201,6 +201,12 @@ impl Repo {
         upkeep::repack::repack(&self.handle, options, job)
     }
 
+    /// Notes which paths commits changed, for `log -- PATH` and `blame`, as `repack` does. Does nothing if another
+    /// command frees space.
+    pub fn note_changed_paths(&self, job: &Job) -> Result<(), RepoError> {
+        upkeep::changed::note(&self.handle, job)
+    }
+
     /// Returns whether [`repack`](Self::repack) would pay, by what the catalogue counts.
     pub fn repack_pays(&self) -> Result<bool, RepoError> {
         upkeep::repack::repack_pays(&self.handle)

@@ -5,6 +5,7 @@
 
 mod ages;
 pub mod budget;
+pub mod changed;
 pub mod drop;
 pub mod expire;
 pub mod expire_log;

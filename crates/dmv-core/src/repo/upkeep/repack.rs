@@ -9,7 +9,6 @@
 //! Last, repack finds out which paths commits changed, so that `log -- PATH` need not.
 
 mod ages;
-mod changed;
 mod choose;
 
 use crate::job::{Bound, Job, Moment};
@@ -20,6 +19,7 @@ use crate::repo::base::keeping::{self, RightToFree};
 use crate::repo::base::leaving::{self, LockedPack, free_packs, lock_pack};
 use crate::repo::base::{level, publish};
 use crate::repo::upkeep::ages::ages;
+use crate::repo::upkeep::changed;
 use crate::repo::upkeep::repack::ages::{Group, groups};
 use crate::repo::upkeep::repack::choose::{Candidate, Set, choose};
 use crate::store::{PackId, PackRow, RepackRefusal, RepackResult, SegmentRow, StoreError};
@@ -110,14 +110,17 @@ pub fn repack(
         run.join(set)?;
     }
     let Run {
-        mut report, full, ..
+        mut report,
+        full,
+        right,
+        ..
     } = run;
     if let Some(why) = full {
         return Err(why.into());
     }
     fold_indexes(repo)?;
     if report.finished {
-        let found = changed::find(repo, options.until, job)?;
+        let found = changed::find(repo, &right, options.until, job)?;
         report.commits_compared = found.commits;
         report.finished = found.finished;
     }

@@ -1,4 +1,6 @@
 //! Finds out which paths commits changed, for `log -- PATH` and `blame`.
+//!
+//! `repack` and imports do this. Who may free packs writes the file, so one command at a time does.
 
 use crate::diff::diff_trees;
 use crate::hash::ObjectId;
@@ -12,15 +14,20 @@ use crate::object::{ObjectError, ObjectRead};
 use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::keeping::{self, RightToFree};
 use crate::repo::look;
+use crate::threads::start_in;
 use crate::vfs::{OsVfs, write_durably_by};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+/// Commits that are compared before anything stops.
+const PORTION: usize = 4096;
+
 /// What was found out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ChangeTable {
+pub struct ChangeTable {
     /// The number of commits whose changes are known now and were not before.
     pub commits: u64,
     /// Whether no commit is left, but for those that cannot be compared.
@@ -29,8 +36,9 @@ pub(super) struct ChangeTable {
 
 /// Compares each commit of the repository's history with its first parent, unless that is done, and
 /// writes the table. Stops at `until`, and keeps what it has.
-pub(super) fn find(
+pub fn find(
     repo: &Handle,
+    _: &RightToFree,
     until: Option<Instant>,
     job: &Job,
 ) -> Result<ChangeTable, RepoError> {
@@ -50,12 +58,21 @@ pub(super) fn find(
     let commits = builder.added() as u64;
     if commits > 0 {
         let path = look::changed::path(repo);
-        // Only one process repacks, so the name is free, or left by one that was killed.
+        // Only one process has the right, so the name is free, or left by one that was killed.
         let temp = path.with_extension("new");
         let written = write_durably_by(&OsVfs, &path, &temp, &builder.encode());
         written.context("write", &path).map_err(RepoError::Io)?;
     }
     Ok(ChangeTable { commits, finished })
+}
+
+/// Like [`find`], for a command that can do without. Does nothing if another command frees packs.
+pub fn note(repo: &Handle, job: &Job) -> Result<(), RepoError> {
+    match keeping::free_alone(repo) {
+        Ok(right) => find(repo, &right, None, job).map(|_| ()),
+        Err(RepoError::Busy(_)) => Ok(()),
+        Err(e) => Err(e),
+    }
 }
 
 /// Adds the commits that the table lacks. Returns false if the time was over.
@@ -67,28 +84,58 @@ fn add_all(
 ) -> Result<bool, RepoError> {
     job.begin_part();
     let tips: BTreeSet<ObjectId> = look::history::complete_commits(repo)?.into_iter().collect();
-    for found in Ancestors::new(repo.objects(), tips) {
-        let (id, commit) = match found {
-            Ok(found) => found,
-            Err(e) if is_unreadable(&e) => break,
-            Err(e) => return Err(e.into()),
-        };
+    let mut walk = Ancestors::new(repo.objects(), tips);
+    loop {
+        let mut portion = Vec::new();
+        while portion.len() < PORTION {
+            match walk.next() {
+                Some(Ok((id, _))) if builder.knows(&id) => {}
+                Some(Ok(found)) => portion.push(found),
+                Some(Err(e)) if is_unreadable(&e) => break,
+                Some(Err(e)) => return Err(e.into()),
+                None => break,
+            }
+        }
+        if portion.is_empty() || builder.is_full() {
+            return Ok(true);
+        }
         if job.is_cancelled() {
             return Err(RepoError::Cancelled);
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(false);
         }
-        if builder.is_full() {
-            break;
-        }
-        if !builder.knows(&id)
-            && let Some(changes) = changes(repo.objects(), &commit)?
-        {
-            builder.add(&id, &changes);
-        }
+        add_portion(repo.objects(), builder, &portion)?;
     }
-    Ok(true)
+}
+
+/// Adds commits, which all cores compare.
+fn add_portion(
+    reader: &dyn ObjectRead,
+    builder: &mut Builder,
+    commits: &[(ObjectId, Commit)],
+) -> Result<(), RepoError> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let each = commits.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        let compare = |part: &'_ [(ObjectId, Commit)]| {
+            let found = part.iter().map(|(_, commit)| changes(reader, commit));
+            found.collect::<Result<Vec<_>, RepoError>>()
+        };
+        let parts = commits.chunks(each);
+        let started = parts.map(|part| start_in(scope, move || compare(part)));
+        let started = started.collect::<Result<Vec<_>, _>>()?;
+        let mut ids = commits.iter().map(|(id, _)| id);
+        for thread in started {
+            let found = thread.join().expect("comparing does not panic")?;
+            for (changes, id) in found.iter().zip(&mut ids) {
+                if let Some(changes) = changes {
+                    builder.add(id, changes);
+                }
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Returns the paths that `commit` changed. `None` if a tree or the parent cannot be read.
