@@ -28,7 +28,7 @@ use dmv_core::repo::{
 };
 use dmv_core::store::IncomingObjects;
 use dmv_core::threads::start_in;
-use lfs::{LfsObjects, Pointer};
+use lfs::LfsObjects;
 use std::collections::{BTreeMap, HashSet};
 
 /// The usual [`ImportOptions::portion_bytes`].
@@ -63,32 +63,32 @@ pub struct ImportOptions {
 pub struct Problem {
     /// The commit, or the blob.
     pub object: GitId,
-    /// The name in the tree; empty if the problem is not with a name.
-    pub name: Vec<u8>,
+    /// What it is about.
+    pub about: Trouble,
     /// What is wrong.
     pub why: String,
-    /// Bytes of content that are missing.
-    pub bytes: u64,
+}
+
+/// What a problem is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// A name in a tree that is left out.
+    Name(Vec<u8>),
+    /// Content of Git LFS that is missing. Its pointer is taken.
+    Content {
+        /// The bytes that are missing.
+        bytes: u64,
+    },
+    /// A commit that an export gives another id.
+    Commit,
 }
 
 impl Problem {
-    fn of_commit(object: GitId, why: String) -> Problem {
-        let (name, bytes) = (Vec::new(), 0);
-        Problem {
-            object,
-            name,
-            why,
-            bytes,
-        }
-    }
-
-    fn missing_content(object: GitId, pointer: &Pointer, why: String) -> Problem {
-        let (name, bytes) = (Vec::new(), pointer.size);
-        Problem {
-            object,
-            name,
-            why,
-            bytes,
+    /// Returns the bytes of content that are missing.
+    pub fn missing_bytes(&self) -> u64 {
+        match self.about {
+            Trouble::Content { bytes } => bytes,
+            Trouble::Name(_) | Trouble::Commit => 0,
         }
     }
 }
@@ -109,7 +109,9 @@ pub struct ImportReport {
     pub commits: u64,
     /// Of these, commits that were exported from here and came back.
     pub returned: u64,
-    /// Bytes of content that Git passed on.
+    /// Contents of files that Git passed on.
+    pub files: u64,
+    /// Their bytes.
     pub bytes: u64,
     /// Branches and tags that moved.
     pub refs: Vec<RefChange>,
@@ -295,6 +297,7 @@ fn take(
         job,
         commits: 0,
         returned: 0,
+        files: 0,
         problems: Vec::new(),
     };
     let mut listed = WantedObjects {
@@ -317,6 +320,7 @@ fn take(
     }
     report.commits = progress.commits;
     report.returned = progress.returned;
+    report.files = progress.files;
     report.problems = progress.problems;
     report.bytes = job
         .progress

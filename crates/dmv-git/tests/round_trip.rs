@@ -1,17 +1,22 @@
 //! Random histories of Git go into a DMV repository and come back: every id must be the same.
 //!
-//! `DMV_SEED` begins with another history, and `DMV_HISTORIES` sets how many there are. `DMV_IMPORT_KILLS` sets
-//! how many imports are killed.
+//! `DMV_SEED` begins with another history, and `DMV_HISTORIES` sets how many there are. `DMV_ARCHIVES` sets of how
+//! many commits of each the files are compared with those of `git archive`, and `DMV_IMPORT_KILLS` how many imports
+//! are killed.
 
 // A harness prints what it has done.
 #![allow(clippy::print_stdout)]
 
 use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
+use dmv_core::repo::{GitIdQuery, Selection};
+use dmv_core::subset::Subset;
 use dmv_core::{OperationRequest, Repo};
 use dmv_git::id::{Algorithm, GitType};
 use dmv_git::import::PORTION_BYTES;
 use dmv_git::object::{GitEntry, order_key, put_entry};
 use dmv_git::pack::PackWriter;
+use dmv_git::revision::commits_of;
 use dmv_git::{
     ExportOptions, GitError, GitId, GitSource, ImportOptions, ImportReport, export, import,
 };
@@ -379,6 +384,20 @@ fn round_trip(seed: u64) {
         said.retain(|line| !known.contains(line));
         assert!(said.is_empty(), "seed {seed}, part {part}: {said:?}");
     }
+    let named = git(source.path(), &["rev-list", "--all"]);
+    let named: Vec<&str> = named.lines().collect();
+    for n in 0..dmv_random::number("DMV_ARCHIVES", 2) {
+        let commit = named[history.rng.below(named.len() as u64) as usize];
+        let (archived, exported) = (dir.join(format!("git{n}")), dir.join(format!("dmv{n}")));
+        extract_archive(source.path(), commit, &archived);
+        write_files(&repo, commit, &exported);
+        // It compares content, modes and targets of symlinks; Git has no empty directories.
+        let both = [&archived, &exported].map(|dir| dir.to_str().expect("a usual name"));
+        git(
+            dir,
+            &["diff", "--no-index", "--exit-code", both[0], both[1]],
+        );
+    }
     // Another importer makes the same commits.
     let other = new_dmv(&dir.join("two.dmv"));
     take(&other, &source, PORTION_BYTES);
@@ -387,6 +406,40 @@ fn round_trip(seed: u64) {
         repo.offered().expect("refs").refs,
         "seed {seed}"
     );
+}
+
+/// Has Git write the files of a commit.
+fn extract_archive(source: &Path, commit: &str, to: &Path) {
+    let tar = to.with_extension("tar");
+    let file = tar.to_str().expect("a usual name");
+    git(source, &["archive", "--output", file, commit]);
+    std::fs::create_dir(to).expect("a directory");
+    let mut command = Command::new("tar");
+    command.arg("-C").arg(to).arg("-xmf").arg(&tar);
+    assert!(command.status().expect("tar runs").success());
+}
+
+/// Has DMV write them.
+fn write_files(repo: &Repo, commit: &str, to: &Path) {
+    let query = GitIdQuery {
+        hex: commit,
+        objects: repo.objects(),
+        dmv_dir: repo.dmv_dir(),
+        tips: repo.complete_commits().expect("the refs are read"),
+    };
+    let found = commits_of(&query).expect("commits are read");
+    let [id] = found[..] else {
+        panic!("{commit}: {found:?}");
+    };
+    let read = repo.read_commit(&id).expect("a commit");
+    let root = RepoPath::root();
+    let everything = Subset::everything();
+    let wanted = Selection {
+        path: &root,
+        located: &repo.locate(commit, &read, &root).expect("a tree"),
+        subset: &everything,
+    };
+    repo.export(wanted, to, &Job::default()).expect("files");
 }
 
 /// Moves the branches to where those of the source are.

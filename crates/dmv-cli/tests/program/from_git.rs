@@ -203,20 +203,26 @@ fn what_cannot_be_taken_is_said() -> Outcome {
         return Ok(());
     };
     place.fails(10, &["import", "git", "nowhere", "film"])?;
-    git(
-        &place,
-        ".",
-        &[
-            "clone",
-            "-q",
-            "--depth",
-            "1",
-            &format!("file://{}", place.work().join("source").display()),
-            "shallow",
-        ],
-    )?;
+    let source = format!("file://{}", place.work().join("source").display());
+    let clone = |part: &[&str], name: &str| {
+        git(
+            &place,
+            ".",
+            &[&["clone", "-q", "--bare"], part, &[&source, name]].concat(),
+        )
+    };
+    clone(&["--depth", "1"], "shallow")?;
     let said = place.fails(6, &["import", "git", "shallow", "film"])?;
     assert!(said.contains("fetch --unshallow"), "{said}");
+    git(
+        &place,
+        "source",
+        &["config", "uploadpack.allowFilter", "true"],
+    )?;
+    clone(&["--filter=blob:none"], "partial")?;
+    let said = place.fails(6, &["import", "git", "partial", "film"])?;
+    assert!(said.contains("fetch --refetch"), "{said}");
+    fs::remove_dir_all(place.work().join("film"))?;
     // A name that DMV refuses, and content of Git LFS that is not there.
     place.write("source/.hg/store", "x")?;
     let pointer = format!(
@@ -233,6 +239,13 @@ fn what_cannot_be_taken_is_said() -> Outcome {
         said.contains("left out .hg") && said.contains("git lfs fetch --all"),
         "{said}"
     );
+    let told = place.run(&["import", "git", "source", "told", "--lfs", "here", "--json"])?;
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout)?;
+    assert_eq!(told["commits"], 5, "{told}");
+    // Three small files, the pointer, and what .hg has, which Git lists as any other.
+    assert_eq!(told["files"], 5, "{told}");
+    assert_eq!(told["missing_lfs"][0]["bytes"], 7, "{told}");
+    assert_eq!(told["refused"][0]["path"], ".hg", "{told}");
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Takes stored blocks in their order, and makes trees and commits of them.
 
-use super::Problem;
 use super::content::{StoredBlock, StoredChunk, store_content};
 use super::lfs::{LfsObjects, Pointer};
 use super::trees::{LeftOut, NotYet, TreeMaker, known_tree};
+use super::{Problem, Trouble};
 use crate::commit::{CommitPlace, Form, GitOrigin, MAX_PARENTS, to_dmv, to_git};
 use crate::error::GitError;
 use crate::id::{Algorithm, GitId, GitType};
@@ -41,10 +41,12 @@ pub struct Progress<'i> {
     pub stored: &'i dyn ObjectRead,
     /// Counts what is done.
     pub job: &'i Job,
-    /// CommitPlace commits that were not known before.
+    /// Commits that were not known before.
     pub commits: u64,
     /// Commits that were made by DMV and came back.
     pub returned: u64,
+    /// Contents that were read.
+    pub files: u64,
     /// What could not be taken as it is.
     pub problems: Vec<Problem>,
 }
@@ -133,6 +135,7 @@ impl<'b, 'i> Builder<'b, 'i> {
         if !is_last {
             return Ok(());
         }
+        self.all.files += 1;
         let mut blob = std::mem::take(&mut self.list).finish(&mut self.lane)?;
         if blob.size == bytes.len() as u64
             && let Some(content) = self.lfs_content(id, bytes)?
@@ -164,16 +167,19 @@ impl<'b, 'i> Builder<'b, 'i> {
         let Some(pointer) = Pointer::parse(bytes) else {
             return Ok(None);
         };
+        let missing = Trouble::Content {
+            bytes: pointer.size,
+        };
         let Some(object) = lfs.open(&pointer) else {
             let why = format!("the content of Git LFS is missing ({} bytes)", pointer.size);
-            self.problem(Problem::missing_content(id, &pointer, why));
+            self.problem(id, missing, why);
             return Ok(None);
         };
         let mut hash = super::lfs::ContentHash::default();
         let blob = store_content(object, &mut self.lane, |piece| hash.update(piece))?;
         if !hash.fits(&pointer) || blob.size != pointer.size {
             let why = "the content of Git LFS is damaged: it does not fit its pointer".to_owned();
-            self.problem(Problem::missing_content(id, &pointer, why));
+            self.problem(id, missing, why);
             return Ok(None);
         }
         self.all.map.keep_pointer(&id, bytes)?;
@@ -181,7 +187,8 @@ impl<'b, 'i> Builder<'b, 'i> {
         Ok(Some(blob))
     }
 
-    fn problem(&mut self, problem: Problem) {
+    fn problem(&mut self, object: GitId, about: Trouble, why: String) {
+        let problem = Problem { object, about, why };
         self.all.problems.push(problem);
     }
 
@@ -231,12 +238,7 @@ impl<'b, 'i> Builder<'b, 'i> {
         }
         let commit = self.commit.as_ref().map(|commit| commit.id);
         for LeftOut { name, why } in left_out {
-            self.problem(Problem {
-                object: commit.unwrap_or(id),
-                name,
-                why,
-                bytes: 0,
-            });
+            self.problem(commit.unwrap_or(id), Trouble::Name(name), why);
         }
         Ok(Vec::new())
     }
@@ -342,14 +344,14 @@ impl<'b, 'i> Builder<'b, 'i> {
         if origin == Some(Form::TooLong) {
             let why =
                 "its headers are too long to be kept; an export gives it another id".to_owned();
-            self.problem(Problem::of_commit(id, why));
+            self.problem(id, Trouble::Commit, why);
         }
         if git.parents.len() > MAX_PARENTS {
             let why = format!(
                 "it has {} parents; the first {MAX_PARENTS} are kept",
                 git.parents.len()
             );
-            self.problem(Problem::of_commit(id, why));
+            self.problem(id, Trouble::Commit, why);
         }
         let generation = commit.generation;
         let bytes = commit

@@ -5,7 +5,7 @@ use crate::peers::refuse_address;
 use crate::prelude::*;
 use dmv_core::repo::{CheckoutOptions, CheckoutTarget};
 use dmv_git::import::{
-    ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, import, plan,
+    ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, Problem, Trouble, import, plan,
 };
 use dmv_git::lfs_fetch::fetch_content;
 use dmv_git::source::GitSource;
@@ -323,14 +323,11 @@ fn tell_problems(context: &Context, done: &ImportReport) {
     for problem in done.problems.iter().take(shown) {
         let (object, why) = (problem.object.to_string(), &problem.why);
         let object = &object[..10];
-        if problem.name.is_empty() {
-            context.ui.warn(format_args!("{object}: {why}"));
-        } else {
-            let name = escape(&problem.name);
-            context
-                .ui
-                .warn(format_args!("{object}: left out {name}: {why}"));
-        }
+        let text = match &problem.about {
+            Trouble::Name(name) => format!("{object}: left out {}: {why}", escape(name)),
+            Trouble::Content { .. } | Trouble::Commit => format!("{object}: {why}"),
+        };
+        context.ui.warn(text);
     }
     let more = done.problems.len().saturating_sub(shown);
     if more > 0 {
@@ -339,7 +336,7 @@ fn tell_problems(context: &Context, done: &ImportReport) {
             .ui
             .warn(format_args!("{more} more; with -v all are listed"));
     }
-    let missing: u64 = done.problems.iter().map(|problem| problem.bytes).sum();
+    let missing: u64 = done.problems.iter().map(Problem::missing_bytes).sum();
     if missing > 0 {
         let missing = bytes(missing);
         context.ui.warn(format_args!(
@@ -350,13 +347,19 @@ fn tell_problems(context: &Context, done: &ImportReport) {
 }
 
 fn document(repo: &Repo, done: &ImportReport) -> Json {
-    let problems = done.problems.iter().map(|problem| {
-        object! {
-            object: problem.object.to_string(),
-            ..path(&problem.name),
-            problem.{why, bytes},
+    let (mut refused, mut missing_lfs, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    for problem in &done.problems {
+        let id = problem.object.to_string();
+        match &problem.about {
+            Trouble::Name(name) => {
+                refused.push(object! { object: id, ..path(name), problem.{why} });
+            }
+            Trouble::Content { bytes } => {
+                missing_lfs.push(object! { object: id, bytes: *bytes, problem.{why} });
+            }
+            Trouble::Commit => changed.push(object! { object: id, problem.{why} }),
         }
-    });
+    }
     let refs = done.refs.iter().map(|change| {
         object! {
             "ref": change.key,
@@ -367,9 +370,11 @@ fn document(repo: &Repo, done: &ImportReport) -> Json {
     });
     object! {
         repository: repo.dmv_dir(),
-        done.{commits, returned, bytes},
+        done.{commits, returned, files, bytes},
         refs: Json::List(refs.collect()),
         left: left(&done.left),
-        problems: Json::List(problems.collect()),
+        missing_lfs: Json::List(missing_lfs),
+        refused: Json::List(refused),
+        changed: Json::List(changed),
     }
 }
