@@ -61,12 +61,12 @@ pub struct Args {
     to_git: ToGit,
 }
 
-/// How to write to a Git repository.
+/// How to write to a Git repository, or a stream.
 #[cfg(feature = "git")]
 #[derive(clap::Args)]
 struct ToGit {
-    /// With --git: only branches that match GLOB, and no tags
-    #[arg(long, value_name = "GLOB", requires = "git")]
+    /// With --git or --stream: only branches that match GLOB, and no tags
+    #[arg(long, value_name = "GLOB", conflicts_with = "place")]
     branches: Vec<String>,
     /// With --git: files that came as pointers of Git LFS become these pointers again
     #[arg(long, requires = "git")]
@@ -92,17 +92,8 @@ impl Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     #[cfg(feature = "git")]
-    if let Some(file) = &args.stream {
-        return git::to_stream(context, file);
-    }
-    #[cfg(feature = "git")]
-    if let Some(dir) = &args.git {
-        let options = dmv_git::export::ExportOptions {
-            branches: args.to_git.branches.clone(),
-            force: args.to_git.force,
-            lfs: args.to_git.lfs,
-        };
-        return git::run(context, dir, &options);
+    if let Some(done) = git::run(context, args) {
+        return done;
     }
     let Some(wanted_place) = &args.place else {
         return Err(Failure::usage("a commit is needed"));

@@ -61,6 +61,20 @@ fn a_stream_gives_the_same_ids_as_the_repository() -> Outcome {
         "{said}"
     );
     assert!(fs::read_to_string(dir.join("out.fi"))?.ends_with("done\n"));
+    place.ok(&[
+        "-C",
+        "film",
+        "export",
+        "--stream",
+        "../side.fi",
+        "--branches",
+        "s*",
+    ])?;
+    let side = fs::read_to_string(dir.join("side.fi"))?;
+    assert!(
+        side.contains("refs/heads/side") && !side.contains("refs/heads/main"),
+        "{side}"
+    );
     // A link is written into, not replaced; a directory cannot be.
     symlink("out.fi", dir.join("link"))?;
     fs::write(

@@ -7,8 +7,22 @@ use dmv_git::stream::write_stream;
 use std::path::Path;
 use std::process::Stdio;
 
+/// Runs `--git` or `--stream`, if one of them is given.
+pub fn run(context: &Context, args: &super::Args) -> Option<Result<u8, Failure>> {
+    let options = ExportOptions {
+        branches: args.to_git.branches.clone(),
+        force: args.to_git.force,
+        lfs: args.to_git.lfs,
+    };
+    match (&args.git, &args.stream) {
+        (Some(dir), _) => Some(to_repository(context, dir, &options)),
+        (None, Some(file)) => Some(to_stream(context, file, &options)),
+        (None, None) => None,
+    }
+}
+
 /// Exports to the Git repository in `dir`, and makes a bare one if there is none.
-pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8, Failure> {
+fn to_repository(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8, Failure> {
     let repo = context.repo()?;
     super::refuse_inside(&repo, dir)?;
     let target = if dir.exists() {
@@ -16,58 +30,59 @@ pub fn run(context: &Context, dir: &Path, options: &ExportOptions) -> Result<u8,
     } else {
         GitSource::create(dir, algorithm_for(&repo)?)?
     };
-    let watch = context.watch("exporting");
-    let done = export(&repo, &target, options, &context.job);
-    drop(watch);
-    let done = done?;
-    context
-        .ui
-        .report(|| document(&done), |out| print(out, dir, &done))?;
-    if !context.ui.is_json() {
-        tell(context, &done);
-    }
-    let is_complete =
-        done.changed.is_empty() && done.refs.iter().all(|moved| moved.refused.is_none());
-    Ok(if is_complete {
-        EXIT_OK
-    } else {
-        EXIT_INCOMPLETE
-    })
+    let done = write(context, &repo, &target, options)?;
+    report(context, dir, &done)
 }
 
 /// Exports to a temporary repository, and has Git write that as a stream to `file`.
-pub fn to_stream(context: &Context, file: &Path) -> Result<u8, Failure> {
+fn to_stream(context: &Context, file: &Path, options: &ExportOptions) -> Result<u8, Failure> {
     let repo = context.repo()?;
     super::refuse_inside(&repo, file)?;
     let scratch =
         tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))?;
     let target = GitSource::create(&scratch.path().join("export.git"), algorithm_for(&repo)?)?;
-    let watch = context.watch("exporting");
-    let done = export(&repo, &target, &ExportOptions::default(), &context.job);
-    drop(watch);
-    let done = done?;
-    let to_stdout = file == Path::new("-");
-    if to_stdout {
+    let done = write(context, &repo, &target, options)?;
+    if file == Path::new("-") {
+        // Standard output has the stream, and nothing else.
         write_stream(&target, Stdio::inherit())?;
-    } else {
-        super::write_file(file, |open| {
-            let open = open.try_clone();
-            let open = open.map_err(|e| Failure::file("write", file, &e))?;
-            Ok(write_stream(&target, Stdio::from(open))?)
-        })?;
+        tell(context, &done);
+        return Ok(exit_of(&done));
     }
-    // Standard output has the stream, and nothing else.
-    if !to_stdout {
-        context
-            .ui
-            .report(|| document(&done), |out| print(out, file, &done))?;
+    super::write_file(file, |open| {
+        let open = open.try_clone();
+        let open = open.map_err(|e| Failure::file("write", file, &e))?;
+        Ok(write_stream(&target, Stdio::from(open))?)
+    })?;
+    report(context, file, &done)
+}
+
+fn write(
+    context: &Context,
+    repo: &Repo,
+    target: &GitSource,
+    options: &ExportOptions,
+) -> Result<ExportReport, Failure> {
+    let _watch = context.watch("exporting");
+    Ok(export(repo, target, options, &context.job)?)
+}
+
+/// Says what went to `place`.
+fn report(context: &Context, place: &Path, done: &ExportReport) -> Result<u8, Failure> {
+    context
+        .ui
+        .report(|| document(done), |out| print(out, place, done))?;
+    if !context.ui.is_json() {
+        tell(context, done);
     }
-    tell(context, &done);
-    Ok(if done.changed.is_empty() {
+    Ok(exit_of(done))
+}
+
+fn exit_of(done: &ExportReport) -> u8 {
+    if done.changed.is_empty() && done.refs.iter().all(|moved| moved.refused.is_none()) {
         EXIT_OK
     } else {
         EXIT_INCOMPLETE
-    })
+    }
 }
 
 fn print(out: &mut impl Write, dir: &Path, done: &ExportReport) -> Result<(), Failure> {
