@@ -16,6 +16,8 @@ mod floors;
 mod groups;
 #[path = "tidy/hints.rs"]
 mod hints;
+#[path = "tidy/methods.rs"]
+mod methods;
 #[path = "tidy/names.rs"]
 mod names;
 #[path = "tidy/opening.rs"]
@@ -35,6 +37,7 @@ use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, 
 use crates::CRATES;
 use floors::{Room, drawing, rooms, unused};
 use hints::{commands, open_command_lines};
+use methods::{methods_of, uses_within_repo};
 use names::participles;
 use opening::{OPENS, lines_that_open};
 use pages::{anchors, links, long_lines, named_files, named_tests, resolve};
@@ -287,47 +290,34 @@ fn rooms_use_lower_floors_only() {
     pass(complaints);
 }
 
-/// Returns what a file of `repo` uses of `repo`, with lines: the rooms; or the facade, which is
-/// everything that is named in no room.
-fn uses_within_repo(file: &str, code: &str, rooms: &[Room]) -> Vec<(usize, String)> {
-    let depth = module_of(file).len();
-    let mut out = Vec::new();
-    for named in paths_in(code) {
-        let supers = named.parts.iter().take_while(|p| *p == "super").count();
-        let part = match named.parts[0].as_str() {
-            "crate" if named.parts.get(1).is_some_and(|room| room == "repo") => named.parts.get(2),
-            // `repo` itself is the first name of the module.
-            "super" if supers + 1 == depth => named.parts.get(supers),
-            _ => None,
-        };
-        if let Some(part) = part {
-            let is_room = rooms.iter().any(|room| room.name == *part);
-            let part = if is_room { part } else { "facade" };
-            out.push((named.line, part.to_owned()));
-        }
-    }
-    out
-}
-
 #[test]
-fn the_rooms_of_repo_use_the_rooms_before_them_and_not_the_facade() {
+fn the_rooms_of_repo_use_the_rooms_before_them_and_not_the_root() {
     let files = tree();
     let rooms = rooms_of(&files, "dmv-core/src/repo");
     let (mut complaints, mut used) = (Vec::new(), BTreeSet::new());
-    for (file, code) in rust(&files, false) {
-        let Some(inner) = file.strip_prefix("crates/dmv-core/src/repo/") else {
-            continue;
-        };
-        let Some((own, _)) = inner.split_once('/').filter(|(own, _)| *own != "facade") else {
-            continue;
-        };
+    let code = rust(&files, false).into_iter();
+    let inner = code.filter_map(|(file, code)| {
+        let inner = file.strip_prefix("crates/dmv-core/src/repo/")?;
+        let own = inner.split_once('/').map_or("root", |(own, _)| own);
+        Some((file, own, code))
+    });
+    let code: Vec<(&str, &str, String)> = inner.collect();
+    let mut methods = BTreeMap::new();
+    for (_, own, code) in &code {
+        methods.extend(
+            methods_of(code)
+                .into_iter()
+                .map(|name| (name, (*own).to_owned())),
+        );
+    }
+    for (file, own, code) in code.into_iter().filter(|(_, own, _)| *own != "root") {
         let Some(room) = rooms.iter().find(|room| room.name == own) else {
             complaints.push(format!(
                 "{file}: '{own}' has no row in the table of {ROOMS_PAGE}"
             ));
             continue;
         };
-        for (line, other) in uses_within_repo(file, &code, &rooms) {
+        for (line, other) in uses_within_repo(file, &code, &rooms, &methods) {
             if other != own && !room.may.contains(&other) {
                 complaints.push(format!("{file}:{line}: '{own}' may not use '{other}'"));
             }

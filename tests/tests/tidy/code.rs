@@ -221,7 +221,7 @@ fn is_name(token: &str) -> bool {
 }
 
 /// Returns words, `::` and single characters, with their lines.
-fn tokens(code: &str) -> Vec<(usize, &str)> {
+pub fn tokens(code: &str) -> Vec<(usize, &str)> {
     let bytes = code.as_bytes();
     let (mut out, mut at, mut line) = (Vec::new(), 0, 1);
     while at < bytes.len() {

@@ -46,7 +46,8 @@ fn what_a_room_of_repo_uses_of_repo_is_found() {
         .into();
     let uses = |file: &str, code: &str| -> Vec<String> {
         let file = format!("crates/dmv-core/src/repo/{file}");
-        let found = uses_within_repo(&file, code, &rooms);
+        let method = ("checkout".to_owned(), "files".to_owned());
+        let found = uses_within_repo(&file, code, &rooms, &BTreeMap::from([method]));
         found.into_iter().map(|(_, room)| room).collect()
     };
     assert_eq!(uses("base/a.rs", "use crate::repo::files::x;"), ["files"]);
@@ -57,12 +58,20 @@ fn what_a_room_of_repo_uses_of_repo_is_found() {
     );
     assert_eq!(
         uses("files/a.rs", "use crate::repo::{Repo, base::x};"),
-        ["facade", "base"]
+        ["root", "base"]
     );
     assert_eq!(
         uses("files/a/b.rs", "super::super::super::Repo::open()"),
-        ["facade"]
+        ["root"]
     );
+    assert_eq!(uses("base/a.rs", "self.repo\n    .checkout(x)"), ["files"]);
+    assert_eq!(uses("base/a.rs", "repo.checkout; x.checkout(y)").len(), 0);
+    let code = "
+impl Repo {
+    fn f(&self) { self.checkout() }
+}
+";
+    assert_eq!(uses("base/a.rs", code), ["files"]);
 }
 
 #[test]

@@ -5,10 +5,10 @@
 
 use crate::refs::SeenOperation;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::free_alone;
 use crate::repo::base::leaving::{free_packs, lock_pack};
-use crate::repo::base::{leftovers, publish};
+use crate::repo::base::publish;
+use crate::repo::base::repo::Repo;
 use crate::store::{FinishedJob, PackId};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ impl ArrivedPacks {
 }
 
 /// Notes that a transfer begins. What came before and has a name by now stays.
-pub fn begin(repo: &Handle) -> Result<(), RepoError> {
+pub fn begin(repo: &Repo) -> Result<(), RepoError> {
     let now = repo.refs.seen()?;
     let mut arrived = repo.arrived.lock();
     if arrived.as_ref().is_none_or(|(seen, _)| *seen != now) {
@@ -34,28 +34,30 @@ pub fn begin(repo: &Handle) -> Result<(), RepoError> {
 }
 
 /// Notes the packs of a job that was published without a name.
-pub fn note(repo: &Handle, sealed: &FinishedJob) {
+pub fn note(repo: &Repo, sealed: &FinishedJob) {
     if let Some((_, packs)) = repo.arrived.lock().as_mut().filter(|_| sealed.is_limited) {
         packs.extend(sealed.segments.iter().map(|row| row.pack));
     }
 }
 
-/// Removes what has arrived, unless another command has published an operation meanwhile, which may
-/// name some of it: then it is left to `gc`.
-pub fn give_back(repo: &Handle) -> Result<(), RepoError> {
-    let arrived = repo.arrived.lock().take();
-    if let Some((seen, packs)) = arrived.filter(|(_, packs)| !packs.is_empty()) {
-        let right = free_alone(repo)?;
-        let mut locked = Vec::new();
-        for id in packs {
-            if let Some(row) = repo.refs.pack(id)? {
-                locked.extend(lock_pack(repo, row)?);
+impl Repo {
+    /// Removes what has arrived, unless another command has published an operation meanwhile, which may
+    /// name some of it: then it is left to `gc`.
+    pub fn give_back_arrivals(&self) -> Result<(), RepoError> {
+        let arrived = self.arrived.lock().take();
+        if let Some((seen, packs)) = arrived.filter(|(_, packs)| !packs.is_empty()) {
+            let right = free_alone(self)?;
+            let mut locked = Vec::new();
+            for id in packs {
+                if let Some(row) = self.refs.pack(id)? {
+                    locked.extend(lock_pack(self, row)?);
+                }
             }
+            free_packs(self, &right, &locked, seen)?;
+            drop(locked);
+            publish::merge_tables(self);
         }
-        free_packs(repo, &right, &locked, seen)?;
-        drop(locked);
-        publish::merge_tables(repo);
+        self.remove_leftovers()?;
+        Ok(())
     }
-    leftovers::remove(repo)?;
-    Ok(())
 }

@@ -4,10 +4,10 @@ use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, check_new_ref_name};
 use crate::repo::base::error::{BranchError, LookError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{head_key, path_key};
 use crate::repo::base::publish::{OperationRequest, change, set};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{layout, whole, worktree};
 
@@ -45,56 +45,65 @@ pub struct RefInfo {
     pub current: bool,
 }
 
-/// Returns all branches or tags, sorted by name.
-pub fn list_refs(repo: &Handle, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
-    let head = worktree::head(repo)?;
-    let current = head.branch().filter(|_| kind == RefKind::Branch);
-    let prefix = kind.key("");
-    let mut out = Vec::new();
-    for (key, _) in repo.refs.with_prefix(&prefix)? {
-        let name = key[prefix.len()..].to_owned();
-        let commit = worktree::ref_id(repo, &key)?;
-        out.push(RefInfo {
-            current: current == Some(name.as_str()),
-            name,
-            commit,
-        });
+impl Repo {
+    /// Returns all branches or tags, sorted by name.
+    pub fn list_refs(&self, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
+        let head = self.head()?;
+        let current = head.branch().filter(|_| kind == RefKind::Branch);
+        let prefix = kind.key("");
+        let mut out = Vec::new();
+        for (key, _) in self.refs.with_prefix(&prefix)? {
+            let name = key[prefix.len()..].to_owned();
+            let commit = worktree::ref_id(self, &key)?;
+            out.push(RefInfo {
+                current: current == Some(name.as_str()),
+                name,
+                commit,
+            });
+        }
+        if let Some(name) = current.filter(|name| out.iter().all(|info| info.name != *name)) {
+            out.insert(
+                0,
+                RefInfo {
+                    name: name.to_owned(),
+                    commit: None,
+                    current: true,
+                },
+            );
+        }
+        Ok(out)
     }
-    if let Some(name) = current.filter(|name| out.iter().all(|info| info.name != *name)) {
-        out.insert(
-            0,
-            RefInfo {
-                name: name.to_owned(),
-                commit: None,
-                current: true,
-            },
-        );
-    }
-    Ok(out)
-}
 
-/// Creates a branch or tag at `target`.
-pub fn create_ref(
-    repo: &Handle,
-    kind: RefKind,
-    name: &str,
-    target: ObjectId,
-    request: OperationRequest,
-) -> Result<(), RepoError> {
-    let new = new_ref(repo, kind, name, target)?;
-    let tx = Transaction::begin(repo, &request).with([new]);
-    tx.publish(Effect::Kept)?;
-    Ok(())
+    /// Creates a branch or tag at `target`.
+    ///
+    /// Fails with [`BranchError::RefExists`](crate::repo::BranchError::RefExists) if the name is taken.
+    pub fn create_ref(
+        &self,
+        kind: RefKind,
+        name: &str,
+        target: ObjectId,
+        request: OperationRequest,
+    ) -> Result<(), RepoError> {
+        let new = new_ref(self, kind, name, target)?;
+        let tx = Transaction::begin(self, &request).with([new]);
+        tx.publish(Effect::Kept)?;
+        Ok(())
+    }
+
+    /// Fails unless a new branch may have this name once `remote` is a remote.
+    pub fn check_new_branch(&self, name: &str, remote: &str) -> Result<(), RepoError> {
+        check_new_name_beside(self, name, Some(remote))
+    }
 }
 
 /// Fails unless a new branch or tag may have this name: as a revision, it must mean nothing else.
-pub fn check_new_name(repo: &Handle, name: &str) -> Result<(), RepoError> {
+pub fn check_new_name(repo: &Repo, name: &str) -> Result<(), RepoError> {
     check_new_name_beside(repo, name, None)
 }
 
 /// The same if `coming` is about to be a remote.
 pub fn check_new_name_beside(
-    repo: &Handle,
+    repo: &Repo,
     name: &str,
     coming: Option<&str>,
 ) -> Result<(), RepoError> {
@@ -112,7 +121,7 @@ pub fn check_new_name_beside(
 }
 
 /// Returns whether there is a remote of this name, or branches of one are recorded.
-fn knows_remote(repo: &Handle, remote: &str) -> Result<bool, RepoError> {
+fn knows_remote(repo: &Repo, remote: &str) -> Result<bool, RepoError> {
     let is_set = repo
         .caller
         .remotes
@@ -125,24 +134,23 @@ fn knows_remote(repo: &Handle, remote: &str) -> Result<bool, RepoError> {
             .is_empty())
 }
 
-/// Returns a branch or tag that has the name of a branch of the remote `remote`, and its kind.
-pub fn named_like_remote(
-    repo: &Handle,
-    remote: &str,
-) -> Result<Option<(RefKind, String)>, RepoError> {
-    for kind in [RefKind::Branch, RefKind::Tag] {
-        let prefix = kind.key("");
-        let found = repo.refs.with_prefix(&format!("{prefix}{remote}/"))?;
-        if let Some((key, _)) = found.first() {
-            return Ok(Some((kind, key[prefix.len()..].to_owned())));
+impl Repo {
+    /// Returns a branch or tag that has the name of a branch of the remote `remote`, and its kind.
+    pub fn named_like_remote(&self, remote: &str) -> Result<Option<(RefKind, String)>, RepoError> {
+        for kind in [RefKind::Branch, RefKind::Tag] {
+            let prefix = kind.key("");
+            let found = self.refs.with_prefix(&format!("{prefix}{remote}/"))?;
+            if let Some((key, _)) = found.first() {
+                return Ok(Some((kind, key[prefix.len()..].to_owned())));
+            }
         }
+        Ok(None)
     }
-    Ok(None)
 }
 
 /// Returns the change that creates a branch or tag.
 pub fn new_ref(
-    repo: &Handle,
+    repo: &Repo,
     kind: RefKind,
     name: &str,
     target: ObjectId,
@@ -162,118 +170,127 @@ pub fn new_ref(
     }
 }
 
-/// Deletes a branch or tag and returns the commit that it named. Fails for a branch that a worktree
-/// is on.
-pub fn delete_ref(
-    repo: &Handle,
-    kind: RefKind,
-    name: &str,
-    request: OperationRequest,
-) -> Result<ObjectId, RepoError> {
-    let key = kind.key(name);
-    let missing = || {
-        RepoError::Branch(BranchError::NoRef {
-            kind: kind.word(),
-            name: name.to_owned(),
-        })
-    };
-    let target = worktree::ref_id(repo, &key)?.ok_or_else(missing)?;
-    if kind == RefKind::Branch {
-        refuse_in_use(repo, name)?;
-    }
-    let change = change(&repo.refs, key, None)?;
-    let tx = Transaction::begin(repo, &request).with([change]);
-    tx.publish(Effect::Kept)?;
-    Ok(target)
-}
-
-/// Renames a branch. Worktrees that are on it stay on it.
-pub fn rename_branch(
-    repo: &Handle,
-    old: &str,
-    new: &str,
-    request: OperationRequest,
-) -> Result<(), RepoError> {
-    check_new_name(repo, new)?;
-    let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
-    let missing = || {
-        RepoError::Branch(BranchError::NoRef {
-            kind: "branch",
-            name: old.to_owned(),
-        })
-    };
-    let on_it = worktrees_on(repo, old)?;
-    let target = repo.refs.get(&old_key)?;
-    if target.is_none() && on_it.is_empty() {
-        return Err(missing());
-    }
-    if old == new || repo.refs.get(&new_key)?.is_some() {
-        return Err(BranchError::RefExists {
-            kind: "branch",
-            name: new.to_owned(),
+impl Repo {
+    /// Deletes a branch or tag and returns the commit that it named.
+    ///
+    /// Fails with [`BranchError::InUse`](crate::repo::BranchError::InUse) for a branch that a worktree
+    /// is on, and with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) if there is no such ref.
+    pub fn delete_ref(
+        &self,
+        kind: RefKind,
+        name: &str,
+        request: OperationRequest,
+    ) -> Result<ObjectId, RepoError> {
+        let key = kind.key(name);
+        let missing = || {
+            RepoError::Branch(BranchError::NoRef {
+                kind: kind.word(),
+                name: name.to_owned(),
+            })
+        };
+        let target = worktree::ref_id(self, &key)?.ok_or_else(missing)?;
+        if kind == RefKind::Branch {
+            refuse_in_use(self, name)?;
         }
-        .into());
-    }
-    let mut changes: Vec<Change> = Vec::new();
-    if let Some(target) = target {
-        changes.push(Change {
-            key: old_key,
-            old: Some(target.clone()),
-            new: None,
-        });
-        changes.push(set(new_key, target));
-    }
-    let (head, former) = (Head::Branch(new.to_owned()), Head::Branch(old.to_owned()));
-    for worktree in on_it {
-        changes.push(change(&repo.refs, head_key(&worktree), Some(head.value()))?);
-    }
-    // The revision `-` and the end of a bisection follow the branch, too.
-    let begins = |head: &Head| [b"start ", &head.value()[..], b"\n"].concat();
-    for (key, value) in repo.refs.with_prefix("worktree/")? {
-        if key.ends_with("/previous") && value == former.value() {
-            changes.push(change(&repo.refs, key, Some(head.value()))?);
-        } else if key.ends_with("/bisect")
-            && let Some(rest) = value.strip_prefix(&begins(&former)[..])
-        {
-            let value = [&begins(&head)[..], rest].concat();
-            changes.push(change(&repo.refs, key, Some(value))?);
-        }
-    }
-    let tx = Transaction::begin(repo, &request).with(changes);
-    tx.publish(Effect::Kept)?;
-    Ok(())
-}
-
-/// Makes `name` the default branch of a bare repository: the one that a clone starts with. Fails in
-/// a worktree, where a checkout changes the branch.
-pub fn set_default_branch(
-    repo: &Handle,
-    name: &str,
-    request: OperationRequest,
-) -> Result<ObjectId, RepoError> {
-    if repo.worktree.is_some() {
-        let what = "a repository with a worktree; its default branch is the one checked out";
-        let path = RepoPath::root();
-        return Err(LookError::WrongKind { path, what }.into());
-    }
-    let missing = || {
-        RepoError::Branch(BranchError::NoRef {
-            kind: RefKind::Branch.word(),
-            name: name.to_owned(),
-        })
-    };
-    let target = worktree::ref_id(repo, &RefKind::Branch.key(name))?.ok_or_else(missing)?;
-    let head = Head::Branch(name.to_owned()).value();
-    let new = change(&repo.refs, head_key(layout::MAIN), Some(head))?;
-    if new.old != new.new {
-        let tx = Transaction::begin(repo, &request).with([new]);
+        let change = change(&self.refs, key, None)?;
+        let tx = Transaction::begin(self, &request).with([change]);
         tx.publish(Effect::Kept)?;
+        Ok(target)
     }
-    Ok(target)
+
+    /// Renames a branch. Worktrees that are on it stay on it.
+    ///
+    /// Fails with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) or
+    /// [`BranchError::RefExists`](crate::repo::BranchError::RefExists).
+    pub fn rename_branch(
+        &self,
+        old: &str,
+        new: &str,
+        request: OperationRequest,
+    ) -> Result<(), RepoError> {
+        check_new_name(self, new)?;
+        let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
+        let missing = || {
+            RepoError::Branch(BranchError::NoRef {
+                kind: "branch",
+                name: old.to_owned(),
+            })
+        };
+        let on_it = worktrees_on(self, old)?;
+        let target = self.refs.get(&old_key)?;
+        if target.is_none() && on_it.is_empty() {
+            return Err(missing());
+        }
+        if old == new || self.refs.get(&new_key)?.is_some() {
+            return Err(BranchError::RefExists {
+                kind: "branch",
+                name: new.to_owned(),
+            }
+            .into());
+        }
+        let mut changes: Vec<Change> = Vec::new();
+        if let Some(target) = target {
+            changes.push(Change {
+                key: old_key,
+                old: Some(target.clone()),
+                new: None,
+            });
+            changes.push(set(new_key, target));
+        }
+        let (head, former) = (Head::Branch(new.to_owned()), Head::Branch(old.to_owned()));
+        for worktree in on_it {
+            changes.push(change(&self.refs, head_key(&worktree), Some(head.value()))?);
+        }
+        // The revision `-` and the end of a bisection follow the branch, too.
+        let begins = |head: &Head| [b"start ", &head.value()[..], b"\n"].concat();
+        for (key, value) in self.refs.with_prefix("worktree/")? {
+            if key.ends_with("/previous") && value == former.value() {
+                changes.push(change(&self.refs, key, Some(head.value()))?);
+            } else if key.ends_with("/bisect")
+                && let Some(rest) = value.strip_prefix(&begins(&former)[..])
+            {
+                let value = [&begins(&head)[..], rest].concat();
+                changes.push(change(&self.refs, key, Some(value))?);
+            }
+        }
+        let tx = Transaction::begin(self, &request).with(changes);
+        tx.publish(Effect::Kept)?;
+        Ok(())
+    }
+
+    /// Makes `name` the default branch of a bare repository, and returns its commit. A clone starts
+    /// with this branch.
+    ///
+    /// Fails with [`BranchError::NoRef`](crate::repo::BranchError::NoRef) if there is no such branch.
+    pub fn set_default_branch(
+        &self,
+        name: &str,
+        request: OperationRequest,
+    ) -> Result<ObjectId, RepoError> {
+        if self.worktree.is_some() {
+            let what = "a repository with a worktree; its default branch is the one checked out";
+            let path = RepoPath::root();
+            return Err(LookError::WrongKind { path, what }.into());
+        }
+        let missing = || {
+            RepoError::Branch(BranchError::NoRef {
+                kind: RefKind::Branch.word(),
+                name: name.to_owned(),
+            })
+        };
+        let target = worktree::ref_id(self, &RefKind::Branch.key(name))?.ok_or_else(missing)?;
+        let head = Head::Branch(name.to_owned()).value();
+        let new = change(&self.refs, head_key(layout::MAIN), Some(head))?;
+        if new.old != new.new {
+            let tx = Transaction::begin(self, &request).with([new]);
+            tx.publish(Effect::Kept)?;
+        }
+        Ok(target)
+    }
 }
 
 /// Returns the names of the worktrees that are on a branch.
-pub fn worktrees_on(repo: &Handle, branch: &str) -> Result<Vec<String>, RepoError> {
+pub fn worktrees_on(repo: &Repo, branch: &str) -> Result<Vec<String>, RepoError> {
     let head = Head::Branch(branch.to_owned()).value();
     let mut out = Vec::new();
     for (key, value) in repo.refs.with_prefix("worktree/")? {
@@ -286,7 +303,7 @@ pub fn worktrees_on(repo: &Handle, branch: &str) -> Result<Vec<String>, RepoErro
 }
 
 /// Fails if a worktree is on the branch, or if a clone of this bare repository would be on it.
-fn refuse_in_use(repo: &Handle, branch: &str) -> Result<(), RepoError> {
+fn refuse_in_use(repo: &Repo, branch: &str) -> Result<(), RepoError> {
     match worktrees_on(repo, branch)?.first() {
         Some(worktree) => in_use(repo, branch, worktree),
         None => Ok(()),
@@ -294,7 +311,7 @@ fn refuse_in_use(repo: &Handle, branch: &str) -> Result<(), RepoError> {
 }
 
 /// Fails if another worktree is on the branch: only one worktree may be.
-pub fn refuse_taken(repo: &Handle, branch: &str) -> Result<(), RepoError> {
+pub fn refuse_taken(repo: &Repo, branch: &str) -> Result<(), RepoError> {
     for worktree in worktrees_on(repo, branch)? {
         if repo.refs.get(&path_key(&worktree))?.is_some() {
             return in_use(repo, branch, &worktree);
@@ -303,7 +320,7 @@ pub fn refuse_taken(repo: &Handle, branch: &str) -> Result<(), RepoError> {
     Ok(())
 }
 
-fn in_use(repo: &Handle, branch: &str, worktree: &str) -> Result<(), RepoError> {
+fn in_use(repo: &Repo, branch: &str, worktree: &str) -> Result<(), RepoError> {
     Err(BranchError::InUse {
         name: branch.to_owned(),
         at: worktree::worktree_path(repo, worktree)?,

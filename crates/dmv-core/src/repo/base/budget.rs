@@ -6,38 +6,39 @@
 
 use crate::path::PathError;
 use crate::repo::base::error::{PlaceError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::BUDGET;
-use crate::repo::base::leftovers;
+use crate::repo::base::repo::Repo;
 use crate::store::FinishedJob;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Returns the most bytes that the repository is to take on disk, if there is a limit.
-pub fn budget(repo: &Handle) -> Result<Option<u64>, RepoError> {
-    let Some(value) = repo.refs.get(BUDGET)? else {
-        return Ok(None);
-    };
-    let text = std::str::from_utf8(&value).ok();
-    let bytes = text.and_then(|text| text.parse().ok());
-    let bytes = bytes.ok_or_else(|| {
-        RepoError::Place(PlaceError::Damaged {
-            path: repo.refs.path().to_owned(),
-            why: format!("{BUDGET} is invalid"),
-        })
-    })?;
-    Ok(Some(bytes))
+impl Repo {
+    /// Returns the most bytes that the repository is to take on disk, if there is a limit.
+    pub fn budget(&self) -> Result<Option<u64>, RepoError> {
+        let Some(value) = self.refs.get(BUDGET)? else {
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(&value).ok();
+        let bytes = text.and_then(|text| text.parse().ok());
+        let bytes = bytes.ok_or_else(|| {
+            RepoError::Place(PlaceError::Damaged {
+                path: self.refs.path().to_owned(),
+                why: format!("{BUDGET} is invalid"),
+            })
+        })?;
+        Ok(Some(bytes))
+    }
 }
 
 /// Returns how many bytes the budget leaves, if there is one.
-pub fn room(repo: &Handle) -> Result<Option<u64>, RepoError> {
-    let Some(limit) = budget(repo)? else {
+pub fn room(repo: &Repo) -> Result<Option<u64>, RepoError> {
+    let Some(limit) = repo.budget()? else {
         return Ok(None);
     };
     let (_, mut used) = disk_size(&repo.dmv)?;
     if used >= limit {
         // Commands that were killed may have left something.
-        leftovers::remove(repo)?;
+        repo.remove_leftovers()?;
         used = disk_size(&repo.dmv)?.1;
     }
     Ok(Some(limit.saturating_sub(used)))
@@ -45,10 +46,10 @@ pub fn room(repo: &Handle) -> Result<Option<u64>, RepoError> {
 
 /// Fails if the repository has outgrown its budget, and the job is limited. Other commands may have
 /// written meanwhile.
-pub fn check_job(repo: &Handle, sealed: &FinishedJob) -> Result<(), RepoError> {
+pub fn check_job(repo: &Repo, sealed: &FinishedJob) -> Result<(), RepoError> {
     if sealed.is_limited
         && !sealed.segments.is_empty()
-        && let Some(limit) = budget(repo)?
+        && let Some(limit) = repo.budget()?
         && disk_size(&repo.dmv)?.1 > limit
     {
         return Err(RepoError::OverBudget);

@@ -18,9 +18,9 @@ use crate::locks::{self, Holder};
 use crate::path::{PathContext, PathError};
 use crate::platform::{OwnAccess, open_own};
 use crate::repo::base::error::{BusyError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::Whose;
 use crate::repo::base::relying::Reliance;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::{relying, reserve};
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -62,7 +62,7 @@ pub struct RightToFree {
 
 /// Returns the right to take packs out of use. Fails with [`BusyError::Freeing`] if another command
 /// has it.
-pub fn free_alone(repo: &Handle) -> Result<RightToFree, RepoError> {
+pub fn free_alone(repo: &Repo) -> Result<RightToFree, RepoError> {
     repo.check_own()?;
     let path = repo.dmv_dir().join(FREEING_FILE);
     let file = lock_file(&path, repo.whose)?;
@@ -72,22 +72,27 @@ pub fn free_alone(repo: &Handle) -> Result<RightToFree, RepoError> {
     })
 }
 
-/// Prevents all objects of this repository from being freed until the returned value is dropped.
-/// Fails with [`BusyError::Freeing`] if another command is freeing content.
-pub fn keep_all(repo: &Handle) -> Result<KeepingLock, RepoError> {
-    let path = repo.dmv_dir().join(KEEPING_FILE);
-    let file = lock_file(&path, repo.whose)?;
-    locked(file.try_lock_shared(), &path)?;
-    // What was freed before this moment must not count as stored.
-    Ok(KeepingLock {
-        _locks: vec![LockedFile(file)],
-        _relying: Some(relying::rely(repo)?),
-    })
+impl Repo {
+    /// Prevents all objects of this repository from being freed until the returned value is
+    /// dropped.
+    ///
+    /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing
+    /// space.
+    pub fn keep_all(&self) -> Result<KeepingLock, RepoError> {
+        let path = self.dmv_dir().join(KEEPING_FILE);
+        let file = lock_file(&path, self.whose)?;
+        locked(file.try_lock_shared(), &path)?;
+        // What was freed before this moment must not count as stored.
+        Ok(KeepingLock {
+            _locks: vec![LockedFile(file)],
+            _relying: Some(relying::rely(self)?),
+        })
+    }
 }
 
 /// Returns the right to free content that refs need. Fails with [`BusyError::Freeing`] if another
 /// command has it or relies on the objects of this repository.
-pub fn keep_exclusively(repo: &Handle) -> Result<Exclusive, RepoError> {
+pub fn keep_exclusively(repo: &Repo) -> Result<Exclusive, RepoError> {
     repo.check_own()?;
     let path = repo.dmv_dir().join(KEEPING_FILE);
     let file = lock_file(&path, repo.whose)?;
@@ -99,17 +104,17 @@ pub fn keep_exclusively(repo: &Handle) -> Result<Exclusive, RepoError> {
 }
 
 /// Keeps everything within the reach of undo that is there now, until the returned value is dropped.
-pub fn reach(repo: &Handle) -> Result<LockedFile, RepoError> {
+pub fn reach(repo: &Repo) -> Result<LockedFile, RepoError> {
     reaching(repo, File::try_lock_shared)
 }
 
 /// Returns the right to put operations out of the reach of undo. Waits a few seconds for running undos.
-pub fn reach_alone(repo: &Handle) -> Result<LockedFile, RepoError> {
+pub fn reach_alone(repo: &Repo) -> Result<LockedFile, RepoError> {
     reaching(repo, File::try_lock)
 }
 
 fn reaching(
-    repo: &Handle,
+    repo: &Repo,
     try_lock: fn(&File) -> Result<(), TryLockError>,
 ) -> Result<LockedFile, RepoError> {
     let path = repo.dmv_dir().join(REACHING_FILE);

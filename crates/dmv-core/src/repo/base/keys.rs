@@ -130,6 +130,12 @@ fn perhaps_named(value: &[u8]) -> Vec<NamedObject> {
     }
 }
 
+/// Returns the worktree that a key is about.
+pub fn worktree_of(key: &str) -> Option<&str> {
+    let (name, _) = key.strip_prefix("worktree/")?.split_once('/')?;
+    Some(name)
+}
+
 pub fn head_key(name: &str) -> String {
     format!("worktree/{name}/head")
 }

@@ -8,9 +8,9 @@ use crate::path::PathContext;
 use crate::platform::stat_at;
 use crate::refs::{CondemnResult, SeenOperation};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{RightToFree, free_alone};
 use crate::repo::base::level::{catch_up, open_log};
+use crate::repo::base::repo::Repo;
 use crate::store::{IndexId, PackId, PackRow, SegmentRow, StoreError};
 use crate::vfs::{OpenMode, VfsFile};
 use std::io;
@@ -34,7 +34,7 @@ pub struct Gone {
 }
 
 /// Locks the file of a pack. Returns `None` if another process writes to the pack.
-pub fn lock_pack(repo: &Handle, row: PackRow) -> Result<Option<LockedPack>, RepoError> {
+pub fn lock_pack(repo: &Repo, row: PackRow) -> Result<Option<LockedPack>, RepoError> {
     let path = repo.store.pack_path(row.id);
     let file = repo
         .vfs
@@ -50,7 +50,7 @@ pub fn lock_pack(repo: &Handle, row: PackRow) -> Result<Option<LockedPack>, Repo
 
 /// Returns whether the file of a pack has another name, mostly in another repository on this file system.
 /// Its removal frees no space.
-pub fn is_linked(repo: &Handle, pack: PackId) -> bool {
+pub fn is_linked(repo: &Repo, pack: PackId) -> bool {
     let stat = stat_at(&repo.store.pack_path(pack));
     stat.is_ok_and(|stat| stat.nlink > 1)
 }
@@ -62,7 +62,7 @@ pub fn is_linked(repo: &Handle, pack: PackId) -> bool {
 /// should not merge them between copying objects out of a pack and this call: the merged index could
 /// hide the copies, and would have to go out of use with the pack.
 pub fn free_packs(
-    repo: &Handle,
+    repo: &Repo,
     _: &RightToFree,
     packs: &[LockedPack],
     seen: SeenOperation,
@@ -121,7 +121,7 @@ enum CondemnEnd {
 }
 
 /// Takes packs out of use, so that nobody finds them from here on.
-fn condemn(repo: &Handle, rows: &[PackRow], seen: SeenOperation) -> Result<CondemnEnd, RepoError> {
+fn condemn(repo: &Repo, rows: &[PackRow], seen: SeenOperation) -> Result<CondemnEnd, RepoError> {
     let store = &repo.store;
     let log = open_log(store, OpenMode::Read)?;
     let lock = repo.refs.lock_database()?;
@@ -149,7 +149,7 @@ fn condemn(repo: &Handle, rows: &[PackRow], seen: SeenOperation) -> Result<Conde
 
 /// Takes packs out of use whose files are gone. The caller has seen that nothing that is needed is lost
 /// with them. Returns whether they are out of use; another command may have changed the repository.
-pub fn forget_lost(repo: &Handle) -> Result<bool, RepoError> {
+pub fn forget_lost(repo: &Repo) -> Result<bool, RepoError> {
     let seen = repo.refs.seen()?;
     repo.store.load(repo.refs.catalogue()?)?;
     let lost = repo.store.current().lost.clone();
@@ -167,7 +167,7 @@ pub fn forget_lost(repo: &Handle) -> Result<bool, RepoError> {
 
 /// Returns why merged indexes must stay in use, if so. If a segment's own table is damaged, nobody
 /// else finds the objects of that segment.
-pub fn why_they_must_stay(repo: &Handle, indexes: &[IndexId]) -> Result<Option<String>, RepoError> {
+pub fn why_they_must_stay(repo: &Repo, indexes: &[IndexId]) -> Result<Option<String>, RepoError> {
     let lost = repo.store.current().lost.clone();
     // An index finds nothing in a pack whose file is gone.
     let is_lost = |segment: &SegmentRow| lost.iter().any(|row| row.id == segment.pack);
@@ -183,7 +183,7 @@ pub fn why_they_must_stay(repo: &Handle, indexes: &[IndexId]) -> Result<Option<S
 }
 
 /// Makes the removal of files durable, and then forgets their packs.
-fn forget(repo: &Handle, removed: &[PackId]) -> Result<(), RepoError> {
+fn forget(repo: &Repo, removed: &[PackId]) -> Result<(), RepoError> {
     if removed.is_empty() {
         return Ok(());
     }
@@ -198,13 +198,13 @@ fn forget(repo: &Handle, removed: &[PackId]) -> Result<(), RepoError> {
 
 /// Removes files of packs that a killed command took out of use. Leaves those that it cannot remove
 /// now.
-pub fn sweep_leftovers(repo: &Handle, _: &RightToFree) -> Result<(), RepoError> {
+pub fn sweep_leftovers(repo: &Repo, _: &RightToFree) -> Result<(), RepoError> {
     sweep(repo, &repo.refs.leaving()?)
 }
 
 /// Removes at most one such file, unless a command is freeing space now. For commands that do
 /// something else: they take no notice of failures, and unlinking takes little time.
-pub fn sweep_one(repo: &Handle) {
+pub fn sweep_one(repo: &Repo) {
     let leaving = repo.refs.leaving().unwrap_or_default();
     if let Some(first) = leaving.first()
         && let Ok(_right) = free_alone(repo)
@@ -214,7 +214,7 @@ pub fn sweep_one(repo: &Handle) {
     }
 }
 
-fn sweep(repo: &Handle, leaving: &[PackId]) -> Result<(), RepoError> {
+fn sweep(repo: &Repo, leaving: &[PackId]) -> Result<(), RepoError> {
     let mut removed = Vec::new();
     for id in leaving {
         let path = repo.store.pack_path(*id);

@@ -3,26 +3,29 @@
 
 use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::level::open_log;
+use crate::repo::base::repo::Repo;
 use crate::store::{PackId, PackRow, StoreError};
 use crate::vfs::{OpenMode, VfsFile};
 use std::sync::Arc;
 
-/// Removes everything that is left. Returns the bytes. The same job would have to write it again.
-pub fn remove(repo: &Handle) -> Result<u64, RepoError> {
-    remove_both(repo, unlisted(repo)?, tails(repo)?)
+impl Repo {
+    /// Removes what commands wrote that were refused or killed before they could publish it. Returns
+    /// the bytes.
+    pub fn remove_leftovers(&self) -> Result<u64, RepoError> {
+        remove_both(self, unlisted(self)?, tails(self)?)
+    }
 }
 
 /// Removes the unlisted packs, except those that `spare` names. Returns the bytes.
-pub fn remove_unlisted(repo: &Handle, spare: &dyn Fn(PackId) -> bool) -> Result<u64, RepoError> {
+pub fn remove_unlisted(repo: &Repo, spare: &dyn Fn(PackId) -> bool) -> Result<u64, RepoError> {
     let mut unlisted = unlisted(repo)?;
     unlisted.retain(|id| !spare(*id));
     remove_both(repo, unlisted, Vec::new())
 }
 
 /// Returns the bytes of the unlisted packs that `wanted` names and that no process writes to.
-pub fn unlisted_bytes(repo: &Handle, wanted: &dyn Fn(PackId) -> bool) -> Result<u64, RepoError> {
+pub fn unlisted_bytes(repo: &Repo, wanted: &dyn Fn(PackId) -> bool) -> Result<u64, RepoError> {
     let mut bytes = 0;
     for id in unlisted(repo)?.into_iter().filter(|id| wanted(*id)) {
         if let Some(file) = locked(repo, id)?
@@ -40,11 +43,7 @@ pub fn unlisted_bytes(repo: &Handle, wanted: &dyn Fn(PackId) -> bool) -> Result<
 ///
 /// A job could still take over what is left, and the database could take over what the log pack calls
 /// for. Both need a lock that is held here.
-fn remove_both(
-    repo: &Handle,
-    unlisted: Vec<PackId>,
-    tails: Vec<PackRow>,
-) -> Result<u64, RepoError> {
+fn remove_both(repo: &Repo, unlisted: Vec<PackId>, tails: Vec<PackRow>) -> Result<u64, RepoError> {
     if unlisted.is_empty() && tails.is_empty() {
         return Ok(0);
     }
@@ -71,7 +70,7 @@ fn remove_both(
 }
 
 /// Removes a pack that is still unlisted and that no process writes to. Returns its bytes.
-fn remove_pack(repo: &Handle, id: PackId) -> Result<u64, RepoError> {
+fn remove_pack(repo: &Repo, id: PackId) -> Result<u64, RepoError> {
     let path = repo.store.pack_path(id);
     let Some(file) = locked(repo, id)? else {
         return Ok(0);
@@ -91,7 +90,7 @@ fn remove_pack(repo: &Handle, id: PackId) -> Result<u64, RepoError> {
 }
 
 /// Cuts a pack behind its last segment, unless a process writes to it. Returns the bytes.
-fn cut(repo: &Handle, row: PackRow) -> Result<u64, RepoError> {
+fn cut(repo: &Repo, row: PackRow) -> Result<u64, RepoError> {
     let Some(file) = locked(repo, row.id)? else {
         return Ok(0);
     };
@@ -107,7 +106,7 @@ fn cut(repo: &Handle, row: PackRow) -> Result<u64, RepoError> {
 }
 
 /// Opens and locks the file of a pack. Returns `None` if that is impossible now.
-fn locked(repo: &Handle, id: PackId) -> Result<Option<Arc<dyn VfsFile>>, RepoError> {
+fn locked(repo: &Repo, id: PackId) -> Result<Option<Arc<dyn VfsFile>>, RepoError> {
     let path = repo.store.pack_path(id);
     let Ok(file) = repo.vfs.open(&path, OpenMode::Append) else {
         return Ok(None);
@@ -120,7 +119,7 @@ fn locked(repo: &Handle, id: PackId) -> Result<Option<Arc<dyn VfsFile>>, RepoErr
 }
 
 /// Returns the packs whose files are longer than their segments.
-fn tails(repo: &Handle) -> Result<Vec<PackRow>, RepoError> {
+fn tails(repo: &Repo) -> Result<Vec<PackRow>, RepoError> {
     let has_tail = |row: &PackRow| {
         let file = repo.vfs.open(&repo.store.pack_path(row.id), OpenMode::Read);
         file.and_then(|file| file.len())
@@ -132,7 +131,7 @@ fn tails(repo: &Handle) -> Result<Vec<PackRow>, RepoError> {
 }
 
 /// Returns the packs in the directory that the catalogue does not list.
-pub fn unlisted(repo: &Handle) -> Result<Vec<PackId>, RepoError> {
+pub fn unlisted(repo: &Repo) -> Result<Vec<PackId>, RepoError> {
     let dir = repo.store.packs_dir();
     let listed = repo.store.packs();
     let names = repo

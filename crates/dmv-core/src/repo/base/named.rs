@@ -8,13 +8,13 @@
 use crate::hash::ObjectId;
 use crate::refs::{Change, NamedPlace, RefsError};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, named_by};
+use crate::repo::base::repo::Repo;
 use crate::store::FinishedJob;
 
 /// Returns the places of the objects that `changes` name for refs and worktrees.
 pub fn places_named(
-    repo: &Handle,
+    repo: &Repo,
     changes: &[Change],
     sealed: Option<&FinishedJob>,
 ) -> Result<Vec<NamedPlace>, RepoError> {

@@ -5,11 +5,11 @@ use crate::object::codec::{DecodeError, Decoder, put_varint};
 use crate::object::name::RepoPath;
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{FORMER, notes_key};
 use crate::repo::base::record::{
     self, Item, Record, put_entry, put_path, take_entry, take_path, take_some,
 };
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 
 /// Files that belong to a conflict and stand beside it, with their entries.
@@ -122,7 +122,7 @@ fn take_files(input: &mut Decoder<'_>) -> Result<FilesBeside, DecodeError> {
 }
 
 /// Returns the notes of this worktree; none outside of a worktree.
-pub fn read(repo: &Handle) -> Result<PathNotes, RepoError> {
+pub fn read(repo: &Repo) -> Result<PathNotes, RepoError> {
     let Ok(name) = worktree::worktree_name(repo) else {
         return Ok(PathNotes::default());
     };
@@ -131,7 +131,7 @@ pub fn read(repo: &Handle) -> Result<PathNotes, RepoError> {
 }
 
 /// Fails if an earlier build has left notes in another form.
-fn refuse_former(repo: &Handle, name: &str) -> Result<(), RepoError> {
+fn refuse_former(repo: &Repo, name: &str) -> Result<(), RepoError> {
     let prefix = format!("worktree/{name}/");
     let keys = repo.refs.with_prefix(&prefix)?.into_iter();
     let mut parts = keys.filter_map(|(key, _)| Some(key.strip_prefix(&prefix)?.to_owned()));
@@ -145,7 +145,7 @@ fn refuse_former(repo: &Handle, name: &str) -> Result<(), RepoError> {
 }
 
 /// Returns the notes that a value of the view names, for the worktree `name`.
-pub fn notes_in(repo: &Handle, name: &str, value: Option<&[u8]>) -> Result<PathNotes, RepoError> {
+pub fn notes_in(repo: &Repo, name: &str, value: Option<&[u8]>) -> Result<PathNotes, RepoError> {
     match value {
         Some(value) => record::read(repo, &notes_key(name), value),
         None => Ok(PathNotes::default()),

@@ -3,11 +3,11 @@
 
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-impl ObjectRead for Handle {
+impl ObjectRead for Repo {
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
         if !self.made.is_empty()
             && let Some(bytes) = self.made.read(ty, id)?
@@ -38,16 +38,18 @@ impl ObjectRead for Handle {
 }
 
 /// Returns whether an object can be read from a place that no check has found damaged.
-pub fn is_whole(repo: &Handle, ty: ObjectType, id: &ObjectId) -> bool {
+pub fn is_whole(repo: &Repo, ty: ObjectType, id: &ObjectId) -> bool {
     repo.store.has_outside(id, &HashSet::new()).unwrap_or(false)
         && matches!(repo.store.read(ty, id), Ok(Some(_)))
 }
 
-/// Returns whether the root nodes of all these directories are stored. The content of a directory
-/// cannot be known without its root node.
-pub fn holds_trees(repo: &Handle, roots: impl IntoIterator<Item = Option<ObjectId>>) -> bool {
-    // A failed lookup counts as stored, so that the later read reports the error.
-    let objects = repo.objects();
-    let held = |id: &ObjectId| objects.holds(ObjectType::Tree, id).unwrap_or(true);
-    roots.into_iter().flatten().all(|id| held(&id))
+impl Repo {
+    /// Returns whether the root nodes of all these directories are stored. The content of a
+    /// directory cannot be known without its root node.
+    pub fn holds_trees(&self, roots: impl IntoIterator<Item = Option<ObjectId>>) -> bool {
+        // A failed lookup counts as stored, so that the later read reports the error.
+        let objects = self.objects();
+        let held = |id: &ObjectId| objects.holds(ObjectType::Tree, id).unwrap_or(true);
+        roots.into_iter().flatten().all(|id| held(&id))
+    }
 }

@@ -3,31 +3,34 @@
 use crate::refs::{Refs, RefsError};
 use crate::repo::base::arrived::ArrivedPacks;
 use crate::repo::base::error::{PlaceError, RepoError};
-use crate::repo::base::handle::{CallerAnswers, Handle};
 use crate::repo::base::keys::{NamedObject, named_by};
 use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, Whose};
 use crate::repo::base::made::MadeObjects;
 use crate::repo::base::relying::RelianceList;
+use crate::repo::base::repo::{CallerAnswers, Repo};
 use crate::repo::base::{layout, level, refused, worktree};
 use crate::store::{Owners, Store};
 use crate::vfs::{OpenMode, ReadingVfs, Vfs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// Opens a repository whose packs and indexes are in `vfs`.
-pub fn open(place: RepositoryLocation, vfs: Arc<dyn Vfs>) -> Result<Handle, RepoError> {
-    layout::check_parts(&place.dmv)?;
-    let format = Format::read(&place.dmv)?;
-    let db = place.dmv.join(REFS_FILE);
-    if layout::is_absent(&db) {
-        return Err(PlaceError::NoDatabase(db).into());
+impl Repo {
+    /// Opens a repository and reaches its packs and indexes through `vfs`. For tests and tools that
+    /// simulate a disk.
+    pub fn open_place_on(place: RepositoryLocation, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
+        layout::check_parts(&place.dmv)?;
+        let format = Format::read(&place.dmv)?;
+        let db = place.dmv.join(REFS_FILE);
+        if layout::is_absent(&db) {
+            return Err(PlaceError::NoDatabase(db).into());
+        }
+        let refs = Refs::open(&db)?;
+        assemble(place.dmv, format.owners, vfs, refs, place.worktree)
     }
-    let refs = Refs::open(&db)?;
-    assemble(place.dmv, format.owners, vfs, refs, place.worktree)
 }
 
 /// Opens another user's repository. Writes nothing into it, not even a lock.
-pub fn open_to_read(place: RepositoryLocation) -> Result<Handle, RepoError> {
+pub fn open_to_read(place: RepositoryLocation) -> Result<Repo, RepoError> {
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
     let refs = Refs::open_to_read(&place.dmv.join(REFS_FILE))?;
@@ -45,7 +48,7 @@ pub fn assemble(
     vfs: Arc<dyn Vfs>,
     refs: Refs,
     worktree: Option<(PathBuf, String)>,
-) -> Result<Handle, RepoError> {
+) -> Result<Repo, RepoError> {
     let refs = Arc::new(refs);
     let id = owners.own();
     let store = Store::open(vfs.clone(), &dmv, owners, refs.catalogue()?, refs.clone())?;
@@ -61,7 +64,7 @@ pub fn assemble(
     // Leftovers of killed commands are removed from a worktree's own directory only.
     let own = worktree.as_ref();
     let own = own.map(|(_, name)| worktree::own_dir_in(&dmv, name));
-    let handle = Handle {
+    let repo = Repo {
         dmv,
         id,
         vfs,
@@ -78,8 +81,8 @@ pub fn assemble(
         caller: CallerAnswers::default(),
         heard: Mutex::default(),
     };
-    refused::refresh(&handle);
-    Ok(handle)
+    refused::refresh(&repo);
+    Ok(repo)
 }
 
 /// Fails if the database has a write-ahead log from another time. Then one table names what another

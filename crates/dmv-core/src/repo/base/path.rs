@@ -2,17 +2,23 @@
 
 use crate::object::name::RepoPath;
 use crate::repo::base::error::{LookError, RepoError};
+use crate::repo::base::repo::Repo;
 
-/// Parses a path as a user writes it. Ignores `.` components and extra slashes.
-pub fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
-    let parts = path
-        .split(|b| *b == b'/')
-        .filter(|part| !part.is_empty() && *part != b".");
-    let joined = parts.collect::<Vec<_>>().join(&b'/');
-    RepoPath::parse(&joined).map_err(|e| {
-        RepoError::Look(LookError::BadPath {
-            path: path.into(),
-            why: e.to_string(),
+impl Repo {
+    /// Parses a path as a user writes it. Ignores `.` components and extra slashes.
+    ///
+    /// Fails with [`LookError::BadPath`](crate::repo::LookError::BadPath) if the result is not a valid
+    /// path in a repository.
+    pub fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
+        let parts = path
+            .split(|b| *b == b'/')
+            .filter(|part| !part.is_empty() && *part != b".");
+        let joined = parts.collect::<Vec<_>>().join(&b'/');
+        RepoPath::parse(&joined).map_err(|e| {
+            RepoError::Look(LookError::BadPath {
+                path: path.into(),
+                why: e.to_string(),
+            })
         })
-    })
+    }
 }

@@ -5,7 +5,7 @@
 use crate::fsutil::machine_now;
 use crate::refs::{Change, Refs, RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::{arrived, budget, refused};
 use crate::store::{FinishedJob, StoreError};
 
@@ -13,7 +13,7 @@ use crate::store::{FinishedJob, StoreError};
 ///
 /// The transfer may have found objects that are gone by now. That does no harm before something
 /// gets a name, and then it is noticed that something was freed.
-pub fn keep_arrivals(repo: &Handle, mut sealed: FinishedJob) -> Result<(), RepoError> {
+pub fn keep_arrivals(repo: &Repo, mut sealed: FinishedJob) -> Result<(), RepoError> {
     refused::check_job(repo, &sealed)?;
     budget::check_job(repo, &sealed)?;
     sealed.relied.clear();
@@ -22,7 +22,7 @@ pub fn keep_arrivals(repo: &Handle, mut sealed: FinishedJob) -> Result<(), RepoE
 }
 
 /// Publishes what a job has stored, without a name. Fails if it counts on a pack that is gone.
-pub fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
+pub fn keep(repo: &Repo, sealed: FinishedJob) -> Result<(), RepoError> {
     let is_new = !sealed.segments.is_empty();
     keep_as_of(repo, sealed, machine_now().seconds)?;
     if is_new {
@@ -32,7 +32,7 @@ pub fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
 }
 
 /// Publishes objects that were stored before, at a time in seconds since 1970, without a name.
-pub fn keep_as_of(repo: &Handle, sealed: FinishedJob, at: i64) -> Result<(), RepoError> {
+pub fn keep_as_of(repo: &Repo, sealed: FinishedJob, at: i64) -> Result<(), RepoError> {
     if sealed.segments.is_empty() {
         return Ok(());
     }
@@ -44,7 +44,7 @@ pub fn keep_as_of(repo: &Handle, sealed: FinishedJob, at: i64) -> Result<(), Rep
 
 /// Publishes copies of objects whose packs are about to go. Nothing is appended to the new packs. `at`
 /// has the time of each segment.
-pub fn keep_moved(repo: &Handle, sealed: FinishedJob, at: &[i64]) -> Result<(), RepoError> {
+pub fn keep_moved(repo: &Repo, sealed: FinishedJob, at: &[i64]) -> Result<(), RepoError> {
     if sealed.segments.is_empty() {
         return Ok(());
     }
@@ -61,7 +61,7 @@ pub fn keep_moved(repo: &Handle, sealed: FinishedJob, at: &[i64]) -> Result<(), 
 
 /// Publishes what was copied out of one pack that is about to go. If the new packs may have frames
 /// with bases, nothing is appended to them: repack looks for bases in all other packs.
-pub fn keep_rewritten(repo: &Handle, sealed: FinishedJob, at: i64) -> Result<(), RepoError> {
+pub fn keep_rewritten(repo: &Repo, sealed: FinishedJob, at: i64) -> Result<(), RepoError> {
     let mut segments = sealed.segments.iter();
     if segments.all(|row| row.pack.may_have_bases()) {
         let at = vec![at; sealed.segments.len()];
@@ -99,7 +99,7 @@ impl OperationRequest {
 
 /// Returns the result of a job's writer. Poisons a pack if its sync failed.
 pub fn noting_failed_sync(
-    repo: &Handle,
+    repo: &Repo,
     sealed: Result<FinishedJob, StoreError>,
 ) -> Result<FinishedJob, RepoError> {
     sealed.map_err(|e| {
@@ -112,7 +112,7 @@ pub fn noting_failed_sync(
 }
 
 /// Merges accumulated index tables. If this fails, they wait for the next command.
-pub fn merge_tables(repo: &Handle) {
+pub fn merge_tables(repo: &Repo) {
     let Ok(catalogue) = repo.refs.catalogue() else {
         return;
     };

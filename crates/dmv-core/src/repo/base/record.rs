@@ -7,7 +7,7 @@ use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::object::name::{RepoPath, SafeName};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::{PlaceError, RepoError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -192,7 +192,7 @@ pub fn take_some(path: &RepoPath, input: &mut Decoder<'_>) -> Result<TreeEntry, 
 }
 
 /// Reads the record that a value of the view's key `key` names.
-pub fn read<T: Item>(repo: &Handle, key: &str, value: &[u8]) -> Result<Record<T>, RepoError> {
+pub fn read<T: Item>(repo: &Repo, key: &str, value: &[u8]) -> Result<Record<T>, RepoError> {
     let (mut parts, mut next) = (Vec::new(), Some(worktree::id_value(repo, key, value)?));
     while let Some(id) = next {
         let commit = load_commit(repo.objects(), &id)?;

@@ -2,14 +2,14 @@
 //! publishes any (docs/format/slice.md, "Purged content").
 
 use crate::repo::base::error::{BusyError, RepoError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::slice;
 use crate::store::FinishedJob;
 use std::sync::PoisonError;
 
 /// Tells the store which chunks it must not store, if another process has purged something since. An
 /// unreadable slice changes nothing: the commands that need it say what is wrong with it.
-pub fn refresh(repo: &Handle) {
+pub fn refresh(repo: &Repo) {
     let stamp = slice::stamp_if_purged(repo);
     let mut heard = repo.heard.lock().unwrap_or_else(PoisonError::into_inner);
     if *heard == stamp {
@@ -17,7 +17,7 @@ pub fn refresh(repo: &Handle) {
     }
     let pieces = match stamp {
         None => Default::default(),
-        Some(_) => match slice::slice(repo) {
+        Some(_) => match repo.slice() {
             Ok(slice) => slice.pieces.into_keys().collect(),
             Err(_) => return,
         },
@@ -27,7 +27,7 @@ pub fn refresh(repo: &Handle) {
 }
 
 /// Fails with [`BusyError::PurgedMeanwhile`] if a job has stored a chunk that was purged while it ran.
-pub fn check_job(repo: &Handle, job: &FinishedJob) -> Result<(), RepoError> {
+pub fn check_job(repo: &Repo, job: &FinishedJob) -> Result<(), RepoError> {
     refresh(repo);
     if job.has_refused(&repo.store)? {
         Err(BusyError::PurgedMeanwhile.into())

@@ -7,7 +7,7 @@
 
 use crate::refs::FreeCount;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The jobs that rely on what they have found, by the number that each noted.
@@ -38,14 +38,14 @@ pub struct Reliance {
 
 /// Returns how often packs were freed, and then loads what others have stored and freed. The other order
 /// would miss what is freed in between.
-pub fn look_anew(repo: &Handle) -> Result<FreeCount, RepoError> {
+pub fn look_anew(repo: &Repo) -> Result<FreeCount, RepoError> {
     let since = repo.refs.freed()?;
     repo.store.refresh()?;
     Ok(since)
 }
 
 /// Begins to rely on what is stored now.
-pub fn rely(repo: &Handle) -> Result<Reliance, RepoError> {
+pub fn rely(repo: &Repo) -> Result<Reliance, RepoError> {
     let since = look_anew(repo)?;
     repo.relied.lock().push(since);
     let all = repo.relied.clone();

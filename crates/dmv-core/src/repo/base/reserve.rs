@@ -4,8 +4,8 @@
 //! The file has no content that matters, and anybody may remove it. Small repositories have none.
 
 use crate::platform::free_bytes;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::RESERVE_FILE;
+use crate::repo::base::repo::Repo;
 use crate::store::random_bytes;
 use crate::vfs::OpenMode;
 
@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 1 << 20;
 const TIMES_FREE: u64 = 16;
 
 /// Makes the file, if there is none, the repository is large enough and the disk has plenty of room.
-pub fn keep(repo: &Handle) {
+pub fn keep(repo: &Repo) {
     let packs: u64 = repo.store.packs().iter().map(|row| row.len).sum();
     let len = (packs / PART_OF_PACKS).min(MOST_BYTES);
     let path = repo.dmv.join(RESERVE_FILE);
@@ -45,7 +45,7 @@ pub fn keep(repo: &Handle) {
 }
 
 /// Removes the file if the disk has less room than a command may need that frees space.
-pub fn give(repo: &Handle) {
+pub fn give(repo: &Repo) {
     if free_bytes(&repo.dmv).is_ok_and(|free| free < MOST_BYTES) {
         // If there is none, gc goes on with the room that there is.
         let _ = repo.vfs.remove(&repo.dmv.join(RESERVE_FILE));

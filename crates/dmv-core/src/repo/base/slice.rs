@@ -14,8 +14,8 @@ use crate::object::ObjectType;
 use crate::path::PathError;
 use crate::platform::{OwnAccess, open_own, stat_at_unfollowed};
 use crate::repo::base::error::{PlaceError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::lock::lock_file;
+use crate::repo::base::repo::Repo;
 use crate::subset::{Extent, Subset};
 use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
 use std::collections::{BTreeMap, BTreeSet};
@@ -464,34 +464,36 @@ pub fn is_there(dmv: &Path) -> bool {
     }
 }
 
-fn slice_file(repo: &Handle) -> PathBuf {
+fn slice_file(repo: &Repo) -> PathBuf {
     repo.dmv_dir().join(SLICE_FILE)
 }
 
-/// Returns the slice: what this repository stores on purpose.
-pub fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
-    let path = slice_file(repo);
-    let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(RepoSlice::default()),
-        Err(e) => return Err(RepoError::Io(PathError::new("read", path, e))),
-    };
-    RepoSlice::decode(&bytes).map_err(|bad| match bad {
-        BadSlice::Damaged(why) => RepoError::Place(PlaceError::Damaged {
-            path,
-            why: why.to_owned(),
-        }),
-        BadSlice::TooNew => {
-            let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-            let found = String::from_utf8_lossy(first).into_owned();
-            RepoError::Place(PlaceError::TooNew { path, found })
-        }
-    })
+impl Repo {
+    /// Returns the slice: what this repository stores on purpose.
+    pub fn slice(&self) -> Result<RepoSlice, RepoError> {
+        let path = slice_file(self);
+        let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(RepoSlice::default()),
+            Err(e) => return Err(RepoError::Io(PathError::new("read", path, e))),
+        };
+        RepoSlice::decode(&bytes).map_err(|bad| match bad {
+            BadSlice::Damaged(why) => RepoError::Place(PlaceError::Damaged {
+                path,
+                why: why.to_owned(),
+            }),
+            BadSlice::TooNew => {
+                let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+                let found = String::from_utf8_lossy(first).into_owned();
+                RepoError::Place(PlaceError::TooNew { path, found })
+            }
+        })
+    }
 }
 
 /// Returns what tells this state of the file from others, without reading all of it; `None` if nothing
 /// is purged.
-pub fn stamp_if_purged(repo: &Handle) -> Option<(u64, SystemTime)> {
+pub fn stamp_if_purged(repo: &Repo) -> Option<(u64, SystemTime)> {
     let mut file = open_own(&slice_file(repo), OwnAccess::Read).ok()?;
     let mut first = [0; FIRST_LINE_PURGED.len()];
     file.read_exact(&mut first).ok()?;
@@ -499,56 +501,63 @@ pub fn stamp_if_purged(repo: &Handle) -> Option<(u64, SystemTime)> {
     (first == *FIRST_LINE_PURGED).then_some((data.len(), data.modified().ok()?))
 }
 
-/// Returns whether this repository is partial: objects may be absent by choice.
-pub fn is_partial(repo: &Handle) -> bool {
-    is_there(repo.dmv_dir())
-}
+impl Repo {
+    /// Returns whether this repository is partial: objects may be absent by choice.
+    pub fn is_partial(&self) -> bool {
+        is_there(self.dmv_dir())
+    }
 
-/// Changes the slice durably and returns the new one.
-pub fn change_slice(
-    repo: &Handle,
-    change: impl FnOnce(&mut RepoSlice),
-) -> Result<RepoSlice, RepoError> {
-    repo.check_own()?;
-    let _lock = lock_file(&repo.dmv_dir().join(LOCK_FILE))?;
-    let old = slice(repo)?;
-    let mut new = old.clone();
-    change(&mut new);
-    // What was dropped since is dropped, and what was purged is purged.
-    let RepoSlice {
-        dropped,
-        expired,
-        purged,
-        pieces,
-        told,
-        ..
-    } = &mut new;
-    dropped.retain(|id| !purged.contains_key(id));
-    expired.retain(|id, _| !dropped.contains(id) && !purged.contains_key(id));
-    told.retain(|id, _| {
-        !dropped.contains(id) && !expired.contains_key(id) && !purged.contains_key(id)
-    });
-    let reasons: BTreeSet<&Purge> = purged.values().map(Arc::as_ref).collect();
-    pieces.retain(|_, why| reasons.contains(&**why));
-    let path = slice_file(repo);
-    if let Err(BadSlice::Damaged(why)) = new.check_limits() {
-        let why = format!("the new slice cannot be stored: {why}");
-        return Err(RepoError::Text(format!("{}: {why}", path.display())));
+    /// Changes the slice durably and returns the new one.
+    ///
+    /// `change` receives the slice as the file has it now. Commands that change the slice at the same
+    /// time wait for one another, a few seconds at most, and then fail with
+    /// [`BusyError::Worktree`](crate::repo::BusyError::Worktree). The new slice must not call for
+    /// objects that are absent from this repository.
+    pub fn change_slice(
+        &self,
+        change: impl FnOnce(&mut RepoSlice),
+    ) -> Result<RepoSlice, RepoError> {
+        self.check_own()?;
+        let _lock = lock_file(&self.dmv_dir().join(LOCK_FILE))?;
+        let old = self.slice()?;
+        let mut new = old.clone();
+        change(&mut new);
+        // What was dropped since is dropped, and what was purged is purged.
+        let RepoSlice {
+            dropped,
+            expired,
+            purged,
+            pieces,
+            told,
+            ..
+        } = &mut new;
+        dropped.retain(|id| !purged.contains_key(id));
+        expired.retain(|id, _| !dropped.contains(id) && !purged.contains_key(id));
+        told.retain(|id, _| {
+            !dropped.contains(id) && !expired.contains_key(id) && !purged.contains_key(id)
+        });
+        let reasons: BTreeSet<&Purge> = purged.values().map(Arc::as_ref).collect();
+        pieces.retain(|_, why| reasons.contains(&**why));
+        let path = slice_file(self);
+        if let Err(BadSlice::Damaged(why)) = new.check_limits() {
+            let why = format!("the new slice cannot be stored: {why}");
+            return Err(RepoError::Text(format!("{}: {why}", path.display())));
+        }
+        let io = |action| {
+            let path = path.clone();
+            move |source: std::io::Error| RepoError::Io(PathError::new(action, path, source))
+        };
+        if new == old {
+            return Ok(new);
+        }
+        if new.is_everything() {
+            OsVfs.remove(&path).map_err(io("remove"))?;
+            OsVfs.sync_dir(self.dmv_dir()).map_err(io("sync"))?;
+            return Ok(new);
+        }
+        write_durably(&OsVfs, &path, &new.encode()).map_err(io("write"))?;
+        Ok(new)
     }
-    let io = |action| {
-        let path = path.clone();
-        move |source: std::io::Error| RepoError::Io(PathError::new(action, path, source))
-    };
-    if new == old {
-        return Ok(new);
-    }
-    if new.is_everything() {
-        OsVfs.remove(&path).map_err(io("remove"))?;
-        OsVfs.sync_dir(repo.dmv_dir()).map_err(io("sync"))?;
-        return Ok(new);
-    }
-    write_durably(&OsVfs, &path, &new.encode()).map_err(io("write"))?;
-    Ok(new)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Whether another command has changed a repository since it was opened.
 
 use crate::platform::{FileTime, Inode, stat_at};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::REFS_FILE;
+use crate::repo::base::repo::Repo;
 use crate::store::DAMAGED_FILE;
 use std::path::Path;
 
@@ -36,12 +36,14 @@ impl Files {
     }
 }
 
-/// Returns the current state of the repository, or `None` if it cannot be determined.
-pub fn stamp(repo: &Handle) -> Option<Stamp> {
-    stamp_with(repo, Files::of(&repo.dmv)?)
+impl Repo {
+    /// Returns the current state of the repository, or `None` if it cannot be determined.
+    pub fn stamp(&self) -> Option<Stamp> {
+        stamp_with(self, Files::of(&self.dmv)?)
+    }
 }
 
-pub fn stamp_with(repo: &Handle, files: Files) -> Option<Stamp> {
+pub fn stamp_with(repo: &Repo, files: Files) -> Option<Stamp> {
     // In a read-only repository, the database is read as one that never changes. A table that could
     // not be opened may be readable the next time.
     if repo.refs.is_read_only() || repo.refs.is_copy() || !repo.store.current().is_open() {

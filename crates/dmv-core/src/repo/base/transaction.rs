@@ -17,9 +17,9 @@ use crate::refs::{
     Change, Effect, FreeCount, NewOperation, Operation, Origin, RefsError, Timestamp,
 };
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::named_by;
 use crate::repo::base::publish::{OperationRequest, change, merge_tables, noting_failed_sync};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::{budget, leaving, level, named, refused, relying, reserve, whole};
 use crate::store::{FinishedJob, Framer, MetaWriter, StoreError, StoreWriter};
 use crate::vfs::OpenMode;
@@ -27,7 +27,7 @@ use crate::worktree::ingest::{IngestError, IngestResult, Task, with_ingest};
 
 /// A change of a repository that is being made, for one operation.
 pub struct Transaction<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     request: OperationRequest,
     changes: Vec<Change>,
     /// The number of the operation that this one undoes, or 0.
@@ -61,10 +61,29 @@ pub enum Proof {
 /// How often a publication looks again because others free objects meanwhile.
 const ROUNDS: usize = 5;
 
+impl Repo {
+    /// Passes the commit point: makes the objects of `sealed` and the `changes` visible together,
+    /// or neither of them.
+    ///
+    /// The old value of each change must equal the current value in the view. Each object that a
+    /// new value names must be in `sealed` or in the segments that the database lists. `effect`
+    /// records what was done to files, so that an undo can reverse it.
+    pub fn publish(
+        &self,
+        request: OperationRequest,
+        sealed: Option<FinishedJob>,
+        changes: Vec<Change>,
+        effect: Effect,
+    ) -> Result<Operation, RepoError> {
+        let tx = Transaction::of_job(self, &request, sealed);
+        tx.with(changes).publish(effect)
+    }
+}
+
 impl<'r> Transaction<'r> {
     /// Begins a transaction. The repository's budget does not limit it: it steps back, or changes only
     /// the view.
-    pub fn begin(repo: &'r Handle, request: &OperationRequest) -> Transaction<'r> {
+    pub fn begin(repo: &'r Repo, request: &OperationRequest) -> Transaction<'r> {
         Transaction {
             repo,
             request: request.clone(),
@@ -79,7 +98,7 @@ impl<'r> Transaction<'r> {
 
     /// Begins a transaction that adds content, within the repository's budget.
     pub fn within_budget(
-        repo: &'r Handle,
+        repo: &'r Repo,
         request: &OperationRequest,
     ) -> Result<Transaction<'r>, RepoError> {
         let room = budget::room(repo)?;
@@ -91,7 +110,7 @@ impl<'r> Transaction<'r> {
 
     /// Begins a transaction with the objects of a finished job.
     pub fn of_job(
-        repo: &'r Handle,
+        repo: &'r Repo,
         request: &OperationRequest,
         job: Option<FinishedJob>,
     ) -> Transaction<'r> {
@@ -120,7 +139,7 @@ impl<'r> Transaction<'r> {
     }
 
     /// Returns the repository.
-    pub fn repo(&self) -> &'r Handle {
+    pub fn repo(&self) -> &'r Repo {
         self.repo
     }
 
@@ -361,7 +380,7 @@ impl<'r> Transaction<'r> {
 }
 
 /// Begins an operation of `dmv recover`, which names what is left of a damaged history.
-pub fn recovering<'r>(repo: &'r Handle, time: Timestamp, who: &str) -> Transaction<'r> {
+pub fn recovering<'r>(repo: &'r Repo, time: Timestamp, who: &str) -> Transaction<'r> {
     let request = OperationRequest::new(who, "dmv recover", time);
     Transaction::begin(repo, &request).proved(Proof::Needless)
 }

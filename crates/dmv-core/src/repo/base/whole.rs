@@ -10,9 +10,9 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Filter, Reach};
 use crate::refs::{Change, FreeCount, RefsError};
 use crate::repo::base::error::{AbsentError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, named_by};
-use crate::repo::base::{relying, slice, window, worktree};
+use crate::repo::base::repo::Repo;
+use crate::repo::base::{relying, window};
 use crate::store::FinishedJob;
 use crate::subset::Union;
 use std::collections::{BTreeSet, HashSet};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 ///
 /// This is cheap for commits that the view names and for their nearest ancestors. For others, it
 /// costs a walk over what no name leads to.
-pub fn check_complete(repo: &Handle, ids: &[ObjectId]) -> Result<(), RepoError> {
+pub fn check_complete(repo: &Repo, ids: &[ObjectId]) -> Result<(), RepoError> {
     check_beside(repo, ids, None)
 }
 
@@ -31,7 +31,7 @@ pub fn check_complete(repo: &Handle, ids: &[ObjectId]) -> Result<(), RepoError> 
 /// The commits that `job` has made count as complete if their parents are. So do those that the
 /// changed keys name now, and those that the operation number `undoes` names.
 pub fn check_changes(
-    repo: &Handle,
+    repo: &Repo,
     changes: &[Change],
     job: Option<&FinishedJob>,
     undoes: u64,
@@ -90,7 +90,7 @@ pub fn check_changes(
 ///
 /// What the view and the window name is complete. So the cost depends on what is new.
 pub fn look_again(
-    repo: &Handle,
+    repo: &Repo,
     changes: &[Change],
     job: Option<&FinishedJob>,
     is_transfer: bool,
@@ -116,17 +116,13 @@ pub fn look_again(
     }
 }
 
-fn add_window(repo: &Handle, ids: &mut BTreeSet<ObjectId>) -> Result<(), RepoError> {
+fn add_window(repo: &Repo, ids: &mut BTreeSet<ObjectId>) -> Result<(), RepoError> {
     window::each_operation(repo, 0, &mut |operation| {
         window::each_named(operation, &mut |named| ids.extend(named.commit()));
     })
 }
 
-fn check_beside(
-    repo: &Handle,
-    ids: &[ObjectId],
-    job: Option<&FinishedJob>,
-) -> Result<(), RepoError> {
+fn check_beside(repo: &Repo, ids: &[ObjectId], job: Option<&FinishedJob>) -> Result<(), RepoError> {
     let mut left = Vec::new();
     for id in ids {
         // The check of names reports what is not stored at all.
@@ -158,7 +154,7 @@ fn check_beside(
 /// Returns how many objects below `tips` are absent. What is damaged is not absent: `verify` reports it,
 /// and a name may help to save the rest.
 fn not_here(
-    repo: &Handle,
+    repo: &Repo,
     job: Option<&FinishedJob>,
     hidden: &BTreeSet<ObjectId>,
     tips: &[ObjectId],
@@ -176,10 +172,10 @@ fn not_here(
 }
 
 /// Returns whether a key of the view names a commit by itself.
-fn is_named(repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
+fn is_named(repo: &Repo, id: &ObjectId) -> Result<bool, RepoError> {
     // These need no search.
-    let head = worktree::head_commit(repo).ok().flatten();
-    let base = worktree::base_commit(repo).ok().flatten();
+    let head = repo.head_commit().ok().flatten();
+    let base = repo.base_commit().ok().flatten();
     if head == Some(*id) || base == Some(*id) {
         return Ok(true);
     }
@@ -194,7 +190,7 @@ fn is_named(repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
 }
 
 /// Returns the commits that the view names.
-pub fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
+pub fn named_by_view(repo: &Repo) -> Result<BTreeSet<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
     for (key, value) in repo.refs.with_prefix("")? {
         out.extend(
@@ -209,7 +205,7 @@ pub fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
 /// A walk over what some commits need and the `hidden` commits do not: those are complete. What `job`
 /// has stored counts as stored.
 struct Walk<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     job: Option<&'r FinishedJob>,
     hidden: &'r BTreeSet<ObjectId>,
     /// Whether only that is needed which the slice calls for.
@@ -221,7 +217,7 @@ impl Walk<'_> {
     /// absent object needs.
     fn absent_below(&self, commits: &[ObjectId]) -> Result<u64, RepoError> {
         let (repo, job, hidden) = (self.repo, self.job, self.hidden);
-        let slice = slice::slice(repo)?;
+        let slice = repo.slice()?;
         let mut behind = HashSet::new();
         for id in &slice.boundary {
             let commit = load_commit(&repo.store, id);
@@ -254,7 +250,7 @@ impl Walk<'_> {
 /// The objects that the catalogue lists and those of one job. Other jobs of this process may still
 /// fail.
 struct StoredObjects<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     job: Option<&'r FinishedJob>,
 }
 

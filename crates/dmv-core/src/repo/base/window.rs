@@ -6,11 +6,11 @@
 use crate::hash::encode_hex;
 use crate::refs::Operation;
 use crate::repo::base::error::{PlaceError, RepoError, UndoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{
     LOG_EXPIRED, LOG_FORGOTTEN, LOG_FROM, LOG_PURGED, LOG_UNKEPT, NamedObject, forgotten_key,
     named_by,
 };
+use crate::repo::base::repo::Repo;
 use std::collections::BTreeSet;
 
 /// How many operations are read at a time.
@@ -32,25 +32,27 @@ impl UndoWindow {
     }
 }
 
-/// Returns the operations in the window.
-pub fn window(repo: &Handle) -> Result<UndoWindow, RepoError> {
-    let from = window_from(repo)?;
-    let mut forgotten = BTreeSet::new();
-    for (key, _) in repo.refs.with_prefix(LOG_FORGOTTEN)? {
-        forgotten.insert(number(repo, &key, &key[LOG_FORGOTTEN.len()..])?);
+impl Repo {
+    /// Returns the operations that undo can reach.
+    pub fn undo_window(&self) -> Result<UndoWindow, RepoError> {
+        let from = window_from(self)?;
+        let mut forgotten = BTreeSet::new();
+        for (key, _) in self.refs.with_prefix(LOG_FORGOTTEN)? {
+            forgotten.insert(number(self, &key, &key[LOG_FORGOTTEN.len()..])?);
+        }
+        Ok(UndoWindow { from, forgotten })
     }
-    Ok(UndoWindow { from, forgotten })
 }
 
 /// Returns the number of the first operation in the window.
-pub fn window_from(repo: &Handle) -> Result<u64, RepoError> {
+pub fn window_from(repo: &Repo) -> Result<u64, RepoError> {
     match repo.refs.get(LOG_FROM)? {
         Some(value) => number(repo, LOG_FROM, std::str::from_utf8(&value).unwrap_or("")),
         None => Ok(0),
     }
 }
 
-fn number(repo: &Handle, key: &str, text: &str) -> Result<u64, RepoError> {
+fn number(repo: &Repo, key: &str, text: &str) -> Result<u64, RepoError> {
     text.parse().map_err(|_| {
         RepoError::Place(PlaceError::Damaged {
             path: repo.refs.path().to_owned(),
@@ -111,8 +113,8 @@ pub fn is_only_unkept(operation: &Operation) -> bool {
 }
 
 /// Fails with [`UndoError::Expired`] if undo cannot reach an operation any more.
-pub fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError> {
-    let window = window(repo)?;
+pub fn check_reach(repo: &Repo, operation: &Operation) -> Result<(), RepoError> {
+    let window = repo.undo_window()?;
     if window.has(operation.seq) {
         return Ok(());
     }
@@ -138,11 +140,11 @@ pub fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError
 
 /// Visits the operations of the window with greater numbers than `after`, newest first.
 pub fn each_operation(
-    repo: &Handle,
+    repo: &Repo,
     after: u64,
     visit: &mut dyn FnMut(&Operation),
 ) -> Result<(), RepoError> {
-    let window = window(repo)?;
+    let window = repo.undo_window()?;
     let after = window.from.max(after.saturating_add(1)) - 1;
     each_after(repo, after, &mut |operation| {
         if window.has(operation.seq) {
@@ -154,7 +156,7 @@ pub fn each_operation(
 /// Visits all operations with greater numbers than `after`, newest first, also those that have left
 /// the window since.
 pub fn each_after(
-    repo: &Handle,
+    repo: &Repo,
     after: u64,
     visit: &mut dyn FnMut(&Operation),
 ) -> Result<(), RepoError> {
@@ -176,14 +178,14 @@ pub fn each_after(
 
 /// Visits what the operation with a number names, if it is in the window.
 pub fn each_named_by(
-    repo: &Handle,
+    repo: &Repo,
     number: u64,
     visit: &mut dyn FnMut(NamedObject),
 ) -> Result<(), RepoError> {
     let found = repo.refs.operations_before(number.checked_add(1), 1)?;
     if let Some(operation) = found.first()
         && operation.seq == number
-        && window(repo)?.has(number)
+        && repo.undo_window()?.has(number)
     {
         each_named(operation, visit);
     }

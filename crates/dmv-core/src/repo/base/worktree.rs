@@ -7,12 +7,12 @@ use crate::locks;
 use crate::path::PathContext;
 use crate::platform::create_own_dirs;
 use crate::repo::base::error::{PlaceError, RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, previous_key, subset_key};
 use crate::repo::base::lock::{lock_file, unlockable};
 use crate::repo::base::relying::Reliance;
-use crate::repo::base::{layout, relying, slice};
+use crate::repo::base::repo::Repo;
+use crate::repo::base::{layout, relying};
 use crate::subset::Subset;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -64,59 +64,65 @@ pub struct WorktreeLock {
     _relying: Reliance,
 }
 
-/// Returns the root of the worktree that the repository was opened in, if any.
-pub fn worktree_root(repo: &Handle) -> Option<&Path> {
-    repo.worktree.as_ref().map(|(root, _)| root.as_path())
+impl Repo {
+    /// Returns the root of the worktree that the repository was opened in, if any.
+    pub fn worktree_root(&self) -> Option<&Path> {
+        self.worktree.as_ref().map(|(root, _)| root.as_path())
+    }
 }
 
-pub fn worktree_name(repo: &Handle) -> Result<&str, RepoError> {
+pub fn worktree_name(repo: &Repo) -> Result<&str, RepoError> {
     repo.worktree
         .as_ref()
         .map(|(_, name)| name.as_str())
         .ok_or(RepoError::Worktree(WorktreeError::NoWorktree))
 }
 
-/// Returns the worktree's head. In a bare repository, returns the head that a clone would start
-/// with.
-pub fn head(repo: &Handle) -> Result<Head, RepoError> {
-    let name = repo
-        .worktree
-        .as_ref()
-        .map_or(layout::MAIN, |(_, name)| name);
-    let key = head_key(name);
-    let value = repo.refs.get(&key)?;
-    value
-        .as_deref()
-        .and_then(Head::parse)
-        .or_else(|| repo.coming.clone())
-        .ok_or_else(|| {
-            RepoError::Place(PlaceError::Damaged {
-                path: repo.refs.path().to_owned(),
-                why: format!("{key} is missing or invalid"),
+impl Repo {
+    /// Returns the worktree's head. In a bare repository, returns the head that a clone would start
+    /// with.
+    pub fn head(&self) -> Result<Head, RepoError> {
+        let name = self
+            .worktree
+            .as_ref()
+            .map_or(layout::MAIN, |(_, name)| name);
+        let key = head_key(name);
+        let value = self.refs.get(&key)?;
+        value
+            .as_deref()
+            .and_then(Head::parse)
+            .or_else(|| self.coming.clone())
+            .ok_or_else(|| {
+                RepoError::Place(PlaceError::Damaged {
+                    path: self.refs.path().to_owned(),
+                    why: format!("{key} is missing or invalid"),
+                })
             })
-        })
+    }
 }
 
 /// Returns the head that the worktree had before the last checkout, if there was one.
-pub fn previous(repo: &Handle) -> Result<Option<Head>, RepoError> {
+pub fn previous(repo: &Repo) -> Result<Option<Head>, RepoError> {
     let value = repo.refs.get(&previous_key(worktree_name(repo)?))?;
     Ok(value.as_deref().and_then(Head::parse))
 }
 
-/// Returns the commit of the head, or `None` before the first commit.
-pub fn head_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
-    match head(repo)? {
-        Head::Commit(id) => Ok(Some(id)),
-        Head::Branch(name) => ref_id(repo, &format!("branch/{name}")),
+impl Repo {
+    /// Returns the commit of the head, or `None` before the first commit.
+    pub fn head_commit(&self) -> Result<Option<ObjectId>, RepoError> {
+        match self.head()? {
+            Head::Commit(id) => Ok(Some(id)),
+            Head::Branch(name) => ref_id(self, &format!("branch/{name}")),
+        }
+    }
+
+    /// Returns the base of the worktree: the commit that its files were last made equal to.
+    pub fn base_commit(&self) -> Result<Option<ObjectId>, RepoError> {
+        ref_id(self, &base_key(worktree_name(self)?))
     }
 }
 
-/// Returns the base of the worktree: the commit that its files were last made equal to.
-pub fn base_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
-    ref_id(repo, &base_key(worktree_name(repo)?))
-}
-
-pub fn ref_id(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
+pub fn ref_id(repo: &Repo, key: &str) -> Result<Option<ObjectId>, RepoError> {
     let Some(value) = repo.refs.get(key)? else {
         return Ok(None);
     };
@@ -124,7 +130,7 @@ pub fn ref_id(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
 }
 
 /// Parses the value of `key` as an id.
-pub fn id_value(repo: &Handle, key: &str, value: &[u8]) -> Result<ObjectId, RepoError> {
+pub fn id_value(repo: &Repo, key: &str, value: &[u8]) -> Result<ObjectId, RepoError> {
     let bytes: [u8; 32] = value.try_into().map_err(|_| {
         RepoError::Place(PlaceError::Damaged {
             path: repo.refs.path().to_owned(),
@@ -135,29 +141,33 @@ pub fn id_value(repo: &Handle, key: &str, value: &[u8]) -> Result<ObjectId, Repo
 }
 
 /// Returns the last known path of a worktree, for messages.
-pub fn worktree_path(repo: &Handle, name: &str) -> Result<String, RepoError> {
+pub fn worktree_path(repo: &Repo, name: &str) -> Result<String, RepoError> {
     let path = repo.refs.get(&path_key(name))?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&path).into_owned())
 }
 
-/// Returns the subset of the worktree. A worktree without files will get the paths that the
-/// repository stores, because the user has not asked for more.
-pub fn subset(repo: &Handle) -> Result<Subset, RepoError> {
-    let name = worktree_name(repo)?;
-    let value = repo.refs.get(&subset_key(name))?;
-    if value.is_none() && slice::is_partial(repo) && base_commit(repo)?.is_none() {
-        let slice = slice::slice(repo)?;
-        return Ok(if slice.metadata_only {
-            Subset::nothing()
-        } else {
-            slice.subset
-        });
+impl Repo {
+    /// Returns the subset of the worktree.
+    ///
+    /// A worktree without files will get the paths that the repository stores, because nobody has
+    /// asked for more.
+    pub fn subset(&self) -> Result<Subset, RepoError> {
+        let name = worktree_name(self)?;
+        let value = self.refs.get(&subset_key(name))?;
+        if value.is_none() && self.is_partial() && self.base_commit()?.is_none() {
+            let slice = self.slice()?;
+            return Ok(if slice.metadata_only {
+                Subset::nothing()
+            } else {
+                slice.subset
+            });
+        }
+        subset_value(self, name, value.as_deref())
     }
-    subset_value(repo, name, value.as_deref())
 }
 
 /// Parses the view's value for the subset of the worktree `name`.
-pub fn subset_value(repo: &Handle, name: &str, value: Option<&[u8]>) -> Result<Subset, RepoError> {
+pub fn subset_value(repo: &Repo, name: &str, value: Option<&[u8]>) -> Result<Subset, RepoError> {
     Subset::parse(value.unwrap_or_default()).map_err(|e| {
         RepoError::Place(PlaceError::Damaged {
             path: repo.refs.path().to_owned(),
@@ -166,7 +176,7 @@ pub fn subset_value(repo: &Handle, name: &str, value: Option<&[u8]>) -> Result<S
     })
 }
 
-pub fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
+pub fn own_dir(repo: &Repo) -> Result<PathBuf, RepoError> {
     let dir = own_dir_in(&repo.dmv, worktree_name(repo)?);
     if !dir.is_dir() && !repo.refs.is_read_only() {
         create_own_dirs(&dir)
@@ -182,7 +192,7 @@ pub fn own_dir_in(dmv: &Path, name: &str) -> PathBuf {
 }
 
 /// Returns the own directories of all worktrees, also of those whose files are gone.
-pub fn own_dirs(repo: &Handle) -> Result<Vec<PathBuf>, RepoError> {
+pub fn own_dirs(repo: &Repo) -> Result<Vec<PathBuf>, RepoError> {
     let dir = repo.dmv.join("worktrees");
     let listed = || -> std::io::Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(&dir)?;
@@ -195,7 +205,7 @@ pub fn own_dirs(repo: &Handle) -> Result<Vec<PathBuf>, RepoError> {
 }
 
 /// Waits for other commands on this worktree, a few seconds at most.
-pub fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
+pub fn lock_worktree(repo: &Repo) -> Result<WorktreeLock, RepoError> {
     repo.check_own()?;
     let file = lock_file(&own_dir(repo)?.join("lock"))?;
     // See everything that other commands have committed until now.
@@ -208,8 +218,8 @@ pub fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
 }
 
 /// Locks the worktree as [`lock_worktree`] does, if the repository was opened in one.
-pub fn lock_if_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
-    match worktree_root(repo) {
+pub fn lock_if_worktree(repo: &Repo) -> Result<WorktreeLock, RepoError> {
+    match repo.worktree_root() {
         Some(_) => lock_worktree(repo),
         None => Ok(WorktreeLock {
             _file: None,
@@ -222,7 +232,7 @@ pub fn lock_if_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
 ///
 /// While the lock is held, no command needs these files. A `status` without the lock may have one
 /// for a short time, and can lose it without harm.
-fn tidy_own_dir(repo: &Handle) {
+fn tidy_own_dir(repo: &Repo) {
     let Ok(own) = own_dir(repo).and_then(|dir| Ok(SafeDir::open_root(&dir)?)) else {
         return;
     };
@@ -236,7 +246,7 @@ fn tidy_own_dir(repo: &Handle) {
 }
 
 /// Takes the worktree's lock. Returns `None` if another command holds it.
-pub fn try_lock_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
+pub fn try_lock_worktree(repo: &Repo) -> Result<Option<WorktreeLock>, RepoError> {
     repo.check_own()?;
     let path = own_dir(repo)?.join("lock");
     let file = locks::try_take(&path).map_err(|source| unlockable(&path, source))?;

@@ -10,10 +10,8 @@ use crate::object::root::{Lack, Root};
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::{AbsentError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::names::last_name;
-use crate::repo::look::entries;
 use crate::repo::look::entries::ListingLine;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -98,29 +96,42 @@ impl ConflictAt {
     }
 }
 
-/// Returns the unresolved conflicts of a commit, in path order.
-pub fn conflicts(repo: &Handle, commit: &Commit) -> Result<Vec<ConflictAt>, RepoError> {
-    let mut out = Vec::new();
-    match listed_paths(commit) {
-        ListedPaths::These(paths) => {
-            for path in paths {
-                out.extend(conflict_at(repo, &commit.tree, path)?);
+impl Repo {
+    /// Returns the unresolved conflicts of a commit, in path order.
+    pub fn conflicts(&self, commit: &Commit) -> Result<Vec<ConflictAt>, RepoError> {
+        let mut out = Vec::new();
+        match listed_paths(commit) {
+            ListedPaths::These(paths) => {
+                for path in paths {
+                    out.extend(conflict_at(self, &commit.tree, path)?);
+                }
             }
+            ListedPaths::TooMany => each_conflict(self, &commit.tree, &mut |listed| {
+                out.push(self.conflict_of(&listed.path, &listed.entry)?);
+                Ok(())
+            })?,
         }
-        ListedPaths::TooMany => each_conflict(repo, &commit.tree, &mut |listed| {
-            out.push(conflict_of(repo, &listed.path, &listed.entry)?);
-            Ok(())
-        })?,
+        out.shrink_to_fit();
+        Ok(out)
     }
-    out.shrink_to_fit();
-    Ok(out)
+
+    /// Returns the unresolved conflicts of a commit that may be incomplete in this repository, in path
+    /// order, and the paths of those that cannot be read here.
+    pub fn conflicts_here(
+        &self,
+        commit: &Commit,
+    ) -> Result<(Vec<ConflictAt>, Vec<RepoPath>), RepoError> {
+        let found = conflicts_here(self, commit)?;
+        let unseen = found.unseen.into_iter().map(|lack| lack.path);
+        Ok((found.here, unseen.collect()))
+    }
 }
 
 /// Returns the unresolved conflicts of a commit that may be incomplete in this repository.
-pub fn conflicts_here(repo: &Handle, commit: &Commit) -> Result<FoundConflicts, RepoError> {
-    if !slice::is_partial(repo) {
+pub fn conflicts_here(repo: &Repo, commit: &Commit) -> Result<FoundConflicts, RepoError> {
+    if !repo.is_partial() {
         return Ok(FoundConflicts {
-            here: conflicts(repo, commit)?,
+            here: repo.conflicts(commit)?,
             unseen: Vec::new(),
         });
     }
@@ -129,7 +140,7 @@ pub fn conflicts_here(repo: &Handle, commit: &Commit) -> Result<FoundConflicts, 
         mut unseen,
     } = FoundConflicts::default();
     // Other commands report an unreadable slice. It must not stop a command that only reads.
-    let slice = slice::slice(repo).ok();
+    let slice = repo.slice().ok();
     for path in conflict_paths(repo, commit)? {
         let is_outside = slice
             .as_ref()
@@ -155,53 +166,53 @@ pub fn conflicts_here(repo: &Handle, commit: &Commit) -> Result<FoundConflicts, 
     Ok(FoundConflicts { here, unseen })
 }
 
-/// Reads the conflict that a tree entry names.
-pub fn conflict_of(
-    repo: &Handle,
-    path: &RepoPath,
-    entry: &TreeEntry,
-) -> Result<ConflictAt, RepoError> {
-    Ok(ConflictAt {
-        path: path.clone(),
-        id: entry.id,
-        conflict: Arc::new(read_conflict(repo.objects(), &entry.id)?),
-    })
-}
-
-/// Returns the parents of a merge commit and their merge bases: the sources of the versions in its
-/// conflicts. Returns nothing for other commits, or if the history is absent from this repository.
-pub fn merged_by(repo: &Handle, commit: &Commit) -> Result<Vec<ObjectId>, RepoError> {
-    let [ours, theirs, ..] = commit.parents[..] else {
-        return Ok(Vec::new());
-    };
-    match merge_bases(repo.objects(), &ours, &theirs) {
-        Ok(bases) => Ok([commit.parents.clone(), bases].concat()),
-        Err(ObjectError::Missing { .. }) => Ok(Vec::new()),
-        Err(e) => Err(e.into()),
+impl Repo {
+    /// Reads the conflict that a tree entry names.
+    pub fn conflict_of(&self, path: &RepoPath, entry: &TreeEntry) -> Result<ConflictAt, RepoError> {
+        Ok(ConflictAt {
+            path: path.clone(),
+            id: entry.id,
+            conflict: Arc::new(read_conflict(self.objects(), &entry.id)?),
+        })
     }
-}
 
-/// Returns the first of `commits` that has exactly `term` at `path`.
-pub fn origin_of(
-    repo: &Handle,
-    path: &RepoPath,
-    term: &Term,
-    commits: &[ObjectId],
-) -> Result<Option<ObjectId>, RepoError> {
-    let wanted = entry_of(&last_name(path), term, None);
-    for id in commits {
-        let tree = entries::read_commit(repo, id)?.tree;
-        let found = lookup_path(repo.objects(), &tree, path)?;
-        if found.is_some_and(|found| found.same_content(&wanted)) {
-            return Ok(Some(*id));
+    /// Returns the parents of a merge commit and their merge bases: the sources of the versions in
+    /// its conflicts.
+    ///
+    /// Returns nothing for other commits, or if the history is absent from this repository.
+    pub fn merged_by(&self, commit: &Commit) -> Result<Vec<ObjectId>, RepoError> {
+        let [ours, theirs, ..] = commit.parents[..] else {
+            return Ok(Vec::new());
+        };
+        match merge_bases(self.objects(), &ours, &theirs) {
+            Ok(bases) => Ok([commit.parents.clone(), bases].concat()),
+            Err(ObjectError::Missing { .. }) => Ok(Vec::new()),
+            Err(e) => Err(e.into()),
         }
     }
-    Ok(None)
+
+    /// Returns the first of `commits` that has exactly `term` at `path`.
+    pub fn origin_of(
+        &self,
+        path: &RepoPath,
+        term: &Term,
+        commits: &[ObjectId],
+    ) -> Result<Option<ObjectId>, RepoError> {
+        let wanted = entry_of(&last_name(path), term, None);
+        for id in commits {
+            let tree = self.read_commit(id)?.tree;
+            let found = lookup_path(self.objects(), &tree, path)?;
+            if found.is_some_and(|found| found.same_content(&wanted)) {
+                return Ok(Some(*id));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Returns the conflict at `path` in a tree, if there is one.
 pub fn conflict_at(
-    repo: &Handle,
+    repo: &Repo,
     tree: &ObjectId,
     path: RepoPath,
 ) -> Result<Option<ConflictAt>, RepoError> {
@@ -209,7 +220,7 @@ pub fn conflict_at(
     let Some(entry) = entry.filter(|entry| entry.kind == Kind::Conflict) else {
         return Ok(None);
     };
-    conflict_of(repo, &path, &entry).map(Some)
+    repo.conflict_of(&path, &entry).map(Some)
 }
 
 /// Returns the paths of the conflicts in a tree at a path that had one. If a directory is there now,
@@ -274,7 +285,7 @@ fn children(
 
 /// Returns the paths where a commit has conflicts. Paths from the commit's list are not checked
 /// against its tree.
-pub fn conflict_paths(repo: &Handle, commit: &Commit) -> Result<Vec<RepoPath>, RepoError> {
+pub fn conflict_paths(repo: &Repo, commit: &Commit) -> Result<Vec<RepoPath>, RepoError> {
     if let ListedPaths::These(paths) = listed_paths(commit) {
         return Ok(paths.into_iter().collect());
     }
@@ -286,12 +297,14 @@ pub fn conflict_paths(repo: &Handle, commit: &Commit) -> Result<Vec<RepoPath>, R
     Ok(out)
 }
 
-/// Returns the paths that a commit lists as conflicts, without reading its tree; `None` if they are too
-/// many for the list.
-pub fn paths_listed(commit: &Commit) -> Option<Vec<RepoPath>> {
-    match listed_paths(commit) {
-        ListedPaths::These(paths) => Some(paths.into_iter().collect()),
-        ListedPaths::TooMany => None,
+impl Repo {
+    /// Returns the paths that a commit lists as its unresolved conflicts, in path order. It reads no tree,
+    /// so a damaged commit may list others. `None`: they are too many for the list.
+    pub fn listed_conflicts(commit: &Commit) -> Option<Vec<RepoPath>> {
+        match listed_paths(commit) {
+            ListedPaths::These(paths) => Some(paths.into_iter().collect()),
+            ListedPaths::TooMany => None,
+        }
     }
 }
 
@@ -317,11 +330,11 @@ fn listed_paths(commit: &Commit) -> ListedPaths {
 
 /// Visits the conflicts of a tree, in path order.
 pub fn each_conflict(
-    repo: &Handle,
+    repo: &Repo,
     tree: &ObjectId,
     visit: &mut dyn FnMut(ListingLine) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {
-    entries::list(repo, &RepoPath::root(), *tree, true, &mut |listed| {
+    repo.list(&RepoPath::root(), *tree, true, &mut |listed| {
         if listed.entry.kind == Kind::Conflict {
             visit(listed)?;
         }

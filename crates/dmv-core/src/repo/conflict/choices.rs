@@ -14,8 +14,8 @@ use crate::path::PathError;
 use crate::platform::bytes_of;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::notes::{Note, PathNotes};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choice::Choice;
@@ -85,7 +85,7 @@ pub fn no_file() -> std::io::Error {
 
 /// Returns the choices in `notes` that are in effect for a base with the tree `base`, in path order.
 pub fn chosen(
-    repo: &Handle,
+    repo: &Repo,
     notes: &PathNotes,
     base: &ObjectId,
 ) -> Result<Vec<ConflictResolution>, RepoError> {
@@ -123,7 +123,7 @@ pub fn note_in(notes: &mut PathNotes, chosen: &[ConflictResolution]) {
 /// `file` is the content of [`Choice::With`]. `is_free` says whether a further version can have a
 /// name that the tree does not have.
 pub fn choose(
-    repo: &Handle,
+    repo: &Repo,
     stored: ObjectId,
     others: &[ConflictResolution],
     these: &[ConflictAt],

@@ -17,15 +17,14 @@ use crate::object::name::RepoPath;
 use crate::object::root::Lack;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::notes;
 use crate::repo::base::notes::PathNotes;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choices::{ConflictResolution, edits_of};
 use crate::repo::conflict::names::{NamesBeside, last_name};
 use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::{at, choices, nested};
-use crate::repo::look::entries;
 use crate::repo::look::lack::refuse;
 use crate::subset::{Extent, Subset};
 use crate::worktree::scan::Select;
@@ -201,7 +200,7 @@ impl Form {
     /// what the commit has at their paths.
     pub fn with_pending(
         mut self,
-        repo: &Handle,
+        repo: &Repo,
         pending: Vec<PendingConflict>,
     ) -> Result<Form, RepoError> {
         if pending.is_empty() {
@@ -220,7 +219,7 @@ impl Form {
     }
 
     /// Makes the tree that shows the conflicts and choices.
-    fn fill(&mut self, repo: &Handle) -> Result<(), RepoError> {
+    fn fill(&mut self, repo: &Repo) -> Result<(), RepoError> {
         self.list_sides();
         let chosen = edits_of(&self.chosen);
         if self.shown.is_empty() && chosen.is_empty() {
@@ -264,18 +263,18 @@ impl Form {
 pub type IsThere<'a> = &'a dyn Fn(&RepoPath, &TreeEntry) -> Result<bool, RepoError>;
 
 /// Returns the form of the commit `id` in this worktree, as a switch writes it.
-pub fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
-    form_with(repo, &entries::read_commit(repo, id)?, &notes::read(repo)?)
+pub fn form_at(repo: &Repo, id: &ObjectId) -> Result<Form, RepoError> {
+    form_with(repo, &repo.read_commit(id)?, &notes::read(repo)?)
 }
 
 /// Returns the form of a commit in a worktree with these notes.
-pub fn form_with(repo: &Handle, commit: &Commit, notes: &PathNotes) -> Result<Form, RepoError> {
+pub fn form_with(repo: &Repo, commit: &Commit, notes: &PathNotes) -> Result<Form, RepoError> {
     form_showing(repo, commit, notes, at::conflicts_here(repo, commit)?)
 }
 
 /// Returns the same for a commit whose conflicts are known.
 pub fn form_showing(
-    repo: &Handle,
+    repo: &Repo,
     commit: &Commit,
     notes: &PathNotes,
     found: FoundConflicts,
@@ -286,33 +285,37 @@ pub fn form_showing(
 
 /// Returns the form of the worktree's base, with the names that its files have.
 pub fn form_of_base(
-    repo: &Handle,
+    repo: &Repo,
     id: &ObjectId,
     notes: &PathNotes,
     is_there: IsThere<'_>,
 ) -> Result<Form, RepoError> {
-    let commit = entries::read_commit(repo, id)?;
+    let commit = repo.read_commit(id)?;
     let chosen = choices::chosen(repo, notes, &commit.tree)?;
     form_of(repo, &commit, chosen, Some(is_there))
 }
 
-/// Returns the tree of a commit with readable files in place of each conflict, as an export writes
-/// it. Fails with `AbsentError::Lacking` if the files of a conflict at a `wanted` path cannot be
-/// determined.
-pub fn readable_tree(
-    repo: &Handle,
-    commit: &Commit,
-    wanted: impl Fn(&[u8]) -> bool,
-) -> Result<ObjectId, RepoError> {
-    let form = form_of(repo, commit, Vec::new(), None)?;
-    form.check_known(wanted)?;
-    Ok(form.tree)
+impl Repo {
+    /// Returns the tree of a commit with readable files in place of each conflict, as an export
+    /// writes it.
+    ///
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if the files of a
+    /// conflict at a `wanted` path cannot be determined.
+    pub fn readable_tree(
+        &self,
+        commit: &Commit,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<ObjectId, RepoError> {
+        let form = form_of(self, commit, Vec::new(), None)?;
+        form.check_known(wanted)?;
+        Ok(form.tree)
+    }
 }
 
 /// Returns the form of a commit with some choices. New objects of the form are not stored.
 /// `is_there`: see [`IsThere`].
 pub fn form_of(
-    repo: &Handle,
+    repo: &Repo,
     commit: &Commit,
     chosen: Vec<ConflictResolution>,
     is_there: Option<IsThere<'_>>,
@@ -322,7 +325,7 @@ pub fn form_of(
 }
 
 fn make_form(
-    repo: &Handle,
+    repo: &Repo,
     commit: &Commit,
     chosen: Vec<ConflictResolution>,
     is_there: Option<IsThere<'_>>,
@@ -348,7 +351,7 @@ fn make_form(
 
 /// Returns how a conflict is shown, with free names for its versions.
 pub fn show(
-    repo: &Handle,
+    repo: &Repo,
     at: ConflictAt,
     names: &mut NamesBeside<'_>,
     is_there: Option<IsThere<'_>>,
@@ -376,7 +379,7 @@ pub fn show(
 
 /// Returns how a conflict is shown whose versions are in the files `sides`.
 fn show_own(
-    repo: &Handle,
+    repo: &Repo,
     at: ConflictAt,
     sides: Vec<ShownSide>,
     is_pending: bool,
@@ -413,7 +416,7 @@ fn show_own(
 /// Returns the base and the sides as one text with markers, if all of them are texts and differ.
 /// Adds versions that it would have to read and that are absent to `lacks`.
 fn marked(
-    repo: &Handle,
+    repo: &Repo,
     at: &ConflictAt,
     lacks: &mut Vec<Lack>,
 ) -> Result<Option<MergedText>, RepoError> {

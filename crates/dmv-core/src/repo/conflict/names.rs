@@ -9,8 +9,7 @@ use crate::limits::MAX_NAME_BYTES;
 use crate::object::name::{RepoPath, SafeName, fold_key};
 use crate::object::tree::{TreeIter, lookup_path};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::path;
+use crate::repo::base::repo::Repo;
 use crate::worktree::base::dir_tree;
 use crate::worktree::join;
 use std::collections::{BTreeSet, HashSet};
@@ -20,7 +19,7 @@ const MAX_EXTENSION_BYTES: usize = 32;
 
 /// The names in use beside the conflicts of one commit.
 pub struct NamesBeside<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     /// The commit's tree, without forms.
     tree: &'a ObjectId,
     /// Names that choices use.
@@ -42,7 +41,7 @@ struct NamesIn {
 
 impl<'a> NamesBeside<'a> {
     /// Begins with names that choices use.
-    pub fn new(repo: &'a Handle, tree: &'a ObjectId, taken: BTreeSet<RepoPath>) -> NamesBeside<'a> {
+    pub fn new(repo: &'a Repo, tree: &'a ObjectId, taken: BTreeSet<RepoPath>) -> NamesBeside<'a> {
         NamesBeside {
             repo,
             tree,
@@ -161,7 +160,7 @@ fn named_beside(path: &RepoPath, stem: &[u8], rest: &[u8]) -> Result<RepoPath, R
     }
     let dir = path.parent().unwrap_or_default();
     let name = [&stem[..len], rest].concat();
-    path::parse_path(&join(dir.as_bytes(), &name))
+    Repo::parse_path(&join(dir.as_bytes(), &name))
 }
 
 /// Splits a name before its extension. A name that only begins with a dot has none, and the two of

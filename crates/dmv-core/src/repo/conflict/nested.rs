@@ -8,15 +8,15 @@ use crate::merge::edit_tree_of;
 use crate::object::conflict::Term;
 use crate::object::tree::Kind;
 use crate::repo::base::error::{AbsentError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::conflict::at::{ConflictAt, conflict_of, each_conflict};
+use crate::repo::base::repo::Repo;
+use crate::repo::conflict::at::{ConflictAt, each_conflict};
 use crate::repo::conflict::form::{Shown, show};
 use crate::repo::conflict::names::NamesBeside;
 use std::collections::BTreeSet;
 
 /// Returns a version as a worktree shows it: a directory without conflicts. What it consists of then
 /// is not stored. A directory that is not completely stored is returned as it is.
-pub fn readable(repo: &Handle, term: Term) -> Result<Term, RepoError> {
+pub fn readable(repo: &Repo, term: Term) -> Result<Term, RepoError> {
     if term.kind != Kind::Directory {
         return Ok(term);
     }
@@ -43,10 +43,10 @@ pub fn readable(repo: &Handle, term: Term) -> Result<Term, RepoError> {
 }
 
 /// Returns the conflicts in a directory, with their paths from there.
-fn conflicts_in(repo: &Handle, term: &Term) -> Result<Vec<ConflictAt>, RepoError> {
+fn conflicts_in(repo: &Repo, term: &Term) -> Result<Vec<ConflictAt>, RepoError> {
     let mut found = Vec::new();
     each_conflict(repo, &term.id, &mut |listed| {
-        found.push(conflict_of(repo, &listed.path, &listed.entry)?);
+        found.push(repo.conflict_of(&listed.path, &listed.entry)?);
         Ok(())
     })?;
     Ok(found)

@@ -9,9 +9,9 @@ use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::notes;
 use crate::repo::base::notes::{Note, PathNotes};
-use crate::repo::conflict::at;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::form::{Shown, ShownSide};
 use crate::repo::conflict::settle::conflict_entry;
@@ -68,8 +68,18 @@ pub fn added(earlier: Vec<PendingConflict>, new: Vec<PendingConflict>) -> Vec<Pe
     all
 }
 
+impl Repo {
+    /// Returns the conflict at `path` of this worktree that no commit has yet, if there is one.
+    pub fn pending_conflict(&self, path: &RepoPath) -> Result<Option<ConflictAt>, RepoError> {
+        let notes = notes::read(self)?;
+        let all = noted(self, &notes)?;
+        let mut all = all.into_iter().map(|one| one.at);
+        Ok(all.find(|at| at.path == *path))
+    }
+}
+
 /// Returns the conflicts that a worktree's notes have.
-pub fn noted(repo: &Handle, notes: &PathNotes) -> Result<Vec<PendingConflict>, RepoError> {
+pub fn noted(repo: &Repo, notes: &PathNotes) -> Result<Vec<PendingConflict>, RepoError> {
     let mut out = Vec::new();
     for (path, note) in notes.iter() {
         if let Note::Conflict { conflict, beside } = note {
@@ -78,7 +88,7 @@ pub fn noted(repo: &Handle, notes: &PathNotes) -> Result<Vec<PendingConflict>, R
                 Some(ShownSide { path, term })
             };
             out.push(PendingConflict {
-                at: at::conflict_of(repo, path, conflict)?,
+                at: repo.conflict_of(path, conflict)?,
                 sides: beside.iter().filter_map(side).collect(),
             });
         }

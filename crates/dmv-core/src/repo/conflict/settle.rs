@@ -18,13 +18,12 @@ use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::path::PathError;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::at;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choices::ConflictResolution;
 use crate::repo::conflict::form::{Form, Shown, ShownSide};
 use crate::repo::conflict::names::last_name;
-use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
 use crate::worktree::scan::Select;
 use crate::worktree::select::is_under;
@@ -94,7 +93,7 @@ pub enum UnsettledReason {
 }
 
 /// Returns the conflicts of a worktree whose files are as the form shows them.
-pub fn unchanged(repo: &Handle, form: &Form) -> Result<SettledConflicts, RepoError> {
+pub fn unchanged(repo: &Repo, form: &Form) -> Result<SettledConflicts, RepoError> {
     let mut out = SettledConflicts::default();
     for shown in &form.shown {
         if shown.is_pending {
@@ -110,7 +109,7 @@ pub fn unchanged(repo: &Handle, form: &Form) -> Result<SettledConflicts, RepoErr
 /// Returns the conflict that no commit has and that is not settled, with the entry `now` at its
 /// path.
 fn unsettled(
-    repo: &Handle,
+    repo: &Repo,
     shown: &Shown,
     now: Option<&TreeEntry>,
 ) -> Result<UnsettledConflict, RepoError> {
@@ -288,7 +287,7 @@ pub fn stat_of(root: &SafeDir, path: &[u8]) -> Result<Option<FileStat>, PathErro
 ///
 /// `made` must be readable. With `allow_markers`, a file counts as settled although it still has markers.
 pub fn take_back(
-    repo: &Handle,
+    repo: &Repo,
     form: &Form,
     made: ObjectId,
     select: &dyn Select,
@@ -352,7 +351,7 @@ pub fn take_back(
 
 /// Returns the edits that leave a conflict out that no commit has: what the commit has stays at its
 /// path, and nothing beside it is new. What the user has put into the versions stays in the files.
-fn without(repo: &Handle, form: &Form, shown: &Shown) -> Result<Edits, RepoError> {
+fn without(repo: &Repo, form: &Form, shown: &Shown) -> Result<Edits, RepoError> {
     let path = &shown.at.path;
     let mut edits: Edits = shown
         .sides
@@ -370,7 +369,7 @@ fn without(repo: &Handle, form: &Form, shown: &Shown) -> Result<Edits, RepoError
 /// `made`, which has all of them. Entries that stay the same are written again, too, because they
 /// may not be stored.
 fn take_chosen(
-    repo: &Handle,
+    repo: &Repo,
     form: &Form,
     made: ObjectId,
     select: &dyn Select,
@@ -409,7 +408,7 @@ fn take_chosen(
 
 /// Returns the first marker line of a conflict's file, if there is one.
 fn markers_left(
-    repo: &Handle,
+    repo: &Repo,
     shown: &Shown,
     now: &TreeEntry,
 ) -> Result<Option<MarkersLeft>, RepoError> {
@@ -424,7 +423,7 @@ fn markers_left(
         return Ok(Some(left(None)));
     }
     let mut text = Vec::new();
-    match content::cat(repo, blob_of(now), None, &mut text) {
+    match repo.cat(blob_of(now), None, &mut text) {
         Ok(_) => Ok(shown.markers.line_in(&text).map(|line| left(Some(line)))),
         // A file that is still as it was committed may have been dropped since.
         Err(RepoError::Absent(_)) => Ok(None),

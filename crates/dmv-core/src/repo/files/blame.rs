@@ -15,13 +15,9 @@ use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::{AbsentError, LookError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
-use crate::repo::files::rename;
-use crate::repo::look;
+use crate::repo::base::repo::Repo;
 use crate::repo::look::content::read_chunk;
-use crate::repo::look::entries::{self, Location, blob_of};
-use crate::repo::look::lack;
+use crate::repo::look::entries::{Location, blob_of};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -54,75 +50,77 @@ pub struct Blame {
     pub lines: Vec<BlamedLines>,
 }
 
-/// Returns the origin of lines of the file at `path` in `commit`: of all, or of those in `range`,
-/// which counts from 0.
-///
-/// Fails for something that is no text, for a text over the limit of [`MAX_BLAME_BYTES`], and with
-/// [`AbsentError::Lacking`] if content is absent, of which the error names all. Earlier versions whose
-/// content was purged pass no lines on.
-pub fn blame(
-    repo: &Handle,
-    commit: ObjectId,
-    path: &RepoPath,
-    range: Option<Range<usize>>,
-    job: &Job,
-) -> Result<Blame, RepoError> {
-    let entry = file_at(repo, &commit, path)?;
-    let mut purged = HashSet::new();
-    if slice::is_partial(repo) {
-        purged = check_versions_here(repo, (&commit, path, &entry.id), job)?;
-    }
-    let mut texts = Texts::new(repo);
-    let text = texts.read(blob_of(&entry))?;
-    let wrong = |what| {
-        RepoError::Look(LookError::WrongKind {
-            path: path.clone(),
-            what,
+impl Repo {
+    /// Returns the origin of lines of the file at `path` in `commit`: of all, or of those in `range`,
+    /// which counts from 0.
+    ///
+    /// Fails for something that is no text, for a text over the limit of `MAX_BLAME_BYTES`, and with
+    /// [`AbsentError::Lacking`] if content is absent, of which the error names all. Earlier versions whose
+    /// content was purged pass no lines on.
+    pub fn blame(
+        &self,
+        commit: ObjectId,
+        path: &RepoPath,
+        range: Option<Range<usize>>,
+        job: &Job,
+    ) -> Result<Blame, RepoError> {
+        let entry = file_at(self, &commit, path)?;
+        let mut purged = HashSet::new();
+        if self.is_partial() {
+            purged = check_versions_here(self, (&commit, path, &entry.id), job)?;
+        }
+        let mut texts = Texts::new(self);
+        let text = texts.read(blob_of(&entry))?;
+        let wrong = |what| {
+            RepoError::Look(LookError::WrongKind {
+                path: path.clone(),
+                what,
+            })
+        };
+        if text.bytes.contains(&0) {
+            return Err(wrong("a binary file, without lines of text"));
+        }
+        let count = line_count(&text.bytes);
+        if count > MAX_DIFF_LINES {
+            return Err(wrong("a file with too many lines"));
+        }
+        let range = range.unwrap_or(0..count);
+        let range = range.start.min(count)..range.end.min(count);
+        let mut search = Search {
+            repo: self,
+            job,
+            texts,
+            pending: HashMap::new(),
+            found: Vec::new(),
+            purged,
+        };
+        let first = PendingLines {
+            blob: blob_of(&entry),
+            // Without a commit of its own, a version answers for itself.
+            instead: None,
+            is_cut: false,
+            spans: vec![Span {
+                line: range.start,
+                at: range.start,
+                len: range.len(),
+            }],
+        };
+        search.add((commit, path.clone()), first);
+        search.run(&commit, path)?;
+        let mut lines = search.found;
+        lines.retain(|lines| lines.len > 0);
+        lines.sort_unstable_by_key(|lines| lines.line);
+        Ok(Blame {
+            text: text.bytes.clone(),
+            lines,
         })
-    };
-    if text.bytes.contains(&0) {
-        return Err(wrong("a binary file, without lines of text"));
     }
-    let count = line_count(&text.bytes);
-    if count > MAX_DIFF_LINES {
-        return Err(wrong("a file with too many lines"));
-    }
-    let range = range.unwrap_or(0..count);
-    let range = range.start.min(count)..range.end.min(count);
-    let mut search = Search {
-        repo,
-        job,
-        texts,
-        pending: HashMap::new(),
-        found: Vec::new(),
-        purged,
-    };
-    let first = PendingLines {
-        blob: blob_of(&entry),
-        // Without a commit of its own, a version answers for itself.
-        instead: None,
-        is_cut: false,
-        spans: vec![Span {
-            line: range.start,
-            at: range.start,
-            len: range.len(),
-        }],
-    };
-    search.add((commit, path.clone()), first);
-    search.run(&commit, path)?;
-    let mut lines = search.found;
-    lines.retain(|lines| lines.len > 0);
-    lines.sort_unstable_by_key(|lines| lines.line);
-    Ok(Blame {
-        text: text.bytes.clone(),
-        lines,
-    })
 }
 
 /// Returns the entry of a file that can be blamed.
-fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntry, RepoError> {
+fn file_at(repo: &Repo, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntry, RepoError> {
     let revision = commit.short(12);
-    let found = entries::locate(repo, &revision, &entries::read_commit(repo, commit)?, path)?;
+    let found = repo.locate(&revision, &repo.read_commit(commit)?, path)?;
     let wrong = |what| {
         RepoError::Look(LookError::WrongKind {
             path: path.clone(),
@@ -147,14 +145,14 @@ fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntr
 /// Fails with [`AbsentError::Lacking`] if content of a version that may be read is absent. Returns the
 /// earlier versions whose content is absent because it was purged.
 fn check_versions_here(
-    repo: &Handle,
+    repo: &Repo,
     (commit, path, newest): (&ObjectId, &RepoPath, &ObjectId),
     job: &Job,
 ) -> Result<HashSet<ObjectId>, RepoError> {
     // An unreadable slice must not stop a command that only reads. Other commands report it.
-    let slice = slice::slice(repo).unwrap_or_default();
+    let slice = repo.slice().unwrap_or_default();
     let mut purged = HashSet::new();
-    let changed = look::changed::load_for(repo, std::slice::from_ref(path));
+    let changed = repo.changed_paths(std::slice::from_ref(path));
     let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
     let (mut known, mut lacks) = (HashSet::new(), Vec::new());
     while let Some(visited) = log.advance(Some(&mut moved(repo, job)))? {
@@ -173,7 +171,7 @@ fn check_versions_here(
                 continue;
             };
             let root = Root::of(entry);
-            if known.insert(entry.id) && !lack::has_root(repo, root)? {
+            if known.insert(entry.id) && !repo.has_root(root)? {
                 if entry.id != *newest && slice.purge_of(&entry.id).is_some() {
                     purged.insert(entry.id);
                     continue;
@@ -197,10 +195,10 @@ fn is_text(entry: &TreeEntry) -> bool {
 
 /// Finds the former paths of files.
 fn moved<'a>(
-    repo: &'a Handle,
+    repo: &'a Repo,
     job: &'a Job,
 ) -> impl FnMut(&ObjectId, &ObjectId, &RepoPath) -> Result<Option<RepoPath>, RepoError> + 'a {
-    move |old, new, path| rename::path_before(repo, old, new, path, job)
+    move |old, new, path| repo.path_before(old, new, path, job)
 }
 
 fn go_on(job: &Job) -> Result<(), RepoError> {
@@ -237,7 +235,7 @@ impl PendingLines {
 }
 
 struct Search<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     job: &'a Job,
     texts: Texts<'a>,
     /// By commit: the versions in it that have to answer.
@@ -265,7 +263,7 @@ impl Search<'_> {
 
     fn run(&mut self, commit: &ObjectId, path: &RepoPath) -> Result<(), RepoError> {
         let (repo, job) = (self.repo, self.job);
-        let changed = look::changed::load_for(repo, std::slice::from_ref(path));
+        let changed = repo.changed_paths(std::slice::from_ref(path));
         let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
         let mut moved = moved(repo, job);
         while !self.pending.is_empty() {
@@ -409,12 +407,12 @@ struct Text {
 /// Reads the content of versions. It keeps the last ones, because the next comparison needs one of
 /// them, and copies chunks that two versions share instead of reading them again.
 struct Texts<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     last: VecDeque<Arc<Text>>,
 }
 
 impl<'a> Texts<'a> {
-    fn new(repo: &'a Handle) -> Texts<'a> {
+    fn new(repo: &'a Repo) -> Texts<'a> {
         Texts {
             repo,
             last: VecDeque::new(),

@@ -37,11 +37,11 @@ use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect};
 use crate::repo::base::branch::RefKind;
 use crate::repo::base::error::{AbsentError, BranchError, LookError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, previous_key, subset_key};
 use crate::repo::base::notes::{Note, PathNotes};
 use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
 use crate::repo::base::{branch, whole, worktree};
@@ -54,7 +54,6 @@ use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::unfinished::Target;
 use crate::repo::files::{emptied, notes, open_worktree, pending, steps, unfinished, unwritten};
 use crate::repo::look::entries::{Location, Selection};
-use crate::repo::look::lack;
 use crate::repo::look::lack::LackOf;
 use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
@@ -121,49 +120,61 @@ pub struct CheckoutReport {
     pub overwritten: OverwrittenFiles,
 }
 
-/// Switches the worktree to a branch or commit.
-pub fn checkout(
-    repo: &Handle,
-    target: CheckoutTarget,
-    options: &CheckoutOptions,
-    job: &Job,
-) -> Result<CheckoutReport, RepoError> {
-    let lock = worktree::lock_worktree(repo)?;
-    let (now, mut new) = (worktree::head(repo)?, None);
-    let (head, commit) = match target {
-        CheckoutTarget::Branch(name) => {
-            let id = worktree::ref_id(repo, &format!("branch/{name}"))?;
-            let missing = || {
-                RepoError::Branch(BranchError::NoRef {
-                    kind: "branch",
-                    name: name.clone(),
-                })
-            };
-            let id = id.ok_or_else(missing)?;
-            (Head::Branch(name), id)
+impl Repo {
+    /// Switches the worktree to a branch or commit.
+    ///
+    /// Keeps uncommitted changes that do not collide. Fails before it changes anything:
+    ///
+    /// - with [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths,
+    ///   if uncommitted changes would be lost
+    /// - with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if the switch needs
+    ///   content that is absent from this repository
+    ///
+    /// After an interruption, the worktree is still on the former commit, with some files of the
+    /// new one. Running the same command again completes the switch.
+    pub fn checkout(
+        &self,
+        target: CheckoutTarget,
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let lock = worktree::lock_worktree(self)?;
+        let (now, mut new) = (self.head()?, None);
+        let (head, commit) = match target {
+            CheckoutTarget::Branch(name) => {
+                let id = worktree::ref_id(self, &format!("branch/{name}"))?;
+                let missing = || {
+                    RepoError::Branch(BranchError::NoRef {
+                        kind: "branch",
+                        name: name.clone(),
+                    })
+                };
+                let id = id.ok_or_else(missing)?;
+                (Head::Branch(name), id)
+            }
+            CheckoutTarget::NewBranch(name, id) => {
+                new = Some(branch::new_ref(self, RefKind::Branch, &name, id)?);
+                (Head::Branch(name), id)
+            }
+            CheckoutTarget::Commit(id) => (Head::Commit(id), id),
+        };
+        whole::check_complete(self, &[commit])?;
+        if let Some(name) = head.branch().filter(|_| head != now) {
+            branch::refuse_taken(self, name)?;
         }
-        CheckoutTarget::NewBranch(name, id) => {
-            new = Some(branch::new_ref(repo, RefKind::Branch, &name, id)?);
-            (Head::Branch(name), id)
+        let mut more: Vec<Change> = new.into_iter().collect();
+        if head != now {
+            more.push(left(self, &now)?);
         }
-        CheckoutTarget::Commit(id) => (Head::Commit(id), id),
-    };
-    whole::check_complete(repo, &[commit])?;
-    if let Some(name) = head.branch().filter(|_| head != now) {
-        branch::refuse_taken(repo, name)?;
+        let command = ("this checkout", &options.request.command[..]);
+        checkout_locked(self, &lock, (head, commit), command, options, job, || {
+            Ok(more)
+        })
     }
-    let mut more: Vec<Change> = new.into_iter().collect();
-    if head != now {
-        more.push(left(repo, &now)?);
-    }
-    let command = ("this checkout", &options.request.command[..]);
-    checkout_locked(repo, &lock, (head, commit), command, options, job, || {
-        Ok(more)
-    })
 }
 
 /// Returns the change that records the head that a checkout leaves: the revision `-` names it.
-fn left(repo: &Handle, head: &Head) -> Result<Change, RepoError> {
+fn left(repo: &Repo, head: &Head) -> Result<Change, RepoError> {
     let key = previous_key(worktree::worktree_name(repo)?);
     Ok(change(&repo.refs, key, Some(head.value()))?)
 }
@@ -172,7 +183,7 @@ fn left(repo: &Handle, head: &Head) -> Result<Change, RepoError> {
 /// `head`; `is_there` returns further changes to publish. `what` names the action in messages that
 /// refuse it. If the switch is cut off, running `command` continues it.
 pub fn checkout_locked(
-    repo: &Handle,
+    repo: &Repo,
     _lock: &WorktreeLock,
     (head, commit): (Head, ObjectId),
     (what, command): (&'static str, &str),
@@ -213,9 +224,9 @@ pub fn checkout_locked(
     let idle_patterns = match &options.subset {
         // All patterns are new to a worktree without files.
         Some(subset) if tree.base.is_none() => {
-            idle_patterns(repo, root, &Subset::everything(), subset)?
+            repo.idle_patterns(root, &Subset::everything(), subset)?
         }
-        Some(subset) => idle_patterns(repo, root, &tree.subset, subset)?,
+        Some(subset) => repo.idle_patterns(root, &tree.subset, subset)?,
         None => Vec::new(),
     };
     Ok(CheckoutReport {
@@ -235,7 +246,7 @@ pub fn checkout_locked(
 
 /// Returns whether a worktree that shows conflicts would leave its base for a `commit` that does
 /// not descend from it.
-fn leaves(repo: &Handle, tree: &OpenWorktree, commit: &ObjectId) -> Result<bool, RepoError> {
+fn leaves(repo: &Repo, tree: &OpenWorktree, commit: &ObjectId) -> Result<bool, RepoError> {
     let (Some(base), Some(form)) = (tree.base, &tree.form) else {
         return Ok(false);
     };
@@ -250,71 +261,79 @@ fn leaves(repo: &Handle, tree: &OpenWorktree, commit: &ObjectId) -> Result<bool,
     }
 }
 
-/// Changes the worktree's subset and keeps its base.
-pub fn set_subset(
-    repo: &Handle,
-    subset: Subset,
-    settings: &WorktreeSettings,
-    request: OperationRequest,
-    job: &Job,
-) -> Result<CheckoutReport, RepoError> {
-    let _lock = worktree::lock_worktree(repo)?;
-    let tree = open_worktree::open(repo, settings)?;
-    let (Some(commit), Some(root)) = (tree.base, tree.base_tree) else {
-        return Err(LookError::NoCommit.into());
-    };
-    let mut tx = Transaction::begin(repo, &request);
-    tx.set(subset_key(&tree.name), subset_value(&subset))?;
-    let to = SwitchTo {
-        what: "this change of the subset",
-        request: &request,
-        form: form::form_at(repo, &commit)?,
-        subset: &subset,
-        adopts: true,
-        force: false,
-        leaves: false,
-        notes: &tree.notes,
-        steps: None,
-        brings: None,
-        settings,
-    };
-    let done = switch_files(tx, &tree, &to, job, |tx| {
-        tx.publish_changes(Effect::Written)
-    })?;
-    Ok(CheckoutReport {
-        head: worktree::head(repo)?,
-        commit,
-        files: done.files,
-        bytes: done.bytes,
-        removed: done.removed,
-        refused: done.refused,
-        idle_patterns: idle_patterns(repo, root, &tree.subset, &subset)?,
-        emptied: done.emptied,
-        adopted: done.adopted,
-        subset,
-        overwritten: done.overwritten,
-    })
-}
-
-/// Returns the patterns that are in `new` but not in `old` and that match nothing in a tree.
-/// Patterns that lead to absent directories are left out, since nothing is known about them.
-pub fn idle_patterns(
-    repo: &Handle,
-    root: ObjectId,
-    old: &Subset,
-    new: &Subset,
-) -> Result<Vec<IdlePattern>, RepoError> {
-    let mut idle = Vec::new();
-    for (alone, text) in new.each().iter().zip(new.patterns()) {
-        let is_old = old.patterns().any(|old| old == text);
-        if !is_old && !emptied::matches_in(repo, root, alone)? {
-            idle.push(IdlePattern {
-                pattern: text.to_vec(),
-                namesake: emptied::namesake(repo, root, text)?,
-            });
-        }
+impl Repo {
+    /// Changes the subset of the worktree. The commit stays the same.
+    ///
+    /// Writes the files that the new subset adds and removes the files that it leaves out. Fails
+    /// like [`checkout`](Self::checkout) if it would remove a changed file. Leaves uncommitted
+    /// files where they are.
+    pub fn set_subset(
+        &self,
+        subset: Subset,
+        settings: &WorktreeSettings,
+        request: OperationRequest,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let _lock = worktree::lock_worktree(self)?;
+        let tree = open_worktree::open(self, settings)?;
+        let (Some(commit), Some(root)) = (tree.base, tree.base_tree) else {
+            return Err(LookError::NoCommit.into());
+        };
+        let mut tx = Transaction::begin(self, &request);
+        tx.set(subset_key(&tree.name), subset_value(&subset))?;
+        let to = SwitchTo {
+            what: "this change of the subset",
+            request: &request,
+            form: form::form_at(self, &commit)?,
+            subset: &subset,
+            adopts: true,
+            force: false,
+            leaves: false,
+            notes: &tree.notes,
+            steps: None,
+            brings: None,
+            settings,
+        };
+        let done = switch_files(tx, &tree, &to, job, |tx| {
+            tx.publish_changes(Effect::Written)
+        })?;
+        Ok(CheckoutReport {
+            head: self.head()?,
+            commit,
+            files: done.files,
+            bytes: done.bytes,
+            removed: done.removed,
+            refused: done.refused,
+            idle_patterns: self.idle_patterns(root, &tree.subset, &subset)?,
+            emptied: done.emptied,
+            adopted: done.adopted,
+            subset,
+            overwritten: done.overwritten,
+        })
     }
-    Ok(idle)
+
+    /// Returns the patterns that only `new` has and that match nothing in the tree `root`.
+    ///
+    /// Does not return a pattern that leads to absent directories, because it may match something
+    /// there.
+    pub fn idle_patterns(
+        &self,
+        root: ObjectId,
+        old: &Subset,
+        new: &Subset,
+    ) -> Result<Vec<IdlePattern>, RepoError> {
+        let mut idle = Vec::new();
+        for (alone, text) in new.each().iter().zip(new.patterns()) {
+            let is_old = old.patterns().any(|old| old == text);
+            if !is_old && !emptied::matches_in(self, root, alone)? {
+                idle.push(IdlePattern {
+                    pattern: text.to_vec(),
+                    namesake: emptied::namesake(self, root, text)?,
+                });
+            }
+        }
+        Ok(idle)
+    }
 }
 
 /// Makes the files of a worktree equal to a tree, then calls `publish` to make that tree its base.
@@ -400,7 +419,7 @@ fn with_all_tracked(notes: &PathNotes) -> PathNotes {
 /// runs when the files are written, and receives the paths that could not be. With `is_base`, the
 /// target is the worktree's recorded base, so its stat cache is written.
 pub fn switch_uncommitted(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     to: &SwitchTo<'_>,
     job: &Job,
@@ -436,7 +455,7 @@ pub fn switch_uncommitted(
 
 /// Prepares a switch: finds what it changes and whether it would lose something. Touches no file.
 fn checked<'a>(
-    repo: &'a Handle,
+    repo: &'a Repo,
     tree: &'a OpenWorktree,
     to: &'a SwitchTo<'a>,
     job: &'a Job,
@@ -458,7 +477,7 @@ fn checked<'a>(
                 located: &root,
                 subset: to.subset,
             };
-            let lacks = lack::lacking(repo, wanted, LackOf::Trees)?;
+            let lacks = repo.lacking(wanted, LackOf::Trees)?;
             return Err(if lacks.is_empty() {
                 e
             } else {
@@ -490,7 +509,7 @@ fn carry_out(switch: &mut Switch<'_>, force: bool) -> Result<(), RepoError> {
 /// Stores what a switch will overwrite, and publishes a record of it. From then on an undo can
 /// bring it back, even if the switch is cut off.
 fn keep_overwritten(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     switch: &mut Switch<'_>,
     to: &SwitchTo<'_>,

@@ -18,12 +18,12 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, TreeSummary, put_empty_tree};
 use crate::refs::{Change, Effect, Timestamp};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::base_key;
 use crate::repo::base::moved::BranchPosition;
 use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{keys, worktree};
@@ -170,23 +170,25 @@ pub struct FileRemarks {
 /// How often a commit begins again because another command freed what it had found stored.
 const TRIES: usize = 3;
 
-/// Commits the worktree's changes.
-pub fn commit(
-    repo: &Handle,
-    options: CommitOptions<'_>,
-    job: &Job,
-) -> Result<CommitReport, RepoError> {
-    for _ in 1..TRIES {
-        match commit_once(repo, &options, job) {
-            Err(e) if e.may_be_gone() => job.begin_part(),
-            done => return done,
+impl Repo {
+    /// Commits the worktree's changes.
+    ///
+    /// Files that cannot be read keep their former state, and the report names them. Everything
+    /// else is committed. Nothing is visible before the commit point. After an interruption, the
+    /// repository is as before, and the next attempt reuses what was stored.
+    pub fn commit(&self, options: CommitOptions<'_>, job: &Job) -> Result<CommitReport, RepoError> {
+        for _ in 1..TRIES {
+            match commit_once(self, &options, job) {
+                Err(e) if e.may_be_gone() => job.begin_part(),
+                done => return done,
+            }
         }
+        commit_once(self, &options, job)
     }
-    commit_once(repo, &options, job)
 }
 
 fn commit_once(
-    repo: &Handle,
+    repo: &Repo,
     options: &CommitOptions<'_>,
     job: &Job,
 ) -> Result<CommitReport, RepoError> {
@@ -278,7 +280,7 @@ fn report(
 
 /// Completes the report of a commit that was published.
 fn report_commit(
-    repo: &Handle,
+    repo: &Repo,
     start: &Start,
     new: &NewCommit,
     report: &mut CommitReport,
@@ -322,10 +324,10 @@ struct Start {
 }
 
 /// Opens the worktree. Refuses states in which a commit would record what the user did not make on purpose.
-fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError> {
+fn start(repo: &Repo, options: &CommitOptions<'_>) -> Result<Start, RepoError> {
     let tree = open_worktree::open_with_conflicts(repo, &options.settings, Which::Live)?;
-    let head = worktree::head(repo)?;
-    let tip = worktree::head_commit(repo)?;
+    let head = repo.head()?;
+    let tip = repo.head_commit()?;
     if options.amend && tip.is_none() {
         return Err(LookError::NoCommit.into());
     }
@@ -426,7 +428,7 @@ fn put_commit(
 
 /// Returns the worktree's notes after the commit.
 fn notes_after(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     content: &CommitContent,
     is_new: bool,
@@ -447,7 +449,7 @@ fn notes_after(
 /// Returns how many files differ from the base in the committed tree `root`. A moved file counts
 /// once.
 fn changed_files(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     root: ObjectId,
     report: &CommitReport,
@@ -467,7 +469,7 @@ fn changed_files(
 /// Notes which committed files are private. Returns their number and the first path, or nothing if
 /// new files in this worktree are private by default.
 fn note_private(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     found: &[Vec<u8>],
 ) -> Result<(u64, Vec<u8>), RepoError> {
@@ -486,7 +488,7 @@ fn note_private(
 
 /// Counts the files of the tree `old` that have another name in `new`. Files with the same name in
 /// both trees are ignored. Each moved file counts as one change.
-fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoError> {
+fn moved_files(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<u64, RepoError> {
     let mut gone: HashMap<ObjectId, u64> = HashMap::new();
     let mut come: HashMap<ObjectId, u64> = HashMap::new();
     let mut note = |_: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
@@ -578,7 +580,7 @@ fn content(
 
 /// Returns the id and totals of the tree that a commit would have, or `None` if there is no tree.
 fn summary(
-    repo: &Handle,
+    repo: &Repo,
     content: &CommitContent,
     base: Option<ObjectId>,
 ) -> Result<Option<TreeSummary>, RepoError> {
@@ -599,7 +601,7 @@ fn summary(
 }
 
 /// Returns the generation of a commit with these parents.
-pub fn generation(repo: &Handle, parents: &[ObjectId]) -> Result<u64, RepoError> {
+pub fn generation(repo: &Repo, parents: &[ObjectId]) -> Result<u64, RepoError> {
     let mut generation = 0;
     for parent in parents {
         generation = generation.max(load_commit(repo.objects(), parent)?.generation);
@@ -608,7 +610,7 @@ pub fn generation(repo: &Handle, parents: &[ObjectId]) -> Result<u64, RepoError>
 }
 
 fn new_commit(
-    repo: &Handle,
+    repo: &Repo,
     options: &CommitOptions<'_>,
     parent: Option<ObjectId>,
     tree: &TreeSummary,

@@ -13,15 +13,13 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::base::change::PathChange;
 use crate::repo::base::error::{RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::{change, notes, worktree};
+use crate::repo::base::repo::Repo;
+use crate::repo::base::{change, notes};
 use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
 use crate::repo::conflict::settle::{conflict_entry, stat_of};
 use crate::repo::files::same::{SameError, same_as};
-use crate::repo::files::status;
 use crate::repo::files::status::{StatusOptions, UntrackedFile};
-use crate::repo::look::entries;
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
@@ -58,77 +56,82 @@ pub struct WorktreeDiff {
     pub problems: Vec<Problem>,
 }
 
-/// Compares the commit `from` with the worktree, in path order.
-pub fn diff_worktree(
-    repo: &Handle,
-    from: Option<ObjectId>,
-    paths: &Paths,
-    options: &StatusOptions<'_>,
-    job: &Job,
-) -> Result<WorktreeDiff, RepoError> {
-    let tree_of = |commit: Option<ObjectId>| match commit {
-        Some(id) => entries::read_commit(repo, &id).map(|commit| Some(commit.tree)),
-        None => Ok(None),
-    };
-    let status = status::status(repo, options, job)?;
-    let (old_tree, base_tree) = (tree_of(from)?, tree_of(worktree::base_commit(repo)?)?);
-    let mut found = committed(repo, (old_tree, base_tree), &status.subset, paths)?;
-    let outside = chosen_outside(repo, base_tree, &status.subset)?;
-    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
-    for change in &status.changes {
-        let path = change.path.clone();
-        if !paths.includes(path.as_bytes()) {
-            continue;
-        }
-        let old = match old_tree {
-            Some(tree) => lookup_path(repo.objects(), &tree, &path)?,
-            None => None,
+impl Repo {
+    /// Compares the commit `from` with the worktree, in path order.
+    ///
+    /// Scans the worktree as [`status`](Self::status) does. Combines the result with the
+    /// differences between `from` and the worktree's base.
+    pub fn diff_worktree(
+        &self,
+        from: Option<ObjectId>,
+        paths: &Paths,
+        options: &StatusOptions<'_>,
+        job: &Job,
+    ) -> Result<WorktreeDiff, RepoError> {
+        let tree_of = |commit: Option<ObjectId>| match commit {
+            Some(id) => self.read_commit(&id).map(|commit| Some(commit.tree)),
+            None => Ok(None),
         };
-        if let Some(chosen) = outside.get(&path) {
-            let same = |old: &TreeEntry| chosen.as_ref().is_some_and(|c| c.same_content(old));
-            if !old.as_ref().is_some_and(same) {
-                found.insert(path, (old, chosen.clone().map(WorktreeSide::Entry)));
+        let status = self.status(options, job)?;
+        let (old_tree, base_tree) = (tree_of(from)?, tree_of(self.base_commit()?)?);
+        let mut found = committed(self, (old_tree, base_tree), &status.subset, paths)?;
+        let outside = chosen_outside(self, base_tree, &status.subset)?;
+        let root = SafeDir::open_root(self.worktree_root().ok_or(WorktreeError::NoWorktree)?)?;
+        for change in &status.changes {
+            let path = change.path.clone();
+            if !paths.includes(path.as_bytes()) {
+                continue;
             }
-            continue;
+            let old = match old_tree {
+                Some(tree) => lookup_path(self.objects(), &tree, &path)?,
+                None => None,
+            };
+            if let Some(chosen) = outside.get(&path) {
+                let same = |old: &TreeEntry| chosen.as_ref().is_some_and(|c| c.same_content(old));
+                if !old.as_ref().is_some_and(same) {
+                    found.insert(path, (old, chosen.clone().map(WorktreeSide::Entry)));
+                }
+                continue;
+            }
+            match on_disk(self, &root, change, old)? {
+                (None, None) => found.remove(&path),
+                sides => found.insert(path, sides),
+            };
         }
-        match on_disk(repo, &root, change, old)? {
-            (None, None) => found.remove(&path),
-            sides => found.insert(path, sides),
-        };
+        for at in &status.unresolved {
+            if !paths.includes(at.path.as_bytes()) {
+                continue;
+            }
+            let old = match old_tree {
+                Some(tree) => lookup_path(self.objects(), &tree, &at.path)?,
+                None => None,
+            };
+            let new = conflict_entry(at);
+            // What the user has put into its file is a difference of its own.
+            let is_edited = status.changes.iter().any(|change| change.path == at.path);
+            if !is_edited && !old.as_ref().is_some_and(|old| old.same_content(&new)) {
+                found.insert(at.path.clone(), (old, Some(WorktreeSide::Entry(new))));
+            }
+        }
+        for UntrackedFile { path, .. } in status.untracking {
+            if !paths.includes(path.as_bytes()) {
+                continue;
+            }
+            let old = match old_tree {
+                Some(tree) => lookup_path(self.objects(), &tree, &path)?,
+                None => None,
+            };
+            found.insert(path, (old.filter(|old| old.kind != Kind::Directory), None));
+        }
+        let changes = found
+            .into_iter()
+            .filter(|(_, (old, new))| old.is_some() || new.is_some())
+            .map(|(path, (old, new))| WorktreeChange { path, old, new });
+        Ok(WorktreeDiff {
+            changes: changes.collect(),
+            problems: status.problems,
+        })
     }
-    for at in &status.unresolved {
-        if !paths.includes(at.path.as_bytes()) {
-            continue;
-        }
-        let old = match old_tree {
-            Some(tree) => lookup_path(repo.objects(), &tree, &at.path)?,
-            None => None,
-        };
-        let new = conflict_entry(at);
-        // What the user has put into its file is a difference of its own.
-        let is_edited = status.changes.iter().any(|change| change.path == at.path);
-        if !is_edited && !old.as_ref().is_some_and(|old| old.same_content(&new)) {
-            found.insert(at.path.clone(), (old, Some(WorktreeSide::Entry(new))));
-        }
-    }
-    for UntrackedFile { path, .. } in status.untracking {
-        if !paths.includes(path.as_bytes()) {
-            continue;
-        }
-        let old = match old_tree {
-            Some(tree) => lookup_path(repo.objects(), &tree, &path)?,
-            None => None,
-        };
-        found.insert(path, (old.filter(|old| old.kind != Kind::Directory), None));
-    }
-    let changes = found
-        .into_iter()
-        .filter(|(_, (old, new))| old.is_some() || new.is_some())
-        .map(|(path, (old, new))| WorktreeChange { path, old, new });
-    Ok(WorktreeDiff {
-        changes: changes.collect(),
-        problems: status.problems,
-    })
 }
 
 /// What a path had and has. `None` on both sides: nothing differs.
@@ -136,7 +139,7 @@ type Sides = (Option<TreeEntry>, Option<WorktreeSide>);
 
 /// Returns the differences between two trees in `subset` and at `paths`.
 fn committed(
-    repo: &Handle,
+    repo: &Repo,
     (old, new): (Option<ObjectId>, Option<ObjectId>),
     subset: &Subset,
     paths: &Paths,
@@ -159,7 +162,7 @@ fn committed(
 
 /// Returns what differs at a changed path between the entry `old` and the disk.
 fn on_disk(
-    repo: &Handle,
+    repo: &Repo,
     root: &SafeDir,
     change: &PathChange,
     old: Option<TreeEntry>,
@@ -188,7 +191,7 @@ fn on_disk(
 
 /// Returns the entries that choices put at paths that the worktree does not have.
 fn chosen_outside(
-    repo: &Handle,
+    repo: &Repo,
     base_tree: Option<ObjectId>,
     subset: &Subset,
 ) -> Result<Edits, RepoError> {
@@ -200,26 +203,28 @@ fn chosen_outside(
     Ok(edits)
 }
 
-/// Opens a file of the worktree without following symlinks.
-pub fn open_worktree_file(repo: &Handle, path: &RepoPath) -> Result<std::fs::File, RepoError> {
-    let (dir, name) = below(repo, path)?;
-    Ok(dir.open_file_read(&name)?.0)
+impl Repo {
+    /// Opens a file of the worktree without following symlinks.
+    pub fn open_worktree_file(&self, path: &RepoPath) -> Result<std::fs::File, RepoError> {
+        let (dir, name) = below(self, path)?;
+        Ok(dir.open_file_read(&name)?.0)
+    }
+
+    /// Returns the target of a symlink in the worktree.
+    pub fn worktree_link(&self, path: &RepoPath) -> Result<Vec<u8>, RepoError> {
+        let (dir, name) = below(self, path)?;
+        Ok(dir.readlink(&name)?)
+    }
+
+    /// Returns the stat of a path in the worktree, without following symlinks.
+    pub fn stat_worktree(&self, path: &RepoPath) -> Result<FileStat, RepoError> {
+        let (dir, name) = below(self, path)?;
+        Ok(dir.stat(&name)?)
+    }
 }
 
-/// Returns the target of a symlink in the worktree.
-pub fn worktree_link(repo: &Handle, path: &RepoPath) -> Result<Vec<u8>, RepoError> {
-    let (dir, name) = below(repo, path)?;
-    Ok(dir.readlink(&name)?)
-}
-
-/// Returns the stat of a path in the worktree, without following symlinks.
-pub fn stat_worktree(repo: &Handle, path: &RepoPath) -> Result<FileStat, RepoError> {
-    let (dir, name) = below(repo, path)?;
-    Ok(dir.stat(&name)?)
-}
-
-fn below(repo: &Handle, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError> {
-    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
+fn below(repo: &Repo, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError> {
+    let root = SafeDir::open_root(repo.worktree_root().ok_or(WorktreeError::NoWorktree)?)?;
     let dir = root.open_dir(path.parent().unwrap_or_default().as_bytes())?;
     Ok((dir, path.file_name().unwrap_or_default().to_vec()))
 }

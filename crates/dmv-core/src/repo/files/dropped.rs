@@ -11,8 +11,7 @@ use crate::object::name::RepoPath;
 use crate::object::root::{Root, has_blob};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::{BusyError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::{keeping, slice};
+use crate::repo::base::repo::Repo;
 use crate::repo::look::entries;
 use crate::repo::look::entries::{Location, Selection, blob_of};
 use crate::subset::Subset;
@@ -21,41 +20,41 @@ use std::collections::BTreeSet;
 /// Receives a file's content.
 type VisitBlob<'v> = dyn FnMut(Blob) -> Result<(), RepoError> + 'v;
 
-/// Removes files from the list of what was given up if their content is stored: from now on it stays.
-pub fn no_longer_dropped(repo: &Handle, wanted: Selection<'_>) -> Result<(), RepoError> {
-    take_off_dropped(repo, &mut |visit| {
-        each_file(repo, wanted, &mut |_, blob| visit(blob))
-    })
-}
+impl Repo {
+    /// Removes the files in `wanted` whose content is stored from the list of dropped files: their
+    /// content is to stay.
+    pub fn no_longer_dropped(&self, wanted: Selection<'_>) -> Result<(), RepoError> {
+        take_off_dropped(self, &mut |visit| {
+            each_file(self, wanted, &mut |_, blob| visit(blob))
+        })
+    }
 
-/// Like [`no_longer_dropped`], for content that was fetched because a command needed it.
-pub fn have_come(repo: &Handle, roots: &[Root]) -> Result<(), RepoError> {
-    take_off_dropped(repo, &mut |visit| {
-        for root in roots {
-            match *root {
-                Root::Blob(blob) => visit(blob)?,
-                Root::Directory { tree, bytes, files } => {
-                    let wanted = Selection {
-                        path: &RepoPath::root(),
-                        located: &Location::Root { tree, bytes, files },
-                        subset: &Subset::everything(),
-                    };
-                    each_file(repo, wanted, &mut |_, blob| visit(blob))?;
+    /// Removes the files below `roots` from the list of dropped files, after a command has fetched
+    /// their content.
+    pub fn have_come(&self, roots: &[Root]) -> Result<(), RepoError> {
+        take_off_dropped(self, &mut |visit| {
+            for root in roots {
+                match *root {
+                    Root::Blob(blob) => visit(blob)?,
+                    Root::Directory { tree, bytes, files } => {
+                        let wanted = Selection {
+                            path: &RepoPath::root(),
+                            located: &Location::Root { tree, bytes, files },
+                            subset: &Subset::everything(),
+                        };
+                        each_file(self, wanted, &mut |_, blob| visit(blob))?;
+                    }
+                    // A piece of a file.
+                    Root::Object(..) => {}
                 }
-                // A piece of a file.
-                Root::Object(..) => {}
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        })
+    }
 }
 
 /// Like [`no_longer_dropped`], for content that a commit has stored again.
-pub fn committed_again(
-    repo: &Handle,
-    old: Option<ObjectId>,
-    new: ObjectId,
-) -> Result<(), RepoError> {
+pub fn committed_again(repo: &Repo, old: Option<ObjectId>, new: ObjectId) -> Result<(), RepoError> {
     take_off_dropped(repo, &mut |visit| {
         for change in diff::changes(repo.objects(), old, Some(new))? {
             if let Some(entry) = change.new.filter(is_file) {
@@ -68,15 +67,15 @@ pub fn committed_again(
 
 /// Removes all content that `each` visits and that is stored from the list of what was given up.
 fn take_off_dropped(
-    repo: &Handle,
+    repo: &Repo,
     each: &mut dyn FnMut(&mut VisitBlob<'_>) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {
     let mut back = BTreeSet::new();
-    let given_up = slice::slice(repo)?.given_up();
+    let given_up = repo.slice()?.given_up();
     if given_up.is_empty() {
         return Ok(());
     }
-    let _kept = match keeping::keep_all(repo) {
+    let _kept = match repo.keep_all() {
         // Another command is freeing space, perhaps of these files. The list stays as it is: at
         // worst, a later drop frees the content again if other repositories have it.
         Err(RepoError::Busy(BusyError::Freeing(_))) => return Ok(()),
@@ -89,14 +88,14 @@ fn take_off_dropped(
         Ok(())
     })?;
     if !back.is_empty() {
-        slice::change_slice(repo, |slice| slice.take_back(&back))?;
+        repo.change_slice(|slice| slice.take_back(&back))?;
     }
     Ok(())
 }
 
 /// Visits the wanted files. Skips files below absent directories.
 pub fn each_file(
-    repo: &Handle,
+    repo: &Repo,
     wanted: Selection<'_>,
     visit: &mut dyn FnMut(&RepoPath, Blob) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {

@@ -11,9 +11,7 @@ use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::base::error::{AbsentError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::objects;
-use crate::repo::look::entries;
+use crate::repo::base::repo::Repo;
 use crate::subset::Subset;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -31,7 +29,7 @@ pub struct IdlePattern {
 
 /// Returns the path in the tree `root` that has the text of a pattern as its name.
 pub fn namesake(
-    repo: &Handle,
+    repo: &Repo,
     root: ObjectId,
     pattern: &[u8],
 ) -> Result<Option<RepoPath>, RepoError> {
@@ -60,12 +58,7 @@ pub struct EmptiedPattern {
 
 /// Returns the patterns of `subset` that match something in the tree `old` and nothing in `new`.
 /// Skips patterns that lead to absent directories.
-pub fn emptied(
-    repo: &Handle,
-    old: ObjectId,
-    new: ObjectId,
-    subset: &Subset,
-) -> Vec<EmptiedPattern> {
+pub fn emptied(repo: &Repo, old: ObjectId, new: ObjectId, subset: &Subset) -> Vec<EmptiedPattern> {
     let mut out = Vec::new();
     for (alone, text) in subset.each().iter().zip(subset.patterns()) {
         let matches = |tree| matches_in(repo, tree, alone);
@@ -82,9 +75,9 @@ pub fn emptied(
 }
 
 /// Returns whether a subset includes anything of a tree. An absent directory counts as a match.
-pub fn matches_in(repo: &Handle, tree: ObjectId, subset: &Subset) -> Result<bool, RepoError> {
+pub fn matches_in(repo: &Repo, tree: ObjectId, subset: &Subset) -> Result<bool, RepoError> {
     let mut found = false;
-    let looked = entries::list_subset(repo, &RepoPath::root(), tree, subset, &mut |_| {
+    let looked = repo.list_subset(&RepoPath::root(), tree, subset, &mut |_| {
         found = true;
         Ok(ControlFlow::Break(()))
     });
@@ -96,7 +89,7 @@ pub fn matches_in(repo: &Handle, tree: ObjectId, subset: &Subset) -> Result<bool
 
 /// Returns the path in `new` of the file or directory that a pattern matched in `old`.
 fn moved_to(
-    repo: &Handle,
+    repo: &Repo,
     old: ObjectId,
     new: ObjectId,
     pattern: &[u8],
@@ -124,7 +117,7 @@ fn moved_to(
 
 /// A search for one file or directory, and for the files in it.
 struct Search<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     path: &'a RepoPath,
     entry: &'a TreeEntry,
     /// The first directory with the same content.
@@ -140,7 +133,7 @@ impl DiffVisitor for Search<'_> {
         if sides == [None, Some(self.entry.id)] && self.entry.kind == Kind::Directory {
             self.found.get_or_insert_with(|| dir.clone());
         }
-        objects::holds_trees(self.repo, sides)
+        self.repo.holds_trees(sides)
     }
 
     fn change(

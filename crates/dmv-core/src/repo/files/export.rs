@@ -8,11 +8,10 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::path::{PathContext, PathError};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::files::stored;
 use crate::repo::files::stored::StoreContent;
 use crate::repo::look::entries::{Selection, blob_of};
-use crate::repo::look::{content, entries};
 use crate::store::random_bytes;
 use crate::worktree::checkout::{
     CheckoutError, NewFile, NewSymlink, Plan, Refusal, ReplacedEntries, apply_plan,
@@ -38,52 +37,59 @@ pub struct ExportReport {
     pub refused: Vec<Problem>,
 }
 
-/// Writes the selected paths of a commit to the directory `to`.
-pub fn export(
-    repo: &Handle,
-    wanted: Selection<'_>,
-    to: &Path,
-    job: &Job,
-) -> Result<ExportReport, RepoError> {
-    let to = std::path::absolute(to)
-        .context("find", to)
-        .map_err(RepoError::Io)?;
-    let io = |action, path: &Path| {
-        let path = path.to_owned();
-        move |source| RepoError::Io(PathError::new(action, path, source))
-    };
-    if to.exists() {
-        let mut entries = std::fs::read_dir(&to).map_err(io("list", &to))?;
-        if entries.next().is_some() {
-            let source = std::io::Error::from(std::io::ErrorKind::DirectoryNotEmpty);
-            return Err(RepoError::Io(PathError::new("export to", to, source)));
+impl Repo {
+    /// Writes a part of a commit into the directory `to`.
+    ///
+    /// A missing directory is filled under a temporary name beside `to` and renamed when it is
+    /// complete. An existing directory must be empty; its files are renamed into place one by one.
+    /// Either way, no truncated file ever has its final name. The caller checks first that all
+    /// content is stored: see [`check_here`](Self::check_here).
+    pub fn export(
+        &self,
+        wanted: Selection<'_>,
+        to: &Path,
+        job: &Job,
+    ) -> Result<ExportReport, RepoError> {
+        let to = std::path::absolute(to)
+            .context("find", to)
+            .map_err(RepoError::Io)?;
+        let io = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| RepoError::Io(PathError::new(action, path, source))
+        };
+        if to.exists() {
+            let mut entries = std::fs::read_dir(&to).map_err(io("list", &to))?;
+            if entries.next().is_some() {
+                let source = std::io::Error::from(std::io::ErrorKind::DirectoryNotEmpty);
+                return Err(RepoError::Io(PathError::new("export to", to, source)));
+            }
+            return export_into(self, wanted, &SafeDir::open_root(&to)?, true, job);
         }
-        return export_into(repo, wanted, &SafeDir::open_root(&to)?, true, job);
-    }
-    let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
-        return Err(io("create", &to)(std::io::ErrorKind::InvalidInput.into()));
-    };
-    std::fs::create_dir_all(parent).map_err(io("create", parent))?;
-    let mut temp_name = name.to_owned();
-    temp_name.push(format!(".{}.partial", encode_hex(&random_bytes()[..4])));
-    let temp = parent.join(temp_name);
-    std::fs::create_dir(&temp).map_err(io("create", &temp))?;
-    let done = export_into(repo, wanted, &SafeDir::open_root(&temp)?, false, job);
-    match done {
-        Ok(report) => {
-            std::fs::rename(&temp, &to).map_err(io("rename", &temp))?;
-            Ok(report)
-        }
-        Err(e) => {
-            // The export's own error is more important than a failed cleanup.
-            let _ = std::fs::remove_dir_all(&temp);
-            Err(e)
+        let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
+            return Err(io("create", &to)(std::io::ErrorKind::InvalidInput.into()));
+        };
+        std::fs::create_dir_all(parent).map_err(io("create", parent))?;
+        let mut temp_name = name.to_owned();
+        temp_name.push(format!(".{}.partial", encode_hex(&random_bytes()[..4])));
+        let temp = parent.join(temp_name);
+        std::fs::create_dir(&temp).map_err(io("create", &temp))?;
+        let done = export_into(self, wanted, &SafeDir::open_root(&temp)?, false, job);
+        match done {
+            Ok(report) => {
+                std::fs::rename(&temp, &to).map_err(io("rename", &temp))?;
+                Ok(report)
+            }
+            Err(e) => {
+                // The export's own error is more important than a failed cleanup.
+                let _ = std::fs::remove_dir_all(&temp);
+                Err(e)
+            }
         }
     }
 }
 
 fn export_into(
-    repo: &Handle,
+    repo: &Repo,
     wanted: Selection<'_>,
     root: &SafeDir,
     rename_always: bool,
@@ -102,7 +108,7 @@ fn export_into(
     let (bytes, files) = wanted.totals();
     job.progress.total_bytes.store(bytes, Ordering::Relaxed);
     job.progress.total_files.store(files, Ordering::Relaxed);
-    entries::list_wanted(repo, wanted, &mut |listed| {
+    repo.list_wanted(wanted, &mut |listed| {
         export.add(listed.path, &listed.entry)?;
         Ok(ControlFlow::Continue(()))
     })?;
@@ -111,7 +117,7 @@ fn export_into(
 }
 
 struct Export<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     root: &'a SafeDir,
     /// Whether each file gets its name only when complete. Needed if the whole directory is not
     /// renamed at the end.
@@ -138,7 +144,7 @@ impl Export<'_> {
         match entry.kind {
             Kind::Directory => self.need(&path),
             Kind::Symlink => {
-                let target = content::link_target(self.repo, entry)?;
+                let target = self.repo.link_target(entry)?;
                 self.plan.symlinks.push(NewSymlink {
                     path: bytes,
                     target,

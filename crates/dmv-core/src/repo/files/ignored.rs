@@ -5,13 +5,11 @@ use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeIter, lookup_path};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::look::entries;
 use crate::repo::look::entries::path_in;
 use crate::repo::look::lack;
 use crate::subset::Extent;
@@ -20,7 +18,7 @@ use crate::worktree::join;
 
 /// Returns whether the ignore rules cover `path`, or a directory above it.
 pub fn verdict(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &RepoPath,
     is_dir: bool,
@@ -30,7 +28,7 @@ pub fn verdict(
 
 /// Like [`verdict`], as if the ignore file in the worktree's root had the text `root`.
 pub fn verdict_with(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &RepoPath,
     is_dir: bool,
@@ -63,70 +61,70 @@ pub fn verdict_with(
     Ok(Verdict::Wanted)
 }
 
-/// Returns which of these paths the ignore rules cover, without those that the worktree's commit has.
-pub fn left_out<'p>(
-    repo: &Handle,
-    paths: &'p [RepoPath],
-    settings: &WorktreeSettings,
-) -> Result<Vec<&'p RepoPath>, RepoError> {
-    let mut out = Vec::new();
-    if paths.iter().all(RepoPath::is_root) {
-        return Ok(out);
-    }
-    let tree = open_worktree::open(repo, settings)?;
-    let base = tree
-        .base
-        .map(|id| entries::read_commit(repo, &id))
-        .transpose()?;
-    for path in paths.iter().filter(|path| !path.is_root()) {
-        let is_tracked = match &base {
-            Some(commit) => match lookup_path(repo.objects(), &commit.tree, path) {
-                Ok(found) => found.is_some(),
-                // What is in an absent directory is unknown.
-                Err(ObjectError::Missing { .. }) => true,
-                Err(e) => return Err(e.into()),
-            },
-            None => false,
-        };
-        if !is_tracked {
-            let stat = stat_of(&tree.root, path.as_bytes())?;
-            let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
-            if verdict(repo, &tree, path, is_dir)? == Verdict::Ignored {
-                out.push(path);
-            }
+impl Repo {
+    /// Returns which of these paths the ignore rules leave out: those that they cover and the
+    /// worktree's commit does not have.
+    pub fn left_out<'p>(
+        &self,
+        paths: &'p [RepoPath],
+        settings: &WorktreeSettings,
+    ) -> Result<Vec<&'p RepoPath>, RepoError> {
+        let mut out = Vec::new();
+        if paths.iter().all(RepoPath::is_root) {
+            return Ok(out);
         }
-    }
-    Ok(out)
-}
-
-/// Fails with `AbsentError::Lacking` if an ignore file outside of the worktree's subset, whose rules
-/// hold in the subset, is not stored here.
-pub fn check_here(repo: &Handle, settings: &WorktreeSettings) -> Result<(), RepoError> {
-    if !slice::is_partial(repo) {
-        return Ok(());
-    }
-    let tree = open_worktree::open(repo, settings)?;
-    let mut dirs = Vec::from_iter(tree.base_tree.map(|root| (RepoPath::root(), root)));
-    let mut found = Vec::new();
-    while let Some((dir, id)) = dirs.pop() {
-        for entry in TreeIter::new(repo.objects(), id) {
-            let entry = entry?;
-            let path = path_in(repo, &dir, id, &entry)?;
-            let bytes = path.as_bytes();
-            if entry.kind == Kind::Directory {
-                // All of a directory, or nothing of it, has its ignore files as well.
-                if tree.subset.extent(bytes) == Extent::Part {
-                    dirs.push((path, entry.id));
+        let tree = open_worktree::open(self, settings)?;
+        let base = tree.base.map(|id| self.read_commit(&id)).transpose()?;
+        for path in paths.iter().filter(|path| !path.is_root()) {
+            let is_tracked = match &base {
+                Some(commit) => match lookup_path(self.objects(), &commit.tree, path) {
+                    Ok(found) => found.is_some(),
+                    // What is in an absent directory is unknown.
+                    Err(ObjectError::Missing { .. }) => true,
+                    Err(e) => return Err(e.into()),
+                },
+                None => false,
+            };
+            if !is_tracked {
+                let stat = stat_of(&tree.root, path.as_bytes())?;
+                let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
+                if verdict(self, &tree, path, is_dir)? == Verdict::Ignored {
+                    out.push(path);
                 }
-            } else if tree.ignore.is_ignore_file(entry.name.as_bytes())
-                && !tree.subset.includes(bytes, false)
-            {
-                found.push((path, entry));
             }
         }
+        Ok(out)
     }
-    let found = found.iter().map(|(path, entry)| (path.as_bytes(), entry));
-    lack::check_entries_here(repo, found)
+
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if the rules of an ignore
+    /// file outside of the worktree's subset hold in it, and its content is absent.
+    pub fn check_rules_here(&self, settings: &WorktreeSettings) -> Result<(), RepoError> {
+        if !self.is_partial() {
+            return Ok(());
+        }
+        let tree = open_worktree::open(self, settings)?;
+        let mut dirs = Vec::from_iter(tree.base_tree.map(|root| (RepoPath::root(), root)));
+        let mut found = Vec::new();
+        while let Some((dir, id)) = dirs.pop() {
+            for entry in TreeIter::new(self.objects(), id) {
+                let entry = entry?;
+                let path = path_in(self, &dir, id, &entry)?;
+                let bytes = path.as_bytes();
+                if entry.kind == Kind::Directory {
+                    // All of a directory, or nothing of it, has its ignore files as well.
+                    if tree.subset.extent(bytes) == Extent::Part {
+                        dirs.push((path, entry.id));
+                    }
+                } else if tree.ignore.is_ignore_file(entry.name.as_bytes())
+                    && !tree.subset.includes(bytes, false)
+                {
+                    found.push((path, entry));
+                }
+            }
+        }
+        let found = found.iter().map(|(path, entry)| (path.as_bytes(), entry));
+        lack::check_entries_here(self, found)
+    }
 }
 
 /// Returns the line of an ignore file in the root that covers this path.

@@ -18,7 +18,7 @@ use crate::object::{ObjectType, ObjectWrite};
 use crate::path::DiskPath;
 use crate::refs::Timestamp;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{budget, publish, refused};
 use crate::repo::files::who::Who;
@@ -91,13 +91,13 @@ impl VersionKey {
 }
 
 /// Begins to store versions, within the repository's budget.
-fn writer(repo: &Handle) -> Result<StoreWriter<'_>, RepoError> {
+fn writer(repo: &Repo) -> Result<StoreWriter<'_>, RepoError> {
     let room = budget::room(repo)?;
     Ok(repo.store.writer()?.within(room))
 }
 
 /// Makes what was stored durable and visible to this repository's commands. No ref names it yet.
-fn keep(repo: &Handle, writer: StoreWriter<'_>) -> Result<(), RepoError> {
+fn keep(repo: &Repo, writer: StoreWriter<'_>) -> Result<(), RepoError> {
     let sealed = publish::noting_failed_sync(repo, writer.finish())?;
     refused::check_job(repo, &sealed)?;
     budget::check_job(repo, &sealed)?;
@@ -106,7 +106,7 @@ fn keep(repo: &Handle, writer: StoreWriter<'_>) -> Result<(), RepoError> {
 
 /// A line of commits, each after the other.
 struct Chain<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     options: &'r IntakeOptions,
     /// The trees of the versions that the line has.
     known: HashMap<VersionKey, Vec<ObjectId>>,
@@ -117,7 +117,7 @@ struct Chain<'r> {
 
 impl<'r> Chain<'r> {
     /// Reads the line that ends with `options.after`.
-    fn open(repo: &'r Handle, options: &'r IntakeOptions) -> Result<Chain<'r>, RepoError> {
+    fn open(repo: &'r Repo, options: &'r IntakeOptions) -> Result<Chain<'r>, RepoError> {
         let mut chain = Chain {
             repo,
             options,

@@ -10,8 +10,8 @@ use crate::object::name::{RepoPath, fold_key, portability};
 use crate::path::PathError;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::{Step, Steps};
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
@@ -72,58 +72,59 @@ pub struct EntryMove {
 /// Names the action in messages that refuse it.
 const WHAT: &str = "this mv";
 
-/// Moves files and directories within the worktree.
-pub fn move_files(
-    repo: &Handle,
-    options: &MoveOptions,
-    job: &Job,
-) -> Result<MoveReport, RepoError> {
-    let _lock = worktree::lock_worktree(repo)?;
-    let tree = open_worktree::open(repo, &options.settings)?;
-    let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
-    let (moves, replaced) = plan(repo, &tree, options)?;
-    let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
-    if !replaced.is_empty() {
-        switch.find_dirty(&options.settings)?;
-    }
-    job.reached(Moment::Checked);
-    let mut overwrites = Overwrites::new();
-    for path in &replaced {
-        let overwrite = Overwrite {
-            committed: switch.clean_entry(path)?,
-            after: None,
-        };
-        overwrites.insert(path.clone(), overwrite);
-    }
-    let mut tx = Transaction::begin(repo, &options.request);
-    let keep = options.settings.keep;
-    let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
-    let moved = moves.iter();
-    let moved = moved.map(|one| (one.from.clone(), Step::Moved(one.to.clone())));
-    set_steps(
-        &mut tx,
-        &tree.name,
-        saved.steps.as_ref(),
-        &saved.told,
-        moved.collect(),
-    )?;
-    tx.publish(Effect::Written)?;
-    let mut moved = Vec::new();
-    for one in moves {
-        match move_one(&tree, &mut switch, &one, &replaced)? {
-            Ok(()) => moved.push(one),
-            Err(e) => switch
-                .progress
-                .refused
-                .push(Problem::new(one.from, e.source.to_string())),
+impl Repo {
+    /// Moves files and directories within the worktree, uncommitted changes included.
+    ///
+    /// Checks all paths before it moves the first. If a file is to be replaced, stores it first.
+    /// One undo moves everything back.
+    pub fn move_files(&self, options: &MoveOptions, job: &Job) -> Result<MoveReport, RepoError> {
+        let _lock = worktree::lock_worktree(self)?;
+        let tree = open_worktree::open(self, &options.settings)?;
+        let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
+        let (moves, replaced) = plan(self, &tree, options)?;
+        let mut switch = Switch::new(self, &tree, form, &tree.subset, job);
+        if !replaced.is_empty() {
+            switch.find_dirty(&options.settings)?;
         }
+        job.reached(Moment::Checked);
+        let mut overwrites = Overwrites::new();
+        for path in &replaced {
+            let overwrite = Overwrite {
+                committed: switch.clean_entry(path)?,
+                after: None,
+            };
+            overwrites.insert(path.clone(), overwrite);
+        }
+        let mut tx = Transaction::begin(self, &options.request);
+        let keep = options.settings.keep;
+        let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+        let moved = moves.iter();
+        let moved = moved.map(|one| (one.from.clone(), Step::Moved(one.to.clone())));
+        set_steps(
+            &mut tx,
+            &tree.name,
+            saved.steps.as_ref(),
+            &saved.told,
+            moved.collect(),
+        )?;
+        tx.publish(Effect::Written)?;
+        let mut moved = Vec::new();
+        for one in moves {
+            match move_one(&tree, &mut switch, &one, &replaced)? {
+                Ok(()) => moved.push(one),
+                Err(e) => switch
+                    .progress
+                    .refused
+                    .push(Problem::new(one.from, e.source.to_string())),
+            }
+        }
+        switch.sync()?;
+        Ok(MoveReport {
+            moved,
+            refused: switch.progress.refused,
+            overwritten: saved.told,
+        })
     }
-    switch.sync()?;
-    Ok(MoveReport {
-        moved,
-        refused: switch.progress.refused,
-        overwritten: saved.told,
-    })
 }
 
 /// Moves one entry. The outer error ends the command; with the inner one, this entry stays.
@@ -148,7 +149,7 @@ fn move_one(
 
 /// Decides what moves where, and which files are replaced. Touches nothing.
 fn plan(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     options: &MoveOptions,
 ) -> Result<(Vec<EntryMove>, Vec<Vec<u8>>), RepoError> {
@@ -192,11 +193,7 @@ fn plan(
 }
 
 /// Fails unless the entry at `from` may be moved. Returns its stat.
-fn check_source(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    from: &RepoPath,
-) -> Result<FileStat, RepoError> {
+fn check_source(repo: &Repo, tree: &OpenWorktree, from: &RepoPath) -> Result<FileStat, RepoError> {
     let bytes = from.as_bytes();
     if from.is_root() {
         return Err(refused(from, PathRefusal::IntoItself));
@@ -238,7 +235,7 @@ fn check_subset(tree: &OpenWorktree, path: &RepoPath, is_dir: bool) -> Result<()
 
 /// Fails unless the entry, a directory if `is_dir`, may move to `to`. Returns whether it replaces a file there.
 fn check_target(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     options: &MoveOptions,
     from: &RepoPath,

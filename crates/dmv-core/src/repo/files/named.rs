@@ -6,7 +6,7 @@ use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::stat_at;
@@ -30,7 +30,7 @@ pub struct NamedFiles {
 /// Finds what `paths` name in the base as the worktree shows it. Fails for a path that is not
 /// tracked, and for a directory unless `recursive` is set.
 pub fn named(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     paths: &[RepoPath],
     recursive: bool,
@@ -76,7 +76,7 @@ pub fn refused(path: &RepoPath, why: PathRefusal) -> RepoError {
 
 /// Returns why a path that the base does not have cannot be used as a tracked one.
 pub fn not_tracked(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &RepoPath,
 ) -> Result<RepoError, RepoError> {
@@ -92,7 +92,7 @@ pub fn not_tracked(
 
 /// Adds an entry, or everything below it if it is a directory.
 fn add(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &RepoPath,
     entry: &TreeEntry,
@@ -112,7 +112,7 @@ fn add(
 
 /// Adds everything in the directory `path`. If the subset has a part of it, adds that part only.
 fn add_below(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &RepoPath,
     id: ObjectId,
@@ -129,18 +129,14 @@ fn add_below(
         Ok(ControlFlow::Continue(()))
     };
     if is_outside {
-        entries::list(repo, path, id, true, &mut note)
+        repo.list(path, id, true, &mut note)
     } else {
-        entries::list_subset(repo, path, id, &tree.subset, &mut note)
+        repo.list_subset(path, id, &tree.subset, &mut note)
     }
 }
 
 /// Fails if `path` is at, below or above the files of a conflict.
-pub fn refuse_in_conflict(
-    repo: &Handle,
-    tree: &OpenWorktree,
-    path: &[u8],
-) -> Result<(), RepoError> {
+pub fn refuse_in_conflict(repo: &Repo, tree: &OpenWorktree, path: &[u8]) -> Result<(), RepoError> {
     let shown = tree.form.iter().flat_map(|form| &form.shown);
     let mut all: Vec<PendingConflict> = shown.map(PendingConflict::of).collect();
     all.extend(pending::live_in(repo, tree)?);

@@ -8,10 +8,10 @@ use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::{RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::subset_key;
 use crate::repo::base::notes;
 use crate::repo::base::notes::PathNotes;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict;
@@ -92,7 +92,7 @@ impl OpenWorktree {
     }
 
     /// Returns the base's entries, for a scan.
-    pub fn known<'a>(&'a self, repo: &'a Handle) -> Box<dyn BaseEntries + 'a> {
+    pub fn known<'a>(&'a self, repo: &'a Repo) -> Box<dyn BaseEntries + 'a> {
         match &self.cache {
             Some(cache) if self.cache_fits() => Box::new(ByCache {
                 cache,
@@ -145,7 +145,7 @@ pub fn is_like(root: &SafeDir, path: &RepoPath, entry: &TreeEntry) -> Result<boo
 /// Opens the worktree with the conflicts that no commit has in the form of its base. Content may be
 /// absent: then a conflict whose texts are absent counts as shown by ours, with markers.
 pub fn open_with_conflicts(
-    repo: &Handle,
+    repo: &Repo,
     settings: &WorktreeSettings,
     which: Which,
 ) -> Result<OpenWorktree, RepoError> {
@@ -154,7 +154,7 @@ pub fn open_with_conflicts(
 
 /// Opens the worktree as it is recorded, for a command that changes files. Fails with
 /// `AbsentError::Lacking` if it is unknown how a conflict is shown.
-pub fn open(repo: &Handle, settings: &WorktreeSettings) -> Result<OpenWorktree, RepoError> {
+pub fn open(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorktree, RepoError> {
     let tree = open_as_far(repo, settings)?;
     if let Some(form) = &tree.form {
         form.check_known(|path| tree.subset.includes(path, false))?;
@@ -163,10 +163,10 @@ pub fn open(repo: &Handle, settings: &WorktreeSettings) -> Result<OpenWorktree, 
 }
 
 /// Opens the worktree as it is recorded, as far as content is not absent.
-pub fn open_as_far(repo: &Handle, settings: &WorktreeSettings) -> Result<OpenWorktree, RepoError> {
-    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(WorktreeError::NoWorktree)?)?;
+pub fn open_as_far(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorktree, RepoError> {
+    let root = SafeDir::open_root(repo.worktree_root().ok_or(WorktreeError::NoWorktree)?)?;
     let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
-    let base = worktree::base_commit(repo)?;
+    let base = repo.base_commit()?;
     let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&root, path, entry);
     let notes = notes::read(repo)?;
     let form = base.map(|id| form::form_of_base(repo, &id, &notes, &is_there));
@@ -175,7 +175,7 @@ pub fn open_as_far(repo: &Handle, settings: &WorktreeSettings) -> Result<OpenWor
     let cache = StatCache::open(&own, STAT_NAME, &repo.id);
     let ignore = IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
     let name = worktree::worktree_name(repo)?.to_owned();
-    let subset = worktree::subset(repo)?;
+    let subset = repo.subset()?;
     let stored = form.as_ref().map(|form| form.stored);
     Ok(OpenWorktree {
         pending: conflict::pending::noted(repo, &notes)?,

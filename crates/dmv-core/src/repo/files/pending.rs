@@ -9,9 +9,9 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::STASH;
 use crate::repo::base::notes::{Note, PathNotes};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::pending::{PendingConflict, added, note_in, noted};
@@ -36,7 +36,7 @@ pub enum Which {
 
 /// Returns the worktree with these conflicts in the form of its base.
 pub fn with_conflicts(
-    repo: &Handle,
+    repo: &Repo,
     mut tree: OpenWorktree,
     which: Which,
 ) -> Result<OpenWorktree, RepoError> {
@@ -55,7 +55,7 @@ pub fn with_conflicts(
 
 /// Returns the conflicts that are not over.
 fn live(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     form: &Form,
     pending: Vec<PendingConflict>,
@@ -70,7 +70,7 @@ fn live(
 }
 
 fn is_over(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     form: &Form,
     pending: &PendingConflict,
@@ -98,7 +98,7 @@ fn is_over(
 }
 
 /// Returns the conflicts that are not over, of a worktree without them in its form.
-pub fn live_in(repo: &Handle, tree: &OpenWorktree) -> Result<Vec<PendingConflict>, RepoError> {
+pub fn live_in(repo: &Repo, tree: &OpenWorktree) -> Result<Vec<PendingConflict>, RepoError> {
     match &tree.form {
         Some(form) => live(repo, tree, form, tree.pending.clone()),
         None => Ok(Vec::new()),
@@ -107,7 +107,7 @@ pub fn live_in(repo: &Handle, tree: &OpenWorktree) -> Result<Vec<PendingConflict
 
 /// Returns their paths, without the files beside them. To a switch the file there is the user's,
 /// even if it is as the commit has it.
-pub fn own_paths(repo: &Handle, tree: &OpenWorktree) -> Result<Vec<RepoPath>, RepoError> {
+pub fn own_paths(repo: &Repo, tree: &OpenWorktree) -> Result<Vec<RepoPath>, RepoError> {
     let live = live_in(repo, tree)?.into_iter();
     Ok(live.map(|one| one.at.path).collect())
 }
@@ -122,7 +122,7 @@ pub fn in_subset(tree: &OpenWorktree, shown: &Shown) -> Option<PendingConflict> 
 
 /// Returns the notes with conflicts that files show, beside earlier ones about other paths.
 pub fn with_new(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     new: Vec<PendingConflict>,
 ) -> Result<PathNotes, RepoError> {
@@ -137,7 +137,7 @@ pub fn with_new(
 /// and about the same paths as a conflict of the new commit: they would show it as settled. Call it
 /// before the switch writes files.
 pub fn after_switch(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     to: &SwitchTo<'_>,
 ) -> Result<PathNotes, RepoError> {
@@ -163,7 +163,7 @@ pub fn after_switch(
 /// that no commit had. Those at `left` stay. So do those that are over while there are stashes, which
 /// may bring their files back.
 pub fn end_in(
-    repo: &Handle,
+    repo: &Repo,
     notes: &mut PathNotes,
     tree: &OpenWorktree,
     left: &BTreeSet<RepoPath>,
@@ -192,7 +192,7 @@ pub fn store_files(tx: &mut Transaction<'_>, form: &Form) -> Result<(), RepoErro
 /// Turns the changes at the paths of conflicts that no commit has from changes against the form
 /// into changes against the commit.
 pub fn against_commit(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     form: &Form,
     told: &mut WorktreeComparison,
@@ -211,7 +211,7 @@ pub fn against_commit(
 
 /// Returns how the files at and below `path` differ from the commit.
 fn changes_at(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     form: &Form,
     path: &RepoPath,
@@ -223,7 +223,7 @@ fn changes_at(
                 committed.insert(listed.path.into_bytes(), listed.entry);
                 Ok(ControlFlow::Continue(()))
             };
-            entries::list_subset(repo, path, entry.id, &tree.subset, &mut note)?;
+            repo.list_subset(path, entry.id, &tree.subset, &mut note)?;
         }
         Some(entry) => {
             committed.insert(path.as_bytes().to_vec(), entry);

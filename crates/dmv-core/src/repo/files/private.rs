@@ -9,8 +9,8 @@ use crate::hash::{decode_hex, encode_hex};
 use crate::object::name::RepoPath;
 use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::note::read_note;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::stat_at;
@@ -70,7 +70,7 @@ impl Private {
 }
 
 /// Returns the private paths of this worktree. Ignores a malformed file.
-pub fn private(repo: &Handle) -> Result<Private, RepoError> {
+pub fn private(repo: &Repo) -> Result<Private, RepoError> {
     let path = worktree::own_dir(repo)?.join(PRIVATE_FILE);
     let bytes = read_note(&path, MAX_BYTES)?;
     let parse = |text: &str| {
@@ -93,7 +93,7 @@ pub fn private(repo: &Handle) -> Result<Private, RepoError> {
 }
 
 /// Writes the paths durably if they have changed.
-pub fn save_private(repo: &Handle, private: &mut Private) -> Result<(), RepoError> {
+pub fn save_private(repo: &Repo, private: &mut Private) -> Result<(), RepoError> {
     if !private.changed {
         return Ok(());
     }

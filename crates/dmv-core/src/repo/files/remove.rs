@@ -11,8 +11,8 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
@@ -60,56 +60,59 @@ pub struct RemoveReport {
 /// Names the action in messages that refuse it.
 const WHAT: &str = "this rm";
 
-/// Removes tracked files from the worktree.
-pub fn remove(
-    repo: &Handle,
-    options: &RemoveOptions,
-    job: &Job,
-) -> Result<RemoveReport, RepoError> {
-    let _lock = worktree::lock_worktree(repo)?;
-    let tree = open_worktree::open(repo, &options.settings)?;
-    let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
-    let NamedFiles { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
-    let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
-    switch.find_dirty(&options.settings)?;
-    job.reached(Moment::Scanned);
-    let overwrites = overwrites(&switch, &inside, options.force)?;
-    job.reached(Moment::Checked);
-    let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
-    let mut tx = Transaction::begin(repo, &options.request);
-    let keep = options.settings.keep;
-    let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
-    set_steps(
-        &mut tx,
-        &tree.name,
-        saved.steps.as_ref(),
-        &saved.told,
-        Steps::default(),
-    )?;
-    let mut noted = tree.notes.clone();
-    untracked::note_in(&mut noted, &outside);
-    notes::put(&mut tx, &tree, &noted)?;
-    tx.publish_changes(Effect::Written)?;
-    switch.take_away(&paths)?;
-    switch.sync()?;
-    let absent = forget_absent(repo, &tree, &inside)?;
-    let refused: BTreeSet<&[u8]> = switch
-        .progress
-        .refused
-        .iter()
-        .map(|p| p.path.as_bytes())
-        .collect();
-    let removed = paths.iter().filter(|path| !refused.contains(&path[..]));
-    Ok(RemoveReport {
-        removed: removed
-            .cloned()
-            .map(RepoPath::from_checked)
-            .chain(absent)
-            .collect(),
-        outside: RepoPath::all_checked(outside.into_keys()),
-        refused: switch.progress.refused,
-        overwritten: saved.told,
-    })
+impl Repo {
+    /// Removes tracked files from the worktree. The next commit does not have them.
+    ///
+    /// Stores the files first: one undo brings them back. Fails with
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose) if a file has uncommitted
+    /// changes, unless forced. Files outside of the worktree's subset are left out by the next
+    /// commit, and need not be stored in this repository.
+    pub fn remove(&self, options: &RemoveOptions, job: &Job) -> Result<RemoveReport, RepoError> {
+        let _lock = worktree::lock_worktree(self)?;
+        let tree = open_worktree::open(self, &options.settings)?;
+        let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
+        let NamedFiles { inside, outside } = named(self, &tree, &options.paths, options.recursive)?;
+        let mut switch = Switch::new(self, &tree, form, &tree.subset, job);
+        switch.find_dirty(&options.settings)?;
+        job.reached(Moment::Scanned);
+        let overwrites = overwrites(&switch, &inside, options.force)?;
+        job.reached(Moment::Checked);
+        let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
+        let mut tx = Transaction::begin(self, &options.request);
+        let keep = options.settings.keep;
+        let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+        set_steps(
+            &mut tx,
+            &tree.name,
+            saved.steps.as_ref(),
+            &saved.told,
+            Steps::default(),
+        )?;
+        let mut noted = tree.notes.clone();
+        untracked::note_in(&mut noted, &outside);
+        notes::put(&mut tx, &tree, &noted)?;
+        tx.publish_changes(Effect::Written)?;
+        switch.take_away(&paths)?;
+        switch.sync()?;
+        let absent = forget_absent(self, &tree, &inside)?;
+        let refused: BTreeSet<&[u8]> = switch
+            .progress
+            .refused
+            .iter()
+            .map(|p| p.path.as_bytes())
+            .collect();
+        let removed = paths.iter().filter(|path| !refused.contains(&path[..]));
+        Ok(RemoveReport {
+            removed: removed
+                .cloned()
+                .map(RepoPath::from_checked)
+                .chain(absent)
+                .collect(),
+            outside: RepoPath::all_checked(outside.into_keys()),
+            refused: switch.progress.refused,
+            overwritten: saved.told,
+        })
+    }
 }
 
 /// Returns the entries of `inside` that are on disk. Fails if one of them has uncommitted changes,
@@ -154,7 +157,7 @@ fn overwrites(
 /// Takes files that no switch could write, and that are not there, off the list of these: the next commit
 /// leaves them out. Returns their paths.
 fn forget_absent(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     request: &BTreeMap<Vec<u8>, TreeEntry>,
 ) -> Result<Vec<RepoPath>, RepoError> {

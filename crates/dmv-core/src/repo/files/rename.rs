@@ -14,11 +14,8 @@ use crate::object::{ObjectError, ObjectType};
 use crate::platform::read_exact_at;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::{objects, worktree};
-use crate::repo::files::diff;
+use crate::repo::base::repo::Repo;
 use crate::repo::files::diff::{WorktreeChange, WorktreeSide, chunks_of};
-use crate::repo::look::entries;
 use crate::repo::look::entries::blob_of;
 use crate::worktree::select::Paths;
 use std::collections::{HashMap, HashSet};
@@ -70,7 +67,7 @@ struct New {
 
 /// Removed and added files whose entries are stored.
 struct Collect<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     paths: &'a Paths,
     job: &'a Job,
     from: Vec<Gone>,
@@ -82,7 +79,7 @@ impl DiffVisitor for Collect<'_> {
     type Error = RepoError;
 
     fn enter(&mut self, _: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
-        objects::holds_trees(self.repo, sides)
+        self.repo.holds_trees(sides)
     }
 
     fn change(
@@ -119,115 +116,123 @@ impl DiffVisitor for Collect<'_> {
     }
 }
 
-/// Returns the renames among the worktree's changes against its base.
-pub fn renames(repo: &Handle, changes: &[PathChange], job: &Job) -> Result<Renames, RepoError> {
-    let of = |kind| changes.iter().filter(move |change| change.kind == kind);
-    let most = MAX_RENAME_PATHS;
-    let any = |kind| of(kind).next().is_some();
-    let (true, true, Some(base)) = (
-        any(ChangeKind::Deleted),
-        any(ChangeKind::Added),
-        worktree::base_commit(repo)?,
-    ) else {
-        return Ok(Renames::default());
-    };
-    let tree = entries::read_commit(repo, &base)?.tree;
-    let mut gone = Vec::new();
-    for change in of(ChangeKind::Deleted).take(most) {
-        go_on(job)?;
-        if let Some(entry) = lookup_path(repo.objects(), &tree, &change.path)? {
-            let path = change.path.clone();
-            gone.push(Gone { path, entry });
-        }
-    }
-    let mut new = Vec::new();
-    for change in of(ChangeKind::Added).take(most) {
-        go_on(job)?;
-        // A file that cannot be examined is not reported as moved.
-        let stat = diff::stat_worktree(repo, &change.path).ok();
-        if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::File) {
-            new.push(New {
-                path: change.path.clone(),
-                size: stat.size,
-                id: None,
-                entry: None,
-            });
-        }
-    }
-    let kinds = [ChangeKind::Deleted, ChangeKind::Added];
-    let is_limited = kinds.into_iter().any(|kind| of(kind).count() > most);
-    pair_files(repo, gone, new, is_limited, job)
-}
-
-/// Returns the renames among the differences between a commit and the worktree.
-pub fn renames_among(
-    repo: &Handle,
-    changes: &[WorktreeChange],
-    job: &Job,
-) -> Result<Renames, RepoError> {
-    let (mut gone, mut new) = (Vec::new(), Vec::new());
-    for change in changes {
-        let path = change.path.clone();
-        match (&change.old, &change.new) {
-            (Some(entry), None) => {
-                let entry = entry.clone();
+impl Repo {
+    /// Finds renames among the changes of the worktree against its base.
+    ///
+    /// Two files count as equal if they have the same size, first chunk and last chunk. The chunks
+    /// between are not read, so that a moved film costs no more than a moved note. The result is
+    /// only for display: a commit stores what is there. Each file is in one pair at most. Empty
+    /// files and symlinks are in none.
+    pub fn renames(&self, changes: &[PathChange], job: &Job) -> Result<Renames, RepoError> {
+        let of = |kind| changes.iter().filter(move |change| change.kind == kind);
+        let most = MAX_RENAME_PATHS;
+        let any = |kind| of(kind).next().is_some();
+        let (true, true, Some(base)) = (
+            any(ChangeKind::Deleted),
+            any(ChangeKind::Added),
+            self.base_commit()?,
+        ) else {
+            return Ok(Renames::default());
+        };
+        let tree = self.read_commit(&base)?.tree;
+        let mut gone = Vec::new();
+        for change in of(ChangeKind::Deleted).take(most) {
+            go_on(job)?;
+            if let Some(entry) = lookup_path(self.objects(), &tree, &change.path)? {
+                let path = change.path.clone();
                 gone.push(Gone { path, entry });
             }
-            (None, Some(WorktreeSide::Entry(entry))) => new.push(of_tree(path, entry)),
-            (None, Some(WorktreeSide::Disk(stat))) if stat.kind == FileKind::File => {
+        }
+        let mut new = Vec::new();
+        for change in of(ChangeKind::Added).take(most) {
+            go_on(job)?;
+            // A file that cannot be examined is not reported as moved.
+            let stat = self.stat_worktree(&change.path).ok();
+            if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::File) {
                 new.push(New {
-                    path,
+                    path: change.path.clone(),
                     size: stat.size,
                     id: None,
                     entry: None,
                 });
             }
-            _ => {}
         }
+        let kinds = [ChangeKind::Deleted, ChangeKind::Added];
+        let is_limited = kinds.into_iter().any(|kind| of(kind).count() > most);
+        pair_files(self, gone, new, is_limited, job)
     }
-    let is_limited = gone.len().max(new.len()) > MAX_RENAME_PATHS;
-    gone.truncate(MAX_RENAME_PATHS);
-    new.truncate(MAX_RENAME_PATHS);
-    pair_files(repo, gone, new, is_limited, job)
-}
 
-/// Returns the renames under `paths` from one tree to another.
-pub fn renames_between(
-    repo: &Handle,
-    old: Option<ObjectId>,
-    new: Option<ObjectId>,
-    paths: &Paths,
-    job: &Job,
-) -> Result<Renames, RepoError> {
-    let mut collect = Collect {
-        repo,
-        paths,
-        job,
-        from: Vec::new(),
-        to: Vec::new(),
-        is_limited: false,
-    };
-    // The result is never `Break`: files over the limit are ignored.
-    let _ = diff_trees(repo.objects(), old, new, &mut collect)?;
-    pair_files(repo, collect.from, collect.to, collect.is_limited, job)
-}
+    /// Returns the renames among the differences between a commit and the worktree.
+    pub fn renames_among(
+        &self,
+        changes: &[WorktreeChange],
+        job: &Job,
+    ) -> Result<Renames, RepoError> {
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        for change in changes {
+            let path = change.path.clone();
+            match (&change.old, &change.new) {
+                (Some(entry), None) => {
+                    let entry = entry.clone();
+                    gone.push(Gone { path, entry });
+                }
+                (None, Some(WorktreeSide::Entry(entry))) => new.push(of_tree(path, entry)),
+                (None, Some(WorktreeSide::Disk(stat))) if stat.kind == FileKind::File => {
+                    new.push(New {
+                        path,
+                        size: stat.size,
+                        id: None,
+                        entry: None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        let is_limited = gone.len().max(new.len()) > MAX_RENAME_PATHS;
+        gone.truncate(MAX_RENAME_PATHS);
+        new.truncate(MAX_RENAME_PATHS);
+        pair_files(self, gone, new, is_limited, job)
+    }
 
-/// Returns the path in the tree `old` of the file at `path` in the tree `new`, if it was moved.
-pub fn path_before(
-    repo: &Handle,
-    old: &ObjectId,
-    new: &ObjectId,
-    path: &RepoPath,
-    job: &Job,
-) -> Result<Option<RepoPath>, RepoError> {
-    let all = Paths::default();
-    let renames = renames_between(repo, Some(*old), Some(*new), &all, job)?;
-    let found = renames.list.into_iter().find(|r| r.to == *path);
-    Ok(found.map(|rename| rename.from))
+    /// Returns the renames under `paths` from one tree to another.
+    pub fn renames_between(
+        &self,
+        old: Option<ObjectId>,
+        new: Option<ObjectId>,
+        paths: &Paths,
+        job: &Job,
+    ) -> Result<Renames, RepoError> {
+        let mut collect = Collect {
+            repo: self,
+            paths,
+            job,
+            from: Vec::new(),
+            to: Vec::new(),
+            is_limited: false,
+        };
+        // The result is never `Break`: files over the limit are ignored.
+        let _ = diff_trees(self.objects(), old, new, &mut collect)?;
+        pair_files(self, collect.from, collect.to, collect.is_limited, job)
+    }
+
+    /// Returns the path that the file at `path` in the tree `new` had in the tree `old`, if it was
+    /// renamed.
+    pub fn path_before(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+        path: &RepoPath,
+        job: &Job,
+    ) -> Result<Option<RepoPath>, RepoError> {
+        let all = Paths::default();
+        let renames = self.renames_between(Some(*old), Some(*new), &all, job)?;
+        let found = renames.list.into_iter().find(|r| r.to == *path);
+        Ok(found.map(|rename| rename.from))
+    }
 }
 
 fn pair_files(
-    repo: &Handle,
+    repo: &Repo,
     mut gone: Vec<Gone>,
     mut new: Vec<New>,
     is_limited: bool,
@@ -277,8 +282,8 @@ fn pair_files(
 }
 
 /// Returns a sketch of the content of a file on disk, or `None` if the file cannot be read.
-fn sketch_on_disk(repo: &Handle, file: &New, sketcher: Sketcher, job: &Job) -> Option<Sketch> {
-    let opened = diff::open_worktree_file(repo, &file.path).ok()?;
+fn sketch_on_disk(repo: &Repo, file: &New, sketcher: Sketcher, job: &Job) -> Option<Sketch> {
+    let opened = repo.open_worktree_file(&file.path).ok()?;
     if file.size > MAX_MERGE_TEXT_BYTES {
         let chunks = chunks_of(opened, job).ok()?;
         return Some(sketcher.of_chunks(chunks.into_iter().map(|(_, id, len)| (id, len))));
@@ -290,7 +295,7 @@ fn sketch_on_disk(repo: &Handle, file: &New, sketcher: Sketcher, job: &Job) -> O
 
 /// Finds the content ids of files on disk that have the size, the first chunk and the last chunk of
 /// a removed file.
-fn know_by_ends(repo: &Handle, gone: &[Gone], new: &mut [New], job: &Job) -> Result<(), RepoError> {
+fn know_by_ends(repo: &Repo, gone: &[Gone], new: &mut [New], job: &Job) -> Result<(), RepoError> {
     let sizes: HashSet<u64> = new
         .iter()
         .filter(|file| file.entry.is_none())
@@ -331,8 +336,8 @@ fn know_by_ends(repo: &Handle, gone: &[Gone], new: &mut [New], job: &Job) -> Res
 }
 
 /// Opens a file and hashes its first chunk.
-fn first_chunk(repo: &Handle, path: &RepoPath) -> Option<(File, ObjectId)> {
-    let file = diff::open_worktree_file(repo, path).ok()?;
+fn first_chunk(repo: &Repo, path: &RepoPath) -> Option<(File, ObjectId)> {
+    let file = repo.open_worktree_file(path).ok()?;
     let mut start = Vec::new();
     let most = MAX_CUT_BYTES as u64 + 1;
     (&file).take(most).read_to_end(&mut start).ok()?;
@@ -341,7 +346,7 @@ fn first_chunk(repo: &Handle, path: &RepoPath) -> Option<(File, ObjectId)> {
 }
 
 /// Returns whether the file's last chunk is the last chunk of `entry`.
-fn ends_alike(repo: &Handle, file: &File, entry: &TreeEntry) -> Result<bool, RepoError> {
+fn ends_alike(repo: &Repo, file: &File, entry: &TreeEntry) -> Result<bool, RepoError> {
     let blob = blob_of(entry);
     let last = BlobChunks::starting_at(repo.objects(), blob, entry.size - 1).next();
     let (offset, id, len) = match last {
@@ -364,7 +369,7 @@ fn go_on(job: &Job) -> Result<(), RepoError> {
 
 /// Reads the files to compare.
 struct Read<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     gone: &'a [Gone],
     new: &'a [New],
     job: &'a Job,

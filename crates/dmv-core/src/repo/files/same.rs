@@ -8,7 +8,7 @@ use crate::object::list::BlobChunks;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::path::PathError;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::look::entries::blob_of;
 use std::io::Read;
 
@@ -28,7 +28,7 @@ impl<E: Into<RepoError>> From<E> for SameError {
 
 /// Like [`same_as`], for callers to whom both kinds of errors mean the same.
 pub fn equals(
-    repo: &Handle,
+    repo: &Repo,
     root: &SafeDir,
     path: &[u8],
     entry: &TreeEntry,
@@ -43,7 +43,7 @@ pub fn equals(
 /// Returns whether the file at `path` has the content of `entry`. Stops at the first chunk that
 /// differs.
 pub fn same_as(
-    repo: &Handle,
+    repo: &Repo,
     root: &SafeDir,
     path: &[u8],
     entry: &TreeEntry,
@@ -54,7 +54,7 @@ pub fn same_as(
 
 /// Like [`same_as`], and counts the bytes that it reads. It ends early if the job is cancelled.
 pub fn same_in_job(
-    repo: &Handle,
+    repo: &Repo,
     root: &SafeDir,
     path: &[u8],
     entry: &TreeEntry,

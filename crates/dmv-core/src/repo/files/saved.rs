@@ -14,9 +14,8 @@ use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::path::DiskPath;
 use crate::repo::base::error::{FilesError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_UNKEPT;
-use crate::repo::base::path;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::Keep;
@@ -101,7 +100,7 @@ pub fn take(
     })?;
     for (path, overwrite) in paths {
         if let Some(entry) = &overwrite.after {
-            after.insert(path::parse_path(path)?, Some(entry.clone()));
+            after.insert(Repo::parse_path(path)?, Some(entry.clone()));
         }
     }
     let steps = steps::between(tx.repo(), &before, &after)?;
@@ -121,7 +120,7 @@ fn look(
 ) -> Result<Vec<(RepoPath, FileKind)>, RepoError> {
     let (mut read, mut looked) = (Vec::new(), BTreeSet::new());
     for (path, overwrite) in paths {
-        let parsed = match path::parse_path(path) {
+        let parsed = match Repo::parse_path(path) {
             Ok(parsed) => parsed,
             // The user has allowed the loss of files that cannot be kept.
             Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
@@ -181,7 +180,7 @@ pub fn empty_above(
         }
         match tree.root.open_dir(dir) {
             Ok(opened) if opened.list(MAX_DIR_ENTRIES)?.is_empty() => {
-                return Ok(Some(path::parse_path(dir)?));
+                return Ok(Some(Repo::parse_path(dir)?));
             }
             Err(e) if e.is_absent() => path = dir,
             // Something else is in its place, or in it.
@@ -194,7 +193,7 @@ pub fn empty_above(
 /// Returns what a command that was cut off has overwritten outside `paths`: the entries before and
 /// after.
 fn overwritten_by(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     steps: &Steps,
     paths: &Overwrites,
@@ -252,7 +251,7 @@ fn ingest(
         return Err(FilesError::NotKept { what, path, why }.into());
     }
     for (number, name, stored) in found {
-        let path = path::parse_path(&path_of(number, &name))?;
+        let path = Repo::parse_path(&path_of(number, &name))?;
         let entry = TreeEntry {
             name: last_name(&path),
             kind: match (stored.stat.kind, stored.stat.exec) {
@@ -415,7 +414,7 @@ pub struct Return {
 
 impl Return {
     /// Fails with a list of all content that is needed and not stored, unless it may stay absent.
-    pub fn check_content_here(&self, repo: &Handle) -> Result<(), RepoError> {
+    pub fn check_content_here(&self, repo: &Repo) -> Result<(), RepoError> {
         if self.skips_absent {
             return Ok(());
         }
@@ -474,7 +473,7 @@ pub fn missing_before(steps: &Steps) -> BTreeSet<Vec<u8>> {
 ///
 /// Fails if a file is in neither state: it has changed since.
 pub fn plan_return(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     (steps, back): (&Steps, bool),
     what: &'static str,
@@ -533,7 +532,7 @@ pub fn plan_return(
 
 /// Returns whether a path has the given entry, or nothing if there is no entry.
 pub fn is_as(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &[u8],
     entry: Option<&TreeEntry>,

@@ -11,10 +11,10 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, empty_tree_id};
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
 use crate::repo::base::moved::BranchPosition;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::at::ConflictAt;
@@ -94,52 +94,57 @@ pub struct UntrackedFile {
     pub on_disk: bool,
 }
 
-/// Compares the worktree with the commit that its files come from.
-pub fn status(
-    repo: &Handle,
-    options: &StatusOptions<'_>,
-    job: &Job,
-) -> Result<StatusReport, RepoError> {
-    // A reader that cannot take the lock works without updating the stat cache.
-    let lock = if repo.refs.is_read_only() {
-        None
-    } else {
-        worktree::try_lock_worktree(repo).unwrap_or(None)
-    };
-    let tree = open_worktree::open_with_conflicts(repo, &options.settings, Which::Live)?;
-    let known = tree.known(repo);
-    let (mut out, cache) = survey(repo, &tree, &*known, options, job, None)?;
-    if let Some(form) = &tree.form {
-        let changes = std::mem::take(&mut out.changes);
-        let mut told = settle::explain(&tree.root, form, changes);
-        out.marked = pending::left_out(form, &told);
-        pending::against_commit(repo, &tree, form, &mut told)?;
-        let open: HashSet<&RepoPath> = told.open.iter().collect();
-        let shown = form.shown.iter().map(|shown| &shown.at);
-        out.unresolved = shown
-            .filter(|at| open.contains(&at.path))
-            .cloned()
-            .collect();
-        let pending = form.shown.iter().filter(|shown| shown.is_pending);
-        let pending = pending.map(|shown| &shown.at.path);
-        out.pending = pending
-            .filter(|path| open.contains(path))
-            .cloned()
-            .collect();
-        (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
+impl Repo {
+    /// Compares the worktree with its base.
+    ///
+    /// Reads content only where a file's stat has changed. Files that turn out equal are added to
+    /// the stat cache if it can be written.
+    pub fn status(
+        &self,
+        options: &StatusOptions<'_>,
+        job: &Job,
+    ) -> Result<StatusReport, RepoError> {
+        // A reader that cannot take the lock works without updating the stat cache.
+        let lock = if self.refs.is_read_only() {
+            None
+        } else {
+            worktree::try_lock_worktree(self).unwrap_or(None)
+        };
+        let tree = open_worktree::open_with_conflicts(self, &options.settings, Which::Live)?;
+        let known = tree.known(self);
+        let (mut out, cache) = survey(self, &tree, &*known, options, job, None)?;
+        if let Some(form) = &tree.form {
+            let changes = std::mem::take(&mut out.changes);
+            let mut told = settle::explain(&tree.root, form, changes);
+            out.marked = pending::left_out(form, &told);
+            pending::against_commit(self, &tree, form, &mut told)?;
+            let open: HashSet<&RepoPath> = told.open.iter().collect();
+            let shown = form.shown.iter().map(|shown| &shown.at);
+            out.unresolved = shown
+                .filter(|at| open.contains(&at.path))
+                .cloned()
+                .collect();
+            let pending = form.shown.iter().filter(|shown| shown.is_pending);
+            let pending = pending.map(|shown| &shown.at.path);
+            out.pending = pending
+                .filter(|path| open.contains(path))
+                .cloned()
+                .collect();
+            (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
+        }
+        out.untracking = untracking(&tree, options.select, &mut out.changes)?;
+        let unwritten = unwritten::unwritten_paths(self, &tree)?;
+        let differs = |change: &PathChange| unwritten.contains(change.path.as_bytes());
+        let of_others = out.changes.extract_if(.., |change| differs(change));
+        out.unwritten = of_others.map(|change| change.path).collect();
+        // A directory in the place of a file is a deletion and an addition.
+        out.unwritten.dedup();
+        if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
+            // The stat cache is an optimization. On a full disk the answer is the same.
+            let _ = cache.finish(&tree_id, !tree.cache_fits());
+        }
+        Ok(out)
     }
-    out.untracking = untracking(&tree, options.select, &mut out.changes)?;
-    let unwritten = unwritten::unwritten_paths(repo, &tree)?;
-    let differs = |change: &PathChange| unwritten.contains(change.path.as_bytes());
-    let of_others = out.changes.extract_if(.., |change| differs(change));
-    out.unwritten = of_others.map(|change| change.path).collect();
-    // A directory in the place of a file is a deletion and an addition.
-    out.unwritten.dedup();
-    if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
-        // The stat cache is an optimization. On a full disk the answer is the same.
-        let _ = cache.finish(&tree_id, !tree.cache_fits());
-    }
-    Ok(out)
 }
 
 /// Returns the files that the next commit leaves out, and removes them from the `changes`. A file
@@ -172,7 +177,7 @@ fn untracking(
 /// Returns the paths that differ from the base's form. The caller holds the worktree's lock.
 /// Removes temporary files that a killed checkout has left.
 pub fn changes_of(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     options: &StatusOptions<'_>,
     job: &Job,
@@ -194,7 +199,7 @@ pub struct ScanResult<'a> {
 
 /// Like [`changes_of`], and also returns what the scan saw of all other files.
 pub fn changes_and_seen<'a>(
-    repo: &'a Handle,
+    repo: &'a Repo,
     tree: &'a OpenWorktree,
     options: &StatusOptions<'_>,
     job: &Job,
@@ -213,14 +218,14 @@ pub fn changes_and_seen<'a>(
 /// leftovers of other commands are removed, and `compared` gets the fingerprints of files whose
 /// content turned out to be equal.
 fn survey<'a>(
-    repo: &'a Handle,
+    repo: &'a Repo,
     tree: &'a OpenWorktree,
     known: &'a dyn BaseEntries,
     options: &StatusOptions<'_>,
     job: &'a Job,
     compared: Option<&'a mut WrittenFiles>,
 ) -> Result<(StatusReport, Option<CacheUpdate<'a>>), RepoError> {
-    let (head, commit) = (worktree::head(repo)?, worktree::head_commit(repo)?);
+    let (head, commit) = (repo.head()?, repo.head_commit()?);
     let mut status = Status {
         repo,
         base: tree.base_tree,
@@ -274,7 +279,7 @@ fn survey<'a>(
 }
 
 struct Status<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     base: Option<ObjectId>,
     root: &'a SafeDir,
     known: &'a dyn BaseEntries,

@@ -7,9 +7,9 @@ use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, put_empty_tree};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{begun_key, steps_key};
 use crate::repo::base::record;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::{Step, Steps};
 use crate::repo::base::transaction::Transaction;
 use crate::repo::files::record::put_record;
@@ -24,7 +24,7 @@ pub struct StoredSteps {
 }
 
 /// Returns the steps of a command that finds the entries `before` and leaves the entries `after`.
-pub fn between(repo: &Handle, before: &Edits, after: &Edits) -> Result<Steps, RepoError> {
+pub fn between(repo: &Repo, before: &Edits, after: &Edits) -> Result<Steps, RepoError> {
     // The trees serve only to find the differences. So they are not stored.
     let empty = put_empty_tree(&mut &repo.made)?;
     let tree = |edits| edit_tree(repo.objects(), &mut &repo.made, empty, edits);
@@ -68,7 +68,7 @@ pub fn set_begun(tx: &mut Transaction<'_>, name: &str, id: ObjectId) -> Result<(
 }
 
 /// Returns the steps of a command that has not finished.
-pub fn read_begun(repo: &Handle, name: &str) -> Result<Option<Steps>, RepoError> {
+pub fn read_begun(repo: &Repo, name: &str) -> Result<Option<Steps>, RepoError> {
     let key = begun_key(name);
     let value = repo.refs.get(&key)?;
     let steps = value.map(|value| record::read(repo, &key, &value));

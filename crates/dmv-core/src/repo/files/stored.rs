@@ -3,7 +3,7 @@
 use crate::job::{Job, Moment};
 use crate::object::list::{Blob, BlobChunks};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::threads::start_in;
 use crate::worktree::checkout::Content;
 use crossbeam_channel::bounded;
@@ -22,7 +22,7 @@ const BATCHES: usize = 4;
 type Emit<'e> = dyn FnMut(&mut Vec<u8>) -> Result<(), Box<dyn Error + Send + Sync>> + 'e;
 
 /// The store as a source of file content. Every chunk is verified before it is passed on.
-pub struct StoreContent<'a>(pub &'a Handle);
+pub struct StoreContent<'a>(pub &'a Repo);
 
 impl StoreContent<'_> {
     fn pump(&self, blob: Blob, emit: &mut Emit<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {

@@ -8,8 +8,8 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_SUBSET_BYTES;
 use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::note::read_note;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 use crate::subset::Subset;
 use crate::vfs::{OsVfs, write_durably};
@@ -88,7 +88,7 @@ impl UnfinishedSwitches {
     }
 }
 
-fn switch_file(repo: &Handle) -> Result<PathBuf, RepoError> {
+fn switch_file(repo: &Repo) -> Result<PathBuf, RepoError> {
     Ok(worktree::own_dir(repo)?.join(SWITCH_FILE))
 }
 
@@ -97,7 +97,7 @@ fn switch_file(repo: &Handle) -> Result<PathBuf, RepoError> {
 ///
 /// Ignores a malformed file: the files that the switches left then count as the user's.
 pub fn unfinished(
-    repo: &Handle,
+    repo: &Repo,
     base: Option<ObjectId>,
     subset: &Subset,
 ) -> Result<Option<UnfinishedSwitches>, RepoError> {
@@ -120,7 +120,7 @@ pub fn noted_trees(own_dir: &Path) -> Result<Vec<ObjectId>, RepoError> {
 
 /// Notes durably that the files are about to become those of `target`.
 pub fn begin_switch(
-    repo: &Handle,
+    repo: &Repo,
     before: Option<&UnfinishedSwitches>,
     target: Target,
     command: &str,
@@ -148,7 +148,7 @@ fn typed(command: &str) -> String {
 }
 
 /// Removes the note about interrupted switches, since the files are as the view says.
-pub fn end_switch(repo: &Handle) {
+pub fn end_switch(repo: &Repo) {
     if let Ok(path) = switch_file(repo) {
         // If the file stays, the base tree and the subset show that it is outdated.
         let _ = std::fs::remove_file(path);

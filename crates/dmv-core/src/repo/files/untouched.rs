@@ -8,14 +8,13 @@ use crate::merge::entry_of;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::form::Shown;
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
 use crate::repo::files::stored;
-use crate::repo::look::entries;
 use crate::worktree::checkout::{
     CheckoutError, Plan, Refusal, Removal, ReplacedEntries, apply_plan,
 };
@@ -24,7 +23,7 @@ use std::ops::ControlFlow;
 
 /// Returns the version of a conflict that its file with the stat `stat` equals, if any.
 pub fn side_at(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     shown: &Shown,
     stat: &FileStat,
@@ -44,7 +43,7 @@ pub fn side_at(
 
 /// Returns whether the file at `path` equals an entry, and its fingerprint; `None` if there is none.
 fn is_at(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &[u8],
     entry: &TreeEntry,
@@ -58,7 +57,7 @@ fn is_at(
 
 /// Removes files and directories that equal `entries`. Others stay, with a message that says why.
 pub fn remove_untouched(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     entries: &[(RepoPath, TreeEntry)],
     job: &Job,
@@ -74,7 +73,7 @@ pub fn remove_untouched(
             continue;
         }
         plan.remove_dirs.push(path.as_bytes().to_vec());
-        entries::list(repo, path, entry.id, true, &mut |listed| {
+        repo.list(path, entry.id, true, &mut |listed| {
             let mut dir = listed.path.parent();
             while let Some(above) = dir.filter(|above| above.depth() > path.depth()) {
                 plan.remove_dirs.push(above.as_bytes().to_vec());

@@ -12,8 +12,8 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::path::PathError;
 use crate::refs::Effect;
 use crate::repo::base::error::{LookError, PathRefusal, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
@@ -66,92 +66,90 @@ pub struct IgnoreOffer {
     pub uncovered: Vec<RepoPath>,
 }
 
-/// Returns the lines of the root's ignore file for those of `paths` that no ignore rule covers yet.
-pub fn ignore_offer(
-    repo: &Handle,
-    settings: &WorktreeSettings,
-    paths: &[RepoPath],
-) -> Result<IgnoreOffer, RepoError> {
-    let tree = open_worktree::open(repo, settings)?;
-    let mut offer = IgnoreOffer::default();
-    // The file would not be in this worktree's commits.
-    if !tree.subset.includes(DMVIGNORE, false) {
-        return Ok(offer);
+impl Repo {
+    /// Returns the lines of the root's ignore file for those of `paths` that no ignore rule covers yet.
+    pub fn ignore_offer(
+        &self,
+        settings: &WorktreeSettings,
+        paths: &[RepoPath],
+    ) -> Result<IgnoreOffer, RepoError> {
+        let tree = open_worktree::open(self, settings)?;
+        let mut offer = IgnoreOffer::default();
+        // The file would not be in this worktree's commits.
+        if !tree.subset.includes(DMVIGNORE, false) {
+            return Ok(offer);
+        }
+        let root = root_rules(&tree).unwrap_or_default();
+        for path in paths {
+            if path.is_root() {
+                continue;
+            }
+            let stat = stat_at(&tree, path.as_bytes())?;
+            let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
+            if verdict(self, &tree, path, is_dir)? == Verdict::Ignored {
+                continue;
+            }
+            let line = line_for(path, is_dir);
+            let text = with_lines(root.text.clone(), std::slice::from_ref(&line));
+            if verdict_with(self, &tree, path, is_dir, Some(&text))? == Verdict::Ignored {
+                offer.lines.push(line);
+            } else {
+                offer.uncovered.push(path.clone());
+            }
+        }
+        Ok(offer)
     }
-    let root = root_rules(&tree).unwrap_or_default();
-    for path in paths {
-        if path.is_root() {
-            continue;
-        }
-        let stat = stat_at(&tree, path.as_bytes())?;
-        let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
-        if verdict(repo, &tree, path, is_dir)? == Verdict::Ignored {
-            continue;
-        }
-        let line = line_for(path, is_dir);
-        let text = with_lines(root.text.clone(), std::slice::from_ref(&line));
-        if verdict_with(repo, &tree, path, is_dir, Some(&text))? == Verdict::Ignored {
-            offer.lines.push(line);
-        } else {
-            offer.uncovered.push(path.clone());
-        }
-    }
-    Ok(offer)
-}
 
-/// Stops tracking files: the next commit leaves them out.
-pub fn untrack(
-    repo: &Handle,
-    options: &UntrackOptions,
-    job: &Job,
-) -> Result<UntrackReport, RepoError> {
-    let _lock = worktree::lock_worktree(repo)?;
-    let tree = open_worktree::open(repo, &options.settings)?;
-    let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
-    for path in &options.paths {
-        refuse_in_conflict(repo, &tree, path.as_bytes())?;
-    }
-    let NamedFiles { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
-    let mut files = inside;
-    files.extend(outside);
-    files.retain(|_, entry| entry.kind != Kind::Directory);
-    let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
-    let mut tx = Transaction::begin(repo, &options.request);
-    let mut writes = Vec::new();
-    if !options.ignore.is_empty() {
-        switch.find_dirty(&options.settings)?;
-        let (path, entry) = rules_with(repo, &tree, &options.ignore)?;
-        let overwrite = Overwrite {
-            committed: switch.clean_entry(&path)?,
-            after: Some(entry.clone()),
+    /// Stops tracking files: the next commit leaves them out, and they stay on disk.
+    pub fn untrack(&self, options: &UntrackOptions, job: &Job) -> Result<UntrackReport, RepoError> {
+        let _lock = worktree::lock_worktree(self)?;
+        let tree = open_worktree::open(self, &options.settings)?;
+        let form = tree.form.as_ref().ok_or(LookError::NoCommit)?;
+        for path in &options.paths {
+            refuse_in_conflict(self, &tree, path.as_bytes())?;
+        }
+        let NamedFiles { inside, outside } = named(self, &tree, &options.paths, options.recursive)?;
+        let mut files = inside;
+        files.extend(outside);
+        files.retain(|_, entry| entry.kind != Kind::Directory);
+        let mut switch = Switch::new(self, &tree, form, &tree.subset, job);
+        let mut tx = Transaction::begin(self, &options.request);
+        let mut writes = Vec::new();
+        if !options.ignore.is_empty() {
+            switch.find_dirty(&options.settings)?;
+            let (path, entry) = rules_with(self, &tree, &options.ignore)?;
+            let overwrite = Overwrite {
+                committed: switch.clean_entry(&path)?,
+                after: Some(entry.clone()),
+            };
+            let overwrites = Overwrites::from([(path.clone(), overwrite)]);
+            let keep = options.settings.keep;
+            let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+            set_steps(
+                &mut tx,
+                &tree.name,
+                saved.steps.as_ref(),
+                &saved.told,
+                Steps::default(),
+            )?;
+            writes.push((path, entry));
+        }
+        let mut noted = tree.notes.clone();
+        untracked::note_in(&mut noted, &files);
+        notes::put(&mut tx, &tree, &noted)?;
+        let effect = if writes.is_empty() {
+            Effect::Kept
+        } else {
+            Effect::Written
         };
-        let overwrites = Overwrites::from([(path.clone(), overwrite)]);
-        let keep = options.settings.keep;
-        let saved = keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
-        set_steps(
-            &mut tx,
-            &tree.name,
-            saved.steps.as_ref(),
-            &saved.told,
-            Steps::default(),
-        )?;
-        writes.push((path, entry));
+        tx.publish_changes(effect)?;
+        switch.put_back(writes)?;
+        switch.sync()?;
+        Ok(UntrackReport {
+            untracked: RepoPath::all_checked(files.into_keys()),
+            refused: switch.progress.refused,
+        })
     }
-    let mut noted = tree.notes.clone();
-    untracked::note_in(&mut noted, &files);
-    notes::put(&mut tx, &tree, &noted)?;
-    let effect = if writes.is_empty() {
-        Effect::Kept
-    } else {
-        Effect::Written
-    };
-    tx.publish_changes(effect)?;
-    switch.put_back(writes)?;
-    switch.sync()?;
-    Ok(UntrackReport {
-        untracked: RepoPath::all_checked(files.into_keys()),
-        refused: switch.progress.refused,
-    })
 }
 
 /// The ignore file in the worktree's root.
@@ -201,7 +199,7 @@ fn with_lines(mut text: Vec<u8>, lines: &[String]) -> Vec<u8> {
 
 /// Returns the root's ignore file with further lines. Its content is only in memory.
 fn rules_with(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     lines: &[String],
 ) -> Result<(Vec<u8>, TreeEntry), RepoError> {

@@ -10,8 +10,8 @@ use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id, lookup_path, put_empty_tree};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::notes::{Note, PathNotes};
+use crate::repo::base::repo::Repo;
 use crate::worktree::base::dir_tree;
 use crate::worktree::scan::Select;
 use crate::worktree::split_path;
@@ -45,7 +45,7 @@ impl UntrackNotes {
 
 /// Returns the notes that count for a base with this tree.
 pub fn counting(
-    repo: &Handle,
+    repo: &Repo,
     notes: &PathNotes,
     base: Option<ObjectId>,
 ) -> Result<UntrackNotes, RepoError> {
@@ -110,7 +110,7 @@ pub fn forget_in(notes: &mut PathNotes, is_over: impl Fn(&[u8]) -> bool) {
 /// Adds the edits of the tree `root` that remove the files at `paths`, and the directories that it leaves
 /// empty. A directory in the place of such a file stays. No edit may be above a path.
 pub fn leave_out(
-    repo: &Handle,
+    repo: &Repo,
     root: ObjectId,
     paths: &[RepoPath],
     edits: &mut Edits,

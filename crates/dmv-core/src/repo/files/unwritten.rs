@@ -13,10 +13,10 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::path::{PathContext, PathError};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::note::read_note;
+use crate::repo::base::repo::Repo;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{slice, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::dirs::is_dir;
 use crate::repo::files::open_worktree;
@@ -51,7 +51,7 @@ impl UnwrittenPath {
     /// Returns `None` if it is as it should be, or if the user has changed it since: then it is an
     /// edit.
     pub fn find(
-        repo: &Handle,
+        repo: &Repo,
         tree: &OpenWorktree,
         path: RepoPath,
         (want, former): (Option<TreeEntry>, Option<TreeEntry>),
@@ -82,11 +82,7 @@ impl UnwrittenPath {
 
     /// Returns the fingerprint of the file that should be gone, so that it can be removed. `None` if
     /// it is no longer what it was.
-    pub fn seen(
-        &self,
-        repo: &Handle,
-        tree: &OpenWorktree,
-    ) -> Result<Option<Fingerprint>, RepoError> {
+    pub fn seen(&self, repo: &Repo, tree: &OpenWorktree) -> Result<Option<Fingerprint>, RepoError> {
         let stat = stat_at(tree, self.path.as_bytes())?;
         let is_same = is_as((repo, tree), &self.path, self.have.as_ref(), stat)? == Some(true);
         Ok(stat.filter(|_| is_same).map(|stat| stat.fingerprint()))
@@ -96,7 +92,7 @@ impl UnwrittenPath {
     /// be there. What is above it counts separately: see [`retain_reached`].
     pub fn holds(
         &self,
-        repo: &Handle,
+        repo: &Repo,
         tree: &OpenWorktree,
         base: Option<&TreeEntry>,
     ) -> Result<bool, RepoError> {
@@ -109,7 +105,7 @@ impl UnwrittenPath {
 
     fn is_former(
         &self,
-        repo: &Handle,
+        repo: &Repo,
         tree: &OpenWorktree,
         stat: Option<FileStat>,
     ) -> Result<bool, RepoError> {
@@ -168,7 +164,7 @@ fn same_blob(a: &TreeEntry, b: &TreeEntry) -> bool {
 /// Returns whether a path has the given entry, or nothing if there is no entry. Returns `None` if
 /// the file cannot be read.
 fn is_as(
-    (repo, tree): (&Handle, &OpenWorktree),
+    (repo, tree): (&Repo, &OpenWorktree),
     path: &RepoPath,
     entry: Option<&TreeEntry>,
     stat: Option<FileStat>,
@@ -186,12 +182,12 @@ fn is_as(
     }
 }
 
-fn unwritten_file(repo: &Handle) -> Result<PathBuf, RepoError> {
+fn unwritten_file(repo: &Repo) -> Result<PathBuf, RepoError> {
     Ok(worktree::own_dir(repo)?.join(UNWRITTEN_FILE))
 }
 
 /// Returns the paths noted in this worktree. Ignores a malformed file.
-pub fn noted_unwritten(repo: &Handle) -> Result<Vec<UnwrittenPath>, RepoError> {
+pub fn noted_unwritten(repo: &Repo) -> Result<Vec<UnwrittenPath>, RepoError> {
     noted_in(&unwritten_file(repo)?)
 }
 
@@ -225,7 +221,7 @@ pub fn noted_objects(own_dir: &Path) -> Result<Vec<(ObjectType, ObjectId)>, Repo
 }
 
 /// Returns the notes whose paths are still unchanged.
-pub fn unwritten(repo: &Handle, tree: &OpenWorktree) -> Result<Vec<UnwrittenPath>, RepoError> {
+pub fn unwritten(repo: &Repo, tree: &OpenWorktree) -> Result<Vec<UnwrittenPath>, RepoError> {
     let mut found = noted_unwritten(repo)?;
     let mut error = None;
     found.retain(|at| {
@@ -272,18 +268,18 @@ pub fn retain_reached(
 }
 
 /// Returns the noted paths that are still unchanged.
-pub fn unwritten_paths(repo: &Handle, tree: &OpenWorktree) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+pub fn unwritten_paths(repo: &Repo, tree: &OpenWorktree) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let found = unwritten(repo, tree)?.into_iter();
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
 }
 
 /// Returns those of the noted paths that are absent because their content was purged. They cannot be written.
-pub fn purged_paths(repo: &Handle, tree: &OpenWorktree) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+pub fn purged_paths(repo: &Repo, tree: &OpenWorktree) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let noted = noted_unwritten(repo)?;
     if noted.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let slice = slice::slice(repo)?;
+    let slice = repo.slice()?;
     let is_purged = |at: &UnwrittenPath| {
         let want = at.want.as_ref();
         at.have.is_none() && want.is_some_and(|want| slice.purge_of(&want.id).is_some())
@@ -312,14 +308,17 @@ pub fn excuse(made: &mut Snapshot, paths: &BTreeSet<Vec<u8>>) {
     made.unwritten = stay;
 }
 
-/// Returns the noted paths of the worktree that are still unchanged.
-pub fn unwritten_of(repo: &Handle, settings: &WorktreeSettings) -> Result<Vec<Vec<u8>>, RepoError> {
-    let tree = open_worktree::open(repo, settings)?;
-    Ok(unwritten_paths(repo, &tree)?.into_iter().collect())
+impl Repo {
+    /// Returns the paths that an earlier command could not write and that are as they were before:
+    /// a restore of them overwrites no work of the user.
+    pub fn unwritten(&self, settings: &WorktreeSettings) -> Result<Vec<Vec<u8>>, RepoError> {
+        let tree = open_worktree::open(self, settings)?;
+        Ok(unwritten_paths(self, &tree)?.into_iter().collect())
+    }
 }
 
 fn base_blob(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &RepoPath,
 ) -> Result<Option<TreeEntry>, RepoError> {
@@ -331,7 +330,7 @@ fn base_blob(
 }
 
 /// Notes durably which paths could not be written. Replaces earlier notes.
-pub fn note_unwritten(repo: &Handle, list: &[UnwrittenPath]) -> Result<(), RepoError> {
+pub fn note_unwritten(repo: &Repo, list: &[UnwrittenPath]) -> Result<(), RepoError> {
     let path = unwritten_file(repo)?;
     if list.is_empty() {
         return match std::fs::remove_file(&path) {

@@ -11,24 +11,23 @@ use crate::path::PathContext;
 use crate::platform::{bytes_of, string_of};
 use crate::refs::{Change, Effect, check_ref_name};
 use crate::repo::base::error::{BranchError, PlaceError, RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, Pointer, RepositoryLocation};
 use crate::repo::base::notes::PathNotes;
 use crate::repo::base::publish::{OperationRequest, change, set};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::vacancy::refuse_inside;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{branch, layout, open, whole, worktree};
+use crate::repo::base::{branch, layout, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget};
 use crate::repo::files::saved::plan_return;
 use crate::repo::files::worktrees::removal::remove_root;
 use crate::repo::files::{checkout, open_worktree, unwritten};
-use crate::repo::look::entries;
 use crate::subset::Subset;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -92,23 +91,25 @@ pub struct AddReport {
     pub refused: Vec<crate::worktree::snapshot::Problem>,
 }
 
-/// Returns all worktrees by name, the repository's own first.
-pub fn worktrees(repo: &Handle) -> Result<Vec<WorktreeInfo>, RepoError> {
-    let mut out = Vec::new();
-    for (key, value) in repo.refs.with_prefix("worktree/")? {
-        let name = key.strip_prefix("worktree/");
-        let Some(name) = name.and_then(|rest| rest.strip_suffix("/path")) else {
-            continue;
-        };
-        out.push(worktree_info(repo, name, PathBuf::from(string_of(value)))?);
+impl Repo {
+    /// Returns all worktrees sorted by name, the main worktree first.
+    pub fn worktrees(&self) -> Result<Vec<WorktreeInfo>, RepoError> {
+        let mut out = Vec::new();
+        for (key, value) in self.refs.with_prefix("worktree/")? {
+            let name = key.strip_prefix("worktree/");
+            let Some(name) = name.and_then(|rest| rest.strip_suffix("/path")) else {
+                continue;
+            };
+            out.push(worktree_info(self, name, PathBuf::from(string_of(value)))?);
+        }
+        out.sort_by_key(|info| info.name != MAIN);
+        Ok(out)
     }
-    out.sort_by_key(|info| info.name != MAIN);
-    Ok(out)
 }
 
-fn worktree_info(repo: &Handle, name: &str, path: PathBuf) -> Result<WorktreeInfo, RepoError> {
+fn worktree_info(repo: &Repo, name: &str, path: PathBuf) -> Result<WorktreeInfo, RepoError> {
     let current = worktree::worktree_name(repo).is_ok_and(|here| here == name);
-    let path = match (current, worktree::worktree_root(repo), repo.dmv.parent()) {
+    let path = match (current, repo.worktree_root(), repo.dmv.parent()) {
         (true, Some(root), _) => root.to_owned(),
         (false, _, Some(root)) if name == MAIN => root.to_owned(),
         _ => path,
@@ -141,7 +142,7 @@ fn worktree_info(repo: &Handle, name: &str, path: PathBuf) -> Result<WorktreeInf
 
 /// Returns whether the directory's `.dmv` file names this repository and the worktree `name`. Fails if
 /// the system does not let this user look.
-fn is_pointed_from(repo: &Handle, dir: &Path, name: &str) -> Result<bool, RepoError> {
+fn is_pointed_from(repo: &Repo, dir: &Path, name: &str) -> Result<bool, RepoError> {
     match Pointer::read(&dir.join(DMV_DIR)) {
         Ok(pointer) => {
             Ok(pointer.worktree == name && is_same_place(&pointer.repository, &repo.dmv))
@@ -154,77 +155,78 @@ fn is_pointed_from(repo: &Handle, dir: &Path, name: &str) -> Result<bool, RepoEr
 }
 
 /// Returns whether a worktree is at its last known path. Fails if this user may not look there.
-pub fn is_here(repo: &Handle, info: &WorktreeInfo) -> Result<bool, RepoError> {
+pub fn is_here(repo: &Repo, info: &WorktreeInfo) -> Result<bool, RepoError> {
     Ok(info.name == MAIN || is_pointed_from(repo, &info.path, &info.name)?)
 }
 
-/// Makes a linked worktree in a directory of its own. Its head is a commit, or a branch that is not
-/// the head of another worktree.
-pub fn add_worktree(
-    repo: &Handle,
-    options: &AddOptions,
-    job: &Job,
-) -> Result<AddReport, RepoError> {
-    let dir = absolute(&options.dir)?;
-    refuse_inside(&dir)?;
-    if let Some(report) = continue_adding(repo, &dir, options, job)? {
-        return Ok(report);
-    }
-    whole::check_complete(repo, &[options.commit])?;
-    let mut changes = Vec::new();
-    if let Head::Branch(branch) = &options.head {
-        branch::refuse_taken(repo, branch)?;
-        let key = format!("branch/{branch}");
-        match worktree::ref_id(repo, &key)? {
-            None => {
-                branch::check_new_name(repo, branch)?;
-                changes.push(set(key, options.commit.as_bytes().to_vec()));
-            }
-            Some(id) if id == options.commit => {}
-            Some(_) => {
-                let name = branch.clone();
-                return Err(BranchError::RefExists {
-                    kind: "branch",
-                    name,
+impl Repo {
+    /// Creates a worktree in a directory of its own, on a commit or on a branch that no other
+    /// worktree is on.
+    ///
+    /// The view does not list the worktree before it is complete. After an interruption, the same
+    /// command continues.
+    pub fn add_worktree(&self, options: &AddOptions, job: &Job) -> Result<AddReport, RepoError> {
+        let dir = absolute(&options.dir)?;
+        refuse_inside(&dir)?;
+        if let Some(report) = continue_adding(self, &dir, options, job)? {
+            return Ok(report);
+        }
+        whole::check_complete(self, &[options.commit])?;
+        let mut changes = Vec::new();
+        if let Head::Branch(branch) = &options.head {
+            branch::refuse_taken(self, branch)?;
+            let key = format!("branch/{branch}");
+            match worktree::ref_id(self, &key)? {
+                None => {
+                    branch::check_new_name(self, branch)?;
+                    changes.push(set(key, options.commit.as_bytes().to_vec()));
                 }
-                .into());
+                Some(id) if id == options.commit => {}
+                Some(_) => {
+                    let name = branch.clone();
+                    return Err(BranchError::RefExists {
+                        kind: "branch",
+                        name,
+                    }
+                    .into());
+                }
             }
         }
+        let name = name_for(self, &dir)?;
+        changes.extend([
+            set(head_key(&name), options.head.value()),
+            set(path_key(&name), bytes_of(&dir).to_vec()),
+            set(base_key(&name), options.commit.as_bytes().to_vec()),
+        ]);
+        let limit = checkout::subset_value(&options.subset);
+        changes.extend(limit.map(|value| set(subset_key(&name), value)));
+        let (request, settings) = (&options.request, &options.settings);
+        let new = NewWorktree {
+            name: &name,
+            dir: &dir,
+            commit: options.commit,
+            subset: &options.subset,
+            notes: &PathNotes::default(),
+            brings: None,
+            request,
+            settings,
+        };
+        let made = set_up(self, &new, job, || {
+            let tx = Transaction::begin(self, request).with(changes);
+            tx.publish(Effect::Worktree).map(drop)
+        })?;
+        Ok(AddReport {
+            info: worktree_info(self, &name, dir)?,
+            files: made.files,
+            bytes: made.bytes,
+            refused: made.refused,
+        })
     }
-    let name = name_for(repo, &dir)?;
-    changes.extend([
-        set(head_key(&name), options.head.value()),
-        set(path_key(&name), bytes_of(&dir).to_vec()),
-        set(base_key(&name), options.commit.as_bytes().to_vec()),
-    ]);
-    let limit = checkout::subset_value(&options.subset);
-    changes.extend(limit.map(|value| set(subset_key(&name), value)));
-    let (request, settings) = (&options.request, &options.settings);
-    let new = NewWorktree {
-        name: &name,
-        dir: &dir,
-        commit: options.commit,
-        subset: &options.subset,
-        notes: &PathNotes::default(),
-        brings: None,
-        request,
-        settings,
-    };
-    let made = set_up(repo, &new, job, || {
-        let tx = Transaction::begin(repo, request).with(changes);
-        tx.publish(Effect::Worktree).map(drop)
-    })?;
-    Ok(AddReport {
-        info: worktree_info(repo, &name, dir)?,
-        files: made.files,
-        bytes: made.bytes,
-        refused: made.refused,
-    })
 }
 
 /// Returns a free name for a worktree in `dir`, or the name that an earlier attempt gave it before
 /// it was cut off. Refuses a directory that is not free.
-fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
+fn name_for(repo: &Repo, dir: &Path) -> Result<String, RepoError> {
     let above = dir.parent().unwrap_or(dir);
     if let Ok(place) = layout::discover(above)
         && let Some((root, _)) = place.worktree
@@ -281,7 +283,7 @@ pub struct NewWorktree<'a> {
 ///
 /// If this fails before it has written a file, it leaves no directory.
 pub fn set_up(
-    repo: &Handle,
+    repo: &Repo,
     new: &NewWorktree<'_>,
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
@@ -307,7 +309,7 @@ pub fn set_up(
 
 /// Writes the files of a new worktree, whose directory is there.
 fn fill(
-    repo: &Handle,
+    repo: &Repo,
     new: &NewWorktree<'_>,
     job: &Job,
     publish: impl FnOnce() -> Result<(), RepoError>,
@@ -322,7 +324,7 @@ fn fill(
     if let Some(brings) = &brings {
         brings.check_content_here(repo)?;
     }
-    let commit = entries::read_commit(repo, &new.commit)?;
+    let commit = repo.read_commit(&new.commit)?;
     let to = SwitchTo {
         what,
         request: new.request,
@@ -342,47 +344,44 @@ fn fill(
 
 /// Opens this repository as another worktree sees it. `coming` is the head of a worktree that is
 /// not in the view yet.
-fn beside(
-    repo: &Handle,
-    name: &str,
-    dir: &Path,
-    coming: Option<Head>,
-) -> Result<Handle, RepoError> {
+fn beside(repo: &Repo, name: &str, dir: &Path, coming: Option<Head>) -> Result<Repo, RepoError> {
     let place = RepositoryLocation {
         dmv: repo.dmv.clone(),
         worktree: Some((dir.to_owned(), name.to_owned())),
     };
-    let mut there = open::open(place, repo.vfs.clone())?;
+    let mut there = Repo::open_place_on(place, repo.vfs.clone())?;
     there.coming = coming;
     there.whose = repo.whose;
     Ok(there)
 }
 
 /// Returns the worktree that is, or was, in `dir`.
-fn worktree_at(repo: &Handle, dir: &Path) -> Result<WorktreeInfo, RepoError> {
+fn worktree_at(repo: &Repo, dir: &Path) -> Result<WorktreeInfo, RepoError> {
     let wanted = absolute(dir)?;
-    let mut all = worktrees(repo)?.into_iter();
+    let mut all = repo.worktrees()?.into_iter();
     all.find(|info| info.path == wanted || is_same_place(&info.path, &wanted))
         .ok_or(RepoError::Worktree(WorktreeError::NoSuchWorktree(wanted)))
 }
 
-/// Returns the former path of this worktree if the user has moved it, or `None` if it is at the
-/// path that the view stores.
-pub fn moved_from(repo: &Handle) -> Result<Option<PathBuf>, RepoError> {
-    let Some((root, name)) = &repo.worktree else {
-        return Ok(None);
-    };
-    let Some(path) = repo.refs.get(&path_key(name))? else {
-        return Ok(None);
-    };
-    let path = PathBuf::from(string_of(path));
-    Ok((path != *root && !is_same_place(&path, root)).then_some(path))
+impl Repo {
+    /// Returns the former path of this worktree if the user has moved it, or `None` if it is at the
+    /// path that the view stores.
+    pub fn moved_from(&self) -> Result<Option<PathBuf>, RepoError> {
+        let Some((root, name)) = &self.worktree else {
+            return Ok(None);
+        };
+        let Some(path) = self.refs.get(&path_key(name))? else {
+            return Ok(None);
+        };
+        let path = PathBuf::from(string_of(path));
+        Ok((path != *root && !is_same_place(&path, root)).then_some(path))
+    }
 }
 
 /// Writes the files that an earlier attempt to add the same worktree could not write. Returns
 /// `None` if there is no such worktree or if it lacks no files.
 fn continue_adding(
-    repo: &Handle,
+    repo: &Repo,
     dir: &Path,
     options: &AddOptions,
     job: &Job,
@@ -408,7 +407,7 @@ fn continue_adding(
         settings: options.settings.clone(),
         request: options.request.clone(),
     };
-    let done = checkout::checkout(&there, target, &how, job)?;
+    let done = there.checkout(target, &how, job)?;
     Ok(Some(AddReport {
         info,
         files: done.files,
@@ -417,61 +416,66 @@ fn continue_adding(
     }))
 }
 
-/// Stores the present path of this worktree in the view. If this is the repository's own worktree,
-/// it also corrects the `.dmv` files of linked worktrees that still name its former path.
-pub fn note_place(repo: &Handle, request: OperationRequest) -> Result<bool, RepoError> {
-    let Some((root, name)) = &repo.worktree else {
-        return Ok(false);
-    };
-    if repo.refs.try_lock_database()?.is_none() {
-        return Ok(false);
-    }
-    let path = bytes_of(&root).to_vec();
-    let change = change(&repo.refs, path_key(name), Some(path))?;
-    let tx = Transaction::begin(repo, &request).with([change]);
-    tx.publish(Effect::Worktree)?;
-    if name == MAIN {
-        for info in worktrees(repo)? {
-            let file = info.path.join(DMV_DIR);
-            if let Ok(pointer) = Pointer::read(&file)
-                && info.name != MAIN
-                && pointer.worktree == info.name
-                && !pointer.repository.exists()
-            {
-                point_here(repo, &info.path, &info.name)?;
+impl Repo {
+    /// Records the current path of this worktree. In the main worktree, also corrects the `.dmv`
+    /// files of other worktrees that still name its former path.
+    ///
+    /// Returns `false` and records nothing if another command is changing the database, because
+    /// this note is not worth waiting for.
+    pub fn note_place(&self, request: OperationRequest) -> Result<bool, RepoError> {
+        let Some((root, name)) = &self.worktree else {
+            return Ok(false);
+        };
+        if self.refs.try_lock_database()?.is_none() {
+            return Ok(false);
+        }
+        let path = bytes_of(&root).to_vec();
+        let change = change(&self.refs, path_key(name), Some(path))?;
+        let tx = Transaction::begin(self, &request).with([change]);
+        tx.publish(Effect::Worktree)?;
+        if name == MAIN {
+            for info in self.worktrees()? {
+                let file = info.path.join(DMV_DIR);
+                if let Ok(pointer) = Pointer::read(&file)
+                    && info.name != MAIN
+                    && pointer.worktree == info.name
+                    && !pointer.repository.exists()
+                {
+                    point_here(self, &info.path, &info.name)?;
+                }
             }
         }
+        Ok(true)
     }
-    Ok(true)
+
+    /// Connects the worktree in `dir` with this repository again, after the worktree or the repository
+    /// was moved.
+    pub fn repair_worktree(
+        &self,
+        dir: &Path,
+        request: OperationRequest,
+    ) -> Result<WorktreeInfo, RepoError> {
+        let dir = absolute(dir)?;
+        let pointer = Pointer::read(&dir.join(DMV_DIR))?;
+        let name = pointer.worktree;
+        let key = path_key(&name);
+        if self.refs.get(&key)?.is_none() {
+            return Err(WorktreeError::NoSuchWorktree(dir).into());
+        }
+        if pointer.repository.exists() && !is_same_place(&pointer.repository, &self.dmv) {
+            return Err(WorktreeError::NoSuchWorktree(dir).into());
+        }
+        refuse_copy(self, &dir, &name)?;
+        point_here(self, &dir, &name)?;
+        let path = bytes_of(&dir).to_vec();
+        let mut tx = Transaction::begin(self, &request);
+        tx.set(key, Some(path))?;
+        tx.publish_changes(Effect::Worktree)?;
+        worktree_info(self, &name, dir)
+    }
 }
 
-/// Connects the worktree in `dir` with this repository again, after the worktree or the repository
-/// was moved.
-pub fn repair_worktree(
-    repo: &Handle,
-    dir: &Path,
-    request: OperationRequest,
-) -> Result<WorktreeInfo, RepoError> {
-    let dir = absolute(dir)?;
-    let pointer = Pointer::read(&dir.join(DMV_DIR))?;
-    let name = pointer.worktree;
-    let key = path_key(&name);
-    if repo.refs.get(&key)?.is_none() {
-        return Err(WorktreeError::NoSuchWorktree(dir).into());
-    }
-    if pointer.repository.exists() && !is_same_place(&pointer.repository, &repo.dmv) {
-        return Err(WorktreeError::NoSuchWorktree(dir).into());
-    }
-    refuse_copy(repo, &dir, &name)?;
-    point_here(repo, &dir, &name)?;
-    let path = bytes_of(&dir).to_vec();
-    let mut tx = Transaction::begin(repo, &request);
-    tx.set(key, Some(path))?;
-    tx.publish_changes(Effect::Worktree)?;
-    worktree_info(repo, &name, dir)
-}
-
-fn point_here(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
+fn point_here(repo: &Repo, dir: &Path, name: &str) -> Result<(), RepoError> {
     let pointer = Pointer {
         repository: absolute(&repo.dmv)?,
         worktree: name.to_owned(),
@@ -480,7 +484,7 @@ fn point_here(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
 }
 
 /// Refuses a linked worktree that the view does not know, or that is a copy of another one.
-pub fn check_place(repo: &Handle) -> Result<(), RepoError> {
+pub fn check_place(repo: &Repo) -> Result<(), RepoError> {
     let Some((root, name)) = repo.worktree.as_ref().filter(|(_, name)| name != MAIN) else {
         return Ok(());
     };
@@ -491,7 +495,7 @@ pub fn check_place(repo: &Handle) -> Result<(), RepoError> {
     }
 }
 
-fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
+fn refuse_copy(repo: &Repo, dir: &Path, name: &str) -> Result<(), RepoError> {
     let at = repo.refs.get(&path_key(name))?.unwrap_or_default();
     let at = PathBuf::from(string_of(at));
     // What this user may not look at may be the original.

@@ -3,7 +3,7 @@
 use crate::hash::ObjectId;
 use crate::refs::{Operation, Timestamp};
 use crate::repo::base::error::{RepoError, RevisionError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
 
 /// The number of operations read at a time.
@@ -51,7 +51,7 @@ enum Moment {
 
 /// Returns the commit that `key` of the view named. `text` is the whole revision, and `name` what the
 /// key stands for, both for errors.
-pub fn former(repo: &Handle, key: &str, text: &str, name: &str) -> Result<ObjectId, RepoError> {
+pub fn former(repo: &Repo, key: &str, text: &str, name: &str) -> Result<ObjectId, RepoError> {
     let dated = DatedName::parse(text).ok_or_else(|| RevisionError::Syntax(text.to_owned()))?;
     let moment = moment(repo, dated, text)?;
     let mut value = repo.refs.get(key)?;
@@ -87,7 +87,7 @@ pub fn former(repo: &Handle, key: &str, text: &str, name: &str) -> Result<Object
     }
 }
 
-fn moment(repo: &Handle, dated: DatedName<'_>, text: &str) -> Result<Moment, RepoError> {
+fn moment(repo: &Repo, dated: DatedName<'_>, text: &str) -> Result<Moment, RepoError> {
     if let Ok(number) = dated.when.parse() {
         return Ok(Moment::Changes(number));
     }

@@ -8,8 +8,7 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
 use crate::repo::base::error::{LookError, PlaceError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::path;
+use crate::repo::base::repo::Repo;
 use crate::subset::{Extent, PathSet};
 use std::ops::ControlFlow;
 
@@ -71,143 +70,146 @@ pub struct ListingLine {
     pub entry: TreeEntry,
 }
 
-/// Reads a commit.
-pub fn read_commit(repo: &Handle, id: &ObjectId) -> Result<Commit, RepoError> {
-    Ok(load_commit(repo.objects(), id)?)
-}
-
-/// Finds the entry of a commit at `path`. Fails with [`LookError::NoSuchPath`], which names
-/// `revision`, if there is none.
-pub fn locate(
-    repo: &Handle,
-    revision: &str,
-    commit: &Commit,
-    path: &RepoPath,
-) -> Result<Location, RepoError> {
-    if path.is_root() {
-        let (tree, bytes, files) = (commit.tree, commit.tree_bytes, commit.tree_files);
-        return Ok(Location::Root { tree, bytes, files });
+impl Repo {
+    /// Reads a commit.
+    pub fn read_commit(&self, id: &ObjectId) -> Result<Commit, RepoError> {
+        Ok(load_commit(self.objects(), id)?)
     }
-    let found = lookup_path(repo.objects(), &commit.tree, path)?;
-    found.map(Location::Entry).ok_or_else(|| {
-        RepoError::Look(LookError::NoSuchPath {
-            revision: revision.to_owned(),
-            path: path.into(),
-        })
-    })
-}
 
-/// Visits the content of the directory `tree`, whose path is `at`, in path order.
-pub fn list(
-    repo: &Handle,
-    at: &RepoPath,
-    tree: ObjectId,
-    deep: bool,
-    visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
-) -> Result<(), RepoError> {
-    let mut stack = vec![(at.clone(), TreeIter::new(repo.objects(), tree))];
-    while let Some((path, iter)) = stack.last_mut() {
-        let Some(entry) = iter.next().transpose()? else {
-            stack.pop();
-            continue;
-        };
-        let path = path_in(repo, path, tree, &entry)?;
-        let empty = entry.id == crate::object::tree::empty_tree_id();
-        if deep && entry.kind == Kind::Directory && !empty {
-            stack.push((path, TreeIter::new(repo.objects(), entry.id)));
-        } else if visit(ListingLine { path, entry })?.is_break() {
-            return Ok(());
+    /// Finds the entry of a commit at `path`.
+    ///
+    /// Fails with [`LookError::NoSuchPath`](crate::repo::LookError::NoSuchPath), which names
+    /// `revision`, if there is none.
+    pub fn locate(
+        &self,
+        revision: &str,
+        commit: &Commit,
+        path: &RepoPath,
+    ) -> Result<Location, RepoError> {
+        if path.is_root() {
+            let (tree, bytes, files) = (commit.tree, commit.tree_bytes, commit.tree_files);
+            return Ok(Location::Root { tree, bytes, files });
         }
+        let found = lookup_path(self.objects(), &commit.tree, path)?;
+        found.map(Location::Entry).ok_or_else(|| {
+            RepoError::Look(LookError::NoSuchPath {
+                revision: revision.to_owned(),
+                path: path.into(),
+            })
+        })
     }
-    Ok(())
-}
 
-/// Visits the files and empty directories of the directory `tree`, whose path is `at`, in path
-/// order. Does not read what `subset` excludes.
-pub fn list_subset(
-    repo: &Handle,
-    at: &RepoPath,
-    tree: ObjectId,
-    subset: &dyn PathSet,
-    visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
-) -> Result<(), RepoError> {
-    let mut stack = Vec::new();
-    let mut next = Some((at.clone(), tree));
-    let mut flow = ControlFlow::Continue(());
-    loop {
-        if let Some((dir, tree)) = next.take() {
-            match subset.extent(dir.as_bytes()) {
-                Extent::None => {}
-                Extent::All => list(repo, &dir, tree, true, &mut |listed| {
-                    flow = visit(listed)?;
-                    Ok(flow)
-                })?,
-                Extent::Part => {
-                    let entries = entries_in(repo.objects(), &tree, subset, &dir)?;
-                    stack.push((dir, entries.into_iter()));
-                }
+    /// Visits the content of the directory `tree`, whose path is `at`, in path order.
+    ///
+    /// If `deep`, visits the files and empty directories of all levels. Otherwise, visits the
+    /// directory's own entries.
+    pub fn list(
+        &self,
+        at: &RepoPath,
+        tree: ObjectId,
+        deep: bool,
+        visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let mut stack = vec![(at.clone(), TreeIter::new(self.objects(), tree))];
+        while let Some((path, iter)) = stack.last_mut() {
+            let Some(entry) = iter.next().transpose()? else {
+                stack.pop();
+                continue;
+            };
+            let path = path_in(self, path, tree, &entry)?;
+            let empty = entry.id == crate::object::tree::empty_tree_id();
+            if deep && entry.kind == Kind::Directory && !empty {
+                stack.push((path, TreeIter::new(self.objects(), entry.id)));
+            } else if visit(ListingLine { path, entry })?.is_break() {
+                return Ok(());
             }
         }
-        let Some((dir, entries)) = stack.last_mut().filter(|_| flow.is_continue()) else {
-            return Ok(());
-        };
-        let Some(entry) = entries.next() else {
-            stack.pop();
-            continue;
-        };
-        let path = path_in(repo, dir, tree, &entry)?;
-        let is_empty = entry.id == crate::object::tree::empty_tree_id();
-        if entry.kind != Kind::Directory {
-            flow = visit(ListingLine { path, entry })?;
-        } else if !is_empty {
-            next = Some((path, entry.id));
-        } else if subset.includes(path.as_bytes(), true) {
-            flow = visit(ListingLine { path, entry })?;
+        Ok(())
+    }
+
+    /// Visits the files and empty directories of the directory `tree`, whose path is `at`, in path
+    /// order. Does not read what `subset` excludes.
+    pub fn list_subset(
+        &self,
+        at: &RepoPath,
+        tree: ObjectId,
+        subset: &dyn PathSet,
+        visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let mut stack = Vec::new();
+        let mut next = Some((at.clone(), tree));
+        let mut flow = ControlFlow::Continue(());
+        loop {
+            if let Some((dir, tree)) = next.take() {
+                match subset.extent(dir.as_bytes()) {
+                    Extent::None => {}
+                    Extent::All => self.list(&dir, tree, true, &mut |listed| {
+                        flow = visit(listed)?;
+                        Ok(flow)
+                    })?,
+                    Extent::Part => {
+                        let entries = entries_in(self.objects(), &tree, subset, &dir)?;
+                        stack.push((dir, entries.into_iter()));
+                    }
+                }
+            }
+            let Some((dir, entries)) = stack.last_mut().filter(|_| flow.is_continue()) else {
+                return Ok(());
+            };
+            let Some(entry) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            let path = path_in(self, dir, tree, &entry)?;
+            let is_empty = entry.id == crate::object::tree::empty_tree_id();
+            if entry.kind != Kind::Directory {
+                flow = visit(ListingLine { path, entry })?;
+            } else if !is_empty {
+                next = Some((path, entry.id));
+            } else if subset.includes(path.as_bytes(), true) {
+                flow = visit(ListingLine { path, entry })?;
+            }
         }
     }
-}
 
-/// Visits the files and empty directories of `wanted`, in path order. Paths are relative to the
-/// place that `wanted` names. If that place is a file, its path is its name.
-pub fn list_wanted(
-    repo: &Handle,
-    wanted: Selection<'_>,
-    visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
-) -> Result<(), RepoError> {
-    let Selection {
-        path: at,
-        located,
-        subset,
-    } = wanted;
-    if let Some(tree) = located.tree() {
-        if at.is_root() {
-            return list_subset(repo, at, tree, subset, visit);
-        }
-        return list_subset(
-            repo,
-            at,
-            tree,
+    /// Visits the files and empty directories of `wanted`, in path order.
+    ///
+    /// Paths are relative to the place that `wanted` names. If that place is a file, its path is
+    /// its name.
+    pub fn list_wanted(
+        &self,
+        wanted: Selection<'_>,
+        visit: &mut dyn FnMut(ListingLine) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let Selection {
+            path: at,
+            located,
             subset,
-            &mut |ListingLine { path, entry }| {
+        } = wanted;
+        if let Some(tree) = located.tree() {
+            if at.is_root() {
+                return self.list_subset(at, tree, subset, visit);
+            }
+            return self.list_subset(at, tree, subset, &mut |ListingLine { path, entry }| {
                 let names = path.components().skip(at.depth());
                 let below = names.collect::<Vec<_>>().join(&b'/');
-                let path = path::parse_path(&below)?;
+                let path = Repo::parse_path(&below)?;
                 visit(ListingLine { path, entry })
-            },
-        );
+            });
+        }
+        if let Location::Entry(entry) = located
+            && subset.includes(at.as_bytes(), false)
+        {
+            let (path, entry) = (RepoPath::from(&entry.name), entry.clone());
+            // There is nothing else to visit.
+            let _ = visit(ListingLine { path, entry })?;
+        }
+        Ok(())
     }
-    if let Location::Entry(entry) = located
-        && subset.includes(at.as_bytes(), false)
-    {
-        let (path, entry) = (RepoPath::from(&entry.name), entry.clone());
-        // There is nothing else to visit.
-        let _ = visit(ListingLine { path, entry })?;
-    }
-    Ok(())
 }
 
 pub fn path_in(
-    repo: &Handle,
+    repo: &Repo,
     dir: &RepoPath,
     tree: ObjectId,
     entry: &TreeEntry,

@@ -9,11 +9,9 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectError, ObjectType};
 use crate::reach::{Detail, Reach};
 use crate::repo::base::error::{AbsentError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::slice::RepoSlice;
-use crate::repo::look::entries::{blob_of, list, read_commit};
-use crate::repo::look::history::complete_commits;
+use crate::repo::look::entries::blob_of;
 use crate::repo::look::stored::StoredLens;
 use crate::worktree::select::is_under;
 use std::cmp::Reverse;
@@ -71,47 +69,51 @@ pub struct HistoryUse {
     pub is_partial: bool,
 }
 
-/// Adds up the versions of all paths at or under `limits` in the history of all branches, tags and
-/// worktrees; without limits, of all paths. Reads metadata, and the first chunk of large files that
-/// have several versions.
-pub fn history_use(repo: &Handle, limits: &[RepoPath], job: &Job) -> Result<HistoryUse, RepoError> {
-    let mut walk = Walk {
-        repo,
-        limits,
-        job,
-        // Damage of this file stops nothing that only counts: `verify` reports it.
-        slice: slice::slice(repo).unwrap_or_default(),
-        dirs: PathContents::default(),
-        files: PathContents::default(),
-        chunks: HashSet::new(),
-        lens: StoredLens::new(repo),
-        newest: Vec::new(),
-        out: HistoryUse::default(),
-    };
-    let mut reach = Reach::new(complete_commits(repo)?, [], Detail::Commits);
-    while let Some(found) = reach.next(repo.objects())? {
-        if found.here {
-            walk.out.commits += 1;
-            walk.tree(read_commit(repo, &found.id)?.tree)?;
+impl Repo {
+    /// Adds up the versions of all paths at or under `limits` in the history of all branches, tags
+    /// and worktrees; without limits, of all paths. Reads metadata, and the first chunk of each
+    /// large file with several versions.
+    ///
+    /// Memory: some 32 bytes for each different chunk, and 40 for each version of a file or directory.
+    pub fn history_use(&self, limits: &[RepoPath], job: &Job) -> Result<HistoryUse, RepoError> {
+        let mut walk = Walk {
+            repo: self,
+            limits,
+            job,
+            // Damage of this file stops nothing that only counts: `verify` reports it.
+            slice: self.slice().unwrap_or_default(),
+            dirs: PathContents::default(),
+            files: PathContents::default(),
+            chunks: HashSet::new(),
+            lens: StoredLens::new(self),
+            newest: Vec::new(),
+            out: HistoryUse::default(),
+        };
+        let mut reach = Reach::new(self.complete_commits()?, [], Detail::Commits);
+        while let Some(found) = reach.next(self.objects())? {
+            if found.here {
+                walk.out.commits += 1;
+                walk.tree(self.read_commit(&found.id)?.tree)?;
+            }
         }
-    }
-    let Walk {
-        lens,
-        newest,
-        mut out,
-        ..
-    } = walk;
-    lens.finish(&mut |part, len| out.add_stored(part, len))?;
-    for (used, newest) in out.paths.iter_mut().zip(newest) {
-        if used.versions > 1 && used.newest_bytes >= LARGE {
-            used.compressed = compressed(repo, newest)?;
+        let Walk {
+            lens,
+            newest,
+            mut out,
+            ..
+        } = walk;
+        lens.finish(&mut |part, len| out.add_stored(part, len))?;
+        for (used, newest) in out.paths.iter_mut().zip(newest) {
+            if used.versions > 1 && used.newest_bytes >= LARGE {
+                used.compressed = compressed(self, newest)?;
+            }
         }
+        out.paths.sort_by(|a, b| {
+            let by_size = b.stored_bytes.cmp(&a.stored_bytes);
+            by_size.then_with(|| a.path.cmp(&b.path))
+        });
+        Ok(out)
     }
-    out.paths.sort_by(|a, b| {
-        let by_size = b.stored_bytes.cmp(&a.stored_bytes);
-        by_size.then_with(|| a.path.cmp(&b.path))
-    });
-    Ok(out)
 }
 
 impl HistoryUse {
@@ -154,7 +156,7 @@ impl PathContents {
 }
 
 struct Walk<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     limits: &'a [RepoPath],
     job: &'a Job,
     slice: RepoSlice,
@@ -179,7 +181,7 @@ impl Walk<'_> {
             if !self.dirs.note(&path, id).1 {
                 continue;
             }
-            let listed = list(self.repo, &path, id, false, &mut |listed| {
+            let listed = self.repo.list(&path, id, false, &mut |listed| {
                 match listed.entry.kind {
                     Kind::Directory if self.leads_to(&listed.path) => {
                         stack.push((listed.path, listed.entry.id));
@@ -295,7 +297,7 @@ struct LargeChange {
 /// Returns the largest file that differs between two root trees, is saved compressed, and shares
 /// little with its previous version. Reads the first chunk of large files and no other content.
 pub fn saved_compressed(
-    repo: &Handle,
+    repo: &Repo,
     old: ObjectId,
     new: ObjectId,
 ) -> Result<Option<CompressedFile>, RepoError> {
@@ -316,11 +318,7 @@ pub fn saved_compressed(
 }
 
 /// Returns the large files that differ between two root trees, the largest first.
-fn large_changes(
-    repo: &Handle,
-    old: ObjectId,
-    new: ObjectId,
-) -> Result<Vec<LargeChange>, RepoError> {
+fn large_changes(repo: &Repo, old: ObjectId, new: ObjectId) -> Result<Vec<LargeChange>, RepoError> {
     let mut changes: Vec<LargeChange> = Vec::new();
     let shorten = |changes: &mut Vec<LargeChange>| {
         changes.sort_by_key(|change| Reverse(change.new.size));
@@ -349,7 +347,7 @@ fn large_changes(
 }
 
 /// Returns how much of the new version the old one has, too, in percent.
-fn shared_percent(repo: &Handle, change: &LargeChange) -> Result<u64, RepoError> {
+fn shared_percent(repo: &Repo, change: &LargeChange) -> Result<u64, RepoError> {
     let mut known = HashSet::new();
     for chunk in BlobChunks::new(repo.objects(), change.old).take(MAX_COMPARED) {
         known.insert(chunk?.1);
@@ -365,7 +363,7 @@ fn shared_percent(repo: &Handle, change: &LargeChange) -> Result<u64, RepoError>
 
 /// Returns the name of the compression of a file, if it is compressed as a whole and its content
 /// is stored here.
-fn compressed(repo: &Handle, blob: Blob) -> Result<Option<&'static str>, RepoError> {
+fn compressed(repo: &Repo, blob: Blob) -> Result<Option<&'static str>, RepoError> {
     let first = match BlobChunks::new(repo.objects(), blob).next().transpose() {
         Ok(Some((_, id, _))) => id,
         _ => return Ok(None),

@@ -12,8 +12,7 @@ use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::Reach;
 use crate::repo::base::error::{AbsentError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::repo::look::entries::{Location, Selection, blob_of};
 use crate::subset::{Extent, PathSet};
 use std::ops::Range;
@@ -31,77 +30,83 @@ pub enum LackOf {
     Content,
 }
 
-/// Returns whether everything under `root` is stored.
-pub fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoError> {
-    if let Root::Blob(blob) = root {
-        return Ok(has_blob(repo, blob)?);
-    }
-    let mut reach = Reach::under([root]);
-    while let Some(found) = reach.next(repo)? {
-        if !found.here {
-            return Ok(false);
+impl Repo {
+    /// Returns whether everything under `root` is stored.
+    pub fn has_root(&self, root: Root) -> Result<bool, RepoError> {
+        if let Root::Blob(blob) = root {
+            return Ok(has_blob(self, blob)?);
         }
+        let mut reach = Reach::under([root]);
+        while let Some(found) = reach.next(self)? {
+            if !found.here {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
-    Ok(true)
-}
 
-/// Returns the missing parts of `wanted`.
-///
-/// An absent directory that is wanted completely is one item. If only a part of it is wanted, the
-/// item is the next tree node that is missing.
-pub fn lacking(repo: &Handle, wanted: Selection<'_>, of: LackOf) -> Result<Vec<Lack>, RepoError> {
-    let mut search = Search {
-        repo,
-        subset: wanted.subset,
-        of,
-        stack: Vec::new(),
-        found: Vec::new(),
-    };
-    match wanted.located {
-        Location::Root { tree, bytes, files } => {
-            let (tree, bytes, files) = (*tree, *bytes, *files);
-            search.add(wanted.path, Root::Directory { tree, bytes, files });
+    /// Returns the missing parts of `wanted`.
+    ///
+    /// An absent directory that is wanted completely is one item. If only a part of it is wanted,
+    /// the item is the next tree node that is missing.
+    pub fn lacking(&self, wanted: Selection<'_>, of: LackOf) -> Result<Vec<Lack>, RepoError> {
+        let mut search = Search {
+            repo: self,
+            subset: wanted.subset,
+            of,
+            stack: Vec::new(),
+            found: Vec::new(),
+        };
+        match wanted.located {
+            Location::Root { tree, bytes, files } => {
+                let (tree, bytes, files) = (*tree, *bytes, *files);
+                search.add(wanted.path, Root::Directory { tree, bytes, files });
+            }
+            Location::Entry(entry) if is_wanted(wanted.subset, wanted.path, entry) => {
+                search.enter(wanted.path, entry)?;
+            }
+            Location::Entry(_) => {}
         }
-        Location::Entry(entry) if is_wanted(wanted.subset, wanted.path, entry) => {
-            search.enter(wanted.path, entry)?;
-        }
-        Location::Entry(_) => {}
+        search.run()
     }
-    search.run()
-}
 
-/// Fails with [`AbsentError::Lacking`] if a part of `wanted` is known to be missing.
-pub fn check_here(repo: &Handle, wanted: Selection<'_>) -> Result<(), RepoError> {
-    if slice::is_partial(repo) {
-        refuse(lacking(repo, wanted, LackOf::Content)?)
-    } else {
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if a part of `wanted` is
+    /// known to be missing.
+    pub fn check_here(&self, wanted: Selection<'_>) -> Result<(), RepoError> {
+        if self.is_partial() {
+            refuse(self.lacking(wanted, LackOf::Content)?)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Fails with an error if names in a directory are missing. `deep` includes the names of all
+    /// levels below.
+    ///
+    /// The error is [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if `deep`. Otherwise,
+    /// it is [`AbsentError::Object`](crate::repo::AbsentError::Object), which names the missing object.
+    pub fn check_names_here(&self, wanted: Selection<'_>, deep: bool) -> Result<(), RepoError> {
+        if !self.is_partial() {
+            return Ok(());
+        }
+        if deep {
+            return refuse(self.lacking(wanted, LackOf::Names)?);
+        }
+        let names = wanted.located.tree().map(|tree| TreeIter::new(self, tree));
+        for entry in names.into_iter().flatten() {
+            // The error for an absent node names it.
+            entry?;
+        }
         Ok(())
     }
 }
 
-/// Fails with an error if names in a directory are missing. `deep` includes the names of all levels
-/// below.
-pub fn check_names_here(repo: &Handle, wanted: Selection<'_>, deep: bool) -> Result<(), RepoError> {
-    if !slice::is_partial(repo) {
-        return Ok(());
-    }
-    if deep {
-        return refuse(lacking(repo, wanted, LackOf::Names)?);
-    }
-    let names = wanted.located.tree().map(|tree| TreeIter::new(repo, tree));
-    for entry in names.into_iter().flatten() {
-        // The error for an absent node names it.
-        entry?;
-    }
-    Ok(())
-}
-
 /// Fails with [`AbsentError::Lacking`] if the content of one of these entries is missing.
 pub fn check_entries_here<'e>(
-    repo: &Handle,
+    repo: &Repo,
     entries: impl IntoIterator<Item = (&'e [u8], &'e TreeEntry)>,
 ) -> Result<(), RepoError> {
-    if !slice::is_partial(repo) {
+    if !repo.is_partial() {
         return Ok(());
     }
     let mut lacks = Vec::new();
@@ -112,47 +117,46 @@ pub fn check_entries_here<'e>(
     refuse(lacks)
 }
 
-/// Fails with [`AbsentError::Lacking`] if bytes in a range of the file at `path` are missing.
-pub fn check_range_here(
-    repo: &Handle,
-    path: &RepoPath,
-    blob: Blob,
-    range: Range<u64>,
-) -> Result<(), RepoError> {
-    if range.is_empty() || !slice::is_partial(repo) {
-        return Ok(());
-    }
-    let lack = |root| Lack {
-        path: path.clone(),
-        root,
-    };
-    if range.start == 0 && range.end >= blob.size {
-        // Ask for the file as a whole and not chunk by chunk: then a dropped file counts as stored
-        // again.
-        let root = Root::Blob(blob);
-        let is_here = has_blob(repo, blob)?;
-        return refuse((!is_here).then(|| lack(root)).into_iter().collect());
-    }
-    let lack = |ty, id| lack(Root::Object(ty, id));
-    let mut lacks = Vec::new();
-    for chunk in BlobChunks::starting_at(repo, blob, range.start) {
-        match chunk {
-            Ok((offset, ..)) if offset >= range.end => break,
-            Ok((_, id, _)) if repo.holds(ObjectType::Chunk, &id)? => {}
-            Ok((_, id, _)) => lacks.push(lack(ObjectType::Chunk, id)),
-            Err(ObjectError::Missing { id, ty }) => lacks.push(lack(ty, id)),
-            Err(e) => return Err(e.into()),
+impl Repo {
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if bytes in a range of
+    /// the file at `path` are missing.
+    pub fn check_range_here(
+        &self,
+        path: &RepoPath,
+        blob: Blob,
+        range: Range<u64>,
+    ) -> Result<(), RepoError> {
+        if range.is_empty() || !self.is_partial() {
+            return Ok(());
         }
+        let lack = |root| Lack {
+            path: path.clone(),
+            root,
+        };
+        if range.start == 0 && range.end >= blob.size {
+            // Ask for the file as a whole and not chunk by chunk: then a dropped file counts as stored
+            // again.
+            let root = Root::Blob(blob);
+            let is_here = has_blob(self, blob)?;
+            return refuse((!is_here).then(|| lack(root)).into_iter().collect());
+        }
+        let lack = |ty, id| lack(Root::Object(ty, id));
+        let mut lacks = Vec::new();
+        for chunk in BlobChunks::starting_at(self, blob, range.start) {
+            match chunk {
+                Ok((offset, ..)) if offset >= range.end => break,
+                Ok((_, id, _)) if self.holds(ObjectType::Chunk, &id)? => {}
+                Ok((_, id, _)) => lacks.push(lack(ObjectType::Chunk, id)),
+                Err(ObjectError::Missing { id, ty }) => lacks.push(lack(ty, id)),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        refuse(lacks)
     }
-    refuse(lacks)
 }
 
 /// Returns the missing content of a file or symlink, if any.
-pub fn lack_at(
-    repo: &Handle,
-    path: &RepoPath,
-    entry: &TreeEntry,
-) -> Result<Option<Lack>, RepoError> {
+pub fn lack_at(repo: &Repo, path: &RepoPath, entry: &TreeEntry) -> Result<Option<Lack>, RepoError> {
     let root = Root::of(entry);
     let is_here = match root {
         Root::Blob(blob) => has_blob(repo, blob)?,
@@ -172,7 +176,7 @@ pub fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
 }
 
 struct Search<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     subset: &'a dyn PathSet,
     of: LackOf,
     /// Directories that are still to be searched.

@@ -1,9 +1,13 @@
 //! The operation log, newest operation first.
 
 use crate::hash::encode_hex;
-use crate::refs::Operation;
+use crate::refs::{Change, Operation};
 use crate::repo::base::error::{RepoError, UndoError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{notes_key, steps_key, worktree_of};
+use crate::repo::base::notes::{Note, notes_in};
+use crate::repo::base::record;
+use crate::repo::base::repo::Repo;
+use crate::repo::base::steps::Steps;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -13,31 +17,35 @@ const PAGE: usize = 256;
 /// The fewest hex digits that name an operation.
 const MIN_PREFIX: usize = 4;
 
-/// Visits operations, newest first, each with whether it has been undone. Some operations only
-/// announce that a command will overwrite files. These are skipped if the command has continued.
-pub fn each_operation(
-    repo: &Handle,
-    visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
-) -> Result<(), RepoError> {
-    let mut undone: HashSet<u64> = HashSet::new();
-    let mut before = None;
-    loop {
-        let page = repo.refs.operations_before(before, PAGE)?;
-        let Some(oldest) = page.last() else {
-            return Ok(());
-        };
-        before = Some(oldest.seq);
-        for operation in page {
-            let is_undone = undone.remove(&operation.seq);
-            // The undo of an undo restores what the first undo reversed.
-            if operation.undoes != 0 && !is_undone {
-                undone.insert(operation.undoes);
-            }
-            if is_over(repo, &operation)? {
-                continue;
-            }
-            if visit(operation, is_undone)?.is_break() {
+impl Repo {
+    /// Visits operations, newest first, each with whether it has been undone.
+    ///
+    /// Some operations only announce that a command will overwrite files. These are skipped if the
+    /// command has continued.
+    pub fn each_operation(
+        &self,
+        visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let mut undone: HashSet<u64> = HashSet::new();
+        let mut before = None;
+        loop {
+            let page = self.refs.operations_before(before, PAGE)?;
+            let Some(oldest) = page.last() else {
                 return Ok(());
+            };
+            before = Some(oldest.seq);
+            for operation in page {
+                let is_undone = undone.remove(&operation.seq);
+                // The undo of an undo restores what the first undo reversed.
+                if operation.undoes != 0 && !is_undone {
+                    undone.insert(operation.undoes);
+                }
+                if is_over(self, &operation)? {
+                    continue;
+                }
+                if visit(operation, is_undone)?.is_break() {
+                    return Ok(());
+                }
             }
         }
     }
@@ -46,12 +54,12 @@ pub fn each_operation(
 /// Returns the operation whose id begins with `prefix`.
 ///
 /// Fails with [`UndoError::NoOperation`].
-pub fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
+pub fn find_operation(repo: &Repo, prefix: &str) -> Result<Operation, RepoError> {
     let hex = prefix.to_ascii_lowercase();
     let is_prefix = hex.len() >= MIN_PREFIX && hex.bytes().all(|b| b.is_ascii_hexdigit());
     let mut found: Vec<Operation> = Vec::new();
     if is_prefix {
-        each_operation(repo, &mut |operation, _| {
+        repo.each_operation(&mut |operation, _| {
             if encode_hex(&operation.id).starts_with(&hex) {
                 found.push(operation);
             }
@@ -73,7 +81,7 @@ pub fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoErro
 
 /// Returns whether an operation only announced what a command would overwrite, and the command has
 /// continued. The command's result is an operation of its own.
-fn is_over(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
+fn is_over(repo: &Repo, operation: &Operation) -> Result<bool, RepoError> {
     if !is_intent(operation) {
         return Ok(false);
     }
@@ -85,4 +93,37 @@ fn is_over(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
 pub fn is_intent(operation: &Operation) -> bool {
     let is_begun = |key: &str| key.starts_with("worktree/") && key.ends_with("/begun");
     matches!(&operation.changes[..], [only] if is_begun(&only.key))
+}
+
+impl Repo {
+    /// Returns the steps that an operation has taken in a worktree; `None` if it names none.
+    pub fn steps_of(&self, operation: &Operation) -> Result<Option<Steps>, RepoError> {
+        let is_steps = |change: &&Change| {
+            worktree_of(&change.key).is_some_and(|name| change.key == steps_key(name))
+        };
+        let change = operation.changes.iter().find(is_steps);
+        match change.and_then(|change| Some((&change.key, change.new.as_deref()?))) {
+            Some((key, value)) => Ok(Some(record::read(self, key, value)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns whether an operation has changed choices for conflicts that have no file.
+    pub fn changes_choices(&self, operation: &Operation) -> Result<bool, RepoError> {
+        for change in &operation.changes {
+            if let Some(name) =
+                worktree_of(&change.key).filter(|name| change.key == notes_key(name))
+            {
+                let [mut old, mut new] = [
+                    notes_in(self, name, change.old.as_deref())?,
+                    notes_in(self, name, change.new.as_deref())?,
+                ];
+                for notes in [&mut old, &mut new] {
+                    notes.retain(|_, note| matches!(note, Note::Choice { .. }));
+                }
+                return Ok(old != new);
+            }
+        }
+        Ok(false)
+    }
 }

@@ -5,9 +5,9 @@ use crate::history::load_commit;
 use crate::object::{ObjectRead, ObjectType};
 use crate::refs::{FETCH_HEAD, HEAD};
 use crate::repo::base::error::{LookError, RepoError, RevisionError};
-use crate::repo::base::handle::{GitIdQuery, Handle};
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::base_key;
+use crate::repo::base::repo::{GitIdQuery, Repo};
 use crate::repo::base::worktree;
 use crate::repo::look::dated::{DatedName, end_of_date, former};
 use std::collections::BTreeSet;
@@ -100,17 +100,19 @@ fn walk_steps(
     Ok(id)
 }
 
-/// Returns the commit that the revision `text` names.
-///
-/// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
-/// worktree's head), a full name such as `refs/heads/main`, `-` or `@{-1}` (the head before the last
-/// checkout), `FETCH_HEAD` (what was last fetched from an address). A name can have a date:
-/// `main@{2 days ago}`; without a name, it is the current branch. `git:` and an id or its beginning name
-/// a commit by its id in Git. Any number of `~n` and `^n` can follow.
-pub fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
-    let (name, steps) = split_steps(text);
-    let start = resolve_name(repo, name)?;
-    walk_steps(repo.objects(), start, steps, text)
+impl Repo {
+    /// Returns the commit that the revision `text` names.
+    ///
+    /// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
+    /// worktree's head), a full name such as `refs/heads/main`, `-` or `@{-1}` (the head before the last
+    /// checkout), `FETCH_HEAD` (what was last fetched from an address). A name can have a date:
+    /// `main@{2 days ago}`; without a name, it is the current branch. `git:` and an id or its beginning name
+    /// a commit by its id in Git. Any number of `~n` and `^n` can follow.
+    pub fn resolve(&self, text: &str) -> Result<ObjectId, RepoError> {
+        let (name, steps) = split_steps(text);
+        let start = resolve_name(self, name)?;
+        walk_steps(self.objects(), start, steps, text)
+    }
 }
 
 /// Returns whether `name` names the head before the last checkout.
@@ -118,14 +120,17 @@ pub fn is_previous(name: &str) -> bool {
     name == "-" || name == "@{-1}"
 }
 
-/// Returns the head before the last checkout. `name` names it in errors.
-pub fn previous_head(repo: &Handle, name: &str) -> Result<Head, RepoError> {
-    let head = worktree::previous(repo)?;
-    head.ok_or_else(|| RevisionError::NoPrevious(name.to_owned()).into())
+impl Repo {
+    /// Returns the head that the worktree had before the last checkout. Fails if there was none;
+    /// the error has `name` for it.
+    pub fn previous_head(&self, name: &str) -> Result<Head, RepoError> {
+        let head = worktree::previous(self)?;
+        head.ok_or_else(|| RevisionError::NoPrevious(name.to_owned()).into())
+    }
 }
 
-fn resolve_previous(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
-    match previous_head(repo, name)? {
+fn resolve_previous(repo: &Repo, name: &str) -> Result<ObjectId, RepoError> {
+    match repo.previous_head(name)? {
         Head::Commit(id) => Ok(id),
         Head::Branch(branch) => {
             let found = worktree::ref_id(repo, &format!("branch/{branch}"))?;
@@ -137,7 +142,7 @@ fn resolve_previous(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
 
 /// Returns the error for a name that names nothing here. It names the remotes that have such a
 /// branch.
-fn unknown(repo: &Handle, name: &str) -> Result<RevisionError, RepoError> {
+fn unknown(repo: &Repo, name: &str) -> Result<RevisionError, RepoError> {
     let mut remotes = Vec::new();
     for (key, _) in repo.refs.with_prefix("remote/")? {
         let remote = key.strip_prefix("remote/").unwrap_or_default();
@@ -158,9 +163,9 @@ fn unknown(repo: &Handle, name: &str) -> Result<RevisionError, RepoError> {
 
 /// Returns the commit that was last fetched from an address: that of the branch with the name of the
 /// current one, or of the only branch.
-fn fetched_last(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
+fn fetched_last(repo: &Repo) -> Result<Option<ObjectId>, RepoError> {
     let prefix = format!("remote/{FETCH_HEAD}/");
-    if let Some(branch) = worktree::head(repo)?.branch()
+    if let Some(branch) = repo.head()?.branch()
         && let Some(id) = worktree::ref_id(repo, &format!("{prefix}{branch}"))?
     {
         return Ok(Some(id));
@@ -171,9 +176,11 @@ fn fetched_last(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
     }
 }
 
-fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
+fn resolve_name(repo: &Repo, name: &str) -> Result<ObjectId, RepoError> {
     if name == "@" || name == HEAD {
-        return worktree::head_commit(repo)?.ok_or(RepoError::Look(LookError::NoCommit));
+        return repo
+            .head_commit()?
+            .ok_or(RepoError::Look(LookError::NoCommit));
     }
     if is_previous(name) {
         return resolve_previous(repo, name);
@@ -214,7 +221,7 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
 }
 
 /// Returns the only one of the commits that a name can mean.
-fn one_of(repo: &Handle, name: &str, mut commits: Vec<ObjectId>) -> Result<ObjectId, RepoError> {
+fn one_of(repo: &Repo, name: &str, mut commits: Vec<ObjectId>) -> Result<ObjectId, RepoError> {
     match commits.as_slice() {
         [] => Err(unknown(repo, name)?.into()),
         [one] => Ok(*one),
@@ -231,7 +238,7 @@ fn one_of(repo: &Handle, name: &str, mut commits: Vec<ObjectId>) -> Result<Objec
 }
 
 /// Returns the commits whose id in Git begins as `git:ab12` says.
-fn commits_in_git(repo: &Handle, name: &str) -> Result<Vec<ObjectId>, RepoError> {
+fn commits_in_git(repo: &Repo, name: &str) -> Result<Vec<ObjectId>, RepoError> {
     let Some(reader) = repo.caller.git_ids.get() else {
         return Ok(Vec::new());
     };
@@ -241,7 +248,7 @@ fn commits_in_git(repo: &Handle, name: &str) -> Result<Vec<ObjectId>, RepoError>
             tips.extend(worktree::ref_id(repo, &key)?);
         }
     }
-    tips.extend(worktree::head_commit(repo)?);
+    tips.extend(repo.head_commit()?);
     let hex = name[GIT_ID.len()..].to_ascii_lowercase();
     Ok(reader(&GitIdQuery {
         objects: repo.objects(),
@@ -253,8 +260,8 @@ fn commits_in_git(repo: &Handle, name: &str) -> Result<Vec<ObjectId>, RepoError>
 
 /// Returns the key of the view that a revision with a date is about, and what it stands for. A name
 /// without a commit now may be that of a branch that was deleted.
-fn dated_key(repo: &Handle, dated: DatedName<'_>) -> Result<(String, String), RepoError> {
-    let head = worktree::head(repo)?;
+fn dated_key(repo: &Repo, dated: DatedName<'_>) -> Result<(String, String), RepoError> {
+    let head = repo.head()?;
     let full = match (dated.name, head) {
         ("", Head::Branch(branch)) => FullName::new(FullKind::Branch, &branch),
         ("" | "@" | HEAD, head) => {
@@ -274,7 +281,7 @@ fn dated_key(repo: &Handle, dated: DatedName<'_>) -> Result<(String, String), Re
 }
 
 /// Returns the branch, else the tag, else the remote branch that has a name.
-fn named_ref(repo: &Handle, name: &str) -> Result<Option<(FullName, ObjectId)>, RepoError> {
+fn named_ref(repo: &Repo, name: &str) -> Result<Option<(FullName, ObjectId)>, RepoError> {
     for kind in FullKind::ALL {
         let full = FullName::new(kind, name);
         if let Some(id) = worktree::ref_id(repo, &full.key())? {
@@ -295,7 +302,7 @@ fn several(name: &str, full: FullName, others: Vec<String>) -> RevisionError {
 }
 
 /// Returns the commits whose ids begin with `prefix`, sorted; none if it cannot be a prefix.
-fn commits_with_prefix(repo: &Handle, prefix: &str) -> Result<Vec<ObjectId>, RepoError> {
+fn commits_with_prefix(repo: &Repo, prefix: &str) -> Result<Vec<ObjectId>, RepoError> {
     let hex = prefix.to_ascii_lowercase();
     if hex.len() < MIN_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(Vec::new());
@@ -307,23 +314,25 @@ fn commits_with_prefix(repo: &Handle, prefix: &str) -> Result<Vec<ObjectId>, Rep
     Ok(commits)
 }
 
-/// Returns the local branch that the revision `text` names, also one without commits. Fails if it means
-/// something else as well.
-pub fn named_branch(repo: &Handle, text: &str) -> Result<Option<String>, RepoError> {
-    let full = FullName::parse(text);
-    let name = match &full {
-        None => text,
-        Some(full) if full.kind == FullKind::Branch => &full.name,
-        Some(_) => return Ok(None),
-    };
-    let key = FullName::new(FullKind::Branch, name).key();
-    if worktree::ref_id(repo, &key)?.is_some() {
-        // A name that means several things is an error.
-        resolve_name(repo, text)?;
-        return Ok(Some(name.to_owned()));
+impl Repo {
+    /// Returns the local branch that the revision `text` names, also one without commits. Fails like
+    /// [`resolve`](Self::resolve) if it means something else as well.
+    pub fn named_branch(&self, text: &str) -> Result<Option<String>, RepoError> {
+        let full = FullName::parse(text);
+        let name = match &full {
+            None => text,
+            Some(full) if full.kind == FullKind::Branch => &full.name,
+            Some(_) => return Ok(None),
+        };
+        let key = FullName::new(FullKind::Branch, name).key();
+        if worktree::ref_id(self, &key)?.is_some() {
+            // A name that means several things is an error.
+            resolve_name(self, text)?;
+            return Ok(Some(name.to_owned()));
+        }
+        let is_current = self.head()?.branch() == Some(name);
+        Ok(is_current.then(|| name.to_owned()))
     }
-    let is_current = worktree::head(repo)?.branch() == Some(name);
-    Ok(is_current.then(|| name.to_owned()))
 }
 
 /// What a full name names.

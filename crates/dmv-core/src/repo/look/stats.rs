@@ -7,9 +7,7 @@ use crate::object::list::BlobChunks;
 use crate::object::tree::Kind;
 use crate::repo::base::budget::disk_size;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::worktree;
-use crate::repo::look::entries;
+use crate::repo::base::repo::Repo;
 use crate::repo::look::entries::{Selection, blob_of};
 use crate::repo::look::stored::StoredLens;
 use std::collections::HashSet;
@@ -57,67 +55,71 @@ pub struct StoreStats {
     pub head_files: u64,
 }
 
-/// Adds up the sizes of `wanted`. Reads metadata only, and no content.
-pub fn disk_use(repo: &Handle, wanted: Selection<'_>, job: &Job) -> Result<DiskUse, RepoError> {
-    let mut seen: HashSet<ObjectId> = HashSet::new();
-    let mut sum = DiskUse::default();
-    let mut lens = StoredLens::new(repo);
-    let mut stored_bytes = 0;
-    let mut count = |(), len: u64| stored_bytes += len;
-    let mut add = |entry: &crate::object::tree::TreeEntry| -> Result<(), RepoError> {
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
-        sum.files += u64::from(entry.kind != Kind::Directory);
-        sum.bytes += entry.size;
-        if !entry.kind.is_blob() && entry.kind != Kind::Symlink {
-            return Ok(());
-        }
-        for chunk in BlobChunks::new(repo.objects(), blob_of(entry)) {
-            let (_, id, len) = chunk?;
-            if seen.insert(id) {
-                sum.unique_bytes += len;
-                lens.ask(id, (), &mut count)?;
+impl Repo {
+    /// Adds up the sizes of `wanted`. Reads metadata only, and no content.
+    ///
+    /// Memory: 32 bytes for each different chunk.
+    pub fn disk_use(&self, wanted: Selection<'_>, job: &Job) -> Result<DiskUse, RepoError> {
+        let mut seen: HashSet<ObjectId> = HashSet::new();
+        let mut sum = DiskUse::default();
+        let mut lens = StoredLens::new(self);
+        let mut stored_bytes = 0;
+        let mut count = |(), len: u64| stored_bytes += len;
+        let mut add = |entry: &crate::object::tree::TreeEntry| -> Result<(), RepoError> {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
             }
-        }
-        Ok(())
-    };
-    entries::list_wanted(repo, wanted, &mut |listed| {
-        add(&listed.entry)?;
-        Ok(ControlFlow::Continue(()))
-    })?;
-    lens.finish(&mut count)?;
-    sum.stored_bytes = stored_bytes;
-    Ok(sum)
-}
+            sum.files += u64::from(entry.kind != Kind::Directory);
+            sum.bytes += entry.size;
+            if !entry.kind.is_blob() && entry.kind != Kind::Symlink {
+                return Ok(());
+            }
+            for chunk in BlobChunks::new(self.objects(), blob_of(entry)) {
+                let (_, id, len) = chunk?;
+                if seen.insert(id) {
+                    sum.unique_bytes += len;
+                    lens.ask(id, (), &mut count)?;
+                }
+            }
+            Ok(())
+        };
+        self.list_wanted(wanted, &mut |listed| {
+            add(&listed.entry)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        lens.finish(&mut count)?;
+        sum.stored_bytes = stored_bytes;
+        Ok(sum)
+    }
 
-/// Counts the objects and bytes of the store.
-pub fn store_stats(repo: &Handle) -> Result<StoreStats, RepoError> {
-    let mut out = StoreStats::default();
-    repo.store.for_each_object(&mut |_, ty, _| {
-        *match ty {
-            ObjectType::Chunk => &mut out.chunks,
-            ObjectType::List => &mut out.lists,
-            ObjectType::Tree => &mut out.trees,
-            ObjectType::Commit => &mut out.commits,
-            ObjectType::Conflict => return Ok(()),
-        } += 1;
-        Ok(())
-    })?;
-    for pack in repo.store.packs() {
-        match pack.kind {
-            crate::store::PackKind::Data => out.data_bytes += pack.len,
-            _ => out.meta_bytes += pack.len,
+    /// Counts the objects and bytes of the store.
+    pub fn store_stats(&self) -> Result<StoreStats, RepoError> {
+        let mut out = StoreStats::default();
+        self.store.for_each_object(&mut |_, ty, _| {
+            *match ty {
+                ObjectType::Chunk => &mut out.chunks,
+                ObjectType::List => &mut out.lists,
+                ObjectType::Tree => &mut out.trees,
+                ObjectType::Commit => &mut out.commits,
+                ObjectType::Conflict => return Ok(()),
+            } += 1;
+            Ok(())
+        })?;
+        for pack in self.store.packs() {
+            match pack.kind {
+                crate::store::PackKind::Data => out.data_bytes += pack.len,
+                _ => out.meta_bytes += pack.len,
+            }
+            out.packs += 1;
         }
         out.packs += 1;
+        out.tables = self.store.table_stats().0 as u64;
+        (out.disk_files, out.disk_bytes) = disk_size(&self.dmv)?;
+        if let Some(head) = self.head_commit()? {
+            let commit = self.read_commit(&head)?;
+            out.head_bytes = commit.tree_bytes;
+            out.head_files = commit.tree_files;
+        }
+        Ok(out)
     }
-    out.packs += 1;
-    out.tables = repo.store.table_stats().0 as u64;
-    (out.disk_files, out.disk_bytes) = disk_size(&repo.dmv)?;
-    if let Some(head) = worktree::head_commit(repo)? {
-        let commit = entries::read_commit(repo, &head)?;
-        out.head_bytes = commit.tree_bytes;
-        out.head_files = commit.tree_files;
-    }
-    Ok(out)
 }

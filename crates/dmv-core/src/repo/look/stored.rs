@@ -4,11 +4,11 @@ use crate::hash::ObjectId;
 use crate::object::list::{Blob, BlobChunks};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::store::{Mark, StoreError};
 
 /// Returns the type of the object stored as the root of a file's content, if it is stored.
-pub fn stored_type(repo: &Handle, id: &ObjectId) -> Result<Option<ObjectType>, RepoError> {
+pub fn stored_type(repo: &Repo, id: &ObjectId) -> Result<Option<ObjectType>, RepoError> {
     for ty in [ObjectType::List, ObjectType::Chunk] {
         if repo.holds(ty, id)? {
             return Ok(Some(ty));
@@ -18,19 +18,19 @@ pub fn stored_type(repo: &Handle, id: &ObjectId) -> Result<Option<ObjectType>, R
 }
 
 /// Returns whether all chunks below the root of a file's content are stored.
-pub fn is_complete(repo: &Handle, ty: ObjectType, id: ObjectId) -> Result<bool, RepoError> {
+pub fn is_complete(repo: &Repo, ty: ObjectType, id: ObjectId) -> Result<bool, RepoError> {
     each_below(repo, ty, id, &mut |is_here| is_here)
 }
 
 /// Returns whether any chunk below the root of a file's content is stored.
-pub fn has_chunks(repo: &Handle, ty: ObjectType, id: ObjectId) -> Result<bool, RepoError> {
+pub fn has_chunks(repo: &Repo, ty: ObjectType, id: ObjectId) -> Result<bool, RepoError> {
     Ok(!each_below(repo, ty, id, &mut |is_here| !is_here)?)
 }
 
 /// Visits whether each chunk below a root is stored, until `goes_on` says no. Returns whether it went
 /// through all of them.
 fn each_below(
-    repo: &Handle,
+    repo: &Repo,
     ty: ObjectType,
     id: ObjectId,
     goes_on: &mut dyn FnMut(bool) -> bool,
@@ -57,7 +57,7 @@ fn each_below(
 
 /// Returns what a chunk takes in its pack. A chunk that is absent, or whose frame is damaged, counts as
 /// nothing.
-pub fn stored_len(repo: &Handle, id: &ObjectId) -> Result<u64, RepoError> {
+pub fn stored_len(repo: &Repo, id: &ObjectId) -> Result<u64, RepoError> {
     match repo.store.stored_len(id) {
         Err(StoreError::DamagedFile { .. }) => Ok(0),
         found => Ok(found?.unwrap_or(0)),
@@ -65,10 +65,7 @@ pub fn stored_len(repo: &Handle, id: &ObjectId) -> Result<u64, RepoError> {
 }
 
 /// Returns what the contents of files take in packs. Each chunk counts once.
-pub fn stored_bytes(
-    repo: &Handle,
-    blobs: impl IntoIterator<Item = Blob>,
-) -> Result<u64, RepoError> {
+pub fn stored_bytes(repo: &Repo, blobs: impl IntoIterator<Item = Blob>) -> Result<u64, RepoError> {
     let mut seen = repo.store().marks();
     let mut lens = StoredLens::new(repo);
     let mut bytes = 0;
@@ -93,13 +90,13 @@ const ASKED_TOGETHER: usize = 64 << 10;
 /// Finds out what chunks take in packs, many at a time, so that the packs are read in order. Each chunk
 /// has a note for the caller. Chunks that are absent, or whose frame is damaged, take nothing.
 pub struct StoredLens<'r, N> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     chunks: Vec<(ObjectType, ObjectId)>,
     notes: Vec<N>,
 }
 
 impl<'r, N> StoredLens<'r, N> {
-    pub fn new(repo: &'r Handle) -> StoredLens<'r, N> {
+    pub fn new(repo: &'r Repo) -> StoredLens<'r, N> {
         StoredLens {
             repo,
             chunks: Vec::new(),

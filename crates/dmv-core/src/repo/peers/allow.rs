@@ -6,8 +6,8 @@
 use crate::hash::{ID_BYTES, decode_hex, encode_hex};
 use crate::refs::Effect;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use std::fmt;
 use std::str::FromStr;
@@ -93,46 +93,49 @@ pub struct Peer {
     pub access: Access,
 }
 
-/// Returns the allow-list, sorted by key.
-pub fn peers(repo: &Handle) -> Result<Vec<Peer>, RepoError> {
-    let rows = repo.refs.with_prefix(PREFIX)?;
-    let peer = |(key, value): (String, Vec<u8>)| decode(&key, &value);
-    Ok(rows.into_iter().filter_map(peer).collect())
-}
-
-/// Returns the allow-list entry of a key, or `None` if the key has no access.
-pub fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>, RepoError> {
-    let name = view_key(key);
-    let value = repo.refs.get(&name)?;
-    Ok(value.and_then(|value| decode(&name, &value)))
-}
-
-/// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
-/// anything.
-pub fn trust(repo: &Handle, peer: &Peer, request: OperationRequest) -> Result<bool, RepoError> {
-    check_name(&peer.name)?;
-    let change = change(&repo.refs, view_key(&peer.key), Some(encode(peer)))?;
-    if change.old == change.new {
-        return Ok(false);
+impl Repo {
+    /// Returns the allow-list, sorted by key.
+    pub fn peers(&self) -> Result<Vec<Peer>, RepoError> {
+        let rows = self.refs.with_prefix(PREFIX)?;
+        let peer = |(key, value): (String, Vec<u8>)| decode(&key, &value);
+        Ok(rows.into_iter().filter_map(peer).collect())
     }
-    let tx = Transaction::begin(repo, &request).with([change]);
-    tx.publish(Effect::Kept)?;
-    Ok(true)
-}
 
-/// Removes a peer from the allow-list and returns its entry, or `None` if it was not on the list.
-pub fn untrust(
-    repo: &Handle,
-    key: &PeerKey,
-    request: OperationRequest,
-) -> Result<Option<Peer>, RepoError> {
-    let Some(peer) = peer(repo, key)? else {
-        return Ok(None);
-    };
-    let change = change(&repo.refs, view_key(key), None)?;
-    let tx = Transaction::begin(repo, &request).with([change]);
-    tx.publish(Effect::Kept)?;
-    Ok(Some(peer))
+    /// Returns the allow-list entry of a key, or `None` if the key has no access.
+    pub fn peer(&self, key: &PeerKey) -> Result<Option<Peer>, RepoError> {
+        let name = view_key(key);
+        let value = self.refs.get(&name)?;
+        Ok(value.and_then(|value| decode(&name, &value)))
+    }
+
+    /// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
+    /// anything.
+    pub fn trust(&self, peer: &Peer, request: OperationRequest) -> Result<bool, RepoError> {
+        check_name(&peer.name)?;
+        let change = change(&self.refs, view_key(&peer.key), Some(encode(peer)))?;
+        if change.old == change.new {
+            return Ok(false);
+        }
+        let tx = Transaction::begin(self, &request).with([change]);
+        tx.publish(Effect::Kept)?;
+        Ok(true)
+    }
+
+    /// Removes a peer from the allow-list and returns its entry, or `None` if it was not on the
+    /// list.
+    pub fn untrust(
+        &self,
+        key: &PeerKey,
+        request: OperationRequest,
+    ) -> Result<Option<Peer>, RepoError> {
+        let Some(peer) = self.peer(key)? else {
+            return Ok(None);
+        };
+        let change = change(&self.refs, view_key(key), None)?;
+        let tx = Transaction::begin(self, &request).with([change]);
+        tx.publish(Effect::Kept)?;
+        Ok(Some(peer))
+    }
 }
 
 const PREFIX: &str = "peer/";

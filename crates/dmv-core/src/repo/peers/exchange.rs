@@ -5,10 +5,10 @@ use super::ref_rules::{RefHolder, judge_update};
 use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
 use crate::repo::base::publish::{OperationRequest, change};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::{Proof, Transaction};
 use crate::repo::base::{arrived, branch, budget, layout, publish, refused, worktree};
 use crate::store::IncomingObjects;
@@ -108,25 +108,39 @@ impl RefChange {
 /// The number of attempts at an update while other commands move refs at the same time.
 const TRIES: usize = 5;
 
-/// Returns the refs that peers see.
-pub fn offered(repo: &Handle) -> Result<OfferedRefs, RepoError> {
-    let mut refs = Vec::new();
-    for prefix in ["branch/", "tag/"] {
-        for (key, _) in repo.refs.with_prefix(prefix)? {
-            refs.extend(worktree::ref_id(repo, &key)?.map(|id| (key, id)));
+impl Repo {
+    /// Returns the refs that peers see.
+    pub fn offered(&self) -> Result<OfferedRefs, RepoError> {
+        let mut refs = Vec::new();
+        for prefix in ["branch/", "tag/"] {
+            for (key, _) in self.refs.with_prefix(prefix)? {
+                refs.extend(worktree::ref_id(self, &key)?.map(|id| (key, id)));
+            }
         }
+        let value = self.refs.get(&head_key(layout::MAIN))?;
+        let head = value.as_deref().and_then(Head::parse);
+        let head = head.and_then(|head| head.branch().map(str::to_owned));
+        Ok(OfferedRefs { head, refs })
     }
-    let value = repo.refs.get(&head_key(layout::MAIN))?;
-    let head = value.as_deref().and_then(Head::parse);
-    let head = head.and_then(|head| head.branch().map(str::to_owned));
-    Ok(OfferedRefs { head, refs })
+
+    /// Starts to receive objects.
+    ///
+    /// First registers the objects that an interrupted job left in the packs, so that they need not
+    /// be sent again.
+    pub fn incoming(&self) -> Result<IncomingObjects<'_>, RepoError> {
+        receive(self, false)
+    }
+
+    /// Starts to receive objects from a peer that may send frames with bases: new packs can have them.
+    pub fn incoming_with_bases(&self) -> Result<IncomingObjects<'_>, RepoError> {
+        receive(self, true)
+    }
 }
 
-/// Starts to receive objects. First registers the objects that an interrupted job left in the
-/// packs, so that they need not be sent again. Within a budget, everything goes to new packs, which are
+/// Starts to receive objects. Within a budget, everything goes to new packs, which are
 /// removed if the budget is too small. With `has_bases`, frames with bases may come: new packs
 /// can have them.
-pub fn incoming(repo: &Handle, has_bases: bool) -> Result<IncomingObjects<'_>, RepoError> {
+fn receive(repo: &Repo, has_bases: bool) -> Result<IncomingObjects<'_>, RepoError> {
     refused::refresh(repo);
     let room = budget::room(repo)?;
     let writer = if room.is_some() {
@@ -142,91 +156,96 @@ pub fn incoming(repo: &Handle, has_bases: bool) -> Result<IncomingObjects<'_>, R
     ))
 }
 
-/// Makes the received objects visible to this repository's commands. No ref names them yet.
-pub fn keep_incoming(repo: &Handle, incoming: IncomingObjects<'_>) -> Result<(), RepoError> {
-    let sealed = publish::noting_failed_sync(repo, incoming.finish())?;
-    publish::keep_arrivals(repo, sealed)
-}
+impl Repo {
+    /// Makes the received objects visible to this repository's commands. No ref names them yet.
+    pub fn keep_incoming(&self, incoming: IncomingObjects<'_>) -> Result<(), RepoError> {
+        let sealed = publish::noting_failed_sync(self, incoming.finish())?;
+        publish::keep_arrivals(self, sealed)
+    }
 
-/// Records the branches of a remote, adds its new tags and creates local branches, in one
-/// operation. All commits that it names must be complete in this repository.
-pub fn note_remote(
-    repo: &Handle,
-    remote: &str,
-    offered: &OfferedRefs,
-    ours: &OwnBranches,
-    request: &OperationRequest,
-) -> Result<Vec<RefChange>, RepoError> {
-    check_ref_name(remote)?;
-    retrying(repo, || {
-        let (mut changes, mut moved) = (Vec::new(), Vec::new());
-        let mut set = |key: String, id: ObjectId| -> Result<(), RepoError> {
-            let old = worktree::ref_id(repo, &key)?;
-            if old != Some(id) {
-                let value = Some(id.as_bytes().to_vec());
-                changes.push(change(&repo.refs, key.clone(), value)?);
-                moved.push(RefChange::new(key, old, Some(id), None));
-            }
-            Ok(())
-        };
-        let mut new = Vec::new();
-        for (key, id) in &offered.refs {
-            match key.split_once('/') {
-                Some(("branch", branch)) => set(format!("remote/{remote}/{branch}"), *id)?,
-                _ => new.push((key.clone(), *id)),
-            }
-        }
-        let ours_new = ours.make.iter();
-        new.extend(ours_new.map(|(name, id)| (format!("branch/{name}"), *id)));
-        if ours.mirror.is_some() {
-            let branches = offered.refs.iter();
-            new.extend(
-                branches
-                    .filter(|(key, _)| key.starts_with("branch/"))
-                    .cloned(),
-            );
-        }
-        let mut refused = Vec::new();
-        for (key, id) in new {
-            if repo.refs.get(&key)?.is_some() {
-                if ours.mirror.is_some() {
-                    set(key, id)?;
+    /// Records the branches of a remote, adds its new tags and creates local branches, in one
+    /// operation.
+    ///
+    /// All commits that it names must be complete in this repository. Returns the refs that
+    /// changed.
+    pub fn note_remote(
+        &self,
+        remote: &str,
+        offered: &OfferedRefs,
+        ours: &OwnBranches,
+        request: &OperationRequest,
+    ) -> Result<Vec<RefChange>, RepoError> {
+        check_ref_name(remote)?;
+        retrying(self, || {
+            let (mut changes, mut moved) = (Vec::new(), Vec::new());
+            let mut set = |key: String, id: ObjectId| -> Result<(), RepoError> {
+                let old = worktree::ref_id(self, &key)?;
+                if old != Some(id) {
+                    let value = Some(id.as_bytes().to_vec());
+                    changes.push(change(&self.refs, key.clone(), value)?);
+                    moved.push(RefChange::new(key, old, Some(id), None));
                 }
-                continue;
+                Ok(())
+            };
+            let mut new = Vec::new();
+            for (key, id) in &offered.refs {
+                match key.split_once('/') {
+                    Some(("branch", branch)) => set(format!("remote/{remote}/{branch}"), *id)?,
+                    _ => new.push((key.clone(), *id)),
+                }
             }
-            let (_, name) = key.split_once('/').unwrap_or_default();
-            if is_new_name(repo, name, Some(remote))? {
-                set(key, id)?;
-            } else {
-                let refusal = Some(Refusal::BadName);
-                refused.push(RefChange::new(key, None, Some(id), refusal));
+            let ours_new = ours.make.iter();
+            new.extend(ours_new.map(|(name, id)| (format!("branch/{name}"), *id)));
+            if ours.mirror.is_some() {
+                let branches = offered.refs.iter();
+                new.extend(
+                    branches
+                        .filter(|(key, _)| key.starts_with("branch/"))
+                        .cloned(),
+                );
             }
-        }
-        if ours.mirror == Some(Mirror::MoveAndDelete) {
-            for (key, old) in extra_refs(repo, offered, ours.head.as_ref())? {
-                changes.push(change(&repo.refs, key.clone(), None)?);
-                moved.push(RefChange::new(key, Some(old), None, None));
+            let mut refused = Vec::new();
+            for (key, id) in new {
+                if self.refs.get(&key)?.is_some() {
+                    if ours.mirror.is_some() {
+                        set(key, id)?;
+                    }
+                    continue;
+                }
+                let (_, name) = key.split_once('/').unwrap_or_default();
+                if is_new_name(self, name, Some(remote))? {
+                    set(key, id)?;
+                } else {
+                    let refusal = Some(Refusal::BadName);
+                    refused.push(RefChange::new(key, None, Some(id), refusal));
+                }
             }
-        }
-        for name in &ours.forget {
-            let gone = change(&repo.refs, format!("remote/{remote}/{name}"), None)?;
-            changes.extend(gone.old.is_some().then_some(gone));
-        }
-        if let Some(head) = &ours.head {
-            let key = head_key(worktree::worktree_name(repo).unwrap_or(layout::MAIN));
-            let head = change(&repo.refs, key, Some(head.value()))?;
-            changes.extend((head.old != head.new).then_some(head));
-        }
-        publish_if_any(repo, request, changes)?;
-        moved.extend(refused);
-        Ok(moved)
-    })
+            if ours.mirror == Some(Mirror::MoveAndDelete) {
+                for (key, old) in extra_refs(self, offered, ours.head.as_ref())? {
+                    changes.push(change(&self.refs, key.clone(), None)?);
+                    moved.push(RefChange::new(key, Some(old), None, None));
+                }
+            }
+            for name in &ours.forget {
+                let gone = change(&self.refs, format!("remote/{remote}/{name}"), None)?;
+                changes.extend(gone.old.is_some().then_some(gone));
+            }
+            if let Some(head) = &ours.head {
+                let key = head_key(worktree::worktree_name(self).unwrap_or(layout::MAIN));
+                let head = change(&self.refs, key, Some(head.value()))?;
+                changes.extend((head.old != head.new).then_some(head));
+            }
+            publish_if_any(self, request, changes)?;
+            moved.extend(refused);
+            Ok(moved)
+        })
+    }
 }
 
 /// Returns the branches and tags that a mirror of a remote has too much. A remote without any branch has
 /// lost them, or is not what it was: then none is too much. `head`: what the repository is about to be on.
 fn extra_refs(
-    repo: &Handle,
+    repo: &Repo,
     offered: &OfferedRefs,
     head: Option<&Head>,
 ) -> Result<Vec<(String, ObjectId)>, RepoError> {
@@ -253,7 +272,7 @@ fn extra_refs(
 }
 
 /// Returns whether a new branch or tag may have this name, also beside the branches of `remote`.
-fn is_new_name(repo: &Handle, name: &str, remote: Option<&str>) -> Result<bool, RepoError> {
+fn is_new_name(repo: &Repo, name: &str, remote: Option<&str>) -> Result<bool, RepoError> {
     match branch::check_new_name_beside(repo, name, remote) {
         Ok(()) => Ok(true),
         Err(RepoError::Branch(_)) => Ok(false),
@@ -261,89 +280,86 @@ fn is_new_name(repo: &Handle, name: &str, remote: Option<&str>) -> Result<bool, 
     }
 }
 
-/// Returns the branches that are recorded for a remote and that the remote no longer has.
-pub fn gone_from(
-    repo: &Handle,
-    remote: &str,
-    offered: &OfferedRefs,
-) -> Result<Vec<String>, RepoError> {
-    let prefix = format!("remote/{remote}/");
-    let there = |name: &str| {
-        let key = format!("branch/{name}");
-        offered.refs.iter().any(|(known, _)| *known == key)
-    };
-    let noted = repo.refs.with_prefix(&prefix)?;
-    let names = noted
-        .iter()
-        .filter_map(|(key, _)| key.strip_prefix(&prefix));
-    Ok(names
-        .filter(|name| !there(name))
-        .map(str::to_owned)
-        .collect())
-}
+impl Repo {
+    /// Returns the branches that are recorded for a remote and that the remote no longer has.
+    pub fn gone_from(&self, remote: &str, offered: &OfferedRefs) -> Result<Vec<String>, RepoError> {
+        let prefix = format!("remote/{remote}/");
+        let there = |name: &str| {
+            let key = format!("branch/{name}");
+            offered.refs.iter().any(|(known, _)| *known == key)
+        };
+        let noted = self.refs.with_prefix(&prefix)?;
+        let names = noted
+            .iter()
+            .filter_map(|(key, _)| key.strip_prefix(&prefix));
+        Ok(names
+            .filter(|name| !there(name))
+            .map(str::to_owned)
+            .collect())
+    }
 
-/// Forgets the recorded branches of a remote.
-pub fn forget_remote(
-    repo: &Handle,
-    remote: &str,
-    request: &OperationRequest,
-) -> Result<(), RepoError> {
-    retrying(repo, || {
-        let mut changes = Vec::new();
-        for (key, _) in repo.refs.with_prefix(&format!("remote/{remote}/"))? {
-            changes.push(change(&repo.refs, key, None)?);
-        }
-        publish_if_any(repo, request, changes)
-    })
-}
-
-/// Returns the commit that a branch, tag or remote branch names. `key` is its key in the view.
-pub fn ref_at(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
-    worktree::ref_id(repo, key)
-}
-
-/// Moves refs as a peer asks, in one operation. Leaves out those that must be refused.
-pub fn accept_push(
-    repo: &Handle,
-    updates: &[RefUpdate],
-    request: &OperationRequest,
-) -> Result<Vec<RefChange>, RepoError> {
-    retrying(repo, || {
-        let (mut changes, mut moved) = (Vec::new(), Vec::new());
-        for update in updates {
-            let refused = judge(repo, update, updates)?;
-            let now = match refused {
-                Some(Refusal::BadName) => None,
-                _ => worktree::ref_id(repo, &update.key)?,
-            };
-            if refused.is_none() && now != update.new {
-                let value = update.new.map(|id| id.as_bytes().to_vec());
-                changes.push(change(&repo.refs, update.key.clone(), value)?);
+    /// Forgets the recorded branches of a remote.
+    pub fn forget_remote(&self, remote: &str, request: &OperationRequest) -> Result<(), RepoError> {
+        retrying(self, || {
+            let mut changes = Vec::new();
+            for (key, _) in self.refs.with_prefix(&format!("remote/{remote}/"))? {
+                changes.push(change(&self.refs, key, None)?);
             }
-            moved.push(RefChange::new(update.key.clone(), now, update.new, refused));
-        }
-        publish_if_any(repo, request, changes)?;
-        Ok(moved)
-    })
+            publish_if_any(self, request, changes)
+        })
+    }
+
+    /// Returns the commit that a branch, tag or remote branch names. `key` is its key in the view.
+    pub fn ref_at(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
+        worktree::ref_id(self, key)
+    }
+
+    /// Moves refs as a peer asks, in one operation. Leaves out those that must be refused.
+    ///
+    /// Returns one entry for each update, with the reason if it was refused.
+    pub fn accept_push(
+        &self,
+        updates: &[RefUpdate],
+        request: &OperationRequest,
+    ) -> Result<Vec<RefChange>, RepoError> {
+        retrying(self, || {
+            let (mut changes, mut moved) = (Vec::new(), Vec::new());
+            for update in updates {
+                let refused = self.judge(update, updates)?;
+                let now = match refused {
+                    Some(Refusal::BadName) => None,
+                    _ => worktree::ref_id(self, &update.key)?,
+                };
+                if refused.is_none() && now != update.new {
+                    let value = update.new.map(|id| id.as_bytes().to_vec());
+                    changes.push(change(&self.refs, update.key.clone(), value)?);
+                }
+                moved.push(RefChange::new(update.key.clone(), now, update.new, refused));
+            }
+            publish_if_any(self, request, changes)?;
+            Ok(moved)
+        })
+    }
+
+    /// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable.
+    ///
+    /// The check is incomplete while the new commit is not stored in this repository.
+    pub fn judge(
+        &self,
+        update: &RefUpdate,
+        all: &[RefUpdate],
+    ) -> Result<Option<Refusal>, RepoError> {
+        judge_update(self, self.objects(), update, all)
+    }
 }
 
-/// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable. The
-/// check is incomplete while the new commit is not stored in this repository.
-pub fn judge(
-    repo: &Handle,
-    update: &RefUpdate,
-    all: &[RefUpdate],
-) -> Result<Option<Refusal>, RepoError> {
-    judge_update(repo, repo.objects(), update, all)
-}
-
-impl RefHolder for Handle {
+impl RefHolder for Repo {
     fn commit_of(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
         worktree::ref_id(self, key)
     }
 
     fn refs(&self) -> Result<Vec<(String, ObjectId)>, RepoError> {
-        Ok(offered(self)?.refs)
+        Ok(self.offered()?.refs)
     }
 
     fn is_free_name(&self, name: &str) -> Result<bool, RepoError> {
@@ -357,7 +373,7 @@ impl RefHolder for Handle {
 
 /// Publishes changes whose new commits are complete: a transfer has brought what they need.
 fn publish_if_any(
-    repo: &Handle,
+    repo: &Repo,
     request: &OperationRequest,
     changes: Vec<Change>,
 ) -> Result<(), RepoError> {
@@ -369,7 +385,7 @@ fn publish_if_any(
 }
 
 /// Repeats `attempt` while other commands move the same refs.
-fn retrying<T>(_repo: &Handle, attempt: impl Fn() -> Result<T, RepoError>) -> Result<T, RepoError> {
+fn retrying<T>(_repo: &Repo, attempt: impl Fn() -> Result<T, RepoError>) -> Result<T, RepoError> {
     for _ in 1..TRIES {
         match attempt() {
             Err(RepoError::Refs(RefsError::Moved { .. })) => {}

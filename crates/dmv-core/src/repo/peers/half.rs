@@ -8,9 +8,8 @@ use crate::limits::MAX_SUBSET_BYTES;
 use crate::path::{PathContext, PathError};
 use crate::platform;
 use crate::repo::base::error::{PlaceError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::CLONE_FILE;
-use crate::repo::look::history;
+use crate::repo::base::repo::Repo;
 use crate::subset::Subset;
 use crate::vfs::{OsVfs, read_small, write_durably};
 use std::io::ErrorKind;
@@ -130,33 +129,35 @@ fn fits(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_TEXT_BYTES && !text.contains('\n')
 }
 
-/// Returns the arguments of an unfinished clone, or `None` if this repository is not one.
-pub fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, RepoError> {
-    let path = repo.dmv_dir().join(CLONE_FILE);
-    let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(RepoError::Io(PathError::new("read", path, e))),
-    };
-    if !history::complete_commits(repo)?.is_empty() {
-        // The clone is complete. Only the removal of the file is missing.
-        end_clone(repo);
-        return Ok(None);
-    }
-    match HalfClone::decode(&bytes) {
-        Some(half) => Ok(Some(half)),
-        None => Err(PlaceError::Damaged {
-            path,
-            why: "it does not name the clone".to_owned(),
+impl Repo {
+    /// Returns the arguments of an unfinished clone, or `None` if this repository is not one.
+    pub fn half_clone(&self) -> Result<Option<HalfClone>, RepoError> {
+        let path = self.dmv_dir().join(CLONE_FILE);
+        let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(RepoError::Io(PathError::new("read", path, e))),
+        };
+        if !self.complete_commits()?.is_empty() {
+            // The clone is complete. Only the removal of the file is missing.
+            self.end_clone();
+            return Ok(None);
         }
-        .into()),
+        match HalfClone::decode(&bytes) {
+            Some(half) => Ok(Some(half)),
+            None => Err(PlaceError::Damaged {
+                path,
+                why: "it does not name the clone".to_owned(),
+            }
+            .into()),
+        }
     }
-}
 
-/// Removes the note of an unfinished clone. From then on, the view names the received commits.
-pub fn end_clone(repo: &Handle) {
-    // If the file stays, the view shows that it is out of date.
-    let _ = std::fs::remove_file(repo.dmv_dir().join(CLONE_FILE));
+    /// Removes the note of an unfinished clone. From then on, the view names the received commits.
+    pub fn end_clone(&self) {
+        // If the file stays, the view shows that it is out of date.
+        let _ = std::fs::remove_file(self.dmv_dir().join(CLONE_FILE));
+    }
 }
 
 #[cfg(test)]

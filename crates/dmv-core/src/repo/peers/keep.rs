@@ -6,32 +6,36 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::KeepingLock;
 use crate::repo::base::keys::{NamedObject, named_by};
-use crate::repo::base::{keeping, slice};
-use crate::repo::look::entries;
+use crate::repo::base::repo::Repo;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The answering side for a peer that wants to drop its copies.
 pub struct Keeper<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     _kept: KeepingLock,
     asked: BTreeMap<ObjectId, ObjectType>,
 }
 
-impl<'r> Keeper<'r> {
-    /// Prevents everything from being freed from now on. Fails with
-    /// [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if a command is freeing space in this
-    /// repository.
-    pub(crate) fn new(repo: &'r Handle) -> Result<Keeper<'r>, RepoError> {
+impl Repo {
+    /// Prevents everything from being freed from now on, and answers a peer that wants to drop its
+    /// copies.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if a command is freeing space
+    /// in this repository.
+    pub fn keeper(&self) -> Result<Keeper<'_>, RepoError> {
         Ok(Keeper {
-            repo,
-            _kept: keeping::keep_all(repo)?,
+            repo: self,
+            _kept: self.keep_all()?,
             asked: BTreeMap::new(),
         })
     }
+}
 
+impl<'r> Keeper<'r> {
     /// Returns the number of files that the peer has asked for and that are not answered yet.
     pub fn waiting(&self) -> usize {
         self.asked.len()
@@ -47,7 +51,7 @@ impl<'r> Keeper<'r> {
     pub fn unkept(&mut self, job: &Job) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
         // Another process may have dropped content before this one took the lock.
         self.repo.store().refresh()?;
-        let slice = slice::slice(self.repo)?;
+        let slice = self.repo.slice()?;
         let asked = std::mem::take(&mut self.asked);
         let (mut unkept, mut whole) = (Vec::new(), BTreeMap::new());
         for (id, ty) in asked {
@@ -110,7 +114,7 @@ impl<'r> Keeper<'r> {
             let mut parents = Vec::new();
             for commit in commits {
                 // An absent or damaged commit leads to nothing.
-                let Ok(commit) = entries::read_commit(self.repo, &commit) else {
+                let Ok(commit) = self.repo.read_commit(&commit) else {
                     continue;
                 };
                 let mut stack = vec![(ObjectType::Tree, commit.tree)];

@@ -8,9 +8,8 @@ use crate::path::PathContext;
 use crate::platform;
 use crate::refs::{CatalogueRows, Timestamp};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{Format, Whose};
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::store::{MAX_SHARED_OWNERS, Owners, RepositoryId, StoreError};
 use crate::vfs::Sharing;
 use std::io;
@@ -30,19 +29,21 @@ pub struct SharedPacks {
     pub how: Sharing,
 }
 
-/// Returns the repositories that have written the packs of `from`, if a repository in the directory
-/// `dir` could share them.
-///
-/// It could not if the repository is another user's, or on another file system, or if objects are absent
-/// or known to be damaged.
-pub fn owners_to_share(from: &Handle, dir: &Path) -> Result<Option<Vec<RepositoryId>>, RepoError> {
-    let owners: Vec<RepositoryId> = from.store.owners().all().collect();
-    let is_fit = from.whose == Whose::Own
-        && owners.len() <= MAX_SHARED_OWNERS
-        && from.store.bad_places().is_empty()
-        && slice::slice(from)?.is_everything()
-        && is_on_one_disk(from.store.packs_dir(), dir);
-    Ok(is_fit.then_some(owners))
+impl Repo {
+    /// Returns the repositories that have written the packs of `from`, if a repository in the directory
+    /// `dir` could share them.
+    ///
+    /// It could not if the repository is another user's, or on another file system, or if objects are absent
+    /// or known to be damaged.
+    pub fn owners_to_share(&self, dir: &Path) -> Result<Option<Vec<RepositoryId>>, RepoError> {
+        let owners: Vec<RepositoryId> = self.store.owners().all().collect();
+        let is_fit = self.whose == Whose::Own
+            && owners.len() <= MAX_SHARED_OWNERS
+            && self.store.bad_places().is_empty()
+            && self.slice()?.is_everything()
+            && is_on_one_disk(self.store.packs_dir(), dir);
+        Ok(is_fit.then_some(owners))
+    }
 }
 
 fn is_on_one_disk(packs: &Path, dir: &Path) -> bool {
@@ -54,31 +55,41 @@ fn is_on_one_disk(packs: &Path, dir: &Path) -> bool {
     matches!((packs, there), (Some(packs), Some(there)) if packs.dev == there.dev)
 }
 
-/// Makes `repo`, which has no packs yet, share those of `from`. Returns `None` if that is impossible:
-/// then `repo` is one that shares nothing. `now` is the present time.
-pub fn share_packs(
-    repo: &Handle,
-    from: &Handle,
-    now: Timestamp,
-) -> Result<Option<SharedPacks>, RepoError> {
-    let is_known = |id| repo.store.owners().has(id);
-    if !repo.store.packs().is_empty() || !from.store.owners().all().all(is_known) {
-        return Ok(None);
+impl Repo {
+    /// Returns whether this repository was made to share packs of others.
+    pub fn may_share_packs(&self) -> bool {
+        !self.store.owners().shared().is_empty()
     }
-    let shared = share_catalogue(repo, from, now)?;
-    if shared.is_none() {
-        // An earlier dmv can open a repository that shares nothing.
-        let owners = Owners::alone(repo.store.owners().own());
-        Format { owners }.write(&repo.dmv)?;
+
+    /// Uses the files of the packs of `from`, without copying them. No ref names their objects yet.
+    ///
+    /// Returns `None` if this repository has packs already or was not
+    /// [created](Repo::init_sharing) to share those of `from`. Returns `None` as well, and makes this
+    /// a repository that shares nothing, if others may write to the files or if the system refuses.
+    pub fn share_packs(
+        &self,
+        from: &Repo,
+        now: Timestamp,
+    ) -> Result<Option<SharedPacks>, RepoError> {
+        let is_known = |id| self.store.owners().has(id);
+        if !self.store.packs().is_empty() || !from.store.owners().all().all(is_known) {
+            return Ok(None);
+        }
+        let shared = share_catalogue(self, from, now)?;
+        if shared.is_none() {
+            // An earlier dmv can open a repository that shares nothing.
+            let owners = Owners::alone(self.store.owners().own());
+            Format { owners }.write(&self.dmv)?;
+        }
+        Ok(shared)
     }
-    Ok(shared)
 }
 
 /// Shares the files that the catalogue of `from` lists, and lists them here. Returns `None` and leaves
 /// nothing if that is impossible.
 fn share_catalogue(
-    repo: &Handle,
-    from: &Handle,
+    repo: &Repo,
+    from: &Repo,
     now: Timestamp,
 ) -> Result<Option<SharedPacks>, RepoError> {
     for _ in 0..TRIES {
@@ -117,7 +128,7 @@ fn share_catalogue(
 }
 
 /// Returns the files of a catalogue: where each is, and where it is to be.
-fn files_of(repo: &Handle, from: &Handle, rows: &CatalogueRows) -> Vec<(PathBuf, PathBuf)> {
+fn files_of(repo: &Repo, from: &Repo, rows: &CatalogueRows) -> Vec<(PathBuf, PathBuf)> {
     let (ours, theirs) = (&repo.store, &from.store);
     let packs = rows.packs.iter().map(|row| row.id);
     let packs = packs.map(|id| (theirs.pack_path(id), ours.pack_path(id)));
@@ -130,7 +141,7 @@ fn files_of(repo: &Handle, from: &Handle, rows: &CatalogueRows) -> Vec<(PathBuf,
 ///
 /// Fails if another user may write to one of them, also if this is the administrator, who may do
 /// everything: what others change in a file, they change in all repositories that use it.
-fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option<Sharing>> {
+fn share_files(repo: &Repo, files: &[(PathBuf, PathBuf)]) -> io::Result<Option<Sharing>> {
     let mut how = None;
     for (from, to) in files {
         // An earlier attempt was killed. Nothing lists its files.
@@ -152,21 +163,23 @@ fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option
     Ok(how)
 }
 
-/// Returns the packs that `repo` shares, if it does.
-pub fn shared_packs(repo: &Handle) -> Option<SharedPacks> {
-    let packs = repo.store.packs();
-    let shared: Vec<_> = (packs
-        .iter()
-        .filter(|row| repo.store.files().is_shared(row.id)))
-    .collect();
-    let first = shared.first()?;
-    let stat = platform::stat_at_unfollowed(&repo.store.pack_path(first.id));
-    Some(SharedPacks {
-        packs: shared.len() as u64,
-        bytes: shared.iter().map(|row| row.len).sum(),
-        how: match stat {
-            Ok(stat) if stat.nlink > 1 => Sharing::File,
-            _ => Sharing::Blocks,
-        },
-    })
+impl Repo {
+    /// Returns the packs of other repositories that this one shares, if it does.
+    pub fn shared_packs(&self) -> Option<SharedPacks> {
+        let packs = self.store.packs();
+        let shared: Vec<_> = (packs
+            .iter()
+            .filter(|row| self.store.files().is_shared(row.id)))
+        .collect();
+        let first = shared.first()?;
+        let stat = platform::stat_at_unfollowed(&self.store.pack_path(first.id));
+        Some(SharedPacks {
+            packs: shared.len() as u64,
+            bytes: shared.iter().map(|row| row.len).sum(),
+            how: match stat {
+                Ok(stat) if stat.nlink > 1 => Sharing::File,
+                _ => Sharing::Blocks,
+            },
+        })
+    }
 }

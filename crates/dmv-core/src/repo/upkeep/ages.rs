@@ -1,7 +1,7 @@
 //! When stored segments were stored.
 
 use crate::refs::Timestamp;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::store::{PackId, SegmentRow};
 use std::collections::HashMap;
 use std::time::UNIX_EPOCH;
@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 /// Returns when each segment was stored: as the catalogue notes it, or else when its pack was last
 /// written to.
 pub(super) fn ages(
-    repo: &Handle,
+    repo: &Repo,
     segments: &[(SegmentRow, Option<i64>)],
     now: Timestamp,
 ) -> HashMap<(PackId, u64), i64> {

@@ -13,8 +13,8 @@ use crate::object::tree::TreeEntry;
 use crate::object::{ObjectError, ObjectRead};
 use crate::path::PathContext;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{self, RightToFree};
+use crate::repo::base::repo::Repo;
 use crate::repo::look;
 use crate::threads::start_in;
 use crate::vfs::{OsVfs, write_durably_by};
@@ -37,7 +37,7 @@ pub struct ChangeTable {
 /// Compares each commit of the repository's history with its first parent, unless that is done, and
 /// writes the table. Stops at `until`, and keeps what it has.
 pub fn find(
-    repo: &Handle,
+    repo: &Repo,
     _: &RightToFree,
     until: Option<Instant>,
     job: &Job,
@@ -66,24 +66,27 @@ pub fn find(
     Ok(ChangeTable { commits, finished })
 }
 
-/// Like [`find`], for a command that can do without. Does nothing if another command frees packs.
-pub fn note(repo: &Handle, job: &Job) -> Result<(), RepoError> {
-    match keeping::free_alone(repo) {
-        Ok(right) => find(repo, &right, None, job).map(|_| ()),
-        Err(RepoError::Busy(_)) => Ok(()),
-        Err(e) => Err(e),
+impl Repo {
+    /// Notes which paths commits changed, for `log -- PATH` and `blame`, as `repack` does. Does nothing if another
+    /// command frees space.
+    pub fn note_changed_paths(&self, job: &Job) -> Result<(), RepoError> {
+        match keeping::free_alone(self) {
+            Ok(right) => find(self, &right, None, job).map(|_| ()),
+            Err(RepoError::Busy(_)) => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 }
 
 /// Adds the commits that the table lacks. Returns false if the time was over.
 fn add_all(
-    repo: &Handle,
+    repo: &Repo,
     builder: &mut Builder,
     until: Option<Instant>,
     job: &Job,
 ) -> Result<bool, RepoError> {
     job.begin_part();
-    let tips: BTreeSet<ObjectId> = look::history::complete_commits(repo)?.into_iter().collect();
+    let tips: BTreeSet<ObjectId> = repo.complete_commits()?.into_iter().collect();
     let mut walk = Ancestors::new(repo.objects(), tips);
     loop {
         let mut portion = Vec::new();

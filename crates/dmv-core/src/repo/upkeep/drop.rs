@@ -16,10 +16,10 @@ use crate::object::tree::{Kind, Node};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::refs::SeenOperation;
 use crate::repo::base::error::{RepoError, UpkeepError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{Exclusive, RightToFree};
 use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack, sweep_leftovers};
-use crate::repo::base::{keeping, publish, slice};
+use crate::repo::base::repo::Repo;
+use crate::repo::base::{keeping, publish};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Selection;
 use crate::repo::look::stored::{has_chunks, stored_bytes, stored_len, stored_type};
@@ -74,7 +74,7 @@ pub struct FreedSpace {
 /// The right to free space in a repository. While it lasts, no other process frees space there and no
 /// peer may rely on the repository's objects.
 pub struct FreeingLock<'r> {
-    pub(super) repo: &'r Handle,
+    pub(super) repo: &'r Repo,
     _exclusive: Exclusive,
     right: RightToFree,
     /// Whether every pack is rewritten that has something to free.
@@ -103,28 +103,32 @@ fn symlinks_in(ty: ObjectType, bytes: &[u8]) -> HashSet<ObjectId> {
     out
 }
 
-/// Begins to free space. Fails with `BusyError::Freeing` if another process frees space, or if a
-/// peer relies on this repository's objects.
-pub fn begin_to_free(repo: &Handle) -> Result<FreeingLock<'_>, RepoError> {
-    let exclusive = keeping::keep_exclusively(repo)?;
-    let right = keeping::free_alone(repo)?;
-    sweep_leftovers(repo, &right)?;
-    Ok(FreeingLock {
-        repo,
-        _exclusive: exclusive,
-        right,
-        is_thorough: false,
-    })
-}
+impl Repo {
+    /// Starts to free space.
+    ///
+    /// Fails with [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing
+    /// space, or if a peer relies on objects of this repository.
+    pub fn begin_to_free(&self) -> Result<FreeingLock<'_>, RepoError> {
+        let exclusive = keeping::keep_exclusively(self)?;
+        let right = keeping::free_alone(self)?;
+        sweep_leftovers(self, &right)?;
+        Ok(FreeingLock {
+            repo: self,
+            _exclusive: exclusive,
+            right,
+            is_thorough: false,
+        })
+    }
 
-/// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.
-pub fn stored_under(repo: &Handle, wanted: Selection<'_>) -> Result<u64, RepoError> {
-    let mut blobs = BTreeMap::new();
-    dropped::each_file(repo, wanted, &mut |_, blob| {
-        blobs.insert(blob.id, blob);
-        Ok(())
-    })?;
-    stored_bytes(repo, blobs.into_values())
+    /// Returns what the content of files takes in packs, as far as it is stored. Each chunk counts once.
+    pub fn stored_under(&self, wanted: Selection<'_>) -> Result<u64, RepoError> {
+        let mut blobs = BTreeMap::new();
+        dropped::each_file(self, wanted, &mut |_, blob| {
+            blobs.insert(blob.id, blob);
+            Ok(())
+        })?;
+        stored_bytes(self, blobs.into_values())
+    }
 }
 
 impl FreeingLock<'_> {
@@ -149,7 +153,7 @@ impl FreeingLock<'_> {
         let blobs = out.files.iter().map(|(_, blob)| *blob);
         out.stored_bytes = stored_bytes(self.repo, blobs)?;
         let chosen: BTreeSet<ObjectId> = out.files.iter().map(|(_, blob)| blob.id).collect();
-        for id in slice::slice(self.repo)?.dropped {
+        for id in self.repo.slice()?.dropped {
             if !chosen.contains(&id)
                 && let Some(ty) = stored_type(self.repo, &id)?
                 && has_chunks(self.repo, ty, id)?
@@ -186,7 +190,7 @@ impl FreeingLock<'_> {
                 return Err(UpkeepError::Unconfirmed.into());
             }
             let ids = files.iter().map(|blob| blob.id);
-            slice::change_slice(self.repo, |slice| slice.dropped.extend(ids))?;
+            self.repo.change_slice(|slice| slice.dropped.extend(ids))?;
             freed.why_not_freed = plan.why_not.take();
             if self.carry_out(&mut plan, seen, &mut freed, job)? {
                 freed.waiting_bytes = plan.chunks.values().sum();
@@ -588,7 +592,7 @@ impl Plan {
 
 /// Visits the chunks under `roots` with their lengths. Skips what lies under absent lists.
 pub(super) fn each_chunk(
-    repo: &Handle,
+    repo: &Repo,
     roots: &BTreeMap<ObjectId, ObjectType>,
     visit: &mut dyn FnMut(&ObjectId, u64) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {

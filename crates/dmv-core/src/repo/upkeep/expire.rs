@@ -17,14 +17,13 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Reach};
 use crate::refs::{Effect, Operation};
 use crate::repo::base::error::{RepoError, UpkeepError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_EXPIRED;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::slice::{Expiry, RepoSlice};
 use crate::repo::base::transaction::Transaction;
-use crate::repo::base::{slice, worktree};
-use crate::repo::look::entries::{blob_of, read_commit};
-use crate::repo::look::history::complete_commits;
+use crate::repo::base::worktree;
+use crate::repo::look::entries::blob_of;
 use crate::repo::look::stored::{has_chunks, is_complete, stored_bytes, stored_type};
 use crate::repo::upkeep::drop::{FreedSpace, FreeingLock, TRIES};
 use crate::repo::upkeep::roots;
@@ -101,30 +100,32 @@ pub struct ExpireReport {
     pub operation: Option<Operation>,
 }
 
-/// Returns the versions that the rules give up. Changes nothing.
-pub fn expirable(
-    repo: &Handle,
-    rules: &KeepRules,
-    options: &ExpireOptions,
-    job: &Job,
-) -> Result<Expirable, RepoError> {
-    // What is published after this is not considered.
-    let seq = repo.refs.seen()?.seq;
-    repo.store.refresh()?;
-    let slice = slice::slice(repo)?;
-    let mut history = History::new(repo, rules, &slice, job);
-    history.stay_in_view()?;
-    let lines = history.walk(complete_commits(repo)?, &branches(repo)?)?;
-    let kept = kept(&history.rules, &history.steps, &lines, options.now);
-    let given_up = history.given_up(&kept, options);
-    let mut out = Expirable {
-        idle: history.idle(),
-        seq,
-        ..Expirable::default()
-    };
-    sort_out(repo, &history, given_up, options, &slice, &mut out)?;
-    out.stored_bytes = stored_bytes(repo, out.files.iter().map(|file| file.blob))?;
-    Ok(out)
+impl Repo {
+    /// Returns the versions of files that the keep rules give up. Changes nothing.
+    pub fn expirable(
+        &self,
+        rules: &KeepRules,
+        options: &ExpireOptions,
+        job: &Job,
+    ) -> Result<Expirable, RepoError> {
+        // What is published after this is not considered.
+        let seq = self.refs.seen()?.seq;
+        self.store.refresh()?;
+        let slice = self.slice()?;
+        let mut history = History::new(self, rules, &slice, job);
+        history.stay_in_view()?;
+        let lines = history.walk(self.complete_commits()?, &branches(self)?)?;
+        let kept = kept(&history.rules, &history.steps, &lines, options.now);
+        let given_up = history.given_up(&kept, options);
+        let mut out = Expirable {
+            idle: history.idle(),
+            seq,
+            ..Expirable::default()
+        };
+        sort_out(self, &history, given_up, options, &slice, &mut out)?;
+        out.stored_bytes = stored_bytes(self, out.files.iter().map(|file| file.blob))?;
+        Ok(out)
+    }
 }
 
 /// A bucket or another place whose files this repository chooses, by its commits.
@@ -138,49 +139,51 @@ pub struct ElsewhereView {
     pub absent: BTreeSet<ObjectId>,
 }
 
-/// Returns the versions that the rules give up elsewhere, with the reason of each content. What branches and tags
-/// have there stays. All history and all directories have to be here; versions in commits that are absent
-/// are not considered.
-pub fn expirable_elsewhere(
-    repo: &Handle,
-    rules: &KeepRules,
-    there: &ElsewhereView,
-    options: &ExpireOptions,
-    job: &Job,
-) -> Result<Expirable, RepoError> {
-    repo.store.refresh()?;
-    let slice = slice::slice(repo)?;
-    let mut history = History::new(repo, rules, &slice, job);
-    for tip in there.branches.union(&there.tags) {
-        let tree = read_commit(repo, tip)?.tree;
-        history.stay(ObjectType::Tree, tree)?;
+impl Repo {
+    /// Returns the versions that the rules give up elsewhere, with the reason of each content. What branches and tags
+    /// have there stays. All history and all directories have to be here; versions in commits that are absent
+    /// are not considered.
+    pub fn expirable_elsewhere(
+        &self,
+        rules: &KeepRules,
+        there: &ElsewhereView,
+        options: &ExpireOptions,
+        job: &Job,
+    ) -> Result<Expirable, RepoError> {
+        self.store.refresh()?;
+        let slice = self.slice()?;
+        let mut history = History::new(self, rules, &slice, job);
+        for tip in there.branches.union(&there.tags) {
+            let tree = self.read_commit(tip)?.tree;
+            history.stay(ObjectType::Tree, tree)?;
+        }
+        let tips = there.branches.union(&there.tags).copied().collect();
+        let lines = history.walk(tips, &there.branches)?;
+        let kept = kept(&history.rules, &history.steps, &lines, options.now);
+        let mut given_up = history.given_up(&kept, options);
+        let is_absent = |file: &GivenUp| {
+            let id = &history.contents[file.content as usize].blob.id;
+            !file.is_asked_for || there.absent.contains(id)
+        };
+        given_up.retain(|file| !is_absent(file));
+        let mut out = Expirable {
+            idle: history.idle(),
+            ..Expirable::default()
+        };
+        let mut choice = Choice {
+            history: &history,
+            now: options.now,
+            room: options.max_bytes.unwrap_or(u64::MAX),
+            places: MAX_SLICE_DROPPED.saturating_sub(there.absent.len()),
+            by_path: BTreeMap::new(),
+            why: HashMap::new(),
+        };
+        for file in given_up {
+            choice.take(file.content, &file.paths, &mut out);
+        }
+        choice.finish(&mut out);
+        Ok(out)
     }
-    let tips = there.branches.union(&there.tags).copied().collect();
-    let lines = history.walk(tips, &there.branches)?;
-    let kept = kept(&history.rules, &history.steps, &lines, options.now);
-    let mut given_up = history.given_up(&kept, options);
-    let is_absent = |file: &GivenUp| {
-        let id = &history.contents[file.content as usize].blob.id;
-        !file.is_asked_for || there.absent.contains(id)
-    };
-    given_up.retain(|file| !is_absent(file));
-    let mut out = Expirable {
-        idle: history.idle(),
-        ..Expirable::default()
-    };
-    let mut choice = Choice {
-        history: &history,
-        now: options.now,
-        room: options.max_bytes.unwrap_or(u64::MAX),
-        places: MAX_SLICE_DROPPED.saturating_sub(there.absent.len()),
-        by_path: BTreeMap::new(),
-        why: HashMap::new(),
-    };
-    for file in given_up {
-        choice.take(file.content, &file.paths, &mut out);
-    }
-    choice.finish(&mut out);
-    Ok(out)
 }
 
 /// Follows the pattern where other rules gave a content up, too: for other paths with the same content.
@@ -198,7 +201,7 @@ struct GivenUp {
 
 /// Sorts what is given up into what expires now and what had expired before.
 fn sort_out(
-    repo: &Handle,
+    repo: &Repo,
     history: &History<'_>,
     given_up: Vec<GivenUp>,
     options: &ExpireOptions,
@@ -348,7 +351,7 @@ impl FreeingLock<'_> {
         for _ in 0..TRIES {
             let mut seen = self.repo.refs().seen()?;
             if seen.seq != seq {
-                let again = expirable(self.repo, rules, options, job)?;
+                let again = self.repo.expirable(rules, options, job)?;
                 let given_up: HashSet<ObjectId> = again.earlier.iter().map(|(_, id)| *id).collect();
                 roots.retain(|id, _| given_up.contains(id));
                 self.note(&Expirable {
@@ -387,7 +390,7 @@ impl FreeingLock<'_> {
         if found.files.is_empty() && found.back.is_empty() {
             return Ok(());
         }
-        slice::change_slice(self.repo, |slice| {
+        self.repo.change_slice(|slice| {
             slice.take_back(&found.back);
             let expired = found.files.iter();
             let expired = expired.map(|file| (file.blob.id, file.why.clone()));
@@ -421,7 +424,7 @@ struct Path {
 
 /// What expiry has to know of all history.
 struct History<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     keep: &'a KeepRules,
     slice: &'a RepoSlice,
     job: &'a Job,
@@ -449,7 +452,7 @@ fn first_bytes(id: &ObjectId) -> u64 {
 }
 
 /// Returns the commits of local and remote branches and of worktrees.
-fn branches(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
+fn branches(repo: &Repo) -> Result<BTreeSet<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
     for (key, _) in repo.refs.with_prefix("")? {
         let of_branch = key.starts_with("branch/") || key.starts_with("remote/");
@@ -461,12 +464,7 @@ fn branches(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
 }
 
 impl<'a> History<'a> {
-    fn new(
-        repo: &'a Handle,
-        keep: &'a KeepRules,
-        slice: &'a RepoSlice,
-        job: &'a Job,
-    ) -> History<'a> {
+    fn new(repo: &'a Repo, keep: &'a KeepRules, slice: &'a RepoSlice, job: &'a Job) -> History<'a> {
         History {
             repo,
             keep,
@@ -494,7 +492,7 @@ impl<'a> History<'a> {
         for root in named {
             match root.object(&self.repo.store)? {
                 Some((ObjectType::Commit, id)) => {
-                    let tree = read_commit(self.repo, &id)?.tree;
+                    let tree = self.repo.read_commit(&id)?.tree;
                     self.stay(ObjectType::Tree, tree)?;
                 }
                 Some((ty, id)) => self.stay(ty, id)?,
@@ -541,7 +539,7 @@ impl<'a> History<'a> {
         while let Some(found) = reach.next(self.repo.objects())? {
             self.check_cancel()?;
             if found.here {
-                let commit = read_commit(self.repo, &found.id)?;
+                let commit = self.repo.read_commit(&found.id)?;
                 places.insert(found.id, trees.len());
                 let parent = commit.parents.first().copied();
                 trees.push((commit.tree, parent, commit.committer.seconds));

@@ -8,9 +8,9 @@ use crate::history::load_commit;
 use crate::reach::{Detail, Reach};
 use crate::refs::{Effect, Operation};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, forgotten_key};
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{keeping, whole, window};
 use crate::repo::look::operations::find_operation;
@@ -26,48 +26,51 @@ pub struct ForgetReport {
     pub operation: Option<Operation>,
 }
 
-/// Takes the operation whose id begins with `id` out of the reach of undo, and each other operation that
-/// needs one of the commits which only undo can bring back by it. This cannot be undone.
-///
-/// Fails with `BusyError::Freeing` if a peer relies on the objects of this repository: what is
-/// reachable must not change meanwhile. Waits for a running undo, which counts on what it reaches.
-pub fn forget_operation(
-    repo: &Handle,
-    id: &str,
-    request: OperationRequest,
-) -> Result<ForgetReport, RepoError> {
-    let _nobody_relies = keeping::keep_exclusively(repo)?;
-    let _nobody_undoes = keeping::reach_alone(repo)?;
-    let chosen = find_operation(repo, id)?;
-    let needs_it = commits_that_go(repo, &chosen)?;
-    let mut forgotten = Vec::new();
-    window::each_operation(repo, 0, &mut |operation| {
-        if named_commits(operation).any(|id| needs_it.contains(&id)) {
-            forgotten.push(operation.clone());
+impl Repo {
+    /// Takes the operation whose id begins with `id` out of the reach of undo, and each other operation that
+    /// needs one of the commits which only undo can bring back by it. This cannot be undone.
+    ///
+    /// Fails with `BusyError::Freeing` if a peer relies on the objects of this repository: what is
+    /// reachable must not change meanwhile. Waits for a running undo, which counts on what it reaches.
+    pub fn forget_operation(
+        &self,
+        id: &str,
+        request: OperationRequest,
+    ) -> Result<ForgetReport, RepoError> {
+        let _nobody_relies = keeping::keep_exclusively(self)?;
+        let _nobody_undoes = keeping::reach_alone(self)?;
+        let chosen = find_operation(self, id)?;
+        let needs_it = commits_that_go(self, &chosen)?;
+        let mut forgotten = Vec::new();
+        window::each_operation(self, 0, &mut |operation| {
+            if named_commits(operation).any(|id| needs_it.contains(&id)) {
+                forgotten.push(operation.clone());
+            }
+        })?;
+        if forgotten.is_empty() {
+            return Ok(ForgetReport::default());
         }
-    })?;
-    if forgotten.is_empty() {
-        return Ok(ForgetReport::default());
+        let mut tx = Transaction::begin(self, &request);
+        for operation in &forgotten {
+            tx.set(forgotten_key(operation.seq), Some(Vec::new()))?;
+        }
+        let operation = tx.publish(Effect::Kept)?;
+        Ok(ForgetReport {
+            forgotten,
+            operation: Some(operation),
+        })
     }
-    let mut tx = Transaction::begin(repo, &request);
-    for operation in &forgotten {
-        tx.set(forgotten_key(operation.seq), Some(Vec::new()))?;
-    }
-    let operation = tx.publish(Effect::Kept)?;
-    Ok(ForgetReport {
-        forgotten,
-        operation: Some(operation),
-    })
-}
 
-/// Returns the commits that only undo can bring back.
-pub fn commits_for_undo(repo: &Handle) -> Result<HashSet<ObjectId>, RepoError> {
-    let for_undo = for_undo(repo)?.into_iter();
-    Ok(for_undo.map(|(id, _)| id).collect())
+    /// Returns the commits that only undo can bring back: those that [`forget_operation`](Self::forget_operation)
+    /// gives up, if an operation names them.
+    pub fn commits_for_undo(&self) -> Result<HashSet<ObjectId>, RepoError> {
+        let for_undo = for_undo(self)?.into_iter();
+        Ok(for_undo.map(|(id, _)| id).collect())
+    }
 }
 
 /// Returns the commits of an operation that only undo can bring back, and their descendants.
-fn commits_that_go(repo: &Handle, chosen: &Operation) -> Result<HashSet<ObjectId>, RepoError> {
+fn commits_that_go(repo: &Repo, chosen: &Operation) -> Result<HashSet<ObjectId>, RepoError> {
     let seeds: HashSet<ObjectId> = named_commits(chosen).collect();
     let mut going = HashSet::new();
     // Parents come last in the walk.
@@ -80,7 +83,7 @@ fn commits_that_go(repo: &Handle, chosen: &Operation) -> Result<HashSet<ObjectId
 }
 
 /// Returns the commits that only undo can bring back, newest first, each with its parents.
-fn for_undo(repo: &Handle) -> Result<Vec<(ObjectId, Vec<ObjectId>)>, RepoError> {
+fn for_undo(repo: &Repo) -> Result<Vec<(ObjectId, Vec<ObjectId>)>, RepoError> {
     let mut named = HashSet::new();
     window::each_operation(repo, 0, &mut |operation| {
         named.extend(named_commits(operation))

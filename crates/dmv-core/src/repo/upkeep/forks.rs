@@ -7,11 +7,10 @@ use crate::hash::ObjectId;
 use crate::refs::Effect;
 use crate::refs::Operation;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::level::commits_of;
 use crate::repo::base::publish::set;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::recovering;
-use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Makes a branch for each newest commit that only operations outside `chain` name. Returns the
@@ -20,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// Commits that an operation of `chain` names are reachable already. Ancestors of a commit with
 /// such a branch are reachable, too.
 pub fn keep_lost(
-    repo: &Handle,
+    repo: &Repo,
     found: &[Operation],
     chain: &[Operation],
 ) -> Result<Vec<String>, RepoError> {
@@ -48,7 +47,7 @@ pub fn keep_lost(
     let mut parents = BTreeSet::new();
     for id in kept.keys() {
         // A commit that is not stored cannot be kept.
-        if let Ok(commit) = entries::read_commit(repo, id) {
+        if let Ok(commit) = repo.read_commit(id) {
             parents.extend(commit.parents);
         } else {
             parents.insert(*id);

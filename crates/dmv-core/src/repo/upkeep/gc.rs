@@ -15,9 +15,8 @@ mod mark;
 use crate::job::{Bound, Job, Moment};
 use crate::refs::{RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::{keeping, layout, leaving, leftovers, publish, reserve};
-use crate::repo::look::history;
 use crate::repo::upkeep::gc::carry::{Carry, Run};
 use crate::repo::upkeep::gc::choose::{Candidate, choose};
 use crate::repo::upkeep::gc::mark::{MarkRun, mark};
@@ -103,54 +102,58 @@ pub struct GcReport {
     pub no_room_bytes: u64,
 }
 
-/// Frees what nothing needs.
-///
-/// Fails with `BusyError::Freeing` if another command frees space, and with
-/// `UpkeepError::NothingFreed` if something that is needed is damaged or missing.
-pub fn gc(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
-    check(repo, options)?;
-    if options.dry_run {
-        return foretell(repo, options, job);
-    }
-    let right = keeping::free_alone(repo)?;
-    reserve::give(repo);
-    leaving::sweep_leftovers(repo, &right)?;
-    mark::catch_up(repo)?;
-    let mut report = GcReport {
-        freed_bytes: leftovers::remove_unlisted(repo, &|id| is_young(repo, id, options))?,
-        ..GcReport::default()
-    };
-    let mut held = Vec::new();
-    for round in 0..ROUNDS {
-        let Some(marking) = mark(repo, options, &mut report, job)? else {
-            break;
-        };
-        job.reached(Moment::Marked);
-        let plan = choose(&candidates(repo, &marking)?, options.thorough);
-        report.waiting_bytes = plan.waiting_bytes;
-        let copied: u64 = plan.rewrite.iter().map(|p| p.usage.staying_bytes()).sum();
-        job.begin_part();
-        job.progress.foresee(copied, Bound::AtMost);
-        let mut run = Run::new(repo, (options, &right), marking, held, job);
-        let done = run.free(&plan);
-        let Carry { grown, stopped } = run.end(&mut report);
-        done?;
-        if stopped || grown.is_empty() || round + 1 == ROUNDS {
-            report.finished = !stopped && grown.is_empty();
-            break;
+impl Repo {
+    /// Frees what no ref, no worktree and no operation that undo can reach needs.
+    ///
+    /// Other commands may run meanwhile. Fails with
+    /// [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing space, and
+    /// with [`UpkeepError::NothingFreed`](crate::repo::UpkeepError::NothingFreed) if something that is
+    /// needed is damaged or missing.
+    pub fn gc(&self, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
+        check(self, options)?;
+        if options.dry_run {
+            return foretell(self, options, job);
         }
-        // While their locks are held, these packs cannot grow again.
-        held = carry::lock_all(repo, &grown, &mut report)?;
+        let right = keeping::free_alone(self)?;
+        reserve::give(self);
+        leaving::sweep_leftovers(self, &right)?;
+        mark::catch_up(self)?;
+        let mut report = GcReport {
+            freed_bytes: leftovers::remove_unlisted(self, &|id| is_young(self, id, options))?,
+            ..GcReport::default()
+        };
+        let mut held = Vec::new();
+        for round in 0..ROUNDS {
+            let Some(marking) = mark(self, options, &mut report, job)? else {
+                break;
+            };
+            job.reached(Moment::Marked);
+            let plan = choose(&candidates(self, &marking)?, options.thorough);
+            report.waiting_bytes = plan.waiting_bytes;
+            let copied: u64 = plan.rewrite.iter().map(|p| p.usage.staying_bytes()).sum();
+            job.begin_part();
+            job.progress.foresee(copied, Bound::AtMost);
+            let mut run = Run::new(self, (options, &right), marking, held, job);
+            let done = run.free(&plan);
+            let Carry { grown, stopped } = run.end(&mut report);
+            done?;
+            if stopped || grown.is_empty() || round + 1 == ROUNDS {
+                report.finished = !stopped && grown.is_empty();
+                break;
+            }
+            // While their locks are held, these packs cannot grow again.
+            held = carry::lock_all(self, &grown, &mut report)?;
+        }
+        publish::merge_tables(self);
+        reserve::keep(self);
+        // What killed commands wrote counts, too. What other commands write at this moment does not.
+        report.young_bytes += leftovers::unlisted_bytes(self, &|id| is_young(self, id, options))?;
+        report.kept_bytes = packs_len(self)?;
+        Ok(report)
     }
-    publish::merge_tables(repo);
-    reserve::keep(repo);
-    // What killed commands wrote counts, too. What other commands write at this moment does not.
-    report.young_bytes += leftovers::unlisted_bytes(repo, &|id| is_young(repo, id, options))?;
-    report.kept_bytes = packs_len(repo)?;
-    Ok(report)
 }
 
-fn check(repo: &Handle, options: &GcOptions) -> Result<(), RepoError> {
+fn check(repo: &Repo, options: &GcOptions) -> Result<(), RepoError> {
     if !options.dry_run {
         repo.check_own()?;
         if repo.refs.is_read_only() {
@@ -158,20 +161,20 @@ fn check(repo: &Handle, options: &GcOptions) -> Result<(), RepoError> {
         }
     }
     // The view does not name what such a clone has received.
-    if layout::is_begun(repo.dmv_dir()) && history::complete_commits(repo)?.is_empty() {
+    if layout::is_begun(repo.dmv_dir()) && repo.complete_commits()?.is_empty() {
         let why = "this clone is incomplete, so nothing shows which objects it needs";
         return Err(RepoError::Text(why.to_owned()));
     }
     Ok(())
 }
 
-fn packs_len(repo: &Handle) -> Result<u64, RepoError> {
+fn packs_len(repo: &Repo) -> Result<u64, RepoError> {
     let packs = repo.refs.catalogue()?.packs;
     Ok(packs.iter().map(|pack| pack.len).sum())
 }
 
 /// Returns the mapped packs with the lengths of their files.
-fn candidates(repo: &Handle, marking: &MarkRun<'_>) -> Result<Vec<Candidate>, RepoError> {
+fn candidates(repo: &Repo, marking: &MarkRun<'_>) -> Result<Vec<Candidate>, RepoError> {
     let candidate = |usage: PackUse| {
         let path = repo.store.pack_path(usage.row.id);
         let len = repo
@@ -189,7 +192,7 @@ fn candidates(repo: &Handle, marking: &MarkRun<'_>) -> Result<Vec<Candidate>, Re
 }
 
 /// Marks, and counts what would go.
-fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
+fn foretell(repo: &Repo, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
     let mut report = GcReport::default();
     let young = leftovers::unlisted_bytes(repo, &|id| is_young(repo, id, options))?;
     let old = leftovers::unlisted_bytes(repo, &|id| !is_young(repo, id, options))?;
@@ -221,7 +224,7 @@ fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, R
 }
 
 /// Returns whether a file was written to within the time of grace. An unknown time counts as now.
-fn is_young(repo: &Handle, id: PackId, options: &GcOptions) -> bool {
+fn is_young(repo: &Repo, id: PackId, options: &GcOptions) -> bool {
     let modified = std::fs::metadata(repo.store.pack_path(id)).and_then(|m| m.modified());
     let at = modified
         .ok()

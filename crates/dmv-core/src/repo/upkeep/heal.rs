@@ -7,7 +7,7 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::{AbsentError, BusyError, RepoError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{leaving, objects, publish, worktree};
 use crate::repo::files::open_worktree;
@@ -46,7 +46,7 @@ pub enum HealedFrom {
 /// A job that stores damaged and missing objects again, step by step. The objects below an
 /// unreadable object are unknown until that object is intact again.
 pub struct HealJob<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     depth: VerifyDepth,
     /// The report of the first check, as long as nothing has been stored.
     report: VerifyReport,
@@ -60,50 +60,52 @@ pub struct HealJob<'r> {
     healed: Vec<HealedObject>,
 }
 
-/// Checks the repository and begins to heal the damage.
-pub fn begin_to_heal<'r>(
-    repo: &'r Handle,
-    depth: VerifyDepth,
-    job: &Job,
-) -> Result<HealJob<'r>, RepoError> {
-    renew_indexes(repo, &[])?;
-    let (mut report, mut walk) = verify::check(repo, depth, job)?;
-    if mend_bases(repo, &report)? {
-        (report, walk) = verify::check(repo, depth, job)?;
+impl Repo {
+    /// Checks the repository and starts to heal the damage that it finds.
+    pub fn begin_to_heal<'r>(
+        &'r self,
+        depth: VerifyDepth,
+        job: &Job,
+    ) -> Result<HealJob<'r>, RepoError> {
+        renew_indexes(self, &[])?;
+        let (mut report, mut walk) = verify::check(self, depth, job)?;
+        if mend_bases(self, &report)? {
+            (report, walk) = verify::check(self, depth, job)?;
+        }
+        let copies: Vec<ObjectId> = report.copies.iter().map(|object| object.id).collect();
+        renew_indexes(self, &copies)?;
+        // Objects that tables still locate in a damaged place can be read, but they are not healed.
+        let renewed = report.copies.iter().filter(|object| {
+            let place = self.store.has_outside(&object.id, &HashSet::new());
+            place.unwrap_or(false)
+        });
+        let copies = renewed.map(|object| HealedObject {
+            object: object.clone(),
+            from: HealedFrom::Copy,
+        });
+        let mut healing = HealJob {
+            repo: self,
+            depth,
+            walk,
+            wanted: BTreeMap::new(),
+            sought: HashSet::new(),
+            are_files_busy: false,
+            healed: copies.collect(),
+            report,
+        };
+        let found = healing.report.damaged.iter().chain(&healing.report.missing);
+        let wanted = found.map(|object| (object.id, object.ty));
+        // Intact bytes that do not decode cannot be replaced: every copy has the same bytes.
+        healing.wanted = wanted
+            .filter(|(id, ty)| !objects::is_whole(self, *ty, id))
+            .collect();
+        Ok(healing)
     }
-    let copies: Vec<ObjectId> = report.copies.iter().map(|object| object.id).collect();
-    renew_indexes(repo, &copies)?;
-    // Objects that tables still locate in a damaged place can be read, but they are not healed.
-    let renewed = report.copies.iter().filter(|object| {
-        let place = repo.store.has_outside(&object.id, &HashSet::new());
-        place.unwrap_or(false)
-    });
-    let copies = renewed.map(|object| HealedObject {
-        object: object.clone(),
-        from: HealedFrom::Copy,
-    });
-    let mut healing = HealJob {
-        repo,
-        depth,
-        walk,
-        wanted: BTreeMap::new(),
-        sought: HashSet::new(),
-        are_files_busy: false,
-        healed: copies.collect(),
-        report,
-    };
-    let found = healing.report.damaged.iter().chain(&healing.report.missing);
-    let wanted = found.map(|object| (object.id, object.ty));
-    // Intact bytes that do not decode cannot be replaced: every copy has the same bytes.
-    healing.wanted = wanted
-        .filter(|(id, ty)| !objects::is_whole(repo, *ty, id))
-        .collect();
-    Ok(healing)
 }
 
 /// Stores chunks once more on which damaged ones are based, if other packs have them only as differences.
 /// Returns whether there were any.
-fn mend_bases(repo: &Handle, report: &VerifyReport) -> Result<bool, RepoError> {
+fn mend_bases(repo: &Repo, report: &VerifyReport) -> Result<bool, RepoError> {
     let chunks = report.damaged.iter();
     let chunks = chunks.filter(|object| object.ty == ObjectType::Chunk);
     let chunks: Vec<ObjectId> = chunks.map(|object| object.id).collect();
@@ -120,7 +122,7 @@ fn mend_bases(repo: &Handle, report: &VerifyReport) -> Result<bool, RepoError> {
 /// next merged indexes name these copies. An index stays if some of its segments cannot be found
 /// without it: readers would lose the intact objects that it names, and they find hidden copies in
 /// any case.
-fn renew_indexes(repo: &Handle, copies: &[ObjectId]) -> Result<(), RepoError> {
+fn renew_indexes(repo: &Repo, copies: &[ObjectId]) -> Result<(), RepoError> {
     let mut poor = Vec::new();
     for index in repo.store.poor_indexes(copies) {
         let segments = repo.refs.segments_merged_in(index)?;
@@ -164,7 +166,7 @@ impl HealJob<'_> {
         job: &Job,
     ) -> Result<bool, RepoError> {
         let is_new = self.wanted.keys().any(|id| !self.sought.contains(id));
-        if !is_new || worktree::worktree_root(self.repo).is_none() {
+        if !is_new || self.repo.worktree_root().is_none() {
             return Ok(false);
         }
         let wanted: HashSet<ObjectId> = self.wanted.keys().copied().collect();
@@ -238,7 +240,7 @@ impl HealJob<'_> {
 }
 
 /// A repository's objects without those that a check has found damaged.
-struct Sound<'r>(&'r Handle);
+struct Sound<'r>(&'r Repo);
 
 impl Sound<'_> {
     fn has(&self, id: &ObjectId) -> Result<bool, ObjectError> {
@@ -263,7 +265,7 @@ impl ObjectRead for Sound<'_> {
 /// Stores the objects of `wanted` that the worktree's files contain. Returns whether the files
 /// could be read.
 fn store_again(
-    repo: &Handle,
+    repo: &Repo,
     wanted: HashSet<ObjectId>,
     settings: &WorktreeSettings,
     job: &Job,

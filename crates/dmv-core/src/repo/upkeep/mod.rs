@@ -1,7 +1,7 @@
 //! Verify, heal, recover, drop, gc, repack, keep rules, expire, op expire, op forget and purge: checks and repairs
 //! of a repository, and freeing of space.
 //!
-//! Uses `base`, `look` and `files`. Only the facade uses it.
+//! Uses `base`, `look` and `files`. No room uses it.
 
 mod ages;
 pub mod budget;

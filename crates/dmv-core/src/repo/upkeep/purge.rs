@@ -8,7 +8,6 @@
 
 mod find;
 
-pub use find::purgeable;
 pub use find::{PurgeWhat, Purgeable};
 
 use crate::hash::ObjectId;
@@ -18,14 +17,14 @@ use crate::object::list::Blob;
 use crate::object::{ObjectRead, ObjectType};
 use crate::refs::{Effect, Operation};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::LOG_PURGED;
 use crate::repo::base::leaving::is_linked;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::slice::{Purge, PurgesElsewhere, RepoSlice};
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::window::LIFTED;
-use crate::repo::base::{leftovers, refused, slice};
+use crate::repo::base::{leftovers, refused};
 use crate::repo::look::stored::{has_chunks, is_complete, stored_type};
 use crate::repo::upkeep::drop::{FreedSpace, FreeingLock, Plan, each_chunk};
 use crate::store::{PackId, PackRow, StoreError};
@@ -77,137 +76,147 @@ pub struct KnownPurge {
     pub stored: u64,
 }
 
-/// Returns the purges that were carried out here, the oldest first.
-pub fn purges(repo: &Handle) -> Result<Vec<KnownPurge>, RepoError> {
-    // Another process may have removed chunks since.
-    repo.store.refresh()?;
-    let slice = slice::slice(repo)?;
-    let mut out: BTreeMap<&Purge, KnownPurge> = BTreeMap::new();
-    for (id, why) in &slice.purged {
-        let known = out.entry(why).or_insert_with(|| KnownPurge {
-            why: Purge::clone(why),
-            files: BTreeSet::new(),
-            pieces: 0,
-            stored: 0,
-        });
-        known.files.insert(*id);
-    }
-    for (id, why) in &slice.pieces {
-        let Some(known) = out.get_mut(&**why) else {
-            continue;
-        };
-        known.stored += u64::from(repo.holds(ObjectType::Chunk, id)?);
-        known.pieces += 1;
-    }
-    Ok(out.into_values().collect())
-}
-
-/// Notes why content is absent here that a fetch has left out: the remote `place` has purged it. This has
-/// no other effect. Only files in `left_out` are noted; `None` means what a fetch into an empty
-/// repository may leave out, as far as there is space. Returns their number.
-pub fn note_told(
-    repo: &Handle,
-    purges: &[KnownPurge],
-    place: &str,
-    left_out: Option<&BTreeSet<ObjectId>>,
-) -> Result<u64, RepoError> {
-    let known = slice::slice(repo)?;
-    let is_asked = |id: &&ObjectId| left_out.is_none_or(|left_out| left_out.contains(id));
-    let (mut told, mut dropped) = (BTreeMap::new(), BTreeSet::new());
-    let mut reasons: HashSet<Arc<PurgesElsewhere>> = known.told.values().cloned().collect();
-    for purge in purges {
-        let why = Arc::new(PurgesElsewhere {
-            purge: purge.why.clone(),
-            place: place.to_owned(),
-        });
-        for id in purge.files.iter().filter(is_asked) {
-            let is_here = match stored_type(repo, id)? {
-                Some(ty) => is_complete(repo, ty, *id)?,
-                None => false,
-            };
-            if is_here || known.is_given_up(id) || told.contains_key(id) {
+impl Repo {
+    /// Returns the purges that were carried out here, the oldest first.
+    pub fn purges(&self) -> Result<Vec<KnownPurge>, RepoError> {
+        // Another process may have removed chunks since.
+        self.store.refresh()?;
+        let slice = self.slice()?;
+        let mut out: BTreeMap<&Purge, KnownPurge> = BTreeMap::new();
+        for (id, why) in &slice.purged {
+            let known = out.entry(why).or_insert_with(|| KnownPurge {
+                why: Purge::clone(why),
+                files: BTreeSet::new(),
+                pieces: 0,
+                stored: 0,
+            });
+            known.files.insert(*id);
+        }
+        for (id, why) in &slice.pieces {
+            let Some(known) = out.get_mut(&**why) else {
                 continue;
-            }
-            let has_reason = reasons.contains(&why) || reasons.len() < MAX_SLICE_TOLD_REASONS;
-            let has_place = known.told.len() + told.len() < MAX_SLICE_TOLD;
-            if has_reason && has_place && why.is_storable() {
-                reasons.insert(why.clone());
-                told.insert(*id, why.clone());
-            } else if left_out.is_some() {
-                dropped.insert(*id);
+            };
+            known.stored += u64::from(self.holds(ObjectType::Chunk, id)?);
+            known.pieces += 1;
+        }
+        Ok(out.into_values().collect())
+    }
+
+    /// Notes why content is absent here that a fetch has left out: the remote `place` has purged it. This has
+    /// no other effect. Only files in `left_out` are noted; `None` means what a fetch into an empty
+    /// repository may leave out, as far as there is space. Returns their number.
+    pub fn note_told(
+        &self,
+        purges: &[KnownPurge],
+        place: &str,
+        left_out: Option<&BTreeSet<ObjectId>>,
+    ) -> Result<u64, RepoError> {
+        let known = self.slice()?;
+        let is_asked = |id: &&ObjectId| left_out.is_none_or(|left_out| left_out.contains(id));
+        let (mut told, mut dropped) = (BTreeMap::new(), BTreeSet::new());
+        let mut reasons: HashSet<Arc<PurgesElsewhere>> = known.told.values().cloned().collect();
+        for purge in purges {
+            let why = Arc::new(PurgesElsewhere {
+                purge: purge.why.clone(),
+                place: place.to_owned(),
+            });
+            for id in purge.files.iter().filter(is_asked) {
+                let is_here = match stored_type(self, id)? {
+                    Some(ty) => is_complete(self, ty, *id)?,
+                    None => false,
+                };
+                if is_here || known.is_given_up(id) || told.contains_key(id) {
+                    continue;
+                }
+                let has_reason = reasons.contains(&why) || reasons.len() < MAX_SLICE_TOLD_REASONS;
+                let has_place = known.told.len() + told.len() < MAX_SLICE_TOLD;
+                if has_reason && has_place && why.is_storable() {
+                    reasons.insert(why.clone());
+                    told.insert(*id, why.clone());
+                } else if left_out.is_some() {
+                    dropped.insert(*id);
+                }
             }
         }
+        let count = (told.len() + dropped.len()) as u64;
+        if count > 0 {
+            self.change_slice(|slice| {
+                slice.told.append(&mut told);
+                slice.dropped.append(&mut dropped);
+            })?;
+        }
+        Ok(count)
     }
-    let count = (told.len() + dropped.len()) as u64;
-    if count > 0 {
-        slice::change_slice(repo, |slice| {
-            slice.told.append(&mut told);
-            slice.dropped.append(&mut dropped);
+
+    /// Forgets what remotes told of content that is not in `needed`. Returns how much is left.
+    pub fn keep_told(&self, needed: &BTreeSet<ObjectId>) -> Result<u64, RepoError> {
+        let slice = self.change_slice(|slice| {
+            slice.told.retain(|id, _| needed.contains(id));
         })?;
+        Ok(slice.told.len() as u64)
     }
-    Ok(count)
-}
 
-/// Forgets what remotes told of content that is not in `needed`.
-pub fn keep_told(repo: &Handle, needed: &BTreeSet<ObjectId>) -> Result<u64, RepoError> {
-    let slice = slice::change_slice(repo, |slice| {
-        slice.told.retain(|id, _| needed.contains(id));
-    })?;
-    Ok(slice.told.len() as u64)
-}
+    /// Lets purged content be stored again. It stays absent until a commit or a fetch brings it. Returns how many
+    /// of these files had been purged.
+    pub fn lift_purge(
+        &self,
+        files: &BTreeSet<ObjectId>,
+        request: OperationRequest,
+    ) -> Result<u64, RepoError> {
+        let known = self.slice()?;
+        let (lifted, stay): (BTreeSet<ObjectId>, BTreeSet<ObjectId>) =
+            known.purged.keys().partition(|id| files.contains(id));
+        if lifted.is_empty() {
+            return Ok(0);
+        }
+        let mut free = chunks_of(self, &types_of(self, lifted.iter())?)?;
+        // A content of one chunk.
+        free.extend(&lifted);
+        for id in chunks_of(self, &types_of(self, stay.iter())?)? {
+            free.remove(&id);
+        }
+        let mut complete = BTreeSet::new();
+        for id in &lifted {
+            if let Some(ty) = stored_type(self, id)?
+                && is_complete(self, ty, *id)?
+            {
+                complete.insert(*id);
+            }
+        }
+        self.change_slice(|slice| {
+            slice.purged.retain(|id, _| !lifted.contains(id));
+            slice.pieces.retain(|id, _| !free.contains(id));
+            slice.dropped.extend(lifted.difference(&complete));
+        })?;
+        refused::refresh(self);
+        let count = lifted.len() as u64;
+        let mut tx = Transaction::begin(self, &request);
+        tx.record(LOG_PURGED, format!("{LIFTED} {count}"))?;
+        tx.publish(Effect::Kept)?;
+        Ok(count)
+    }
 
-/// Lets purged content be stored again. It stays absent until a commit or a fetch brings it. Returns how many
-/// of these files had been purged.
-pub fn lift(
-    repo: &Handle,
-    files: &BTreeSet<ObjectId>,
-    request: OperationRequest,
-) -> Result<u64, RepoError> {
-    let known = slice::slice(repo)?;
-    let (lifted, stay): (BTreeSet<ObjectId>, BTreeSet<ObjectId>) =
-        known.purged.keys().partition(|id| files.contains(id));
-    if lifted.is_empty() {
-        return Ok(0);
-    }
-    let mut free = chunks_of(repo, &types_of(repo, lifted.iter())?)?;
-    // A content of one chunk.
-    free.extend(&lifted);
-    for id in chunks_of(repo, &types_of(repo, stay.iter())?)? {
-        free.remove(&id);
-    }
-    let mut complete = BTreeSet::new();
-    for id in &lifted {
-        if let Some(ty) = stored_type(repo, id)?
-            && is_complete(repo, ty, *id)?
-        {
-            complete.insert(*id);
+    /// Returns whether any chunk below the root of a file's content is stored.
+    pub fn has_content(&self, root: &ObjectId) -> Result<bool, RepoError> {
+        match stored_type(self, root)? {
+            Some(ty) => has_chunks(self, ty, *root),
+            None => Ok(false),
         }
     }
-    slice::change_slice(repo, |slice| {
-        slice.purged.retain(|id, _| !lifted.contains(id));
-        slice.pieces.retain(|id, _| !free.contains(id));
-        slice.dropped.extend(lifted.difference(&complete));
-    })?;
-    refused::refresh(repo);
-    let count = lifted.len() as u64;
-    let mut tx = Transaction::begin(repo, &request);
-    tx.record(LOG_PURGED, format!("{LIFTED} {count}"))?;
-    tx.publish(Effect::Kept)?;
-    Ok(count)
-}
 
-/// Returns whether any chunk below the root of a file's content is stored.
-pub fn has_content(repo: &Handle, root: &ObjectId) -> Result<bool, RepoError> {
-    match stored_type(repo, root)? {
-        Some(ty) => has_chunks(repo, ty, *root),
-        None => Ok(false),
+    /// Returns contents with the types of their roots, as [`ToPurge`](crate::repo::ToPurge) has them.
+    pub fn content_types(
+        &self,
+        roots: &BTreeSet<ObjectId>,
+    ) -> Result<BTreeMap<ObjectId, ObjectType>, RepoError> {
+        types_of(self, roots.iter())
     }
 }
 
 /// Returns the types of contents. A root that is not stored counts as a list: if it is one, nobody
 /// may refuse its id as that of a chunk.
-pub fn types_of<'i>(
-    repo: &Handle,
+fn types_of<'i>(
+    repo: &Repo,
     ids: impl Iterator<Item = &'i ObjectId>,
 ) -> Result<BTreeMap<ObjectId, ObjectType>, RepoError> {
     ids.map(|id| Ok((*id, stored_type(repo, id)?.unwrap_or(ObjectType::List))))
@@ -216,7 +225,7 @@ pub fn types_of<'i>(
 
 /// Returns the chunks of contents.
 fn chunks_of(
-    repo: &Handle,
+    repo: &Repo,
     roots: &BTreeMap<ObjectId, ObjectType>,
 ) -> Result<BTreeSet<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
@@ -254,7 +263,7 @@ impl FreeingLock<'_> {
             Some(new) => self.note_purged(new, &mut done, job)?,
             None => self.note_more(&mut done, job)?,
         }
-        let known = slice::slice(self.repo)?;
+        let known = self.repo.slice()?;
         if known.purged.is_empty() {
             return Ok(done);
         }
@@ -309,7 +318,7 @@ impl FreeingLock<'_> {
             return Err(RepoError::Text(text.to_owned()));
         }
         let repo = self.repo;
-        let before = slice::slice(repo)?;
+        let before = repo.slice()?;
         let (mut after, mut request) = (before.clone(), new.by_reason(&before));
         for (why, files) in &request {
             let known = files.keys().map(|id| (*id, why.clone()));
@@ -352,7 +361,7 @@ impl FreeingLock<'_> {
             tx.record(LOG_PURGED, format!("{} {}", done.files, done.bytes))?;
             done.operation = Some(tx.publish(Effect::Kept)?);
         }
-        slice::change_slice(repo, |slice| {
+        repo.change_slice(|slice| {
             for (id, why) in after.purged {
                 slice.purged.entry(id).or_insert(why);
             }
@@ -371,8 +380,8 @@ impl FreeingLock<'_> {
         self.repo.store().refresh()?;
         self.repo.store().check_tables()?;
         let mut found = BTreeMap::new();
-        let known = slice::slice(self.repo)?;
-        for purge in purges(self.repo)? {
+        let known = self.repo.slice()?;
+        for purge in self.repo.purges()? {
             let why = Arc::new(purge.why);
             let files = types_of(self.repo, purge.files.iter())?;
             each_chunk(self.repo, &files, &mut |id, len| {
@@ -390,7 +399,7 @@ impl FreeingLock<'_> {
         done.shared_bytes = shared.map(|(_, (_, len))| *len).sum();
         found.retain(|id, _| gone.contains(id));
         let found = found.into_iter().map(|(id, (why, _))| (id, why));
-        slice::change_slice(self.repo, |slice| slice.pieces.extend(found))?;
+        self.repo.change_slice(|slice| slice.pieces.extend(found))?;
         refused::refresh(self.repo);
         Ok(())
     }
@@ -487,9 +496,8 @@ impl FreeingLock<'_> {
     fn forget_needed(&self, known: &RepoSlice, gone: &BTreeSet<ObjectId>) -> Result<(), RepoError> {
         let is_needed = |id: &ObjectId| known.pieces.contains_key(id) && !gone.contains(id);
         if gone.len() < known.pieces.len() {
-            slice::change_slice(self.repo, |slice| {
-                slice.pieces.retain(|id, _| !is_needed(id))
-            })?;
+            self.repo
+                .change_slice(|slice| slice.pieces.retain(|id, _| !is_needed(id)))?;
             refused::refresh(self.repo);
         }
         Ok(())

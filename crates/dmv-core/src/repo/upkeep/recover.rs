@@ -16,7 +16,8 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keeping::keep_unopened;
 use crate::repo::base::layout::{Format, REFS_FILE, RepositoryLocation, check_parts, is_absent};
 use crate::repo::base::level::{commits_of, decoded};
-use crate::repo::base::{layout, open, publish, slice};
+use crate::repo::base::repo::Repo;
+use crate::repo::base::{layout, publish, slice};
 use crate::repo::upkeep::forks::keep_lost;
 use crate::repo::upkeep::recover::heads::mend_heads;
 use crate::repo::upkeep::recover::unnamed::{LogCompleteness, Search, branches_for};
@@ -138,7 +139,7 @@ pub fn recover_on(
         worktree: None,
         ..place.clone()
     };
-    let repo = open::open(bare, vfs.clone())?;
+    let repo = Repo::open_place_on(bare, vfs.clone())?;
     if !scanned.unlisted.is_empty() {
         let sealed = repo.store.store_unlisted(&scanned.unlisted)?;
         let segments = sealed.segments.iter();

@@ -14,9 +14,9 @@ mod choose;
 use crate::job::{Bound, Job, Moment};
 use crate::refs::{RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::{self, RightToFree};
 use crate::repo::base::leaving::{self, LockedPack, free_packs, lock_pack};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::{level, publish};
 use crate::repo::upkeep::ages::ages;
 use crate::repo::upkeep::changed;
@@ -73,70 +73,69 @@ pub struct RepackReport {
     pub failed: bool,
 }
 
-/// Joins packs that are worth it.
-///
-/// Fails with `BusyError::Freeing` if another command frees space.
-pub fn repack(
-    repo: &Handle,
-    options: &RepackOptions,
-    job: &Job,
-) -> Result<RepackReport, RepoError> {
-    if options.dry_run {
-        return foretell(repo);
+impl Repo {
+    /// Joins small packs, and the frames of many small commits.
+    ///
+    /// Other commands may run meanwhile. Fails with
+    /// [`BusyError::Freeing`](crate::repo::BusyError::Freeing) if another command is freeing space.
+    pub fn repack(&self, options: &RepackOptions, job: &Job) -> Result<RepackReport, RepoError> {
+        if options.dry_run {
+            return foretell(self);
+        }
+        self.check_own()?;
+        if self.refs.is_read_only() {
+            return Err(RefsError::ReadOnly(self.refs.path().to_owned()).into());
+        }
+        let right = keeping::free_alone(self)?;
+        leaving::sweep_leftovers(self, &right)?;
+        level::catch_up(&self.store, &self.refs, &self.refs.lock_database()?)?;
+        let mut run = Run {
+            repo: self,
+            options,
+            right,
+            job,
+            given_up: HashSet::new(),
+            full: None,
+            report: RepackReport {
+                finished: true,
+                ..RepackReport::default()
+            },
+        };
+        (run.report.packs_before, run.report.before_bytes) = packs(self)?;
+        while run.report.finished
+            && let Some(set) = choose(&candidates(self, &run.given_up)?)
+        {
+            run.join(set)?;
+        }
+        let Run {
+            mut report,
+            full,
+            right,
+            ..
+        } = run;
+        if let Some(why) = full {
+            return Err(why.into());
+        }
+        fold_indexes(self)?;
+        if report.finished {
+            let found = changed::find(self, &right, options.until, job)?;
+            report.commits_compared = found.commits;
+            report.finished = found.finished;
+        }
+        (report.packs_after, report.after_bytes) = packs(self)?;
+        Ok(report)
     }
-    repo.check_own()?;
-    if repo.refs.is_read_only() {
-        return Err(RefsError::ReadOnly(repo.refs.path().to_owned()).into());
-    }
-    let right = keeping::free_alone(repo)?;
-    leaving::sweep_leftovers(repo, &right)?;
-    level::catch_up(&repo.store, &repo.refs, &repo.refs.lock_database()?)?;
-    let mut run = Run {
-        repo,
-        options,
-        right,
-        job,
-        given_up: HashSet::new(),
-        full: None,
-        report: RepackReport {
-            finished: true,
-            ..RepackReport::default()
-        },
-    };
-    (run.report.packs_before, run.report.before_bytes) = packs(repo)?;
-    while run.report.finished
-        && let Some(set) = choose(&candidates(repo, &run.given_up)?)
-    {
-        run.join(set)?;
-    }
-    let Run {
-        mut report,
-        full,
-        right,
-        ..
-    } = run;
-    if let Some(why) = full {
-        return Err(why.into());
-    }
-    fold_indexes(repo)?;
-    if report.finished {
-        let found = changed::find(repo, &right, options.until, job)?;
-        report.commits_compared = found.commits;
-        report.finished = found.finished;
-    }
-    (report.packs_after, report.after_bytes) = packs(repo)?;
-    Ok(report)
 }
 
 /// Returns how many packs there are, and their bytes.
-fn packs(repo: &Handle) -> Result<(u64, u64), RepoError> {
+fn packs(repo: &Repo) -> Result<(u64, u64), RepoError> {
     let packs = repo.refs.catalogue()?.packs;
     let bytes = packs.iter().map(|pack| pack.len).sum();
     Ok((packs.len() as u64, bytes))
 }
 
 /// Returns the packs that may be joined, with the number of their small segments.
-fn candidates(repo: &Handle, given_up: &HashSet<PackId>) -> Result<Vec<Candidate>, RepoError> {
+fn candidates(repo: &Repo, given_up: &HashSet<PackId>) -> Result<Vec<Candidate>, RepoError> {
     let census = repo.refs.census()?;
     let packs = census.catalogue.packs.into_iter();
     // A copy of a shared pack would take space, and the pack would free none.
@@ -157,7 +156,7 @@ fn candidates(repo: &Handle, given_up: &HashSet<PackId>) -> Result<Vec<Candidate
 }
 
 /// Counts what would be joined, as if nothing got smaller but for the indexes of small segments.
-fn foretell(repo: &Handle) -> Result<RepackReport, RepoError> {
+fn foretell(repo: &Repo) -> Result<RepackReport, RepoError> {
     let (packs_before, before_bytes) = packs(repo)?;
     let mut report = RepackReport {
         before_bytes,
@@ -182,22 +181,25 @@ fn foretell(repo: &Handle) -> Result<RepackReport, RepoError> {
     Ok(report)
 }
 
-/// Returns whether repack would pay, by what the catalogue counts.
-pub fn repack_pays(repo: &Handle) -> Result<bool, RepoError> {
-    let candidates = candidates(repo, &HashSet::new())?;
-    let loose = candidates.iter().filter(|pack| pack.is_loose());
-    if loose.map(|pack| pack.small).sum::<u64>() >= PAYS_SEGMENTS {
-        return Ok(true);
+impl Repo {
+    /// Returns whether [`repack`](Self::repack) would pay, by what the catalogue counts.
+    pub fn repack_pays(&self) -> Result<bool, RepoError> {
+        let candidates = candidates(self, &HashSet::new())?;
+        let loose = candidates.iter().filter(|pack| pack.is_loose());
+        if loose.map(|pack| pack.small).sum::<u64>() >= PAYS_SEGMENTS {
+            return Ok(true);
+        }
+        Ok(choose(&candidates).is_some_and(|set| set.packs.len() >= PAYS_PACKS))
     }
-    Ok(choose(&candidates).is_some_and(|set| set.packs.len() >= PAYS_PACKS))
-}
 
-/// Returns whether a program should say after a commit that a repack would pay: once in a number of operations.
-pub fn repack_pays_now(repo: &Handle) -> Result<bool, RepoError> {
-    if is_turn(repo.refs.last_operation()?) {
-        repack_pays(repo)
-    } else {
-        Ok(false)
+    /// Returns whether a program should say after a commit that [`repack`](Self::repack) would pay: once in a
+    /// number of operations.
+    pub fn repack_pays_now(&self) -> Result<bool, RepoError> {
+        if is_turn(self.refs.last_operation()?) {
+            self.repack_pays()
+        } else {
+            Ok(false)
+        }
     }
 }
 
@@ -209,7 +211,7 @@ fn is_turn(seq: u64) -> bool {
 }
 
 struct Run<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     options: &'r RepackOptions,
     right: RightToFree,
     job: &'r Job,
@@ -382,7 +384,7 @@ fn is_full(e: &StoreError) -> bool {
 }
 
 /// Merges tables, also of merged indexes that name mostly packs that are gone.
-fn fold_indexes(repo: &Handle) -> Result<(), RepoError> {
+fn fold_indexes(repo: &Repo) -> Result<(), RepoError> {
     repo.store.refresh()?;
     let mut worn = repo.store.current().worn_indexes();
     worn.retain(|index| {
@@ -404,7 +406,7 @@ fn fold_indexes(repo: &Handle) -> Result<(), RepoError> {
     Ok(())
 }
 
-fn tables(repo: &Handle) -> Result<usize, RepoError> {
+fn tables(repo: &Repo) -> Result<usize, RepoError> {
     let catalogue = repo.refs.catalogue()?;
     Ok(catalogue.segments.len() + catalogue.indexes.len())
 }

@@ -6,8 +6,8 @@
 use crate::hash::ObjectId;
 use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, named_by};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::{window, worktree};
 use crate::repo::files::{unfinished, unwritten};
 use crate::store::Store;
@@ -50,7 +50,7 @@ impl From<NamedObject> for Root {
 }
 
 /// Visits what the view names. Some objects are visited several times.
-pub fn of_view(repo: &Handle, visit: &mut dyn FnMut(Root)) -> Result<(), RepoError> {
+pub fn of_view(repo: &Repo, visit: &mut dyn FnMut(Root)) -> Result<(), RepoError> {
     for (key, value) in repo.refs.with_prefix("")? {
         let named = named_by(&key, &value).into_iter();
         named.for_each(|named| visit(named.into()));
@@ -60,7 +60,7 @@ pub fn of_view(repo: &Handle, visit: &mut dyn FnMut(Root)) -> Result<(), RepoErr
 
 /// Visits what the operations that undo can reach name, by old and new values. Most objects are visited
 /// several times.
-pub fn of_window(repo: &Handle, visit: &mut dyn FnMut(Root)) -> Result<(), RepoError> {
+pub fn of_window(repo: &Repo, visit: &mut dyn FnMut(Root)) -> Result<(), RepoError> {
     window::each_operation(repo, 0, &mut |operation| {
         window::each_named(operation, &mut |named| visit(named.into()));
     })
@@ -69,7 +69,7 @@ pub fn of_window(repo: &Handle, visit: &mut dyn FnMut(Root)) -> Result<(), RepoE
 /// Visits what all operations with greater numbers than `after` name, by old and new values. The view
 /// may still have their values although undo cannot reach them any more.
 pub fn of_operations_after(
-    repo: &Handle,
+    repo: &Repo,
     after: u64,
     visit: &mut dyn FnMut(Root),
 ) -> Result<(), RepoError> {
@@ -80,7 +80,7 @@ pub fn of_operations_after(
 
 /// Returns what interrupted switches and unwritten paths of all worktrees note. If these objects went,
 /// nothing would be lost, but files that a switch wrote would count as the user's.
-pub fn of_courtesy(repo: &Handle) -> Result<BTreeSet<Root>, RepoError> {
+pub fn of_courtesy(repo: &Repo) -> Result<BTreeSet<Root>, RepoError> {
     let mut out = BTreeSet::new();
     for own in worktree::own_dirs(repo)? {
         let trees = unfinished::noted_trees(&own)?.into_iter();

@@ -11,13 +11,12 @@ use crate::object::name::{RepoPath, escape};
 use crate::object::tree::{Kind, TreeEntry, TreeIter};
 use crate::refs::Effect;
 use crate::repo::base::error::{PlaceError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::KEEP_RULES;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
-use crate::repo::base::{slice, worktree};
-use crate::repo::look::entries::{ListingLine, blob_of, list_subset, path_in, read_commit};
-use crate::repo::look::{content, lack};
+use crate::repo::look::entries::{ListingLine, blob_of, path_in};
+use crate::repo::look::lack;
 use crate::subset::Extent;
 use crate::worktree::attributes::{
     AttributeLine, DMVATTRIBUTES, Patterns, attribute_lines, check_pattern,
@@ -320,31 +319,35 @@ impl KeepRules {
     }
 }
 
-/// Returns the rules: the local ones and those in the files of the commit that the worktree is on.
-///
-/// Fails with `AbsentError::Lacking` if a file is not stored here.
-pub fn keep_rules(repo: &Handle) -> Result<KeepRules, RepoError> {
-    let mut rules = KeepRules::default();
-    if let Some(commit) = worktree::head_commit(repo)? {
-        let tree = read_commit(repo, &commit)?.tree;
-        add_files(repo, tree, &mut rules)?;
+impl Repo {
+    /// Returns the keep rules: the local ones, and those in the `.dmvattributes` files of the commit
+    /// that the worktree is on.
+    ///
+    /// Fails with [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking) if such a file is not
+    /// stored here.
+    pub fn keep_rules(&self) -> Result<KeepRules, RepoError> {
+        let mut rules = KeepRules::default();
+        if let Some(commit) = self.head_commit()? {
+            let tree = self.read_commit(&commit)?.tree;
+            add_files(self, tree, &mut rules)?;
+        }
+        let added = rules.add_local(local_rules(self)?);
+        added.map_err(|why| damaged(self, &why))?;
+        Ok(rules)
     }
-    let added = rules.add_local(local_rules(repo)?);
-    added.map_err(|why| damaged(repo, &why))?;
-    Ok(rules)
-}
 
-/// Returns the rules in the files of a commit.
-///
-/// Fails with `AbsentError::Lacking` if a file is not stored here.
-pub fn keep_rules_of(repo: &Handle, commit: &ObjectId) -> Result<KeepRules, RepoError> {
-    let mut rules = KeepRules::default();
-    add_files(repo, read_commit(repo, commit)?.tree, &mut rules)?;
-    Ok(rules)
+    /// Returns the rules in the files of a commit.
+    ///
+    /// Fails with `AbsentError::Lacking` if a file is not stored here.
+    pub fn keep_rules_of(&self, commit: &ObjectId) -> Result<KeepRules, RepoError> {
+        let mut rules = KeepRules::default();
+        add_files(self, self.read_commit(commit)?.tree, &mut rules)?;
+        Ok(rules)
+    }
 }
 
 /// Adds the rules of all attribute files in a tree.
-fn add_files(repo: &Handle, tree: ObjectId, rules: &mut KeepRules) -> Result<(), RepoError> {
+fn add_files(repo: &Repo, tree: ObjectId, rules: &mut KeepRules) -> Result<(), RepoError> {
     let files = attribute_files(repo, tree)?;
     if files.len() > MAX_ATTRIBUTE_FILES {
         let why = format!("there are more than {MAX_ATTRIBUTE_FILES} such files");
@@ -376,7 +379,7 @@ fn add_files(repo: &Handle, tree: ObjectId, rules: &mut KeepRules) -> Result<(),
     lack::check_entries_here(repo, entries)?;
     for (path, entry) in readable {
         let mut text = Vec::new();
-        content::cat(repo, blob_of(entry), None, &mut text)?;
+        repo.cat(blob_of(entry), None, &mut text)?;
         rules.add_file(path, &text);
     }
     Ok(())
@@ -384,8 +387,8 @@ fn add_files(repo: &Handle, tree: ObjectId, rules: &mut KeepRules) -> Result<(),
 
 /// Returns the attribute files of a tree in the order of their paths, as far as their directories are
 /// stored on purpose. Their content may be absent.
-fn attribute_files(repo: &Handle, tree: ObjectId) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
-    let subset = slice::slice(repo)?.subset;
+fn attribute_files(repo: &Repo, tree: ObjectId) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
+    let subset = repo.slice()?.subset;
     let mut found = Vec::new();
     let mut dirs = vec![(RepoPath::root(), tree)];
     while let Some((dir, tree)) = dirs.pop() {
@@ -406,26 +409,29 @@ fn attribute_files(repo: &Handle, tree: ObjectId) -> Result<Vec<(RepoPath, TreeE
     Ok(found)
 }
 
-/// Returns the rules that decide about no file of the commit that the worktree is on, by their numbers.
-pub fn idle_rules(repo: &Handle, rules: &KeepRules) -> Result<Vec<usize>, RepoError> {
-    let mut idle = vec![true; rules.lines.len()];
-    if let Some(commit) = worktree::head_commit(repo)? {
-        let tree = read_commit(repo, &commit)?.tree;
-        let subset = slice::slice(repo)?.subset;
-        let mut visit = |listed: ListingLine| {
-            if let Some(number) = rules.decides(listed.path.as_bytes()) {
-                idle[number] = false;
-            }
-            Ok(ControlFlow::Continue(()))
-        };
-        list_subset(repo, &RepoPath::root(), tree, &subset, &mut visit)?;
+impl Repo {
+    /// Returns the numbers of the rules that decide about no file of the commit that the worktree is
+    /// on.
+    pub fn idle_rules(&self, rules: &KeepRules) -> Result<Vec<usize>, RepoError> {
+        let mut idle = vec![true; rules.lines.len()];
+        if let Some(commit) = self.head_commit()? {
+            let tree = self.read_commit(&commit)?.tree;
+            let subset = self.slice()?.subset;
+            let mut visit = |listed: ListingLine| {
+                if let Some(number) = rules.decides(listed.path.as_bytes()) {
+                    idle[number] = false;
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            self.list_subset(&RepoPath::root(), tree, &subset, &mut visit)?;
+        }
+        let idle = idle.into_iter().enumerate().filter(|(_, idle)| *idle);
+        Ok(idle.map(|(number, _)| number).collect())
     }
-    let idle = idle.into_iter().enumerate().filter(|(_, idle)| *idle);
-    Ok(idle.map(|(number, _)| number).collect())
 }
 
 /// Returns the local rules with their patterns, in order.
-fn local_rules(repo: &Handle) -> Result<Vec<(String, KeepRule)>, RepoError> {
+fn local_rules(repo: &Repo) -> Result<Vec<(String, KeepRule)>, RepoError> {
     let value = repo.refs.get(KEEP_RULES)?.unwrap_or_default();
     parse_local(&value).ok_or_else(|| damaged(repo, "they do not read back"))
 }
@@ -444,50 +450,52 @@ fn parse_local(value: &[u8]) -> Option<Vec<(String, KeepRule)>> {
     text.lines().map(parse).collect()
 }
 
-fn damaged(repo: &Handle, why: &str) -> RepoError {
+fn damaged(repo: &Repo, why: &str) -> RepoError {
     RepoError::Place(PlaceError::Damaged {
         path: repo.refs.path().to_owned(),
         why: format!("the local keep rules are invalid: {why}"),
     })
 }
 
-/// Gives a pattern a local rule, as the last one. Returns the rule that the pattern had.
-pub fn set_rule(
-    repo: &Handle,
-    pattern: &str,
-    rule: KeepRule,
-    request: OperationRequest,
-) -> Result<Option<KeepRule>, RepoError> {
-    let refuse = |why: String| {
-        let pattern = escape(pattern.as_bytes());
-        RepoError::Text(format!("pattern '{pattern}': {why}"))
-    };
-    check_pattern(pattern).map_err(refuse)?;
-    let mut rules = local_rules(repo)?;
-    let at = rules.iter().position(|(known, _)| known == pattern);
-    let old = at.map(|at| rules.remove(at).1);
-    rules.push((pattern.to_owned(), rule));
-    store_local(repo, &rules, request)?;
-    Ok(old)
-}
+impl Repo {
+    /// Gives a pattern a local keep rule, as the last one. Returns the rule that the pattern had.
+    pub fn set_keep_rule(
+        &self,
+        pattern: &str,
+        rule: KeepRule,
+        request: OperationRequest,
+    ) -> Result<Option<KeepRule>, RepoError> {
+        let refuse = |why: String| {
+            let pattern = escape(pattern.as_bytes());
+            RepoError::Text(format!("pattern '{pattern}': {why}"))
+        };
+        check_pattern(pattern).map_err(refuse)?;
+        let mut rules = local_rules(self)?;
+        let at = rules.iter().position(|(known, _)| known == pattern);
+        let old = at.map(|at| rules.remove(at).1);
+        rules.push((pattern.to_owned(), rule));
+        store_local(self, &rules, request)?;
+        Ok(old)
+    }
 
-/// Removes the local rule of a pattern. Returns it, or `None` if there is none.
-pub fn remove_rule(
-    repo: &Handle,
-    pattern: &str,
-    request: OperationRequest,
-) -> Result<Option<KeepRule>, RepoError> {
-    let mut rules = local_rules(repo)?;
-    let Some(at) = rules.iter().position(|(known, _)| known == pattern) else {
-        return Ok(None);
-    };
-    let (_, rule) = rules.remove(at);
-    store_local(repo, &rules, request)?;
-    Ok(Some(rule))
+    /// Removes the local keep rule of a pattern. Returns it, or `None` if there is none.
+    pub fn remove_keep_rule(
+        &self,
+        pattern: &str,
+        request: OperationRequest,
+    ) -> Result<Option<KeepRule>, RepoError> {
+        let mut rules = local_rules(self)?;
+        let Some(at) = rules.iter().position(|(known, _)| known == pattern) else {
+            return Ok(None);
+        };
+        let (_, rule) = rules.remove(at);
+        store_local(self, &rules, request)?;
+        Ok(Some(rule))
+    }
 }
 
 fn store_local(
-    repo: &Handle,
+    repo: &Repo,
     rules: &[(String, KeepRule)],
     request: OperationRequest,
 ) -> Result<(), RepoError> {

@@ -13,7 +13,7 @@ use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::refs::Refs;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::upkeep::verify::history::Walk;
 use crate::store::{PackId, PackReport, PackRow, StoreError, verify_pack};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -119,18 +119,23 @@ impl VerifyReport {
     }
 }
 
-/// Checks the repository and reports what is wrong.
-pub fn verify(repo: &Handle, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
-    let (mut report, _) = check(repo, depth, job)?;
-    uses::name_uses(repo, &mut report, &mut Vec::new(), job)?;
-    known::remember(repo, &report);
-    Ok(report)
+impl Repo {
+    /// Checks the repository and returns what is wrong.
+    ///
+    /// Changes only the lists of damaged places and objects, so that these objects are stored again when
+    /// they are received. A file that cannot be read for lack of permission is an error and not damage.
+    pub fn verify(&self, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
+        let (mut report, _) = check(self, depth, job)?;
+        uses::name_uses(self, &mut report, &mut Vec::new(), job)?;
+        known::remember(self, &report);
+        Ok(report)
+    }
 }
 
 /// Like [`verify`], but does not find what the damage affects. Also returns the walk over history,
 /// which can continue once something is healed.
 pub fn check(
-    repo: &Handle,
+    repo: &Repo,
     depth: VerifyDepth,
     job: &Job,
 ) -> Result<(VerifyReport, Walk), RepoError> {
@@ -171,7 +176,7 @@ pub fn check(
 }
 
 /// Returns the packs whose files are gone.
-pub fn lost_packs(repo: &Handle) -> Vec<LostPack> {
+pub fn lost_packs(repo: &Repo) -> Vec<LostPack> {
     let lost = repo.store.current().lost.clone();
     lost.iter()
         .map(|row| LostPack::of(&repo.refs, row))
@@ -179,7 +184,7 @@ pub fn lost_packs(repo: &Handle) -> Vec<LostPack> {
 }
 
 /// Returns the packs of the catalogue that have a file.
-fn packs_there(repo: &Handle) -> Vec<PackRow> {
+fn packs_there(repo: &Repo) -> Vec<PackRow> {
     let lost = repo.store.current().lost.clone();
     let mut packs = repo.store.packs();
     packs.retain(|row| !lost.contains(row));
@@ -187,7 +192,7 @@ fn packs_there(repo: &Handle) -> Vec<PackRow> {
 }
 
 /// Returns the faults of the tables in use.
-fn damaged_tables(repo: &Handle) -> Result<Vec<String>, RepoError> {
+fn damaged_tables(repo: &Repo) -> Result<Vec<String>, RepoError> {
     let mut found = repo.store.current().damaged_tables();
     for _ in 0..LOOKS {
         // Another command may have replaced packs and tables since the catalogue was read.
@@ -199,7 +204,7 @@ fn damaged_tables(repo: &Handle) -> Result<Vec<String>, RepoError> {
     Ok(found)
 }
 
-fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
+fn verify_packs(repo: &Repo, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
     let mut reports: HashMap<PackId, PackReport> = HashMap::new();
     let mut failed: BTreeMap<PackId, String> = BTreeMap::new();
     let mut read_to: HashMap<PackId, u64> = HashMap::new();

@@ -9,10 +9,10 @@ use crate::history::{is_ancestor, merge_bases};
 use crate::job::Job;
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, PlaceError, RepoError, VerbError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::bisect_key;
 use crate::repo::base::publish::change;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeLock;
 use crate::repo::base::{branch, whole, worktree};
@@ -145,118 +145,124 @@ impl Bisection {
     }
 }
 
-/// Returns the bisection of this worktree, if one is under way.
-pub fn bisection(repo: &Handle) -> Result<Option<Bisection>, RepoError> {
-    let Ok(name) = worktree::worktree_name(repo) else {
-        return Ok(None);
-    };
-    let key = bisect_key(name);
-    let Some(value) = repo.refs.get(&key)? else {
-        return Ok(None);
-    };
-    let damaged = || {
-        RepoError::Place(PlaceError::Damaged {
-            path: repo.refs.path().to_owned(),
-            why: format!("{key} is invalid"),
+impl Repo {
+    /// Returns the search for a first bad commit in this worktree, if one is under way.
+    pub fn bisection(&self) -> Result<Option<Bisection>, RepoError> {
+        let Ok(name) = worktree::worktree_name(self) else {
+            return Ok(None);
+        };
+        let key = bisect_key(name);
+        let Some(value) = self.refs.get(&key)? else {
+            return Ok(None);
+        };
+        let damaged = || {
+            RepoError::Place(PlaceError::Damaged {
+                path: self.refs.path().to_owned(),
+                why: format!("{key} is invalid"),
+            })
+        };
+        Bisection::parse(&value).map(Some).ok_or_else(damaged)
+    }
+
+    /// Begins a search for the first bad commit, or begins anew with other commits. With a bad and
+    /// a good commit, checks out the first commit to test, like [`Repo::checkout`].
+    pub fn bisect_start(
+        &self,
+        bad: Option<ObjectId>,
+        good: &[ObjectId],
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<BisectReport, RepoError> {
+        let lock = worktree::lock_worktree(self)?;
+        let start = match self.bisection()? {
+            Some(earlier) => earlier.start,
+            None => self.head()?,
+        };
+        let named: Vec<ObjectId> = bad.iter().chain(good).copied().collect();
+        whole::check_complete(self, &named)?;
+        let mut state = Bisection::new(start);
+        state.bad = bad;
+        for id in good {
+            state.note(Verdict::Good, *id);
+        }
+        go_on(self, &lock, state, options, job)
+    }
+
+    /// Notes the result of tests, and checks out the next commit to test.
+    ///
+    /// Fails with [`VerbError::GoodAfterBad`](crate::repo::VerbError::GoodAfterBad), and notes nothing,
+    /// if the result contradicts others.
+    pub fn bisect_note(
+        &self,
+        verdict: Verdict,
+        commits: &[ObjectId],
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<BisectReport, RepoError> {
+        let lock = worktree::lock_worktree(self)?;
+        let mut state = self.bisection()?.ok_or(VerbError::NotBisecting)?;
+        whole::check_complete(self, commits)?;
+        for id in commits {
+            state.note(verdict, *id);
+        }
+        go_on(self, &lock, state, options, job)
+    }
+
+    /// Returns what a search has come to, without a step.
+    pub fn bisect_progress(&self) -> Result<BisectReport, RepoError> {
+        let mut state = self.bisection()?.ok_or(VerbError::NotBisecting)?;
+        let (next, is_cut_off) = next(self, &mut state)?;
+        Ok(BisectReport {
+            state,
+            next,
+            checkout: None,
+            is_cut_off,
         })
-    };
-    Bisection::parse(&value).map(Some).ok_or_else(damaged)
-}
-
-/// Begins a search, or begins anew with other commits.
-pub fn start(
-    repo: &Handle,
-    bad: Option<ObjectId>,
-    good: &[ObjectId],
-    options: &CheckoutOptions,
-    job: &Job,
-) -> Result<BisectReport, RepoError> {
-    let lock = worktree::lock_worktree(repo)?;
-    let start = match bisection(repo)? {
-        Some(earlier) => earlier.start,
-        None => worktree::head(repo)?,
-    };
-    let named: Vec<ObjectId> = bad.iter().chain(good).copied().collect();
-    whole::check_complete(repo, &named)?;
-    let mut state = Bisection::new(start);
-    state.bad = bad;
-    for id in good {
-        state.note(Verdict::Good, *id);
     }
-    go_on(repo, &lock, state, options, job)
-}
 
-/// Notes results, and checks out the next commit to test.
-pub fn note(
-    repo: &Handle,
-    verdict: Verdict,
-    commits: &[ObjectId],
-    options: &CheckoutOptions,
-    job: &Job,
-) -> Result<BisectReport, RepoError> {
-    let lock = worktree::lock_worktree(repo)?;
-    let mut state = bisection(repo)?.ok_or(VerbError::NotBisecting)?;
-    whole::check_complete(repo, commits)?;
-    for id in commits {
-        state.note(verdict, *id);
-    }
-    go_on(repo, &lock, state, options, job)
-}
-
-/// Returns what a search has come to, without a step.
-pub fn progress(repo: &Handle) -> Result<BisectReport, RepoError> {
-    let mut state = bisection(repo)?.ok_or(VerbError::NotBisecting)?;
-    let (next, is_cut_off) = next(repo, &mut state)?;
-    Ok(BisectReport {
-        state,
-        next,
-        checkout: None,
-        is_cut_off,
-    })
-}
-
-/// Ends the search and returns to the head before it.
-pub fn end(
-    repo: &Handle,
-    options: &CheckoutOptions,
-    job: &Job,
-) -> Result<CheckoutReport, RepoError> {
-    let lock = worktree::lock_worktree(repo)?;
-    let state = bisection(repo)?.ok_or(VerbError::NotBisecting)?;
-    let (head, commit) = match state.start {
-        Head::Commit(id) => (Head::Commit(id), id),
-        Head::Branch(name) => {
-            match worktree::ref_id(repo, &format!("branch/{name}"))? {
-                Some(id) => {
-                    if worktree::head(repo)?.branch() != Some(&name) {
-                        branch::refuse_taken(repo, &name)?;
+    /// Ends the search and returns to the head before it.
+    pub fn bisect_end(
+        &self,
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let lock = worktree::lock_worktree(self)?;
+        let state = self.bisection()?.ok_or(VerbError::NotBisecting)?;
+        let (head, commit) = match state.start {
+            Head::Commit(id) => (Head::Commit(id), id),
+            Head::Branch(name) => {
+                match worktree::ref_id(self, &format!("branch/{name}"))? {
+                    Some(id) => {
+                        if self.head()?.branch() != Some(&name) {
+                            branch::refuse_taken(self, &name)?;
+                        }
+                        (Head::Branch(name), id)
                     }
-                    (Head::Branch(name), id)
-                }
-                // The branch is gone, so the worktree stays on the commit of the last test.
-                None => {
-                    let id = worktree::head_commit(repo)?.ok_or(LookError::NoCommit)?;
-                    (worktree::head(repo)?, id)
+                    // The branch is gone, so the worktree stays on the commit of the last test.
+                    None => {
+                        let id = self.head_commit()?.ok_or(LookError::NoCommit)?;
+                        (self.head()?, id)
+                    }
                 }
             }
-        }
-    };
-    let change = recorded(repo, None)?;
-    let command = ("the end of this bisection", &options.request.command[..]);
-    checkout_locked(repo, &lock, (head, commit), command, options, job, || {
-        Ok(vec![change])
-    })
+        };
+        let change = recorded(self, None)?;
+        let command = ("the end of this bisection", &options.request.command[..]);
+        checkout_locked(self, &lock, (head, commit), command, options, job, || {
+            Ok(vec![change])
+        })
+    }
 }
 
 /// Returns the change that records the state of a search.
-fn recorded(repo: &Handle, state: Option<&Bisection>) -> Result<Change, RepoError> {
+fn recorded(repo: &Repo, state: Option<&Bisection>) -> Result<Change, RepoError> {
     let key = bisect_key(worktree::worktree_name(repo)?);
     Ok(change(&repo.refs, key, state.map(Bisection::value))?)
 }
 
 /// Publishes the new state together with the checkout of the next commit.
 fn go_on(
-    repo: &Handle,
+    repo: &Repo,
     lock: &WorktreeLock,
     mut state: Bisection,
     options: &CheckoutOptions,
@@ -289,7 +295,7 @@ fn go_on(
 }
 
 /// Returns what comes next, and whether absent history may have the first bad commit.
-fn next(repo: &Handle, state: &mut Bisection) -> Result<(BisectNext, bool), RepoError> {
+fn next(repo: &Repo, state: &mut Bisection) -> Result<(BisectNext, bool), RepoError> {
     let (Some(bad), false) = (state.bad, state.good.is_empty()) else {
         return Ok((BisectNext::Waiting, false));
     };
@@ -329,7 +335,7 @@ fn next(repo: &Handle, state: &mut Bisection) -> Result<(BisectNext, bool), Repo
 /// Returns a merge base that has to be tested first, as in Git: if a good commit is no ancestor of
 /// the bad one, the fault may have been repaired there, and be older.
 fn untested_base(
-    repo: &Handle,
+    repo: &Repo,
     state: &Bisection,
     bad: &ObjectId,
 ) -> Result<Option<ObjectId>, RepoError> {
@@ -350,7 +356,7 @@ fn untested_base(
 }
 
 /// Returns the error for a good commit that descends from the bad one.
-fn contradiction(repo: &Handle, state: &Bisection, bad: ObjectId) -> RepoError {
+fn contradiction(repo: &Repo, state: &Bisection, bad: ObjectId) -> RepoError {
     let descends = |good: &&ObjectId| is_ancestor(repo.objects(), &bad, good).unwrap_or(false);
     let good = state.good.iter().find(descends).copied();
     RepoError::Verb(VerbError::GoodAfterBad {

@@ -13,12 +13,12 @@ use crate::object::tree::put_empty_tree;
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, VerbError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{notes, path, slice, whole, worktree};
+use crate::repo::base::{notes, whole, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{at, form};
@@ -28,7 +28,7 @@ use crate::repo::files::emptied::EmptiedPattern;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, commit, open_worktree, portable};
-use crate::repo::look::{entries, moved};
+use crate::repo::look::moved;
 use crate::repo::verbs::mainline::mainline_parent;
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
@@ -175,48 +175,52 @@ pub struct UnpublishedCommit {
     merged: MergeResult,
 }
 
-/// Merges the commit `theirs` into the worktree's head.
-pub fn merge(
-    repo: &Handle,
-    theirs: ObjectId,
-    fast_forward: FastForward,
-    options: &MergeOptions,
-    job: &Job,
-) -> Result<MergeReport, RepoError> {
-    let _lock = worktree::lock_if_worktree(repo)?;
-    let site = site(repo, &options.settings)?;
-    whole::check_complete(repo, &[theirs])?;
-    let Some(ours) = site.ours else {
-        return go_forward(repo, &site, theirs, options, job);
-    };
-    let objects = repo.objects();
-    if is_ancestor(objects, &theirs, &ours)? {
-        let mut report = MergeReport::new(ours, site.head);
-        report.up_to_date = true;
-        return Ok(report);
+impl Repo {
+    /// Merges the commit `theirs` into the head.
+    ///
+    /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths, before it
+    /// changes anything. Otherwise, the merge completes: it commits conflicts as such, and the report
+    /// lists them.
+    pub fn merge(
+        &self,
+        theirs: ObjectId,
+        fast_forward: FastForward,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<MergeReport, RepoError> {
+        let _lock = worktree::lock_if_worktree(self)?;
+        let site = site(self, &options.settings)?;
+        whole::check_complete(self, &[theirs])?;
+        let Some(ours) = site.ours else {
+            return go_forward(self, &site, theirs, options, job);
+        };
+        let objects = self.objects();
+        if is_ancestor(objects, &theirs, &ours)? {
+            let mut report = MergeReport::new(ours, site.head);
+            report.up_to_date = true;
+            return Ok(report);
+        }
+        if fast_forward != FastForward::Never && is_ancestor(objects, &ours, &theirs)? {
+            return go_forward(self, &site, theirs, options, job);
+        }
+        if fast_forward == FastForward::Only {
+            let name = site.head.branch().unwrap_or("the head").to_owned();
+            return Err(VerbError::NotFastForward { name }.into());
+        }
+        merge_commits_at(self, &site, (ours, theirs), options, job)
     }
-    if fast_forward != FastForward::Never && is_ancestor(objects, &ours, &theirs)? {
-        return go_forward(repo, &site, theirs, options, job);
-    }
-    if fast_forward == FastForward::Only {
-        let name = site.head.branch().unwrap_or("the head").to_owned();
-        return Err(VerbError::NotFastForward { name }.into());
-    }
-    merge_commits_at(repo, &site, (ours, theirs), options, job)
 }
 
 /// Merges two commits. Neither is an ancestor of the other.
 pub fn merge_commits_at(
-    repo: &Handle,
+    repo: &Repo,
     site: &Site,
     (ours, theirs): (ObjectId, ObjectId),
     options: &MergeOptions,
     job: &Job,
 ) -> Result<MergeReport, RepoError> {
-    let (our_commit, their_commit) = (
-        entries::read_commit(repo, &ours)?,
-        entries::read_commit(repo, &theirs)?,
-    );
+    let (our_commit, their_commit) = (repo.read_commit(&ours)?, repo.read_commit(&theirs)?);
     let inherited = paths_of(repo, [&our_commit, &their_commit])?;
     let (objects, cancel) = (repo.objects(), job.cancel_flag());
     let mut merge =
@@ -226,54 +230,54 @@ pub fn merge_commits_at(
     land(tx, site, made, "this merge", options, job)
 }
 
-/// Commits the reverse of the change that `commit` made to its parent.
-pub fn revert(
-    repo: &Handle,
-    commit: ObjectId,
-    mainline: Option<usize>,
-    options: &MergeOptions,
-    job: &Job,
-) -> Result<MergeReport, RepoError> {
-    let _lock = worktree::lock_if_worktree(repo)?;
-    let site = site(repo, &options.settings)?;
-    let ours = site.ours.ok_or(LookError::NoCommit)?;
-    whole::check_complete(repo, &[commit])?;
-    let (undone, head) = (
-        entries::read_commit(repo, &commit)?,
-        entries::read_commit(repo, &ours)?,
-    );
-    let parent = mainline_parent(commit, &undone.parents, mainline, "revert")?;
-    let before = parent
-        .map(|id| entries::read_commit(repo, &id))
-        .transpose()?;
-    let mut inherited = paths_of(repo, [&undone, &head])?;
-    let theirs = match &before {
-        Some(before) => {
-            inherited.extend(at::conflict_paths(repo, before)?);
-            before.tree
+impl Repo {
+    /// Commits the reverse of the changes that `commit` made to its parent.
+    ///
+    /// For a merge commit, `mainline` names the parent, counted from 1. A later change becomes a
+    /// conflict if it overlaps a reverted one.
+    pub fn revert(
+        &self,
+        commit: ObjectId,
+        mainline: Option<usize>,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<MergeReport, RepoError> {
+        let _lock = worktree::lock_if_worktree(self)?;
+        let site = site(self, &options.settings)?;
+        let ours = site.ours.ok_or(LookError::NoCommit)?;
+        whole::check_complete(self, &[commit])?;
+        let (undone, head) = (self.read_commit(&commit)?, self.read_commit(&ours)?);
+        let parent = mainline_parent(commit, &undone.parents, mainline, "revert")?;
+        let before = parent.map(|id| self.read_commit(&id)).transpose()?;
+        let mut inherited = paths_of(self, [&undone, &head])?;
+        let theirs = match &before {
+            Some(before) => {
+                inherited.extend(at::conflict_paths(self, before)?);
+                before.tree
+            }
+            None => put_empty_tree(&mut &self.made)?,
+        };
+        let trees = Trees {
+            base: Some(undone.tree),
+            ours: head.tree,
+            theirs,
+        };
+        let (objects, cancel) = (self.objects(), job.cancel_flag());
+        let mut merge = |writer: &mut dyn ObjectWrite| merge_trees(objects, writer, trees, cancel);
+        let mut tx = Transaction::within_budget(self, &options.request)?;
+        let made = make(&mut tx, &mut merge, inherited, vec![ours], options)?;
+        if made.commit.tree == head.tree {
+            let mut report = MergeReport::new(ours, site.head);
+            report.up_to_date = true;
+            return Ok(report);
         }
-        None => put_empty_tree(&mut &repo.made)?,
-    };
-    let trees = Trees {
-        base: Some(undone.tree),
-        ours: head.tree,
-        theirs,
-    };
-    let (objects, cancel) = (repo.objects(), job.cancel_flag());
-    let mut merge = |writer: &mut dyn ObjectWrite| merge_trees(objects, writer, trees, cancel);
-    let mut tx = Transaction::within_budget(repo, &options.request)?;
-    let made = make(&mut tx, &mut merge, inherited, vec![ours], options)?;
-    if made.commit.tree == head.tree {
-        let mut report = MergeReport::new(ours, site.head);
-        report.up_to_date = true;
-        return Ok(report);
+        land(tx, &site, made, "this revert", options, job)
     }
-    land(tx, &site, made, "this revert", options, job)
 }
 
-pub fn site(repo: &Handle, settings: &WorktreeSettings) -> Result<Site, RepoError> {
-    let (head, ours) = (worktree::head(repo)?, worktree::head_commit(repo)?);
-    let tree = match worktree::worktree_root(repo) {
+pub fn site(repo: &Repo, settings: &WorktreeSettings) -> Result<Site, RepoError> {
+    let (head, ours) = (repo.head()?, repo.head_commit()?);
+    let tree = match repo.worktree_root() {
         Some(_) => Some(open_worktree::open(repo, settings)?),
         None => None,
     };
@@ -284,7 +288,7 @@ pub fn site(repo: &Handle, settings: &WorktreeSettings) -> Result<Site, RepoErro
 }
 
 fn go_forward(
-    repo: &Handle,
+    repo: &Repo,
     site: &Site,
     theirs: ObjectId,
     options: &MergeOptions,
@@ -299,7 +303,7 @@ fn go_forward(
     Ok(report)
 }
 
-fn paths_of(repo: &Handle, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, RepoError> {
+fn paths_of(repo: &Repo, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, RepoError> {
     let mut paths = BTreeSet::new();
     for commit in commits {
         paths.extend(at::conflict_paths(repo, commit)?);
@@ -328,7 +332,7 @@ pub fn make(
             match at::paths_at(objects, &merged.tree.id, &path) {
                 Ok(found) => paths.extend(found),
                 // The conflict lies in a part that the merge did not touch, so it is unchanged.
-                Err(ObjectError::Missing { .. }) if slice::is_partial(repo) => {
+                Err(ObjectError::Missing { .. }) if repo.is_partial() => {
                     paths.insert(path);
                 }
                 Err(e) => return Err(e.into()),
@@ -345,7 +349,7 @@ pub fn make(
 /// Fails if names have to be portable, and a new commit has a name that none of its `parents` has and that
 /// is not.
 fn check_names(
-    repo: &Handle,
+    repo: &Repo,
     parents: &[ObjectId],
     tree: ObjectId,
     options: &MergeOptions,
@@ -353,23 +357,21 @@ fn check_names(
     if !options.settings.portable_names {
         return Ok(());
     }
-    let trees = parents
-        .iter()
-        .map(|id| Ok(entries::read_commit(repo, id)?.tree));
+    let trees = parents.iter().map(|id| Ok(repo.read_commit(id)?.tree));
     let trees = trees.collect::<Result<Vec<_>, RepoError>>()?;
     check_names_in(repo, repo.objects(), &trees, tree)
 }
 
 /// Fails if `tree` has a name that is not portable and that none of the trees `parents` has at its path.
 pub fn check_names_in(
-    repo: &Handle,
+    repo: &Repo,
     objects: &dyn ObjectRead,
     parents: &[ObjectId],
     tree: ObjectId,
 ) -> Result<(), RepoError> {
     match portable::check_tree(objects, parents, tree) {
         // In a partial repository, a part that is absent is one that the command did not touch.
-        Err(RepoError::Absent(_)) if slice::is_partial(repo) => Ok(()),
+        Err(RepoError::Absent(_)) if repo.is_partial() => Ok(()),
         done => done,
     }
 }
@@ -381,7 +383,7 @@ pub fn after_moves(path: RepoPath, moves: &[MovedEntry]) -> Result<Vec<RepoPath>
     for MovedEntry { from, to } in moves {
         if path.starts_with(from) {
             let rest = &path.as_bytes()[from.as_bytes().len()..];
-            now.push(path::parse_path(&[to.as_bytes(), rest].concat())?);
+            now.push(Repo::parse_path(&[to.as_bytes(), rest].concat())?);
         }
     }
     now.push(path);
@@ -389,7 +391,7 @@ pub fn after_moves(path: RepoPath, moves: &[MovedEntry]) -> Result<Vec<RepoPath>
 }
 
 fn new_commit(
-    repo: &Handle,
+    repo: &Repo,
     merged: &MergeResult,
     conflicts: &BTreeSet<RepoPath>,
     parents: Vec<ObjectId>,
@@ -481,7 +483,7 @@ pub fn go_to(
 
 impl MergeReport {
     /// Takes over the conflicts of the new commit. Returns how the worktree shows it.
-    pub(crate) fn form_of(&mut self, repo: &Handle, commit: &Commit) -> Result<Form, RepoError> {
+    pub(crate) fn form_of(&mut self, repo: &Repo, commit: &Commit) -> Result<Form, RepoError> {
         let found = at::conflicts_here(repo, commit)?;
         self.conflicts.clone_from(&found.here);
         self.unseen = found.unseen.iter().map(|lack| lack.path.clone()).collect();
@@ -506,7 +508,7 @@ pub fn moved(head: &Head, commit: ObjectId) -> Head {
 }
 
 /// Refuses a worktree whose branch was moved.
-fn refuse_moved(repo: &Handle, tree: &OpenWorktree, head: &Head) -> Result<(), RepoError> {
+fn refuse_moved(repo: &Repo, tree: &OpenWorktree, head: &Head) -> Result<(), RepoError> {
     match moved::moved(repo, tree.base, head)? {
         Some(found) => Err(moved::refused(repo, head, found)),
         None => Ok(()),

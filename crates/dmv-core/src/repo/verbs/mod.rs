@@ -1,7 +1,7 @@
 //! Commands that make new history or undo operations: merge, revert, cherry-pick, rebase, resolve,
 //! reset, bisect, undo.
 //!
-//! Uses `base`, `look`, `conflict` and `files`. Only the facade uses it.
+//! Uses `base`, `look`, `conflict` and `files`. No room uses it.
 
 pub mod bisect;
 pub mod mainline;

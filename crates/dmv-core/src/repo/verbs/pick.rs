@@ -8,10 +8,9 @@ use crate::hash::ObjectId;
 use crate::history::is_ancestor;
 use crate::job::Job;
 use crate::repo::base::error::{LookError, RepoError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{whole, worktree};
-use crate::repo::look::entries::read_commit;
 use crate::repo::look::history::only_in;
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport, Site};
@@ -48,70 +47,78 @@ pub struct PickReport {
     pub dropped: Vec<ObjectId>,
 }
 
-/// Applies the changes of commits to the current branch, each as a commit.
-pub fn cherry_pick(
-    repo: &Handle,
-    from: &[PickFrom],
-    pick: PickOptions,
-    options: &MergeOptions,
-    job: &Job,
-) -> Result<PickReport, RepoError> {
-    let _lock = worktree::lock_if_worktree(repo)?;
-    let site = merge::site(repo, &options.settings)?;
-    let ours = site.ours.ok_or(LookError::NoCommit)?;
-    let mut picks = Vec::new();
-    for from in from {
-        let commits = match *from {
-            PickFrom::One(commit) => vec![commit],
-            PickFrom::Range(hidden, tip) => in_order(repo, tip, hidden)?,
+impl Repo {
+    /// Applies the changes of commits to the current branch, each as a new commit.
+    ///
+    /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths, before it
+    /// changes anything. Otherwise, it completes: commits may have conflicts, and the report lists
+    /// those of the last one. The message in `options` is not used.
+    pub fn cherry_pick(
+        &self,
+        from: &[PickFrom],
+        pick: PickOptions,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<PickReport, RepoError> {
+        let _lock = worktree::lock_if_worktree(self)?;
+        let site = merge::site(self, &options.settings)?;
+        let ours = site.ours.ok_or(LookError::NoCommit)?;
+        let mut picks = Vec::new();
+        for from in from {
+            let commits = match *from {
+                PickFrom::One(commit) => vec![commit],
+                PickFrom::Range(hidden, tip) => in_order(self, tip, hidden)?,
+            };
+            for commit in commits {
+                picks.push(pick_of(self, commit, pick.mainline, "cherry-pick")?);
+            }
+        }
+        let picked: Vec<ObjectId> = picks.iter().map(|pick| pick.commit).collect();
+        whole::check_complete(self, &picked)?;
+        let how = How {
+            committer: options.committer.at(options.request.time),
+            keeps: false,
+            notes_origin: pick.notes_origin,
+            portable_names: options.settings.portable_names,
         };
-        for commit in commits {
-            picks.push(pick_of(repo, commit, pick.mainline, "cherry-pick")?);
-        }
+        let mut tx = Transaction::within_budget(self, &options.request)?;
+        let line = replay::replay(&mut tx, ours, &picks, &how, job)?;
+        land(tx, &site, ours, line, "this cherry-pick", options, job)
     }
-    let picked: Vec<ObjectId> = picks.iter().map(|pick| pick.commit).collect();
-    whole::check_complete(repo, &picked)?;
-    let how = How {
-        committer: options.committer.at(options.request.time),
-        keeps: false,
-        notes_origin: pick.notes_origin,
-        portable_names: options.settings.portable_names,
-    };
-    let mut tx = Transaction::within_budget(repo, &options.request)?;
-    let line = replay::replay(&mut tx, ours, &picks, &how, job)?;
-    land(tx, &site, ours, line, "this cherry-pick", options, job)
-}
 
-/// Makes the commits that the head has and `upstream` does not have again on top of `onto`.
-///
-/// Leaves out merge commits. Commits that can stay as they are keep their ids.
-pub fn rebase(
-    repo: &Handle,
-    upstream: ObjectId,
-    onto: ObjectId,
-    options: &MergeOptions,
-    job: &Job,
-) -> Result<PickReport, RepoError> {
-    let _lock = worktree::lock_if_worktree(repo)?;
-    let site = merge::site(repo, &options.settings)?;
-    read_commit(repo, &upstream)?;
-    whole::check_complete(repo, &[onto])?;
-    let mut tx = Transaction::within_budget(repo, &options.request)?;
-    let Some(ours) = site.ours else {
-        let line = replay::replay(&mut tx, onto, &[], &how_to_rebase(options), job)?;
-        return land(tx, &site, onto, line, "this rebase", options, job);
-    };
-    let mut picks = Vec::new();
-    for commit in in_order(repo, ours, upstream)? {
-        if let [] | [_] = read_commit(repo, &commit)?.parents[..] {
-            picks.push(pick_of(repo, commit, None, "rebase")?);
+    /// Makes the commits that the head has and `upstream` does not have again, on top of `onto`.
+    ///
+    /// Leaves out merge commits and commits whose changes are already there. Fails and completes
+    /// like [`cherry_pick`](Self::cherry_pick).
+    pub fn rebase(
+        &self,
+        upstream: ObjectId,
+        onto: ObjectId,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<PickReport, RepoError> {
+        let _lock = worktree::lock_if_worktree(self)?;
+        let site = merge::site(self, &options.settings)?;
+        self.read_commit(&upstream)?;
+        whole::check_complete(self, &[onto])?;
+        let mut tx = Transaction::within_budget(self, &options.request)?;
+        let Some(ours) = site.ours else {
+            let line = replay::replay(&mut tx, onto, &[], &how_to_rebase(options), job)?;
+            return land(tx, &site, onto, line, "this rebase", options, job);
+        };
+        let mut picks = Vec::new();
+        for commit in in_order(self, ours, upstream)? {
+            if let [] | [_] = self.read_commit(&commit)?.parents[..] {
+                picks.push(pick_of(self, commit, None, "rebase")?);
+            }
         }
+        let line = replay::replay(&mut tx, onto, &picks, &how_to_rebase(options), job)?;
+        let mut report = land(tx, &site, ours, line, "this rebase", options, job)?;
+        let goes_on = !report.merge.up_to_date && is_ancestor(self.objects(), &ours, &onto)?;
+        report.merge.fast_forward = goes_on && report.merge.commit == onto;
+        Ok(report)
     }
-    let line = replay::replay(&mut tx, onto, &picks, &how_to_rebase(options), job)?;
-    let mut report = land(tx, &site, ours, line, "this rebase", options, job)?;
-    let goes_on = !report.merge.up_to_date && is_ancestor(repo.objects(), &ours, &onto)?;
-    report.merge.fast_forward = goes_on && report.merge.commit == onto;
-    Ok(report)
 }
 
 fn how_to_rebase(options: &MergeOptions) -> How {
@@ -159,18 +166,18 @@ fn land(
 
 /// Returns the commits that `tip` has and `hidden` does not have, each after its parents. A line of
 /// commits stays together.
-fn in_order(repo: &Handle, tip: ObjectId, hidden: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
+fn in_order(repo: &Repo, tip: ObjectId, hidden: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
     let mut left: HashSet<ObjectId> = only_in(repo, tip, hidden)?.into_iter().collect();
     let mut order = Vec::with_capacity(left.len());
     // Each commit waits for its parents, from the first one on.
     let mut stack = Vec::new();
     if left.remove(&tip) {
-        stack.push((tip, read_commit(repo, &tip)?.parents.into_iter()));
+        stack.push((tip, repo.read_commit(&tip)?.parents.into_iter()));
     }
     while let Some((id, parents)) = stack.last_mut() {
         match parents.next() {
             Some(parent) if left.remove(&parent) => {
-                let above = read_commit(repo, &parent)?.parents.into_iter();
+                let above = repo.read_commit(&parent)?.parents.into_iter();
                 stack.push((parent, above));
             }
             Some(_) => {}

@@ -5,13 +5,13 @@ use crate::hash::ObjectId;
 use crate::history::is_ancestor;
 use crate::job::Job;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::{whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::open_worktree;
-use crate::repo::look::{history, operations};
+use crate::repo::look::history;
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport, Site};
 use std::ops::ControlFlow;
@@ -25,67 +25,76 @@ pub struct ResetReport {
     pub left: Vec<ObjectId>,
 }
 
-/// Returns a commit that a remote's branch had when it was last seen, that `ours` has, and that
-/// `theirs`, the branch's present commit, does not have. If there is one, a merge would bring back
-/// commits that were removed from the branch.
-pub fn replaced_commit(
-    repo: &Handle,
-    remote: &str,
-    branch: &str,
-    (ours, theirs): (ObjectId, ObjectId),
-) -> Result<Option<ObjectId>, RepoError> {
-    let key = format!("remote/{remote}/{branch}");
-    if is_ancestor(repo.objects(), &ours, &theirs)? {
-        return Ok(None);
+impl Repo {
+    /// Returns a commit that was removed from a remote's branch and that a merge of `ours` and
+    /// `theirs` would bring back.
+    ///
+    /// The remote's branch had this commit when it was last seen. `ours` has it, and `theirs`, the
+    /// current commit of the remote's branch, does not. The operation log provides this
+    /// information. Returns `None` if nothing was removed since the two last met.
+    pub fn replaced_commit(
+        &self,
+        remote: &str,
+        branch: &str,
+        (ours, theirs): (ObjectId, ObjectId),
+    ) -> Result<Option<ObjectId>, RepoError> {
+        let key = format!("remote/{remote}/{branch}");
+        if is_ancestor(self.objects(), &ours, &theirs)? {
+            return Ok(None);
+        }
+        let mut found = None;
+        self.each_operation(&mut |operation, _| {
+            let change = operation.changes.iter().find(|change| change.key == key);
+            let Some(old) = change.and_then(|change| change.old.as_deref()) else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            let old = worktree::id_value(self, &key, old)?;
+            if !is_ancestor(self.objects(), &old, &ours)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if !is_ancestor(self.objects(), &old, &theirs)? {
+                found = Some(old);
+            }
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
     }
-    let mut found = None;
-    operations::each_operation(repo, &mut |operation, _| {
-        let change = operation.changes.iter().find(|change| change.key == key);
-        let Some(old) = change.and_then(|change| change.old.as_deref()) else {
-            return Ok(ControlFlow::Continue(()));
-        };
-        let old = worktree::id_value(repo, &key, old)?;
-        if !is_ancestor(repo.objects(), &old, &ours)? {
-            return Ok(ControlFlow::Continue(()));
-        }
-        if !is_ancestor(repo.objects(), &old, &theirs)? {
-            found = Some(old);
-        }
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(found)
-}
 
-/// Makes the current branch and its files equal to `theirs`, which need not descend from the
-/// branch's present commit.
-pub fn reset_branch(
-    repo: &Handle,
-    theirs: ObjectId,
-    options: &MergeOptions,
-    job: &Job,
-) -> Result<ResetReport, RepoError> {
-    let _lock = worktree::lock_if_worktree(repo)?;
-    whole::check_complete(repo, &[theirs])?;
-    let (head, tip) = (worktree::head(repo)?, worktree::head_commit(repo)?);
-    let tree = match worktree::worktree_root(repo) {
-        Some(_) => Some(open_worktree::open(repo, &options.settings)?),
-        None => None,
-    };
-    let base = tree.as_ref().and_then(|tree| tree.base);
-    let mut left = Vec::new();
-    for id in [tip, base].into_iter().flatten() {
-        let gone = history::only_in(repo, id, theirs)?.into_iter();
-        left.extend(gone.filter(|id| !left.contains(id)).collect::<Vec<_>>());
+    /// Makes the current branch and its files equal to `theirs`, which need not descend from the
+    /// branch's current commit.
+    ///
+    /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
+    /// [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose), which lists the paths, before it
+    /// changes anything. An undo brings the branch back.
+    pub fn reset_branch(
+        &self,
+        theirs: ObjectId,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<ResetReport, RepoError> {
+        let _lock = worktree::lock_if_worktree(self)?;
+        whole::check_complete(self, &[theirs])?;
+        let (head, tip) = (self.head()?, self.head_commit()?);
+        let tree = match self.worktree_root() {
+            Some(_) => Some(open_worktree::open(self, &options.settings)?),
+            None => None,
+        };
+        let base = tree.as_ref().and_then(|tree| tree.base);
+        let mut left = Vec::new();
+        for id in [tip, base].into_iter().flatten() {
+            let gone = history::only_in(self, id, theirs)?.into_iter();
+            left.extend(gone.filter(|id| !left.contains(id)).collect::<Vec<_>>());
+        }
+        let mut merge = MergeReport::new(theirs, Head::clone(&head));
+        merge.fast_forward = left.is_empty();
+        merge.up_to_date = tip == Some(theirs) && (tree.is_none() || base == tip);
+        if !merge.up_to_date {
+            let form = form::form_at(self, &theirs)?;
+            let site = Site::new(tree, head, tip);
+            let tx = Transaction::begin(self, &options.request);
+            let done = merge::go_to(tx, &site, theirs, form, "this reset", options, job)?;
+            merge.take(done);
+        }
+        Ok(ResetReport { merge, left })
     }
-    let mut merge = MergeReport::new(theirs, Head::clone(&head));
-    merge.fast_forward = left.is_empty();
-    merge.up_to_date = tip == Some(theirs) && (tree.is_none() || base == tip);
-    if !merge.up_to_date {
-        let form = form::form_at(repo, &theirs)?;
-        let site = Site::new(tree, head, tip);
-        let tx = Transaction::begin(repo, &options.request);
-        let done = merge::go_to(tx, &site, theirs, form, "this reset", options, job)?;
-        merge.take(done);
-    }
-    Ok(ResetReport { merge, left })
 }

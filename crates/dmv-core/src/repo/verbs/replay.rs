@@ -16,11 +16,9 @@ use crate::object::root::Lack;
 use crate::object::tree::empty_tree_id;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::repo::base::error::{AbsentError, RepoError};
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
-use crate::repo::look::entries::read_commit;
 use crate::repo::verbs::mainline::mainline_parent;
 use crate::repo::verbs::merge::{after_moves, check_names_in};
 use std::collections::BTreeSet;
@@ -85,7 +83,7 @@ pub fn replay(
     job: &Job,
 ) -> Result<Line, RepoError> {
     let repo = tx.repo();
-    let commit = read_commit(repo, &onto)?;
+    let commit = repo.read_commit(&onto)?;
     let mut replay = Replay {
         repo,
         tx,
@@ -118,7 +116,7 @@ pub fn replay(
 
 /// A replay under way.
 struct Replay<'a, 'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     tx: &'a mut Transaction<'r>,
     how: &'a How,
     job: &'a Job,
@@ -155,7 +153,7 @@ impl Replay<'_, '_> {
 
     /// Replays one commit.
     fn step(&mut self, pick: Pick) -> Result<(), RepoError> {
-        let commit = read_commit(self.repo, &pick.commit)?;
+        let commit = self.repo.read_commit(&pick.commit)?;
         let tip = self.line.tip.0;
         if self.how.keeps && commit.parents == [tip] {
             self.conflicts = conflict_paths(self.repo, &commit)?.into_iter().collect();
@@ -166,7 +164,7 @@ impl Replay<'_, '_> {
             self.line.tip = (pick.commit, commit);
             return Ok(());
         }
-        let parent = pick.parent.map(|id| read_commit(self.repo, &id));
+        let parent = pick.parent.map(|id| self.repo.read_commit(&id));
         let parent = parent.transpose()?;
         let before = parent.as_ref().map(|parent| parent.tree);
         let merged = self.merge(before, commit.tree)?;
@@ -245,7 +243,7 @@ impl Replay<'_, '_> {
                 match paths_at(&both, &merged.tree.id, &path) {
                     Ok(found) => open.extend(found),
                     // The conflict lies in a part that no merge touched, so it is unchanged.
-                    Err(ObjectError::Missing { .. }) if slice::is_partial(self.repo) => {
+                    Err(ObjectError::Missing { .. }) if self.repo.is_partial() => {
                         open.insert(path);
                     }
                     Err(e) => return Err(e.into()),
@@ -316,7 +314,7 @@ fn without_repeats(mut lacks: Vec<Lack>) -> Vec<Lack> {
 /// Returns a commit's change relative to its parent. For a merge commit, `mainline` names the
 /// parent, counted from 1.
 pub fn pick_of(
-    repo: &Handle,
+    repo: &Repo,
     commit: ObjectId,
     mainline: Option<usize>,
     verb: &'static str,

@@ -9,9 +9,9 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{whole, worktree};
@@ -22,7 +22,7 @@ use crate::repo::files::commit::advance;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::saved::OverwrittenFiles;
 use crate::repo::files::{checkout, notes, open_worktree, pending, unfinished};
-use crate::repo::look::{entries, history};
+use crate::repo::look::history;
 use crate::repo::verbs::merge::{MergeReport, moved};
 use std::ops::ControlFlow;
 
@@ -49,52 +49,60 @@ pub struct ResetToReport {
     pub outside: u64,
 }
 
-/// Moves the current branch to the commit `to`.
-pub fn reset(
-    repo: &Handle,
-    to: ObjectId,
-    files: ResetFiles,
-    (request, settings): (&OperationRequest, &WorktreeSettings),
-    job: &Job,
-) -> Result<ResetToReport, RepoError> {
-    let _lock = worktree::lock_if_worktree(repo)?;
-    let (head, tip) = (worktree::head(repo)?, worktree::head_commit(repo)?);
-    whole::check_complete(repo, &[to])?;
-    let stored = entries::read_commit(repo, &to)?.tree;
-    let mut report = ResetToReport {
-        merge: MergeReport::new(to, moved(&head, to)),
-        left: Vec::new(),
-        overwritten: OverwrittenFiles::default(),
-        outside: 0,
-    };
-    if worktree::worktree_root(repo).is_none() {
-        report.left = left_by(repo, [tip, None], to)?;
-        reset_bare(repo, (&head, tip, to), files, request, &mut report)?;
-        return Ok(report);
-    }
-    let tree = open_worktree::open(repo, settings)?;
-    report.left = left_by(repo, [tip, tree.base], to)?;
-    let changes = advance(&tree, &head, tip, to).into_iter();
-    let changes: Vec<Change> = changes.filter(|change| change.old != change.new).collect();
-    match files {
-        ResetFiles::Keep => {
-            report.outside = changes_outside(repo, &tree, stored)?;
-            keep_files(repo, &tree, to, changes, request, &mut report)?;
+impl Repo {
+    /// Moves the current branch to the commit `to`.
+    ///
+    /// With [`ResetFiles::Keep`] no file changes: what differs from `to` is uncommitted afterwards.
+    /// With [`ResetFiles::Match`] the files become equal to `to`. Uncommitted changes to tracked
+    /// files, and untracked files in the way, are stored first, and an undo brings them back. Other
+    /// untracked files stay.
+    pub fn reset(
+        &self,
+        to: ObjectId,
+        files: ResetFiles,
+        request: &OperationRequest,
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<ResetToReport, RepoError> {
+        let _lock = worktree::lock_if_worktree(self)?;
+        let (head, tip) = (self.head()?, self.head_commit()?);
+        whole::check_complete(self, &[to])?;
+        let stored = self.read_commit(&to)?.tree;
+        let mut report = ResetToReport {
+            merge: MergeReport::new(to, moved(&head, to)),
+            left: Vec::new(),
+            overwritten: OverwrittenFiles::default(),
+            outside: 0,
+        };
+        if self.worktree_root().is_none() {
+            report.left = left_by(self, [tip, None], to)?;
+            reset_bare(self, (&head, tip, to), files, request, &mut report)?;
+            return Ok(report);
         }
-        ResetFiles::Match => {
-            let done = match_files(repo, &tree, to, changes, request, settings, job)?;
-            let (done, is_same) = done;
-            report.merge.up_to_date = is_same;
-            report.overwritten = done.overwritten;
-            report.merge.take(done);
+        let tree = open_worktree::open(self, settings)?;
+        report.left = left_by(self, [tip, tree.base], to)?;
+        let changes = advance(&tree, &head, tip, to).into_iter();
+        let changes: Vec<Change> = changes.filter(|change| change.old != change.new).collect();
+        match files {
+            ResetFiles::Keep => {
+                report.outside = changes_outside(self, &tree, stored)?;
+                keep_files(self, &tree, to, changes, request, &mut report)?;
+            }
+            ResetFiles::Match => {
+                let done = match_files(self, &tree, to, changes, request, settings, job)?;
+                let (done, is_same) = done;
+                report.merge.up_to_date = is_same;
+                report.overwritten = done.overwritten;
+                report.merge.take(done);
+            }
         }
+        Ok(report)
     }
-    Ok(report)
 }
 
 /// Returns the commits that the present tips have and `to` does not have.
 fn left_by(
-    repo: &Handle,
+    repo: &Repo,
     tips: [Option<ObjectId>; 2],
     to: ObjectId,
 ) -> Result<Vec<ObjectId>, RepoError> {
@@ -108,7 +116,7 @@ fn left_by(
 
 /// Moves the branch of a bare repository, which has no files.
 fn reset_bare(
-    repo: &Handle,
+    repo: &Repo,
     (head, tip, to): (&Head, Option<ObjectId>, ObjectId),
     files: ResetFiles,
     request: &OperationRequest,
@@ -132,7 +140,7 @@ fn reset_bare(
 
 /// Makes `to` the base of the worktree and touches no file.
 fn keep_files(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     to: ObjectId,
     changes: Vec<Change>,
@@ -178,7 +186,7 @@ fn keep_files(
 
 /// Makes the files equal to the commit `to`. Returns also whether nothing had to change.
 fn match_files(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     to: ObjectId,
     changes: Vec<Change>,
@@ -189,7 +197,7 @@ fn match_files(
     // Choices for conflicts are uncommitted changes, too.
     let mut noted = tree.notes.clone();
     choices::note_in(&mut noted, &[]);
-    let form = form::form_with(repo, &entries::read_commit(repo, &to)?, &noted)?;
+    let form = form::form_with(repo, &repo.read_commit(&to)?, &noted)?;
     let what = SwitchTo {
         what: "this reset",
         request,
@@ -215,7 +223,7 @@ fn match_files(
 
 /// Counts the files outside the worktree's subset that differ between its base and the tree `to`,
 /// as far as the repository stores their directories.
-fn changes_outside(repo: &Handle, tree: &OpenWorktree, to: ObjectId) -> Result<u64, RepoError> {
+fn changes_outside(repo: &Repo, tree: &OpenWorktree, to: ObjectId) -> Result<u64, RepoError> {
     let Some(base) = &tree.form else {
         return Ok(0);
     };

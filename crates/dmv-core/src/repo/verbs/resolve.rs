@@ -14,11 +14,11 @@ use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::{AbsentError, ConflictError, FilesError, LookError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, slice, worktree};
 use crate::repo::conflict::at::{ConflictAt, FoundConflicts};
 use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::choices::{ConflictResolution, edits_of};
@@ -38,7 +38,6 @@ use crate::repo::files::steps::StoredSteps;
 use crate::repo::files::{checkout, open_worktree, status};
 use crate::repo::look::entries::{Location, Selection};
 use crate::repo::look::lack::{LackOf, refuse};
-use crate::repo::look::{entries, lack};
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport};
 use crate::repo::verbs::resolve::steps::Steps;
@@ -61,76 +60,88 @@ pub struct ResolveReport {
     pub refused: Vec<Problem>,
 }
 
-/// Settles the conflicts at or under `paths` in the worktree.
-pub fn resolve_conflicts(
-    repo: &Handle,
-    paths: &[RepoPath],
-    choice: &Choice,
-    settings: &WorktreeSettings,
-    request: OperationRequest,
-    job: &Job,
-) -> Result<ResolveReport, RepoError> {
-    let _lock = worktree::lock_worktree(repo)?;
-    let mut tree = open_worktree::open_with_conflicts(repo, settings, Which::All)?;
-    let base = tree.base.ok_or(LookError::NoCommit)?;
-    let commit = entries::read_commit(repo, &base)?;
-    let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
-    refuse(under(form.unseen.clone(), paths))?;
-    let these = choose(all_in(repo, &form)?, paths, choice)?;
-    form.check_known(|path| these.iter().any(|at| at.path.as_bytes() == path))?;
-    let (with_file, without) = by_file(&form, &tree.subset, these);
-    check_not_nested(repo, (&tree, &form), &with_file, &without, choice)?;
-    check_choice_here(repo, &with_file, choice)?;
-    let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
-    switch.find_dirty(settings)?;
-    let open: BTreeSet<RepoPath> = open_of(&tree, &form, switch.known.dirty.clone())
-        .into_iter()
-        .collect();
-    let mut tx = match choice {
-        Choice::With(_) => Transaction::within_budget(repo, &request)?,
-        _ => Transaction::begin(repo, &request),
-    };
-    let file = choices::take_chosen_file(&mut tx, choice, job)?;
-    tx.objects()?;
-    let mut report = ResolveReport::default();
-    let mut steps = Steps::new(repo, &tree, &form, &switch.known.dirty);
-    settle_files(&mut steps, &with_file, &open, choice, file, &mut report)?;
-    let (moves, overwrites) = steps.finish();
-    let keep = settings.keep;
-    let saved = restore::keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
-    let steps = saved.steps.as_ref();
-    if without.is_empty() {
-        set_steps(
-            &mut tx,
-            &tree.name,
-            steps,
-            &saved.told,
-            crate::repo::base::steps::Steps::default(),
-        )?;
-        tx.publish_changes(Effect::Written)?;
-    } else {
-        let chosen = choose_without_file(repo, &tree, &form, &without, choice, file)?;
-        let made = chosen.new.iter().map(|one| (one.path.clone(), one.paths()));
-        report.settled.extend(made);
-        let done = keep_choices(tx, &tree, &form, chosen, steps, settings, job)?;
-        report.refused.extend(done.refused);
+impl Repo {
+    /// Resolves the conflicts at or under `paths` in the worktree.
+    ///
+    /// Inside the worktree's subset, writes the chosen version to the files. If the conflict, or
+    /// only one of the files beside it, is outside, records the choice by path, as an operation.
+    /// Either way, the next commit includes the choice. Until then, the conflict can be resolved
+    /// again.
+    ///
+    /// This is an operation: it stores the former files, and an undo brings them back. It does not
+    /// overwrite a conflict's file that was edited by hand: it fails with
+    /// [`ConflictError::EditedByHand`](crate::repo::ConflictError::EditedByHand), which lists the
+    /// paths, before it changes anything.
+    pub fn resolve_conflicts(
+        &self,
+        paths: &[RepoPath],
+        choice: &Choice,
+        settings: &WorktreeSettings,
+        request: OperationRequest,
+        job: &Job,
+    ) -> Result<ResolveReport, RepoError> {
+        let _lock = worktree::lock_worktree(self)?;
+        let mut tree = open_worktree::open_with_conflicts(self, settings, Which::All)?;
+        let base = tree.base.ok_or(LookError::NoCommit)?;
+        let commit = self.read_commit(&base)?;
+        let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
+        refuse(under(form.unseen.clone(), paths))?;
+        let these = choose(all_in(self, &form)?, paths, choice)?;
+        form.check_known(|path| these.iter().any(|at| at.path.as_bytes() == path))?;
+        let (with_file, without) = by_file(&form, &tree.subset, these);
+        check_not_nested(self, (&tree, &form), &with_file, &without, choice)?;
+        check_choice_here(self, &with_file, choice)?;
+        let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
+        switch.find_dirty(settings)?;
+        let open: BTreeSet<RepoPath> = open_of(&tree, &form, switch.known.dirty.clone())
+            .into_iter()
+            .collect();
+        let mut tx = match choice {
+            Choice::With(_) => Transaction::within_budget(self, &request)?,
+            _ => Transaction::begin(self, &request),
+        };
+        let file = choices::take_chosen_file(&mut tx, choice, job)?;
+        tx.objects()?;
+        let mut report = ResolveReport::default();
+        let mut steps = Steps::new(self, &tree, &form, &switch.known.dirty);
+        settle_files(&mut steps, &with_file, &open, choice, file, &mut report)?;
+        let (moves, overwrites) = steps.finish();
+        let keep = settings.keep;
+        let saved = restore::keep_for(&mut tx, &mut switch, overwrites, WHAT, keep, job)?;
+        let steps = saved.steps.as_ref();
+        if without.is_empty() {
+            set_steps(
+                &mut tx,
+                &tree.name,
+                steps,
+                &saved.told,
+                crate::repo::base::steps::Steps::default(),
+            )?;
+            tx.publish_changes(Effect::Written)?;
+        } else {
+            let chosen = choose_without_file(self, &tree, &form, &without, choice, file)?;
+            let made = chosen.new.iter().map(|one| (one.path.clone(), one.paths()));
+            report.settled.extend(made);
+            let done = keep_choices(tx, &tree, &form, chosen, steps, settings, job)?;
+            report.refused.extend(done.refused);
+        }
+        switch.bring_all(&moves)?;
+        report.refused.append(&mut switch.progress.refused);
+        report.settled.sort();
+        let tree = open_worktree::open_with_conflicts(self, settings, Which::All)?;
+        let changes = changes_by_path(self, &tree, settings, job)?;
+        if let Some(form) = &tree.form {
+            report.open = open_of(&tree, form, changes);
+        }
+        Ok(report)
     }
-    switch.bring_all(&moves)?;
-    report.refused.append(&mut switch.progress.refused);
-    report.settled.sort();
-    let tree = open_worktree::open_with_conflicts(repo, settings, Which::All)?;
-    let changes = changes_by_path(repo, &tree, settings, job)?;
-    if let Some(form) = &tree.form {
-        report.open = open_of(&tree, form, changes);
-    }
-    Ok(report)
 }
 
 /// Returns all conflicts of a worktree, in path order: open ones, and those that a choice settles.
-fn all_in(repo: &Handle, form: &Form) -> Result<Vec<ConflictAt>, RepoError> {
+fn all_in(repo: &Repo, form: &Form) -> Result<Vec<ConflictAt>, RepoError> {
     let mut all: Vec<ConflictAt> = form.shown.iter().map(|shown| shown.at.clone()).collect();
     for chosen in &form.chosen {
-        all.push(at::conflict_of(repo, &chosen.path, &chosen.conflict)?);
+        all.push(repo.conflict_of(&chosen.path, &chosen.conflict)?);
     }
     all.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(all)
@@ -139,7 +150,7 @@ fn all_in(repo: &Handle, form: &Form) -> Result<Vec<ConflictAt>, RepoError> {
 /// Fails with [`ConflictError::NestedConflict`] if a chosen version has conflicts at paths of the worktree.
 /// They would have no form there, since a form shows only the conflicts of a commit.
 fn check_not_nested(
-    repo: &Handle,
+    repo: &Repo,
     (tree, form): (&OpenWorktree, &Form),
     with_file: &[&Shown],
     without: &[ConflictAt],
@@ -233,7 +244,7 @@ fn settle_files(
 }
 
 fn changes_by_path(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     settings: &WorktreeSettings,
     job: &Job,
@@ -261,7 +272,7 @@ fn keep_choices(
 ) -> Result<SwitchResult, RepoError> {
     let (repo, request) = (tx.repo(), tx.request().clone());
     let base = tree.base.ok_or(LookError::NoCommit)?;
-    let commit = entries::read_commit(repo, &base)?;
+    let commit = repo.read_commit(&base)?;
     let mut noted = tree.notes.clone();
     choices::note_in(&mut noted, &[chosen.new, chosen.others].concat());
     let pending = form.shown.iter().filter(|shown| shown.is_pending);
@@ -299,7 +310,7 @@ struct NewChoices {
 
 /// Makes a choice for conflicts that have no file.
 fn choose_without_file(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     form: &Form,
     these: &[ConflictAt],
@@ -321,47 +332,49 @@ fn choose_without_file(
     Ok(NewChoices { new, others })
 }
 
-/// Settles the conflicts at or under `paths` in a repository without a worktree: commits the choice
-/// at once.
-pub fn resolve_in_commit(
-    repo: &Handle,
-    paths: &[RepoPath],
-    choice: &Choice,
-    options: &MergeOptions,
-    job: &Job,
-) -> Result<(ResolveReport, MergeReport), RepoError> {
-    let site = merge::site(repo, &options.settings)?;
-    let head = site.ours.ok_or(LookError::NoCommit)?;
-    let commit = entries::read_commit(repo, &head)?;
-    let FoundConflicts { here: all, unseen } = at::conflicts_here(repo, &commit)?;
-    refuse(under(unseen, paths))?;
-    let inherited = at::conflict_paths(repo, &commit)?.into_iter().collect();
-    let these = choose(all, paths, choice)?;
-    let mut tx = Transaction::within_budget(repo, &options.request)?;
-    let file = choices::take_chosen_file(&mut tx, choice, job)?;
-    tx.objects()?;
-    let chosen = choices::choose(repo, commit.tree, &[], &these, choice, file, &|_| true)?;
-    let edits = edits_of(&chosen);
-    let mut merge = |writer: &mut dyn ObjectWrite| {
-        let tree = edit_tree(repo.objects(), writer, commit.tree, &edits)?;
-        Ok(MergeResult::of_tree(tree))
-    };
-    let made = merge::make(&mut tx, &mut merge, inherited, vec![head], options)?;
-    let done = merge::land(tx, &site, made, WHAT, options, job)?;
-    let open = done.conflicts.iter();
-    let settled = chosen.into_iter().map(|one| (one.paths(), one.path));
-    let report = ResolveReport {
-        settled: settled.map(|(paths, path)| (path, paths)).collect(),
-        open: open.map(|at| at.path.clone()).collect(),
-        kept: Vec::new(),
-        refused: Vec::new(),
-    };
-    Ok((report, done))
+impl Repo {
+    /// Settles the conflicts at or under `paths` in a repository without a worktree: commits the choice
+    /// at once.
+    pub fn resolve_in_commit(
+        &self,
+        paths: &[RepoPath],
+        choice: &Choice,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<(ResolveReport, MergeReport), RepoError> {
+        let site = merge::site(self, &options.settings)?;
+        let head = site.ours.ok_or(LookError::NoCommit)?;
+        let commit = self.read_commit(&head)?;
+        let FoundConflicts { here: all, unseen } = at::conflicts_here(self, &commit)?;
+        refuse(under(unseen, paths))?;
+        let inherited = at::conflict_paths(self, &commit)?.into_iter().collect();
+        let these = choose(all, paths, choice)?;
+        let mut tx = Transaction::within_budget(self, &options.request)?;
+        let file = choices::take_chosen_file(&mut tx, choice, job)?;
+        tx.objects()?;
+        let chosen = choices::choose(self, commit.tree, &[], &these, choice, file, &|_| true)?;
+        let edits = edits_of(&chosen);
+        let mut merge = |writer: &mut dyn ObjectWrite| {
+            let tree = edit_tree(self.objects(), writer, commit.tree, &edits)?;
+            Ok(MergeResult::of_tree(tree))
+        };
+        let made = merge::make(&mut tx, &mut merge, inherited, vec![head], options)?;
+        let done = merge::land(tx, &site, made, WHAT, options, job)?;
+        let open = done.conflicts.iter();
+        let settled = chosen.into_iter().map(|one| (one.paths(), one.path));
+        let report = ResolveReport {
+            settled: settled.map(|(paths, path)| (path, paths)).collect(),
+            open: open.map(|at| at.path.clone()).collect(),
+            kept: Vec::new(),
+            refused: Vec::new(),
+        };
+        Ok((report, done))
+    }
 }
 
 /// Fails with [`AbsentError::Lacking`] if the chosen content is not stored.
-fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Result<(), RepoError> {
-    if !slice::is_partial(repo) {
+fn check_choice_here(repo: &Repo, chosen: &[&Shown], choice: &Choice) -> Result<(), RepoError> {
+    if !repo.is_partial() {
         return Ok(());
     }
     let mut lacks = Vec::new();
@@ -380,7 +393,7 @@ fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Resul
                 located: &Location::Entry(entry),
                 subset: &Subset::everything(),
             };
-            lacks.extend(lack::lacking(repo, wanted, LackOf::Content)?);
+            lacks.extend(repo.lacking(wanted, LackOf::Content)?);
         }
     }
     if lacks.is_empty() {
@@ -444,7 +457,7 @@ impl ConflictAt {
             let room = crate::limits::MAX_NAME_BYTES - (middle.len() + ending.len()).min(200);
             let stem = &stem[..stem.len().min(room)];
             let name = [stem, middle.as_bytes(), ending].concat();
-            let path = path::parse_path(&crate::worktree::join(dir.as_bytes(), &name))?;
+            let path = Repo::parse_path(&crate::worktree::join(dir.as_bytes(), &name))?;
             if is_free(&path)? {
                 return Ok(path);
             }

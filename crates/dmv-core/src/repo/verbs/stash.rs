@@ -9,7 +9,6 @@
 mod apply;
 
 pub use apply::{StashApplyReport, StashAt, StashOptions};
-pub use apply::{apply, drop_stash};
 
 use crate::diff::diff_trees;
 use crate::fsutil::{FileKind, FileStat};
@@ -23,13 +22,13 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary, empty_tree_id};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{STASH, stash_key};
 use crate::repo::base::publish::set;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
+use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::generation;
@@ -71,80 +70,84 @@ pub struct StashPushReport {
     pub problems: Vec<Problem>,
 }
 
-/// Returns all stashes, newest first.
-pub fn stashes(repo: &Handle) -> Result<Vec<StashInfo>, RepoError> {
-    let mut out = Vec::new();
-    for (key, value) in repo.refs.with_prefix(STASH)? {
-        let commit = worktree::id_value(repo, &key, &value)?;
-        let stored = load_commit(repo.objects(), &commit)?;
-        out.push(StashInfo {
-            key,
-            commit,
-            message: stored.message,
-            seconds: stored.committer.seconds,
-        });
+impl Repo {
+    /// Returns all stashes, newest first.
+    pub fn stashes(&self) -> Result<Vec<StashInfo>, RepoError> {
+        let mut out = Vec::new();
+        for (key, value) in self.refs.with_prefix(STASH)? {
+            let commit = worktree::id_value(self, &key, &value)?;
+            let stored = load_commit(self.objects(), &commit)?;
+            out.push(StashInfo {
+                key,
+                commit,
+                message: stored.message,
+                seconds: stored.committer.seconds,
+            });
+        }
+        out.reverse();
+        Ok(out)
     }
-    out.reverse();
-    Ok(out)
-}
 
-/// Puts the uncommitted changes under `select` aside: stores them as a commit, and makes the files
-/// equal to the base.
-pub fn push(
-    repo: &Handle,
-    select: &dyn Select,
-    message: Option<&str>,
-    options: &StashOptions,
-    job: &Job,
-) -> Result<StashPushReport, RepoError> {
-    let _lock = worktree::lock_worktree(repo)?;
-    let tree = open_worktree::open(repo, &options.settings)?;
-    let (Some(base), Some(before), Some(form)) = (tree.base, tree.base_tree, &tree.form) else {
-        return Err(LookError::NoCommit.into());
-    };
-    refuse_unfinished(repo, &tree)?;
-    let mut tx = Transaction::within_budget(repo, &options.request)?;
-    let select = TrackedSelection {
-        select,
-        untracked: &tree.untracked,
-    };
-    let made = snapshot_of::snapshot_of(&mut tx, &tree, &select, &options.settings, job)?;
-    let mut report = StashPushReport {
-        stash: None,
-        changed: made.changed_files,
-        files: 0,
-        removed: 0,
-        problems: made.problems,
-    };
-    let Some(summary) = made.tree.filter(|made| made.id != before) else {
-        return Ok(report);
-    };
-    store_form(&mut tx, form)?;
-    let commit = stash_commit(repo, base, &summary, message, options)?;
-    let id = tx.put_commit(&commit)?;
-    let sides = keep(&mut tx, &tree, before, summary.id)?;
-    let key = next_key(repo)?;
-    tx.change([set(key.clone(), id.as_bytes().to_vec())]);
-    steps::set_done(&mut tx, &tree.name, sides)?;
-    let done = put_back(repo, form, &summary, options, job, || {
-        tx.publish(Effect::Written).map(drop)
-    })?;
-    report.files = done.files;
-    report.removed = done.removed;
-    report.problems.extend(done.refused);
-    report.stash = Some(StashInfo {
-        key,
-        commit: id,
-        message: commit.message,
-        seconds: commit.committer.seconds,
-    });
-    Ok(report)
+    /// Puts the uncommitted changes under `select` aside, and makes these files equal to the base.
+    ///
+    /// The changes are those that a commit would take, also new files. They are stored and named
+    /// before the first file changes.
+    pub fn stash_push(
+        &self,
+        select: &dyn Select,
+        message: Option<&str>,
+        options: &StashOptions,
+        job: &Job,
+    ) -> Result<StashPushReport, RepoError> {
+        let _lock = worktree::lock_worktree(self)?;
+        let tree = open_worktree::open(self, &options.settings)?;
+        let (Some(base), Some(before), Some(form)) = (tree.base, tree.base_tree, &tree.form) else {
+            return Err(LookError::NoCommit.into());
+        };
+        refuse_unfinished(self, &tree)?;
+        let mut tx = Transaction::within_budget(self, &options.request)?;
+        let select = TrackedSelection {
+            select,
+            untracked: &tree.untracked,
+        };
+        let made = snapshot_of::snapshot_of(&mut tx, &tree, &select, &options.settings, job)?;
+        let mut report = StashPushReport {
+            stash: None,
+            changed: made.changed_files,
+            files: 0,
+            removed: 0,
+            problems: made.problems,
+        };
+        let Some(summary) = made.tree.filter(|made| made.id != before) else {
+            return Ok(report);
+        };
+        store_form(&mut tx, form)?;
+        let commit = stash_commit(self, base, &summary, message, options)?;
+        let id = tx.put_commit(&commit)?;
+        let sides = keep(&mut tx, &tree, before, summary.id)?;
+        let key = next_key(self)?;
+        tx.change([set(key.clone(), id.as_bytes().to_vec())]);
+        steps::set_done(&mut tx, &tree.name, sides)?;
+        let done = put_back(self, form, &summary, options, job, || {
+            tx.publish(Effect::Written).map(drop)
+        })?;
+        report.files = done.files;
+        report.removed = done.removed;
+        report.problems.extend(done.refused);
+        report.stash = Some(StashInfo {
+            key,
+            commit: id,
+            message: commit.message,
+            seconds: commit.committer.seconds,
+        });
+        Ok(report)
+    }
 }
 
 /// Makes the files equal to the base's `form`, from the state `from` that was just stored. A file
 /// that has changed since then is refused before anything changes. `first` runs after this check.
 fn put_back(
-    repo: &Handle,
+    repo: &Repo,
     form: &Form,
     from: &TreeSummary,
     options: &StashOptions,
@@ -171,7 +174,7 @@ fn put_back(
 
 /// Returns the worktree as if its base had the tree `from`: what the files are like now.
 fn as_if_on(
-    repo: &Handle,
+    repo: &Repo,
     from: ObjectId,
     settings: &WorktreeSettings,
 ) -> Result<OpenWorktree, RepoError> {
@@ -183,7 +186,7 @@ fn as_if_on(
     Ok(tree)
 }
 
-fn refuse_unfinished(repo: &Handle, tree: &OpenWorktree) -> Result<(), RepoError> {
+fn refuse_unfinished(repo: &Repo, tree: &OpenWorktree) -> Result<(), RepoError> {
     match unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
         // The files are a mix of two commits, which nobody made on purpose.
         Some(unfinished) => Err(WorktreeError::Unfinished {
@@ -197,7 +200,7 @@ fn refuse_unfinished(repo: &Handle, tree: &OpenWorktree) -> Result<(), RepoError
 /// Stores the files that show conflicts and that are not stored: the stash names them.
 fn store_form(tx: &mut Transaction<'_>, form: &Form) -> Result<(), RepoError> {
     // Only its id counts.
-    let path = path::parse_path(b"files")?;
+    let path = Repo::parse_path(b"files")?;
     let root = TreeEntry {
         id: form.tree,
         ..empty_dir(&path)
@@ -206,13 +209,13 @@ fn store_form(tx: &mut Transaction<'_>, form: &Form) -> Result<(), RepoError> {
 }
 
 fn stash_commit(
-    repo: &Handle,
+    repo: &Repo,
     base: ObjectId,
     tree: &TreeSummary,
     message: Option<&str>,
     options: &StashOptions,
 ) -> Result<Commit, RepoError> {
-    let on = match worktree::head(repo)? {
+    let on = match repo.head()? {
         Head::Branch(name) => name,
         Head::Commit(_) => "no branch".to_owned(),
     };
@@ -295,7 +298,7 @@ type Visit<'v> = dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) + 
 
 /// Visits the files, symlinks and empty directories that differ between two trees.
 fn each_difference(
-    repo: &Handle,
+    repo: &Repo,
     from: ObjectId,
     to: ObjectId,
     visit: &mut Visit<'_>,
@@ -311,7 +314,7 @@ fn each_difference(
 
 /// Returns the key of a new stash. It is greater than all earlier ones, and no operation in the log
 /// has used it.
-fn next_key(repo: &Handle) -> Result<String, RepoError> {
+fn next_key(repo: &Repo) -> Result<String, RepoError> {
     let last = repo.refs.operations_before(None, 1)?;
     let next = last.first().map_or(0, |operation| operation.seq) + 1;
     Ok(stash_key(next))

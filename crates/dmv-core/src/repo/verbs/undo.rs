@@ -9,14 +9,15 @@ use crate::job::Job;
 use crate::object::tree::put_empty_tree;
 use crate::refs::{Change, Effect, Operation};
 use crate::repo::base::error::{BranchError, RepoError, UndoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
     LOG_UNKEPT, base_key, begun_key, head_key, notes_key, path_key, steps_key, subset_key,
+    worktree_of,
 };
-use crate::repo::base::notes::{Note, notes_in};
+use crate::repo::base::notes::notes_in;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::record;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -32,8 +33,7 @@ use crate::repo::files::worktrees::NewWorktree;
 use crate::repo::files::worktrees::removal::{RemovalMode, take_down};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use crate::repo::files::{checkout, moving, open_worktree, unwritten, worktrees};
-use crate::repo::look::entries;
-use crate::repo::look::operations::{each_operation, find_operation, is_intent};
+use crate::repo::look::operations::{find_operation, is_intent};
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
@@ -79,7 +79,7 @@ impl UndoOptions {
 
 /// What an undo does about files whose content is absent from this repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AbsentContent {
+enum AbsentContent {
     /// It fails with `AbsentError::Lacking` and changes nothing.
     Needed,
     /// It does not write these files, and reports them.
@@ -120,9 +120,30 @@ pub struct UndoReport {
     pub not_kept: Option<OverwrittenFiles>,
 }
 
-/// Undoes one operation. The undo is an operation, too.
-pub fn undo(
-    repo: &Handle,
+impl Repo {
+    /// Undoes one operation. The undo is an operation itself.
+    ///
+    /// Fails with [`UndoError::ChangedSince`](crate::repo::UndoError::ChangedSince) if a later
+    /// operation changed the same keys. If files must follow, fails like [`checkout`](Self::checkout).
+    /// For an operation of another worktree, restores only the refs. The files and the base of that
+    /// worktree stay, and its status reports that they are behind.
+    pub fn undo(&self, options: &UndoOptions, job: &Job) -> Result<UndoReport, RepoError> {
+        undo(self, options, AbsentContent::Needed, job)
+    }
+
+    /// Undoes one operation like [`undo`](Self::undo), without the files whose content is absent from
+    /// this repository. They are reported as refused.
+    pub fn undo_without_absent(
+        &self,
+        options: &UndoOptions,
+        job: &Job,
+    ) -> Result<UndoReport, RepoError> {
+        undo(self, options, AbsentContent::Skipped, job)
+    }
+}
+
+fn undo(
+    repo: &Repo,
     options: &UndoOptions,
     absent: AbsentContent,
     job: &Job,
@@ -164,8 +185,8 @@ pub fn undo(
     let moved_base = operation.changes.iter().any(|c| c.key == *own_base);
     Ok(UndoReport {
         kept_files: effect == Effect::Kept && moved_base,
-        head: worktree::head(repo)?,
-        commit: worktree::head_commit(repo)?,
+        head: repo.head()?,
+        commit: repo.head_commit()?,
         again: done_again(repo, &undone)?,
         not_kept: not_kept(&undone),
         undone,
@@ -188,7 +209,7 @@ fn not_kept(operation: &Operation) -> Option<OverwrittenFiles> {
 }
 
 /// Returns why an operation of this kind cannot be undone, if it cannot.
-fn why_final(repo: &Handle, operation: &Operation) -> Result<Option<&'static str>, RepoError> {
+fn why_final(repo: &Repo, operation: &Operation) -> Result<Option<&'static str>, RepoError> {
     Ok(if window::is_expiry(operation) {
         Some("what it gave up cannot come back")
     } else if window::purged(operation) {
@@ -213,7 +234,7 @@ fn why_final(repo: &Handle, operation: &Operation) -> Result<Option<&'static str
 /// Undoes an operation on files. Entries that it moved go back before all others change, and
 /// forward again after them.
 fn undo_moves(
-    repo: &Handle,
+    repo: &Repo,
     undone: &Operation,
     changes: Vec<Change>,
     (options, absent): (&UndoOptions, AbsentContent),
@@ -252,7 +273,7 @@ fn undo_moves(
 
 /// Opens the worktree, as far as content is not absent if it may be.
 fn open(
-    repo: &Handle,
+    repo: &Repo,
     options: &UndoOptions,
     absent: AbsentContent,
 ) -> Result<OpenWorktree, RepoError> {
@@ -265,7 +286,7 @@ fn open(
 /// Makes the files equal to the base and subset that result from `changes`, and publishes the
 /// changes. Without a base, all files go.
 fn undo_files(
-    repo: &Handle,
+    repo: &Repo,
     undone: &Operation,
     changes: Vec<Change>,
     (options, absent): (&UndoOptions, AbsentContent),
@@ -296,7 +317,7 @@ fn undo_files(
     let target = match after(&base_key(&tree.name))? {
         Some(value) => {
             let id = worktree::id_value(repo, &base_key(&tree.name), &value)?;
-            form::form_with(repo, &entries::read_commit(repo, &id)?, &noted)?
+            form::form_with(repo, &repo.read_commit(&id)?, &noted)?
         }
         None => {
             let empty = put_empty_tree(&mut tx)?;
@@ -331,7 +352,7 @@ fn undo_files(
 /// Returns the steps that the undo of `undone` takes back, or takes again: those of the operation that
 /// was not an undo. The flag says whether it takes them back.
 fn steps_of(
-    repo: &Handle,
+    repo: &Repo,
     undone: &Operation,
     worktree: &str,
 ) -> Result<(Option<Steps>, bool), RepoError> {
@@ -357,37 +378,8 @@ fn steps_of(
     Ok((None, back))
 }
 
-/// Returns the steps that an operation names as the last ones of a worktree.
-pub fn steps_named(repo: &Handle, operation: &Operation) -> Result<Option<Steps>, RepoError> {
-    let is_steps = |change: &&Change| {
-        worktree_of(&change.key).is_some_and(|name| change.key == steps_key(name))
-    };
-    let change = operation.changes.iter().find(is_steps);
-    match change.and_then(|change| Some((&change.key, change.new.as_deref()?))) {
-        Some((key, value)) => Ok(Some(record::read(repo, key, value)?)),
-        None => Ok(None),
-    }
-}
-
-/// Returns whether an operation has changed choices for conflicts that have no file.
-pub fn changes_choices(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
-    for change in &operation.changes {
-        if let Some(name) = worktree_of(&change.key).filter(|name| change.key == notes_key(name)) {
-            let [mut old, mut new] = [
-                notes_in(repo, name, change.old.as_deref())?,
-                notes_in(repo, name, change.new.as_deref())?,
-            ];
-            for notes in [&mut old, &mut new] {
-                notes.retain(|_, note| matches!(note, Note::Choice { .. }));
-            }
-            return Ok(old != new);
-        }
-    }
-    Ok(false)
-}
-
 /// Returns the command that is in force again once an undo has been undone.
-fn done_again(repo: &Handle, undone: &Operation) -> Result<Option<String>, RepoError> {
+fn done_again(repo: &Repo, undone: &Operation) -> Result<Option<String>, RepoError> {
     if !is_undo(repo, undone)? {
         return Ok(None);
     }
@@ -400,13 +392,13 @@ fn done_again(repo: &Handle, undone: &Operation) -> Result<Option<String>, RepoE
     Ok(command)
 }
 
-fn operation_at(repo: &Handle, seq: u64) -> Result<Option<Operation>, RepoError> {
+fn operation_at(repo: &Repo, seq: u64) -> Result<Option<Operation>, RepoError> {
     let mut found = repo.refs.operations_before(Some(seq + 1), 1)?;
     Ok(found.pop().filter(|op| op.seq == seq))
 }
 
 /// Returns whether an operation undoes another one. A redo does not: it is the undo of an undo.
-fn is_undo(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
+fn is_undo(repo: &Repo, operation: &Operation) -> Result<bool, RepoError> {
     let (mut is_undo, mut next) = (false, operation.undoes);
     while next != 0 {
         is_undo = !is_undo;
@@ -418,7 +410,7 @@ fn is_undo(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
 
 /// Removes a worktree that the operation added, or adds one that it removed.
 fn undo_worktree(
-    repo: &Handle,
+    repo: &Repo,
     undone: &Operation,
     changes: Vec<Change>,
     options: &UndoOptions,
@@ -434,7 +426,7 @@ fn undo_worktree(
     let mut switched = SwitchResult::default();
     match whole_worktree(&undone.changes) {
         WholeWorktree::Came(name) => {
-            let all = worktrees::worktrees(repo)?;
+            let all = repo.worktrees()?;
             let info = all.iter().find(|info| info.name == name);
             let gone = || refused(undone, format!("worktree '{name}' no longer exists"));
             let info = info.ok_or_else(gone)?;
@@ -485,7 +477,7 @@ fn undo_worktree(
 /// Returns the last operation that was made in this worktree and is in force. Fails if it cannot be
 /// undone, and names the operation before it. Skips undos, and
 /// operations that changed only remote branches; the latter are added to `passed_over`.
-fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
+fn last_operation(repo: &Repo, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
     let (mut found, mut purge, mut is_newest) = (None, None, true);
     let (mut unkept, mut gone_past) = (None, u64::MAX);
     each_own_operation(repo, &mut |operation, is_undone| {
@@ -540,18 +532,22 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
     }
 }
 
-/// Returns the operation that an undo without a choice would undo; `None` if there is none.
-pub fn next_to_undo(repo: &Handle) -> Result<Option<Operation>, RepoError> {
-    match last_operation(repo, &mut Vec::new()) {
-        Ok(operation) => Ok(Some(operation)),
-        Err(RepoError::Undo(UndoError::NothingToUndo | UndoError::UndoOfUnkept { .. })) => Ok(None),
-        Err(e) => Err(e),
+impl Repo {
+    /// Returns the operation that an undo without a choice would undo; `None` if there is none.
+    pub fn next_to_undo(&self) -> Result<Option<Operation>, RepoError> {
+        match last_operation(self, &mut Vec::new()) {
+            Ok(operation) => Ok(Some(operation)),
+            Err(RepoError::Undo(UndoError::NothingToUndo | UndoError::UndoOfUnkept { .. })) => {
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
     }
 }
 
 /// Returns the last operation if its id is `id`.
 fn last_if(
-    repo: &Handle,
+    repo: &Repo,
     id: &[u8; 16],
     passed_over: &mut Vec<Operation>,
 ) -> Result<Operation, RepoError> {
@@ -569,7 +565,7 @@ fn last_if(
 
 /// Returns whether an operation is one of those that made the repository: the first one, or in a
 /// clone one that the same command made after it.
-fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
+fn made_repository(repo: &Repo, operation: &Operation) -> Result<bool, RepoError> {
     let until = repo
         .refs
         .operations_before(Some(operation.seq.saturating_add(1)), MAX_MAKING)?;
@@ -580,7 +576,7 @@ fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoErr
 
 /// Returns the last undo that was made in this worktree and is in force, if all operations since
 /// then were undos and redos.
-fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
+fn last_undo(repo: &Repo) -> Result<Operation, RepoError> {
     let mut found = None;
     each_own_operation(repo, &mut |operation, is_undone| {
         if window::gave_up(&operation) {
@@ -601,11 +597,11 @@ fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
 /// Visits the operations that users made in this worktree, newest first. Tells the visitor whether
 /// each has been undone.
 fn each_own_operation(
-    repo: &Handle,
+    repo: &Repo,
     visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
 ) -> Result<(), RepoError> {
     let here = worktree::worktree_name(repo).unwrap_or_default();
-    each_operation(repo, &mut |operation, is_undone| {
+    repo.each_operation(&mut |operation, is_undone| {
         let is_note = operation.effect() == Effect::Worktree
             && matches!(whole_worktree(&operation.changes), WholeWorktree::Moved);
         if operation.worktree() != here || is_note {
@@ -617,7 +613,7 @@ fn each_own_operation(
 }
 
 /// Returns the changes that undo `operation` from this worktree.
-fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoError> {
+fn inverse(repo: &Repo, operation: &Operation) -> Result<Vec<Change>, RepoError> {
     let here = worktree::worktree_name(repo).unwrap_or_default();
     let changed: HashSet<&str> = operation.changes.iter().map(|c| c.key.as_str()).collect();
     let is_ours = |key: &str| {
@@ -661,13 +657,13 @@ fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoErro
 }
 
 /// Fails if a value that `undone` changed is no longer the value that it set.
-fn check_unchanged(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
+fn check_unchanged(repo: &Repo, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
     for change in changes {
         if repo.refs.get(&change.key)? == change.old {
             continue;
         }
         let mut by = None;
-        each_operation(repo, &mut |later, _| {
+        repo.each_operation(&mut |later, _| {
             if later.seq <= undone.seq {
                 return Ok(ControlFlow::Break(()));
             }
@@ -690,7 +686,7 @@ fn check_unchanged(repo: &Handle, undone: &Operation, changes: &[Change]) -> Res
 
 /// Refuses changes that would leave a worktree on a branch that does not exist, or two worktrees on
 /// one branch.
-fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
+fn check_heads(repo: &Repo, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
     let after = |key: &str| match changes.iter().find(|change| change.key == key) {
         Some(change) => Ok(change.new.clone()),
         None => repo.refs.get(key),
@@ -735,12 +731,6 @@ fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<
         }
     }
     Ok(())
-}
-
-/// Returns the worktree that a key is about.
-fn worktree_of(key: &str) -> Option<&str> {
-    let (name, _) = key.strip_prefix("worktree/")?.split_once('/')?;
-    Some(name)
 }
 
 /// Returns whether an operation changed only remote branches.

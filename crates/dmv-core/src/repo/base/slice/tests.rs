@@ -212,7 +212,7 @@ fn what_was_dropped_or_taken_back_has_not_expired() -> Result<(), RepoError> {
     assert_eq!(slice.dropped, [id(1)].into());
     assert_eq!(slice.expired.keys().collect::<Vec<_>>(), [&id(3)]);
     repo.change_slice(|slice| slice.take_back(&[id(1), id(3)].into()))?;
-    assert!(!slice_file(&repo.handle).exists());
+    assert!(!slice_file(&repo).exists());
     Ok(())
 }
 
@@ -305,7 +305,7 @@ fn concurrent_changes_lose_nothing() -> Result<(), RepoError> {
     });
     assert_eq!(repo.slice()?.dropped.len(), 32);
     repo.change_slice(|slice| *slice = RepoSlice::default())?;
-    assert!(!slice_file(&repo.handle).exists());
+    assert!(!slice_file(&repo).exists());
     Ok(())
 }
 
@@ -313,9 +313,9 @@ fn concurrent_changes_lose_nothing() -> Result<(), RepoError> {
 fn a_damaged_file_is_an_error_and_stays() -> Result<(), RepoError> {
     let (_dir, repo) = repo();
     repo.change_slice(|slice| slice.subset = subset(&["a"]))?;
-    let whole = std::fs::read(slice_file(&repo.handle)).expect("it was written");
+    let whole = std::fs::read(slice_file(&repo)).expect("it was written");
     let broken = [&whole[..whole.len() - 4], b"000\n"].concat();
-    std::fs::write(slice_file(&repo.handle), &broken).expect("a file can be written");
+    std::fs::write(slice_file(&repo), &broken).expect("a file can be written");
     assert!(matches!(
         repo.slice(),
         Err(RepoError::Place(PlaceError::Damaged { .. }))
@@ -326,16 +326,16 @@ fn a_damaged_file_is_an_error_and_stays() -> Result<(), RepoError> {
         Err(RepoError::Place(PlaceError::Damaged { .. }))
     ));
     assert_eq!(
-        std::fs::read(slice_file(&repo.handle)).expect("it is there"),
+        std::fs::read(slice_file(&repo)).expect("it is there"),
         broken
     );
-    std::fs::write(slice_file(&repo.handle), b"dmv-slice 4\nx").expect("a file can be written");
+    std::fs::write(slice_file(&repo), b"dmv-slice 4\nx").expect("a file can be written");
     assert!(matches!(
         repo.slice(),
         Err(RepoError::Place(PlaceError::TooNew { .. }))
     ));
     let large = vec![b'x'; MAX_BYTES + 1];
-    std::fs::write(slice_file(&repo.handle), large).expect("a file can be written");
+    std::fs::write(slice_file(&repo), large).expect("a file can be written");
     assert!(matches!(repo.slice(), Err(RepoError::Io(_))));
     Ok(())
 }

@@ -27,7 +27,7 @@ fn reopened(dir: &Path) -> Repo {
 }
 
 fn holds(repo: &Repo, id: &ObjectId) -> bool {
-    let found = repo.handle.objects().read(ObjectType::Chunk, id);
+    let found = repo.objects().read(ObjectType::Chunk, id);
     found.expect("the store answers").is_some()
 }
 
@@ -74,7 +74,7 @@ fn commit_of(tree: TreeSummary) -> Commit {
 #[test]
 fn objects_can_be_read_once_asked_for_and_are_gone_with_the_transaction() {
     let (dir, repo) = repository();
-    let mut tx = Transaction::begin(&repo.handle, &request());
+    let mut tx = Transaction::begin(&repo, &request());
     let id = tx.put(ObjectType::Chunk, b"text").expect("stored");
     assert!(!holds(&repo, &id), "nothing reads what is being written");
     tx.objects().expect("sealed");
@@ -87,7 +87,7 @@ fn objects_can_be_read_once_asked_for_and_are_gone_with_the_transaction() {
 #[test]
 fn a_transaction_edits_its_own_trees_and_publishes_all_at_once() {
     let (dir, repo) = repository();
-    let mut tx = Transaction::begin(&repo.handle, &request());
+    let mut tx = Transaction::begin(&repo, &request());
     let root = put_empty_tree(&mut tx).expect("stored");
     let edits = file(&mut tx, "a/one", b"1");
     let first = tx.edit_tree(root, &edits).expect("edited");
@@ -99,7 +99,7 @@ fn a_transaction_edits_its_own_trees_and_publishes_all_at_once() {
     let main = "branch/main".to_owned();
     tx.set(main.clone(), Some(id.as_bytes().to_vec()))
         .expect("set");
-    assert_eq!(repo.handle.refs.get(&main).expect("read"), None);
+    assert_eq!(repo.refs.get(&main).expect("read"), None);
     let done = tx.publish(Effect::Kept).expect("published");
     assert_eq!((done.undoes, done.changes.len()), (0, 1));
     let again = reopened(dir.path());
@@ -112,7 +112,7 @@ fn a_transaction_edits_its_own_trees_and_publishes_all_at_once() {
 #[test]
 fn a_name_for_an_object_that_is_nowhere_is_refused() {
     let (_dir, repo) = repository();
-    let mut tx = Transaction::begin(&repo.handle, &request());
+    let mut tx = Transaction::begin(&repo, &request());
     let nowhere = Some(vec![7; 32]);
     tx.set("branch/main".to_owned(), nowhere).expect("set");
     let failed = tx.publish(Effect::Kept);
@@ -126,9 +126,9 @@ fn a_name_for_an_object_that_is_nowhere_is_refused() {
 #[test]
 fn a_value_that_a_key_has_already_is_no_change_but_a_record() {
     let (_dir, repo) = repository();
-    let count = || repo.handle.refs.operations(100).expect("read").len();
+    let count = || repo.refs.operations(100).expect("read").len();
     let set = |value: &str| {
-        let mut tx = Transaction::begin(&repo.handle, &request());
+        let mut tx = Transaction::begin(&repo, &request());
         let value = Some(value.as_bytes().to_vec());
         tx.set(BUDGET.to_owned(), value).expect("set");
         tx.publish_changes(Effect::Kept).expect("published");
@@ -139,7 +139,7 @@ fn a_value_that_a_key_has_already_is_no_change_but_a_record() {
     set("1000000");
     assert_eq!(count(), before + 1);
     for n in 2..4 {
-        let mut tx = Transaction::begin(&repo.handle, &request());
+        let mut tx = Transaction::begin(&repo, &request());
         tx.record(LOG_PURGED, "1 1".to_owned()).expect("recorded");
         tx.publish_changes(Effect::Kept).expect("published");
         assert_eq!(count(), before + n);
@@ -149,7 +149,7 @@ fn a_value_that_a_key_has_already_is_no_change_but_a_record() {
 #[test]
 fn only_a_transaction_within_the_budget_is_limited() {
     let (_dir, repo) = repository();
-    let mut tx = Transaction::begin(&repo.handle, &request());
+    let mut tx = Transaction::begin(&repo, &request());
     tx.set(BUDGET.to_owned(), Some(b"1".to_vec())).expect("set");
     tx.publish(Effect::Kept).expect("published");
     let write = |mut tx: Transaction<'_>| {
@@ -158,16 +158,16 @@ fn only_a_transaction_within_the_budget_is_limited() {
         tx.record(LOG_PURGED, "1 1".to_owned())?;
         tx.publish(Effect::Kept)
     };
-    let limited = Transaction::within_budget(&repo.handle, &request()).expect("begun");
+    let limited = Transaction::within_budget(&repo, &request()).expect("begun");
     assert!(write(limited).is_err());
-    write(Transaction::begin(&repo.handle, &request())).expect("no limit");
+    write(Transaction::begin(&repo, &request())).expect("no limit");
 }
 
 #[test]
 fn an_undo_names_what_it_undoes() {
     let (_dir, repo) = repository();
-    let last = repo.handle.refs.operations(1).expect("read")[0].seq;
-    let mut tx = Transaction::begin(&repo.handle, &request()).undoing(last);
+    let last = repo.refs.operations(1).expect("read")[0].seq;
+    let mut tx = Transaction::begin(&repo, &request()).undoing(last);
     tx.record(LOG_PURGED, "1 1".to_owned()).expect("recorded");
     let done = tx.publish(Effect::Kept).expect("published");
     assert_eq!(done.undoes, last);

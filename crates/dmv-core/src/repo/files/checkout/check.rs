@@ -18,8 +18,8 @@ use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::pending;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{Overwrite, PathReturn, all_gone};
+use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
-use crate::repo::look::{content, entries};
 use crate::worktree::base::entry_at;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -402,7 +402,7 @@ impl Switch<'_> {
         }
         // `resolve` has taken the base's form out of `tree`, so the commit tells what is not new.
         if let (Some(base), false) = (&self.request.tree.base, answers.is_empty()) {
-            let base = entries::read_commit(self.request.repo, base)?;
+            let base = self.request.repo.read_commit(base)?;
             let asked = BTreeSet::from_iter(at::conflict_paths(self.request.repo, &base)?);
             answers.retain(|(path, _)| !asked.contains(path));
         }

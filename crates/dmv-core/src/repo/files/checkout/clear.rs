@@ -8,11 +8,10 @@ use crate::object::list::Blob;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::path;
+use crate::repo::base::repo::Repo;
 use crate::repo::files::checkout::dirs::{is_dir, sorted};
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::seen::Expectation;
-use crate::repo::look::entries;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Move, Plan, Removal};
 use crate::worktree::{join, split_path};
@@ -225,21 +224,17 @@ impl Switch<'_> {
             .take_while(|(path, _)| path.starts_with(&prefix));
         let mut stays_empty = below.any(|(path, _)| is_deleted(path));
         if stays_empty && let Some(entry) = self.target_entry(dir)? {
-            let at = path::parse_path(dir)?;
-            entries::list_subset(
-                self.request.repo,
-                &at,
-                entry.id,
-                self.request.subset,
-                &mut |listed| {
+            let at = Repo::parse_path(dir)?;
+            self.request
+                .repo
+                .list_subset(&at, entry.id, self.request.subset, &mut |listed| {
                     stays_empty &= is_deleted(listed.path.as_bytes());
                     Ok(if stays_empty {
                         ControlFlow::Continue(())
                     } else {
                         ControlFlow::Break(())
                     })
-                },
-            )?;
+                })?;
         }
         let mut known = self.known.stay_empty.borrow_mut();
         known.insert(dir.to_vec(), stays_empty);

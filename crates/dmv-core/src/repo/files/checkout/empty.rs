@@ -7,9 +7,8 @@ use crate::job::{Job, Moment};
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::tree::empty_tree_id;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::DMV_DIR;
-use crate::repo::base::path;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::dirs::sorted;
@@ -29,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// files that were not removed because they have changed since, or because the system refused. The
 /// caller holds the worktree's lock.
 pub fn remove_all_files(
-    repo: &Handle,
+    repo: &Repo,
     settings: &WorktreeSettings,
     seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
     job: &Job,
@@ -61,7 +60,7 @@ pub fn remove_all_files(
                 continue;
             }
             match switch.expected(&path, None)? {
-                Expectation::This(expected) if path::parse_path(&path).is_err() => {
+                Expectation::This(expected) if Repo::parse_path(&path).is_err() => {
                     if !remove_foreign(&tree, &path, expected)? {
                         switch.refuse_changed(path);
                     }
@@ -79,7 +78,7 @@ pub fn remove_all_files(
     switch.sync()?;
     let (all, foreign): (BTreeSet<_>, BTreeSet<_>) = all
         .into_iter()
-        .partition(|dir| path::parse_path(dir).is_ok());
+        .partition(|dir| Repo::parse_path(dir).is_ok());
     for dir in sorted(foreign).iter().rev() {
         if let Some((above, name)) = split_path(dir) {
             // The directory stays if a file has appeared in it.

@@ -9,7 +9,7 @@ use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::files::checkout::dirs::{add_above, is_dir};
 use crate::repo::files::checkout::span::{Differences, InterruptedPath, LeftPaths};
 use crate::repo::files::checkout::switch::Switch;
@@ -255,7 +255,7 @@ impl<'a> Switch<'a> {
 
 /// Returns the target's entry at `path`, or `None` if its tree is not stored.
 fn known_entry(
-    repo: &Handle,
+    repo: &Repo,
     target: &Target,
     path: &[u8],
 ) -> Result<Option<Option<TreeEntry>>, RepoError> {

@@ -6,8 +6,7 @@ use crate::object::name::RepoPath;
 use crate::object::root::has_blob;
 use crate::object::tree::TreeEntry;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::look::entries::blob_of;
 use crate::repo::look::lack;
@@ -22,8 +21,8 @@ pub const WHY_ABSENT: &str = "its content is absent from this repository";
 
 /// Returns the contents that were purged, here or at a remote that was asked for them. A damaged slice
 /// hides them: then the switch needs their content, and says that it is absent.
-pub fn purged(repo: &Handle) -> BTreeSet<ObjectId> {
-    let slice = slice::slice(repo).unwrap_or_default();
+pub fn purged(repo: &Repo) -> BTreeSet<ObjectId> {
+    let slice = repo.slice().unwrap_or_default();
     slice
         .purged
         .into_keys()

@@ -3,7 +3,7 @@
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::repo::base::change::ChangeKind;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::written::WrittenFiles;
 use crate::repo::files::open_worktree::OpenWorktree;
@@ -43,7 +43,7 @@ impl Switch<'_> {
 /// Writes the stat cache of a worktree for another base, whose form is the tree `base`. What the
 /// cache says about entries that are equal in both bases stays valid.
 pub fn remember_base(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     base: ObjectId,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

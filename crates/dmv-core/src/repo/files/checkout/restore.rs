@@ -11,8 +11,8 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::path::DiskPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{FilesError, LookError, PathRefusal, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
@@ -32,7 +32,7 @@ use crate::repo::files::saved::{Overwrite, Overwrites, SavedFiles, obstacle, set
 use crate::repo::files::seen::Expectation;
 use crate::repo::files::unwritten::UnwrittenPath;
 use crate::repo::files::{ignored, notes, open_worktree, untouched, untracked, unwritten};
-use crate::repo::look::{entries, lack};
+use crate::repo::look::lack;
 use crate::subset::Subset;
 use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Refusal, Removal};
@@ -43,29 +43,75 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 /// What to restore.
-pub struct RestoreWhat<'a> {
+struct RestoreWhat<'a> {
     /// The commit. `None` for the worktree's own.
     pub from: Option<ObjectId>,
     /// The files and directories.
     pub paths: &'a [RepoPath],
     /// What happens to files at these very paths that the commit does not have.
-    pub new_files: NewFiles,
+    new_files: NewFiles,
 }
 
 /// What a restore does about a file that the commit does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewFiles {
+enum NewFiles {
     /// It fails: there is nothing to restore.
     Refused,
     /// It removes the file, unless ignore rules cover it.
     Removed,
 }
 
+impl Repo {
+    /// Restores the files at `paths` from the commit `from`, or from the worktree's own commit if
+    /// `from` is `None`.
+    ///
+    /// Files that the commit does not have stay. Fails with
+    /// [`AbsentError::Lacking`](crate::repo::AbsentError::Lacking), before it writes anything, if
+    /// content is absent from this repository.
+    ///
+    /// Stores the overwritten files first: the restore is an operation, and its undo brings them
+    /// back. Reopens conflicts at these paths, including those that were settled without a file.
+    pub fn restore(
+        &self,
+        from: Option<ObjectId>,
+        paths: &[RepoPath],
+        settings: &WorktreeSettings,
+        request: OperationRequest,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let what = RestoreWhat {
+            from,
+            paths,
+            new_files: NewFiles::Refused,
+        };
+        restore(self, &what, settings, request, job)
+    }
+
+    /// Discards the uncommitted changes of the files at `paths`: like [`restore`](Self::restore) from
+    /// the worktree's own commit, and files that this commit does not have are removed.
+    ///
+    /// All of it is one operation, and its undo brings back what was discarded.
+    pub fn discard(
+        &self,
+        paths: &[RepoPath],
+        settings: &WorktreeSettings,
+        request: OperationRequest,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let what = RestoreWhat {
+            from: None,
+            paths,
+            new_files: NewFiles::Removed,
+        };
+        restore(self, &what, settings, request, job)
+    }
+}
+
 /// Restores files from a commit. Files that the commit does not have stay, except those that
 /// [`NewFiles::Removed`] concerns. If content is not stored, fails with `AbsentError::Lacking` and
 /// writes nothing.
-pub fn restore(
-    repo: &Handle,
+fn restore(
+    repo: &Repo,
     what: &RestoreWhat<'_>,
     settings: &WorktreeSettings,
     request: OperationRequest,
@@ -82,7 +128,7 @@ pub fn restore(
     };
     let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&tree.root, path, entry);
     let is_there: Option<IsThere<'_>> = if is_base { Some(&is_there) } else { None };
-    let form = form::form_of(repo, &entries::read_commit(repo, &commit)?, kept, is_there)?;
+    let form = form::form_of(repo, &repo.read_commit(&commit)?, kept, is_there)?;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
     job.reached(Moment::Scanned);
@@ -138,7 +184,7 @@ pub fn restore(
         ..
     } = switch.progress;
     Ok(CheckoutReport {
-        head: worktree::head(repo)?,
+        head: repo.head()?,
         commit,
         files,
         bytes,
@@ -154,7 +200,7 @@ pub fn restore(
 
 /// Returns what should be gone at these paths and is still there, since a switch could not remove it.
 fn left_overs(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     asked_for: &dyn Fn(&[u8]) -> bool,
 ) -> Result<Vec<UnwrittenPath>, RepoError> {
@@ -177,7 +223,7 @@ struct RestoreSelection {
 /// Returns what the paths select from the form of a commit. `dropped` are the choices at these
 /// paths, which no longer count, and `left` what has to go there.
 fn wanted(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     (form, commit): (&Form, ObjectId),
     (dropped, left): (&[ConflictResolution], &[UnwrittenPath]),
@@ -248,7 +294,7 @@ fn wanted(
 /// Returns the path of a file that the commit does not have, if it is there. Fails if the worktree's
 /// subset does not have the path, if the file is ignored, or if an undo could not bring it back.
 fn new_file(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     path: &RepoPath,
 ) -> Result<Option<Vec<u8>>, RepoError> {
@@ -272,7 +318,7 @@ fn new_file(
 
 /// Collects what the subset includes of an entry: the entry itself, or all below a directory.
 fn collect_entry(
-    repo: &Handle,
+    repo: &Repo,
     path: &RepoPath,
     entry: &TreeEntry,
     subset: &Subset,
@@ -288,7 +334,7 @@ fn collect_entry(
 
 /// Returns the files that choices have added beside their conflicts and that a tree does not have.
 fn added_by(
-    repo: &Handle,
+    repo: &Repo,
     root: &ObjectId,
     choices: &[ConflictResolution],
 ) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
@@ -351,7 +397,7 @@ fn overwrites(
 /// Takes restored paths off the list of those that an earlier command could not write. From then on,
 /// whatever differs there is the user's. `wanted` are the entries that were restored.
 fn forget_unwritten(
-    repo: &Handle,
+    repo: &Repo,
     switch: &Switch<'_>,
     asked_for: &dyn Fn(&[u8]) -> bool,
     wanted: &[(RepoPath, TreeEntry)],
@@ -403,13 +449,13 @@ pub fn keep_for(
 }
 
 fn collect(
-    repo: &Handle,
+    repo: &Repo,
     at: &RepoPath,
     tree: ObjectId,
     subset: &Subset,
     out: &mut Vec<(RepoPath, TreeEntry)>,
 ) -> Result<(), RepoError> {
-    entries::list_subset(repo, at, tree, subset, &mut |listed| {
+    repo.list_subset(at, tree, subset, &mut |listed| {
         out.push((listed.path, listed.entry));
         Ok(ControlFlow::Continue(()))
     })

@@ -7,7 +7,7 @@ use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, lookup_path};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub type Visit<'v> =
 
 /// The range from the base's slice to the target's slice.
 pub struct Span<'a> {
-    pub repo: &'a Handle,
+    pub repo: &'a Repo,
     pub old: Slice<'a>,
     pub new: Slice<'a>,
     pub job: &'a Job,
@@ -45,7 +45,7 @@ impl Span<'_> {
 
 /// Returns a slice's entry at `path`.
 pub fn entry_in(
-    repo: &Handle,
+    repo: &Repo,
     slice: Slice<'_>,
     path: &[u8],
 ) -> Result<Option<TreeEntry>, RepoError> {

@@ -4,7 +4,7 @@ use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::repo::base::change::ChangeKind;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::purged;
 use crate::repo::files::checkout::span::LeftPaths;
@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 /// What a switch is to do.
 pub struct SwitchRequest<'a> {
-    pub repo: &'a Handle,
+    pub repo: &'a Repo,
     pub tree: &'a OpenWorktree,
     pub target: ObjectId,
     /// How the target shows conflicts.
@@ -57,7 +57,7 @@ pub struct WorktreeFindings<'a> {
 
 impl WorktreeFindings<'_> {
     /// Returns what is known before the worktree is looked at.
-    pub fn new(repo: &Handle) -> Self {
+    pub fn new(repo: &Repo) -> Self {
         WorktreeFindings {
             dirty: BTreeMap::new(),
             settled: Vec::new(),

@@ -10,9 +10,8 @@ use crate::object::list::Blob;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, slice};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
 use crate::repo::files::checkout::dirs::{add_dirs, by_dir, is_dir, sorted};
@@ -29,7 +28,6 @@ use crate::repo::files::status::StatusOptions;
 use crate::repo::files::stored::{CountingWriter, StoreContent};
 use crate::repo::files::{pending, private, status};
 use crate::repo::look::entries::blob_of;
-use crate::repo::look::{content, entries};
 use crate::subset::{Extent, Subset};
 use crate::worktree::checkout::{
     CheckoutError, NewFile, NewSymlink, Plan, Refusal, RefusedPath, Removal, Report, apply_plan,
@@ -61,7 +59,7 @@ pub struct Switch<'a> {
 
 impl<'a> Switch<'a> {
     pub fn new(
-        repo: &'a Handle,
+        repo: &'a Repo,
         tree: &'a OpenWorktree,
         form: &'a Form,
         subset: &'a Subset,
@@ -207,7 +205,7 @@ impl<'a> Switch<'a> {
         if self.skips_absent() {
             return Ok(());
         }
-        if slice::is_partial(self.request.repo) && !self.request.repo.store.is_being_filled() {
+        if self.request.repo.is_partial() && !self.request.repo.store.is_being_filled() {
             self.check_content_here(to.force)
         } else {
             Ok(())
@@ -289,17 +287,13 @@ impl<'a> Switch<'a> {
             return Ok(true);
         }
         let mut found = false;
-        let at = path::parse_path(path)?;
-        entries::list_subset(
-            self.request.repo,
-            &at,
-            entry.id,
-            self.request.subset,
-            &mut |_| {
+        let at = Repo::parse_path(path)?;
+        self.request
+            .repo
+            .list_subset(&at, entry.id, self.request.subset, &mut |_| {
                 found = true;
                 Ok(ControlFlow::Break(()))
-            },
-        )?;
+            })?;
         Ok(found)
     }
 
@@ -428,7 +422,7 @@ impl<'a> Switch<'a> {
         match entry.kind {
             Kind::Directory => self.need_dirs(&path, &mut pending.dirs),
             Kind::Symlink => {
-                let target = content::link_target(self.request.repo, entry)?;
+                let target = self.request.repo.link_target(entry)?;
                 plan.symlinks.push(NewSymlink {
                     path,
                     target,

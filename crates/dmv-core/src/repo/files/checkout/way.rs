@@ -6,7 +6,7 @@
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::tree::Kind;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::path;
+use crate::repo::base::repo::Repo;
 use crate::repo::files::checkout::dirs::{add_dirs, is_dir, sorted};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::saved::{Overwrite, Overwrites, PathReturn, Return, all_gone};
@@ -58,7 +58,7 @@ impl Switch<'_> {
         for path in all_gone(self.request.tree, in_the_way.iter().cloned().collect())?.into_keys() {
             let stat = self.stat(&path, &mut BTreeSet::new())?;
             let stays = stat.is_some_and(|stat| is_special(&stat) || self.has_come(&stat));
-            if stays || path::parse_path(&path).is_err() {
+            if stays || Repo::parse_path(&path).is_err() {
                 lost.insert(path);
                 continue;
             }

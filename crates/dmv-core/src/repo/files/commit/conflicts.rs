@@ -3,12 +3,11 @@
 
 use crate::object::name::RepoPath;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::notes::PathNotes;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::settle::{SettledConflicts, UnsettledConflict};
 use crate::repo::conflict::{at, choices};
 use crate::repo::files::open_worktree::OpenWorktree;
-use crate::repo::look::entries;
 use crate::worktree::scan::Select;
 use std::collections::BTreeSet;
 
@@ -42,14 +41,14 @@ pub(super) fn end_choices(
 /// Returns the paths of the base's conflicts without those that are settled, and those of conflicts
 /// in a version that settled another one.
 pub(super) fn still_open(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     conflicts: &SettledConflicts,
 ) -> Result<Vec<RepoPath>, RepoError> {
     let Some(base) = &tree.base else {
         return Ok(Vec::new());
     };
-    let base = at::conflict_paths(repo, &entries::read_commit(repo, base)?)?;
+    let base = at::conflict_paths(repo, &repo.read_commit(base)?)?;
     let mut open: BTreeSet<RepoPath> = base.into_iter().collect();
     for path in &conflicts.settled {
         open.remove(path);

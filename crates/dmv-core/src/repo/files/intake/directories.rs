@@ -10,7 +10,7 @@ use crate::object::tree::{TreeIter, TreeSummary};
 use crate::path::{DiskPath, PathError};
 use crate::platform::bytes_of;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::store::{MetaWriter, StoreWriter};
 use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
@@ -21,38 +21,43 @@ use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Makes commits of directories, in their order.
-pub fn take_directories(
-    repo: &Handle,
-    dirs: &[PathBuf],
-    options: &IntakeOptions,
-    job: &Job,
-) -> Result<IntakeReport, RepoError> {
-    let mut chain = Chain::open(repo, options)?;
-    let mut report = IntakeReport::default();
-    // All are opened first, so that a wrong name stops the work before it begins.
-    let opened = dirs.iter().map(|dir| SafeDir::open_root(dir));
-    let opened = opened.collect::<Result<Vec<_>, _>>()?;
-    for (dir, root) in dirs.iter().zip(&opened) {
-        let found = survey(root, options, job)?;
-        let key = VersionKey::new(&name_of(dir), found.newest);
-        let is_new = if options.dry_run {
-            chain.trees_of(&key).is_empty()
-        } else {
-            take(&mut chain, root, key, &mut report, job)?
-        };
-        report.commits += u64::from(is_new);
-        report.versions.push(IntakeVersion {
-            source: DiskPath::from(bytes_of(dir).to_vec()),
-            path: RepoPath::root(),
-            time: chain.date(found.newest),
-            files: found.files,
-            bytes: found.bytes,
-            is_new,
-        });
+impl Repo {
+    /// Makes commits of directories outside of the worktree, in their order. No ref names them yet.
+    ///
+    /// Directories that the line of commits before `options.after` has are left out. Each commit is
+    /// durable before the next begins.
+    pub fn take_directories(
+        &self,
+        dirs: &[PathBuf],
+        options: &IntakeOptions,
+        job: &Job,
+    ) -> Result<IntakeReport, RepoError> {
+        let mut chain = Chain::open(self, options)?;
+        let mut report = IntakeReport::default();
+        // All are opened first, so that a wrong name stops the work before it begins.
+        let opened = dirs.iter().map(|dir| SafeDir::open_root(dir));
+        let opened = opened.collect::<Result<Vec<_>, _>>()?;
+        for (dir, root) in dirs.iter().zip(&opened) {
+            let found = survey(root, options, job)?;
+            let key = VersionKey::new(&name_of(dir), found.newest);
+            let is_new = if options.dry_run {
+                chain.trees_of(&key).is_empty()
+            } else {
+                take(&mut chain, root, key, &mut report, job)?
+            };
+            report.commits += u64::from(is_new);
+            report.versions.push(IntakeVersion {
+                source: DiskPath::from(bytes_of(dir).to_vec()),
+                path: RepoPath::root(),
+                time: chain.date(found.newest),
+                files: found.files,
+                bytes: found.bytes,
+                is_new,
+            });
+        }
+        report.tip = chain.tip;
+        Ok(report)
     }
-    report.tip = chain.tip;
-    Ok(report)
 }
 
 /// Returns the last name of the directory, also of `.`, as the message of its commit.
@@ -178,7 +183,7 @@ fn take(
 }
 
 /// Returns the totals of a tree. An empty one need not be stored yet.
-fn totals(repo: &Handle, id: ObjectId, is_empty: bool) -> Result<TreeSummary, RepoError> {
+fn totals(repo: &Repo, id: ObjectId, is_empty: bool) -> Result<TreeSummary, RepoError> {
     let mut tree = TreeSummary {
         id,
         bytes: 0,

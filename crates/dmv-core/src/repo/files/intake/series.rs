@@ -11,8 +11,8 @@ use crate::object::name::{RepoPath, escape};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::made::MadeObjects;
+use crate::repo::base::repo::Repo;
 use crate::store::{MetaWriter, StoreWriter};
 use crate::worktree::ingest::{IngestResult, StoredFile, Task, with_ingest};
 use crate::worktree::snapshot::Problem;
@@ -43,50 +43,54 @@ struct Copy {
     bytes: u64,
 }
 
-/// Makes commits of copies, one for each: those of a series in their order, and all by their dates.
-pub fn take_series(
-    repo: &Handle,
-    series: &SeriesOptions,
-    options: &IntakeOptions,
-    job: &Job,
-) -> Result<IntakeReport, RepoError> {
-    let mut chain = Chain::open(repo, options)?;
-    let mut report = IntakeReport::default();
-    let root = SafeDir::open_root(&series.root)?;
-    let copies = in_order(find(&root, series, &mut report, job)?);
-    for copy in &copies {
-        report.versions.push(IntakeVersion {
-            source: copy.path.as_slice().into(),
-            path: path_of(copy, series.keep_names)?,
-            time: chain.date(copy.time),
-            files: 1,
-            bytes: copy.bytes,
-            is_new: chain.trees_of(&copy.key(copy.time)).is_empty(),
-        });
+impl Repo {
+    /// Makes commits of numbered copies, one for each. No ref names them yet.
+    ///
+    /// Copies that the line of commits before `options.after` has are not read.
+    pub fn take_series(
+        &self,
+        series: &SeriesOptions,
+        options: &IntakeOptions,
+        job: &Job,
+    ) -> Result<IntakeReport, RepoError> {
+        let mut chain = Chain::open(self, options)?;
+        let mut report = IntakeReport::default();
+        let root = SafeDir::open_root(&series.root)?;
+        let copies = in_order(find(&root, series, &mut report, job)?);
+        for copy in &copies {
+            report.versions.push(IntakeVersion {
+                source: copy.path.as_slice().into(),
+                path: path_of(copy, series.keep_names)?,
+                time: chain.date(copy.time),
+                files: 1,
+                bytes: copy.bytes,
+                is_new: chain.trees_of(&copy.key(copy.time)).is_empty(),
+            });
+        }
+        let new = report.versions.iter().filter(|version| version.is_new);
+        report.commits = new.count() as u64;
+        if report.commits > 0 && !options.dry_run {
+            let writer = super::writer(self)?;
+            let stored = read_in(&root, &copies, &report, &writer, job)?;
+            let mut both = ReadableWriter {
+                meta: MetaWriter::new(&writer),
+                made: &self.made,
+            };
+            add_commits(
+                &mut chain,
+                &copies,
+                stored,
+                series.keep_names,
+                &mut both,
+                &mut report,
+            )?;
+            both.meta.flush()?;
+            drop(both);
+            super::keep(self, writer)?;
+        }
+        report.tip = chain.tip;
+        Ok(report)
     }
-    let new = report.versions.iter().filter(|version| version.is_new);
-    report.commits = new.count() as u64;
-    if report.commits > 0 && !options.dry_run {
-        let writer = super::writer(repo)?;
-        let stored = read_in(&root, &copies, &report, &writer, job)?;
-        let mut both = ReadableWriter {
-            meta: MetaWriter::new(&writer),
-            made: &repo.made,
-        };
-        add_commits(
-            &mut chain,
-            &copies,
-            stored,
-            series.keep_names,
-            &mut both,
-            &mut report,
-        )?;
-        both.meta.flush()?;
-        drop(both);
-        super::keep(repo, writer)?;
-    }
-    report.tip = chain.tip;
-    Ok(report)
 }
 
 impl Copy {

@@ -9,10 +9,10 @@ use crate::path::{DiskPath, PathError};
 use crate::refs::{Change, Effect};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{RepoError, WorktreeError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::steps_key;
 use crate::repo::base::layout::{DMV_DIR, MAIN};
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
@@ -46,47 +46,54 @@ pub enum RemovalMode<'a> {
     KeptBy(Option<&'a Steps>),
 }
 
-/// Removes a worktree with its files, and returns what it was. Its branch stays.
-pub fn remove_worktree(
-    repo: &Handle,
-    dir: &Path,
-    force: bool,
-    settings: &WorktreeSettings,
-    request: OperationRequest,
-    job: &Job,
-) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
-    let info = worktree_at(repo, dir)?;
-    let how = if force {
-        RemovalMode::Kept
-    } else {
-        RemovalMode::Refused
-    };
-    let told = take_down(repo, &info, (how, &request), settings, job, |kept, told| {
-        let last = steps_key(&info.name);
-        let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
-        let gone = |(key, value): (String, Vec<u8>)| Change {
-            key,
-            old: Some(value),
-            new: None,
+impl Repo {
+    /// Removes a worktree with its files, and returns its last state. Its branch stays.
+    ///
+    /// Fails with [`FilesError::WouldLose`](crate::repo::FilesError::WouldLose) if a file is in no
+    /// commit, even if it is ignored. If forced, stores such files first, so that an undo brings
+    /// them back. If the worktree's directory is already gone, removes only the record. The main
+    /// worktree cannot be removed.
+    pub fn remove_worktree(
+        &self,
+        dir: &Path,
+        force: bool,
+        settings: &WorktreeSettings,
+        request: OperationRequest,
+        job: &Job,
+    ) -> Result<(WorktreeInfo, OverwrittenFiles), RepoError> {
+        let info = worktree_at(self, dir)?;
+        let how = if force {
+            RemovalMode::Kept
+        } else {
+            RemovalMode::Refused
         };
-        // The record of the steps stays reachable only while its key names it.
-        let stays = |key: &str| kept.is_some() && key == last;
-        let keys = keys.into_iter().filter(|(key, _)| !stays(key));
-        let mut tx = Transaction::begin(repo, &request).with(keys.map(gone));
-        match kept {
-            Some(id) => steps::set_last(&mut tx, &info.name, id)?,
-            None => set_steps(&mut tx, &info.name, None, told, Steps::default())?,
-        }
-        tx.publish(Effect::Worktree)?;
-        Ok(())
-    })?;
-    Ok((info, told))
+        let told = take_down(self, &info, (how, &request), settings, job, |kept, told| {
+            let last = steps_key(&info.name);
+            let keys = self.refs.with_prefix(&format!("worktree/{}/", info.name))?;
+            let gone = |(key, value): (String, Vec<u8>)| Change {
+                key,
+                old: Some(value),
+                new: None,
+            };
+            // The record of the steps stays reachable only while its key names it.
+            let stays = |key: &str| kept.is_some() && key == last;
+            let keys = keys.into_iter().filter(|(key, _)| !stays(key));
+            let mut tx = Transaction::begin(self, &request).with(keys.map(gone));
+            match kept {
+                Some(id) => steps::set_last(&mut tx, &info.name, id)?,
+                None => set_steps(&mut tx, &info.name, None, told, Steps::default())?,
+            }
+            tx.publish(Effect::Worktree)?;
+            Ok(())
+        })?;
+        Ok((info, told))
+    }
 }
 
 /// Removes a worktree's files, then calls `publish` with the record of the steps that keep the
 /// uncommitted changes, and with how much they are.
 pub fn take_down(
-    repo: &Handle,
+    repo: &Repo,
     info: &WorktreeInfo,
     (how, request): (RemovalMode<'_>, &OperationRequest),
     settings: &WorktreeSettings,
@@ -142,7 +149,7 @@ struct KeptFiles {
 /// Stores everything that is in no commit, and which committed files are missing, and publishes a
 /// record of it. There is one, too, if there is nothing to keep: the removal may be cut off.
 fn keep_uncommitted(
-    repo: &Handle,
+    repo: &Repo,
     request: &OperationRequest,
     settings: &WorktreeSettings,
     job: &Job,
@@ -192,7 +199,7 @@ fn keep_uncommitted(
 
 /// Checks that steps keep all uncommitted files as they are now.
 fn check_kept(
-    repo: &Handle,
+    repo: &Repo,
     at: &Path,
     kept: Option<&Steps>,
     settings: &WorktreeSettings,
@@ -237,7 +244,7 @@ struct UncommittedPaths {
 
 /// Returns how the worktree differs from its commit.
 fn uncommitted(
-    repo: &Handle,
+    repo: &Repo,
     settings: &WorktreeSettings,
     job: &Job,
 ) -> Result<UncommittedPaths, RepoError> {

@@ -2,10 +2,10 @@
 
 use crate::job::{Job, Moment};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::RightToFree;
 use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack};
 use crate::repo::base::publish;
+use crate::repo::base::repo::Repo;
 use crate::repo::upkeep::gc::choose::{Candidate, Plan};
 use crate::repo::upkeep::gc::mark::{self, MarkRun, goes_on};
 use crate::repo::upkeep::gc::{GcOptions, GcReport};
@@ -21,7 +21,7 @@ const TRIES: usize = 64;
 
 /// One pass over the packs of a plan.
 pub(super) struct Run<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     options: &'r GcOptions,
     right: &'r RightToFree,
     marking: MarkRun<'r>,
@@ -44,7 +44,7 @@ pub(super) struct Carry {
 
 /// Locks packs. Leaves out those that another process writes to, and says so.
 pub(super) fn lock_all(
-    repo: &Handle,
+    repo: &Repo,
     packs: &[PackRow],
     report: &mut GcReport,
 ) -> Result<Vec<LockedPack>, RepoError> {
@@ -58,14 +58,14 @@ pub(super) fn lock_all(
     Ok(out)
 }
 
-fn busy(repo: &Handle, pack: PackId) -> String {
+fn busy(repo: &Repo, pack: PackId) -> String {
     let path = repo.store.pack_path(pack);
     format!("another command is writing to {}", path.display())
 }
 
 impl<'r> Run<'r> {
     pub fn new(
-        repo: &'r Handle,
+        repo: &'r Repo,
         (options, right): (&'r GcOptions, &'r RightToFree),
         marking: MarkRun<'r>,
         held: Vec<LockedPack>,

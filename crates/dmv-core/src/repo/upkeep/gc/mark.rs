@@ -5,9 +5,9 @@ use crate::job::{Job, Moment};
 use crate::object::ObjectType;
 use crate::refs::{Census, SeenOperation};
 use crate::repo::base::error::{RepoError, UpkeepError};
-use crate::repo::base::handle::Handle;
+use crate::repo::base::level;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::slice::RepoSlice;
-use crate::repo::base::{level, slice};
 use crate::repo::upkeep::ages::ages;
 use crate::repo::upkeep::gc::{GcOptions, GcReport};
 use crate::repo::upkeep::roots::{self, Root};
@@ -36,7 +36,7 @@ pub(super) fn goes_on(options: &GcOptions, job: &Job) -> Result<bool, RepoError>
 }
 
 /// Adds operations to the database that only the log has: they count, so what they name is needed.
-pub(super) fn catch_up(repo: &Handle) -> Result<(), RepoError> {
+pub(super) fn catch_up(repo: &Repo) -> Result<(), RepoError> {
     let lock = repo.refs.lock_database()?;
     level::catch_up(&repo.store, &repo.refs, &lock)?;
     Ok(())
@@ -45,7 +45,7 @@ pub(super) fn catch_up(repo: &Handle) -> Result<(), RepoError> {
 /// Marks everything that the view and undo need. Returns `None` if the time is over, or if too much is
 /// new.
 pub(super) fn mark<'r>(
-    repo: &'r Handle,
+    repo: &'r Repo,
     options: &GcOptions,
     report: &mut GcReport,
     job: &Job,
@@ -53,7 +53,7 @@ pub(super) fn mark<'r>(
     let ends = || !goes_on(options, job).unwrap_or(false);
     let stopped = || goes_on(options, job).map(|_| None);
     let census = load_census(repo)?;
-    let slice = slice::slice(repo)?;
+    let slice = repo.slice()?;
     if !slice.subset.is_everything() {
         check_slice(repo, job)?;
     }
@@ -109,7 +109,7 @@ pub(super) fn mark<'r>(
 }
 
 /// Reads which operations and tables count, and loads these tables.
-fn load_census(repo: &Handle) -> Result<Census, RepoError> {
+fn load_census(repo: &Repo) -> Result<Census, RepoError> {
     let mut census = repo.refs.census()?;
     loop {
         let load = || {
@@ -133,7 +133,7 @@ impl MarkRun<'_> {
     /// if it is too much.
     pub fn follow_log(
         &mut self,
-        repo: &Handle,
+        repo: &Repo,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<bool, RepoError> {
         let seen = repo.refs.seen()?;
@@ -156,7 +156,7 @@ impl MarkRun<'_> {
     /// Marks what must stay and be whole. Returns `false` if the work was ended.
     fn add(
         &mut self,
-        repo: &Handle,
+        repo: &Repo,
         roots: impl IntoIterator<Item = Root>,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<bool, RepoError> {
@@ -180,7 +180,7 @@ impl MarkRun<'_> {
     /// `None` if the work was ended.
     fn add_leniently(
         &mut self,
-        repo: &Handle,
+        repo: &Repo,
         roots: impl IntoIterator<Item = Root>,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Option<u64>, RepoError> {
@@ -198,7 +198,7 @@ impl MarkRun<'_> {
 
     fn begin(
         &mut self,
-        repo: &Handle,
+        repo: &Repo,
         roots: impl IntoIterator<Item = Root>,
     ) -> Result<(), RepoError> {
         for root in roots {
@@ -224,7 +224,7 @@ fn may_lack(slice: &RepoSlice, lack: &Lack) -> bool {
 }
 
 /// Fails if something is lost that the slice of this repository calls for.
-fn check_slice(repo: &Handle, job: &Job) -> Result<(), RepoError> {
+fn check_slice(repo: &Repo, job: &Job) -> Result<(), RepoError> {
     let mut walk = Walk::new(repo, HashSet::new(), false)?;
     walk.run(repo, job)?;
     let damage = walk.damaged.first_key_value().map(|found| (found, true));

@@ -8,9 +8,8 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
-use crate::repo::look::entries::{blob_of, read_commit};
+use crate::repo::base::repo::Repo;
+use crate::repo::look::entries::blob_of;
 use crate::repo::look::stored::stored_type;
 use crate::repo::upkeep::roots;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -42,30 +41,32 @@ pub struct Purgeable {
 /// The most other paths that are noted.
 const MAX_ALSO: usize = 1000;
 
-/// Finds what is to be purged. Changes nothing.
-pub fn purgeable(repo: &Handle, what: &PurgeWhat, job: &Job) -> Result<Purgeable, RepoError> {
-    let mut search = Search {
-        repo,
-        job,
-        out: Purgeable::default(),
-        trees: HashSet::new(),
-    };
-    match what {
-        PurgeWhat::Path(path) => search.all_history(path)?,
-        PurgeWhat::Content(id) => search.content(id)?,
+impl Repo {
+    /// Finds what a purge of a path or content would purge. Changes nothing.
+    pub fn purgeable(&self, what: &PurgeWhat, job: &Job) -> Result<Purgeable, RepoError> {
+        let mut search = Search {
+            repo: self,
+            job,
+            out: Purgeable::default(),
+            trees: HashSet::new(),
+        };
+        match what {
+            PurgeWhat::Path(path) => search.all_history(path)?,
+            PurgeWhat::Content(id) => search.content(id)?,
+        }
+        let mut out = search.out;
+        let slice = self.slice()?;
+        let known = out.files.keys().filter(|id| slice.purged.contains_key(id));
+        out.known = known.count() as u64;
+        if !out.files.is_empty() {
+            find_others(self, what, &mut out, job)?;
+        }
+        Ok(out)
     }
-    let mut out = search.out;
-    let slice = slice::slice(repo)?;
-    let known = out.files.keys().filter(|id| slice.purged.contains_key(id));
-    out.known = known.count() as u64;
-    if !out.files.is_empty() {
-        find_others(repo, what, &mut out, job)?;
-    }
-    Ok(out)
 }
 
 struct Search<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     job: &'a Job,
     out: Purgeable,
     /// Directories that were searched.
@@ -92,7 +93,7 @@ impl Search<'_> {
             self.check_cancel()?;
             let tree = match ty {
                 ObjectType::Commit if seen.insert(id) && self.repo.holds(ty, &id)? => {
-                    let commit = read_commit(self.repo, &id)?;
+                    let commit = self.repo.read_commit(&id)?;
                     let parents = commit.parents.iter();
                     stack.extend(parents.map(|id| (ObjectType::Commit, *id)));
                     commit.tree
@@ -206,7 +207,7 @@ impl Search<'_> {
 
 /// Finds where the newest commits have the contents.
 fn find_others(
-    repo: &Handle,
+    repo: &Repo,
     what: &PurgeWhat,
     out: &mut Purgeable,
     job: &Job,
@@ -228,7 +229,7 @@ fn find_others(
                 continue;
             };
             if repo.holds(ObjectType::Commit, &id)? {
-                let tree = read_commit(repo, &id)?.tree;
+                let tree = repo.read_commit(&id)?.tree;
                 if others.has(&RepoPath::root(), tree)? && prefix != "worktree/" {
                     others.out.refs.insert(key);
                 }
@@ -239,7 +240,7 @@ fn find_others(
 }
 
 struct Others<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     job: &'a Job,
     out: &'a mut Purgeable,
     what: &'a PurgeWhat,

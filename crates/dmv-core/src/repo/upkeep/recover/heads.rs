@@ -7,13 +7,13 @@ use crate::platform::bytes_of;
 use crate::refs::Effect;
 use crate::refs::{Change, Timestamp};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, RepositoryLocation};
 use crate::repo::base::publish::{change, set};
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::recovering;
-use crate::repo::base::{slice, worktree};
+use crate::repo::base::worktree;
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::statcache::{StatCache, subset_check};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Stores the heads of the repository's own worktree and of the worktree at `place` if they are
 /// unknown, and returns them. Changes no file.
 pub fn mend_heads(
-    repo: &Handle,
+    repo: &Repo,
     place: &RepositoryLocation,
 ) -> Result<Vec<(String, Head)>, RepoError> {
     let own = repo.dmv_dir().file_name().is_some_and(|n| n == DMV_DIR);
@@ -60,7 +60,7 @@ pub fn now() -> Timestamp {
 
 /// Adds the changes that record a worktree's path and head again. Returns the head.
 fn changes_for(
-    repo: &Handle,
+    repo: &Repo,
     name: &str,
     root: Option<PathBuf>,
     changes: &mut Vec<Change>,
@@ -87,7 +87,7 @@ fn changes_for(
 /// Returns the commit that the worktree's stat cache belongs to, and the subset. Returns `None` if
 /// no such commit is found, or if the subset is unknown: with a wrong subset, the paths outside the
 /// real one would seem to be deleted.
-fn base_by_cache(repo: &Handle, name: &str) -> Result<Option<(ObjectId, Subset)>, RepoError> {
+fn base_by_cache(repo: &Repo, name: &str) -> Result<Option<(ObjectId, Subset)>, RepoError> {
     let own = SafeDir::open_root(&repo.dmv_dir().join("worktrees").join(name));
     let cache = own
         .ok()
@@ -98,7 +98,7 @@ fn base_by_cache(repo: &Handle, name: &str) -> Result<Option<(ObjectId, Subset)>
     let known = repo.refs.get(&subset_key(name))?;
     let known = known.and_then(|text| Subset::parse(&text).ok());
     // Other checks report a damaged slice.
-    let slice = slice::slice(repo).ok().map(|slice| slice.subset);
+    let slice = repo.slice().ok().map(|slice| slice.subset);
     let mut subsets = [known, slice, Some(Subset::default())]
         .into_iter()
         .flatten();
@@ -118,7 +118,7 @@ fn base_by_cache(repo: &Handle, name: &str) -> Result<Option<(ObjectId, Subset)>
 }
 
 /// Returns the most likely branch of a worktree with this base.
-fn head_for(repo: &Handle, base: Option<ObjectId>) -> Result<Head, RepoError> {
+fn head_for(repo: &Repo, base: Option<ObjectId>) -> Result<Head, RepoError> {
     let all = branches(repo)?;
     let at_base: Vec<_> = all.iter().filter(|(_, id)| Some(*id) == base).collect();
     if let (Some(base), true) = (base, at_base.is_empty()) {
@@ -142,7 +142,7 @@ fn head_for(repo: &Handle, base: Option<ObjectId>) -> Result<Head, RepoError> {
 /// The usual first branch of a repository.
 const MAIN_BRANCH: &str = "main";
 
-fn branches(repo: &Handle) -> Result<Vec<(String, ObjectId)>, RepoError> {
+fn branches(repo: &Repo) -> Result<Vec<(String, ObjectId)>, RepoError> {
     let rows = repo.refs.with_prefix("branch/")?.into_iter();
     let branch = |(key, value): (String, Vec<u8>)| {
         let id = <[u8; 32]>::try_from(value).ok()?;

@@ -2,11 +2,11 @@
 
 use crate::refs::{Operation, RefsError, view_of};
 use crate::repo::base::error::{BusyError, RepoError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
 use crate::repo::base::layout::MAIN;
 use crate::repo::base::level::{catch_up, decoded, open_log};
+use crate::repo::base::repo::Repo;
 use crate::store::{IndexId, PackId, PackKind, PackRow, SegmentRow};
 use crate::vfs::OpenMode;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// A running command may have written an operation that it has not committed yet. So any further
 /// operations are examined while this check holds the database lock, and applied as any other
 /// command would do.
-pub fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
+pub fn check_log(repo: &Repo, found: &mut Vec<String>) -> Result<(), RepoError> {
     let known = repo.refs.log_position()?.log_end;
     let log = match open_log(&repo.store, OpenMode::Read) {
         Err(RepoError::Refs(e @ RefsError::LogBehind(_))) => {
@@ -54,7 +54,7 @@ pub fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError
 }
 
 /// Checks that each worktree has a head. A repository is made with heads, and nothing removes them.
-pub fn check_heads(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
+pub fn check_heads(repo: &Repo, found: &mut Vec<String>) -> Result<(), RepoError> {
     let view = repo.refs.with_prefix("worktree/")?;
     let mut names = BTreeSet::from([MAIN]);
     names.extend(view.iter().filter_map(|(key, _)| worktree_of(key)));
@@ -80,7 +80,7 @@ fn said(e: &RefsError) -> String {
 }
 
 /// Checks the database: its file, and its rows against the log pack and the packs.
-pub fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
+pub fn check(repo: &Repo, found: &mut Vec<String>) -> Result<(), RepoError> {
     let before = found.len();
     let lines = repo.refs.integrity()?;
     found.extend(lines.into_iter().map(|line| format!("refs.db: {line}")));
@@ -105,7 +105,7 @@ pub fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
 /// Compares the database's operations with those in the log pack. Returns the database's
 /// operations.
 fn check_operations(
-    repo: &Handle,
+    repo: &Repo,
     records: &[(u64, Vec<u8>)],
     found: &mut Vec<String>,
 ) -> Result<Vec<Operation>, RepoError> {
@@ -162,7 +162,7 @@ fn check_view(operations: &[Operation], view: &BTreeMap<String, Vec<u8>>, found:
 
 /// Compares the catalogue with the packs.
 fn check_catalogue(
-    repo: &Handle,
+    repo: &Repo,
     packs: &[PackRow],
     segments: &[SegmentRow],
     found: &mut Vec<String>,

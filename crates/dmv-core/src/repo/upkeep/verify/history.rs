@@ -13,9 +13,8 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::Filter;
 use crate::reach::filter::Scope;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::named_by;
-use crate::repo::base::slice;
+use crate::repo::base::repo::Repo;
 use crate::store::MAX_LOOK_UPS;
 use crate::subset::Union;
 use std::collections::{BTreeMap, HashSet};
@@ -78,8 +77,8 @@ pub struct Walk {
 
 impl Walk {
     /// Begins at the objects that the view names.
-    pub fn new(repo: &Handle, bad: HashSet<ObjectId>, is_blind: bool) -> Result<Walk, RepoError> {
-        let slice = slice::slice(repo)?;
+    pub fn new(repo: &Repo, bad: HashSet<ObjectId>, is_blind: bool) -> Result<Walk, RepoError> {
+        let slice = repo.slice()?;
         let filter = Filter {
             dropped: slice.given_up(),
             paths: Union::of([slice.subset]),
@@ -133,7 +132,7 @@ impl Walk {
     }
 
     /// Continues as far as possible.
-    pub fn run(&mut self, repo: &Handle, job: &Job) -> Result<(), RepoError> {
+    pub fn run(&mut self, repo: &Repo, job: &Job) -> Result<(), RepoError> {
         while let Some(item) = self.stack.pop() {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
@@ -176,7 +175,7 @@ impl Walk {
     }
 
     /// Looks up the collected chunks, if they are at least this many.
-    fn look_up_chunks(&mut self, repo: &Handle, least: usize) -> Result<(), RepoError> {
+    fn look_up_chunks(&mut self, repo: &Repo, least: usize) -> Result<(), RepoError> {
         if self.chunks.len() >= least {
             let chunks = std::mem::take(&mut self.chunks);
             let held = self.are_stored(repo, &chunks)?;
@@ -192,12 +191,7 @@ impl Walk {
     }
 
     /// Counts an object and the chunks under it, as far as they are absent by choice.
-    fn count_absent(
-        &mut self,
-        repo: &Handle,
-        ty: ObjectType,
-        id: ObjectId,
-    ) -> Result<(), RepoError> {
+    fn count_absent(&mut self, repo: &Repo, ty: ObjectType, id: ObjectId) -> Result<(), RepoError> {
         if ty == ObjectType::Chunk {
             self.other_chunks.push((ty, id));
         } else if self.absent.contains(&id) || self.given_up.contains(&id) {
@@ -212,7 +206,7 @@ impl Walk {
     }
 
     /// Counts the chunks under a list that are not stored. Skips lists that cannot be read.
-    fn count_absent_chunks(&mut self, repo: &Handle, list: ObjectId) -> Result<(), RepoError> {
+    fn count_absent_chunks(&mut self, repo: &Repo, list: ObjectId) -> Result<(), RepoError> {
         let mut stack = vec![list];
         while let Some(id) = stack.pop() {
             // The check of its pack reports a damaged list.
@@ -232,7 +226,7 @@ impl Walk {
 
     fn are_stored(
         &self,
-        repo: &Handle,
+        repo: &Repo,
         objects: &[(ObjectType, ObjectId)],
     ) -> Result<Vec<bool>, RepoError> {
         match repo.store.holds_all(objects) {
@@ -245,7 +239,7 @@ impl Walk {
         }
     }
 
-    fn is_stored(&self, repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
+    fn is_stored(&self, repo: &Repo, id: &ObjectId) -> Result<bool, RepoError> {
         let found = match repo.store.pack_of(id) {
             Err(_) if self.is_blind => None,
             found => found?,
@@ -255,7 +249,7 @@ impl Walk {
 }
 
 /// Returns the objects that an object refers to, or `None` if it is not stored.
-fn references(repo: &Handle, filter: &Filter, item: &Item) -> Result<Option<Below>, ObjectError> {
+fn references(repo: &Repo, filter: &Filter, item: &Item) -> Result<Option<Below>, ObjectError> {
     let Item { ty, id, scope } = item;
     let Some(bytes) = repo.store.read(*ty, id)? else {
         return Ok(None);

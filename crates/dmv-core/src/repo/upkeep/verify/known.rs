@@ -5,8 +5,8 @@
 
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::objects;
+use crate::repo::base::repo::Repo;
 use crate::repo::upkeep::verify::{DamagedObject, LostPack, VerifyReport, lost_packs, unnamed};
 use crate::vfs::{read_small, write_durably};
 use std::fmt::Write;
@@ -35,18 +35,20 @@ impl KnownDamage {
     }
 }
 
-/// Returns what is known to be damaged. It reads no content.
-pub fn known_damage(repo: &Handle) -> KnownDamage {
-    let is_stored = |id: &ObjectId| repo.store.has_undamaged(id).unwrap_or(false);
-    let lost = load(repo).into_iter();
-    KnownDamage {
-        lost_packs: lost_packs(repo),
-        objects: lost.filter(|(id, _)| !is_stored(id)).count() as u64,
+impl Repo {
+    /// Returns what is known to be damaged. It reads no content.
+    pub fn known_damage(&self) -> KnownDamage {
+        let is_stored = |id: &ObjectId| self.store.has_undamaged(id).unwrap_or(false);
+        let lost = load(self).into_iter();
+        KnownDamage {
+            lost_packs: lost_packs(self),
+            objects: lost.filter(|(id, _)| !is_stored(id)).count() as u64,
+        }
     }
 }
 
 /// Returns the objects that an earlier check has found damaged and that still are.
-pub(super) fn still_damaged(repo: &Handle) -> Vec<DamagedObject> {
+pub(super) fn still_damaged(repo: &Repo) -> Vec<DamagedObject> {
     let is_there = |id: &ObjectId| repo.store.has(id).unwrap_or(false);
     let lost = load(repo).into_iter();
     // Missing ones are found by the walk, if something still needs them.
@@ -56,7 +58,7 @@ pub(super) fn still_damaged(repo: &Handle) -> Vec<DamagedObject> {
 
 /// Writes down what a check has found, in place of what earlier ones have. On a read-only disk this
 /// fails, and the next check finds the damage again.
-pub fn remember(repo: &Handle, report: &VerifyReport) {
+pub fn remember(repo: &Repo, report: &VerifyReport) {
     let found = report.damaged.iter().chain(&report.missing);
     let found: Vec<_> = found.map(|object| (object.id, object.ty)).collect();
     if found == load(repo) {
@@ -70,12 +72,12 @@ pub fn remember(repo: &Handle, report: &VerifyReport) {
     };
 }
 
-fn path(repo: &Handle) -> PathBuf {
+fn path(repo: &Repo) -> PathBuf {
     repo.dmv_dir().join(LOST_FILE)
 }
 
 /// Reads the file. A missing or malformed file is empty.
-fn load(repo: &Handle) -> Vec<(ObjectId, ObjectType)> {
+fn load(repo: &Repo) -> Vec<(ObjectId, ObjectType)> {
     let bytes = read_small(&*repo.vfs, &path(repo), MAX_FILE_BYTES).unwrap_or_default();
     parse(&String::from_utf8_lossy(&bytes)).unwrap_or_default()
 }

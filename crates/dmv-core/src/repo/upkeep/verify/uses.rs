@@ -8,9 +8,8 @@ use crate::object::name::RepoPath;
 use crate::object::tree::Node;
 use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{NamedObject, named_by};
-use crate::repo::look::entries;
+use crate::repo::base::repo::Repo;
 use crate::repo::upkeep::verify::{AffectedPath, DamagedObject, VerifyReport};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -20,7 +19,7 @@ const MAX_USES: usize = 8;
 /// Adds to each object of a report, and to each of `healed`, what needs it, and to the report which paths are
 /// affected and how much content is lost. Does nothing if nothing is damaged and healed.
 pub fn name_uses(
-    repo: &Handle,
+    repo: &Repo,
     report: &mut VerifyReport,
     healed: &mut [DamagedObject],
     job: &Job,
@@ -56,7 +55,7 @@ pub fn name_uses(
 }
 
 struct Search<'r> {
-    repo: &'r Handle,
+    repo: &'r Repo,
     wanted: HashMap<ObjectId, DamagedObject>,
     /// The objects among these that are damaged or missing.
     broken: HashSet<ObjectId>,
@@ -92,7 +91,7 @@ impl Search<'_> {
                 continue;
             }
             // The search ends at a commit that cannot be read. The report has it by its own id.
-            let Ok(commit) = entries::read_commit(self.repo, &id) else {
+            let Ok(commit) = self.repo.read_commit(&id) else {
                 continue;
             };
             for parent in &commit.parents {
@@ -145,7 +144,7 @@ struct Below {
 /// Calls `found` with the path of each object below a root directory, except for those below what is in
 /// `seen`. Passes over what cannot be read.
 fn each_below(
-    repo: &Handle,
+    repo: &Repo,
     tree: ObjectId,
     seen: &mut HashSet<(RepoPath, ObjectId)>,
     found: &mut dyn FnMut(&RepoPath, &Below),
@@ -192,44 +191,46 @@ fn each_below(
 /// The most commits that [`uses_of`] searches: it is for a message.
 const MAX_COMMITS: usize = 1000;
 
-/// Returns some of the files that have one of `objects`, each with a commit that has it.
-///
-/// Searches up to a thousand commits, those of the refs first.
-pub fn uses_of(
-    repo: &Handle,
-    objects: &HashSet<ObjectId>,
-    job: &Job,
-) -> Result<Vec<(RepoPath, ObjectId)>, RepoError> {
-    let (mut commits, mut seen) = (VecDeque::new(), HashSet::new());
-    for (key, value) in repo.refs.with_prefix("")? {
-        commits.extend(
-            named_by(&key, &value)
-                .into_iter()
-                .filter_map(NamedObject::commit),
-        );
-    }
-    let (mut searched, mut uses) = (HashSet::new(), BTreeMap::new());
-    while let Some(id) = commits.pop_front() {
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
+impl Repo {
+    /// Returns some of the files that have one of `objects`, each with a commit that has it.
+    ///
+    /// Searches up to a thousand commits, so it may find none.
+    pub fn uses_of(
+        &self,
+        objects: &HashSet<ObjectId>,
+        job: &Job,
+    ) -> Result<Vec<(RepoPath, ObjectId)>, RepoError> {
+        let (mut commits, mut seen) = (VecDeque::new(), HashSet::new());
+        for (key, value) in self.refs.with_prefix("")? {
+            commits.extend(
+                named_by(&key, &value)
+                    .into_iter()
+                    .filter_map(NamedObject::commit),
+            );
         }
-        if searched.len() >= MAX_COMMITS || uses.len() >= MAX_USES {
-            break;
-        }
-        if !searched.insert(id) {
-            continue;
-        }
-        let Ok(commit) = entries::read_commit(repo, &id) else {
-            continue;
-        };
-        commits.extend(commit.parents);
-        each_below(repo, commit.tree, &mut seen, &mut |path, object| {
-            if objects.contains(&object.id) && uses.len() < MAX_USES {
-                uses.entry(path.clone()).or_insert(id);
+        let (mut searched, mut uses) = (HashSet::new(), BTreeMap::new());
+        while let Some(id) = commits.pop_front() {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
             }
-        });
+            if searched.len() >= MAX_COMMITS || uses.len() >= MAX_USES {
+                break;
+            }
+            if !searched.insert(id) {
+                continue;
+            }
+            let Ok(commit) = self.read_commit(&id) else {
+                continue;
+            };
+            commits.extend(commit.parents);
+            each_below(self, commit.tree, &mut seen, &mut |path, object| {
+                if objects.contains(&object.id) && uses.len() < MAX_USES {
+                    uses.entry(path.clone()).or_insert(id);
+                }
+            });
+        }
+        Ok(uses.into_iter().collect())
     }
-    Ok(uses.into_iter().collect())
 }
 
 /// Adds an item to a list that does not have it, if the list is short.

@@ -9,7 +9,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id, lookup_path};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
-use crate::repo::base::handle::Handle;
+use crate::repo::base::repo::Repo;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choice::Choice;
 use crate::repo::conflict::form::{Form, Shown, ShownSide};
@@ -19,7 +19,6 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
 use crate::repo::files::saved::{Overwrite, Overwrites, PathReturn, Return, all_gone, obstacle};
 use crate::repo::files::untouched;
-use crate::repo::look::entries;
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -33,7 +32,7 @@ struct PlannedPath {
 
 /// The changes for some conflicts.
 pub struct Steps<'a> {
-    repo: &'a Handle,
+    repo: &'a Repo,
     tree: &'a OpenWorktree,
     form: &'a Form,
     /// The paths that differ from the form.
@@ -49,7 +48,7 @@ pub struct Steps<'a> {
 
 impl<'a> Steps<'a> {
     pub fn new(
-        repo: &'a Handle,
+        repo: &'a Repo,
         tree: &'a OpenWorktree,
         form: &'a Form,
         dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
@@ -302,7 +301,7 @@ impl<'a> Steps<'a> {
 
 /// Returns the files and empty directories of an entry.
 fn all_of(
-    repo: &Handle,
+    repo: &Repo,
     path: &RepoPath,
     entry: &TreeEntry,
 ) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
@@ -310,7 +309,7 @@ fn all_of(
         return Ok(vec![(path.clone(), entry.clone())]);
     }
     let mut out = Vec::new();
-    entries::list(repo, path, entry.id, true, &mut |listed| {
+    repo.list(path, entry.id, true, &mut |listed| {
         out.push((listed.path, listed.entry));
         Ok(ControlFlow::Continue(()))
     })?;

@@ -1,8 +1,6 @@
 //! Bringing a stash back into the files, and dropping it.
 
-use super::{
-    StashInfo, as_if_on, each_difference, is_file, keep, refuse_unfinished, removal, stashes,
-};
+use super::{StashInfo, as_if_on, each_difference, is_file, keep, refuse_unfinished, removal};
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
@@ -11,9 +9,9 @@ use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{ConflictError, FilesError, LookError, RepoError, VerbError};
-use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::begun_key;
 use crate::repo::base::publish::OperationRequest;
+use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -27,10 +25,9 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::same::equals;
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::who::Who;
-use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, status, steps};
-use crate::repo::look::entries::read_commit;
+use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, steps};
 use crate::repo::look::operations::is_intent;
-use crate::repo::verbs::undo::{self, AbsentContent, UndoOptions, UndoWhat};
+use crate::repo::verbs::undo::{UndoOptions, UndoWhat};
 use crate::worktree::base::entry_at;
 use crate::worktree::scan::Select;
 use crate::worktree::select::Paths;
@@ -83,64 +80,66 @@ pub enum StashAt {
     Commit(ObjectId),
 }
 
-/// Merges the change of a stash into the files. With `drops`, the stash goes if all of it was applied
-/// without conflicts.
-///
-/// If the same command was cut off before, its files are taken back first: a merge with them would
-/// show conflicts within conflicts.
-pub fn apply(
-    repo: &Handle,
-    at: StashAt,
-    drops: bool,
-    options: &StashOptions,
-    job: &Job,
-) -> Result<StashApplyReport, RepoError> {
-    let not_taken_back = take_back(repo, options, job)?;
-    let _lock = worktree::lock_worktree(repo)?;
-    let stash = match at {
-        StashAt::Number(n) => stash_at(repo, n)?,
-        StashAt::Commit(id) => stash_of(id, read_commit(repo, &id)?),
-    };
-    let drops = drops && !stash.key.is_empty();
-    let tree = open_worktree::open(repo, &options.settings)?;
-    let Some(base_tree) = tree.base_tree else {
-        return Err(LookError::NoCommit.into());
-    };
-    refuse_unfinished(repo, &tree)?;
-    let stored = load_commit(repo.objects(), &stash.commit)?;
-    let from = stashed_from(repo, &tree, &stored)?;
-    let StashChanges { inside, outside } = changed_paths(repo, &tree, (from, stored.tree))?;
-    refuse_in_conflict(repo, &tree, &inside, options, job)?;
-    let mut tx = Transaction::within_budget(repo, &options.request)?;
-    let change = Trees {
-        base: Some(from),
-        ours: base_tree,
-        theirs: stored.tree,
-    };
-    let meeting = meet(&mut tx, &tree, change, inside, options, job)?;
-    let mut report = StashApplyReport {
-        stash,
-        dropped: false,
-        conflicts: meeting
-            .form
-            .shown
-            .iter()
-            .map(|shown| shown.at.clone())
-            .collect(),
-        outside,
-        moves: meeting.merged.moves.clone(),
-        files: 0,
-        bytes: 0,
-        removed: 0,
-        refused: not_taken_back,
-    };
-    carry_out(tx, meeting, drops, &mut report, options, job)?;
-    Ok(report)
+impl Repo {
+    /// Merges the change of a stash into the files. With `drops`, the stash goes if all of it was applied
+    /// without conflicts.
+    ///
+    /// If the same command was cut off before, its files are taken back first: a merge with them would
+    /// show conflicts within conflicts.
+    pub fn stash_apply(
+        &self,
+        at: StashAt,
+        drops: bool,
+        options: &StashOptions,
+        job: &Job,
+    ) -> Result<StashApplyReport, RepoError> {
+        let not_taken_back = take_back(self, options, job)?;
+        let _lock = worktree::lock_worktree(self)?;
+        let stash = match at {
+            StashAt::Number(n) => stash_at(self, n)?,
+            StashAt::Commit(id) => stash_of(id, self.read_commit(&id)?),
+        };
+        let drops = drops && !stash.key.is_empty();
+        let tree = open_worktree::open(self, &options.settings)?;
+        let Some(base_tree) = tree.base_tree else {
+            return Err(LookError::NoCommit.into());
+        };
+        refuse_unfinished(self, &tree)?;
+        let stored = load_commit(self.objects(), &stash.commit)?;
+        let from = stashed_from(self, &tree, &stored)?;
+        let StashChanges { inside, outside } = changed_paths(self, &tree, (from, stored.tree))?;
+        refuse_in_conflict(self, &tree, &inside, options, job)?;
+        let mut tx = Transaction::within_budget(self, &options.request)?;
+        let change = Trees {
+            base: Some(from),
+            ours: base_tree,
+            theirs: stored.tree,
+        };
+        let meeting = meet(&mut tx, &tree, change, inside, options, job)?;
+        let mut report = StashApplyReport {
+            stash,
+            dropped: false,
+            conflicts: meeting
+                .form
+                .shown
+                .iter()
+                .map(|shown| shown.at.clone())
+                .collect(),
+            outside,
+            moves: meeting.merged.moves.clone(),
+            files: 0,
+            bytes: 0,
+            removed: 0,
+            refused: not_taken_back,
+        };
+        carry_out(tx, meeting, drops, &mut report, options, job)?;
+        Ok(report)
+    }
 }
 
 /// Refuses changes of files that show a conflict: its versions would become versions of another one.
 fn refuse_in_conflict(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     paths: &BTreeSet<Vec<u8>>,
     options: &StashOptions,
@@ -155,7 +154,7 @@ fn refuse_in_conflict(
         select: &select,
         settings: options.settings.clone(),
     };
-    let open = status::status(repo, &look, job)?.conflicts;
+    let open = repo.status(&look, job)?.conflicts;
     let mut open = tree
         .pending
         .iter()
@@ -172,7 +171,7 @@ fn refuse_in_conflict(
 /// Undoes the last operation if it is what the same command announced before it was cut off. If
 /// the user has changed the files since, they stay as they are. Returns the paths that could not be
 /// restored, and why.
-fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<Vec<Problem>, RepoError> {
+fn take_back(repo: &Repo, options: &StashOptions, job: &Job) -> Result<Vec<Problem>, RepoError> {
     let Some(last) = repo.refs.operations(1)?.into_iter().next() else {
         return Ok(Vec::new());
     };
@@ -186,23 +185,21 @@ fn take_back(repo: &Handle, options: &StashOptions, job: &Job) -> Result<Vec<Pro
         settings: options.settings.clone(),
         request: options.request.clone(),
     };
-    match undo::undo(repo, &undo, AbsentContent::Needed, job) {
+    match repo.undo(&undo, job) {
         Err(RepoError::Files(FilesError::WouldLose { .. })) => Ok(Vec::new()),
         done => Ok(done?.refused),
     }
 }
 
-/// Drops the `n`-th newest stash.
-pub fn drop_stash(
-    repo: &Handle,
-    n: usize,
-    request: OperationRequest,
-) -> Result<StashInfo, RepoError> {
-    let _lock = worktree::lock_if_worktree(repo)?;
-    let stash = stash_at(repo, n)?;
-    let tx = Transaction::begin(repo, &request).with([removal(&stash)]);
-    tx.publish(Effect::Kept)?;
-    Ok(stash)
+impl Repo {
+    /// Removes the `n`-th newest stash. An undo brings it back.
+    pub fn stash_drop(&self, n: usize, request: OperationRequest) -> Result<StashInfo, RepoError> {
+        let _lock = worktree::lock_if_worktree(self)?;
+        let stash = stash_at(self, n)?;
+        let tx = Transaction::begin(self, &request).with([removal(&stash)]);
+        tx.publish(Effect::Kept)?;
+        Ok(stash)
+    }
 }
 
 /// Returns a commit as a stash that no key of the view names.
@@ -215,8 +212,8 @@ fn stash_of(id: ObjectId, commit: Commit) -> StashInfo {
     }
 }
 
-fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
-    let all = stashes(repo)?;
+fn stash_at(repo: &Repo, n: usize) -> Result<StashInfo, RepoError> {
+    let all = repo.stashes()?;
     let count = all.len();
     let found = all.into_iter().nth(n);
     found.ok_or(RepoError::Verb(VerbError::NoStash { n, count }))
@@ -224,7 +221,7 @@ fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
 
 /// Returns the tree that the changes of a stash start from: its parent's, with files in place of
 /// conflicts.
-fn stashed_from(repo: &Handle, tree: &OpenWorktree, stash: &Commit) -> Result<ObjectId, RepoError> {
+fn stashed_from(repo: &Repo, tree: &OpenWorktree, stash: &Commit) -> Result<ObjectId, RepoError> {
     let [parent] = stash.parents[..] else {
         let text = "this commit is not a stash: it does not have exactly one parent";
         return Err(RepoError::Text(text.to_owned()));
@@ -245,7 +242,7 @@ struct StashChanges {
 
 /// Returns the paths that a stash changes.
 fn changed_paths(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     (from, to): (ObjectId, ObjectId),
 ) -> Result<StashChanges, RepoError> {
@@ -316,7 +313,7 @@ fn meet(
 }
 
 /// Returns how files show a merged tree that is in no commit.
-fn form_of(repo: &Handle, merged: &MergeResult, options: &StashOptions) -> Result<Form, RepoError> {
+fn form_of(repo: &Repo, merged: &MergeResult, options: &StashOptions) -> Result<Form, RepoError> {
     let open: Vec<RepoPath> = merged.conflicts.iter().map(|c| c.path.clone()).collect();
     let mut extras = Vec::new();
     list_conflicts(&mut extras, &open);
@@ -417,7 +414,7 @@ fn shown_by(tree: &OpenWorktree, form: &Form) -> Result<Vec<PendingConflict>, Re
 /// Returns those of `problems` whose path does not have what the tree `after` says. A path that cannot
 /// be examined stays a problem.
 fn still_different(
-    repo: &Handle,
+    repo: &Repo,
     tree: &OpenWorktree,
     after: ObjectId,
     mut problems: Vec<Problem>,

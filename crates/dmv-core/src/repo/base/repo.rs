@@ -1,7 +1,7 @@
-//! An open repository, as the rooms of `repo` use it: the store, the view and their paths.
+//! An open repository: the store, the view and their paths.
 //!
-//! The functions of the rooms take it as an argument. This module knows none of them. The facade
-//! ([`Repo`](crate::repo::Repo)) holds one and passes it on.
+//! Each room has methods of [`Repo`] for what it does, and functions that take a repository for what only
+//! `repo` needs. This module knows none of them.
 
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectRead};
@@ -49,64 +49,97 @@ pub struct CallerAnswers {
 }
 
 /// An open repository.
-pub struct Handle {
-    pub dmv: PathBuf,
-    pub id: RepositoryId,
-    pub vfs: Arc<dyn Vfs>,
-    pub store: Store,
+pub struct Repo {
+    pub(crate) dmv: PathBuf,
+    pub(crate) id: RepositoryId,
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) store: Store,
     /// Objects that show conflicts as files. They are never stored.
-    pub made: MadeObjects,
-    pub refs: Arc<Refs>,
-    pub log: Mutex<Option<LogPack>>,
+    pub(crate) made: MadeObjects,
+    pub(crate) refs: Arc<Refs>,
+    pub(crate) log: Mutex<Option<LogPack>>,
     /// The jobs that rely on what they have found stored.
-    pub relied: RelianceList,
+    pub(crate) relied: RelianceList,
     /// What has arrived within a budget and has no name yet.
-    pub arrived: ArrivedPacks,
-    pub worktree: Option<(PathBuf, String)>,
+    pub(crate) arrived: ArrivedPacks,
+    pub(crate) worktree: Option<(PathBuf, String)>,
     /// The future head of a worktree that is being created and that the view does not list yet.
-    pub coming: Option<Head>,
+    pub(crate) coming: Option<Head>,
     /// The owner of the repository. Another user's repository is read-only.
-    pub whose: Whose,
+    pub(crate) whose: Whose,
     /// The number of operations that the database had lost and that were restored from the log pack
     /// when the repository was opened.
-    pub caught_up: usize,
+    pub(crate) caught_up: usize,
     /// What the caller has told.
-    pub caller: CallerAnswers,
+    pub(crate) caller: CallerAnswers,
     /// What the slice was like when the store last heard which chunks it must not store.
-    pub heard: Mutex<Option<(u64, SystemTime)>>,
+    pub(crate) heard: Mutex<Option<(u64, SystemTime)>>,
 }
 
-impl Handle {
+impl Repo {
     /// Fails with [`PlaceError::ForeignOwner`] if the repository belongs to another user.
-    pub fn check_own(&self) -> Result<(), RepoError> {
+    pub(crate) fn check_own(&self) -> Result<(), RepoError> {
         match self.whose {
             Whose::Own => Ok(()),
             Whose::Foreign => Err(PlaceError::ForeignOwner(self.dmv.clone()).into()),
         }
     }
 
-    /// Returns the repository's directory.
+    /// Returns the directory of the repository: `.dmv`, or the bare repository itself.
     pub fn dmv_dir(&self) -> &Path {
         &self.dmv
     }
 
-    /// Returns the repository's id.
+    /// Returns the id of the repository.
     pub fn id(&self) -> RepositoryId {
         self.id
     }
 
-    /// Returns the object store.
+    /// Returns the store of objects, to read from. Only the commands write to it.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Returns the objects as a plain reader, the form that the lower rooms use.
+    /// Returns a reader of all objects: the stored ones, and those that exist only to show
+    /// conflicts.
     pub fn objects(&self) -> &dyn ObjectRead {
         self
     }
 
-    /// Returns the view and the operation log.
+    /// Returns the view and the operation log, to read from. Each change of them passes the commit
+    /// point, in a command.
     pub fn refs(&self) -> &Refs {
         &self.refs
+    }
+
+    /// Returns whether the repository belongs to this user.
+    pub fn whose(&self) -> Whose {
+        self.whose
+    }
+
+    /// Returns the number of operations that opening took over from the log pack, because the
+    /// database lacked them: an older database was put back, or a command was killed at its
+    /// last moment.
+    pub fn caught_up(&self) -> usize {
+        self.caught_up
+    }
+
+    /// Tells which remotes the settings name, once. New branches and tags will not have names of their
+    /// branches.
+    pub fn name_remotes(&self, remotes: impl IntoIterator<Item = String>) {
+        // A second call comes from the same settings.
+        let _ = self.caller.remotes.set(remotes.into_iter().collect());
+    }
+
+    /// Tells how commits are found by their ids in Git, once. Without it, no revision begins with `git:`.
+    pub fn read_git_ids_by(&self, reader: GitIdReader) {
+        // A later caller gets what the first one asked for.
+        let _ = self.caller.git_ids.set(reader);
+    }
+
+    /// Tells how dates in revisions are read, once. Without it, a revision has no date.
+    pub fn read_dates_by(&self, reader: DateReader) {
+        // A second call comes from the same program.
+        let _ = self.caller.dates.set(reader);
     }
 }
