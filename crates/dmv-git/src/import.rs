@@ -9,6 +9,7 @@
 mod builder;
 mod content;
 pub(crate) mod lfs;
+mod plan;
 pub(crate) mod trees;
 
 use crate::error::GitError;
@@ -30,6 +31,8 @@ use dmv_core::store::IncomingObjects;
 use dmv_core::threads::start_in;
 use lfs::LfsObjects;
 use std::collections::{BTreeMap, HashSet};
+
+pub use plan::{ImportPlan, plan};
 
 /// The usual [`ImportOptions::portion_bytes`].
 pub const PORTION_BYTES: u64 = 1 << 30;
@@ -125,17 +128,6 @@ pub struct ImportReport {
     pub has_replacements: bool,
 }
 
-/// What an import would do.
-#[derive(Clone, Debug, Default)]
-pub struct ImportPlan {
-    /// Commits that are not known.
-    pub commits: u64,
-    /// Branches and tags of the source.
-    pub refs: u64,
-    /// Branches and tags that would not be taken.
-    pub left: Vec<LeftRef>,
-}
-
 /// The refs of a source that are wanted, with the commits that they lead to.
 #[derive(Default)]
 struct WantedRefs {
@@ -160,24 +152,6 @@ impl WantedRefs {
         let head = head.and_then(|head| self.refs.get(&format!("branch/{head}")));
         head.map_or_else(|| self.tips(), |commit| vec![*commit])
     }
-}
-
-/// Returns what [`import`] would do, without reading any content.
-pub fn plan(
-    repo: Option<&Repo>,
-    source: &GitSource,
-    options: &ImportOptions,
-) -> Result<ImportPlan, GitError> {
-    let wanted = wanted(source, options)?;
-    let known = match repo {
-        Some(repo) => source.present(&IdMap::open(repo.dmv_dir())?.heads()?)?,
-        None => Vec::new(),
-    };
-    Ok(ImportPlan {
-        commits: source.count_commits(&wanted.tips(), &known)?,
-        refs: wanted.refs.len() as u64,
-        left: wanted.left,
-    })
 }
 
 /// Imports what is new in a Git repository.

@@ -239,6 +239,21 @@ fn what_cannot_be_taken_is_said() -> Outcome {
         said.contains("left out .hg") && said.contains("git lfs fetch --all"),
         "{said}"
     );
+    let planned = place.json(&[
+        "import",
+        "git",
+        "source",
+        "told",
+        "--lfs",
+        "here",
+        "--dry-run",
+        "--json",
+    ])?;
+    assert_eq!(
+        (&planned["commits"], &planned["files"]),
+        (&5.into(), &5.into())
+    );
+    assert_eq!(planned["missing_lfs"][0]["bytes"], 7, "{planned}");
     let told = place.run(&["import", "git", "source", "told", "--lfs", "here", "--json"])?;
     let told: serde_json::Value = serde_json::from_slice(&told.stdout)?;
     assert_eq!(told["commits"], 5, "{told}");

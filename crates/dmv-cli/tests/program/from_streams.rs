@@ -31,7 +31,8 @@ fn a_stream_gives_the_same_ids_as_the_repository() -> Outcome {
     place.ok(&["init", "film"])?;
     let command = ["-C", "film", "import", "--stream", "../film.fi"];
     let plan = place.ok(&[&command[..], &["--dry-run"]].concat())?;
-    assert_eq!(plan, "4 commits to take, for 3 branches and tags\n");
+    let start = "4 commits to take, for 3 branches and tags, with 3 versions of files, ";
+    assert!(plan.starts_with(start), "{plan}");
     let said = place.ok(&command)?;
     assert!(
         said.starts_with("4 commits taken from ../film.fi"),

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// The most bytes of a pointer.
-const MAX_POINTER_BYTES: usize = 1024;
+pub const MAX_POINTER_BYTES: usize = 1024;
 const FIRST_LINE: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 
 /// What stands in Git for a large file.

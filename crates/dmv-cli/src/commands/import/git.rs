@@ -3,7 +3,7 @@
 use crate::config::DEFAULT_BRANCH;
 use crate::peers::refuse_address;
 use crate::prelude::*;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget};
+use dmv_core::repo::{CheckoutOptions, CheckoutTarget, RefChange};
 use dmv_git::import::{
     ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, Problem, Trouble, import, plan,
 };
@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 /// Problems that are told without -v.
 const TOLD: usize = 10;
+/// Branches and tags that are listed without -v.
+const NAMED: usize = 20;
 
 /// Take the history of a Git repository
 ///
@@ -223,18 +225,41 @@ fn check_out(context: &Context, repo: &Repo, done: &ImportReport) -> Result<(), 
 }
 
 fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
+    let missing = planned.missing_lfs.iter();
+    let missing = missing.map(|(id, bytes)| object! { object: id.to_string(), bytes: *bytes });
     let document = || {
-        let document =
-            object! { dry_run: true, planned.{commits, refs}, left: left(&planned.left) };
+        let document = object! {
+            dry_run: true,
+            planned.{commits, files, bytes, refs},
+            left: left(&planned.left),
+            missing_lfs: Json::List(missing.collect()),
+        };
         document.sorted()
     };
     context.ui.report(document, |out| {
         let commits = count(planned.commits, "commit", "commits");
         let refs = count(planned.refs, "branch or tag", "branches and tags");
-        Ok(writeln!(out, "{commits} to take, for {refs}")?)
+        let (files, size) = (planned.files, bytes(planned.bytes));
+        let files = count(files, "version of files", "versions of files");
+        Ok(writeln!(
+            out,
+            "{commits} to take, for {refs}, with {files}, {size}"
+        )?)
     })?;
     tell_left(context, &planned.left);
+    let missing: u64 = planned.missing_lfs.iter().map(|(_, bytes)| bytes).sum();
+    tell_missing_lfs(context, missing, "their pointers would be taken");
     Ok(EXIT_OK)
+}
+
+/// Says how much content of Git LFS the source lacks.
+fn tell_missing_lfs(context: &Context, missing: u64, taken: &str) {
+    if missing > 0 && !context.ui.is_json() {
+        let missing = bytes(missing);
+        context.ui.warn(format_args!(
+            "{missing} of Git LFS are missing in the source; {taken}; to have them there: git lfs fetch --all"
+        ));
+    }
 }
 
 fn left(left: &[LeftRef]) -> Json {
@@ -298,10 +323,16 @@ fn print(
         writeln!(out, "{own} that dmv had exported")?;
     }
     let place = repo.worktree_root().unwrap_or_else(|| repo.dmv_dir());
-    for change in done.refs.iter().filter(|change| change.refused.is_none()) {
-        let (kind, name) = change.key.split_once('/').unwrap_or_default();
-        // The branches that came with this import are named by those of the source.
-        if kind != "branch" {
+    // The branches that came with this import are named by those of the source.
+    let is_shown =
+        |change: &&RefChange| change.refused.is_none() && !change.key.starts_with("branch/");
+    let shown: Vec<&RefChange> = done.refs.iter().filter(is_shown).collect();
+    if shown.len() > NAMED && !context.ui.verbose() {
+        let names = count(shown.len() as u64, "branch or tag", "branches and tags");
+        writeln!(out, "  {names} are new or moved; with -v all are listed")?;
+    } else {
+        for change in shown {
+            let (_, name) = change.key.split_once('/').unwrap_or_default();
             let word = if change.old.is_some() { "moved" } else { "new" };
             writeln!(out, "  {word:<5}  {}", clean(name))?;
         }
@@ -337,13 +368,7 @@ fn tell_problems(context: &Context, done: &ImportReport) {
             .warn(format_args!("{more} more; with -v all are listed"));
     }
     let missing: u64 = done.problems.iter().map(Problem::missing_bytes).sum();
-    if missing > 0 {
-        let missing = bytes(missing);
-        context.ui.warn(format_args!(
-            "{missing} of Git LFS are missing in the source; their pointers were taken; \
-             to have them there: git lfs fetch --all"
-        ));
-    }
+    tell_missing_lfs(context, missing, "their pointers were taken");
 }
 
 fn document(repo: &Repo, done: &ImportReport) -> Json {
