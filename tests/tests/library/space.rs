@@ -52,8 +52,12 @@ fn is_all(repo: &Repo, stored: u64) -> Done {
 fn content_that_compresses_takes_less_than_noise_and_the_parts_add_up() -> Done {
     let place = Place::new()?;
     let mut rng = Rng::new(1);
+    // Commits of their own: which files share a frame depends on who is ready first, and a text in a frame
+    // with noise would count for more.
     place.write("noise", &rng.bytes(4_000_000))?;
+    place.commit("noise")?;
     place.write("text", &b"the same line\n".repeat(200_000))?;
+    place.commit("text")?;
     for n in 0..300 {
         place.write(&format!("small/noise/{n}"), &rng.bytes(3_000))?;
         place.write(
