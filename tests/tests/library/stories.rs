@@ -13,6 +13,7 @@
 //! | `files WHAT…` | nothing else is in the worktree |
 //! | `see WHAT…` | this is there: `a=text`, `link->target`, `empty-directory/`, or `-nothing` |
 //! | `changes PATH…`, `conflicts PATH…`, `settled PATH…`, `untracking PATH…` | what the status lists |
+//! | `unwritten PATH…` | what an earlier command could not write, without an edit of the user since |
 //! | `in DIR` | later steps are done in this worktree, which stands beside `r`, the first one |
 //! | `name NAME` | gives the branch's commit a name |
 //! | `set NAME TEXT` | later steps have TEXT in place of `$NAME`; ` & ` in it stands between steps |
@@ -172,6 +173,7 @@ impl Teller {
                 dir: dir(1)?,
                 force,
             },
+            "purge" => Verb::Purge { path: path(1)? },
             "undo" => Verb::Undo,
             "redo" => Verb::Redo,
             other => return Err(format!("there is no step '{other}'").into()),
@@ -266,6 +268,13 @@ impl Teller {
             }
             "files" => same(&files_in(&self.root)?, &self.told(&words[1..])?),
             "see" => self.see(&words[1..]),
+            "unwritten" => {
+                let listed = Repo::open(&self.root)?.unwritten(&Default::default())?;
+                let wanted: Vec<Vec<u8>> = words[1..].iter().map(|path| tree_path(path)).collect();
+                (listed == wanted)
+                    .then_some(())
+                    .ok_or_else(|| format!("{listed:?}").into())
+            }
             "changes" | "conflicts" | "settled" | "untracking" => {
                 let status = self.status()?;
                 let text = |paths: &[RepoPath]| paths.iter().map(ToString::to_string).collect();

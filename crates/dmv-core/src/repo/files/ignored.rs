@@ -73,7 +73,7 @@ impl Repo {
         if paths.iter().all(RepoPath::is_root) {
             return Ok(out);
         }
-        let tree = open_worktree::open(self, settings)?;
+        let tree = open_worktree::open_as_far(self, settings)?;
         let base = tree.base.map(|id| self.read_commit(&id)).transpose()?;
         for path in paths.iter().filter(|path| !path.is_root()) {
             let is_tracked = match &base {

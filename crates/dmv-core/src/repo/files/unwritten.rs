@@ -312,7 +312,7 @@ impl Repo {
     /// Returns the paths that an earlier command could not write and that are as they were before:
     /// a restore of them overwrites no work of the user.
     pub fn unwritten(&self, settings: &WorktreeSettings) -> Result<Vec<Vec<u8>>, RepoError> {
-        let tree = open_worktree::open(self, settings)?;
+        let tree = open_worktree::open_as_far(self, settings)?;
         Ok(unwritten_paths(self, &tree)?.into_iter().collect())
     }
 }
