@@ -145,10 +145,11 @@ pub fn differences(
     out
 }
 
-/// Returns the number that the first bytes of a content name: versions of one file share it.
+/// Returns the number that the first bytes of a content name: versions of one file share it. A shorter
+/// content has no other versions.
 fn lineage(item: &Item) -> Option<&[u8]> {
     match item {
-        Item::File(bytes, _) if bytes.len() >= TAG => Some(&bytes[..TAG]),
+        Item::File(bytes, _) if !bytes.is_empty() => Some(&bytes[..bytes.len().min(TAG)]),
         _ => None,
     }
 }

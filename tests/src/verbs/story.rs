@@ -3,8 +3,8 @@
 use super::content::Writer;
 use super::expect::{Aside, Before, Expectation, Outcome};
 use super::plain::{
-    Difference, Path as TreePath, RULES, above, clash, differences, files_only,
-    is_version_of_conflict, shown,
+    Difference, Path as TreePath, RULES, above, differences, files_only, is_version_of_conflict,
+    shown,
 };
 use super::site::{Site, WorkState, World};
 use super::verb::{Chooser, Verb};
@@ -377,7 +377,9 @@ impl<'d> Story<'d> {
         if [-1, 7, 11, 101].contains(&ended.code) {
             return Err(format!("{verb:?} ended with {}: {}", ended.code, ended.said).into());
         }
-        self.sites[n].look(&mut self.world)?;
+        self.sites[n]
+            .look(&mut self.world)
+            .map_err(|e| format!("after {verb:?}: {e}"))?;
         if matches!(verb, Verb::Push { .. } | Verb::Sync) {
             self.look_at_hub()?;
         }
@@ -506,17 +508,8 @@ impl<'d> Story<'d> {
         let after = self.snapshot(n);
         let undone = self.command(n, dir, &Verb::Undo, false)?;
         if !undone.is_done() {
-            let has_clash = before
-                .disks
-                .values()
-                .chain(after.disks.values())
-                .any(|disk| self.is_in_place_of_another(n, disk));
             after.is_same(&self.snapshot(n))?;
-            let is_subset = matches!(
-                verb,
-                Verb::SetSubset { .. } | Verb::AddSubset { .. } | Verb::RemoveSubset { .. }
-            );
-            if has_clash || is_subset || self.is_purged {
+            if self.is_purged {
                 return Ok(());
             }
             return Err(format!("undo of {verb:?} was refused: {}", undone.said).into());
@@ -550,15 +543,6 @@ impl<'d> Story<'d> {
                 .map_err(|e| format!("after the second undo of {verb:?}, {e}"))?;
         }
         Ok(())
-    }
-
-    /// Returns whether a file on disk is in the place of a directory of some worktree's commit, or the
-    /// reverse.
-    fn is_in_place_of_another(&self, n: usize, disk: &Files) -> bool {
-        self.sites[n].works.values().any(|work| {
-            let known = work.base.and_then(|id| self.world.known(&id));
-            known.is_some_and(|known| clash(&known.files, disk))
-        })
     }
 
     /// `status` says how the files differ from the commit, and does not need content.

@@ -214,12 +214,9 @@ impl Chooser<'_> {
         if self.rng.one_in(8) {
             return vec![Path::new()];
         }
-        let paths = (0..1 + self.rng.below(2)).filter_map(|_| self.path());
-        let mut paths: Vec<Path> = paths.collect();
-        // Repeated paths are the subject of tests of their own.
-        paths.sort();
-        paths.dedup();
-        paths
+        (0..1 + self.rng.below(2))
+            .filter_map(|_| self.path())
+            .collect()
     }
 
     fn new_path(&mut self) -> Path {

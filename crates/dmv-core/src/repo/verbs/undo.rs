@@ -332,7 +332,8 @@ fn undo_files(
         form: target,
         subset: &subset,
         force: false,
-        adopts: false,
+        // A redo of a wider subset takes the user's own files for edits, as the command did.
+        adopts: !back,
         leaves: false,
         notes: &tree.notes,
         steps: None,

@@ -174,6 +174,8 @@ impl Switch<'_> {
             });
         if collides && is_kept && !self.request.form.is_side(path) {
             found.decision.adopted.insert(path.to_vec());
+            let state = Stays::There;
+            found.decision.left_alone.insert(path.to_vec(), state);
             return Ok(());
         }
         if let (Some(_), None) = (new, &stat) {
