@@ -15,6 +15,7 @@ use crate::limits::MAX_IGNORE_BYTES;
 use crate::path::DiskPath;
 use crate::platform::bytes_of;
 use crate::subset::Subset;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -67,6 +68,8 @@ pub struct IgnoreRules {
     innermost: Option<Arc<Level>>,
     /// What is wrong with the user's file.
     faults: Arc<[IgnoreFault]>,
+    /// Ignore files that are not on disk as their commit has them.
+    unwritten: Arc<BTreeSet<Vec<u8>>>,
 }
 
 #[derive(Debug)]
@@ -119,6 +122,15 @@ impl IgnoreRules {
         }
     }
 
+    /// Returns these rules where some files of the commit could not be written: what their rules are, the
+    /// worktree does not say.
+    pub fn without(self, unwritten: BTreeSet<Vec<u8>>) -> IgnoreRules {
+        IgnoreRules {
+            unwritten: unwritten.into(),
+            ..self
+        }
+    }
+
     /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.innermost.is_none()
@@ -148,9 +160,15 @@ impl IgnoreRules {
             if !self.is_ignore_file(name) {
                 continue;
             }
-            if let Some(text) = files.text(path, name) {
+            let at = join(path, name);
+            let text = if self.unwritten.contains(&at) {
+                Some(Text::Unusable(NOT_WRITTEN.to_owned()))
+            } else {
+                files.text(path, name)
+            };
+            if let Some(text) = text {
                 let file = IgnoreFile {
-                    path: join(path, name),
+                    path: at,
                     prefix_len: if path.is_empty() { 0 } else { path.len() + 1 },
                     text,
                     is_outside: !files.is_on_disk(name),
@@ -195,9 +213,8 @@ impl IgnoreRules {
             above: self.innermost.clone(),
         };
         IgnoreRules {
-            git: self.git,
             innermost: Some(Arc::new(level)),
-            faults: self.faults.clone(),
+            ..self.clone()
         }
     }
 
@@ -275,6 +292,9 @@ impl RuleFiles<'_> {
         }
     }
 }
+
+/// Why a file of the commit cannot be used that is not on disk.
+const NOT_WRITTEN: &str = "it could not be written";
 
 /// Why an entry of another kind cannot be used.
 const NOT_A_FILE: &str = "it is not a regular file";

@@ -43,6 +43,7 @@ use crate::worktree::not_kept::NotKept;
 use crate::worktree::scan::{BaseEntries, Select};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{Problem, Snapshot, SnapshotInput, snapshot};
+use crate::worktree::split_path;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -371,7 +372,14 @@ fn read_files(
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
     };
     let mut made = snapshot(&input, tx.writer()?, cache, job)?;
-    unwritten::excuse(&mut made, &unwritten::purged_paths(repo, tree)?);
+    let mut purged = unwritten::purged_paths(repo, tree)?;
+    // Without an ignore file, new files are left out.
+    let is_ignore_file = |path: &Vec<u8>| {
+        let name = split_path(path).map(|(_, name)| name);
+        name.is_some_and(|name| tree.ignore.is_ignore_file(name))
+    };
+    purged.retain(|path| !is_ignore_file(path));
+    unwritten::excuse(&mut made, &purged);
     Ok(made)
 }
 

@@ -21,7 +21,7 @@ use crate::repo::conflict::pending::PendingConflict;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::pending::Which;
 use crate::repo::files::untracked::UntrackNotes;
-use crate::repo::files::{pending, untracked};
+use crate::repo::files::{pending, untracked, unwritten};
 use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::STAT_NAME;
@@ -177,7 +177,7 @@ pub fn open_as_far(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorkt
     let name = worktree::worktree_name(repo)?.to_owned();
     let subset = repo.subset()?;
     let stored = form.as_ref().map(|form| form.stored);
-    Ok(OpenWorktree {
+    let mut tree = OpenWorktree {
         pending: conflict::pending::noted(repo, &notes)?,
         untracked: untracked::counting(repo, &notes, stored)?,
         notes,
@@ -198,7 +198,17 @@ pub fn open_as_far(repo: &Repo, settings: &WorktreeSettings) -> Result<OpenWorkt
             .iter()
             .filter_map(|dir| inode_of(dir))
             .collect(),
-    })
+    };
+    tree.ignore = unwritten_rules(repo, &tree)?;
+    Ok(tree)
+}
+
+/// Returns the ignore rules of a worktree without those of files that could not be written.
+fn unwritten_rules(repo: &Repo, tree: &OpenWorktree) -> Result<IgnoreRules, RepoError> {
+    let mut lacking = unwritten::unwritten(repo, tree)?;
+    lacking.retain(|at| at.want.is_some());
+    let paths = lacking.into_iter().map(|at| at.path.as_bytes().to_vec());
+    Ok(tree.ignore.clone().without(paths.collect()))
 }
 
 /// Returns which directory is at a path. `None` if there is none.
