@@ -10,7 +10,7 @@ use dmv_core::path::DiskPath;
 use dmv_core::repo::{
     AddOptions, CheckoutOptions, CheckoutTarget, FastForward, FilesError, Head, MergeOptions,
     PickFrom, PickOptions, RefKind, Repo, RepoError, ResetFiles, StashAt, StashOptions,
-    UndoOptions, UndoWhat, Who, WorktreeError,
+    StatusOptions, UndoOptions, UndoWhat, Who, WorktreeError,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::{Paths, is_under};
@@ -22,7 +22,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const BRANCHES: [&str; 2] = ["main", "side"];
 const PATHS: [&str; 8] = ["a", "b", "d/x", "d/y", "d/e/z", "i.tmp", "d/i.tmp", "l"];
@@ -607,5 +608,80 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
         let g = if force { "uncommitted" } else { "one" };
         assert_eq!(fs::read_to_string(side.join("g"))?, g, "{moment:?}");
     }
+    Ok(())
+}
+
+/// A `stash pop` that is cut off has written markers into some files. They come into no commit: it says which
+/// command was cut off, and that command goes on, as an undo goes back.
+#[test]
+fn a_pop_that_is_cut_off_comes_into_no_commit() -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, request("init"))?;
+    let write = |text: &str| -> Outcome {
+        ["a", "b"]
+            .iter()
+            .try_for_each(|name| Ok(fs::write(root.join(name), text)?))
+    };
+    write("base\n")?;
+    commit(&repo, "base")?;
+    let who = Who::new("Test", "");
+    let options = |command: &str| StashOptions {
+        committer: who.clone(),
+        settings: Default::default(),
+        request: request(command),
+    };
+    write("stashed\n")?;
+    repo.stash_push(&Paths::default(), None, &options("stash"), &Job::default())?;
+    write("edited\n")?;
+    let edited = files_in(&root)?;
+    let pop = |job: &Job| repo.stash_apply(StashAt::Number(0), true, &options("stash pop"), job);
+    let cut = || -> Outcome {
+        let cancel: Arc<OnceLock<Arc<AtomicBool>>> = Arc::default();
+        let (seen, flag) = (AtomicU64::new(0), Arc::clone(&cancel));
+        let at = Box::new(move |moment: Moment| {
+            if moment == Moment::Replacing && seen.fetch_add(1, Ordering::Relaxed) == 1 {
+                flag.get()
+                    .into_iter()
+                    .for_each(|flag| flag.store(true, Ordering::Relaxed));
+            }
+        });
+        let job = Job::with_probe(Probe { portion: 1, at });
+        cancel.get_or_init(|| job.cancel_handle());
+        assert!(matches!(pop(&job), Err(RepoError::Cancelled)));
+        assert_ne!(files_in(&root)?, edited, "it has changed nothing");
+        Ok(())
+    };
+    let refuses = || -> Outcome {
+        let done = commit(&repo, "too early").map_err(|e| e.to_string());
+        assert!(
+            done.as_ref()
+                .is_err_and(|e| e.contains("'stash pop' was interrupted")),
+            "{done:?}"
+        );
+        let select = Paths::default();
+        let look = StatusOptions {
+            select: &select,
+            settings: Default::default(),
+        };
+        let told = repo.status(&look, &Job::default())?.unfinished;
+        assert!(told.is_some_and(|cut| cut.command == "stash pop" && !cut.is_switch()));
+        Ok(())
+    };
+    cut()?;
+    refuses()?;
+    let options = UndoOptions {
+        what: UndoWhat::Last,
+        settings: Default::default(),
+        request: request("undo"),
+    };
+    repo.undo(&options, &Job::default())?;
+    assert_eq!(files_in(&root)?, edited);
+    cut()?;
+    refuses()?;
+    assert_eq!(pop(&Job::default())?.conflicts.len(), 2);
+    // Open conflicts stay out of the commit, and it is no longer refused for the cut.
+    let done = commit(&repo, "after").map_err(|e| e.to_string());
+    assert!(!done.is_err_and(|e| e.contains("interrupted")));
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::print::worktree_state::{Renames, go_back, look, origin};
 use crate::unfinished_clone::go_on;
 use dmv_core::repo::{
     Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, PathChange, RepoSlice, StatusReport,
-    moved_clause,
+    UnfinishedSwitches, moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -258,7 +258,7 @@ fn document(found: &Overview, half: Option<&Hint>) -> Json {
     let unfinished = report
         .unfinished
         .as_ref()
-        .map(|cut| object! { go_on: cut.command, go_back: go_back(&report.head) });
+        .map(|cut| object! { go_on: cut.command, go_back: way_back(cut, &report.head) });
     let upstream = found.upstream.as_ref();
     let upstream = upstream.map(|upstream| object! { upstream.{name, ahead, behind} });
     let remotes = found.lacks.iter();
@@ -373,18 +373,29 @@ fn print_bisection(out: &mut impl Write, bisection: &Bisection) -> Result<(), Fa
     Ok(())
 }
 
-/// What to do where a checkout was interrupted.
+/// The command that takes back what was interrupted.
+fn way_back(cut: &UnfinishedSwitches, head: &Head) -> Hint {
+    if cut.is_switch() {
+        go_back(head)
+    } else {
+        hint!("dmv undo")
+    }
+}
+
+/// What to do where a checkout was interrupted, or a command on uncommitted files.
 fn print_unfinished(out: &mut impl Write, report: &StatusReport) -> Result<(), Failure> {
     let Some(cut) = &report.unfinished else {
         return Ok(());
     };
     let command = clean(&cut.command);
-    writeln!(
-        out,
+    let what = if cut.is_switch() {
         "a checkout was interrupted: some files are from another commit or subset"
-    )?;
+    } else {
+        "a command was interrupted: it has changed some files, and others not yet"
+    };
+    writeln!(out, "{what}")?;
     writeln!(out, "  to continue: {command}")?;
-    let back = go_back(&report.head);
+    let back = way_back(cut, &report.head);
     if back.as_str() != cut.command {
         writeln!(out, "  to go back:  {back}")?;
     }

@@ -16,7 +16,7 @@ use crate::words::{SHORT_ID, bytes, clean, count, number, shown};
 use dmv_core::escape::Argument;
 use dmv_core::hint;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{ChangeKind, Head, StatusReport};
+use dmv_core::repo::{ChangeKind, Head, StatusReport, UnfinishedSwitches};
 use hyper::StatusCode;
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -118,8 +118,8 @@ fn card(ask: &Ask<'_>, state: &WorktreeState) -> Markup {
             h2 #work { "Your files" }
             @if let Some(cut) = &status.unfinished {
                 p.note.bad {
-                    "A change of your files was interrupted: some are from another commit. Nothing is lost. To continue: "
-                    code { (clean(&cut.command)) } ". To go back: " code { (go_back(&status.head)) }
+                    "A change of your files was interrupted: it has reached some of them. Nothing is lost. To continue: "
+                    code { (clean(&cut.command)) } ". To go back: " code { (go_back(cut, &status.head)) }
                 }
             }
             @if status.moved.is_some() {
@@ -336,7 +336,10 @@ fn problems(status: &StatusReport) -> Markup {
 }
 
 /// The command that puts the files back as they were before a change was interrupted.
-fn go_back(head: &Head) -> String {
+fn go_back(cut: &UnfinishedSwitches, head: &Head) -> String {
+    if !cut.is_switch() {
+        return hint!("dmv undo").to_string();
+    }
     let to = match head {
         Head::Branch(name) => Argument::value(name),
         Head::Commit(id) => Argument::value(id.short(SHORT_ID)),
@@ -370,7 +373,7 @@ fn status_value(state: &WorktreeState) -> Value {
         "moved": status.moved.is_some(),
         "unfinished": status.unfinished.as_ref().map(|cut| json!({
             "go_on": cut.command,
-            "go_back": go_back(&status.head),
+            "go_back": go_back(cut, &status.head),
         })),
     })
 }

@@ -337,8 +337,8 @@ fn start(repo: &Repo, options: &CommitOptions<'_>) -> Result<Start, RepoError> {
     if let Some(found) = moved.filter(|found| options.amend || !found.forward) {
         return Err(refused(repo, &head, found));
     }
-    if let Some(unfinished) = unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
-        // The files are a mix of two commits.
+    if let Some(unfinished) = unfinished::cut_off(repo, &tree)? {
+        // The files are a mix of two commits, or of edits and a stash.
         return Err(WorktreeError::Unfinished {
             command: unfinished.command,
         }

@@ -56,7 +56,8 @@ pub struct StatusReport {
     /// Set if another worktree or a push moved the branch: how the branch's commit relates to the
     /// commit that the files come from.
     pub moved: Option<BranchPosition>,
-    /// A switch to another commit that was cut off, unless a later switch has finished.
+    /// A switch to another commit that was cut off, unless a later switch has finished; or a command on
+    /// uncommitted files, such as `stash pop`.
     pub unfinished: Option<UnfinishedSwitches>,
     /// The paths that differ, in path order.
     pub changes: Vec<PathChange>,
@@ -243,7 +244,7 @@ fn survey<'a>(
         rules: RuleReport::default(),
         out: StatusReport {
             moved: moved(repo, tree.base, &head)?,
-            unfinished: unfinished::unfinished(repo, tree.base_tree, &tree.subset)?,
+            unfinished: unfinished::cut_off(repo, tree)?,
             head,
             commit,
             changes: Vec::new(),

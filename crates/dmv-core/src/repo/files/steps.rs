@@ -6,6 +6,7 @@ use crate::merge::{Edits, edit_tree};
 use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, put_empty_tree};
+use crate::refs::Operation;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::keys::{begun_key, steps_key};
 use crate::repo::base::record;
@@ -13,6 +14,7 @@ use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::{Step, Steps};
 use crate::repo::base::transaction::Transaction;
 use crate::repo::files::record::put_record;
+use crate::repo::look::operations::is_intent;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -73,4 +75,22 @@ pub fn read_begun(repo: &Repo, name: &str) -> Result<Option<Steps>, RepoError> {
     let value = repo.refs.get(&key)?;
     let steps = value.map(|value| record::read(repo, &key, &value));
     steps.transpose()
+}
+
+/// How many operations are searched for the last one of a worktree.
+const RECENT: usize = 64;
+
+/// Returns the last operation of a worktree if it only announces steps: its command was cut off, and an undo
+/// takes it back. Fetches between do not count.
+pub fn announced(repo: &Repo, name: &str) -> Result<Option<Operation>, RepoError> {
+    if repo.refs.get(&begun_key(name))?.is_none() {
+        return Ok(None);
+    }
+    let is_fetch = |one: &Operation| {
+        let mut keys = one.changes.iter().map(|change| &change.key);
+        keys.all(|key| key.starts_with("remote/"))
+    };
+    let recent = repo.refs.operations(RECENT)?.into_iter();
+    let mut own = recent.filter(|one| one.worktree() == name && !is_fetch(one));
+    Ok(own.next().filter(is_intent))
 }

@@ -11,6 +11,8 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::note::read_note;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree;
+use crate::repo::files::open_worktree::OpenWorktree;
+use crate::repo::files::steps;
 use crate::subset::Subset;
 use crate::vfs::{OsVfs, write_durably};
 use std::path::{Path, PathBuf};
@@ -41,13 +43,19 @@ pub struct Target {
 /// Switches that were cut off and not continued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnfinishedSwitches {
-    /// Their targets, the latest last. Never empty in a report.
+    /// Their targets, the latest last. Empty in a report if a command was cut off that changes uncommitted
+    /// files, such as `stash pop`. An undo takes that back.
     pub targets: Vec<Target>,
-    /// The command that continues the latest switch.
+    /// The command that continues the latest one.
     pub command: String,
 }
 
 impl UnfinishedSwitches {
+    /// Returns whether a switch was cut off, so that a checkout goes back.
+    pub fn is_switch(&self) -> bool {
+        !self.targets.is_empty()
+    }
+
     fn text(&self) -> Vec<u8> {
         let mut out = [FIRST_LINE, b"\ncommand ", self.command.as_bytes(), b"\n"].concat();
         for Target { tree, subset } in &self.targets {
@@ -108,6 +116,19 @@ pub fn unfinished(
         last.is_some_and(|last| Some(last.tree) == base && last.subset == *subset)
     };
     Ok(UnfinishedSwitches::parse(&bytes).filter(|found| !has_arrived(found)))
+}
+
+/// Returns what was cut off in this worktree: switches, or else a command that had announced what it was
+/// about to do to uncommitted files.
+pub fn cut_off(repo: &Repo, tree: &OpenWorktree) -> Result<Option<UnfinishedSwitches>, RepoError> {
+    if let Some(switches) = unfinished(repo, tree.base_tree, &tree.subset)? {
+        return Ok(Some(switches));
+    }
+    let announced = steps::announced(repo, &tree.name)?;
+    Ok(announced.map(|operation| UnfinishedSwitches {
+        targets: Vec::new(),
+        command: typed(&operation.command),
+    }))
 }
 
 /// Returns the trees that the file in a worktree's own directory notes.

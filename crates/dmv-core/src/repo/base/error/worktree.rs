@@ -32,12 +32,13 @@ pub enum WorktreeError {
         /// The original worktree.
         at: PathBuf,
     },
-    /// A switch of the worktree was cut off, so the files are a mix of two commits or subsets.
+    /// A switch of the worktree was cut off, so the files are a mix of two commits or subsets; or a `stash pop`,
+    /// so that they are a mix of edits and a stash.
     #[error(
         "'{command}' was interrupted in this worktree: some files are from before and some from after it"
     )]
     Unfinished {
-        /// The command that completes the switch.
+        /// The command that completes it.
         command: String,
     },
     /// The removal of a worktree would lose work that is stored nowhere else.

@@ -9,7 +9,6 @@ use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::refs::Effect;
 use crate::repo::base::error::{ConflictError, FilesError, LookError, RepoError, VerbError};
-use crate::repo::base::keys::begun_key;
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
@@ -26,7 +25,6 @@ use crate::repo::files::same::equals;
 use crate::repo::files::status::StatusOptions;
 use crate::repo::files::who::Who;
 use crate::repo::files::{checkout, notes, open_worktree, pending, snapshot_of, steps};
-use crate::repo::look::operations::is_intent;
 use crate::repo::verbs::undo::{UndoOptions, UndoWhat};
 use crate::worktree::base::entry_at;
 use crate::worktree::scan::Select;
@@ -172,14 +170,10 @@ fn refuse_in_conflict(
 /// the user has changed the files since, they stay as they are. Returns the paths that could not be
 /// restored, and why.
 fn take_back(repo: &Repo, options: &StashOptions, job: &Job) -> Result<Vec<Problem>, RepoError> {
-    let Some(last) = repo.refs.operations(1)?.into_iter().next() else {
+    let announced = steps::announced(repo, worktree::worktree_name(repo)?)?;
+    let Some(last) = announced.filter(|last| last.command == options.request.command) else {
         return Ok(Vec::new());
     };
-    let own = begun_key(worktree::worktree_name(repo)?);
-    let is_own = is_intent(&last) && last.changes[0].key == own;
-    if !is_own || last.command != options.request.command {
-        return Ok(Vec::new());
-    }
     let undo = UndoOptions {
         what: UndoWhat::LastIf(last.id),
         settings: options.settings.clone(),
