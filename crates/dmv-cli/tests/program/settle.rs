@@ -35,50 +35,17 @@ fn paths(place: &Place, key: &str) -> Outcome<Vec<String>> {
     Ok(all.iter().map(text).collect())
 }
 
-fn has_code(place: &Place) -> bool {
-    place.work().join("code").exists()
-}
-
-#[test]
-fn a_conflict_outside_of_the_subset_is_settled_without_a_file() -> Outcome {
-    let place = merged_outside()?;
-    place.ok(&["resolve", "code/a.c", "--theirs"])?;
-    let diff = place.ok(&["diff", "--", "code"])?;
-    assert!(diff.contains("+theirs"), "{diff}");
-    place.ok(&["resolve", "code/logo.png", "--both"])?;
-    assert_eq!(paths(&place, "conflicts")?, ["code/k"]);
-    assert_eq!(paths(&place, "settled")?, ["code/a.c", "code/logo.png"]);
-    let changes = ["code/a.c", "code/logo-theirs.png", "code/logo.png"];
-    assert_eq!(paths(&place, "changes")?, changes);
-    assert_eq!(place.records(&["conflicts", "--json"])?.len(), 1);
-    // Chosen again, taken back, and taken back again.
-    place.ok(&["resolve", "code/logo.png", "--ours"])?;
-    assert_eq!(paths(&place, "changes")?, ["code/a.c", "code/logo.png"]);
-    place.ok(&["undo"])?;
-    assert_eq!(paths(&place, "changes")?, changes);
-    place.ok(&["undo"])?;
-    place.ok(&["resolve", "--all", "--ours"])?;
-    assert!(!has_code(&place));
-    place.ok(&["verify", "--full"])?;
-    let done = place.json(&["commit", "-m", "settled", "--json"])?;
-    assert_eq!(done["resolved"].as_array().map(Vec::len), Some(3));
-    assert_eq!(place.ok(&["cat", "@:code/a.c"])?, "1\nours\n3\n");
-    assert_eq!(
-        place.ok(&["ls", "-r"])?,
-        "code/a.c\ncode/logo.png\nmedia/m\n"
-    );
-    place.ok(&["status", "--exit-code"])?;
-    assert!(!has_code(&place));
-    // The commit back: the choices count again.
-    place.ok(&["undo"])?;
-    assert_eq!(paths(&place, "settled")?.len(), 3);
-    Ok(())
-}
-
 #[test]
 fn a_choice_counts_where_the_conflict_is_and_rests_elsewhere() -> Outcome {
     let place = merged_outside()?;
     place.ok(&["resolve", "--all", "--theirs"])?;
+    let diff = place.ok(&["diff", "--", "code"])?;
+    assert!(diff.contains("+theirs"), "{diff}");
+    let done = place.json(&["commit", "-m", "settled", "--json"])?;
+    assert_eq!(done["resolved"].as_array().map(Vec::len), Some(3));
+    assert_eq!(place.ok(&["cat", "@:code/a.c"])?, "1\ntheirs\n3\n");
+    assert!(!place.work().join("code").exists());
+    place.ok(&["undo"])?;
     place.ok(&["branch", "copy"])?;
     place.ok(&["checkout", "side"])?;
     place.ok(&["status", "--exit-code"])?;
