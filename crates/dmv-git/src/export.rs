@@ -6,6 +6,7 @@
 
 mod trees;
 
+use crate::choice::BranchChoice;
 use crate::commit::{self, GitOrigin};
 use crate::error::GitError;
 use crate::id::{Algorithm, GitId, GitType};
@@ -13,7 +14,6 @@ use crate::map::{Became, IdMap, KnownObject};
 use crate::pack::PackWriter;
 use crate::source::{GitSource, SourceError};
 use dmv_core::ObjectId;
-use dmv_core::glob::Glob;
 use dmv_core::history::is_ancestor;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::commit::Commit;
@@ -98,21 +98,9 @@ pub fn export(
 
 /// Returns the keys and commits of the wanted branches and tags.
 fn wanted(repo: &Repo, options: &ExportOptions) -> Result<BTreeMap<String, ObjectId>, GitError> {
-    let parse = |pattern: &String| {
-        Glob::parse(pattern.as_bytes()).map_err(|fault| GitError::Pattern {
-            pattern: pattern.clone(),
-            fault,
-        })
-    };
-    let patterns = options.branches.iter().map(parse);
-    let patterns = patterns.collect::<Result<Vec<Glob>, GitError>>()?;
-    let is_wanted = |key: &str| {
-        let branch = key.strip_prefix("branch/");
-        patterns.is_empty()
-            || branch.is_some_and(|name| patterns.iter().any(|glob| glob.matches(name.as_bytes())))
-    };
+    let choice = BranchChoice::parse(&options.branches)?;
     let offered = repo.offered()?.refs.into_iter();
-    Ok(offered.filter(|(key, _)| is_wanted(key)).collect())
+    Ok(offered.filter(|(key, _)| choice.wants(key)).collect())
 }
 
 struct Export<'e> {

@@ -12,6 +12,7 @@ pub(crate) mod lfs;
 mod plan;
 pub(crate) mod trees;
 
+use crate::choice::BranchChoice;
 use crate::error::GitError;
 use crate::id::{GitId, GitType};
 use crate::map::{IdMap, KeptTag};
@@ -20,7 +21,6 @@ use crate::source::{GitRef, GitSource, ObjectHeader, ObjectList, ObjectStream, S
 use builder::{Builder, Progress};
 use content::{BLOCK_BYTES, Block, Pieces, StoredBlock, store_blocks};
 use crossbeam_channel::{Receiver, bounded};
-use dmv_core::glob::Glob;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::check_ref_name;
@@ -488,14 +488,7 @@ impl<P: FnMut(Block) -> bool> BlockFiller<P> {
 fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, GitError> {
     let mut wanted = WantedRefs::default();
     let mut annotated: Vec<GitRef> = Vec::new();
-    let parse = |pattern: &String| {
-        Glob::parse(pattern.as_bytes()).map_err(|fault| GitError::Pattern {
-            pattern: pattern.clone(),
-            fault,
-        })
-    };
-    let patterns = options.branches.iter().map(parse);
-    let patterns = patterns.collect::<Result<Vec<Glob>, GitError>>()?;
+    let choice = BranchChoice::parse(&options.branches)?;
     for found in source.refs()? {
         let (kind, name) = match (
             found.name.strip_prefix("refs/heads/"),
@@ -505,9 +498,8 @@ fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, Git
             (None, Some(name)) => ("tag", name),
             (None, None) => continue,
         };
-        let is_wanted = patterns.is_empty()
-            || kind == "branch" && patterns.iter().any(|glob| glob.matches(name.as_bytes()));
-        if !is_wanted {
+        let key = format!("{kind}/{name}");
+        if !choice.wants(&key) {
             continue;
         }
         if let Err(e) = check_ref_name(name) {
@@ -519,7 +511,7 @@ fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, Git
         }
         match found.ty {
             GitType::Commit => {
-                wanted.refs.insert(format!("{kind}/{name}"), found.id);
+                wanted.refs.insert(key, found.id);
             }
             GitType::Tag => annotated.push(found),
             GitType::Blob | GitType::Tree => wanted.left.push(LeftRef {

@@ -4,6 +4,7 @@
 //! objects. It stores through `dmv_core`, and knows no peers. docs/format/git.md describes what a commit
 //! and a tree keep of Git.
 
+mod choice;
 pub mod commit;
 pub mod error;
 pub mod export;
