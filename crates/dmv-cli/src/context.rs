@@ -479,7 +479,7 @@ impl Context {
 }
 
 /// The failure for a path that is nowhere.
-fn no_such_path(path: &[u8]) -> Failure {
+pub fn no_such_path(path: &[u8]) -> Failure {
     let path = escape(path);
     let message = format!("'{path}' is neither in the worktree nor in its commit");
     Failure::new("no-such-path", EXIT_OTHER, message).hint("dmv status")

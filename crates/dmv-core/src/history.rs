@@ -8,6 +8,7 @@
 
 pub mod bisect;
 pub mod changed_paths;
+pub(crate) mod forks;
 pub mod paths;
 
 use crate::hash::ObjectId;
@@ -331,6 +332,7 @@ fn decode(id: &ObjectId, bytes: &[u8]) -> Result<Commit, ObjectError> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::forks::{Fork, forks};
     use super::*;
     use crate::object::commit::Person;
     use crate::object::mem::MemObjects;
@@ -496,6 +498,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_fork_that_is_absent_or_too_far_is_unknown() -> Outcome {
+        let mut h = History::default();
+        let line = h.line(&[], 40)?;
+        let (near, far) = (h.commit(&[line[37]])?, h.commit(&[line[3]])?);
+        let apart = h.commit(&[])?;
+        let tips = [near, far, apart, line[5]];
+        let at = |max| forks(&h.mem, &line[39], &tips, max);
+        let contained = Fork::Contained;
+        let (from_near, none) = (Fork::From(vec![line[37]]), Fork::From(Vec::new()));
+        let from_far = Fork::From(vec![line[3]]);
+        assert_eq!(
+            at(100)?,
+            [from_near.clone(), from_far, none, contained.clone()]
+        );
+        assert_eq!(at(6)?[..2], [from_near.clone(), Fork::Unknown]);
+        h.forget(line[20]);
+        let found = forks(&h.mem, &line[39], &tips, 100)?;
+        assert_eq!(found[..2], [from_near, Fork::Unknown]);
+        Ok(())
+    }
+
+    #[test]
     fn unrelated_histories_do_not_meet() -> Outcome {
         let mut h = History::default();
         let (a, b) = (h.line(&[], 3)?[2], h.line(&[], 2)?[1]);
@@ -608,6 +632,20 @@ pub(crate) mod tests {
                         .map(|c| ids[**c])
                         .collect();
                     prop_assert_eq!(h.bases(ids[a], ids[b])?, sorted(best));
+                }
+                for step in [1, 2] {
+                    let tips: Vec<usize> = (0..ids.len()).step_by(step).filter(|b| *b != a).collect();
+                    let named: Vec<ObjectId> = tips.iter().map(|b| ids[*b]).collect();
+                    let found = forks(&h.mem, &ids[a], &named, usize::MAX)?;
+                    for (b, fork) in tips.iter().zip(found) {
+                        let is_covered = tips.iter().any(|c| c != b && above[*c].contains(b));
+                        let expected = match above[a].contains(b) {
+                            true => Fork::Contained,
+                            false if is_covered => Fork::Covered,
+                            false => Fork::From(h.bases(ids[a], ids[*b])?),
+                        };
+                        prop_assert_eq!(fork, expected);
+                    }
                 }
             }
         }

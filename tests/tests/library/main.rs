@@ -37,6 +37,7 @@ mod merge;
 mod model;
 mod mutator;
 mod naming;
+mod newer;
 mod nothing_lost;
 mod ops;
 mod peers;

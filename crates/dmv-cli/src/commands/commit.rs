@@ -8,6 +8,7 @@ use crate::on_demand::bring_rules;
 use crate::prelude::*;
 use crate::print::checkout::hint_restore;
 use crate::print::merge::{merge_value, tell_merge};
+use crate::print::newer;
 use crate::room::DISK_FULL;
 use crate::{author_notice, editor};
 use dmv_core::job::Job;
@@ -113,8 +114,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         .ui
         .report(document, |out| print(out, &repo, &report))?;
     tell(context, &report);
-    if report.commit.is_some() {
+    if let Some(id) = report.commit {
         author_notice::tell_unset(context, &repo)?;
+        newer::warn(
+            context,
+            &repo,
+            &newer::of_commit(context, &repo, id).versions,
+        )?;
     }
     hint_repack(context, &repo);
     if let Some(merged) = merged? {

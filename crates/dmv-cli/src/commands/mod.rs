@@ -32,6 +32,7 @@ pub mod ls;
 pub mod man;
 pub mod merge;
 pub mod mv;
+pub mod newer;
 pub mod op;
 #[cfg(feature = "quic")]
 pub mod pair;
@@ -184,6 +185,7 @@ commands! {
         "merge" Merge(merge) changes, common;
         "rebase" Rebase(rebase) changes;
         "cherry-pick" CherryPick(cherry_pick) changes;
+        "newer" Newer(newer) newer::Args::command_use;
         "conflicts" Conflicts(conflicts) shows;
         "resolve" Resolve(resolve) changes, common;
         "revert" Revert(revert) changes;

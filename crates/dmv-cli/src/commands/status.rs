@@ -11,12 +11,13 @@ use crate::prelude::*;
 use crate::print::checkout::hint_restore;
 use crate::print::folded_directories;
 use crate::print::folded_directories::{DirectoryChange, FoldExtent, Line, UntrackedLine};
+use crate::print::newer;
 use crate::print::replaced_branches::{is_replaced, way_past_replaced};
 use crate::print::worktree_state::{Renames, go_back, look, origin};
 use crate::unfinished_clone::go_on;
 use dmv_core::repo::{
-    Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, PathChange, RepoSlice, StatusReport,
-    UnfinishedSwitches, moved_clause,
+    Bisection, BranchPosition, ChangeKind, KnownDamage, Mover, NewerVersion, PathChange, RepoSlice,
+    StatusReport, UnfinishedSwitches, moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -79,6 +80,9 @@ impl Args {
     }
 }
 
+/// How many newer versions are shown.
+const NEWER_SHOWN: usize = 20;
+
 /// For how many reasons --verbose says that versions were given up.
 const REASONS_SHOWN: usize = 20;
 
@@ -105,7 +109,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         && report.unwritten.is_empty()
         // What could not be examined, or is held back, may be a change.
         && report.problems.is_empty();
+    let newer = newer_versions(context, &repo, &report)?;
     let mut found = Overview {
+        newer,
         upstream: upstream(context, &repo, &report)?,
         lacks: unsent::lacks(context, &repo, report.commit)?,
         slice: told_slice(context, &repo),
@@ -122,7 +128,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         found.report.unfinished = None;
     }
     if context.ui.is_json() {
-        context.ui.json(&document(&found, half.as_ref()))?;
+        let newer = newer::lines(&repo, &found.newer)?;
+        let newer = newer.iter().map(ToJson::to_json).collect();
+        context
+            .ui
+            .json(&document(&found, Json::List(newer), half.as_ref()))?;
     } else {
         if let Some(command) = half {
             print_half(context, &command)?;
@@ -174,7 +184,25 @@ struct Overview {
     /// Patterns of the subset that match nothing in the commit, for printing.
     idle_patterns: Vec<String>,
     damage: KnownDamage,
+    /// Versions of the changed files that other branches have.
+    newer: Vec<NewerVersion>,
     is_clean: bool,
+}
+
+/// The versions of changed files that other branches have.
+fn newer_versions(
+    context: &Context,
+    repo: &Repo,
+    report: &StatusReport,
+) -> Result<Vec<NewerVersion>, Failure> {
+    let Some(own) = newer::own_commit(repo)? else {
+        return Ok(Vec::new());
+    };
+    let changed = report.changes.iter().map(|change| &change.path);
+    let changed = changed
+        .chain(&report.conflicts)
+        .map(|path| path.as_bytes().to_vec());
+    Ok(newer::of_paths(context, repo, own, changed.collect()).versions)
 }
 
 /// The patterns of the worktree's subset that match nothing in its commit.
@@ -243,7 +271,7 @@ fn upstream(
 }
 
 /// `half`: the command that goes on with a clone that is not finished.
-fn document(found: &Overview, half: Option<&Hint>) -> Json {
+fn document(found: &Overview, newer: Json, half: Option<&Hint>) -> Json {
     let report = &found.report;
     let given_up = GivenUpCounts::of(&found.slice);
     let change = |change: &PathChange| {
@@ -286,6 +314,7 @@ fn document(found: &Overview, half: Option<&Hint>) -> Json {
         outside: paths(&report.outside),
         changes: Json::List(report.changes.iter().map(change).collect()),
         untracking: Json::List(untracking.collect()),
+        newer: newer,
         not_written: paths(&report.unwritten),
         conflicts: paths(&report.conflicts),
         settled: paths(&report.settled),
@@ -326,6 +355,7 @@ fn print(
         writeln!(out, "  nothing in the commit matches '{}'", clean(pattern))?;
     }
     let counts = print_paths(context, &mut out, found, lines, untracked)?;
+    print_newer(&mut out, repo, &found.newer)?;
     if found.is_clean {
         writeln!(out, "nothing changed")?;
         return Ok(());
@@ -341,6 +371,29 @@ fn print(
         None,
         report.unwritten.iter().map(RepoPath::as_bytes),
     );
+    Ok(())
+}
+
+/// Which of the changed files are newer elsewhere.
+fn print_newer(
+    out: &mut impl Write,
+    repo: &Repo,
+    versions: &[NewerVersion],
+) -> Result<(), Failure> {
+    if versions.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "newer versions of files that you have changed (dmv newer):"
+    )?;
+    let (shown, more) = versions.split_at(versions.len().min(NEWER_SHOWN));
+    for line in newer::lines(repo, shown)? {
+        writeln!(out, "  newer     {}", line.text())?;
+    }
+    if !more.is_empty() {
+        writeln!(out, "  and {} more", more.len())?;
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ pub mod folded_directories;
 pub mod freed_space;
 pub mod keep_rules;
 pub mod merge;
+pub mod newer;
 pub mod pull;
 pub mod push;
 pub mod refs;

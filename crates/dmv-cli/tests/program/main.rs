@@ -58,6 +58,7 @@ mod mv;
 mod naming;
 mod networks;
 mod new_place;
+mod newer;
 mod odd_files;
 mod output;
 mod overwritten;

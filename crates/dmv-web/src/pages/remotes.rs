@@ -12,10 +12,6 @@ use dmv_core::object::commit::Commit;
 use dmv_core::repo::{Head, RefInfo};
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::ops::ControlFlow;
-
-/// Operations that are looked at for the last contact with a remote.
-const MAX_OPERATIONS: usize = 400;
 
 /// A remote, as last seen.
 pub struct LastSeenRemote {
@@ -142,7 +138,7 @@ pub fn remotes(
     if known.is_empty() {
         return Ok(Vec::new());
     }
-    let contacts = contacts(ask)?;
+    let contacts = ask.repo.last_contacts()?;
     let mut out = Vec::new();
     for (name, url) in known {
         let prefix = format!("remote/{name}/");
@@ -169,7 +165,7 @@ pub fn remotes(
                 apart,
             });
         }
-        let since = contacts.iter().find(|(known, _)| *known == name);
+        let since = contacts.get(&name).copied();
         let is_there = |name: &str| {
             seen.iter()
                 .any(|branch: &BranchStanding| branch.name == name)
@@ -179,36 +175,11 @@ pub fn remotes(
         let lacks = current.find(|info| !is_there(&info.name));
         out.push(LastSeenRemote {
             lacks: lacks.map(|info| info.name.clone()),
-            since: since.map(|(_, at)| *at),
+            since,
             name,
             url,
             branches: seen,
         });
     }
     Ok(out)
-}
-
-/// The name of a remote, and when it was last heard of, in seconds since 1970.
-type Contact = (String, i64);
-
-/// When each remote was last heard of, as far as operations tell.
-fn contacts(ask: &Ask<'_>) -> Result<Vec<Contact>, Stop> {
-    let (mut contacts, mut n) = (Vec::new(), 0);
-    ask.repo.each_operation(&mut |op, _| {
-        n += 1;
-        for change in &op.changes {
-            let of_remote = change.key.strip_prefix("remote/");
-            if let Some((name, _)) = of_remote.and_then(|key| key.split_once('/'))
-                && !contacts.iter().any(|(known, _): &Contact| known == name)
-            {
-                contacts.push((name.to_owned(), op.time.seconds));
-            }
-        }
-        Ok(if n < MAX_OPERATIONS {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        })
-    })?;
-    Ok(contacts)
 }

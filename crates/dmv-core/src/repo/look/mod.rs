@@ -10,6 +10,7 @@ pub mod history;
 pub mod history_use;
 pub mod lack;
 pub mod moved;
+pub mod newer;
 pub mod operations;
 pub mod revision;
 pub mod stats;

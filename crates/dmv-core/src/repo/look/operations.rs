@@ -8,11 +8,14 @@ use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::record;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::steps::Steps;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
 /// The number of operations read at a time.
 const PAGE: usize = 256;
+
+/// How many operations tell when remotes were last heard of.
+const CONTACT_OPERATIONS: usize = 400;
 
 /// The fewest hex digits that name an operation.
 const MIN_PREFIX: usize = 4;
@@ -48,6 +51,27 @@ impl Repo {
                 }
             }
         }
+    }
+
+    /// Returns when each remote was last heard of, in seconds since 1970, as far as the newest operations
+    /// tell.
+    pub fn last_contacts(&self) -> Result<BTreeMap<String, i64>, RepoError> {
+        let (mut contacts, mut n) = (BTreeMap::new(), 0);
+        self.each_operation(&mut |operation, _| {
+            n += 1;
+            for change in &operation.changes {
+                let of_remote = change.key.strip_prefix("remote/");
+                if let Some((name, _)) = of_remote.and_then(|key| key.split_once('/')) {
+                    let time = operation.time.seconds;
+                    contacts.entry(name.to_owned()).or_insert(time);
+                }
+            }
+            Ok(match n {
+                CONTACT_OPERATIONS.. => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            })
+        })?;
+        Ok(contacts)
     }
 }
 
