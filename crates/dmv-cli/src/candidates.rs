@@ -122,6 +122,7 @@ pub fn setting_value() -> ArgValueCompleter {
         match key.kind {
             Kind::Bool => Some(Candidate::all(["false", "true"])),
             Kind::Color => Some(Candidate::all(["auto", "always", "never"])),
+            Kind::Sharing => Some(Candidate::all(["auto", "off", "require"])),
             Kind::Branch => refs(RefKind::Branch),
             _ => None,
         }

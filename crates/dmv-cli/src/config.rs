@@ -20,6 +20,7 @@ use dmv_core::hint;
 use dmv_core::platform::{OddKind, OwnAccess, open_named, open_own, share_new, sync_dir};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{DMV_DIR, PeerKey};
+use dmv_core::store::SharingMode;
 use dmv_net::transport::{Url, without_secret};
 use home::home;
 use remote::{is_web_address, remote_key};
@@ -46,6 +47,8 @@ pub enum Kind {
     Relay,
     /// `auto`, `always` or `never`.
     Color,
+    /// `auto`, `off` or `require`.
+    Sharing,
     /// A whole number of seconds, at least one.
     Seconds,
     /// A number of bytes, with a unit or without: `500MB`, `10GiB`.
@@ -115,6 +118,8 @@ pub static KEYS: &[Key] = keys! {
         "how much overwritten data a command keeps for dmv undo without asking";
     "commit.large" => Size, Repository, Some("2GiB"),
         "the size from which a new file is asked about before a commit; 0 for never";
+    "worktree.share" => Sharing, Repository, Some("auto"),
+        "whether large files share blocks with packs: auto, off or require";
     "pull.rebase" => Bool, Repository, Some("false"),
         "whether dmv pull rebases instead of merging: true or false";
     "net.offline" => Bool, Repository, Some("false"),
@@ -294,6 +299,15 @@ impl Config {
     /// Whether the setting `name` is `true`.
     pub fn is_set(&self, name: &'static str) -> Result<bool, Failure> {
         Ok(self.value(name)?.as_deref() == Some("true"))
+    }
+
+    /// Whether files share blocks with packs.
+    pub fn sharing(&self) -> Result<SharingMode, Failure> {
+        Ok(match self.value("worktree.share")?.as_deref() {
+            Some("off") => SharingMode::Off,
+            Some("require") => SharingMode::Require,
+            _ => SharingMode::Auto,
+        })
     }
 
     /// The path that the setting `name` gives.
@@ -481,6 +495,7 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Relay | Kind::Endpoint => value.is_empty() || is_web_address(value),
         Kind::Price => value.parse().is_ok_and(|n: f64| n.is_finite() && n >= 0.0),
         Kind::Color => matches!(value, "auto" | "always" | "never"),
+        Kind::Sharing => matches!(value, "auto" | "off" | "require"),
         Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
         Kind::Size => size(value).is_some(),
         Kind::Device => value.parse::<PeerKey>().is_ok(),
@@ -538,6 +553,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Branch => "a branch's name",
         Kind::Relay => "http://HOST:PORT or https://HOST, without a name or a password",
         Kind::Color => "auto, always or never",
+        Kind::Sharing => "auto, off or require",
         Kind::Seconds => "a number of seconds, at least 1",
         Kind::Size => "a size such as 500MB or 10GiB",
         Kind::Price => "a number of dollars such as 0.005",

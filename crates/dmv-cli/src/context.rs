@@ -176,6 +176,7 @@ impl Context {
         // Settings that cannot be read are reported where they are needed.
         if let Ok(config) = self.config() {
             repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
+            repo.store().share_blocks(config.sharing()?);
         }
         if repo.caught_up() > 0 {
             let what = count(repo.caught_up() as u64, "operation", "operations");

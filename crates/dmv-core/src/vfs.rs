@@ -85,6 +85,12 @@ pub trait VfsFile: Send + Sync {
     fn is_at(&self, _path: &Path) -> io::Result<bool> {
         Ok(true)
     }
+    /// Returns the system's file, with which other files can share blocks.
+    ///
+    /// File layers without such files have none.
+    fn system(&self) -> Option<&File> {
+        None
+    }
     /// Returns whether the file has another name besides the one that it was opened by, so that other
     /// repositories may use it.
     ///
@@ -238,6 +244,10 @@ impl VfsFile for OsFile {
             Err(e) => return Err(e),
         };
         Ok(platform::stat_of(&self.0)?.inode() == named.inode())
+    }
+
+    fn system(&self) -> Option<&File> {
+        Some(&self.0)
     }
 
     fn has_other_names(&self) -> io::Result<bool> {

@@ -48,6 +48,7 @@ mod quic;
 mod recovering;
 mod repack;
 mod replay;
+mod sharing;
 mod space;
 mod statcache;
 mod stories;

@@ -555,6 +555,11 @@ fn sort_store(e: &StoreError) -> ErrorClass {
         StoreError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         StoreError::OverBudget => over_budget(),
         StoreError::TooLarge { .. } => ("too-large", EXIT_OTHER, None),
+        StoreError::NotShared { .. } => hinted(
+            "not-shared",
+            EXIT_REFUSED,
+            "dmv config set worktree.share auto",
+        ),
     }
 }
 

@@ -34,6 +34,58 @@ pub(crate) fn share_file(from: &Path, to: &Path) -> io::Result<Sharing> {
     Ok(Sharing::File)
 }
 
+/// Returns a copy of `file` without a name, which shares its blocks and which no other process can change:
+/// the file as it was at one moment. The copy lies on the file system of the directory `dir`. Fails if the
+/// system cannot share the blocks.
+pub(crate) fn snapshot(file: &File, dir: &Path) -> io::Result<File> {
+    let copy = system::unnamed_file(dir)?;
+    system::clone_blocks(&copy, file)?;
+    Ok(copy)
+}
+
+/// Returns whether files in two directories can share blocks. Writes to both, but leaves nothing.
+pub(crate) fn can_share_blocks(from: &Path, to: &Path) -> bool {
+    let share = || {
+        let file = system::unnamed_file(from)?;
+        system::write_all_at(&file, &[0; BLOCK_BYTES as usize], 0)?;
+        snapshot(&file, to)
+    };
+    share().is_ok()
+}
+
+/// Bytes of a file from an offset on. They must not change.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'f> {
+    /// The file.
+    pub file: &'f File,
+    /// The offset.
+    pub at: u64,
+}
+
+/// Length in bytes of a block that two files can share. Where blocks are longer, they are copied.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// Writes all of `data` at `offset`. `origin` has the same bytes. If it lies at the same place of a block, the
+/// two files share the blocks between the first and the last one, where the file system can. Otherwise the
+/// bytes are written.
+pub fn write_shared(file: &File, data: &[u8], offset: u64, origin: Origin<'_>) -> io::Result<()> {
+    let end = offset + data.len() as u64;
+    let first = offset.next_multiple_of(BLOCK_BYTES);
+    let last = end - end % BLOCK_BYTES;
+    // A length of zero would mean the rest of the file.
+    if first >= last || !offset.abs_diff(origin.at).is_multiple_of(BLOCK_BYTES) {
+        return write_all_at(file, data, offset);
+    }
+    let (head, rest) = data.split_at((first - offset) as usize);
+    let (shared, tail) = rest.split_at((last - first) as usize);
+    // The end comes first. So the file has its length when blocks are added to it.
+    write_all_at(file, tail, last)?;
+    write_all_at(file, head, offset)?;
+    let from = origin.at + head.len() as u64;
+    let copied = system::copy_range(origin.file, from, file, first, shared.len() as u64);
+    copied.or_else(|_| write_all_at(file, shared, first))
+}
+
 /// Returns the stat of an open file.
 #[inline]
 pub(crate) fn stat_of(file: &File) -> io::Result<FileStat> {

@@ -37,12 +37,12 @@ pub use self::disk::{free_bytes, is_own};
 pub(crate) use self::error::cause_of;
 pub use self::error::{Cause, SystemError};
 pub use self::file::{
-    Sharing, append_only, read_at, read_exact_at, set_modified, set_permissions, start_writeback,
-    sync_dir, widen_pipe, write_all_at,
+    BLOCK_BYTES, Origin, Sharing, append_only, read_at, read_exact_at, set_modified,
+    set_permissions, start_writeback, sync_dir, widen_pipe, write_all_at, write_shared,
 };
 pub(crate) use self::file::{
-    has_attributes, has_hole, share_file, skip_hole, stat_at, stat_at_unfollowed, stat_of,
-    unnamed_file, wait_for_write, write_mapped_pages_back,
+    can_share_blocks, has_attributes, has_hole, share_file, skip_hole, snapshot, stat_at,
+    stat_at_unfollowed, stat_of, unnamed_file, wait_for_write, write_mapped_pages_back,
 };
 
 pub use self::holder::Holder;

@@ -281,3 +281,38 @@ fn what_others_may_write_to_is_not_this_users_only() -> Done {
     }
     Ok(())
 }
+
+#[test]
+fn bytes_are_written_to_their_place_alone_whether_blocks_are_shared_or_not() -> Done {
+    const LEN: usize = 40_000;
+    let temp = tempfile::tempdir()?;
+    let path = |name: &str| temp.path().join(name);
+    let mut rng = dmv_random::Rng::new(dmv_random::seed(1));
+    for _ in 0..200 {
+        let (old, new) = (rng.bytes(LEN), rng.bytes(LEN));
+        std::fs::write(path("from"), &new)?;
+        std::fs::write(path("to"), &old)?;
+        let from = File::open(path("from"))?;
+        let to = std::fs::OpenOptions::new().write(true).open(path("to"))?;
+        let near_a_block = |rng: &mut dmv_random::Rng| {
+            let block = rng.below(LEN as u64 / BLOCK_BYTES) * BLOCK_BYTES;
+            (block + rng.below(5)).saturating_sub(2) as usize
+        };
+        let at = near_a_block(&mut rng);
+        let len = near_a_block(&mut rng).clamp(1, LEN - at);
+        let shift = rng.below(4) * BLOCK_BYTES + rng.below(2);
+        let origin = Origin {
+            file: &from,
+            at: at as u64,
+        };
+        let data = &new[at..at + len];
+        write_shared(&to, data, at as u64 + shift, origin)?;
+        let mut expected = old;
+        let end = at + shift as usize + len;
+        expected.resize(LEN.max(end), 0);
+        expected[at + shift as usize..end].copy_from_slice(data);
+        let found = std::fs::read(path("to"))?;
+        assert!(found == expected, "{at} {len} {shift}");
+    }
+    Ok(())
+}

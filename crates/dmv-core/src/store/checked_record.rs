@@ -1,9 +1,11 @@
 //! Records and objects from a peer, after each object was hashed and decoded.
 
+use super::cache::RecordKey;
 use super::frame::{EncodedFrame, FrameObject, FrameTable, decode_payload};
 use super::layout::{
     Encoding, PAYLOAD_CHECK_BYTES, PackKind, RECORD_HEADER_BYTES, RecordHeader, RecordType, array,
 };
+use super::random_id::PackId;
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
 use crate::object::ObjectType;
@@ -24,6 +26,8 @@ pub struct CheckedRecord {
     bases: Box<[ObjectId]>,
     /// The end of each object in the decoded payload.
     ends: Box<[u32]>,
+    /// Where this repository has it, if it was read there.
+    place: Option<Box<RecordKey>>,
 }
 
 /// Appends the verified bytes of a chunk, and returns whether it is here.
@@ -119,6 +123,7 @@ impl CheckedRecord {
             objects,
             bases: table.base.into(),
             ends,
+            place: None,
         })
     }
 
@@ -171,6 +176,18 @@ impl CheckedRecord {
         self.record.len() + decoded + size_of_val(&*self.objects) + size_of_val(&*self.ends)
     }
 
+    /// Returns it with the place at which this repository has it.
+    pub(super) fn read_at(self, place: RecordKey) -> CheckedRecord {
+        let place = Some(Box::new(place));
+        CheckedRecord { place, ..self }
+    }
+
+    /// Returns the pack that has its payload as it is, and the payload's offset there.
+    pub(super) fn raw_place(&self) -> Option<(PackId, u64)> {
+        let place = self.place.as_ref().filter(|_| self.decoded.is_none())?;
+        Some((place.pack, place.offset + self.payload_at as u64))
+    }
+
     /// Returns it as a frame to append to a pack.
     pub(super) fn frame(&self) -> EncodedFrame<'_> {
         let (head, rest) = self.record.split_at(self.payload_at);
@@ -181,6 +198,7 @@ impl CheckedRecord {
             check: array(sum),
             objects: &self.objects,
             bases: &self.bases,
+            origin: None,
         }
     }
 

@@ -86,6 +86,13 @@ pub enum StoreError {
     /// The job would write more than the repository has room for within its budget.
     #[error("the repository's budget leaves too little room for this")]
     OverBudget,
+    /// A file has to share blocks with a pack, and they are on different file systems, or on one that
+    /// shares no blocks.
+    #[error("files cannot share blocks with {}, and worktree.share requires it", path.display())]
+    NotShared {
+        /// The directory of the packs.
+        path: PathBuf,
+    },
     /// An object exceeds the limits of the format.
     #[error("{} of {bytes} bytes is larger than the format allows", ty.word())]
     TooLarge {

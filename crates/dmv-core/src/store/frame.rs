@@ -11,6 +11,7 @@ use crate::limits::{
 };
 use crate::object::ObjectType;
 use crate::object::codec::{Decoder, put_varint};
+use crate::platform::Origin;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -55,6 +56,8 @@ pub struct EncodedFrame<'a> {
     pub objects: &'a [FrameObject],
     /// The objects whose bytes it needs to be decoded.
     pub bases: &'a [ObjectId],
+    /// Where a file has the stored payload, so that the pack can share its blocks.
+    pub origin: Option<Origin<'a>>,
 }
 
 /// Compresses frames. Each thread has one, so that buffers and the zstd context are reused.
@@ -192,6 +195,7 @@ fn frame_of<'a>(
         check,
         objects,
         bases,
+        origin: None,
     }
 }
 

@@ -21,6 +21,7 @@ mod owners;
 
 // Values: frames, entries of tables, rows of the catalogue.
 mod bad_places;
+mod block_sharing;
 mod catalogue;
 mod frame;
 mod id_search;
@@ -78,6 +79,7 @@ mod repack;
 
 pub use bad_places::BadPlaces;
 pub(crate) use bad_places::DAMAGED_FILE;
+pub use block_sharing::{SHARED_FROM_BYTES, SharingMode};
 pub(crate) use catalogue::NoSource;
 pub use catalogue::{Catalogue, CatalogueSource, IndexRow, PackRow, SegmentRow};
 pub use checked_record::{CheckedObject, CheckedRecord, ReadBase, ReceivedRecord};
@@ -98,6 +100,7 @@ pub(crate) use owners::MAX_SHARED_OWNERS;
 pub use owners::Owners;
 pub use pack_store::Store;
 pub use random_id::{IndexId, PackId, RepositoryId, random_bytes};
+pub use read::BytesFrom;
 pub(crate) use recover::{add_closed_segments, recover_store, repository_of};
 pub(crate) use repack::{RepackRefusal, RepackResult};
 pub use sealed_pack::{FrameAt, SealedHeader, SealedKind, SealedWriter, operation_at_end};

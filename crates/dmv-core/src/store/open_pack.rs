@@ -4,12 +4,13 @@
 
 use super::catalogue::SegmentRow;
 use super::error::StoreError;
-use super::index_entry::Entry;
+use super::index_entry::{Entry, MAX_GAPS};
 use super::layout::PackKind;
 use super::random_id::PackId;
 use super::segment::SegmentEnd;
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::path::PathContext;
+use crate::platform::{BLOCK_BYTES, Origin, write_shared};
 use crate::vfs::VfsFile;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +48,22 @@ impl LockedPack {
         let written = self.file.write_at(bytes, at);
         Ok(written.context("write to", &self.path)?)
     }
+
+    /// Writes bytes at an offset. If `origin` has the same bytes, the file shares its blocks where it can.
+    pub fn write_shared(
+        &self,
+        bytes: &[u8],
+        at: u64,
+        origin: Option<Origin<'_>>,
+    ) -> Result<(), StoreError> {
+        match origin.zip(self.file.system()) {
+            Some((origin, file)) => {
+                let written = write_shared(file, bytes, at, origin);
+                Ok(written.context("write to", &self.path)?)
+            }
+            None => self.write(bytes, at),
+        }
+    }
 }
 
 /// A pack that a job appends to.
@@ -58,7 +75,8 @@ pub(super) struct OpenPack {
     pub writeback: u64,
     segment_start: u64,
     previous_end: u64,
-    /// Stretches of a torn tail without usable records. The segment's index names them.
+    /// Stretches without usable records: of a torn tail, or left before a record. The segment's index names
+    /// them.
     pub gaps: Vec<(u64, u64)>,
     /// Objects in the open segment.
     pub entries: Vec<Entry>,
@@ -81,6 +99,19 @@ impl OpenPack {
             gaps: Vec::new(),
             entries: Vec::new(),
         }
+    }
+
+    /// Moves the place of the next record, whose payload begins after `head` bytes, so that the payload lies as
+    /// `origin` does within a block. The segment's index names the gap. Returns its length in bytes.
+    pub fn leave_gap(&mut self, head: u64, origin: u64) -> u64 {
+        let ahead = (self.offset + head) % BLOCK_BYTES;
+        let gap = (origin % BLOCK_BYTES + BLOCK_BYTES - ahead) % BLOCK_BYTES;
+        if gap == 0 || self.gaps.len() >= MAX_GAPS {
+            return 0;
+        }
+        self.gaps.push((self.offset, self.offset + gap));
+        self.offset += gap;
+        gap
     }
 
     /// Reserves memory for more entries, but not for more than a segment has.

@@ -215,18 +215,20 @@ impl PackReader {
         Ok(Arc::new(Frame { table, raw }))
     }
 
-    /// Reads a part of a raw frame alone, without the rest of it. Nothing of it is checked.
+    /// Reads a part of a raw frame alone, without the rest of it, and returns its offset in the pack. Nothing of
+    /// it is checked.
     pub fn read_alone(
         &self,
         key: RecordKey,
         header: &RecordHeader,
         part: &Range<u32>,
         out: &mut Vec<u8>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let start = out.len();
         out.resize(start + part.len(), 0);
         let at = key.offset + header.payload_at() + u64::from(part.start);
         let read = self.files.read(key.pack, &mut out[start..], at);
-        read.inspect_err(|_| out.truncate(start))
+        read.inspect_err(|_| out.truncate(start))?;
+        Ok(at)
     }
 }

@@ -16,6 +16,7 @@
 
 use super::arrivals::{Arrivals, FollowedStore, OpenArrivals};
 use super::bad_places::{BadPlaces, KnownDamage};
+use super::block_sharing::{BlockSharing, SharingMode};
 use super::catalogue::{Catalogue, CatalogueSource, PackRow};
 use super::error::StoreError;
 use super::finished_job::FinishedJob;
@@ -29,7 +30,7 @@ use super::store_files::StoreFiles;
 use super::table::Table;
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
-use crate::vfs::Vfs;
+use crate::vfs::{Vfs, VfsFile};
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +49,7 @@ pub struct Store {
     pub(super) arrivals: Arc<Arrivals>,
     /// The objects that the jobs of another store of the same repository are writing.
     pub(super) following: Option<FollowedStore>,
+    pub(super) sharing: BlockSharing,
     /// Chunks that must not be stored.
     refused: SharedValue<BTreeSet<ObjectId>>,
     /// How many objects other than chunks were requested.
@@ -77,9 +79,12 @@ impl Store {
         catalogue: Catalogue,
         source: Arc<dyn CatalogueSource>,
     ) -> Result<Store, StoreError> {
+        let damage = KnownDamage::load(&*vfs, dmv_dir);
+        let files = StoreFiles::new(vfs, dmv_dir, owners);
         let store = Store {
-            damage: KnownDamage::load(&*vfs, dmv_dir),
-            reader: PackReader::new(StoreFiles::new(vfs, dmv_dir, owners)),
+            damage,
+            sharing: BlockSharing::new(&files.packs_dir),
+            reader: PackReader::new(files),
             index: Index::default(),
             freshness: Freshness {
                 source,
@@ -340,6 +345,31 @@ impl Store {
     /// Replaces the damaged places by those that a check has found, also in the file.
     pub(crate) fn remember_bad(&self, found: BadPlaces) -> Result<(), StoreError> {
         self.damage.replace(&*self.files().vfs, found)
+    }
+
+    /// Says once whether files share blocks with packs. By default they do where the file system can.
+    pub fn share_blocks(&self, mode: SharingMode) {
+        self.sharing.set(mode);
+    }
+
+    /// Shares blocks as another store of the same repository does.
+    pub(crate) fn share_blocks_as(&self, other: &Store) {
+        self.sharing.set(other.sharing.mode());
+    }
+
+    /// Returns whether a file that has a place in a pack may share its blocks.
+    pub(crate) fn may_share_blocks(&self) -> bool {
+        self.sharing.is_on()
+    }
+
+    /// Fails with [`StoreError::NotShared`] if files in `dir` have to share blocks with packs and cannot.
+    pub(crate) fn check_sharing_with(&self, dir: &Path) -> Result<(), StoreError> {
+        self.sharing.check_with(dir)
+    }
+
+    /// Returns the open file of a pack.
+    pub(crate) fn pack_file(&self, pack: PackId) -> Result<Arc<dyn VfsFile>, StoreError> {
+        self.files().pack(pack)
     }
 
     /// Replaces the chunks that must not be stored. Jobs that have begun are not affected.

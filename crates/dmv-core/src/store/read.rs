@@ -27,6 +27,20 @@ use std::sync::atomic::Ordering;
 /// Least length in bytes of a chunk of a raw frame that is read alone.
 const DIRECT_BYTES: u32 = 8 << 10;
 
+/// Where the bytes of an object come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BytesFrom {
+    /// They were read just now from a pack, which has them as they are.
+    Pack {
+        /// The pack.
+        pack: PackId,
+        /// Their offset there.
+        at: u64,
+    },
+    /// They were decoded, or read before.
+    Memory,
+}
+
 /// Where the store looks for a copy of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CopySource {
@@ -81,6 +95,17 @@ impl Store {
         id: &ObjectId,
         out: &mut Vec<u8>,
     ) -> Result<bool, StoreError> {
+        Ok(self.read_from(ty, id, out)?.is_some())
+    }
+
+    /// Appends the verified bytes of an object to `out`, and returns where they come from. Returns `None` if
+    /// it is not stored here.
+    pub(crate) fn read_from(
+        &self,
+        ty: ObjectType,
+        id: &ObjectId,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<BytesFrom>, StoreError> {
         if ty != ObjectType::Chunk {
             self.metadata_requests.fetch_add(1, Ordering::Relaxed);
         }
@@ -94,7 +119,7 @@ impl Store {
             found = self.locate(id)?;
         }
         let Some((pack, place)) = found else {
-            return Ok(false);
+            return Ok(None);
         };
         let mut first = None;
         for source in CopySource::ALL {
@@ -104,12 +129,19 @@ impl Store {
                     continue;
                 }
                 if self.locate(id)?.is_none() {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
             for (at, copy) in self.copies(source, id, found)? {
-                match self.read_at_place(ty, id, at, copy, out) {
-                    Ok(()) => return Ok(true),
+                let (pack, place) = (at, copy);
+                let wanted = WantedCopy {
+                    ty,
+                    id,
+                    pack,
+                    place,
+                };
+                match self.read_copy(wanted, FrameUse::Object, out) {
+                    Ok(from) => return Ok(Some(from)),
                     Err(e) => first = first.or(Some(e)),
                 }
             }
@@ -117,7 +149,7 @@ impl Store {
             // there is no such commit.
             let is_other_type = source == CopySource::Found && place.ty != ty;
             if is_other_type && self.can_read_at(id, pack, place) {
-                return Ok(false);
+                return Ok(None);
             }
         }
         match first {
@@ -169,7 +201,7 @@ impl Store {
             pack,
             place,
         };
-        self.read_copy(wanted, FrameUse::Object, out)
+        self.read_copy(wanted, FrameUse::Object, out).map(drop)
     }
 
     fn read_copy(
@@ -177,7 +209,7 @@ impl Store {
         wanted: WantedCopy<'_>,
         frame_use: FrameUse,
         out: &mut Vec<u8>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<BytesFrom, StoreError> {
         let WantedCopy {
             ty,
             id,
@@ -197,13 +229,13 @@ impl Store {
             && let Some(bytes) = record.object(place.ordinal, ty, id)
         {
             out.extend_from_slice(bytes);
-            return Ok(());
+            return Ok(BytesFrom::Memory);
         }
         let as_object = |e| match e {
             StoreError::DamagedFile { why, .. } => damaged(why),
             other => other,
         };
-        let start = out.len();
+        let (start, mut from) = (out.len(), BytesFrom::Memory);
         if let Some(frame) = self.reader.cached(key) {
             let range = object_range(&frame.table, place, ty).map_err(damaged)?;
             out.extend_from_slice(frame.part(&range));
@@ -211,12 +243,13 @@ impl Store {
             let table = self.reader.table(pack, place.offset).map_err(as_object)?;
             let range = object_range(&table, place, ty).map_err(damaged)?;
             if is_read_alone(&table, ty, range.end - range.start) {
-                self.reader.read_alone(key, &table.header, &range, out)?;
+                let at = self.reader.read_alone(key, &table.header, &range, out)?;
+                from = BytesFrom::Pack { pack, at };
             } else if let Some(bytes) = self.reader.overflowed(key, &range)
                 && ty.id_of(&bytes) == *id
             {
                 out.extend_from_slice(&bytes);
-                return Ok(());
+                return Ok(from);
             } else {
                 let frame = self.decode(key, table).map_err(as_object)?;
                 out.extend_from_slice(frame.part(&range));
@@ -227,7 +260,7 @@ impl Store {
             out.truncate(start);
             return Err(damaged("stored bytes do not hash to the id"));
         }
-        Ok(())
+        Ok(from)
     }
 
     /// Returns whether the bytes at a place are those of `id`.
@@ -260,7 +293,7 @@ impl Store {
         let prefix = self.base_bytes(&table, pack, offset)?;
         let record = CheckedRecord::with_prefix(record, &prefix);
         let record = record.map_err(|why| self.files().damaged(pack, offset, why))?;
-        Ok((record, prefix))
+        Ok((record.read_at(RecordKey { pack, offset }), prefix))
     }
 
     /// Returns the bytes of a frame's bases in a row. `pack` and `offset` are the frame's place.
@@ -334,7 +367,7 @@ impl Store {
             pack,
             place,
         };
-        self.read_copy(wanted, FrameUse::Base, out)
+        self.read_copy(wanted, FrameUse::Base, out).map(drop)
     }
 
     /// Appends the verified bytes of a chunk of which there is an intact copy in a frame without bases. Returns

@@ -5,15 +5,18 @@
 //! meta pack under their file locks until the job is published. So two jobs never write one file.
 
 mod resume;
+#[cfg(test)]
+mod tests;
 
 use super::bases::PlainChunks;
+use super::block_sharing::LEAST_SHARED_BYTES;
 use super::cache::RecordKey;
 use super::catalogue::SegmentRow;
 use super::checked_record::CheckedRecord;
 use super::error::StoreError;
 use super::finished_job::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
-use super::index_entry::{Entry, Place};
+use super::index_entry::{Entry, MAX_GAPS, Place};
 use super::layout::{PACK_HEADER_BYTES, PackHeader, PackKind};
 use super::open_pack::{LockedPack, OpenPack, SEGMENT_ENTRIES};
 use super::pack_store::Store;
@@ -23,8 +26,10 @@ use super::table::Table;
 use crate::hash::ObjectId;
 use crate::limits::PACK_FULL_BYTES;
 use crate::path::PathContext;
+use crate::platform::Origin;
 use crate::vfs::{OpenMode, VfsFile};
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -311,10 +316,41 @@ impl<'s> StoreWriter<'s> {
         self.append_and_tell(kind, &frame, None).map(drop)
     }
 
+    /// Encodes chunks, whose bytes in order are `raw`, and appends them as one frame. If `origin` has the same
+    /// bytes, the pack shares its blocks where it can.
+    pub fn append_read(
+        &self,
+        encoder: &mut FrameEncoder,
+        raw: &[u8],
+        objects: &[FrameObject],
+        origin: Option<Origin<'_>>,
+    ) -> Result<(), StoreError> {
+        let frame = encoder.encode(raw, objects);
+        let mut frame = frame.context("compress for", self.store.packs_dir())?;
+        // A compressed payload is shorter.
+        frame.origin = origin.filter(|_| frame.payload.len() == raw.len());
+        self.append_and_tell(PackKind::Data, &frame, None).map(drop)
+    }
+
+    /// Returns a copy of a file for [`append_read`](Self::append_read), which nothing can change; `None` if
+    /// packs cannot share its blocks. Fails with [`StoreError::NotShared`] if they have to.
+    pub(crate) fn snapshot_of(&self, file: &File) -> Result<Option<File>, StoreError> {
+        self.store.sharing.snapshot_of(file)
+    }
+
     /// Appends a record as it is, and passes it on to the stores that follow this one. Returns `false`
     /// and appends nothing if it needs bases that the pack does not have.
     pub(super) fn append_checked(&self, record: &Arc<CheckedRecord>) -> Result<bool, StoreError> {
-        self.append_and_tell(record.kind(), &record.frame(), Some(record.clone()))
+        let old;
+        let mut frame = record.frame();
+        // What shared blocks with a file continues to share them when it moves to another pack.
+        if let Some((pack, at)) = record.raw_place()
+            && self.store.sharing.is_between_packs()
+        {
+            old = self.store.files().pack(pack)?;
+            frame.origin = old.system().map(|file| Origin { file, at });
+        }
+        self.append_and_tell(record.kind(), &frame, Some(record.clone()))
     }
 
     /// Appends a frame of chunks. Returns `false` and appends nothing if it needs bases that the pack
@@ -350,6 +386,9 @@ impl<'s> StoreWriter<'s> {
         if self.room.is_some_and(|room| written + len > room) {
             return Err(StoreError::OverBudget);
         }
+        let head = frame.head.len() as u64;
+        let origin = frame.origin;
+        let origin = origin.filter(|_| frame.payload.len() >= LEAST_SHARED_BYTES);
         let (pack, at, writeback) = {
             let mut state = lock(&lane.state);
             let pack = self.pack_of_lane(lane, &mut state)?;
@@ -357,6 +396,10 @@ impl<'s> StoreWriter<'s> {
             if !self.store.has_bases(&plain, id, frame.bases) {
                 self.stored_bytes.fetch_sub(len, Ordering::Relaxed);
                 return Ok(false);
+            }
+            if let Some(origin) = origin {
+                let gap = pack.leave_gap(head, origin.at);
+                self.stored_bytes.fetch_add(gap, Ordering::Relaxed);
             }
             let at = pack.offset;
             pack.offset += len;
@@ -369,10 +412,9 @@ impl<'s> StoreWriter<'s> {
             });
             (pack.pack.clone(), at, writeback)
         };
-        let (head, payload) = (frame.head.len() as u64, frame.payload.len() as u64);
         pack.write(&frame.head, at)?;
-        pack.write(frame.payload, at + head)?;
-        pack.write(&frame.check, at + head + payload)?;
+        pack.write_shared(frame.payload, at + head, origin)?;
+        pack.write(&frame.check, at + len - frame.check.len() as u64)?;
         if pack.id.may_have_bases() {
             lock(&self.plain).note(pack.id, frame);
         }
@@ -392,7 +434,9 @@ impl<'s> StoreWriter<'s> {
     fn make_room(&self, lane: &Lane, more: usize) -> Result<(), StoreError> {
         let full = |state: &LaneState| {
             state.pack.as_ref().is_some_and(|p| {
-                p.entries.len() + more > SEGMENT_ENTRIES || p.offset > PACK_FULL_BYTES
+                p.entries.len() + more > SEGMENT_ENTRIES
+                    || p.offset > PACK_FULL_BYTES
+                    || p.gaps.len() >= MAX_GAPS && !p.entries.is_empty()
             })
         };
         if !full(&lock(&lane.state)) {

@@ -41,11 +41,12 @@ use crate::fsutil::{
     stat_file,
 };
 use crate::path::PathError;
+use crate::platform::{Origin, write_all_at, write_shared};
 use crate::threads::start_in;
 use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -59,14 +60,13 @@ const LAST_BYTES: u64 = 1 << 20;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Takes bytes of a file, and perhaps another file that has the same bytes.
+pub type Sink<'s> = dyn FnMut(&[u8], Option<Origin<'_>>) -> io::Result<()> + 's;
+
 /// Provides the content of files. `B` names one.
 pub trait Content<B: ?Sized>: Sync {
     /// Passes the content of `blob` to `sink`, in order. Must stop at an error of `sink`.
-    fn write_blob(
-        &self,
-        blob: &B,
-        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), BoxError>;
+    fn write_blob(&self, blob: &B, sink: &mut Sink<'_>) -> Result<(), BoxError>;
 
     /// Called after the last comparison of an entry, before it is replaced or removed. A test can
     /// change the entry then.
@@ -486,14 +486,14 @@ fn make_dir(parent: &SafeDir, name: &[u8], private: bool) -> Result<bool, Refusa
 fn fill<B>(
     dir: &SafeDir,
     name: &[u8],
-    file: &mut File,
+    file: &File,
     blob: &B,
     content: &dyn Content<B>,
     cancel: &AtomicBool,
 ) -> Result<u64, Refusal> {
     let mut failed = None;
     let (mut written, mut begun) = (0u64, 0u64);
-    let result = content.write_blob(blob, &mut |bytes| {
+    let result = content.write_blob(blob, &mut |bytes, origin| {
         if cancel.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -502,8 +502,13 @@ fn fill<B>(
             start_writeback(file, begun, written - begun);
             begun = written;
         }
+        let at = written;
         written += bytes.len() as u64;
-        file.write_all(bytes).map_err(|e| {
+        let done = match origin {
+            Some(origin) => write_shared(file, bytes, at, origin),
+            None => write_all_at(file, bytes, at),
+        };
+        done.map_err(|e| {
             let kind = e.kind();
             failed = Some(e);
             kind.into()
@@ -561,7 +566,7 @@ impl<B> EntryWriter<'_, B> {
     ) -> Result<PlacedEntry, Refusal> {
         let before = check_replaced(dir, name, new.replaces)?;
         let direct = fresh && before.is_none();
-        let (mut file, created) = if direct {
+        let (file, created) = if direct {
             (
                 dir.create_growing(name, new.exec).map_err(occupied)?,
                 name.to_vec(),
@@ -584,7 +589,7 @@ impl<B> EntryWriter<'_, B> {
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }
             ours = Some(stat(&file)?);
-            let written = fill(dir, name, &mut file, &new.blob, self.content, cancel)?;
+            let written = fill(dir, name, &file, &new.blob, self.content, cancel)?;
             let mut complete = stat(&file)?;
             if complete.size != written {
                 return Err(Refusal::Changed);

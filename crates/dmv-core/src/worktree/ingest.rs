@@ -9,8 +9,10 @@
 //! file. A file that changes while it is read is read again, and skipped after several attempts.
 //! It is never stored as a mixture.
 
+mod hashing;
 mod settle;
 
+use self::hashing::hash_block;
 use self::settle::{SETTLE_FROM_BYTES, same_file, settle};
 use super::join;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
@@ -18,12 +20,10 @@ use crate::fsutil::{FileKind, FileStat, SafeDir, notice_mapped_writes, stat_file
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, ListBuilder};
-use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::object::{ObjectError, ObjectWrite};
 use crate::path::PathError;
 use crate::platform::{has_attributes, has_hole};
-use crate::store::{
-    FRAME_TARGET_BYTES, FrameEncoder, FrameObject, PackKind, StoreError, StoreWriter,
-};
+use crate::store::{FRAME_TARGET_BYTES, FrameEncoder, SHARED_FROM_BYTES, StoreError, StoreWriter};
 use crate::threads::{NoThread, start_in};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -82,6 +82,9 @@ pub enum Failure {
     /// The file could not be opened or read.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// The blocks of the file have to be shared, and the file system cannot.
+    #[error("its blocks cannot be shared with the repository, which worktree.share requires")]
+    NotShared,
     /// The file kept changing while it was read.
     #[error("it changed while dmv read it")]
     Changed,
@@ -136,6 +139,14 @@ struct Block {
     /// Length of each chunk in bytes, in order from the start of `buf`.
     cuts: Vec<u32>,
     parts: Vec<Part>,
+    /// Where a file that does not change has all of these bytes.
+    origin: Option<BlockOrigin>,
+}
+
+/// Bytes of a file that does not change, from an offset on.
+struct BlockOrigin {
+    file: Arc<File>,
+    at: u64,
 }
 
 struct HashedFile {
@@ -167,6 +178,7 @@ pub(crate) fn with_ingest<T>(
         for _ in 0..workers {
             let reader = Reader {
                 root,
+                writer,
                 job,
                 cutter: Cutter::new(),
                 blocks: block_in.clone(),
@@ -381,6 +393,7 @@ impl Ingest<'_> {
 /// Reads files into blocks.
 struct Reader<'a> {
     root: &'a SafeDir,
+    writer: &'a StoreWriter<'a>,
     job: &'a Job,
     cutter: Cutter,
     blocks: Sender<Block>,
@@ -463,6 +476,7 @@ impl Reader<'_> {
                     buf,
                     cuts: Vec::new(),
                     parts: Vec::new(),
+                    origin: None,
                 },
                 0,
             ));
@@ -535,18 +549,27 @@ impl Reader<'_> {
             }
             notice_mapped_writes(&file, &before);
             let key = self.key();
+            let snapshot = match before.size {
+                SHARED_FROM_BYTES.. => match self.writer.snapshot_of(&file) {
+                    Ok(snapshot) => snapshot.map(Arc::new),
+                    Err(_) => return self.fail(number, name, Failure::NotShared),
+                },
+                _ => None,
+            };
+            // Whatever happens to the file from here on, the snapshot stays.
+            let copied = snapshot.as_ref().map(|_| stat_file(&file));
             let small = before.size < FRAME_TARGET_BYTES as u64;
-            let read = if small {
-                self.read_small(&file, &before)?
-            } else {
-                self.read_large(&file, key)?
+            let read = match &snapshot {
+                Some(snapshot) => self.read_large(snapshot, key, Some(snapshot))?,
+                None if small => self.read_small(&file, &before)?,
+                None => self.read_large(&file, key, None)?,
             };
             let (number_of_part, chunks, outcome) = match read {
                 Ok(read) => {
-                    if before.size >= SETTLE_FROM_BYTES {
+                    if before.size >= SETTLE_FROM_BYTES && copied.is_none() {
                         wait_for_write(&file);
                     }
-                    let after = stat_file(&file);
+                    let after = copied.unwrap_or_else(|| stat_file(&file));
                     let same = after.is_ok_and(|a| same_file(&a, &before));
                     let whole = same && read.bytes == before.size;
                     let outcome = if whole {
@@ -571,6 +594,10 @@ impl Reader<'_> {
                 again,
             };
             self.end_part(key, number_of_part, chunks, end)?;
+            if snapshot.is_some() {
+                // Its last block has the bytes of no other file.
+                self.flush()?;
+            }
             if !again {
                 return Ok(());
             }
@@ -647,7 +674,14 @@ impl Reader<'_> {
 
     /// Reads and cuts a file. When it returns, all chunks except those of the last part have been
     /// sent off.
-    fn read_large(&mut self, file: &File, key: u64) -> Result<ReadResult, Over> {
+    ///
+    /// `snapshot` is the file itself, if nothing can change it.
+    fn read_large(
+        &mut self,
+        file: &File,
+        key: u64,
+        snapshot: Option<&Arc<File>>,
+    ) -> Result<ReadResult, Over> {
         let (mut part, mut bytes) = (0, 0u64);
         // The bytes of the previous block that belong to an unfinished chunk.
         let mut carry: Vec<u8> = Vec::new();
@@ -663,6 +697,10 @@ impl Reader<'_> {
                     return Ok(Err((part, e)));
                 }
             };
+            block.origin = snapshot.map(|file| BlockOrigin {
+                file: file.clone(),
+                at: bytes - carry.len() as u64,
+            });
             bytes += n as u64;
             Job::add(&self.job.progress.bytes, n as u64);
             let filled = carry.len() + n;
@@ -746,52 +784,6 @@ fn hash_blocks(
             return;
         }
     }
-}
-
-fn hash_block(
-    block: &Block,
-    writer: &StoreWriter<'_>,
-    encoder: &mut FrameEncoder,
-    picked: &mut Vec<u8>,
-    job: &Job,
-) -> Result<Vec<(ObjectId, u32)>, StoreError> {
-    let mut chunks = Vec::with_capacity(block.cuts.len());
-    let mut at = 0;
-    let mut fresh: Vec<FrameObject> = Vec::with_capacity(block.cuts.len());
-    let mut fresh_at: Vec<usize> = Vec::with_capacity(block.cuts.len());
-    for &len in &block.cuts {
-        let bytes = &block.buf[at..at + len as usize];
-        let id = ObjectType::Chunk.id_of(bytes);
-        if writer.claim(&id)? {
-            fresh.push(FrameObject {
-                id,
-                ty: ObjectType::Chunk,
-                len,
-            });
-            fresh_at.push(at);
-        }
-        chunks.push((id, len));
-        at += len as usize;
-    }
-    if fresh.is_empty() {
-        return Ok(chunks);
-    }
-    Job::add(
-        &job.progress.new_bytes,
-        fresh.iter().map(|o| u64::from(o.len)).sum(),
-    );
-    let raw = if fresh.len() == block.cuts.len() {
-        &block.buf[..at]
-    } else {
-        picked.clear();
-        for (object, &from) in fresh.iter().zip(&fresh_at) {
-            let bytes = &block.buf[from..from + object.len as usize];
-            picked.extend_from_slice(bytes);
-        }
-        picked
-    };
-    writer.append(PackKind::Data, encoder, raw, &fresh)?;
-    Ok(chunks)
 }
 
 #[cfg(test)]

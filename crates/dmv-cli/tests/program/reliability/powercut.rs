@@ -1,4 +1,4 @@
-//! Power cuts on a real ext4: it forgets, from one moment to the next, what was not made durable.
+//! Power cuts on a real ext4, or XFS with `DMV_FS=xfs`: it forgets, from one moment to the next, what was not made durable.
 //!
 //! The ioctl `EXT4_IOC_SHUTDOWN` stops a file system without writing its journal. What it leaves on
 //! the loop device is what a disk has after a power cut. It needs root, and a few lines of Python,
@@ -27,7 +27,7 @@ for line in sys.stdin:
     print('cut', flush=True)
 ";
 
-/// An ext4 in a file, mounted.
+/// An ext4 or XFS in a file, mounted.
 struct Disk {
     dir: TempDir,
     device: String,
@@ -45,7 +45,11 @@ impl Disk {
         let made = File::create(&image).and_then(|file| file.set_len(512 << 20));
         made.map_err(|e| e.to_string())?;
         let image = image.to_string_lossy().into_owned();
-        say("mkfs.ext4", &["-q", "-F", &image])?;
+        // The same ioctl stops XFS.
+        match std::env::var("DMV_FS").as_deref() {
+            Ok("xfs") => say("mkfs.xfs", &["-q", &image])?,
+            _ => say("mkfs.ext4", &["-q", "-F", &image])?,
+        };
         let device = say("losetup", &["--find", "--show", &image])?;
         let mut disk = Disk {
             dir,

@@ -51,6 +51,25 @@ pub fn clone_blocks(_: &File, _: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+#[cfg(target_os = "linux")]
+pub fn copy_range(from: &File, mut at: u64, to: &File, mut to_at: u64, len: u64) -> io::Result<()> {
+    let end = at + len;
+    while at < end {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut at), to, Some(&mut to_at), left) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn copy_range(_: &File, _: u64, _: &File, _: u64, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 #[inline]
 pub fn stat_of(file: &File) -> io::Result<FileStat> {
     Ok(from_stat(&rustix::fs::fstat(file)?))

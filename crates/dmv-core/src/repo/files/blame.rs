@@ -441,7 +441,9 @@ impl<'a> Texts<'a> {
             let start = bytes.len();
             match like.and_then(|like| Some((like, like.chunks.get(&id)?))) {
                 Some((like, range)) => bytes.extend_from_slice(&like.bytes[range.clone()]),
-                None => read_chunk(self.repo, &id, len, &mut bytes)?,
+                None => {
+                    read_chunk(self.repo, &id, len, &mut bytes)?;
+                }
             }
             chunks.insert(id, start..bytes.len());
         }

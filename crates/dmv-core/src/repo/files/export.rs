@@ -190,6 +190,7 @@ impl Export<'_> {
             inner: StoreContent(self.repo),
             job: self.job,
         };
+        content.inner.check_sharing(self.root, &plan)?;
         let asides = ReplacedEntries::new(self.root);
         let cancel = self.job.cancel_flag();
         let report = apply_plan(self.root, &plan, &content, 0, cancel, &asides);

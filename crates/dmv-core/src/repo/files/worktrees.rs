@@ -350,6 +350,7 @@ fn beside(repo: &Repo, name: &str, dir: &Path, coming: Option<Head>) -> Result<R
         worktree: Some((dir.to_owned(), name.to_owned())),
     };
     let mut there = Repo::open_place_on(place, repo.vfs.clone())?;
+    there.store.share_blocks_as(&repo.store);
     there.coming = coming;
     there.whose = repo.whose;
     Ok(there)

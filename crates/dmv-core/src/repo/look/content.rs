@@ -9,6 +9,7 @@ use crate::path::PathContext;
 use crate::repo::base::error::{AbsentError, LookError, RepoError};
 use crate::repo::base::repo::Repo;
 use crate::repo::look::entries::{Location, blob_of};
+use crate::store::BytesFrom;
 use std::io::Write;
 use std::ops::Range;
 
@@ -72,13 +73,13 @@ impl Repo {
 }
 
 /// Appends a chunk's verified bytes to `out`. Fails unless there are exactly `len` of them, the
-/// length that its list or entry names.
+/// length that its list or entry names. Returns where they come from.
 pub fn read_chunk(
     repo: &Repo,
     id: &ObjectId,
     len: u64,
     out: &mut Vec<u8>,
-) -> Result<(), RepoError> {
+) -> Result<BytesFrom, RepoError> {
     let start = out.len();
     let ty = ObjectType::Chunk;
     let made = if repo.made.is_empty() {
@@ -86,13 +87,15 @@ pub fn read_chunk(
     } else {
         repo.made.read(ty, id)?
     };
-    if let Some(bytes) = made {
+    let from = if let Some(bytes) = made {
         out.extend_from_slice(&bytes);
-    } else if !repo.store.read_into(ty, id, out)? {
-        return Err(AbsentError::Object { id: *id, ty }.into());
-    }
+        BytesFrom::Memory
+    } else {
+        let from = repo.store.read_from(ty, id, out)?;
+        from.ok_or(AbsentError::Object { id: *id, ty })?
+    };
     if (out.len() - start) as u64 == len {
-        return Ok(());
+        return Ok(from);
     }
     let why = format!("it has {} bytes instead of {len}", out.len() - start);
     Err(ObjectError::Damaged { id: *id, ty, why }.into())

@@ -10,15 +10,11 @@ type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 struct Literal;
 
 impl Content<&'static str> for Literal {
-    fn write_blob(
-        &self,
-        blob: &&'static str,
-        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), BoxError> {
+    fn write_blob(&self, blob: &&'static str, sink: &mut Sink<'_>) -> Result<(), BoxError> {
         for byte in blob.as_bytes() {
             match byte {
                 b'!' => return Err("not stored here".into()),
-                _ => sink(&[*byte])?,
+                _ => sink(&[*byte], None)?,
             }
         }
         Ok(())
@@ -65,15 +61,11 @@ fn fingerprint(root: &Path, path: &str) -> Result<Fingerprint> {
 struct Unseen<'a>(&'a Path);
 
 impl Content<&'static str> for Unseen<'_> {
-    fn write_blob(
-        &self,
-        blob: &&'static str,
-        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), BoxError> {
+    fn write_blob(&self, blob: &&'static str, sink: &mut Sink<'_>) -> Result<(), BoxError> {
         if self.0.join("new/f").exists() {
             Err("it has its name already".into())
         } else {
-            Ok(sink(blob.as_bytes())?)
+            Ok(sink(blob.as_bytes(), None)?)
         }
     }
 }

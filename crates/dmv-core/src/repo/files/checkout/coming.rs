@@ -41,6 +41,7 @@ impl Repo {
         };
         // The reader has a store of its own, so that the transfer need not wait for its own objects.
         let mut reader = Repo::open_place_on(place, self.vfs.clone())?;
+        reader.store.share_blocks_as(&self.store);
         let arrivals = reader.store.follow(&self.store);
         let own_job = Job::default();
         let (tell, told) = channel::<()>();

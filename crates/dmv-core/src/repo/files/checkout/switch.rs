@@ -484,6 +484,9 @@ impl<'a> Switch<'a> {
             inner: StoreContent(self.request.repo),
             job: self.request.job,
         };
+        content
+            .inner
+            .check_sharing(&self.request.tree.root, &plan)?;
         let cancel = self.request.job.cancel_flag();
         let report = apply_plan(
             &self.request.tree.root,

@@ -1,0 +1,411 @@
+//! Files that share their blocks with packs, on file systems that can: XFS and btrfs, in files. They take root.
+
+use crate::deltas::{gc, repack};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::name::{RepoPath, SafeName};
+use dmv_core::repo::{AddOptions, Head, Repo, VerifyDepth};
+use dmv_core::store::SharingMode;
+use dmv_random::{number, seed};
+use dmv_tests::peers::{Done, Place};
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{Item, commit, files_of, request};
+use rustix::fs::FallocateFlags;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
+
+const FILE_SYSTEMS: [&str; 2] = ["xfs", "btrfs"];
+const IMAGE_BYTES: u64 = 512 << 20;
+const FILE_BYTES: usize = 24 << 20;
+/// What a commit writes besides content: the database, the log, metadata, and blocks of the file system.
+const BESIDE_BYTES: u64 = 3 << 20;
+
+/// Changes one byte of a file through a memory map.
+const MAPPED_WRITE: &str = "
+import mmap, os, sys
+with open(sys.argv[1], 'r+b') as f:
+    mmap.mmap(f.fileno(), 0)[int(sys.argv[2])] = int(sys.argv[3])
+";
+
+/// A file system in a file.
+struct Image {
+    dir: TempDir,
+    is_mounted: bool,
+}
+
+impl Image {
+    /// Returns an empty one; `None` where this machine has none.
+    fn new(kind: &str) -> Done<Option<Image>> {
+        if !rustix::process::geteuid().is_root() {
+            dmv_random::skip("mounting takes root");
+            return Ok(None);
+        }
+        let (dir, is_mounted) = (TempDir::new()?, false);
+        let mut image = Image { dir, is_mounted };
+        File::create(image.file())?.set_len(IMAGE_BYTES)?;
+        let made = run(&format!("mkfs.{kind}"), &["-q".as_ref(), &image.file()]);
+        let mounted = made.and_then(|()| image.mount());
+        if let Err(why) = mounted {
+            dmv_random::skip(format!("{kind}: {why}"));
+            return Ok(None);
+        }
+        Ok(Some(image))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("image")
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("disk")
+    }
+
+    fn mount(&mut self) -> io::Result<()> {
+        fs::create_dir_all(self.root())?;
+        let options = ["-o".as_ref(), "loop".as_ref()];
+        run(
+            "mount",
+            &[options[0], options[1], &self.file(), &self.root()],
+        )?;
+        self.is_mounted = true;
+        Ok(())
+    }
+
+    fn unmount(&mut self) -> io::Result<()> {
+        run("umount", &[&self.root()])?;
+        self.is_mounted = false;
+        Ok(())
+    }
+
+    /// Returns a repository on it.
+    fn place(&self) -> Done<Place> {
+        let dir = tempfile::tempdir_in(self.root())?;
+        let repo = Repo::init(dir.path(), "main", false, request("init"))?;
+        Ok(Place { dir, repo })
+    }
+
+    /// Returns the bytes in use once everything is on the disk.
+    fn used(&self) -> Done<u64> {
+        let root = File::open(self.root())?;
+        rustix::fs::syncfs(&root)?;
+        // Blocks of removed files are free a moment later.
+        let mut before = u64::MAX;
+        loop {
+            let disk = rustix::fs::statvfs(self.root())?;
+            let used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize;
+            if used == before {
+                return Ok(used);
+            }
+            before = used;
+            rustix::fs::syncfs(&root)?;
+        }
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            let _ = self.unmount();
+        }
+    }
+}
+
+fn run(program: &str, args: &[&Path]) -> io::Result<()> {
+    let done = Command::new(program).args(args).output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&done.stderr)))
+}
+
+fn add_worktree(repo: &Repo, dir: PathBuf, commit: ObjectId) -> Done<usize> {
+    let options = AddOptions {
+        dir,
+        head: Head::Commit(commit),
+        commit,
+        subset: Default::default(),
+        settings: Default::default(),
+        request: request("worktree add"),
+    };
+    Ok(repo.add_worktree(&options, &Job::default())?.refused.len())
+}
+
+fn restore(repo: &Repo, from: Option<ObjectId>, name: &str) -> Done {
+    let mut path = RepoPath::root();
+    path.push(&SafeName::new(name.as_bytes())?)?;
+    let (settings, job) = (Default::default(), Job::default());
+    repo.restore(from, &[path], &settings, request("restore"), &job)?;
+    Ok(())
+}
+
+fn content(repo: &Repo, commit: &ObjectId, name: &str) -> Done<Option<Vec<u8>>> {
+    match files_of(repo, commit)?.remove(name.as_bytes()) {
+        Some(Item::File(bytes, _)) => Ok(Some(bytes)),
+        _ => Ok(None),
+    }
+}
+
+#[test]
+fn packs_worktrees_and_checkouts_have_one_copy_on_the_disk() -> Done {
+    for kind in FILE_SYSTEMS {
+        let Some(image) = Image::new(kind)? else {
+            continue;
+        };
+        let (place, bytes) = (image.place()?, Rng::new(1).bytes(FILE_BYTES));
+        place.write("one", &bytes)?;
+        let before = image.used()?;
+        let first = place.commit("one")?;
+        let less_than = |since: u64, bytes: u64, what: &str| -> Done<u64> {
+            let now = image.used()?;
+            assert!(now < since + bytes, "{kind}: {what}: {} more", now - since);
+            Ok(now)
+        };
+        let part = FILE_BYTES as u64 / 100;
+        let before = less_than(before, part + BESIDE_BYTES, "a commit")?;
+        let second_tree = image.root().join("two");
+        assert_eq!(add_worktree(&place.repo, second_tree.clone(), first)?, 0);
+        let before = less_than(before, part + BESIDE_BYTES, "a worktree")?;
+        assert!(fs::read(second_tree.join("one"))? == bytes);
+
+        fs::remove_file(place.dir.path().join("one"))?;
+        restore(&place.repo, None, "one")?;
+        assert!(fs::read(place.dir.path().join("one"))? == bytes);
+        let before = less_than(before, part + BESIDE_BYTES, "a restored file")?;
+
+        // What is moved to other packs is shared as before.
+        let more = Rng::new(2).bytes(FILE_BYTES / 2);
+        place.write("two", &more)?;
+        let before = less_than(before, more.len() as u64 + BESIDE_BYTES, "a new file")?;
+        let second = place.commit("two")?;
+        assert!(repack(&place.again()?)?.finished);
+        gc(&place.again()?)?;
+        less_than(before, 2 * part + BESIDE_BYTES, "a repack")?;
+        place.is_sound()?;
+        assert!(content(&place.again()?, &second, "two")? == Some(more));
+        assert!(content(&place.again()?, &second, "one")? == Some(bytes));
+    }
+    Ok(())
+}
+
+#[test]
+fn sharing_can_be_switched_off_and_required() -> Done {
+    let Some(image) = Image::new("xfs")? else {
+        return Ok(());
+    };
+    let (place, bytes) = (image.place()?, Rng::new(1).bytes(FILE_BYTES));
+    place.repo.store().share_blocks(SharingMode::Off);
+    place.write("one", &bytes)?;
+    let before = image.used()?;
+    let first = place.commit("one")?;
+    assert!(image.used()? > before + FILE_BYTES as u64);
+
+    let repo = place.again()?;
+    repo.store().share_blocks(SharingMode::Require);
+    place.write("two", &Rng::new(2).bytes(FILE_BYTES))?;
+    assert!(commit(&repo, "two")?.commit.is_some());
+    // Elsewhere it is refused.
+    let elsewhere = TempDir::new()?;
+    let refused = add_worktree(&repo, elsewhere.path().join("two"), first);
+    let why = refused.expect_err("another disk").to_string();
+    assert!(why.contains("worktree.share"), "{why}");
+
+    let other = Place::new()?;
+    other.repo.store().share_blocks(SharingMode::Require);
+    other.write("one", &bytes)?;
+    other.write("small", b"small")?;
+    let report = commit(&other.repo, "all")?;
+    let why = format!("{report:?}");
+    assert!(why.contains("worktree.share"), "{why}");
+    Ok(())
+}
+
+/// A file that is edited, and what it had in each commit.
+struct Edited {
+    place: Place,
+    rng: Rng,
+    commits: Vec<(ObjectId, blake3::Hash)>,
+}
+
+impl Edited {
+    fn path(&self) -> PathBuf {
+        self.place.dir.path().join("file")
+    }
+
+    /// Changes the file in one of the ways of programs.
+    fn edit(&mut self) -> Done {
+        let path = self.path();
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        let len = file.metadata()?.len();
+        let at = self.rng.below(len);
+        let bytes = self.rng.below(200_000) as usize + 1;
+        match self.rng.below(8) {
+            0 | 1 => file.write_all_at(&self.rng.bytes(bytes), at)?,
+            2 => file.set_len(len - self.rng.below(5_000))?,
+            3 => file.write_all_at(&self.rng.bytes(bytes), len)?,
+            4 => {
+                let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&file, how, at, bytes as u64)?;
+            }
+            5 => {
+                let value = (self.rng.below(256)).to_string();
+                let mut python = Command::new("python3");
+                let python = python.args(["-c", MAPPED_WRITE]).arg(&path);
+                python.args([at.to_string(), value]).status()?;
+            }
+            6 => {
+                let copy = path.with_extension("copy");
+                run("cp", &["--reflink=auto".as_ref(), &path, &copy])?;
+                let copied = OpenOptions::new().write(true).open(&copy)?;
+                copied.write_all_at(&self.rng.bytes(bytes), at)?;
+                fs::rename(&copy, &path)?;
+            }
+            _ => {
+                let nth = self.rng.below(self.commits.len().max(1) as u64) as usize;
+                if let Some((id, _)) = self.commits.get(nth) {
+                    restore(&self.place.again()?, Some(*id), "file")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Done {
+        let expected = blake3::hash(&fs::read(self.path())?);
+        let id = self.place.commit("an edit")?;
+        self.commits.push((id, expected));
+        Ok(())
+    }
+
+    fn check(&self) -> Done {
+        self.place.is_sound()?;
+        let repo = self.place.again()?;
+        for (id, expected) in &self.commits {
+            let found = content(&repo, id, "file")?.ok_or("it was committed")?;
+            assert_eq!(blake3::hash(&found), *expected, "{id}");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn edits_of_a_shared_file_change_nothing_that_was_committed() -> Done {
+    let (edits, seed) = (number("DMV_SHARED_EDITS", 40), seed(1));
+    for kind in FILE_SYSTEMS {
+        let Some(image) = Image::new(kind)? else {
+            continue;
+        };
+        let (place, mut rng) = (image.place()?, Rng::new(seed));
+        place.write("file", &rng.bytes(5 << 20))?;
+        let commits = Vec::new();
+        let mut edited = Edited {
+            place,
+            rng,
+            commits,
+        };
+        edited.commit()?;
+        for n in 1..=edits {
+            edited.edit()?;
+            if edited.rng.one_in(3) {
+                edited.commit()?;
+            }
+            if n % 50 == 0 {
+                edited.check()?;
+                // The image is small.
+                let last = edited.commits.len() - 1;
+                let kept = edited.commits.split_off(last);
+                edited.commits = kept;
+                let len = fs::metadata(edited.path())?.len();
+                if len < (4 << 20) || image.used()? > IMAGE_BYTES / 2 {
+                    edited.place = image.place()?;
+                    edited.place.write("file", &edited.rng.bytes(5 << 20))?;
+                    edited.commits.clear();
+                    edited.commit()?;
+                }
+            }
+        }
+        edited.check()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_that_changes_during_its_commit_leaves_a_sound_repository() -> Done {
+    for kind in FILE_SYSTEMS {
+        let Some(image) = Image::new(kind)? else {
+            continue;
+        };
+        let place = image.place()?;
+        place.write("file", &Rng::new(1).bytes(FILE_BYTES))?;
+        let stop = AtomicBool::new(false);
+        let path = place.dir.path().join("file");
+        let file = OpenOptions::new().write(true).open(path)?;
+        std::thread::scope(|scope| {
+            let (stop, file) = (&stop, &file);
+            let writer = scope.spawn(move || -> io::Result<()> {
+                let mut rng = Rng::new(2);
+                while !stop.load(Ordering::Relaxed) {
+                    let at = rng.below(FILE_BYTES as u64 - 8192);
+                    file.write_all_at(&rng.bytes(8192), at)?;
+                }
+                Ok(())
+            });
+            let committed = (0..4).try_for_each(|n| -> Done {
+                commit(&place.repo, &format!("commit {n}"))?;
+                Ok(())
+            });
+            stop.store(true, Ordering::Relaxed);
+            writer.join().expect("the writer does not panic")?;
+            committed
+        })?;
+        place.is_sound()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_of_a_shared_block_is_noticed() -> Done {
+    const MARK: &[u8] = b"these bytes stand on the disk once";
+    let Some(mut image) = Image::new("xfs")? else {
+        return Ok(());
+    };
+    let mut bytes = Rng::new(1).bytes(8 << 20);
+    bytes[3_000_000..3_000_000 + MARK.len()].copy_from_slice(MARK);
+    let root = image.root().join("repository");
+    let repo = Repo::init(&root, "main", false, request("init"))?;
+    fs::write(root.join("file"), &bytes)?;
+    let made = commit(&repo, "file")?.commit.ok_or("a commit")?;
+    assert_eq!(add_worktree(&repo, image.root().join("two"), made)?, 0);
+    drop(repo);
+    image.unmount()?;
+
+    let mark = std::str::from_utf8(MARK)?;
+    let mut grep = Command::new("grep");
+    let found = grep.args(["-obaF", mark]).arg(image.file()).output()?;
+    let found = String::from_utf8(found.stdout)?;
+    let [place] = found.lines().collect::<Vec<_>>()[..] else {
+        return Err(format!("the bytes do not stand there once: {found}").into());
+    };
+    let (place, _) = place.split_once(':').ok_or("an offset")?;
+    let disk = OpenOptions::new().write(true).open(image.file())?;
+    disk.write_all_at(b"THESE", place.parse()?)?;
+    disk.sync_all()?;
+    drop(disk);
+    image.mount()?;
+
+    for tree in ["repository", "two"] {
+        let read = fs::read(image.root().join(tree).join("file"))?;
+        assert!(read[3_000_000..].starts_with(b"THESE"), "{tree}");
+    }
+    let repo = Repo::open(&root)?;
+    let report = repo.verify(VerifyDepth::Full, &Job::default())?;
+    assert_eq!(report.damaged.len(), 1, "{report:?}");
+    let refused = add_worktree(&repo, image.root().join("three"), made);
+    assert!(refused.is_err() || refused.is_ok_and(|n| n == 1));
+    assert!(!image.root().join("three/file").exists());
+    Ok(())
+}
