@@ -8,9 +8,9 @@ use dmv_core::worktree::select::{Paths, is_under};
 
 /// List files that have a newer version on another branch
 ///
-/// A file counts if a branch, or a remote's branch as last fetched, has changed it since your commit and that
-/// branch parted, and your commit does not have the change. dmv compares ids: it reads no content and uses
-/// no network. Run 'dmv fetch' first to hear what is new.
+/// A file counts if another branch, or a remote's branch as last fetched, has changed it since the last commit
+/// that you both have, and your commit does not have this change. dmv compares ids: it reads no content and
+/// uses no network. Run 'dmv fetch' first to hear what is new.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv newer\n  dmv newer scenes/rock.psd\n  dmv newer --exit-code scenes"
@@ -71,7 +71,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     for place in &report.unknown {
         context.ui.warn(format_args!(
-            "the history that this repository has does not tell where {} parted from your commit",
+            "too little history is here to compare your commit with {}",
             clean(&place.to_string())
         ));
     }

@@ -15,7 +15,7 @@ pub(crate) enum Fork {
     /// Another tip has everything of this one.
     Covered,
     /// The best common ancestors of the tip and the own commit, in id order. There are none if the
-    /// histories do not meet.
+    /// histories do not meet, also if another tip has everything of this one.
     From(Vec<ObjectId>),
     /// The walk ended before it was known: history is absent there, or there was too much of it.
     Unknown,
@@ -41,6 +41,7 @@ pub(crate) fn forks(
     let number: HashMap<ObjectId, usize> = tips.iter().copied().zip(0..).collect();
     let mut forks = vec![Fork::From(Vec::new()); tips.len()];
     let mut cut = TipSet::new(tips.len());
+    let mut is_own_cut = false;
     let mut read = 0;
     while marks.is_undecided() {
         if read == max {
@@ -73,12 +74,15 @@ pub(crate) fn forks(
                 marks.add(parent, &mark);
             } else {
                 mark.from.without(&mark.below).for_each(|n| cut.add(n));
+                is_own_cut |= mark.is_own;
             }
         }
     }
     for (n, fork) in forks.iter_mut().enumerate() {
         match fork {
-            Fork::From(bases) if bases.is_empty() && cut.has(n) => *fork = Fork::Unknown,
+            Fork::From(bases) if bases.is_empty() && (is_own_cut || cut.has(n)) => {
+                *fork = Fork::Unknown
+            }
             Fork::From(bases) => bases.sort_unstable(),
             _ => {}
         }
