@@ -38,6 +38,17 @@ pub enum CommandUse {
     Shows,
 }
 
+impl CommandUse {
+    /// That of a command that only looks. No pager shows its output if its exit code is the answer.
+    pub fn of_look(exit_code_answers: bool) -> CommandUse {
+        if exit_code_answers {
+            CommandUse::Reads
+        } else {
+            CommandUse::Shows
+        }
+    }
+}
+
 /// The surroundings of a command.
 pub struct Context {
     /// Options of every command.

@@ -25,13 +25,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// How the command uses the terminal: no pager shows the output if the exit code is the answer.
+    /// How the command uses the terminal.
     pub fn command_use(&self) -> CommandUse {
-        if self.exit_code {
-            CommandUse::Reads
-        } else {
-            CommandUse::Shows
-        }
+        CommandUse::of_look(self.exit_code)
     }
 }
 
