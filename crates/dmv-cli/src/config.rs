@@ -118,6 +118,8 @@ pub static KEYS: &[Key] = keys! {
         "how much overwritten data a command keeps for dmv undo without asking";
     "commit.large" => Size, Repository, Some("2GiB"),
         "the size from which a new file is asked about before a commit; 0 for never";
+    "sign.commits" => Bool, Repository, Some("false"),
+        "sign the commits that you make: true or false";
     "worktree.share" => Sharing, Repository, Some("auto"),
         "whether large files share blocks with packs: auto, off or require";
     "pull.rebase" => Bool, Repository, Some("false"),

@@ -8,6 +8,7 @@ use crate::ownership::{find, way_to_trust};
 use crate::pager;
 use crate::pager::PagedOutput;
 use crate::progress::{InterruptionNote, Watch, interrupted, while_lent};
+use crate::signing;
 use crate::ui::{Tone, Ui};
 use dmv_core::escape::Argument;
 use dmv_core::hash::ObjectId;
@@ -188,6 +189,7 @@ impl Context {
         if let Ok(config) = self.config() {
             repo.name_remotes(config.remotes().into_iter().map(|(name, _)| name));
             repo.store().share_blocks(config.sharing()?);
+            signing::follow_settings(&repo, config)?;
         }
         if repo.caught_up() > 0 {
             let what = count(repo.caught_up() as u64, "operation", "operations");

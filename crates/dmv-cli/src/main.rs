@@ -48,6 +48,7 @@ mod progress;
 mod remotes;
 mod revisions;
 mod room;
+mod signing;
 mod stash_name;
 #[cfg(feature = "store")]
 mod store_options;

@@ -4,6 +4,7 @@
 //! The secret half lies in one file that only its owner may read. It is never printed. This room
 //! uses `dmv-core` only; `transport::quic` and the program use it. docs/trust.md describes keys.
 
+use dmv_core::object::signature::Signature;
 use dmv_core::platform::{OddKind, open_named, sync_dir};
 use dmv_core::repo::PeerKey;
 use iroh::SecretKey;
@@ -112,6 +113,14 @@ impl DeviceKey {
     /// Returns the public half, by which other devices know this one.
     pub fn public(&self) -> PeerKey {
         PeerKey::from_bytes(*self.0.public().as_bytes())
+    }
+
+    /// Signs the statement of a commit. It has a domain of its own: docs/format/objects.md, "Signature".
+    pub fn sign_commit(&self, statement: &[u8]) -> Signature {
+        Signature::Device {
+            key: *self.0.public().as_bytes(),
+            bytes: self.0.sign(statement).to_bytes(),
+        }
     }
 
     /// Returns both halves, for the transport.

@@ -49,6 +49,7 @@ mod recovering;
 mod repack;
 mod replay;
 mod sharing;
+mod signing;
 mod space;
 mod statcache;
 mod stories;

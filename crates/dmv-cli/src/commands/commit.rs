@@ -10,7 +10,7 @@ use crate::print::checkout::hint_restore;
 use crate::print::merge::{merge_value, tell_merge};
 use crate::print::newer;
 use crate::room::DISK_FULL;
-use crate::{author_notice, editor};
+use crate::{author_notice, editor, signing};
 use dmv_core::job::Job;
 use dmv_core::platform::free_bytes;
 use dmv_core::refs::Timestamp;
@@ -60,6 +60,9 @@ pub struct Args {
     /// Commit files as they are, even with the markers of a conflict in them
     #[arg(long)]
     allow_markers: bool,
+    /// Sign the commit with the key of this device
+    #[arg(long)]
+    sign: bool,
     /// Record another author than yourself
     #[arg(long, value_name = "NAME <EMAIL>", value_parser = author)]
     author: Option<Who>,
@@ -79,6 +82,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Err(Failure::usage("a commit needs a message").hint("dmv commit -m MESSAGE"));
     }
     let repo = context.repo()?;
+    if args.sign {
+        repo.sign_commits_by(signing::signer());
+    }
     let paths = context.paths(&repo, &args.paths)?;
     context.check_paths(&repo, &paths)?;
     bring_rules(context, &repo)?;

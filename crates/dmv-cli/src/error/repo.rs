@@ -65,6 +65,7 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::Thread(_) => hinted("no-thread", EXIT_OTHER, FEWER_PROCESSES),
         RepoError::OverBudget => over_budget(),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
+        RepoError::Unsigned(_) => hinted("cannot-sign", EXIT_OTHER, "dmv config list"),
         RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
     }
 }

@@ -15,6 +15,7 @@ pub mod name;
 mod path;
 mod portable;
 pub mod root;
+pub mod signature;
 pub mod tree;
 
 use crate::hash::{ObjectId, chunk_id, derived_id};

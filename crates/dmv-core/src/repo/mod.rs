@@ -36,7 +36,7 @@ pub use base::layout::{
 pub use base::moved::{BranchPosition, Mover, moved_clause};
 pub use base::notes::{FilesBeside, Note, PathNotes};
 pub use base::publish::OperationRequest;
-pub use base::repo::{DateReader, GitIdQuery, GitIdReader, Repo};
+pub use base::repo::{CommitSigner, DateReader, GitIdQuery, GitIdReader, Repo};
 pub use base::slice::{BadSlice, Expiry, Purge, PurgesElsewhere, RepoSlice};
 pub use base::stamp::Stamp;
 pub use base::steps::{Step, Steps};

@@ -10,12 +10,15 @@ use dmv_core::object::conflict::{Conflict, Term};
 use dmv_core::object::list::{Blob, BlobChunks, ListBuilder, ListEntry, ListNode};
 use dmv_core::object::mem::MemObjects;
 use dmv_core::object::name::{RepoPath, SafeName};
+use dmv_core::object::signature::{DOMAIN, Signature};
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
 use dmv_core::repo::{Expiry, Note, PathNotes, Purge, PurgesElsewhere, RepoSlice, Step, Steps};
 use dmv_core::subset::Subset;
+use dmv_net::identity::DeviceKey;
 use std::error::Error;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -346,6 +349,62 @@ fn objects_have_the_bytes_and_ids_of_the_vectors() -> Outcome {
         text.push('\n');
     }
     hold_against("objects.txt", &text)
+}
+
+/// A commit with this signature.
+fn signed(signature: Vec<u8>) -> Result<Vec<u8>, Box<dyn Error>> {
+    let (_, first) = commits()?.swap_remove(0);
+    let mut commit = Commit::decode(&first)?;
+    commit.signature = Some(signature);
+    Ok(commit.encode()?)
+}
+
+/// The first vector of a commit, with good and bad signatures by the secret key of 32 bytes 0x07.
+fn signatures() -> Result<Vec<Vector>, Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("device-key");
+    std::fs::write(&path, format!("dmv-device-key 1\n{}\n", "07".repeat(32)))?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    let key = DeviceKey::load(&path)?.ok_or("no key")?;
+    let first = Commit::decode(&commits()?[0].1)?;
+    let merge = Commit::decode(&commits()?[1].1)?;
+    let good = key.sign_commit(&first.statement()?).encode();
+    let without_domain = &first.statement()?[DOMAIN.len() + 1..];
+    let mut changed = good.clone();
+    changed[96] ^= 1;
+    Ok(vec![
+        ("device", signed(good.clone())?),
+        ("device-changed", signed(changed)?),
+        ("device-cut-off", signed(good[..96].to_vec())?),
+        ("device-and-more", signed([&good[..], &[0]].concat())?),
+        (
+            "device-of-another-commit",
+            signed(key.sign_commit(&merge.statement()?).encode())?,
+        ),
+        (
+            "device-without-domain",
+            signed(key.sign_commit(without_domain).encode())?,
+        ),
+        ("of-no-known-kind", signed(vec![9; 97])?),
+        ("longest", signed(vec![1; 16 << 10])?),
+    ])
+}
+
+#[test]
+fn signatures_are_good_and_bad_as_the_vectors_say() -> Outcome {
+    let mut text = String::from("# name, state, the signer's key or -, the commit\n");
+    for (name, bytes) in signatures()? {
+        let commit = Commit::decode(&bytes)?;
+        let signature = commit.signature.as_deref().and_then(Signature::decode);
+        let statement = commit.statement()?;
+        let is_good = signature
+            .as_ref()
+            .is_some_and(|signature| signature.is_by_device(&statement));
+        let state = if is_good { "good" } else { "bad" };
+        let key = signature.map_or("-".to_owned(), |signature| encode_hex(signature.key()));
+        text.push_str(&format!("{name} {state} {key} {}\n", encode_hex(&bytes)));
+    }
+    hold_against("signatures.txt", &text)
 }
 
 /// Operations of both versions, with every kind of change.

@@ -104,6 +104,9 @@ pub enum RepoError {
     /// The user cancelled the command.
     #[error("interrupted")]
     Cancelled,
+    /// The user wants signed commits, and this one cannot be signed. Nothing was committed.
+    #[error("cannot sign the commit: {0}")]
+    Unsigned(String),
     /// A message or an author contains text that an object cannot store.
     #[error("{0}")]
     Text(String),

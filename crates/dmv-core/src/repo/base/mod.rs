@@ -30,6 +30,7 @@ pub mod refused;
 pub mod relying;
 pub mod repo;
 pub mod reserve;
+pub mod signing;
 pub mod slice;
 pub mod spill;
 pub mod stamp;

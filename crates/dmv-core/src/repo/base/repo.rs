@@ -4,6 +4,7 @@
 //! `repo` needs. This module knows none of them.
 
 use crate::hash::ObjectId;
+use crate::object::signature::Signature;
 use crate::object::{ObjectError, ObjectRead};
 use crate::refs::Refs;
 use crate::repo::base::arrived::ArrivedPacks;
@@ -37,6 +38,9 @@ pub struct GitIdQuery<'q> {
 /// Returns the commits that a query asks for.
 pub type GitIdReader = fn(&GitIdQuery<'_>) -> Result<Vec<ObjectId>, ObjectError>;
 
+/// Signs the statement of a commit, or says why it cannot.
+pub type CommitSigner = Box<dyn Fn(&[u8]) -> Result<Signature, String> + Send + Sync>;
+
 /// What a repository knows only from its caller.
 #[derive(Default)]
 pub struct CallerAnswers {
@@ -46,6 +50,8 @@ pub struct CallerAnswers {
     pub dates: OnceLock<DateReader>,
     /// Finds the commits that have some id in Git, if the caller can.
     pub git_ids: OnceLock<GitIdReader>,
+    /// Signs the user's new commits, if the user wants that.
+    pub signer: OnceLock<CommitSigner>,
 }
 
 /// An open repository.
@@ -135,6 +141,12 @@ impl Repo {
     pub fn read_git_ids_by(&self, reader: GitIdReader) {
         // A later caller gets what the first one asked for.
         let _ = self.caller.git_ids.set(reader);
+    }
+
+    /// Tells how the user's new commits are signed, once. Without it, they are not.
+    pub fn sign_commits_by(&self, signer: CommitSigner) {
+        // A later signer is one of the same user.
+        let _ = self.caller.signer.set(signer);
     }
 
     /// Tells how dates in revisions are read, once. Without it, a revision has no date.

@@ -20,7 +20,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::keys::named_by;
 use crate::repo::base::publish::{OperationRequest, change, merge_tables, noting_failed_sync};
 use crate::repo::base::repo::Repo;
-use crate::repo::base::{budget, leaving, level, named, refused, relying, reserve, whole};
+use crate::repo::base::{budget, leaving, level, named, refused, relying, reserve, signing, whole};
 use crate::store::{FinishedJob, Framer, MetaWriter, StoreError, StoreWriter};
 use crate::vfs::OpenMode;
 use crate::worktree::ingest::{IngestError, IngestResult, Task, with_ingest};
@@ -221,6 +221,12 @@ impl<'r> Transaction<'r> {
         let bytes = commit.encode();
         let bytes = bytes.map_err(|e| RepoError::Text(e.to_string()))?;
         Ok(self.put(ObjectType::Commit, &bytes)?)
+    }
+
+    /// Writes a commit that the user makes, signed if the user wants that.
+    pub fn put_own_commit(&mut self, commit: &mut Commit) -> Result<ObjectId, RepoError> {
+        signing::sign(self.repo, commit)?;
+        self.put_commit(commit)
     }
 
     fn open(&mut self) -> Result<&mut OpenJob<'r>, StoreError> {

@@ -425,7 +425,8 @@ fn put_commit(
         },
     };
     let open = still_open(repo, worktree, &content.conflicts)?;
-    let id = tx.put_commit(&new_commit(repo, options, worktree.base, &tree, &open)?)?;
+    let mut commit = new_commit(repo, options, worktree.base, &tree, &open)?;
+    let id = tx.put_own_commit(&mut commit)?;
     let mut changes = advance(worktree, &start.head, start.tip, id);
     if start.moved.is_some() {
         changes.retain(|change| change.key == base_key(&worktree.name));

@@ -339,8 +339,8 @@ pub fn make(
             }
         }
     }
-    let commit = new_commit(repo, &merged, &paths, parents, options)?;
-    let id = tx.put_commit(&commit)?;
+    let mut commit = new_commit(repo, &merged, &paths, parents, options)?;
+    let id = tx.put_own_commit(&mut commit)?;
     tx.objects()?;
     check_names(repo, &commit.parents, merged.tree.id, options)?;
     Ok(UnpublishedCommit { id, commit, merged })

@@ -17,6 +17,7 @@ use crate::object::tree::empty_tree_id;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::repo::base::error::{AbsentError, RepoError};
 use crate::repo::base::repo::Repo;
+use crate::repo::base::signing;
 use crate::repo::base::transaction::Transaction;
 use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
 use crate::repo::verbs::mainline::mainline_parent;
@@ -267,7 +268,7 @@ impl Replay<'_, '_> {
         if self.how.notes_origin {
             message = with_origin(&message, &from);
         }
-        let made = Commit {
+        let mut made = Commit {
             tree: merged.tree.id,
             tree_bytes: merged.tree.bytes,
             tree_files: merged.tree.files,
@@ -279,6 +280,7 @@ impl Replay<'_, '_> {
             extras,
             signature: None,
         };
+        signing::sign(self.repo, &mut made)?;
         let bytes = made.encode().map_err(|e| RepoError::Text(e.to_string()))?;
         let mut tee = Tee {
             made: &self.made,
