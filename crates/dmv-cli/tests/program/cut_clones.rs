@@ -20,7 +20,7 @@ fn place() -> Outcome<Place> {
     for n in 0..30 {
         place.write(format!("big/keep/{n}"), rng.bytes(40_000))?;
         for other in ["a", "b/c"] {
-            place.write(format!("big/{other}/{n}"), rng.bytes(20_000))?;
+            place.write(format!("big/{other}/{n}"), rng.bytes(40_000))?;
         }
     }
     for n in 0..3 {
@@ -69,8 +69,8 @@ fn is_within(place: &Place, after: &str) -> Outcome {
     for pack in packs {
         bytes += pack?.metadata()?.len();
     }
-    // keep has 1.2 MB, the rest as much again.
-    assert!(bytes < 1_900_000, "{after} has brought {bytes} bytes");
+    // keep has 1.2 MB, the rest 2.4. A frame that the kill has cut off is filled up to its length, at most 1 MiB.
+    assert!(bytes < 2_350_000, "{after} has brought {bytes} bytes");
     Ok(())
 }
 
