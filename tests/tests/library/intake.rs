@@ -5,10 +5,11 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::commit::Commit;
 use dmv_core::repo::{
-    IntakeOptions, IntakeReport, Repo, SeriesOptions, SeriesPattern, Who, WorktreeSettings,
+    CheckoutOptions, FilesError, IntakeOptions, IntakeReport, OfferedRefs, OwnBranches, Repo,
+    RepoError, SeriesOptions, SeriesPattern, UndoOptions, UndoWhat, Who, WorktreeSettings,
 };
 use dmv_tests::peers::{Done, Place};
-use dmv_tests::scratch::{Item, files_of};
+use dmv_tests::scratch::{Files, Item, files_in, files_of, request};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -75,6 +76,65 @@ fn new_sources(report: &IntakeReport) -> Vec<String> {
     let new = report.versions.iter().filter(|version| version.is_new);
     new.map(|version| String::from_utf8_lossy(version.source.as_bytes()).into_owned())
         .collect()
+}
+
+#[test]
+fn one_undo_takes_a_first_history_back_and_one_redo_brings_it_again() -> Done {
+    let place = Place::new()?;
+    let outside = tempfile::tempdir()?;
+    let dir = outside.path().join("old");
+    write(&dir.join("a.txt"), "one", 10)?;
+    write(&dir.join("d/b.txt"), "two", 5)?;
+    let (repo, job) = (&place.repo, Job::default());
+    let tip = repo.take_directories(&[dir], &options(None), &job)?.tip;
+    let tip = tip.ok_or("a commit")?;
+    let offered = OfferedRefs {
+        head: None,
+        refs: vec![("branch/main".to_owned(), tip), ("tag/v1".to_owned(), tip)],
+    };
+    let ours = OwnBranches {
+        make: vec![("main".to_owned(), tip)],
+        ..OwnBranches::default()
+    };
+    let take = || {
+        let options = CheckoutOptions::new(request("import"));
+        repo.note_remote_and_check_out("old", &offered, &ours, "main", &options, &job)
+    };
+    let undo = |what: UndoWhat| {
+        let (settings, request) = (WorktreeSettings::default(), request("undo"));
+        let options = UndoOptions {
+            what,
+            settings,
+            request,
+        };
+        repo.undo(&options, &job)
+    };
+    let state = || -> Done<(bool, bool, Files)> {
+        let (branch, tag) = (repo.ref_at("branch/main")?, repo.ref_at("tag/v1")?);
+        Ok((branch.is_some(), tag.is_some(), files_in(place.dir.path())?))
+    };
+    let empty = state()?;
+    take()?;
+    let taken = state()?;
+    assert_eq!((taken.0, taken.1, taken.2.len()), (true, true, 2));
+    undo(UndoWhat::Last)?;
+    assert_eq!(state()?, empty);
+    undo(UndoWhat::LastUndo)?;
+    assert_eq!(state()?, taken);
+    undo(UndoWhat::Last)?;
+    // Files that are in the way stay. The history comes without them.
+    place.write("a.txt", b"mine")?;
+    let written = take()?.written;
+    assert!(
+        matches!(
+            written,
+            Some(Err(RepoError::Files(FilesError::WouldLose { .. })))
+        ),
+        "{written:?}"
+    );
+    let beside = state()?;
+    assert_eq!((beside.0, beside.1, beside.2.len()), (true, true, 1));
+    Ok(())
 }
 
 #[test]

@@ -93,6 +93,7 @@ pub use upkeep::repack::{RepackOptions, RepackReport};
 pub use upkeep::rules::{KeepRule, KeepRules, NotARule, RuleLine, RuleProblem, RuleSource};
 pub use upkeep::verify::known::KnownDamage;
 pub use upkeep::verify::{AffectedPath, DamagedObject, LostPack, VerifyDepth, VerifyReport};
+pub use verbs::arrival::ArrivalReport;
 pub use verbs::bisect::{BisectNext, BisectReport, Bisection, Verdict};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
 pub use verbs::pick::{PickFrom, PickOptions, PickReport};

@@ -70,6 +70,7 @@ pub enum CheckoutTarget {
 }
 
 /// How to switch.
+#[derive(Clone, Debug)]
 pub struct CheckoutOptions {
     /// The worktree's new subset. `None` keeps the present one.
     pub subset: Option<Subset>,
@@ -164,11 +165,11 @@ impl Repo {
         }
         let mut more: Vec<Change> = new.into_iter().collect();
         if head != now {
-            more.push(left(self, &now)?);
+            more.extend(Some(left(self, &now)?).filter(|c| c.old != c.new));
         }
         let command = ("this checkout", &options.request.command[..]);
-        checkout_locked(self, &lock, (head, commit), command, options, job, || {
-            Ok(more)
+        checkout_locked(self, &lock, (head, commit), command, options, job, |tx| {
+            Ok(tx.with(more))
         })
     }
 }
@@ -180,16 +181,16 @@ fn left(repo: &Repo, head: &Head) -> Result<Change, RepoError> {
 }
 
 /// Makes the files equal to those of `commit`. Once `is_there` has succeeded, the worktree is on
-/// `head`; `is_there` returns further changes to publish. `what` names the action in messages that
+/// `head`; `is_there` may add to the transaction that says so. `what` names the action in messages that
 /// refuse it. If the switch is cut off, running `command` continues it.
-pub fn checkout_locked(
-    repo: &Repo,
+pub fn checkout_locked<'r>(
+    repo: &'r Repo,
     _lock: &WorktreeLock,
     (head, commit): (Head, ObjectId),
     (what, command): (&'static str, &str),
     options: &CheckoutOptions,
     job: &Job,
-    is_there: impl FnOnce() -> Result<Vec<Change>, RepoError>,
+    is_there: impl FnOnce(Transaction<'r>) -> Result<Transaction<'r>, RepoError>,
 ) -> Result<CheckoutReport, RepoError> {
     let tree = open_worktree::open(repo, &options.settings)?;
     let subset = options.subset.as_ref().unwrap_or(&tree.subset);
@@ -213,12 +214,11 @@ pub fn checkout_locked(
         settings: &options.settings,
     };
     let tx = Transaction::begin(repo, &options.request);
-    let done = switch_files(tx, &tree, &to, job, |mut tx| {
-        let more = is_there()?;
+    let done = switch_files(tx, &tree, &to, job, |tx| {
+        let mut tx = is_there(tx)?;
         tx.set(head_key(&tree.name), Some(head.value()))?;
         tx.set(base_key(&tree.name), Some(commit.as_bytes().to_vec()))?;
         tx.set(subset_key(&tree.name), subset_value(subset))?;
-        tx.change(more.into_iter().filter(|c| c.old != c.new));
         tx.publish_changes(Effect::Written)
     })?;
     let idle_patterns = match &options.subset {

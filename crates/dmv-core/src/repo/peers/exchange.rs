@@ -175,71 +175,91 @@ impl Repo {
         ours: &OwnBranches,
         request: &OperationRequest,
     ) -> Result<Vec<RefChange>, RepoError> {
-        check_ref_name(remote)?;
         retrying(self, || {
-            let (mut changes, mut moved) = (Vec::new(), Vec::new());
-            let mut set = |key: String, id: ObjectId| -> Result<(), RepoError> {
-                let old = worktree::ref_id(self, &key)?;
-                if old != Some(id) {
-                    let value = Some(id.as_bytes().to_vec());
-                    changes.push(change(&self.refs, key.clone(), value)?);
-                    moved.push(RefChange::new(key, old, Some(id), None));
-                }
-                Ok(())
-            };
-            let mut new = Vec::new();
-            for (key, id) in &offered.refs {
-                match key.split_once('/') {
-                    Some(("branch", branch)) => set(format!("remote/{remote}/{branch}"), *id)?,
-                    _ => new.push((key.clone(), *id)),
-                }
-            }
-            let ours_new = ours.make.iter();
-            new.extend(ours_new.map(|(name, id)| (format!("branch/{name}"), *id)));
-            if ours.mirror.is_some() {
-                let branches = offered.refs.iter();
-                new.extend(
-                    branches
-                        .filter(|(key, _)| key.starts_with("branch/"))
-                        .cloned(),
-                );
-            }
-            let mut refused = Vec::new();
-            for (key, id) in new {
-                if self.refs.get(&key)?.is_some() {
-                    if ours.mirror.is_some() {
-                        set(key, id)?;
-                    }
-                    continue;
-                }
-                let (_, name) = key.split_once('/').unwrap_or_default();
-                if is_new_name(self, name, Some(remote))? {
-                    set(key, id)?;
-                } else {
-                    let refusal = Some(Refusal::BadName);
-                    refused.push(RefChange::new(key, None, Some(id), refusal));
-                }
-            }
-            if ours.mirror == Some(Mirror::MoveAndDelete) {
-                for (key, old) in extra_refs(self, offered, ours.head.as_ref())? {
-                    changes.push(change(&self.refs, key.clone(), None)?);
-                    moved.push(RefChange::new(key, Some(old), None, None));
-                }
-            }
-            for name in &ours.forget {
-                let gone = change(&self.refs, format!("remote/{remote}/{name}"), None)?;
-                changes.extend(gone.old.is_some().then_some(gone));
-            }
-            if let Some(head) = &ours.head {
-                let key = head_key(worktree::worktree_name(self).unwrap_or(layout::MAIN));
-                let head = change(&self.refs, key, Some(head.value()))?;
-                changes.extend((head.old != head.new).then_some(head));
-            }
+            let RemoteChanges { changes, refs } = remote_changes(self, remote, offered, ours)?;
             publish_if_any(self, request, changes)?;
-            moved.extend(refused);
-            Ok(moved)
+            Ok(refs)
         })
     }
+}
+
+/// What the recording of a remote changes.
+pub struct RemoteChanges {
+    /// The changes of the view. A transfer has shown that what they name is complete.
+    pub changes: Vec<Change>,
+    /// The refs that change, and those that have to stay.
+    pub refs: Vec<RefChange>,
+}
+
+/// Returns what [`Repo::note_remote`] changes.
+pub fn remote_changes(
+    repo: &Repo,
+    remote: &str,
+    offered: &OfferedRefs,
+    ours: &OwnBranches,
+) -> Result<RemoteChanges, RepoError> {
+    check_ref_name(remote)?;
+    let (mut changes, mut moved) = (Vec::new(), Vec::new());
+    let mut set = |key: String, id: ObjectId| -> Result<(), RepoError> {
+        let old = worktree::ref_id(repo, &key)?;
+        if old != Some(id) {
+            let value = Some(id.as_bytes().to_vec());
+            changes.push(change(&repo.refs, key.clone(), value)?);
+            moved.push(RefChange::new(key, old, Some(id), None));
+        }
+        Ok(())
+    };
+    let mut new = Vec::new();
+    for (key, id) in &offered.refs {
+        match key.split_once('/') {
+            Some(("branch", branch)) => set(format!("remote/{remote}/{branch}"), *id)?,
+            _ => new.push((key.clone(), *id)),
+        }
+    }
+    let ours_new = ours.make.iter();
+    new.extend(ours_new.map(|(name, id)| (format!("branch/{name}"), *id)));
+    if ours.mirror.is_some() {
+        let branches = offered.refs.iter();
+        new.extend(
+            branches
+                .filter(|(key, _)| key.starts_with("branch/"))
+                .cloned(),
+        );
+    }
+    let mut refused = Vec::new();
+    for (key, id) in new {
+        if repo.refs.get(&key)?.is_some() {
+            if ours.mirror.is_some() {
+                set(key, id)?;
+            }
+            continue;
+        }
+        let (_, name) = key.split_once('/').unwrap_or_default();
+        if is_new_name(repo, name, Some(remote))? {
+            set(key, id)?;
+        } else {
+            let refusal = Some(Refusal::BadName);
+            refused.push(RefChange::new(key, None, Some(id), refusal));
+        }
+    }
+    if ours.mirror == Some(Mirror::MoveAndDelete) {
+        for (key, old) in extra_refs(repo, offered, ours.head.as_ref())? {
+            changes.push(change(&repo.refs, key.clone(), None)?);
+            moved.push(RefChange::new(key, Some(old), None, None));
+        }
+    }
+    for name in &ours.forget {
+        let gone = change(&repo.refs, format!("remote/{remote}/{name}"), None)?;
+        changes.extend(gone.old.is_some().then_some(gone));
+    }
+    if let Some(head) = &ours.head {
+        let key = head_key(worktree::worktree_name(repo).unwrap_or(layout::MAIN));
+        let head = change(&repo.refs, key, Some(head.value()))?;
+        changes.extend((head.old != head.new).then_some(head));
+    }
+    moved.extend(refused);
+    let refs = moved;
+    Ok(RemoteChanges { changes, refs })
 }
 
 /// Returns the branches and tags that a mirror of a remote has too much. A remote without any branch has

@@ -248,8 +248,8 @@ impl Repo {
         };
         let change = recorded(self, None)?;
         let command = ("the end of this bisection", &options.request.command[..]);
-        checkout_locked(self, &lock, (head, commit), command, options, job, || {
-            Ok(vec![change])
+        checkout_locked(self, &lock, (head, commit), command, options, job, |tx| {
+            Ok(with_state(tx, change))
         })
     }
 }
@@ -258,6 +258,10 @@ impl Repo {
 fn recorded(repo: &Repo, state: Option<&Bisection>) -> Result<Change, RepoError> {
     let key = bisect_key(worktree::worktree_name(repo)?);
     Ok(change(&repo.refs, key, state.map(Bisection::value))?)
+}
+
+fn with_state<'r>(tx: Transaction<'r>, change: Change) -> Transaction<'r> {
+    tx.with(Some(change).filter(|c| c.old != c.new))
 }
 
 /// Publishes the new state together with the checkout of the next commit.
@@ -274,7 +278,7 @@ fn go_on(
         BisectNext::Test { commit, .. } => {
             let at = (Head::Commit(*commit), *commit);
             let command = ("this step of the bisection", &options.request.command[..]);
-            let more = || Ok(vec![change]);
+            let more = |tx| Ok(with_state(tx, change));
             Some(checkout_locked(
                 repo, lock, at, command, options, job, more,
             )?)

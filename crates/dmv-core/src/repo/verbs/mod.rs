@@ -1,8 +1,9 @@
 //! Commands that make new history or undo operations: merge, revert, cherry-pick, rebase, resolve,
 //! reset, bisect, undo.
 //!
-//! Uses `base`, `look`, `conflict` and `files`. No room uses it.
+//! Uses `base`, `look`, `conflict`, `files` and `peers`. No room uses it.
 
+pub mod arrival;
 pub mod bisect;
 pub mod mainline;
 pub mod merge;

@@ -49,8 +49,8 @@ impl Repo {
         std::thread::scope(|scope| {
             let (reader, own_job) = (&reader, &own_job);
             let started = start_in(scope, move || {
-                let is_there = || match told.recv() {
-                    Ok(()) => Ok(Vec::new()),
+                let is_there = |tx| match told.recv() {
+                    Ok(()) => Ok(tx),
                     Err(_) => Err(RepoError::Cancelled),
                 };
                 let done = worktree::lock_worktree(reader).and_then(|lock| {
