@@ -93,7 +93,7 @@ def show(work, times=runs):
             rows.setdefault(name, []).append(run())
     for name, row in rows.items():
         cpu, clock, memory = (statistics.median(column) for column in zip(*row))
-        print(f'{name:<36} {cpu:8.2f} {clock:8.2f} {memory:8.0f}')
+        print(f'{name:<36} {cpu:9.3f} {clock:9.3f} {memory:8.0f}', flush=True)
 
 
 def show_reads():
@@ -108,12 +108,15 @@ def show_reads():
         'dmv blame': lambda: timed([dmv, '-C', film, 'blame', 'main', path]),
         'git status': lambda: timed(['git', '-C', git, 'status']),
         'dmv status': lambda: timed([dmv, '-C', own, 'status']),
-    }, 5)
+    }, 15)
 
 
 print(f'{commits} commits, median of {runs}: seconds of CPU time, of the clock, MiB at the peak')
+told = subprocess.check_output([dmv, 'import', 'git', source, top + '/none', '--dry-run'], env=env, text=True)
+print(f'the dry run says: {told}', end='', flush=True)
 show({
     'git fast-export --all > /dev/null': lambda: timed(['git', '-C', source, 'fast-export', '--all']),
+    'dmv import git --dry-run': lambda: timed([dmv, 'import', 'git', source, top + '/none', '--dry-run']),
     'dmv import git': lambda: timed([dmv, 'import', 'git', source, fresh(film), '--bare']),
     'dmv import git, nothing new': lambda: timed([dmv, '-C', film, 'import', 'git', source]),
     'git fast-import': lambda: (subprocess.run(['git', 'init', '-q', '--bare', fresh(again)], env=env, check=True),

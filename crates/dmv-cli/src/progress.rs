@@ -4,7 +4,7 @@
 //! nothing is drawn before [`FIRST`].
 
 use crate::failure::{EXIT_INTERRUPTED, Failure, FailureForm};
-use crate::format::text::{bytes, count};
+use crate::format::text::{bytes, count, duration};
 use crate::terminal::{self, Whom, screen};
 use crate::ui::{is_watched, report};
 use dmv_core::job::{Bound, Job};
@@ -292,15 +292,6 @@ fn sign(bound: Bound) -> &'static str {
         Bound::Exact => "",
         Bound::AtLeast => "≥ ",
         Bound::AtMost => "≤ ",
-    }
-}
-
-fn duration(seconds: f64) -> String {
-    let seconds = seconds.min(1e9) as u64;
-    match seconds {
-        0..60 => format!("{} s", seconds.max(1)),
-        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
     }
 }
 

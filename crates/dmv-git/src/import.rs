@@ -9,6 +9,7 @@
 mod builder;
 mod content;
 pub(crate) mod lfs;
+mod pace;
 mod plan;
 pub(crate) mod trees;
 
@@ -25,7 +26,8 @@ use dmv_core::job::{Bound, Job};
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{
-    Head, OfferedRefs, OperationRequest, OwnBranches, RefChange, Repo, RepoError,
+    ArrivalReport, CheckoutOptions, Head, OfferedRefs, OperationRequest, OwnBranches, RefChange,
+    Repo, RepoError,
 };
 use dmv_core::store::IncomingObjects;
 use dmv_core::threads::start_in;
@@ -48,7 +50,7 @@ const WHOLE_BYTES: u64 = 4 << 20;
 const MAX_TAG_DEPTH: usize = 16;
 
 /// What to import.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ImportOptions {
     /// The name under which the branches of the source are recorded, as of a remote.
     pub remote: String,
@@ -59,6 +61,8 @@ pub struct ImportOptions {
     pub lfs: bool,
     /// Bytes of content after which what was taken is made durable, at the next commit.
     pub portion_bytes: u64,
+    /// How a worktree without a commit gets the files of the branch that the source is on, if it does.
+    pub check_out: Option<CheckoutOptions>,
 }
 
 /// Something that could not be taken as it is.
@@ -106,7 +110,7 @@ pub struct LeftRef {
 }
 
 /// What an import did.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ImportReport {
     /// Commits that were not known before.
     pub commits: u64,
@@ -124,6 +128,8 @@ pub struct ImportReport {
     pub problems: Vec<Problem>,
     /// The branch that the source is on.
     pub head: Option<String>,
+    /// Why its files were not written: uncommitted files are in the way.
+    pub not_written: Option<RepoError>,
     /// Whether the source replaces objects by others, which the import does not follow.
     pub has_replacements: bool,
 }
@@ -196,7 +202,17 @@ fn take_and_name(
     report.left.clone_from(&wanted.left);
     report.head = source.head();
     report.has_replacements = source.has_replacements()?;
-    report.refs = name(repo, options, wanted, map, report.head.as_deref(), request)?;
+    let arrival = name(
+        repo,
+        options,
+        wanted,
+        map,
+        report.head.as_deref(),
+        request,
+        job,
+    )?;
+    report.refs = arrival.refs;
+    report.not_written = arrival.written.and_then(Result::err);
     if report.commits > 0 {
         // Without it, only the log of a path takes longer, so a failure is no news.
         let _ = repo.note_changed_paths(job);
@@ -204,7 +220,7 @@ fn take_and_name(
     Ok(report)
 }
 
-/// Names the converted commits, in one operation.
+/// Names the converted commits and writes the files of a first branch, in one operation.
 fn name(
     repo: &Repo,
     options: &ImportOptions,
@@ -212,7 +228,8 @@ fn name(
     map: &mut IdMap,
     head: Option<&str>,
     request: &OperationRequest,
-) -> Result<Vec<RefChange>, GitError> {
+    job: &Job,
+) -> Result<ArrivalReport, GitError> {
     let mut offered = OfferedRefs::default();
     let mut ours = OwnBranches::default();
     for (key, git) in &wanted.refs {
@@ -230,9 +247,21 @@ fn name(
     if repo.head_commit()?.is_none()
         && let Some(branch) = &offered.head
     {
+        if let Some(how) = options
+            .check_out
+            .as_ref()
+            .filter(|_| repo.worktree_root().is_some())
+        {
+            let remote = &options.remote;
+            return Ok(repo.note_remote_and_check_out(remote, &offered, &ours, branch, how, job)?);
+        }
         ours.head = Some(Head::Branch(branch.clone()));
     }
-    Ok(repo.note_remote(&options.remote, &offered, &ours, request)?)
+    let refs = repo.note_remote(&options.remote, &offered, &ours, request)?;
+    Ok(ArrivalReport {
+        refs,
+        written: None,
+    })
 }
 
 /// Takes all objects that `wanted` leads to.
@@ -260,20 +289,8 @@ fn take(
     }
     job.progress.expect(commits, 0, Bound::AtMost);
     let lfs = options.lfs.then(|| source.git_dir()).transpose()?;
-    let pointers = map.pointers()?;
-    let mut progress = Progress {
-        map,
-        pointers,
-        heads: HashSet::new(),
-        lfs: lfs.as_deref().map(LfsObjects::of),
-        algorithm: source.algorithm(),
-        stored: repo.store(),
-        job,
-        commits: 0,
-        returned: 0,
-        files: 0,
-        problems: Vec::new(),
-    };
+    let lfs = lfs.as_deref().map(LfsObjects::of);
+    let mut progress = Progress::new(source, repo, map, lfs, job)?;
     let mut listed = WantedObjects {
         source,
         list: source.list(&tips, &known)?,

@@ -273,6 +273,7 @@ fn options(portion_bytes: u64) -> ImportOptions {
         branches: Vec::new(),
         lfs: false,
         portion_bytes,
+        check_out: None,
     }
 }
 

@@ -5,6 +5,7 @@ mod copies;
 mod git;
 
 use crate::prelude::*;
+use dmv_core::repo::CheckoutOptions;
 #[cfg(feature = "git")]
 use std::path::PathBuf;
 
@@ -72,11 +73,18 @@ fn from_options(context: &Context, args: &Args) -> Result<u8, Failure> {
     copies::from_series(context, &args.series, name, args.dry_run)
 }
 
+/// Returns how the files of a first history are written.
+fn check_out(context: &Context) -> Result<CheckoutOptions, Failure> {
+    let mut options = CheckoutOptions::new(context.request()?);
+    options.settings = context.settings()?;
+    Ok(options)
+}
+
 /// Says that the history is there, although files are in the way of those of `branch`.
-fn not_written(mut failure: Failure, branch: &str) -> Failure {
-    if failure.exit != EXIT_REFUSED {
+fn not_written(mut failure: Failure, branch: Option<&str>) -> Failure {
+    let Some(branch) = branch.filter(|_| failure.exit == EXIT_REFUSED) else {
         return failure;
-    }
+    };
     let why = failure.message.trim_end_matches("; nothing was changed");
     failure.message = format!("the history is taken, but its files are not written: {why}");
     let branch = Argument::value(branch);

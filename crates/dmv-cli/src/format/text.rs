@@ -123,6 +123,16 @@ pub fn shown(pattern: &[u8]) -> String {
     }
 }
 
+/// Returns a time span in words: `3 min 05 s`.
+pub fn duration(seconds: f64) -> String {
+    let seconds = seconds.min(1e9) as u64;
+    match seconds {
+        0..60 => format!("{} s", seconds.max(1)),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,6 +73,14 @@ fn a_history_comes_in_and_goes_back_with_its_ids() -> Outcome {
     place.ok(&["-C", "film", "export", "--git", "../back.git"])?;
     assert_eq!(refs(&place, "back.git")?, refs(&place, "source")?);
     git(&place, "back.git", &["fsck", "--strict"])?;
+    // Into a repository without commits, it is one operation.
+    place.ok(&["init", "other"])?;
+    place.ok(&["-C", "other", "import", "git", "../source"])?;
+    place.ok(&["-C", "other", "undo"])?;
+    assert!(!place.work().join("other/a.txt").exists());
+    assert_eq!(place.ok(&["-C", "other", "tag"])?, "");
+    place.ok(&["-C", "other", "redo"])?;
+    assert_eq!(read(&place, "other/d/b.txt")?, "two\n");
     Ok(())
 }
 
@@ -254,6 +262,14 @@ fn what_cannot_be_taken_is_said() -> Outcome {
         (&5.into(), &5.into())
     );
     assert_eq!(planned["missing_lfs"][0]["bytes"], 7, "{planned}");
+    assert_eq!(planned["refused"][0]["path"], ".hg", "{planned}");
+    assert_eq!(planned["about_seconds"], 1, "{planned}");
+    let said = place.run(&["import", "git", "source", "told", "--dry-run"])?;
+    let said = String::from_utf8([said.stdout, said.stderr].concat())?;
+    assert!(
+        said.contains("; that takes about 1 s\n") && said.contains(": would leave out .hg: "),
+        "{said}"
+    );
     let told = place.run(&["import", "git", "source", "told", "--lfs", "here", "--json"])?;
     let told: serde_json::Value = serde_json::from_slice(&told.stdout)?;
     assert_eq!(told["commits"], 5, "{told}");

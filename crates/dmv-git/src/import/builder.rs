@@ -9,12 +9,14 @@ use crate::error::GitError;
 use crate::id::{Algorithm, GitId, GitType};
 use crate::map::{Became, IdMap, KnownObject};
 use crate::object::GitCommit;
+use crate::source::GitSource;
 use dmv_core::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::list::{Blob, ListBuilder};
 use dmv_core::object::tree::TreeSummary;
 use dmv_core::object::{ObjectRead, ObjectType, ObjectWrite};
+use dmv_core::repo::Repo;
 use dmv_core::store::MetaWriter;
 use std::collections::{HashMap, HashSet};
 
@@ -49,6 +51,31 @@ pub struct Progress<'i> {
     pub files: u64,
     /// What could not be taken as it is.
     pub problems: Vec<Problem>,
+}
+
+impl<'i> Progress<'i> {
+    /// Returns the beginning of an import from `source` into `repo`.
+    pub fn new(
+        source: &GitSource,
+        repo: &'i Repo,
+        map: &'i mut IdMap,
+        lfs: Option<LfsObjects>,
+        job: &'i Job,
+    ) -> Result<Progress<'i>, GitError> {
+        Ok(Progress {
+            pointers: map.pointers()?,
+            map,
+            heads: HashSet::new(),
+            lfs,
+            algorithm: source.algorithm(),
+            stored: repo.store(),
+            job,
+            commits: 0,
+            returned: 0,
+            files: 0,
+            problems: Vec::new(),
+        })
+    }
 }
 
 /// Converts one portion.

@@ -9,11 +9,11 @@ use crate::object::{GitEntry, GitTree, ModeKind};
 use dmv_core::limits::{MAX_ATTR_BYTES, MAX_SYMLINK_BYTES};
 use dmv_core::object::ObjectWrite;
 use dmv_core::object::codec::{Decoder, put_bytes, put_varint};
-use dmv_core::object::name::SafeName;
+use dmv_core::object::name::{NameError, SafeName};
 use dmv_core::object::tree::{
     Kind, TreeBuilder, TreeEntry, TreeSummary, empty_tree_id, put_empty_tree,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The tag of what Git knows among the attributes of an entry.
 pub const TAG_GIT: u64 = 3;
@@ -41,7 +41,7 @@ impl<E: Into<GitError>> From<E> for NotYet {
 }
 
 /// A name that a tree of DMV cannot have.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// The name.
     pub name: Vec<u8>,
@@ -91,7 +91,7 @@ impl TreeMaker<'_> {
             if is_double {
                 left_out.push(LeftOut {
                     name: second.name.as_bytes().to_vec(),
-                    why: "the directory has this name twice".to_owned(),
+                    why: TWICE.to_owned(),
                 });
             }
             is_double
@@ -109,12 +109,9 @@ impl TreeMaker<'_> {
         objects: &mut dyn ObjectWrite,
     ) -> Result<EntryOutcome, GitError> {
         let refused = |why: &str| Ok(EntryOutcome::Refused(why.to_owned()));
-        let name = match SafeName::new(git.name) {
-            Ok(name) => name,
-            Err(e) => return refused(e.why()),
-        };
-        let Some((mode, is_usual)) = git.kind() else {
-            return refused("Git knows no such kind of file");
+        let (name, mode, is_usual) = match checked(&git) {
+            Ok(checked) => checked,
+            Err(why) => return refused(why),
         };
         if mode == ModeKind::Submodule {
             put_empty_tree(objects)?;
@@ -159,8 +156,8 @@ impl TreeMaker<'_> {
                 }
             }
             (ModeKind::Symlink, Became::Blob { size, has_nul, .. }) => {
-                if size == 0 || size > MAX_SYMLINK_BYTES as u64 || has_nul {
-                    return refused("a symbolic link leads to no path");
+                if !is_target(size, has_nul) {
+                    return refused(NO_TARGET);
                 }
                 Kind::Symlink
             }
@@ -178,6 +175,58 @@ impl TreeMaker<'_> {
             files: 0,
             attrs,
         }))
+    }
+}
+
+/// Why an entry is left out whose symlink has no valid target.
+pub const NO_TARGET: &str = "a symbolic link leads to no path";
+/// Why the second entry with a name is left out.
+const TWICE: &str = "the directory has this name twice";
+
+/// Returns the name of an entry, what its mode says, and whether the mode is written as usual; or why DMV cannot have
+/// the entry, whatever it names.
+fn checked(git: &GitEntry<'_>) -> Result<(SafeName, ModeKind, bool), &'static str> {
+    let name = SafeName::new(git.name).map_err(NameError::why)?;
+    let (mode, is_usual) = git.kind().ok_or("Git knows no such kind of file")?;
+    Ok((name, mode, is_usual))
+}
+
+/// Returns whether a blob of `size` bytes can be the target of a symlink.
+pub fn is_target(size: u64, has_nul: bool) -> bool {
+    size > 0 && size <= MAX_SYMLINK_BYTES as u64 && !has_nul
+}
+
+/// What a tree has that DMV may refuse, as far as its bytes say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// The names that are left out.
+    pub left_out: Vec<LeftOut>,
+    /// The names of symlinks, with their blobs: [`is_target`] says the rest.
+    pub links: Vec<(Vec<u8>, GitId)>,
+}
+
+impl Doubts {
+    /// Looks at the bytes of a tree.
+    pub fn of(bytes: &[u8], algorithm: Algorithm) -> Result<Doubts, GitError> {
+        let mut doubts = Doubts::default();
+        let mut names = HashSet::new();
+        for entry in GitTree::new(bytes, algorithm) {
+            let entry = entry?;
+            let why = match checked(&entry) {
+                Err(why) => why,
+                Ok(_) if !names.insert(entry.name) => TWICE,
+                Ok((_, ModeKind::Symlink, _)) => {
+                    doubts.links.push((entry.name.to_vec(), entry.id));
+                    continue;
+                }
+                Ok(_) => continue,
+            };
+            doubts.left_out.push(LeftOut {
+                name: entry.name.to_vec(),
+                why: why.to_owned(),
+            });
+        }
+        Ok(doubts)
     }
 }
 
@@ -232,6 +281,30 @@ pub fn known_tree(summary: &TreeSummary) -> KnownObject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::put_entry;
+
+    #[test]
+    fn a_look_at_a_tree_finds_what_is_left_out() {
+        let id = GitId::new(&[7; 20]).expect("20 bytes");
+        let mut bytes = Vec::new();
+        for (mode, name) in [
+            ("100644", ".hg"),
+            ("100644", "a"),
+            ("120000", "link"),
+            ("20000", "pipe"),
+            ("40000", "a"),
+        ] {
+            let (mode, name) = (mode.as_bytes(), name.as_bytes());
+            put_entry(&mut bytes, GitEntry { mode, name, id });
+        }
+        let doubts = Doubts::of(&bytes, Algorithm::Sha1).expect("a tree");
+        let names: Vec<&[u8]> = doubts.left_out.iter().map(|out| &out.name[..]).collect();
+        assert_eq!(names, [&b".hg"[..], b"pipe", b"a"]);
+        assert_eq!(doubts.links, [(b"link".to_vec(), id)]);
+        assert!(Doubts::of(b"100644 a", Algorithm::Sha1).is_err());
+        assert!(is_target(1, false) && is_target(4095, false));
+        assert!(!is_target(0, false) && !is_target(1, true) && !is_target(1 << 20, false));
+    }
 
     #[test]
     fn an_attribute_is_read_back() {

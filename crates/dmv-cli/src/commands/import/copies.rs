@@ -5,8 +5,8 @@ use crate::context::from_root_of;
 use crate::prelude::*;
 use dmv_core::platform::{bytes_of, name_of};
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutTarget, IntakeOptions, IntakeReport, IntakeVersion, OfferedRefs,
-    OwnBranches, PatternFault, SeriesOptions, SeriesPattern,
+    IntakeOptions, IntakeReport, IntakeVersion, OfferedRefs, OwnBranches, PatternFault,
+    SeriesOptions, SeriesPattern,
 };
 use std::path::{Path, PathBuf};
 
@@ -205,15 +205,18 @@ impl<'c> Intake<'c> {
         if is_first {
             ours.make.push((self.branch.clone(), tip));
         }
-        repo.note_remote(self.name, &offered, &ours, &context.request()?)?;
         if is_first && repo.worktree_root().is_some() {
-            let mut options = CheckoutOptions::new(context.request()?);
-            options.settings = context.settings()?;
+            let options = super::check_out(context)?;
             let watch = context.watch("writing files");
-            let target = CheckoutTarget::Branch(self.branch.clone());
-            let written = repo.checkout(target, &options, &context.job);
+            let (branch, job) = (&self.branch, &context.job);
+            let done =
+                repo.note_remote_and_check_out(self.name, &offered, &ours, branch, &options, job);
             drop(watch);
-            written.map_err(|e| super::not_written(e.into(), &self.branch))?;
+            if let Some(Err(e)) = done?.written {
+                return Err(super::not_written(e.into(), Some(branch)));
+            }
+        } else {
+            repo.note_remote(self.name, &offered, &ours, &context.request()?)?;
         }
         Ok(is_first)
     }

@@ -3,7 +3,7 @@
 use crate::config::DEFAULT_BRANCH;
 use crate::peers::refuse_address;
 use crate::prelude::*;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget, RefChange};
+use dmv_core::repo::RefChange;
 use dmv_git::import::{
     ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, Problem, Trouble, import, plan,
 };
@@ -51,7 +51,7 @@ pub struct GitArgs {
     /// Create no worktree: DIR itself becomes the repository
     #[arg(long)]
     bare: bool,
-    /// Only report what there is to take
+    /// Only report what there is to take, what is left out, and about how long it takes
     #[arg(long)]
     dry_run: bool,
 }
@@ -61,10 +61,9 @@ pub fn run(context: &Context, args: &GitArgs) -> Result<u8, Failure> {
     let scratch = scratch()?;
     let source = open(args, scratch.path())?;
     let options = ImportOptions {
-        remote: args.name.clone(),
         branches: args.branches.clone(),
         lfs: args.lfs != "no",
-        portion_bytes: PORTION_BYTES,
+        ..options(context, &args.name)?
     };
     let here = match &args.dir {
         None => context.repo().ok(),
@@ -72,8 +71,7 @@ pub fn run(context: &Context, args: &GitArgs) -> Result<u8, Failure> {
     };
     let is_new = here.is_none();
     if args.dry_run {
-        let planned = plan(here.as_ref(), &source, &options)?;
-        return tell_plan(context, &planned);
+        return tell_what_comes(context, here.as_ref(), &source, &options, &scratch);
     }
     let repo = match here {
         Some(repo) => repo,
@@ -118,17 +116,23 @@ pub fn from_stream(
     };
     drop(watch);
     let source = source?;
-    let options = ImportOptions {
+    let options = options(context, name)?;
+    if dry_run {
+        return tell_what_comes(context, Some(&repo), &source, &options, &scratch);
+    }
+    let done = take(context, &repo, &source, &options)?;
+    tell(context, file.as_os_str(), &repo, &done)
+}
+
+/// Returns the options of an import of everything.
+fn options(context: &Context, name: &str) -> Result<ImportOptions, Failure> {
+    Ok(ImportOptions {
         remote: name.to_owned(),
         branches: Vec::new(),
         lfs: false,
         portion_bytes: PORTION_BYTES,
-    };
-    if dry_run {
-        return tell_plan(context, &plan(Some(&repo), &source, &options)?);
-    }
-    let done = take(context, &repo, &source, &options)?;
-    tell(context, file.as_os_str(), &repo, &done)
+        check_out: Some(super::check_out(context)?),
+    })
 }
 
 fn scratch() -> Result<TempDir, Failure> {
@@ -142,15 +146,14 @@ fn take(
     source: &GitSource,
     options: &ImportOptions,
 ) -> Result<ImportReport, Failure> {
-    let is_first = repo.head_commit()?.is_none();
     let watch = context.watch("importing");
     let done = import(repo, source, options, &context.request()?, &context.job);
     drop(watch);
-    let done = done?;
-    if is_first && repo.worktree_root().is_some() {
-        check_out(context, repo, &done)?;
+    let mut done = done?;
+    match done.not_written.take() {
+        Some(e) => Err(super::not_written(e.into(), done.head.as_deref())),
+        None => Ok(done),
     }
-    Ok(done)
 }
 
 /// Says how to go on after a failure in a repository that this command has made.
@@ -206,22 +209,20 @@ fn last_part(source: &OsStr) -> Option<PathBuf> {
     is_name.then(|| PathBuf::from(last))
 }
 
-/// Writes the files of the branch that the source is on.
-fn check_out(context: &Context, repo: &Repo, done: &ImportReport) -> Result<(), Failure> {
-    let Some(head) = done.head.clone() else {
-        return Ok(());
-    };
-    if repo.ref_at(&format!("branch/{head}"))?.is_none() {
-        return Ok(());
-    }
-    let mut options = CheckoutOptions::new(context.request()?);
-    options.settings = context.settings()?;
-    let watch = context.watch("writing files");
-    let target = CheckoutTarget::Branch(head.clone());
-    let written = repo.checkout(target, &options, &context.job);
+/// Reports what an import would take.
+fn tell_what_comes(
+    context: &Context,
+    repo: Option<&Repo>,
+    source: &GitSource,
+    options: &ImportOptions,
+    scratch: &TempDir,
+) -> Result<u8, Failure> {
+    let watch = context.watch("looking");
+    let sample = scratch.path().join("sample");
+    let sample = Repo::init(&sample, DEFAULT_BRANCH, true, context.request()?)?;
+    let planned = plan(repo, source, options, &sample, &context.job)?;
     drop(watch);
-    written.map_err(|e| super::not_written(e.into(), &head))?;
-    Ok(())
+    tell_plan(context, &planned)
 }
 
 fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
@@ -233,6 +234,8 @@ fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
             planned.{commits, files, bytes, refs},
             left: left(&planned.left),
             missing_lfs: Json::List(missing.collect()),
+            refused: refused(&planned.refused),
+            about_seconds: planned.seconds.map(|seconds| seconds.ceil() as u64),
         };
         document.sorted()
     };
@@ -241,12 +244,15 @@ fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
         let refs = count(planned.refs, "branch or tag", "branches and tags");
         let (files, size) = (planned.files, bytes(planned.bytes));
         let files = count(files, "version of files", "versions of files");
+        let time = planned.seconds.map(duration);
+        let time = time.map_or_else(String::new, |time| format!("; that takes about {time}"));
         Ok(writeln!(
             out,
-            "{commits} to take, for {refs}, with {files}, {size}"
+            "{commits} to take, for {refs}, with {files}, {size}{time}"
         )?)
     })?;
     tell_left(context, &planned.left);
+    tell_problems(context, &planned.refused, "would leave out");
     let missing: u64 = planned.missing_lfs.iter().map(|(_, bytes)| bytes).sum();
     tell_missing_lfs(context, missing, "their pointers would be taken");
     Ok(EXIT_OK)
@@ -287,7 +293,9 @@ fn tell(
     )?;
     if !context.ui.is_json() {
         tell_left(context, &done.left);
-        tell_problems(context, done);
+        tell_problems(context, &done.problems, "left out");
+        let missing: u64 = done.problems.iter().map(Problem::missing_bytes).sum();
+        tell_missing_lfs(context, missing, "their pointers were taken");
         if done.has_replacements {
             let text = "the source replaces objects by others (git replace); the import has the original ones";
             context.ui.warn(text);
@@ -345,40 +353,51 @@ fn print(
     Ok(())
 }
 
-fn tell_problems(context: &Context, done: &ImportReport) {
+/// Lists problems. `leaves` says what becomes of names that DMV refuses.
+fn tell_problems(context: &Context, problems: &[Problem], leaves: &str) {
+    if context.ui.is_json() {
+        return;
+    }
     let shown = if context.ui.verbose() {
         usize::MAX
     } else {
         TOLD
     };
-    for problem in done.problems.iter().take(shown) {
+    for problem in problems.iter().take(shown) {
         let (object, why) = (problem.object.to_string(), &problem.why);
         let object = &object[..10];
         let text = match &problem.about {
-            Trouble::Name(name) => format!("{object}: left out {}: {why}", escape(name)),
+            Trouble::Name(name) => format!("{object}: {leaves} {}: {why}", escape(name)),
             Trouble::Content { .. } | Trouble::Commit => format!("{object}: {why}"),
         };
         context.ui.warn(text);
     }
-    let more = done.problems.len().saturating_sub(shown);
+    let more = problems.len().saturating_sub(shown);
     if more > 0 {
         let more = count(more as u64, "problem", "problems");
         context
             .ui
             .warn(format_args!("{more} more; with -v all are listed"));
     }
-    let missing: u64 = done.problems.iter().map(Problem::missing_bytes).sum();
-    tell_missing_lfs(context, missing, "their pointers were taken");
+}
+
+fn refused<'p>(problems: impl IntoIterator<Item = &'p Problem>) -> Json {
+    let names = problems.into_iter().filter_map(|problem| {
+        let Trouble::Name(name) = &problem.about else {
+            return None;
+        };
+        let id = problem.object.to_string();
+        Some(object! { object: id, ..path(name), problem.{why} })
+    });
+    Json::List(names.collect())
 }
 
 fn document(repo: &Repo, done: &ImportReport) -> Json {
-    let (mut refused, mut missing_lfs, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut missing_lfs, mut changed) = (Vec::new(), Vec::new());
     for problem in &done.problems {
         let id = problem.object.to_string();
         match &problem.about {
-            Trouble::Name(name) => {
-                refused.push(object! { object: id, ..path(name), problem.{why} });
-            }
+            Trouble::Name(_) => {}
             Trouble::Content { bytes } => {
                 missing_lfs.push(object! { object: id, bytes: *bytes, problem.{why} });
             }
@@ -399,7 +418,7 @@ fn document(repo: &Repo, done: &ImportReport) -> Json {
         refs: Json::List(refs.collect()),
         left: left(&done.left),
         missing_lfs: Json::List(missing_lfs),
-        refused: Json::List(refused),
+        refused: refused(&done.problems),
         changed: Json::List(changed),
     }
 }
