@@ -4,7 +4,7 @@
 use dmv_core::object::commit::Commit;
 use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
-use dmv_core::object::tree::Node;
+use dmv_core::object::tree::{Node, TreeEntry};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -13,6 +13,9 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(node) = Node::decode(data) {
         assert_eq!(node.encode().expect("what decodes can be encoded"), data);
+        if let Node::Leaf(entries) = node {
+            entries.into_iter().for_each(turn_privacy);
+        }
     }
     if let Ok(conflict) = Conflict::decode(data) {
         assert_eq!(
@@ -24,3 +27,14 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(commit.encode().expect("what decodes can be encoded"), data);
     }
 });
+
+/// Whatever other attributes an entry has, the one of private files can be set, and taken away again.
+fn turn_privacy(entry: TreeEntry) {
+    let private = entry.is_private();
+    let turned = entry.with_privacy(!private);
+    turned.check().expect("the attributes are valid");
+    assert_eq!(turned.is_private(), !private && turned.kind.is_blob());
+    let back = turned.with_privacy(private);
+    back.check().expect("the attributes are valid");
+    assert_eq!(back.is_private(), private);
+}

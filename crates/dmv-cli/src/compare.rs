@@ -107,11 +107,40 @@ pub struct FileDiff {
     renamed: Option<Rename>,
     old_kind: Option<&'static str>,
     new_kind: Option<&'static str>,
+    /// What the change says about who may read the file; `None` if that stays.
+    privacy: Option<Privacy>,
     old_size: Option<u64>,
     new_size: Option<u64>,
     /// What the new state asks, if it is a conflict.
     conflict: Option<ConflictTold>,
     body: Body,
+}
+
+/// A change of who may read a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Privacy {
+    /// Only its owner, from now on.
+    Private,
+    /// Others, too.
+    Public,
+}
+
+impl Privacy {
+    /// The change between two states. A new file that others may read is nothing to tell.
+    fn of(old: Side<'_>, new: Side<'_>) -> Option<Privacy> {
+        match (old.privacy(), new.privacy()?) {
+            (Some(false) | None, true) => Some(Privacy::Private),
+            (Some(true), false) => Some(Privacy::Public),
+            _ => None,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Privacy::Private => "private: only its owner may read it",
+            Privacy::Public => "no longer private: others may read it",
+        }
+    }
 }
 
 enum Body {
@@ -143,6 +172,7 @@ impl ToJson for FileDiff {
         object! {
             ..change(self.path.as_bytes(), self.change, self.renamed.as_ref()),
             self.{old_kind, new_kind, old_size, new_size},
+            private?: self.privacy.map(|privacy| privacy == Privacy::Private),
             conflict?: self.conflict,
             ..self.body.to_json(),
         }
@@ -269,6 +299,7 @@ impl<'a> Comparer<'a> {
             renamed: renamed.cloned(),
             old_kind: word(old_kind),
             new_kind: word(new_kind),
+            privacy: Privacy::of(old, new),
             old_size: old.size(),
             new_size: new.size(),
             conflict: match new {
@@ -590,6 +621,9 @@ impl FileDiff {
             (Some(kind), None) => writeln!(ui.out(), "deleted {kind}")?,
             (Some(old), Some(new)) if old != new => writeln!(ui.out(), "{old} became {new}")?,
             _ => {}
+        }
+        if let Some(privacy) = self.privacy {
+            writeln!(ui.out(), "{}", privacy.words())?;
         }
         if let Some(conflict) = &self.conflict {
             return conflict.print(context);

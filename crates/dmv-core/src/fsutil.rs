@@ -45,9 +45,13 @@ impl FileTime {
 }
 
 impl FileStat {
-    /// Returns whether only its owner has any permission for it.
-    pub(crate) fn is_private(&self) -> bool {
-        self.mode & 0o077 == 0
+    /// Returns whether only its owner has any permission for a file or directory. `None` if its permissions
+    /// do not tell what the user wants: where the umask withholds everything new from others, and of
+    /// symlinks and the like.
+    pub fn privacy(&self) -> Option<bool> {
+        let tells = matches!(self.kind, FileKind::File | FileKind::Dir)
+            && platform::umask() & 0o077 != 0o077;
+        tells.then_some(self.mode & 0o077 == 0)
     }
 
     /// Returns the fingerprint of this state of the file, which is never [`Fingerprint::SUSPECT`].
@@ -55,6 +59,8 @@ impl FileStat {
     /// The device number does not count: it changes when disks are attached in another order.
     pub fn fingerprint(&self) -> Fingerprint {
         let kind = u64::from(self.kind as u8) << 1 | u64::from(self.exec);
+        // So the fingerprints of all other files are those of versions that did not know privacy.
+        let kind = kind | u64::from(self.privacy() == Some(true)) << 32;
         let nanos = u64::from(self.mtime.nanos) << 32 | u64::from(self.ctime.nanos);
         let (mtime, ctime) = (self.mtime.seconds as u64, self.ctime.seconds as u64);
         let hash = [kind, self.size, mtime, ctime, nanos, self.ino]
@@ -304,16 +310,6 @@ impl SafeDir {
         // If this fails, other users cannot read the file.
         let _ = platform::share_like(&file, dir.mode);
         Ok((file, name))
-    }
-
-    /// Returns whether new files here are private by default, because of the umask or an ACL.
-    pub(crate) fn makes_private(&self) -> bool {
-        let Ok((file, name)) = self.create_temp(false) else {
-            return false;
-        };
-        // If this fails, a later command removes the file.
-        let _ = self.unlink(&name);
-        stat_file(&file).is_ok_and(|stat| stat.is_private())
     }
 
     /// Creates a symlink to `target` with an unpredictable temporary name, and returns the name.

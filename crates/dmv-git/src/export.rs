@@ -60,6 +60,8 @@ pub struct ExportReport {
     pub changed: Vec<GitId>,
     /// Empty directories that Git cannot have.
     pub empty_directories: u64,
+    /// Private files in directories that were written: Git keeps them as others.
+    pub private_files: u64,
     /// Commits with open conflicts, which were written as files with markers.
     pub conflicts: u64,
 }
@@ -93,6 +95,7 @@ pub fn export(
     export.history(&wanted, &present)?;
     export.name(wanted, options)?;
     export.report.empty_directories = export.trees.empty_directories();
+    export.report.private_files = export.trees.private_files();
     Ok(export.report)
 }
 

@@ -102,10 +102,11 @@ fn add(zip: &mut Zip, repo: &Repo, dir: &RepoPath, listed: &ListingLine) -> io::
     let path = from_dir.unwrap_or_default();
     let path = path.strip_prefix(b"/").unwrap_or(path);
     let name = &name_of(path);
-    let mode = if entry.kind == Kind::Executable {
-        0o755
-    } else {
-        0o644
+    let mode = match (entry.kind, entry.is_private()) {
+        (Kind::Executable, true) => 0o700,
+        (Kind::Executable, false) => 0o755,
+        (_, true) => 0o600,
+        (_, false) => 0o644,
     };
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)

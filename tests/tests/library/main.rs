@@ -42,6 +42,7 @@ mod nothing_lost;
 mod ops;
 mod peers;
 mod permuted;
+mod privacy;
 mod protocol;
 mod purge;
 mod quic;

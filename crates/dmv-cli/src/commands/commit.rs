@@ -351,7 +351,6 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
         attributes,
     } = &report.remarks.not_kept;
     let parts: Vec<String> = [
-        (&report.remarks.private, "private permissions"),
         (special_bits, "setuid, setgid or sticky bits"),
         (hard_links, "hard links"),
         (holes, "holes"),

@@ -326,10 +326,12 @@ impl Archive<'_> {
         let name = Path::new(OsStr::from_bytes(path));
         let mut header = Header::new_gnu();
         header.set_mtime(self.time);
-        header.set_mode(match entry.kind {
-            Kind::File => 0o644,
-            Kind::Symlink => 0o777,
-            Kind::Executable | Kind::Directory | Kind::Conflict => 0o755,
+        header.set_mode(match (entry.kind, entry.is_private()) {
+            (Kind::File, true) => 0o600,
+            (Kind::File, false) => 0o644,
+            (Kind::Executable, true) => 0o700,
+            (Kind::Symlink, _) => 0o777,
+            (Kind::Executable | Kind::Directory | Kind::Conflict, _) => 0o755,
         });
         match entry.kind {
             Kind::Directory => {

@@ -137,6 +137,7 @@ impl Listing<'_> {
                 ..json::path(path),
                 kind: entry.kind.word(),
                 entry.{size, id},
+                private?: entry.is_private().then_some(true),
                 absent?: self.lacks(entry).then_some(true),
                 expired?: expiry,
                 purged?: purge,
@@ -156,7 +157,7 @@ impl Listing<'_> {
             writeln!(out, "{name}")?;
             return Ok(());
         }
-        let (kind, id) = (entry.kind.word(), entry.id.short(SHORT_ID));
+        let (kind, id) = (kind_word(entry), entry.id.short(SHORT_ID));
         let why = expiry.map(expiry_words).or(purge.map(purge_words));
         let why = why.or_else(|| self.lacks(entry).then(|| "absent".to_owned()));
         let why = why.map(|why| format!("  ({why})"));
@@ -167,5 +168,14 @@ impl Listing<'_> {
             bytes(entry.size)
         )?;
         Ok(())
+    }
+}
+
+/// The word for an entry in a table.
+fn kind_word(entry: &TreeEntry) -> &'static str {
+    match (entry.kind, entry.is_private()) {
+        (Kind::File, true) => "private",
+        (Kind::Executable, true) => "private executable",
+        (kind, _) => kind.word(),
     }
 }

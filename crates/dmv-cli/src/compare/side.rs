@@ -52,6 +52,15 @@ impl<'a> Side<'a> {
         }
     }
 
+    /// Whether only its owner may read it. `None` if nothing tells that.
+    pub fn privacy(&self) -> Option<bool> {
+        match self {
+            Side::Nothing => None,
+            Side::Entry(entry) => Some(entry.is_private()),
+            Side::Disk(stat) => stat.privacy(),
+        }
+    }
+
     /// The size in bytes; `None` if there is nothing.
     pub fn size(&self) -> Option<u64> {
         match self {

@@ -1,6 +1,6 @@
 //! `--stat`: one line for each file, in two columns that fit a terminal, and the sums.
 
-use super::{Body, FileDiff};
+use super::{Body, FileDiff, Privacy};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{bytes, count};
@@ -113,7 +113,11 @@ fn fact(diff: &FileDiff) -> String {
     match &diff.body {
         Body::None => match (diff.old_kind, diff.new_kind) {
             (Some(old), Some(new)) if old != new => format!("{old} became {new}"),
-            _ => diff.change.to_owned(),
+            _ => match diff.privacy {
+                Some(Privacy::Private) => "private".to_owned(),
+                Some(Privacy::Public) => "no longer private".to_owned(),
+                None => diff.change.to_owned(),
+            },
         },
         Body::Text {
             insertions,

@@ -1,10 +1,11 @@
-//! Files that only their owner may read stay so in a worktree, although no commit says it.
+//! Permissions: what commits keep of them, and what a worktree keeps.
 
 #![allow(clippy::print_stdout)]
 
 use crate::place::{Outcome, Place};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 fn mode(place: &Place, path: &str) -> Outcome<u32> {
     let meta = fs::symlink_metadata(place.work().join(path))?;
@@ -34,7 +35,7 @@ fn said(place: &Place, args: &[&str]) -> Outcome<String> {
 }
 
 #[test]
-fn a_private_file_comes_back_private_after_a_switch() -> Outcome {
+fn private_files_are_private_after_a_switch_in_a_clone_and_in_an_archive() -> Outcome {
     let place = Place::with_repository()?;
     if !others_may_read(&place)? {
         return Ok(());
@@ -48,36 +49,59 @@ fn a_private_file_comes_back_private_after_a_switch() -> Outcome {
     chmod(&place, "key", 0o600)?;
     chmod(&place, "tool", 0o700)?;
     chmod(&place, "vault", 0o700)?;
-    let text = said(&place, &["commit", "-m", "keys"])?;
-    let expected = "private permissions of 2 files (key)";
-    assert_eq!(text.matches(expected).count(), 1, "{text}");
-    // After the commit, and noticed only when it goes.
-    chmod(&place, "later", 0o600)?;
+    place.commit("keys")?;
     place.ok(&["checkout", "before"])?;
     assert!(!place.work().join("vault").exists());
     place.ok(&["checkout", "main"])?;
-    assert_eq!(
-        (mode(&place, "key")?, mode(&place, "later")?),
-        (0o600, 0o600)
-    );
-    assert_eq!(
-        (mode(&place, "tool")?, mode(&place, "vault")?),
-        (0o700, 0o700)
-    );
+    let modes = ["key", "tool", "vault"].map(|path| mode(&place, path).ok());
+    assert_eq!(modes, [0o600, 0o700, 0o700].map(Some));
     assert_eq!(mode(&place, "open")?, mode(&place, "vault/list")?);
     place.ok(&["status", "--exit-code"])?;
-    // Removed by hand and restored; undone and redone.
+    // The permissions alone are a change.
+    chmod(&place, "later", 0o600)?;
+    let told = place.ok(&["diff"])?;
+    assert!(
+        told.contains("private: only its owner may read it"),
+        "{told}"
+    );
+    assert_eq!(place.run(&["checkout", "before"])?.status.code(), Some(5));
+    place.commit("later")?;
+    let listed = place.ok(&["ls", "-l", "later"])?;
+    assert!(listed.starts_with("private "), "{listed}");
+    // Removed by hand and restored; undone and redone; stashed and popped.
     fs::remove_file(place.work().join("key"))?;
     place.ok(&["restore", "key"])?;
     assert_eq!(mode(&place, "key")?, 0o600);
     place.ok(&["undo"])?;
     place.ok(&["redo"])?;
     assert_eq!(mode(&place, "key")?, 0o600);
-    // What was opened again stays open.
-    chmod(&place, "key", 0o644)?;
-    place.ok(&["checkout", "before"])?;
-    place.ok(&["checkout", "main"])?;
-    assert_eq!(mode(&place, "key")?, 0o644);
+    place.write("key", "edited")?;
+    place.ok(&["stash"])?;
+    place.ok(&["stash", "pop"])?;
+    assert_eq!(mode(&place, "key")?, 0o600);
+    place.ok(&["restore", "key"])?;
+    // What was opened again is open in the next commit.
+    chmod(&place, "tool", 0o755)?;
+    place.commit("open")?;
+    let copy = place.dir.path().join("copy");
+    let copy = copy.to_str().ok_or("a path")?;
+    place.ok(&["clone", ".", copy])?;
+    for (path, mode) in [("key", 0o600), ("later", 0o600), ("tool", 0o755)] {
+        let meta = fs::metadata(Path::new(copy).join(path))?;
+        assert_eq!(meta.mode() & 0o777, mode, "{path}");
+    }
+    let archive = place.run(&["export", "--tar", "-"])?;
+    let mut archive = tar::Archive::new(&archive.stdout[..]);
+    for entry in archive.entries()? {
+        let entry = entry?;
+        let expected = match &*entry.path()?.to_string_lossy() {
+            "key" | "later" => 0o600,
+            "tool" => 0o755,
+            "open" | "vault/list" => 0o644,
+            _ => continue,
+        };
+        assert_eq!(entry.header().mode()?, expected, "{:?}", entry.path());
+    }
     Ok(())
 }
 

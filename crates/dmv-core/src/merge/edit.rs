@@ -20,7 +20,7 @@ pub type EditsOf<'a> = BTreeMap<&'a RepoPath, Option<NewContent<'a>>>;
 pub enum NewContent<'a> {
     /// The entry, whose name is ignored.
     Entry(&'a TreeEntry),
-    /// A version of a conflict, without attributes.
+    /// A version of a conflict, without attributes but privacy.
     Version(&'a Term),
 }
 

@@ -114,7 +114,7 @@ pub enum ConflictKind {
     FileDirectory,
     /// It is a file on one side and a symlink on the other.
     Type,
-    /// The content is equal, but only one side is executable.
+    /// The content is equal, but only one side is executable or private.
     Mode,
     /// Both sides are symlinks, to different targets.
     Symlink,
@@ -133,11 +133,12 @@ impl ConflictKind {
             return ConflictKind::ManySides;
         };
         let blob = |kind: Kind| kind.is_blob();
+        let mode = |term: &Term| (term.kind, term.is_private);
         match (base, ours, theirs) {
             _ if kinds().any(|kind| kind == Kind::Directory) => ConflictKind::FileDirectory,
             (_, None, _) => ConflictKind::DeleteModify,
             (_, _, None) => ConflictKind::ModifyDelete,
-            (_, Some(a), Some(b)) if a.id == b.id && a.kind != b.kind => ConflictKind::Mode,
+            (_, Some(a), Some(b)) if a.id == b.id && mode(a) != mode(b) => ConflictKind::Mode,
             (_, Some(a), Some(b)) if blob(a.kind) != blob(b.kind) => ConflictKind::Type,
             (_, Some(a), _) if a.kind == Kind::Symlink => ConflictKind::Symlink,
             (None, ..) => ConflictKind::AddAdd,
@@ -171,6 +172,7 @@ mod tests {
         (n > 0).then(|| Term {
             kind: Kind::File,
             is_list: false,
+            is_private: false,
             id: ObjectId::from_bytes([n; 32]),
             size: 1,
             files: 0,

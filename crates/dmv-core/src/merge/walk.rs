@@ -14,11 +14,11 @@ use crate::object::codec::EncodeError;
 use crate::object::conflict::{Conflict, Term};
 use crate::object::name::{RepoPath, SafeName};
 use crate::object::root::{Lack, Root};
-use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary, lookup_path};
+use crate::object::tree::{
+    Attrs, Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary, lookup_path, merge_attrs,
+};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-type Attrs = Option<Box<[u8]>>;
 
 /// The entries of base, ours and theirs at one path.
 type Three = [Option<TreeEntry>; 3];
@@ -180,7 +180,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 self.note_source(&base, &ours, &theirs);
             }
             let keep = both || !is_dir(&base);
-            let attrs = merge_attrs(&base, &ours, &theirs);
+            let attrs = merged_attrs([&base, &ours, &theirs]);
             let base = base.filter(|base| base.kind == Kind::Directory);
             return Ok(Step::Enter([base, ours, theirs], attrs, keep));
         }
@@ -250,7 +250,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         ours: Option<TreeEntry>,
         theirs: Option<TreeEntry>,
     ) -> Result<Option<TreeEntry>, MergeError> {
-        let attrs = merge_attrs(&base, &ours, &theirs);
+        let attrs = merged_attrs([&base, &ours, &theirs]);
         let is_open = |entry: &Option<TreeEntry>| {
             entry
                 .as_ref()
@@ -313,7 +313,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         Ok(Terms::of(entry, conflict))
     }
 
-    /// Merges two changes of one file: content and executable bit separately. Returns `None` if the
+    /// Merges two changes of one file: content, executable bit and privacy separately. Returns `None` if the
     /// changes do not fit together.
     fn merge_files(
         &mut self,
@@ -327,12 +327,8 @@ impl<'a, 'w> Walk<'a, 'w> {
         if ![base, ours, theirs].iter().all(|term| term.kind.is_blob()) {
             return Ok(None);
         }
-        // If the sides differ, one equals the base, because there are only two kinds of file.
-        let kind = if ours.kind == base.kind {
-            theirs.kind
-        } else {
-            ours.kind
-        };
+        let kind = changed(base.kind, ours.kind, theirs.kind);
+        let is_private = changed(base.is_private, ours.is_private, theirs.is_private);
         let content = |term: &Term| (term.id, term.is_list);
         let merged = match () {
             () if content(&ours) == content(&theirs) => ours,
@@ -343,7 +339,11 @@ impl<'a, 'w> Walk<'a, 'w> {
                 None => return Ok(None),
             },
         };
-        Ok(Some(Term { kind, ..merged }))
+        Ok(Some(Term {
+            kind,
+            is_private,
+            ..merged
+        }))
     }
 
     fn merge_text(&mut self, terms: [Term; 3]) -> Result<Option<Term>, MergeError> {
@@ -386,9 +386,9 @@ pub(crate) fn read_conflict(
     Conflict::decode(&bytes).map_err(|e| ObjectError::undecodable(ty, id, e))
 }
 
-/// Returns an entry called `name` for a term.
+/// Returns an entry called `name` for a term. `attrs` are its attributes besides privacy.
 pub fn entry_of(name: &SafeName, term: &Term, attrs: Attrs) -> TreeEntry {
-    TreeEntry {
+    let entry = TreeEntry {
         name: name.clone(),
         kind: term.kind,
         is_list: term.is_list,
@@ -396,7 +396,8 @@ pub fn entry_of(name: &SafeName, term: &Term, attrs: Attrs) -> TreeEntry {
         size: term.size,
         files: term.files,
         attrs,
-    }
+    };
+    entry.with_privacy(term.is_private)
 }
 
 fn too_long() -> ObjectError {
@@ -412,19 +413,16 @@ fn same(a: &Option<TreeEntry>, b: &Option<TreeEntry>) -> bool {
     }
 }
 
-/// Merges the attributes separately. If both sides changed them, ours count.
-fn merge_attrs(
-    base: &Option<TreeEntry>,
-    ours: &Option<TreeEntry>,
-    theirs: &Option<TreeEntry>,
-) -> Attrs {
-    let of = |entry: &Option<TreeEntry>| entry.as_ref().map(|entry| entry.attrs.clone());
-    let (base, ours, theirs) = (of(base), of(ours), of(theirs));
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) if base.as_ref() == Some(&ours) => theirs,
-        (Some(ours), _) => ours,
-        (None, theirs) => theirs.flatten(),
-    }
+/// Merges the attributes separately.
+fn merged_attrs(three: [&Option<TreeEntry>; 3]) -> Attrs {
+    let [base, ours, theirs] = three.map(|entry| entry.as_ref().map(|entry| &entry.attrs));
+    merge_attrs(base, ours, theirs)
+}
+
+/// Returns what a merge makes of a property of which there are only two values: if the sides differ, one
+/// of them equals the base.
+fn changed<T: PartialEq>(base: T, ours: T, theirs: T) -> T {
+    if ours == base { theirs } else { ours }
 }
 
 /// A directory that is being merged.

@@ -2,7 +2,7 @@
 
 use super::ObjectType;
 use super::codec::{DecodeError, Decoder, EncodeError, put_header, put_varint};
-use super::tree::{FLAG_LIST, Kind, TreeEntry, check_value};
+use super::tree::{FLAG_LIST, FLAG_PRIVATE, Kind, TreeEntry, check_value};
 use crate::hash::ObjectId;
 use crate::limits::MAX_CONFLICT_TERMS;
 
@@ -13,6 +13,8 @@ pub struct Term {
     pub kind: Kind,
     /// Whether `id` is a list node. Only for files and executables.
     pub is_list: bool,
+    /// Whether only its owner may read it. Only for files and executables.
+    pub is_private: bool,
     /// The id of its object.
     pub id: ObjectId,
     /// Bytes of content.
@@ -27,6 +29,7 @@ impl Term {
         (entry.kind != Kind::Conflict).then_some(Term {
             kind: entry.kind,
             is_list: entry.is_list,
+            is_private: entry.is_private(),
             id: entry.id,
             size: entry.size,
             files: entry.files,
@@ -97,6 +100,9 @@ fn check_term(term: &Term) -> Result<(), &'static str> {
     if term.kind == Kind::Conflict {
         return Err("a conflict's term is a conflict");
     }
+    if term.is_private && !term.kind.is_blob() {
+        return Err("only a file can be private");
+    }
     check_value(term.kind, term.is_list, term.size, term.files)
 }
 
@@ -106,8 +112,9 @@ fn put_term(out: &mut Vec<u8>, term: Option<&Term>) -> Result<(), &'static str> 
         return Ok(());
     };
     check_term(term)?;
-    let flags = if term.is_list { FLAG_LIST } else { 0 };
-    out.extend_from_slice(&[term.kind as u8, flags]);
+    let list = if term.is_list { FLAG_LIST } else { 0 };
+    let private = if term.is_private { FLAG_PRIVATE } else { 0 };
+    out.extend_from_slice(&[term.kind as u8, list | private]);
     out.extend_from_slice(term.id.as_bytes());
     put_varint(out, term.size);
     if term.kind == Kind::Directory {
@@ -122,7 +129,7 @@ fn take_term(input: &mut Decoder<'_>) -> Result<Option<Term>, DecodeError> {
         number => Kind::from_number(number).ok_or_else(|| input.error("unknown kind"))?,
     };
     let flags = input.u8()?;
-    if flags & !FLAG_LIST != 0 {
+    if flags & !(FLAG_LIST | FLAG_PRIVATE) != 0 {
         return Err(input.error("unknown flag"));
     }
     let id = input.id()?;
@@ -134,7 +141,8 @@ fn take_term(input: &mut Decoder<'_>) -> Result<Option<Term>, DecodeError> {
     };
     let term = Term {
         kind,
-        is_list: flags != 0,
+        is_list: flags & FLAG_LIST != 0,
+        is_private: flags & FLAG_PRIVATE != 0,
         id,
         size,
         files,
@@ -153,6 +161,7 @@ mod tests {
         fn arb_term()(
             kind in 1u8..=4,
             list in any::<bool>(),
+            private in any::<bool>(),
             id in any::<[u8; 32]>(),
             size in 1u64..4096,
             files in any::<u64>(),
@@ -161,6 +170,7 @@ mod tests {
             Term {
                 kind,
                 is_list: list && kind.is_blob(),
+                is_private: private && kind.is_blob(),
                 id: ObjectId::from_bytes(id),
                 size,
                 files: if kind == Kind::Directory { files } else { 0 },
@@ -208,6 +218,7 @@ mod tests {
         let term = Term {
             kind: Kind::Conflict,
             is_list: false,
+            is_private: false,
             id: ObjectId::from_bytes([1; 32]),
             size: 0,
             files: 0,

@@ -4,6 +4,7 @@ use super::{FileStat, FileTime, OwnAccess, open_own, system};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Creates a file without a name on the file system of the directory `dir`, to read and write. It goes
 /// when it is closed. Fails where the file system has no such files.
@@ -128,6 +129,12 @@ pub(crate) fn has_attributes(file: &File) -> bool {
 /// Gives a file the permissions `mode`, without setuid, setgid and sticky bits.
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
     system::set_permissions(file, mode)
+}
+
+/// Returns the permissions that the system withholds from new files of this process. They are read once.
+pub(crate) fn umask() -> u32 {
+    static UMASK: OnceLock<u32> = OnceLock::new();
+    *UMASK.get_or_init(system::umask)
 }
 
 /// Sets the mtime of a file, and leaves the time of its last access.

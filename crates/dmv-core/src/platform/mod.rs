@@ -42,7 +42,7 @@ pub use self::file::{
 };
 pub(crate) use self::file::{
     can_share_blocks, has_attributes, has_hole, share_file, skip_hole, snapshot, stat_at,
-    stat_at_unfollowed, stat_of, unnamed_file, wait_for_write, write_mapped_pages_back,
+    stat_at_unfollowed, stat_of, umask, unnamed_file, wait_for_write, write_mapped_pages_back,
 };
 
 pub use self::holder::Holder;

@@ -88,7 +88,8 @@ pub struct Plan<B> {
     pub symlinks: Vec<NewSymlink>,
     /// Whether files are renamed to their names in new directories, too.
     pub rename_always: bool,
-    /// Files and directories that only their owner may read, if the plan creates them.
+    /// Directories that only their owner may read, if the plan creates them; and files of commits that do
+    /// not say it.
     pub private: Arc<BTreeSet<Vec<u8>>>,
     /// Directories that stay although they are empty, because the user is in them.
     pub in_use: Arc<[Inode]>,
@@ -125,6 +126,8 @@ pub struct NewFile<B> {
     pub path: Vec<u8>,
     /// Whether it is executable.
     pub exec: bool,
+    /// Whether only its owner may read it.
+    pub private: bool,
     /// Its content.
     pub blob: B,
     /// The fingerprint of the entry that it replaces; with `None` the name must be free.
@@ -578,10 +581,9 @@ impl<B> EntryWriter<'_, B> {
         let mut finish = || {
             let stat = |file: &File| stat_file(file).map_err(|e| dir.error("stat", name, e));
             let before = before.filter(|before| before.kind == FileKind::File);
-            let is_private = match &before {
-                Some(before) => before.is_private(),
-                None => self.private.contains(&new.path),
-            };
+            let is_private = new.private || self.private.contains(&new.path);
+            // A private file that is replaced by one that others may read gets the usual permissions.
+            let before = before.filter(|before| is_private || before.privacy() != Some(true));
             if is_private {
                 // Before the file has any content.
                 let mode = if new.exec { 0o700 } else { 0o600 };
@@ -595,7 +597,12 @@ impl<B> EntryWriter<'_, B> {
                 return Err(Refusal::Changed);
             }
             if let Some(before) = before {
-                keep_permissions(&file, &mut complete, before.mode, new.exec)
+                let kept = if is_private {
+                    before.mode & 0o700
+                } else {
+                    before.mode
+                };
+                keep_permissions(&file, &mut complete, kept, new.exec)
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }
             // If this fails, a write in the same tick of the clock cannot be detected.

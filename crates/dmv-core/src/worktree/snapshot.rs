@@ -5,6 +5,7 @@
 //! are in memory. A directory without changes keeps its id and is not read.
 
 mod changes;
+mod merged;
 mod portable;
 
 use self::changes::Changes;
@@ -17,12 +18,10 @@ use super::outlook::while_looking;
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
 use super::{Skip, join};
-use crate::diff::is_wanted;
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::name::{RepoPath, SafeName};
-use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
+use crate::object::tree::{Kind, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use crate::path::{DiskPath, PathError};
 use crate::store::{MetaWriter, StoreError, StoreWriter};
@@ -91,8 +90,6 @@ pub struct Snapshot {
     pub warnings: Vec<Problem>,
     /// The paths among the problems that a switch could not write.
     pub unwritten: Vec<Vec<u8>>,
-    /// Files that were read in and that only their owner may read.
-    pub private: Vec<Vec<u8>>,
     /// Properties of files that were read in and that a commit does not keep.
     pub not_kept: NotKept,
     /// Files with new content that the base has and that ignore rules cover: their number and the
@@ -248,6 +245,8 @@ enum EntryChange {
         is_list: bool,
         id: ObjectId,
         size: u64,
+        /// Whether only its owner may read it; `None` if its permissions do not tell.
+        private: Option<bool>,
         fingerprint: Fingerprint,
     },
     Dir(Box<TreeSummary>),
@@ -258,15 +257,6 @@ const UNWRITTEN: &str = "it is of another commit, since a command could not writ
 
 /// Stands for "no parent".
 const NO_DIR: usize = usize::MAX;
-
-/// A directory of the base with the changes of the worktree.
-struct MergedDir<'n> {
-    summary: TreeSummary,
-    /// Whether it differs from the base.
-    changed: bool,
-    /// The names of changes that it does not have: the commit has something outside of the subset there.
-    refused: BTreeSet<&'n [u8]>,
-}
 
 struct Builder<'a, 'c> {
     input: &'a SnapshotInput<'a>,
@@ -490,15 +480,13 @@ impl Builder<'_, '_> {
                     let known = dir.known.as_deref();
                     let is_new = || known.is_none_or(|known| known.position(&done.name).is_none());
                     self.out.not_kept.note(&path, &stored, is_new);
-                    if stored.stat.is_private() {
-                        self.out.private.push(path);
-                    }
                 }
                 let what = EntryChange::File {
                     kind: entry_kind(&stored.stat),
                     is_list: stored.blob.is_list,
                     id: stored.blob.id,
                     size: stored.blob.size,
+                    private: stored.stat.privacy(),
                     fingerprint: trusted_fingerprint(&stored.stat, self.input.started),
                 };
                 dir.changes.push(&done.name, what);
@@ -618,144 +606,6 @@ impl Builder<'_, '_> {
         drop((order, dir));
         self.cache.replace(&path, &section)?;
         Ok((changed || is_new).then_some(summary))
-    }
-
-    /// Applies `changes`, sorted by name, to the base directory.
-    fn merge<'n>(
-        &mut self,
-        base: Option<ObjectId>,
-        dir: &[u8],
-        changes: impl Iterator<Item = (&'n [u8], &'n EntryChange)>,
-        meta: &mut dyn ObjectWrite,
-    ) -> Result<MergedDir<'n>, SnapshotError> {
-        let mut builder = TreeBuilder::new();
-        let (mut changed, mut refused) = (false, BTreeSet::new());
-        let mut rest = changes.peekable();
-        if let Some(base) = base {
-            for entry in TreeIter::new(self.input.reader, base) {
-                let old = entry?;
-                while let Some((name, change)) =
-                    rest.next_if(|(name, _)| *name < old.name.as_bytes())
-                {
-                    changed |= self.push_new(name, change, None, &mut builder, meta)?;
-                }
-                match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
-                    Some((name, _)) if !self.is_inside(dir, &old) => {
-                        refused.insert(name);
-                        let why = "the commit has something outside of the subset there";
-                        self.out
-                            .problems
-                            .push(Problem::new(join(dir, old.name.as_bytes()), why.to_owned()));
-                        builder.push(&old, meta)?;
-                    }
-                    Some((name, change)) => {
-                        let differs = self.push_new(name, change, Some(old), &mut builder, meta)?;
-                        changed |= differs;
-                        if differs && !self.covered.is_empty() {
-                            self.note_covered(join(dir, name));
-                        }
-                    }
-                    None => builder.push(&old, meta)?,
-                }
-            }
-        }
-        for (name, change) in rest {
-            changed |= self.push_new(name, change, None, &mut builder, meta)?;
-        }
-        Ok(MergedDir {
-            summary: builder.finish(meta)?,
-            changed,
-            refused,
-        })
-    }
-
-    /// Counts a changed file if ignore rules cover it.
-    fn note_covered(&mut self, path: Vec<u8>) {
-        if self.covered.contains(&path) {
-            let (count, first) = &mut self.out.tracked_ignored;
-            *count += 1;
-            if *count == 1 {
-                *first = path;
-            }
-        }
-    }
-
-    /// Returns whether this worktree may change an entry of the base commit.
-    fn is_inside(&self, dir: &[u8], entry: &TreeEntry) -> bool {
-        let subset = self.input.scan.subset;
-        let path = RepoPath::parse(&join(dir, entry.name.as_bytes()));
-        subset.is_everything() || path.is_ok_and(|path| is_wanted(subset, &path, entry))
-    }
-
-    /// Adds a changed entry. Returns whether it differs from the old one.
-    fn push_new(
-        &mut self,
-        name: &[u8],
-        change: &EntryChange,
-        old: Option<TreeEntry>,
-        builder: &mut TreeBuilder,
-        meta: &mut dyn ObjectWrite,
-    ) -> Result<bool, SnapshotError> {
-        let Ok(name) = SafeName::new(name) else {
-            // The scan reports no other names.
-            return Ok(false);
-        };
-        let attrs = None;
-        let entry = match change {
-            EntryChange::Gone => {
-                self.out.changed_files += old.as_ref().map_or(0, files_of);
-                return Ok(old.is_some());
-            }
-            EntryChange::File {
-                kind,
-                is_list,
-                id,
-                size,
-                ..
-            } => {
-                let (kind, is_list, id, size) = (*kind, *is_list, *id, *size);
-                TreeEntry {
-                    name,
-                    kind,
-                    is_list,
-                    id,
-                    size,
-                    files: 0,
-                    attrs,
-                }
-            }
-            EntryChange::Dir(tree) => TreeEntry {
-                name,
-                kind: Kind::Directory,
-                is_list: false,
-                id: tree.id,
-                size: tree.bytes,
-                files: tree.files,
-                attrs,
-            },
-        };
-        let is_dir = |kind: Kind| kind == Kind::Directory;
-        let replaced = old
-            .as_ref()
-            .filter(|old| is_dir(old.kind) != is_dir(entry.kind))
-            .map_or(0, files_of);
-        if let Some(old) = old
-            .filter(|old| (old.kind, old.id, old.is_list) == (entry.kind, entry.id, entry.is_list))
-        {
-            builder.push(&old, meta)?;
-            return Ok(false);
-        }
-        self.out.changed_files += replaced + u64::from(!is_dir(entry.kind));
-        builder.push(&entry, meta)?;
-        Ok(true)
-    }
-}
-
-/// Returns the number of files of an entry, including those below a directory.
-fn files_of(entry: &TreeEntry) -> u64 {
-    match entry.kind {
-        Kind::Directory => entry.files,
-        _ => 1,
     }
 }
 

@@ -32,6 +32,7 @@ pub struct TreeExport<'e> {
     /// Where the content of pointers goes, if pointers are wanted.
     lfs: Option<PathBuf>,
     empty_directories: u64,
+    private_files: u64,
 }
 
 /// An entry of a Git tree.
@@ -52,12 +53,18 @@ impl<'e> TreeExport<'e> {
             pointers: HashMap::new(),
             lfs: git_dir.map(|dir| dir.join("lfs").join("objects")),
             empty_directories: 0,
+            private_files: 0,
         })
     }
 
     /// Returns the number of directories that Git cannot have.
     pub fn empty_directories(&self) -> u64 {
         self.empty_directories
+    }
+
+    /// The number of private files, which others may read in Git.
+    pub fn private_files(&self) -> u64 {
+        self.private_files
     }
 
     /// Notes that the target has a tree and everything below it, as far as `map` knows their ids.
@@ -181,6 +188,7 @@ impl<'e> TreeExport<'e> {
                 }
             };
         }
+        self.private_files += u64::from(entry.is_private());
         let kind = match entry.kind {
             Kind::Symlink => ModeKind::Symlink,
             kind => ModeKind::File {

@@ -207,6 +207,15 @@ fn trees() -> Result<Vec<Vector>, Box<dyn Error>> {
             files: entries + 5,
         },
     };
+    let private = Node::Leaf(vec![
+        entry("id", Kind::Executable, 2).with_privacy(true),
+        TreeEntry {
+            // Tag 3 of Git, and tag 4: private.
+            attrs: decode_hex("030701313030363634").map(Vec::into_boxed_slice),
+            ..entry("key", Kind::File, 3)
+        }
+        .with_privacy(true),
+    ]);
     let inner = Node::Inner {
         level: 1,
         children: vec![child("img_0159", 1, 160), child("zebra", 2, 1)],
@@ -216,6 +225,7 @@ fn trees() -> Result<Vec<Vector>, Box<dyn Error>> {
         ("tree-one-file", one.encode()?),
         ("tree-every-kind", kinds.encode()?),
         ("tree-inner", inner.encode()?),
+        ("tree-private-files", private.encode()?),
     ])
 }
 
@@ -223,6 +233,7 @@ fn conflicts() -> Result<Vec<Vector>, Box<dyn Error>> {
     let file = |seed| Term {
         kind: Kind::File,
         is_list: false,
+        is_private: false,
         id: id(seed),
         size: 3,
         files: 0,
@@ -242,6 +253,14 @@ fn conflicts() -> Result<Vec<Vector>, Box<dyn Error>> {
         bases: vec![Some(file(1))],
         sides: vec![Some(file(2)), Some(file(3))],
     };
+    let private = |term: Term| Term {
+        is_private: true,
+        ..term
+    };
+    let became_private = Conflict {
+        bases: vec![Some(list)],
+        sides: vec![Some(private(list)), Some(private(file(2)))],
+    };
     let every_term = Conflict {
         bases: vec![None, Some(file(1))],
         sides: vec![Some(directory), Some(list), None],
@@ -249,6 +268,7 @@ fn conflicts() -> Result<Vec<Vector>, Box<dyn Error>> {
     Ok(vec![
         ("conflict-changed-twice", changed.encode()?),
         ("conflict-every-term", every_term.encode()?),
+        ("conflict-private-versions", became_private.encode()?),
     ])
 }
 

@@ -122,6 +122,16 @@ fn tell(context: &Context, done: &ExportReport) {
             .ui
             .warn(format_args!("{directories} left out: Git has none"));
     }
+    if done.private_files > 0 {
+        let files = count(
+            done.private_files,
+            "file that only its owner may read is",
+            "files that only their owner may read are",
+        );
+        context.ui.warn(format_args!(
+            "{files} like others in Git: it keeps no such permissions"
+        ));
+    }
     if done.conflicts > 0 {
         let commits = count(done.conflicts, "commit has", "commits have");
         context.ui.warn(format_args!(
@@ -143,6 +153,6 @@ fn document(done: &ExportReport) -> Json {
         done.{commits},
         refs: Json::List(refs.collect()),
         changed: texts(done.changed.iter().map(ToString::to_string)),
-        done.{empty_directories, conflicts},
+        done.{empty_directories, private_files, conflicts},
     }
 }

@@ -5,25 +5,29 @@
 //! makes one new node per level. [`TreeBuilder`] writes a directory, [`TreeIter`] reads it in
 //! order, and [`lookup`] finds one name. Each holds at most one node per level.
 
+mod attrs;
 mod build;
 mod iter;
 mod node;
 mod parts;
 mod raw;
 
+pub use attrs::Attrs;
+pub(crate) use attrs::merge_attrs;
 pub use build::{TreeBuilder, TreeSummary, empty_tree_id, put_empty_tree};
 pub(crate) use iter::{Cursor, Peek};
 pub use iter::{TreeIter, lookup, lookup_path};
 pub use node::Node;
-pub(super) use parts::FLAG_LIST;
 pub use parts::{Child, Totals};
+pub(super) use parts::{FLAG_LIST, FLAG_PRIVATE};
 pub(super) use raw::each_link;
 
+use self::attrs::check_attrs;
 use super::ObjectType;
-use super::codec::{DecodeError, Decoder, EncodeError};
+use super::codec::EncodeError;
 use super::name::SafeName;
 use crate::hash::ObjectId;
-use crate::limits::{MAX_ATTR_BYTES, MAX_SYMLINK_BYTES};
+use crate::limits::MAX_SYMLINK_BYTES;
 
 /// The kind of an entry. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,12 +97,12 @@ pub struct TreeEntry {
     /// Number of files below a directory; 0 for other kinds.
     pub files: u64,
     /// Encoded attributes: docs/format/objects.md, "Tree node".
-    pub attrs: Option<Box<[u8]>>,
+    pub attrs: Attrs,
 }
 
 impl TreeEntry {
     /// Returns the entry of the directory that `summary` describes.
-    pub fn directory(name: SafeName, summary: &TreeSummary, attrs: Option<Box<[u8]>>) -> TreeEntry {
+    pub fn directory(name: SafeName, summary: &TreeSummary, attrs: Attrs) -> TreeEntry {
         TreeEntry {
             name,
             kind: Kind::Directory,
@@ -116,6 +120,17 @@ impl TreeEntry {
             Kind::Directory => self.files,
             _ => 1,
         }
+    }
+
+    /// Returns whether it is a file that only its owner may read.
+    pub fn is_private(&self) -> bool {
+        self.kind.is_blob() && attrs::is_private(self.attrs.as_deref())
+    }
+
+    /// Returns the entry with the attribute of private files, or without it.
+    pub fn with_privacy(self, private: bool) -> TreeEntry {
+        let attrs = attrs::with_privacy(self.attrs, private && self.kind.is_blob());
+        TreeEntry { attrs, ..self }
     }
 
     /// Returns whether both entries have the same content and attributes, whatever their names.
@@ -155,35 +170,6 @@ pub(super) fn check_value(
         Kind::Conflict if size != 0 => Err("a conflict has no size"),
         _ => Ok(()),
     }
-}
-
-/// The tag of the modification time among the attributes.
-const TAG_MTIME: u64 = 1;
-
-/// Checks that `attrs` is one or more attributes with rising tags.
-fn check_attrs(attrs: &[u8]) -> Result<(), DecodeError> {
-    let mut input = Decoder::new(attrs);
-    if attrs.is_empty() || attrs.len() > MAX_ATTR_BYTES {
-        return Err(input.error("attributes are empty or too long"));
-    }
-    let mut last = None;
-    while input.remaining() > 0 {
-        let tag = input.varint()?;
-        if last.is_some_and(|last| last >= tag) {
-            return Err(input.error("attribute tags do not rise"));
-        }
-        last = Some(tag);
-        let value = input.bytes(MAX_ATTR_BYTES, "attribute is too long")?;
-        if tag == TAG_MTIME {
-            let mut value = Decoder::new(value);
-            value.i64()?;
-            if value.u32()? >= 1_000_000_000 {
-                return Err(input.error("nanoseconds exceed a second"));
-            }
-            value.finish()?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

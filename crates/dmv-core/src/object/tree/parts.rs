@@ -10,6 +10,8 @@ use crate::object::{ObjectError, ObjectType};
 pub(super) const FLAG_ATTRS: u8 = 1;
 /// Flag: the content is a list of chunks. Terms of a conflict use the same flag.
 pub(in crate::object) const FLAG_LIST: u8 = 2;
+/// Flag of a term of a conflict: only its owner may read the file. An entry has an attribute for that.
+pub(in crate::object) const FLAG_PRIVATE: u8 = 4;
 
 /// The totals of everything below a node or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

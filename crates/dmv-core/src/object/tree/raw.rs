@@ -4,8 +4,9 @@
 //! end has seen a valid node. It copies nothing. Copying would take most of the time when one name
 //! is looked up in many directories, as for the history of a path.
 
+use super::attrs::check_attrs;
 use super::parts::{Child, FLAG_ATTRS, FLAG_LIST, Outline, Totals};
-use super::{Kind, TreeEntry, check_attrs, check_value};
+use super::{Kind, TreeEntry, check_value};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_ATTR_BYTES, MAX_DIR_ENTRIES, MAX_NAME_BYTES, MAX_NODE_LEVEL, NODE_MAX};
 use crate::object::ObjectType;

@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// Names of attributes that DMV reads of one file. More than that are some.
 const ATTRIBUTE_NAMES_BYTES: usize = 512;
+/// The umask where the system does not tell it.
+const USUAL_UMASK: u32 = 0o022;
 
 pub fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -116,6 +118,14 @@ pub fn has_attributes(file: &File) -> bool {
 pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
     let mode = Mode::from_raw_mode(mode & 0o777);
     Ok(rustix::fs::fchmod(file, mode)?)
+}
+
+/// The call that returns the umask also sets it, for all threads. So it is read where the system tells it.
+pub fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let told = told.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    told.unwrap_or(USUAL_UMASK)
 }
 
 /// Keeps setuid, setgid and sticky bits.

@@ -18,7 +18,7 @@ pub use self::file::{
     append_only, clone_blocks, copy_range, has_attributes, has_hole, next_data, open_unfollowed,
     open_without_waiting, read_at, read_exact_at, readable_by_all, set_directory_permissions,
     set_modified, set_permissions, start_writeback, stat_at, stat_at_unfollowed, stat_of, sync_dir,
-    unnamed_file, wait_for_write, widen_pipe, write_all_at, write_mapped_pages_back,
+    umask, unnamed_file, wait_for_write, widen_pipe, write_all_at, write_mapped_pages_back,
 };
 pub use self::holder::holder_of;
 pub use self::name::{bytes_of, name_of, string_of};

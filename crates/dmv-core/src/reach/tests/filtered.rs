@@ -283,6 +283,7 @@ fn sides_of_a_conflict_are_wanted_by_the_conflicts_path() -> Outcome {
     let term = |kind, id, size, files| Term {
         kind,
         is_list: false,
+        is_private: false,
         id,
         size,
         files,

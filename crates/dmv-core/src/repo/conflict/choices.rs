@@ -198,6 +198,7 @@ fn take_in(tx: &mut Transaction<'_>, file: &Path, job: &Job) -> Result<Term, Rep
     Ok(Term {
         kind,
         is_list: stored.blob.is_list,
+        is_private: stored.stat.privacy() == Some(true),
         id: stored.blob.id,
         size: stored.blob.size,
         files: 0,

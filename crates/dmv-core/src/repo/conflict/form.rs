@@ -390,9 +390,12 @@ fn show_own(
     let own = match &marked {
         Some(marked) => {
             let Blob { id, is_list, size } = write_blob(&marked.text, &mut &repo.made)?;
+            // The text has lines of all versions.
+            let is_private = at.texts().iter().any(|term| term.is_private);
             ours.map(|ours| Term {
                 id,
                 is_list,
+                is_private,
                 size,
                 ..ours
             })

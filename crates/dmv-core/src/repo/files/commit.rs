@@ -34,7 +34,7 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
 use crate::repo::files::who::Who;
 use crate::repo::files::{
-    dropped, notes, open_worktree, pending, private, unfinished, untouched, untracked, unwritten,
+    dropped, notes, open_worktree, pending, unfinished, untouched, untracked, unwritten,
 };
 use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
@@ -156,9 +156,6 @@ pub struct CommitSize {
 /// What the user may want to know about committed files.
 #[derive(Debug, Default)]
 pub struct FileRemarks {
-    /// Files that only their owner may read, although others may read new files: their number and the
-    /// first path. This worktree keeps them private; a commit does not store that.
-    pub private: (u64, Vec<u8>),
     /// Properties of files that no commit stores.
     pub not_kept: NotKept,
     /// Changes of files that ignore rules cover: their number and the first path.
@@ -202,7 +199,6 @@ fn commit_once(
     let made = read_files(&mut tx, tree, options, &*known, &mut cache, job)?;
     // The tree that the files show, which the stat cache describes.
     let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
-    let private = note_private(repo, tree, &made.private)?;
     let content = content(&mut tx, tree, made.tree, options)?;
     let new = if has_nothing(&start, options, &made, content.tree.as_ref()) {
         None
@@ -212,7 +208,6 @@ fn commit_once(
     let noted = notes_after(repo, tree, &content, new.is_some())?;
     notes::put(&mut tx, tree, &noted)?;
     let mut report = report(&start, options, &content, made);
-    report.remarks.private = private;
     report.size.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
     if new.is_some() {
         report.size.stored_bytes = tx.stored_bytes()?;
@@ -473,26 +468,6 @@ fn changed_files(
         report.files
     };
     Ok(files - moved_files(repo, form.stored, root)?.min(files))
-}
-
-/// Notes which committed files are private. Returns their number and the first path, or nothing if
-/// new files in this worktree are private by default.
-fn note_private(
-    repo: &Repo,
-    tree: &OpenWorktree,
-    found: &[Vec<u8>],
-) -> Result<(u64, Vec<u8>), RepoError> {
-    let Some(first) = found.first() else {
-        return Ok((0, Vec::new()));
-    };
-    let mut private = private::private(repo)?;
-    private.note_all(tree, found.iter())?;
-    private::save_private(repo, &mut private)?;
-    Ok(if tree.own.makes_private() {
-        (0, Vec::new())
-    } else {
-        (found.len() as u64, first.clone())
-    })
 }
 
 /// Counts the files of the tree `old` that have another name in `new`. Files with the same name in

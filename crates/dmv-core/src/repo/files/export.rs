@@ -157,6 +157,7 @@ impl Export<'_> {
                 self.plan.files.push(NewFile {
                     path: bytes,
                     exec,
+                    private: entry.is_private(),
                     blob,
                     replaces,
                 });

@@ -1,10 +1,10 @@
-//! Files and directories that only their owner may read: a small file beside the stat cache.
+//! Directories that only their owner may use: a small file beside the stat cache.
 //!
-//! A commit keeps no permissions except the executable bit. If a switch removes a private file and a later
-//! switch writes it again, others must still be unable to read it. So DMV notes the path before it removes
-//! the file (docs/format/layout.md, "Private paths").
+//! A commit says which files are private, and nothing of the kind about directories. If a switch removes a
+//! private directory and a later switch makes it again, others must still be unable to use it. So DMV notes
+//! the path before it removes the directory (docs/format/layout.md, "Private paths").
 
-use crate::fsutil::{FileKind, FileStat, SafeDir};
+use crate::fsutil::{FileKind, FileStat};
 use crate::hash::{decode_hex, encode_hex};
 use crate::object::name::RepoPath;
 use crate::path::PathContext;
@@ -25,13 +25,12 @@ const FIRST_LINE: &str = "dmv-private 1";
 /// The longest file that DMV reads or writes, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The paths of a worktree that were private when DMV last saw them.
+/// The directories of a worktree that were private when DMV last saw them. Commits of earlier versions say
+/// nothing about files either, so the files that these versions noted stay noted.
 #[derive(Clone, Debug, Default)]
 pub struct Private {
     paths: Arc<BTreeSet<Vec<u8>>>,
     changed: bool,
-    /// Whether new files are private by default. Then nothing has to be noted.
-    by_default: Option<bool>,
 }
 
 impl Private {
@@ -40,18 +39,16 @@ impl Private {
         self.paths.clone()
     }
 
-    /// Notes whether the entry at `path` is private. May create a temporary file in `own`.
-    pub fn note(&mut self, own: &SafeDir, path: &[u8], stat: &FileStat) {
-        if stat.kind == FileKind::Symlink || stat.is_private() == self.paths.contains(path) {
-            return;
+    /// Notes whether the entry at `path` is private.
+    fn note(&mut self, path: &[u8], stat: &FileStat) {
+        match (stat.privacy(), self.paths.contains(path)) {
+            (Some(true), false) if stat.kind == FileKind::Dir => {
+                Arc::make_mut(&mut self.paths).insert(path.to_vec());
+            }
+            (Some(false), true) => drop(Arc::make_mut(&mut self.paths).remove(path)),
+            _ => return,
         }
-        if !stat.is_private() {
-            Arc::make_mut(&mut self.paths).remove(path);
-            self.changed = true;
-        } else if !*self.by_default.get_or_insert_with(|| own.makes_private()) {
-            Arc::make_mut(&mut self.paths).insert(path.to_vec());
-            self.changed = true;
-        }
+        self.changed = true;
     }
 
     /// Notes which of the entries at `paths` are private.
@@ -62,7 +59,7 @@ impl Private {
     ) -> Result<(), RepoError> {
         for path in paths {
             if let Some(stat) = stat_at(tree, path)? {
-                self.note(&tree.own, path, &stat);
+                self.note(path, &stat);
             }
         }
         Ok(())

@@ -40,7 +40,7 @@ pub fn equals(
     })
 }
 
-/// Returns whether the file at `path` has the content of `entry`. Stops at the first chunk that
+/// Returns whether the file at `path` has the content, kind and privacy of `entry`. Stops at the first chunk that
 /// differs.
 pub fn same_as(
     repo: &Repo,
@@ -67,7 +67,8 @@ pub fn same_in_job(
         (FileKind::File, false) => Kind::File,
         _ => return Ok(false),
     };
-    if kind != entry.kind || stat.size != entry.size {
+    let has_other_privacy = stat.privacy().is_some_and(|is| is != entry.is_private());
+    if kind != entry.kind || stat.size != entry.size || has_other_privacy {
         return Ok(false);
     }
     let (dir, name) = match path.iter().rposition(|b| *b == b'/') {

@@ -265,6 +265,7 @@ fn ingest(
             files: 0,
             attrs: None,
         };
+        let entry = entry.with_privacy(stored.stat.privacy() == Some(true));
         note(path, entry, stored.stat);
     }
     Ok(())

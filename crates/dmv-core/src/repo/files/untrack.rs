@@ -157,6 +157,7 @@ impl Repo {
 struct RootRules {
     text: Vec<u8>,
     is_executable: bool,
+    is_private: bool,
 }
 
 /// Reads the ignore file in the worktree's root.
@@ -171,6 +172,7 @@ fn root_rules(tree: &OpenWorktree) -> Result<RootRules, RepoError> {
             Ok(RootRules {
                 text,
                 is_executable: stat.exec,
+                is_private: stat.privacy() == Some(true),
             })
         }
         Some(_) => {
@@ -219,5 +221,5 @@ fn rules_with(
         files: 0,
         attrs: None,
     };
-    Ok((DMVIGNORE.to_vec(), entry))
+    Ok((DMVIGNORE.to_vec(), entry.with_privacy(root.is_private)))
 }

@@ -135,30 +135,32 @@ impl UnwrittenPath {
     }
 }
 
-/// Returns an entry as text: kind, whether the content is a list, size and id.
+/// Returns an entry as text: kind, flags, size and id. The flags are 1 for a list and 2 for a private file.
 fn entry_text(entry: &TreeEntry) -> String {
-    let (kind, is_list) = (entry.kind as u8, u8::from(entry.is_list));
-    format!("{kind}.{is_list}.{}.{}", entry.size, entry.id)
+    let flags = u8::from(entry.is_list) | u8::from(entry.is_private()) << 1;
+    format!("{}.{flags}.{}.{}", entry.kind as u8, entry.size, entry.id)
 }
 
 fn parse_entry(path: &RepoPath, text: &str) -> Option<TreeEntry> {
     let mut parts = text.split('.');
     let kind = Kind::from_number(parts.next()?.parse().ok()?)?;
-    let is_list = parts.next()? == "1";
+    let flags: u8 = parts.next()?.parse().ok()?;
     let size = parts.next()?.parse().ok()?;
-    Some(TreeEntry {
+    let entry = TreeEntry {
         name: last_name(path),
         kind,
-        is_list,
+        is_list: flags & 1 != 0,
         id: ObjectId::from_hex(parts.next()?)?,
         size,
         files: 0,
         attrs: None,
-    })
+    };
+    Some(entry.with_privacy(flags & 2 != 0))
 }
 
 fn same_blob(a: &TreeEntry, b: &TreeEntry) -> bool {
-    (a.kind, a.is_list, a.id) == (b.kind, b.is_list, b.id)
+    let parts = |entry: &TreeEntry| (entry.kind, entry.is_list, entry.is_private(), entry.id);
+    parts(a) == parts(b)
 }
 
 /// Returns whether a path has the given entry, or nothing if there is no entry. Returns `None` if

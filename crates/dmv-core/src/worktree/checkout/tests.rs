@@ -25,6 +25,7 @@ fn file(path: &str, blob: &'static str) -> NewFile<&'static str> {
     NewFile {
         path: path.into(),
         exec: false,
+        private: false,
         blob,
         replaces: None,
     }

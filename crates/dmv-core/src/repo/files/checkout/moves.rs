@@ -17,13 +17,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 /// The most files that a switch moves. Limits memory. The other files are written.
 const MAX_MOVES: usize = 32 << 10;
 
-/// What two equal files have in common: the content's root id, whether the root is a list, and the
-/// executable bit.
-type Same = (ObjectId, bool, bool);
+/// What two equal files have in common: the content's root id, whether the root is a list, the kind, and
+/// whether only the owner may read it.
+type Same = (ObjectId, bool, Kind, bool);
 
 fn same_of(entry: &TreeEntry) -> Option<Same> {
-    let is_file = matches!(entry.kind, Kind::File | Kind::Executable);
-    is_file.then_some((entry.id, entry.is_list, entry.kind == Kind::Executable))
+    let is_file = entry.kind.is_blob();
+    is_file.then_some((entry.id, entry.is_list, entry.kind, entry.is_private()))
 }
 
 impl Switch<'_> {

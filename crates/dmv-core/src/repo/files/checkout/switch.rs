@@ -434,6 +434,7 @@ impl<'a> Switch<'a> {
                 plan.files.push(NewFile {
                     path,
                     exec,
+                    private: entry.is_private(),
                     blob: blob_of(entry),
                     replaces,
                 });

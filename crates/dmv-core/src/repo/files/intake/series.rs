@@ -304,7 +304,7 @@ fn entry_of(path: &RepoPath, file: &StoredFile) -> Result<TreeEntry, RepoError> 
     let name = path.file_name().unwrap_or_default();
     let name = crate::object::name::SafeName::new(name);
     let name = name.map_err(|e| RepoError::Text(e.to_string()))?;
-    Ok(TreeEntry {
+    let entry = TreeEntry {
         name,
         kind: if file.stat.exec {
             Kind::Executable
@@ -316,7 +316,8 @@ fn entry_of(path: &RepoPath, file: &StoredFile) -> Result<TreeEntry, RepoError> 
         size: file.blob.size,
         files: 0,
         attrs: None,
-    })
+    };
+    Ok(entry.with_privacy(file.stat.privacy() == Some(true)))
 }
 
 /// Stores objects, and keeps trees readable: the next commit of a line edits the tree of this one.
