@@ -6,7 +6,8 @@ use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
     BranchError, CheckoutOptions, CheckoutTarget, FilesError, GcOptions, Head, LookError, RefKind,
-    Repo, RepoError, StatusOptions, UndoError, UndoOptions, UndoWhat, UntrackOptions,
+    Repo, RepoError, StashOptions, StatusOptions, UndoError, UndoOptions, UndoWhat, UntrackOptions,
+    Who, WorktreeSettings,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
@@ -351,6 +352,44 @@ fn an_undo_takes_away_a_file_above_one_that_is_no_longer_tracked() -> Outcome {
     };
     repo.undo(&undo, &Job::default())?;
     assert_eq!(files_in(dir.path())?, Files::new());
+    Ok(())
+}
+
+/// A stash whose file could not take the place of a directory, because the user is in it, has done the rest,
+/// and its undo brings that back.
+#[test]
+fn a_stash_that_left_a_directory_is_undone() -> Outcome {
+    let dir = fast_dir()?;
+    let at = |path: &str| dir.path().join(path);
+    let repo = Repo::init(dir.path(), "main", false, request("init"))?;
+    std::fs::write(at("c"), "c")?;
+    std::fs::write(at("k"), "k")?;
+    commit(&repo, "a file")?;
+    std::fs::remove_file(at("c"))?;
+    std::fs::create_dir_all(at("c/in-use"))?;
+    std::fs::write(at("c/x"), "x")?;
+    std::fs::write(at("k"), "edited")?;
+    let before = files_in(dir.path())?;
+    let options = StashOptions {
+        committer: Who {
+            name: "T".into(),
+            email: String::new(),
+        },
+        settings: WorktreeSettings {
+            in_use: vec![at("c/in-use")],
+            ..Default::default()
+        },
+        request: request("stash"),
+    };
+    let done = repo.stash_push(&Paths::default(), None, &options, &Job::default())?;
+    assert_eq!(done.problems.len(), 1, "{:?}", done.problems);
+    let undo = UndoOptions {
+        what: UndoWhat::Last,
+        settings: Default::default(),
+        request: request("undo"),
+    };
+    repo.undo(&undo, &Job::default())?;
+    assert_eq!(files_in(dir.path())?, before);
     Ok(())
 }
 

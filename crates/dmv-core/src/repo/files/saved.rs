@@ -487,7 +487,7 @@ pub fn plan_return(
         };
         (path.as_bytes().to_vec(), sides)
     });
-    let found: BTreeMap<Vec<u8>, _> = sides.collect();
+    let found: BTreeMap<Vec<u8>, Sides<'_>> = sides.collect();
     let mut out = Return {
         empties: true,
         knows_empty: back,
@@ -504,15 +504,18 @@ pub fn plan_return(
         // Nothing is lost where both are directories and none is there.
         let is_made = there.is_none() && [old, new].iter().all(|e| e.is_some_and(is_tree));
         let as_old = as_old || old.is_none() && is_dir || is_made;
+        // The command could not put a file in the place of this directory, for example because a user is in
+        // it. What was in it comes back.
+        let is_kept = is_dir && new.is_none() && comes_below(&found, path);
         if !as_old {
-            match is_as(repo, tree, path, new, there.as_ref())? {
-                // The command did not come to this path, or the user has done this already.
-                true if there.is_none_or(|stat| stat.kind != FileKind::Dir) => {
-                    out.stays.insert(path.clone());
-                    continue;
-                }
-                true => {}
-                false => drop(lost.insert(path.clone())),
+            let as_new = is_kept || is_as(repo, tree, path, new, there.as_ref())?;
+            // The command did not come to this path, or the user has done this already.
+            if as_new && (is_kept || !is_dir) {
+                out.stays.insert(path.clone());
+                continue;
+            }
+            if !as_new {
+                lost.insert(path.clone());
             }
         }
         if let (Some(_), None) = (new, there) {
@@ -529,6 +532,17 @@ pub fn plan_return(
         return Err(FilesError::WouldLose { what, paths }.into());
     }
     Ok(out)
+}
+
+/// A path's entry as it is now, and as it is to be.
+type Sides<'a> = (Option<&'a TreeEntry>, Option<&'a TreeEntry>);
+
+/// Returns whether something comes below a path.
+fn comes_below(sides: &BTreeMap<Vec<u8>, Sides<'_>>, path: &[u8]) -> bool {
+    let prefix = [path, b"/"].concat();
+    let below = sides.range(prefix.clone()..);
+    let mut below = below.take_while(|(path, _)| path.starts_with(&prefix));
+    below.any(|(_, (_, new))| new.is_some())
 }
 
 /// Returns whether a path has the given entry, or nothing if there is no entry.

@@ -101,7 +101,7 @@ impl Switch<'_> {
         }
         self.find_answers_unasked(&mut found)?;
         self.find_kept_below(&mut found.lost)?;
-        self.find_kept_in(std::mem::take(&mut found.replaced_dirs), &mut found.lost)?;
+        self.find_kept_in(to.force, &mut found)?;
         let mut decision = found.decision;
         if to.force {
             for (path, after) in found.overwrites {
@@ -441,27 +441,41 @@ impl Switch<'_> {
         Ok(())
     }
 
-    /// Finds files in directories that a file replaces, if they would not be removed with the
-    /// base's files: ignored files, and entries that no commit can hold.
-    fn find_kept_in(
-        &self,
-        dirs: Vec<Vec<u8>>,
-        lost: &mut BTreeSet<Vec<u8>>,
-    ) -> Result<(), RepoError> {
-        for path in all_gone(self.request.tree, dirs)?.into_keys() {
+    /// Finds what would stay in directories that a file replaces. With force, it goes with its directory.
+    fn find_kept_in(&self, force: bool, found: &mut CheckResult) -> Result<(), RepoError> {
+        for dir in std::mem::take(&mut found.replaced_dirs) {
+            let kept = self.kept_in(&dir)?;
+            if force && !kept.is_empty() {
+                found
+                    .overwrites
+                    .insert(dir.clone(), self.target_entry(&dir)?);
+                found.decision.in_the_way.insert(dir);
+            } else {
+                found.lost.extend(kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns entries in a directory that would not be removed with the base's files: ignored files, empty
+    /// directories that are ignored, and entries that no commit can hold.
+    fn kept_in(&self, dir: &[u8]) -> Result<Vec<Vec<u8>>, RepoError> {
+        let mut kept = Vec::new();
+        for path in all_gone(self.request.tree, vec![dir.to_vec()])?.into_keys() {
             let goes = self.known.left.contains_key(&path)
                 || self.is_brought(&path)
                 || self.base_entry(&path)?.is_some();
-            // The user's changes are found with the differences. An empty directory may be removed.
+            // The user's changes are found with the differences.
             if goes || self.known.dirty.contains_key(&path) {
                 continue;
             }
             let stat = self.stat(&path, &mut BTreeSet::new())?;
-            if stat.is_some_and(|stat| stat.kind != FileKind::Dir) {
-                lost.insert(path);
+            let is_dir = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
+            if stat.is_some() && !(is_dir && self.is_dir_of_base(&path)?) {
+                kept.push(path);
             }
         }
-        Ok(())
+        Ok(kept)
     }
 
     /// Returns the entry in the place of a directory above `path`, if it would not be removed with

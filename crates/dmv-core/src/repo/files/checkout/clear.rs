@@ -5,7 +5,7 @@ use crate::fsutil::FileKind;
 use crate::job::Job;
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::list::Blob;
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::TreeEntry;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
@@ -161,16 +161,12 @@ impl Switch<'_> {
         path: &[u8],
         gone: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), RepoError> {
-        let Some(base) = self.request.tree.base_tree else {
-            return Ok(());
-        };
         let mut dirs = vec![path.to_vec()];
         while let Some(dir) = dirs.pop() {
             let Ok(opened) = self.request.tree.root.open_dir(&dir) else {
                 continue;
             };
-            let entry = entry_at(self.request.repo.objects(), &base, &dir)?;
-            if entry.is_none_or(|entry| entry.kind != Kind::Directory) {
+            if !self.is_dir_of_base(&dir)? {
                 continue;
             }
             for (name, kind) in opened.list(MAX_DIR_ENTRIES)?.iter() {
@@ -181,6 +177,16 @@ impl Switch<'_> {
             gone.insert(dir);
         }
         Ok(())
+    }
+
+    /// Returns whether the base's commit has a directory at `path`, also one whose content is outside the
+    /// subset.
+    pub fn is_dir_of_base(&self, path: &[u8]) -> Result<bool, RepoError> {
+        let Some(base) = self.request.tree.base_tree else {
+            return Ok(false);
+        };
+        let entry = entry_at(self.request.repo.objects(), &base, path)?;
+        Ok(entry.is_some_and(|entry| is_dir(&entry)))
     }
 
     /// Notes the directories above `path` that the target does not have.
