@@ -171,13 +171,9 @@ pub struct Site {
     pub operation: u64,
 }
 
-/// Keys that undo does not restore: what is known of remotes, where worktrees are, and what undo itself
-/// needs.
+/// Keys that undo does not restore: what is known of remotes, and where worktrees are.
 fn is_bookkeeping(key: &str) -> bool {
-    const PARTS: [&str; 3] = ["/path", "/saved", "/saving"];
-    key.starts_with("remote/")
-        || key.starts_with("log/")
-        || PARTS.iter().any(|part| key.ends_with(part))
+    key.starts_with("remote/") || key.starts_with("log/") || key.ends_with("/path")
 }
 
 impl Site {

@@ -40,6 +40,13 @@ impl State {
         Ok(state)
     }
 
+    /// Takes out what worktrees note of their last command's steps.
+    pub fn forget_steps(&mut self) {
+        for view in self.repos.values_mut().flatten() {
+            view.retain(|key, _| !key.ends_with("/steps") && !key.ends_with("/begun"));
+        }
+    }
+
     fn collect(&mut self, now: &Path, at: &Path) -> Outcome {
         let dir = now.join(at);
         let is_bare = dir.join("packs").is_dir() || is_begun_clone(&dir);
@@ -239,10 +246,6 @@ fn view(dir: &Path) -> Outcome<BTreeMap<String, Value>> {
     let repo = Repo::open(dir)?;
     let mut view = BTreeMap::new();
     for (key, raw) in repo.refs().with_prefix("")? {
-        // What was overwritten: by how often a command ran. Undo tells whether it is there.
-        if key.ends_with("/saved") || key.ends_with("/saving") {
-            continue;
-        }
         let meaning = meaning(&repo, &raw);
         view.insert(key, Value { raw, meaning });
     }

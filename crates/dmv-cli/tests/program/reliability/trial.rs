@@ -72,14 +72,14 @@ impl Known {
     /// Runs a case undisturbed.
     pub fn learn(world: &World, case: &'static Case) -> Outcome<Known> {
         world.reset(case.parts)?;
-        let before = State::of(&world.now())?;
+        let before = state_of(world, case)?;
         let mut verified = verify_all(world, &before)?;
         let ended = run(world, world.dmv(&case.words()), None)?;
         if ended.code != Some(case.exit) {
             return Err(format!("{}: {ended:?}", case.args).into());
         }
         let printed = fs::read(world.beside("printed"))?;
-        let after = State::of(&world.now())?;
+        let after = state_of(world, case)?;
         for (repo, (_, code)) in verify_all(world, &after)? {
             verified.entry(repo).or_insert((None, None)).1 = code;
         }
@@ -115,7 +115,7 @@ impl Known {
         if let Fate::Ended(ended) = fate {
             self.check_end(ended)?;
         }
-        let middle = State::of(&world.now())?;
+        let middle = state_of(world, self.case)?;
         let (code, said) = match fate {
             Fate::Ended(ended) => (ended.code, &ended.said[..]),
             Fate::Done => (Some(self.case.exit), ""),
@@ -143,7 +143,7 @@ impl Known {
         if self.case.again == Again::Same || differs.is_some() {
             self.go_on(world, was_told)?;
         }
-        let last = State::of(&world.now())?;
+        let last = state_of(world, self.case)?;
         self.verify(world, &last, true)?;
         if self.case.overwrites() {
             self.comes_back(world)?;
@@ -156,7 +156,7 @@ impl Known {
     /// not done harms nothing.
     pub fn check_answer(&self, world: &World, ended: &Ended) -> Outcome {
         self.check_end(ended)?;
-        let state = State::of(&world.now())?;
+        let state = state_of(world, self.case)?;
         if ended.code == Some(self.case.exit) && self.case.exit != INCOMPLETE {
             let differs = state.differs_in_files(&self.after);
             return differs.map_or(Ok(()), |e| {
@@ -169,20 +169,18 @@ impl Known {
     /// What was overwritten on request is there again after `undo`: one for each time that the
     /// command ran.
     fn comes_back(&self, world: &World) -> Outcome {
-        let mut missing = None;
+        let mut differs = None;
         for _ in 0..2 {
             let (code, _, said) = world.run(&["-C", "film", "undo"])?;
             if code != Some(0) {
                 return Err(format!("undo ends with {code:?}: {said}").into());
             }
-            let state = State::of(&world.now())?;
-            let mut own = OWN.iter().map(|name| Path::new("film").join(name));
-            missing = own.find(|path| state.files.get(path) != self.before.files.get(path));
-            if missing.is_none() {
+            differs = State::of(&world.now())?.differs_in_files(&self.before);
+            if differs.is_none() {
                 return Ok(());
             }
         }
-        Err(format!("undo does not bring {missing:?} back").into())
+        Err(format!("undo does not bring everything back: {differs:?}").into())
     }
 
     /// How a command may end whose system calls fail.
@@ -208,7 +206,7 @@ impl Known {
     /// what it left out: then it is done, and the rest is the user's.
     fn go_on(&self, world: &World, was_told: bool) -> Outcome {
         let again = run(world, world.dmv(&self.case.words()), None)?;
-        let state = State::of(&world.now())?;
+        let state = state_of(world, self.case)?;
         let said = &again.said;
         let differs = match self.case.again {
             Again::Rest => state.differs_in_files(&self.after),
@@ -294,6 +292,16 @@ impl Known {
         }
         Ok(())
     }
+}
+
+/// Reads the state of everything. How a command that overwrites files notes them depends on how often it ran:
+/// undo tells whether they are there.
+fn state_of(world: &World, case: &Case) -> Outcome<State> {
+    let mut state = State::of(&world.now())?;
+    if case.overwrites() {
+        state.forget_steps();
+    }
+    Ok(state)
 }
 
 /// The cases, each with what it does undisturbed, learnt when it is first needed.
