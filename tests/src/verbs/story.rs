@@ -683,8 +683,7 @@ impl Snapshot {
         }
         for (dir, files) in &self.disks {
             let now = &other.disks[dir];
-            // Empty directories are the subject of `nothing_lost`.
-            let changed = shown(&files_only(files), &files_only(now), &|_| true);
+            let changed = shown(files, now, &|_| true);
             if !changed.is_empty() {
                 return Err(format!("in {} is {}", dir.display(), changed.join("; ")));
             }

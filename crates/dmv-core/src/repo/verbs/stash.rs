@@ -19,7 +19,7 @@ use crate::merge::Edits;
 use crate::object::ObjectError;
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, TreeSummary, empty_tree_id};
+use crate::object::tree::{Kind, TreeEntry, TreeSummary};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::{LookError, RepoError, WorktreeError};
 use crate::repo::base::head::Head;
@@ -30,6 +30,7 @@ use crate::repo::base::transaction::Transaction;
 use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
+use crate::repo::files::checkout::dirs::is_whole;
 use crate::repo::files::checkout::target::{SwitchResult, SwitchTo};
 use crate::repo::files::commit::generation;
 use crate::repo::files::open_worktree::OpenWorktree;
@@ -273,7 +274,7 @@ fn keep(
             come.push(path.clone());
         }
         // Only a part of a full directory may be in the subset: what it has comes by paths of its own.
-        let whole = |entry: &&TreeEntry| is_file(entry) || entry.id == empty_tree_id();
+        let whole = |entry: &&TreeEntry| is_whole(entry);
         let edit = |entry: &TreeEntry| (path.clone(), Some(entry.clone()));
         old.extend(before.filter(whole).map(edit));
         new.extend(after.filter(whole).map(edit));

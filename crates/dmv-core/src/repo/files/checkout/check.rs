@@ -6,11 +6,12 @@ use crate::diff::entries_in;
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::list::BlobChunks;
 use crate::object::name::{RepoPath, fold_key};
-use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
+use crate::object::tree::{Kind, TreeEntry};
 use crate::path::DiskPath;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::{FilesError, RepoError};
 use crate::repo::conflict::at;
+use crate::repo::files::checkout::dirs::is_whole;
 use crate::repo::files::checkout::stages::SwitchDecision;
 use crate::repo::files::checkout::stays::Stays;
 use crate::repo::files::checkout::switch::Switch;
@@ -180,10 +181,9 @@ impl Switch<'_> {
         }
         if let (Some(_), None) = (new, &stat) {
             let dir = self.empty_dir_above(path, &mut found.looked)?;
-            found
-                .decision
-                .left_alone
-                .extend(dir.map(|dir| (dir, Stays::Directory)));
+            let left_alone = &mut found.decision.left_alone;
+            left_alone.extend(dir.map(|dir| (dir, Stays::Directory)));
+            self.add_removed_above(path, &mut found.looked, left_alone)?;
         }
         if !collides
             && !found.overwrites.contains_key(path)
@@ -317,8 +317,7 @@ impl Switch<'_> {
             }
             if !self.is_brought(path) {
                 // What comes into a directory has paths of its own.
-                let is_whole = is_file(&entry) || entry.id == empty_tree_id();
-                let after = || is_whole.then(|| entry.clone());
+                let after = || is_whole(&entry).then(|| entry.clone());
                 found.overwrites.entry(path.clone()).or_insert_with(after);
             }
             match stat {

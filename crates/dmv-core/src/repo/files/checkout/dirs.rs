@@ -3,7 +3,7 @@
 
 use crate::fsutil::FileKind;
 use crate::limits::MAX_DIR_ENTRIES;
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::repo::base::error::RepoError;
 use crate::repo::files::open_worktree::OpenWorktree;
 use crate::worktree::{join, split_path};
@@ -44,6 +44,16 @@ pub fn add_above(path: &[u8], out: &mut BTreeSet<Vec<u8>>) {
 /// Returns whether an entry is a directory.
 pub fn is_dir(entry: &TreeEntry) -> bool {
     entry.kind == Kind::Directory
+}
+
+/// Returns whether an entry is an empty directory.
+pub fn is_empty_dir(entry: &TreeEntry) -> bool {
+    is_dir(entry) && entry.id == empty_tree_id()
+}
+
+/// Returns whether an entry is all that is at its path: what is in a directory has paths of its own.
+pub fn is_whole(entry: &TreeEntry) -> bool {
+    !is_dir(entry) || is_empty_dir(entry)
 }
 
 pub fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {

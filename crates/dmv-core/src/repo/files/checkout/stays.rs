@@ -7,11 +7,11 @@
 
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::name::RepoPath;
-use crate::object::tree::{TreeEntry, empty_tree_id};
+use crate::object::tree::TreeEntry;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::steps::{Step, Steps};
-use crate::repo::files::checkout::dirs::{add_above, is_dir};
+use crate::repo::files::checkout::dirs::{add_above, is_dir, is_empty_dir};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::saved::{Return, empty_above};
 use crate::worktree::split_path;
@@ -56,10 +56,14 @@ impl Switch<'_> {
             // the subset, or if it is ignored.
             (old, Some(new), Some(stat)) => {
                 let is_unlisted = old.is_none() && self.known.unfinished.is_none();
-                (is_dirty || is_unlisted) && is_empty(new) && on_disk(stat)
+                (is_dirty || is_unlisted) && is_empty_dir(new) && on_disk(stat)
             }
-            // The user has removed it already.
-            (Some(old), None, None) => is_dirty && (!is_dir(old) || is_empty(old)),
+            // The user has removed it already. No scan lists an empty directory of which the subset leaves
+            // something out.
+            (Some(old), None, None) if is_empty_dir(old) => {
+                is_dirty || self.known.unfinished.is_none()
+            }
+            (Some(old), None, None) => is_dirty && !is_dir(old),
             // Something of the user is in its place.
             (Some(old), None, Some(stat)) => is_dirty && is_dir(old) != on_disk(stat),
             _ => false,
@@ -104,6 +108,44 @@ impl Switch<'_> {
         Ok(is_there.then(|| path[..end].to_vec()))
     }
 
+    /// Adds the directories of the base above the new entry `path` that the user has removed with all that was
+    /// in them. The switch makes them, so its undo removes them. `looked` has the directories that were looked
+    /// at.
+    pub fn add_removed_above(
+        &self,
+        path: &[u8],
+        looked: &mut BTreeSet<Vec<u8>>,
+        out: &mut LeftAlone,
+    ) -> Result<(), RepoError> {
+        if self.request.brings.is_some() {
+            return Ok(());
+        }
+        let mut path = path;
+        while let Some((dir, _)) = split_path(path).filter(|(dir, _)| !dir.is_empty()) {
+            path = dir;
+            let is_new = self.begins_deleted(dir) && !out.contains_key(dir);
+            if !is_new || !self.base_entry(dir)?.is_some_and(|entry| is_dir(&entry)) {
+                continue;
+            }
+            if self.stat(dir, &mut BTreeSet::new())?.is_some() {
+                break;
+            }
+            let emptied = empty_above(self.request.tree, dir, looked)?;
+            let emptied = emptied.map(|dir| dir.as_bytes().to_vec());
+            out.insert(dir.to_vec(), Stays::Gone(emptied));
+        }
+        Ok(())
+    }
+
+    /// Returns whether the first change in a directory is a deletion: if the user has removed the directory,
+    /// all are.
+    fn begins_deleted(&self, dir: &[u8]) -> bool {
+        let prefix = [dir, b"/"].concat();
+        let mut below = self.known.dirty.range(prefix.clone()..);
+        let first = below.next().filter(|(path, _)| path.starts_with(&prefix));
+        first.is_some_and(|(_, kind)| *kind == ChangeKind::Deleted)
+    }
+
     /// Returns the directory above `path` that the user has emptied by removing `path`. The switch may
     /// remove it, so its undo has to make it. `looked` has the directories that were looked at.
     pub fn emptied_above(
@@ -145,7 +187,7 @@ impl Switch<'_> {
                 return Ok(());
             }
             let is_kept = !all_known && !self.stays(dir);
-            if is_kept && self.target_entry(dir)?.is_some_and(|e| is_empty(&e)) {
+            if is_kept && self.target_entry(dir)?.is_some_and(|e| is_empty_dir(&e)) {
                 return Ok(());
             }
             gone.insert(dir.to_vec());
@@ -173,10 +215,6 @@ impl Switch<'_> {
         };
         brings.stays.contains(path) || above.any(|(end, _)| is_file(end))
     }
-}
-
-fn is_empty(entry: &TreeEntry) -> bool {
-    is_dir(entry) && entry.id == empty_tree_id()
 }
 
 /// Returns the steps that say which paths a switch leaves alone.

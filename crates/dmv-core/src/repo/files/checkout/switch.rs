@@ -7,14 +7,16 @@ use crate::diff::Slice;
 use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::job::{Job, Moment};
 use crate::object::list::Blob;
-use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
+use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
-use crate::repo::files::checkout::dirs::{add_dirs, by_dir, is_dir, sorted};
+use crate::repo::files::checkout::dirs::{
+    add_dirs, by_dir, is_dir, is_empty_dir, is_whole, sorted,
+};
 use crate::repo::files::checkout::purged;
 use crate::repo::files::checkout::span::{Span, entry_in};
 use crate::repo::files::checkout::stages::{
@@ -255,7 +257,9 @@ impl<'a> Switch<'a> {
                 if stays || planned.contains(path) || self.is_brought(path) {
                     continue;
                 }
-                if let Some(entry) = self.target_entry(path)? {
+                // What is in a directory has paths of its own.
+                let entry = self.target_entry(path)?;
+                if let Some(entry) = entry.filter(is_whole) {
                     edited.push((path.clone(), entry));
                 }
             }
@@ -283,7 +287,7 @@ impl<'a> Switch<'a> {
         let Some(entry) = entry.filter(|entry| entry.kind == Kind::Directory) else {
             return Ok(false);
         };
-        if self.request.subset.extent(path) == Extent::All || entry.id == empty_tree_id() {
+        if self.request.subset.extent(path) == Extent::All || is_empty_dir(&entry) {
             return Ok(true);
         }
         let mut found = false;
