@@ -6,11 +6,8 @@
 use crate::id::{Algorithm, GitId};
 use crate::object::{DMV_HEADER, GitCommit, Ident};
 use dmv_core::ObjectId;
-use dmv_core::object::commit::{Commit, Person};
+use dmv_core::object::commit::{Commit, GIT_KEY, Person};
 use dmv_core::object::tree::TreeSummary;
-
-/// The key of the extra that a commit from Git has.
-pub const EXTRA_KEY: &[u8] = b"git";
 
 const VERSION: u8 = 1;
 /// Bytes of a value of an extra: docs/format/objects.md, "Commit".
@@ -48,7 +45,7 @@ impl GitOrigin {
     /// Returns the origin of a commit; `None` if it does not come from Git, or if the extra is of a
     /// version that is not known.
     pub fn of(commit: &Commit) -> Option<GitOrigin> {
-        let extra = commit.extras.iter().find(|(key, _)| key == EXTRA_KEY);
+        let extra = commit.extras.iter().find(|(key, _)| key == GIT_KEY);
         let (version, rest) = extra?.1.split_first()?;
         let (form, rest) = rest.split_first()?;
         let (length, rest) = rest.split_first()?;
@@ -136,7 +133,7 @@ pub fn to_dmv(git: &GitCommit<'_>, id: GitId, at: CommitPlace) -> Commit {
     if origin.value().len() > MAX_EXTRA_BYTES {
         origin.form = Form::TooLong;
     }
-    commit.extras.push((EXTRA_KEY.to_vec(), origin.value()));
+    commit.extras.push((GIT_KEY.to_vec(), origin.value()));
     commit
 }
 
@@ -322,7 +319,7 @@ mod tests {
             Form::AfterTree(more.into_bytes()),
         ] {
             let mut forged = commit.clone();
-            forged.extras = vec![(EXTRA_KEY.to_vec(), GitOrigin { id, form }.value())];
+            forged.extras = vec![(GIT_KEY.to_vec(), GitOrigin { id, form }.value())];
             assert_eq!(back(&forged), text.as_bytes());
         }
     }

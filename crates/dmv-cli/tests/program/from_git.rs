@@ -157,6 +157,13 @@ fn an_id_of_git_is_a_revision() -> Outcome {
         let log = place.records(&["-C", repo, "log", "--git", "--json"])?;
         assert_eq!(log[0]["git"], tip);
     }
+    // Another form of a commit has not its id.
+    place.ok(&["-C", "second", "commit", "--amend", "-m", "amended"])?;
+    place.ok(&["-C", "second", "export", "--git", "../amended.git"])?;
+    let message = git(&place, "amended.git", &["log", "-1", "--format=%s", "main"])?;
+    assert_eq!(message, "amended");
+    let said = place.run(&["-C", "second", "show", "--json", &format!("git:{tip}")])?;
+    assert_eq!(said.status.code(), Some(0));
     // An exported commit has an id in Git, too.
     place.write("film/mine", "m")?;
     place.ok(&["-C", "film", "commit", "-m", "mine"])?;

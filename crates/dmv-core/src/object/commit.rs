@@ -27,6 +27,11 @@ pub struct Person {
     pub tz_minutes: i16,
 }
 
+/// The key of the extra that says what Git knows of a commit: docs/format/git.md, "Commits".
+pub const GIT_KEY: &[u8] = b"git";
+/// The key of the extra that makes a commit an annotated tag: docs/format/git.md, "Tags".
+pub const TAG_KEY: &[u8] = b"tag";
+
 /// A state of the complete tree with its history: docs/format/objects.md, "Commit".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
@@ -140,6 +145,13 @@ impl Commit {
         });
         checked.map_err(|what| input.error(what))?;
         Ok(commit)
+    }
+
+    /// Returns the extras that another form of this commit has, too: not those that are about this one alone.
+    pub fn lasting_extras(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let lasts = |key: &[u8]| key != GIT_KEY && key != TAG_KEY;
+        let extras = self.extras.iter().filter(|(key, _)| lasts(key));
+        extras.cloned().collect()
     }
 
     /// Checks the rules that the types do not enforce, except those on the signature.

@@ -609,8 +609,8 @@ fn new_commit(
     let mut extras = Vec::new();
     if let (true, Some(parent)) = (options.amend, parent) {
         let before = load_commit(repo.objects(), &parent)?;
+        extras = before.lasting_extras();
         parents = before.parents;
-        extras = before.extras;
         let given = |is_given| if is_given { &author } else { &before.author };
         let who = given(options.author.is_some());
         let when = given(options.date.is_some());

@@ -263,7 +263,7 @@ impl Replay<'_, '_> {
     ) -> Result<(), RepoError> {
         let (tip, before) = &self.line.tip;
         let open: Vec<RepoPath> = self.conflicts.iter().cloned().collect();
-        let (mut extras, mut message) = (commit.extras, commit.message);
+        let (mut extras, mut message) = (commit.lasting_extras(), commit.message);
         list_conflicts(&mut extras, &open);
         if self.how.notes_origin {
             message = with_origin(&message, &from);
