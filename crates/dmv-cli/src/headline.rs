@@ -87,7 +87,7 @@ pub fn names(repo: &Repo) -> Result<HashMap<ObjectId, Vec<String>>, Failure> {
         for info in repo.list_refs(kind)? {
             let mark = if info.current { "@ = " } else { prefix };
             if let Some(id) = info.commit {
-                out.entry(id)
+                out.entry(repo.tagged_by(id)?)
                     .or_default()
                     .push(format!("{mark}{}", info.name));
             }

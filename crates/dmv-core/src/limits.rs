@@ -33,6 +33,8 @@ pub const MAX_ATTR_BYTES: usize = 1024;
 pub(crate) const MAX_CONFLICT_TERMS: usize = 64;
 /// Parents of a commit.
 pub(crate) const MAX_PARENTS: usize = 64;
+/// Annotated tags that tag each other.
+pub const MAX_TAG_DEPTH: usize = 16;
 /// Bytes of a commit message.
 pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
 /// Bytes of a person's name or address.

@@ -11,7 +11,7 @@ use dmv_core::object::tree::TreeSummary;
 
 const VERSION: u8 = 1;
 /// Bytes of a value of an extra: docs/format/objects.md, "Commit".
-const MAX_EXTRA_BYTES: usize = 64 << 10;
+pub const MAX_EXTRA_BYTES: usize = 64 << 10;
 /// Bytes of a message: docs/format/objects.md, "Commit".
 const MAX_MESSAGE_BYTES: usize = 256 << 10;
 /// Bytes of a name or address: docs/format/objects.md, "Commit".
@@ -97,19 +97,7 @@ pub fn to_dmv(git: &GitCommit<'_>, id: GitId, at: CommitPlace) -> Commit {
         let names: [&[u8]; 3] = [b"iso-8859-1", b"iso8859-1", b"latin1"];
         names.iter().any(|latin| name.eq_ignore_ascii_case(latin))
     });
-    let text = |bytes: &[u8], most: usize| match std::str::from_utf8(bytes) {
-        Ok(text) => clip(text, most),
-        Err(_) if is_latin => clip(&bytes.iter().map(|b| *b as char).collect::<String>(), most),
-        Err(_) => clip(&String::from_utf8_lossy(bytes), most),
-    };
-    let person = |ident: &Ident<'_>| Person {
-        name: text(ident.name, MAX_PERSON_BYTES).replace(['\0', '\n'], " "),
-        email: text(ident.email, MAX_PERSON_BYTES).replace(['\0', '\n'], " "),
-        seconds: ident.seconds,
-        nanos: 0,
-        tz_minutes: ident.tz_minutes,
-    };
-    let message = git.message.strip_suffix(b"\n").unwrap_or(git.message);
+    let person = |ident| person_of(ident, is_latin);
     let mut commit = Commit {
         tree: at.tree.id,
         tree_bytes: at.tree.bytes,
@@ -118,7 +106,7 @@ pub fn to_dmv(git: &GitCommit<'_>, id: GitId, at: CommitPlace) -> Commit {
         generation: at.generation,
         author: person(&git.author),
         committer: person(&git.committer),
-        message: text(message, MAX_MESSAGE_BYTES),
+        message: message_of(git.message, is_latin),
         extras: Vec::new(),
         signature: None,
     };
@@ -135,6 +123,33 @@ pub fn to_dmv(git: &GitCommit<'_>, id: GitId, at: CommitPlace) -> Commit {
     }
     commit.extras.push((GIT_KEY.to_vec(), origin.value()));
     commit
+}
+
+/// Returns text as a DMV commit has it, at most `most` bytes. `is_latin`: it is ISO 8859-1 if it is not UTF-8.
+fn text_of(bytes: &[u8], most: usize, is_latin: bool) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => clip(text, most),
+        Err(_) if is_latin => clip(&bytes.iter().map(|b| *b as char).collect::<String>(), most),
+        Err(_) => clip(&String::from_utf8_lossy(bytes), most),
+    }
+}
+
+/// Returns a message of Git as a DMV commit has it.
+pub fn message_of(message: &[u8], is_latin: bool) -> String {
+    let message = message.strip_suffix(b"\n").unwrap_or(message);
+    text_of(message, MAX_MESSAGE_BYTES, is_latin)
+}
+
+/// Returns a person of Git as a DMV commit has one.
+pub fn person_of(ident: &Ident<'_>, is_latin: bool) -> Person {
+    let text = |bytes| text_of(bytes, MAX_PERSON_BYTES, is_latin).replace(['\0', '\n'], " ");
+    Person {
+        name: text(ident.name),
+        email: text(ident.email),
+        seconds: ident.seconds,
+        nanos: 0,
+        tz_minutes: ident.tz_minutes,
+    }
 }
 
 /// Returns the bytes of the Git commit that stands for a DMV commit with the id `id`.

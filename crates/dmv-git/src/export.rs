@@ -13,11 +13,13 @@ use crate::id::{Algorithm, GitId, GitType};
 use crate::map::{Became, IdMap, KnownObject};
 use crate::pack::PackWriter;
 use crate::source::{GitSource, SourceError};
+use crate::tag;
 use dmv_core::ObjectId;
-use dmv_core::history::is_ancestor;
+use dmv_core::history::{is_ancestor, load_commit};
 use dmv_core::job::{Bound, Job};
+use dmv_core::limits::MAX_TAG_DEPTH;
 use dmv_core::object::commit::Commit;
-use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
+use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::reach::{Detail, Reach};
 use dmv_core::repo::Repo;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -99,11 +101,33 @@ pub fn export(
     Ok(export.report)
 }
 
-/// Returns the keys and commits of the wanted branches and tags.
-fn wanted(repo: &Repo, options: &ExportOptions) -> Result<BTreeMap<String, ObjectId>, GitError> {
+/// What a branch or tag names.
+struct WantedRef {
+    /// The commit.
+    commit: ObjectId,
+    /// The annotated tags that lead to it: each tags the next one, and the last one the commit.
+    tags: Vec<Commit>,
+}
+
+/// Returns the wanted branches and tags, by their keys.
+fn wanted(repo: &Repo, options: &ExportOptions) -> Result<BTreeMap<String, WantedRef>, GitError> {
     let choice = BranchChoice::parse(&options.branches)?;
-    let offered = repo.offered()?.refs.into_iter();
-    Ok(offered.filter(|(key, _)| choice.wants(key)).collect())
+    let mut wanted = BTreeMap::new();
+    for (key, id) in repo.offered()?.refs {
+        if choice.wants(&key) {
+            let (mut commit, mut tags) = (id, Vec::new());
+            while key.starts_with("tag/") && tags.len() < MAX_TAG_DEPTH {
+                let tag = load_commit(repo.objects(), &commit)?;
+                let Some(tagged) = tag.tagged() else {
+                    break;
+                };
+                tags.push(tag);
+                commit = tagged;
+            }
+            wanted.insert(key, WantedRef { commit, tags });
+        }
+    }
+    Ok(wanted)
 }
 
 struct Export<'e> {
@@ -141,11 +165,11 @@ impl Export<'_> {
     /// Exports the commits that lead to `wanted` and not to `present`, parents first.
     fn history(
         &mut self,
-        wanted: &BTreeMap<String, ObjectId>,
+        wanted: &BTreeMap<String, WantedRef>,
         present: &[ObjectId],
     ) -> Result<(), GitError> {
         let objects = self.repo.objects();
-        let tips: HashSet<ObjectId> = wanted.values().copied().collect();
+        let tips: HashSet<ObjectId> = wanted.values().map(|wanted| wanted.commit).collect();
         let mut reach = Reach::new(tips, present.iter().copied(), Detail::Commits);
         let mut order = Vec::new();
         while let Some(reached) = reach.next(objects)? {
@@ -160,7 +184,7 @@ impl Export<'_> {
             .expect(order.len() as u64, 0, Bound::Exact);
         if !order.is_empty() {
             for id in present {
-                let commit = read_commit(objects, id)?;
+                let commit = load_commit(objects, id)?;
                 self.trees.has(commit.tree, &self.map)?;
             }
         }
@@ -183,7 +207,12 @@ impl Export<'_> {
     }
 
     fn commit(&mut self, id: ObjectId) -> Result<(), GitError> {
-        let commit = read_commit(self.repo.objects(), &id)?;
+        let commit = load_commit(self.repo.objects(), &id)?;
+        if let Some(tagged) = commit.tagged() {
+            // Somebody has gone on from a tag itself.
+            self.commits.insert(id, self.git_of(&tagged)?);
+            return Ok(());
+        }
         if !commit::fits(&commit, self.target.algorithm()) {
             return Err(GitError::Algorithm {
                 target: self.target.algorithm(),
@@ -226,7 +255,7 @@ impl Export<'_> {
     /// Moves the branches and tags of the target.
     fn name(
         &mut self,
-        wanted: BTreeMap<String, ObjectId>,
+        wanted: BTreeMap<String, WantedRef>,
         options: &ExportOptions,
     ) -> Result<(), GitError> {
         let there: HashMap<String, GitId> = self
@@ -236,26 +265,20 @@ impl Export<'_> {
             .map(|found| (found.name, found.id))
             .collect();
         let checked_out = self.target.checked_out_branches()?;
-        let mut tags = HashMap::new();
-        for tag in self.map.tags()? {
-            tags.insert(tag.name.clone(), tag);
-        }
         let mut moves = Vec::new();
-        for (key, id) in wanted {
-            let mut git = self.git_of(&id)?;
+        for (key, WantedRef { commit: id, tags }) in wanted {
+            let (mut git, mut ty) = (self.git_of(&id)?, GitType::Commit);
             let name = match key.split_once('/') {
                 Some(("branch", name)) => format!("refs/heads/{name}"),
-                Some((_, name)) => {
-                    if let Some(tag) = tags.get(name).filter(|tag| tag.target == git) {
-                        // Each names the next one.
-                        for object in tag.objects.iter().rev() {
-                            git = self.pack.add(GitType::Tag, object)?;
-                        }
-                    }
-                    format!("refs/tags/{name}")
-                }
+                Some((_, name)) => format!("refs/tags/{name}"),
                 None => continue,
             };
+            for tag in tags.iter().rev() {
+                let Some(bytes) = tag::to_git(tag, git, ty) else {
+                    break;
+                };
+                (git, ty) = (self.pack.add(GitType::Tag, bytes)?, GitType::Tag);
+            }
             let old = there.get(&name).copied();
             if old == Some(git) {
                 continue;
@@ -313,11 +336,6 @@ impl Export<'_> {
     }
 }
 
-fn read_commit(objects: &dyn ObjectRead, id: &ObjectId) -> Result<Commit, ObjectError> {
-    let bytes = objects.require(ObjectType::Commit, id)?;
-    Commit::decode(&bytes).map_err(|e| ObjectError::undecodable(ObjectType::Commit, id, e))
-}
-
 /// Moves refs, all or none.
 fn update_refs<'m>(
     target: &GitSource,
@@ -359,7 +377,7 @@ pub fn algorithm_for(repo: &Repo) -> Result<Algorithm, GitError> {
         let mut reach = Reach::new([tip], [], Detail::Commits);
         while let Some(reached) = reach.next(objects)? {
             if reached.here
-                && let Some(origin) = GitOrigin::of(&read_commit(objects, &reached.id)?)
+                && let Some(origin) = GitOrigin::of(&load_commit(objects, &reached.id)?)
             {
                 return Ok(origin.id.algorithm());
             }

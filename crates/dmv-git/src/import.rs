@@ -11,17 +11,18 @@ mod content;
 pub(crate) mod lfs;
 mod pace;
 mod plan;
+mod tags;
 pub(crate) mod trees;
 
 use crate::choice::BranchChoice;
 use crate::error::GitError;
 use crate::id::{GitId, GitType};
-use crate::map::{IdMap, KeptTag};
-use crate::object::GitTag;
+use crate::map::IdMap;
 use crate::source::{GitRef, GitSource, ObjectHeader, ObjectList, ObjectStream, SourceError};
 use builder::{Builder, Progress};
 use content::{BLOCK_BYTES, Block, Pieces, StoredBlock, store_blocks};
 use crossbeam_channel::{Receiver, bounded};
+use dmv_core::ObjectId;
 use dmv_core::job::{Bound, Job};
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::check_ref_name;
@@ -32,7 +33,8 @@ use dmv_core::repo::{
 use dmv_core::store::IncomingObjects;
 use dmv_core::threads::start_in;
 use lfs::LfsObjects;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use tags::{AnnotatedTag, put_tags, read_tags};
 
 pub use plan::{ImportPlan, plan};
 
@@ -46,8 +48,6 @@ const SORTED_BLOBS: usize = 1 << 14;
 const MAX_METADATA_BYTES: u64 = 256 << 20;
 /// Blobs of more bytes are passed on in pieces.
 const WHOLE_BYTES: u64 = 4 << 20;
-/// Tags that name tags that name tags.
-const MAX_TAG_DEPTH: usize = 16;
 
 /// What to import.
 #[derive(Debug)]
@@ -86,8 +86,8 @@ pub enum Trouble {
         /// The bytes that are missing.
         bytes: u64,
     },
-    /// A commit that an export gives another id.
-    Commit,
+    /// A commit or an annotated tag that an export gives another id.
+    Id,
 }
 
 impl Problem {
@@ -95,7 +95,7 @@ impl Problem {
     pub fn missing_bytes(&self) -> u64 {
         match self.about {
             Trouble::Content { bytes } => bytes,
-            Trouble::Name(_) | Trouble::Commit => 0,
+            Trouble::Name(_) | Trouble::Id => 0,
         }
     }
 }
@@ -138,7 +138,7 @@ pub struct ImportReport {
 #[derive(Default)]
 struct WantedRefs {
     refs: BTreeMap<String, GitId>,
-    tags: Vec<KeptTag>,
+    tags: Vec<AnnotatedTag>,
     left: Vec<LeftRef>,
 }
 
@@ -196,9 +196,7 @@ fn take_and_name(
     // What nothing named before need not be looked for at the end: it all comes now, and nothing of it is freed.
     let _keeping = map.is_empty().then(|| repo.keep_all().ok()).flatten();
     let mut report = take(repo, source, options, wanted, map, job)?;
-    for tag in &wanted.tags {
-        map.keep_tag(tag)?;
-    }
+    let tags = put_tags(repo, wanted, map, &mut report.problems)?;
     report.left.clone_from(&wanted.left);
     report.head = source.head();
     report.has_replacements = source.has_replacements()?;
@@ -206,7 +204,7 @@ fn take_and_name(
         repo,
         options,
         wanted,
-        map,
+        ConvertedRefs { map, tags },
         report.head.as_deref(),
         request,
         job,
@@ -220,12 +218,19 @@ fn take_and_name(
     Ok(report)
 }
 
+/// What became of the wanted refs.
+struct ConvertedRefs<'m> {
+    map: &'m mut IdMap,
+    /// The commits that stand for annotated tags, by their keys.
+    tags: HashMap<String, ObjectId>,
+}
+
 /// Names the converted commits and writes the files of a first branch, in one operation.
 fn name(
     repo: &Repo,
     options: &ImportOptions,
     wanted: &WantedRefs,
-    map: &mut IdMap,
+    commits: ConvertedRefs<'_>,
     head: Option<&str>,
     request: &OperationRequest,
     job: &Job,
@@ -233,8 +238,9 @@ fn name(
     let mut offered = OfferedRefs::default();
     let mut ours = OwnBranches::default();
     for (key, git) in &wanted.refs {
-        let known = map.get(git)?.ok_or(GitError::Stale)?;
-        offered.refs.push((key.clone(), known.id));
+        let known = commits.map.get(git)?.ok_or(GitError::Stale)?;
+        let id = commits.tags.get(key).copied().unwrap_or(known.id);
+        offered.refs.push((key.clone(), id));
         if let Some(branch) = key.strip_prefix("branch/")
             && repo.ref_at(key)?.is_none()
         {
@@ -539,72 +545,4 @@ fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, Git
     }
     read_tags(source, annotated, &mut wanted)?;
     Ok(wanted)
-}
-
-/// Reads annotated tags, also those that name other tags.
-fn read_tags(
-    source: &GitSource,
-    tags: Vec<GitRef>,
-    wanted: &mut WantedRefs,
-) -> Result<(), GitError> {
-    struct OpenTag {
-        found: GitRef,
-        objects: Vec<Vec<u8>>,
-        next: GitId,
-    }
-    let mut open: Vec<OpenTag> = tags
-        .into_iter()
-        .map(|found| OpenTag {
-            next: found.id,
-            found,
-            objects: Vec::new(),
-        })
-        .collect();
-    for _ in 0..MAX_TAG_DEPTH {
-        if open.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<GitId> = open.iter().map(|tag| tag.next).collect();
-        let mut stream = source.read(&ids)?;
-        let mut deeper = Vec::new();
-        for mut tag in std::mem::take(&mut open) {
-            let header = stream.next_object()?;
-            header.ok_or_else(|| SourceError::Answer("too few tags".to_owned()))?;
-            let mut bytes = Vec::new();
-            stream.content(&mut bytes, MAX_METADATA_BYTES)?;
-            let (object, ty) = {
-                let git = GitTag::parse(&bytes)?;
-                (git.object, GitType::from_word(git.ty))
-            };
-            tag.objects.push(bytes);
-            tag.next = object;
-            let name = tag
-                .found
-                .name
-                .strip_prefix("refs/tags/")
-                .unwrap_or(&tag.found.name);
-            match ty {
-                Some(GitType::Commit) => {
-                    wanted.refs.insert(format!("tag/{name}"), object);
-                    wanted.tags.push(KeptTag {
-                        name: name.to_owned(),
-                        objects: tag.objects,
-                        target: object,
-                    });
-                }
-                Some(GitType::Tag) => deeper.push(tag),
-                _ => wanted.left.push(LeftRef {
-                    why: "it names no commit".to_owned(),
-                    name: tag.found.name,
-                }),
-            }
-        }
-        stream.end()?;
-        open = deeper;
-    }
-    wanted.left.extend(open.into_iter().map(|tag| LeftRef {
-        why: "it names a tag that names a tag, and so on".to_owned(),
-        name: tag.found.name,
-    }));
-    Ok(())
 }

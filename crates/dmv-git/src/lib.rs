@@ -17,6 +17,7 @@ pub mod pack;
 pub mod revision;
 pub mod source;
 pub mod stream;
+pub mod tag;
 
 pub use error::GitError;
 pub use export::{ExportOptions, ExportReport, ExportedRef, algorithm_for, export};

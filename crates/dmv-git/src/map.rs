@@ -1,7 +1,6 @@
 //! The map of ids: which Git object became which DMV object. It lies in `git.db` of the repository.
 //!
-//! The map saves work, and can be built again by importing again. Only the annotated tags are nowhere
-//! else.
+//! The map saves work, and can be built again by importing again.
 
 use crate::id::GitId;
 use dmv_core::ObjectId;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The name of the file in the repository.
 pub const FILE: &str = "git.db";
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 /// Hexadecimal digits of the longest id.
 const MAX_DIGITS: usize = 64;
 /// Entries that are kept in memory, about 120 bytes each.
@@ -90,17 +89,6 @@ impl KnownObject {
     }
 }
 
-/// An annotated tag, as Git has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptTag {
-    /// The name without `refs/tags/`.
-    pub name: String,
-    /// The tag objects, from the one that the ref names to the one that names the commit.
-    pub objects: Vec<Vec<u8>>,
-    /// The Git commit.
-    pub target: GitId,
-}
-
 /// The map cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {error}", path.display())]
@@ -155,8 +143,6 @@ const SCHEMA: &str = "
     CREATE TABLE object (git BLOB PRIMARY KEY, kind INTEGER NOT NULL, dmv BLOB NOT NULL,
                          first INTEGER NOT NULL, second INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE head (git BLOB PRIMARY KEY) WITHOUT ROWID;
-    CREATE TABLE tag (name TEXT, number INTEGER, object BLOB NOT NULL, target BLOB NOT NULL,
-                      PRIMARY KEY (name, number)) WITHOUT ROWID;
     CREATE TABLE pointer (git BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
 ";
 
@@ -363,50 +349,6 @@ impl IdMap {
         self.context(self.db.execute_batch(forget))
     }
 
-    /// Keeps an annotated tag, in place of one with the same name.
-    pub fn keep_tag(&mut self, tag: &KeptTag) -> Result<(), MapError> {
-        let keep = |db: &mut Connection| -> rusqlite::Result<()> {
-            let change = db.transaction()?;
-            change.execute("DELETE FROM tag WHERE name = ?1", [&tag.name])?;
-            for (number, object) in tag.objects.iter().enumerate() {
-                change.execute(
-                    "INSERT INTO tag VALUES (?1, ?2, ?3, ?4)",
-                    params![tag.name, number as i64, object, tag.target.as_bytes()],
-                )?;
-            }
-            change.commit()
-        };
-        let kept = keep(&mut self.db);
-        self.context(kept)
-    }
-
-    /// Returns the annotated tags, by name.
-    pub fn tags(&self) -> Result<Vec<KeptTag>, MapError> {
-        let read = || -> rusqlite::Result<Vec<KeptTag>> {
-            let mut select = self
-                .db
-                .prepare("SELECT name, object, target FROM tag ORDER BY name, number")?;
-            let mut rows = select.query([])?;
-            let mut tags: Vec<KeptTag> = Vec::new();
-            while let Some(row) = rows.next()? {
-                let (name, object): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
-                let Some(target) = GitId::new(row.get_ref(2)?.as_blob()?) else {
-                    continue;
-                };
-                match tags.last_mut() {
-                    Some(last) if last.name == name => last.objects.push(object),
-                    _ => tags.push(KeptTag {
-                        name,
-                        objects: vec![object],
-                        target,
-                    }),
-                }
-            }
-            Ok(tags)
-        };
-        self.context(read())
-    }
-
     /// Keeps the text of a pointer of Git LFS whose content was taken instead.
     pub fn keep_pointer(&self, git: &GitId, text: &[u8]) -> Result<(), MapError> {
         let insert = "INSERT OR REPLACE INTO pointer VALUES (?1, ?2)";
@@ -480,13 +422,6 @@ mod tests {
         assert_eq!(map.unsaved(), 4);
         map.save(&[git(3)]).expect("saved");
         map.add(git(9), KnownObject { id, became: all[0] });
-        let tag = KeptTag {
-            name: "v1".to_owned(),
-            objects: vec![b"outer".to_vec(), b"inner".to_vec()],
-            target: git(3),
-        };
-        map.keep_tag(&tag).expect("kept");
-        map.keep_tag(&tag).expect("kept again");
         map.keep_pointer(&git(1), b"version").expect("kept");
         drop(map);
         let mut map = IdMap::open(dir.path()).expect("a map");
@@ -511,7 +446,6 @@ mod tests {
         }
         assert_eq!(map.get(&git(9)).expect("read"), None, "it was not saved");
         assert_eq!(map.heads().expect("read"), [git(3)]);
-        assert_eq!(map.tags().expect("read"), [tag]);
         assert_eq!(map.pointers().expect("read")[&git(1)], b"version");
         let found = |hex: &str| map.commits_with_prefix(hex, 9).expect("read").len();
         assert_eq!(
@@ -536,6 +470,5 @@ mod tests {
         map.forget().expect("forgotten");
         assert!(map.is_empty());
         assert_eq!(map.get(&git(0)).expect("read"), None);
-        assert_eq!(map.tags().expect("read").len(), 1, "they are nowhere else");
     }
 }

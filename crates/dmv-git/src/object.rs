@@ -278,13 +278,17 @@ fn field<'a>(rest: &mut &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     line(rest)?.strip_prefix(key)
 }
 
-/// What an annotated tag names.
+/// An annotated tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GitTag<'a> {
     /// The tagged object.
     pub object: GitId,
     /// Its type, in Git's word.
     pub ty: &'a [u8],
+    /// Who tagged it; old tags do not say.
+    pub tagger: Ident<'a>,
+    /// The message, with a signature at its end if there is one.
+    pub message: &'a [u8],
 }
 
 impl<'a> GitTag<'a> {
@@ -294,7 +298,21 @@ impl<'a> GitTag<'a> {
         let object = field(&mut rest, b"object ").and_then(GitId::from_hex);
         let object = object.ok_or(BadObject("a tag does not begin with its object"))?;
         let ty = field(&mut rest, b"type ").ok_or(BadObject("a tag has no type"))?;
-        Ok(GitTag { object, ty })
+        let (mut tagger, mut message) = (Ident::default(), &b""[..]);
+        while let Some(line) = line(&mut rest) {
+            if line.is_empty() {
+                message = rest;
+                break;
+            } else if let Some(ident) = line.strip_prefix(b"tagger ") {
+                tagger = Ident::parse(ident);
+            }
+        }
+        Ok(GitTag {
+            object,
+            ty,
+            tagger,
+            message,
+        })
     }
 }
 

@@ -20,13 +20,14 @@ pub fn list(
     if context.ui.is_json() {
         return infos
             .iter()
-            .try_for_each(|info| print_ref(context, info, ""));
+            .try_for_each(|info| print_listed(context, repo, info));
     }
     let width = infos.iter().map(|info| info.name.chars().count()).max();
     let width = width.unwrap_or(0).min(40);
     for info in &infos {
         let (id, subject) = match &info.commit {
-            Some(id) => (id.short(SHORT_ID), subject_of(repo, id)),
+            // The subject is the one of an annotated tag, not of its commit.
+            Some(id) => (repo.tagged_by(*id)?.short(SHORT_ID), subject_of(repo, id)),
             None => ("no commits yet".to_owned(), String::new()),
         };
         let name = format!("{:<width$}", clean(&info.name));
@@ -48,6 +49,22 @@ fn subject_of(repo: &Repo, id: &ObjectId) -> String {
     let commit = repo.read_commit(id);
     let message = commit.map(|commit| commit.message).unwrap_or_default();
     clean(subject(&message))
+}
+
+/// Prints a branch or tag in JSON, an annotated tag with its message.
+fn print_listed(context: &Context, repo: &Repo, info: &RefInfo) -> Result<(), Failure> {
+    let (mut commit, mut message) = (info.commit, None);
+    if let Some(id) = info.commit {
+        commit = Some(repo.tagged_by(id)?);
+        message = (commit != info.commit)
+            .then(|| repo.read_commit(&id))
+            .transpose()?;
+    }
+    let message = message.map(|tag| tag.message);
+    context.ui.report(
+        || object! { info.{name}, commit: commit, info.{current}, message?: message },
+        |_| Ok(()),
+    )
 }
 
 /// Creates a branch or tag.

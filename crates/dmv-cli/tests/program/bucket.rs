@@ -5,7 +5,7 @@ mod bad_stores;
 mod cut;
 mod expire;
 mod fetch;
-mod gateway;
+pub mod gateway;
 mod lost;
 mod misbehaving;
 mod moto;

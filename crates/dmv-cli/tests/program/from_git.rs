@@ -3,7 +3,9 @@
 
 #![cfg(feature = "git")]
 
+use crate::bucket::gateway::Gateway;
 use crate::place::files::read;
+use crate::place::several::{SSH, speak_ssh};
 use crate::place::{Outcome, Place};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -81,6 +83,75 @@ fn a_history_comes_in_and_goes_back_with_its_ids() -> Outcome {
     assert_eq!(place.ok(&["-C", "other", "tag"])?, "");
     place.ok(&["-C", "other", "redo"])?;
     assert_eq!(read(&place, "other/d/b.txt")?, "two\n");
+    Ok(())
+}
+
+#[test]
+fn a_tag_travels_whole() -> Outcome {
+    let Some(mut place) = source()? else {
+        return Ok(());
+    };
+    let tag = |args: &[&str]| git(&place, "source", &[&["tag"], args].concat());
+    tag(&["-a", "-m", "of a tag\n\nmore", "v2", "v1"])?;
+    tag(&["plain", "side"])?;
+    let blob = git(&place, "source", &["rev-parse", "main:a.txt"])?;
+    tag(&["-a", "-m", "of a blob", "content", &blob])?;
+    tag(&["-a", "-m", "of a tag of a blob", "deep", "content"])?;
+    place.fails(3, &["import", "git", "source", "film"])?;
+    tag(&["-d", "content", "deep"])?;
+    let main = place.json(&["-C", "film", "show", "--json", "main"])?;
+    assert_eq!(
+        place.json(&["-C", "film", "show", "--json", "v2"])?["id"],
+        main["id"]
+    );
+    let tags = place.records(&["-C", "film", "tag", "--json"])?;
+    assert_eq!(
+        (&tags[2]["message"], &tags[2]["commit"]),
+        (&"of a tag\n\nmore".into(), &main["id"])
+    );
+    assert!(tags[0].get("message").is_none(), "{tags:?}");
+    let log = place.ok(&["-C", "film", "log", "--oneline", "-1"])?;
+    assert!(log.contains("tag v1, tag v2)"), "{log}");
+    // By path, over ssh and through a bucket, from clone to clone.
+    speak_ssh(&mut place, SSH)?;
+    let ssh = format!("ssh://host{}", place.work().join("one").display());
+    place.ok(&["clone", "film", "one"])?;
+    place.ok(&["clone", "--branch", "v1", &ssh, "two"])?;
+    assert_eq!(
+        place.json(&["-C", "two", "show", "--json"])?["id"],
+        main["id"]
+    );
+    let mut clones = vec!["one", "two"];
+    place.env.push(("AWS_ACCESS_KEY_ID", "AKIATESTKEY".into()));
+    place.env.push(("AWS_SECRET_ACCESS_KEY", "a5ecret".into()));
+    if let Some(gateway) = Gateway::start("AKIATESTKEY", "a5ecret")? {
+        let at = [
+            "remote",
+            "add",
+            "studio",
+            "s3://film/x",
+            "--endpoint",
+            &gateway.endpoint,
+        ];
+        place.ok(&["init", "three"])?;
+        for repo in ["two", "three"] {
+            place.ok(&[&["-C", repo][..], &at].concat())?;
+        }
+        place.ok(&["-C", "two", "push", "studio", "v1", "v2", "plain"])?;
+        place.ok(&["-C", "three", "fetch", "studio"])?;
+        clones.push("three");
+    }
+    let wanted = git(&place, "source", &["show-ref", "--tags"])?;
+    for clone in clones {
+        let target = format!("{clone}.git");
+        place.ok(&["-C", clone, "export", "--git", &format!("../{target}")])?;
+        assert_eq!(
+            git(&place, &target, &["show-ref", "--tags"])?,
+            wanted,
+            "{clone}"
+        );
+        git(&place, &target, &["fsck", "--strict"])?;
+    }
     Ok(())
 }
 

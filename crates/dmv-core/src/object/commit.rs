@@ -147,6 +147,15 @@ impl Commit {
         Ok(commit)
     }
 
+    /// Returns the commit that this one tags, if it is an annotated tag.
+    pub fn tagged(&self) -> Option<ObjectId> {
+        let is_tag = self.extras.iter().any(|(key, _)| key == TAG_KEY);
+        match self.parents[..] {
+            [tagged] if is_tag => Some(tagged),
+            _ => None,
+        }
+    }
+
     /// Returns the extras that another form of this commit has, too: not those that are about this one alone.
     pub fn lasting_extras(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let lasts = |key: &[u8]| key != GIT_KEY && key != TAG_KEY;

@@ -371,14 +371,14 @@ impl<'b, 'i> Builder<'b, 'i> {
         if origin == Some(Form::TooLong) {
             let why =
                 "its headers are too long to be kept; an export gives it another id".to_owned();
-            self.problem(id, Trouble::Commit, why);
+            self.problem(id, Trouble::Id, why);
         }
         if git.parents.len() > MAX_PARENTS {
             let why = format!(
                 "it has {} parents; the first {MAX_PARENTS} are kept",
                 git.parents.len()
             );
-            self.problem(id, Trouble::Commit, why);
+            self.problem(id, Trouble::Id, why);
         }
         let generation = commit.generation;
         let bytes = commit

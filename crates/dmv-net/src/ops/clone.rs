@@ -416,10 +416,11 @@ fn receive(
             (summary, None)
         }
     };
+    let written_head = written.as_ref().map(|written| written.head.clone());
     Ok(Outcome {
         shared,
         summary,
-        head,
+        head: written_head.or(head),
         written,
     })
 }

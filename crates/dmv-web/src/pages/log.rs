@@ -337,7 +337,7 @@ fn names(repo: &Repo) -> Result<HashMap<ObjectId, Vec<String>>, Stop> {
     for (kind, prefix) in [(RefKind::Branch, ""), (RefKind::Tag, "tag ")] {
         for info in repo.list_refs(kind)? {
             if let Some(id) = info.commit {
-                out.entry(id)
+                out.entry(repo.tagged_by(id)?)
                     .or_default()
                     .push(format!("{prefix}{}", info.name));
             }

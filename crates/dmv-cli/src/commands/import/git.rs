@@ -368,7 +368,7 @@ fn tell_problems(context: &Context, problems: &[Problem], leaves: &str) {
         let object = &object[..10];
         let text = match &problem.about {
             Trouble::Name(name) => format!("{object}: {leaves} {}: {why}", escape(name)),
-            Trouble::Content { .. } | Trouble::Commit => format!("{object}: {why}"),
+            Trouble::Content { .. } | Trouble::Id => format!("{object}: {why}"),
         };
         context.ui.warn(text);
     }
@@ -401,7 +401,7 @@ fn document(repo: &Repo, done: &ImportReport) -> Json {
             Trouble::Content { bytes } => {
                 missing_lfs.push(object! { object: id, bytes: *bytes, problem.{why} });
             }
-            Trouble::Commit => changed.push(object! { object: id, problem.{why} }),
+            Trouble::Id => changed.push(object! { object: id, problem.{why} }),
         }
     }
     let refs = done.refs.iter().map(|change| {

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 /// Runs what it is asked to run on the same machine, after printing what a host might.
-const SSH: &str = r#"#!/bin/sh
+pub const SSH: &str = r#"#!/bin/sh
 while [ "$1" != "--" ]; do shift; done
 case "$2" in
   unknown) echo "ssh: Could not resolve hostname unknown" >&2; exit 255 ;;
@@ -19,15 +19,21 @@ exec sh -c "$3"
 /// An empty place in which the program calls this script as ssh.
 pub fn speaking_ssh(script: &str) -> Outcome<Place> {
     let mut place = Place::new()?;
+    speak_ssh(&mut place, script)?;
+    Ok(place)
+}
+
+/// Has the program call this script as ssh.
+pub fn speak_ssh(place: &mut Place, script: &str) -> Outcome {
     let ssh = place.home().join("ssh");
     fs::write(&ssh, script)?;
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755))?;
-    place.env = vec![
+    place.env.extend([
         ("PATH", std::env::var_os("PATH").unwrap_or_default()),
         ("DMV_SSH_COMMAND", ssh.into()),
         ("DMV_SSH_REMOTE", env!("CARGO_BIN_EXE_dmv").into()),
-    ];
-    Ok(place)
+    ]);
+    Ok(())
 }
 
 /// Several repositories in one directory, with an ssh that goes nowhere else. `film` has a commit.

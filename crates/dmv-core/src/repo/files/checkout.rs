@@ -186,7 +186,7 @@ fn left(repo: &Repo, head: &Head) -> Result<Change, RepoError> {
 pub fn checkout_locked<'r>(
     repo: &'r Repo,
     _lock: &WorktreeLock,
-    (head, commit): (Head, ObjectId),
+    (mut head, mut commit): (Head, ObjectId),
     (what, command): (&'static str, &str),
     options: &CheckoutOptions,
     job: &Job,
@@ -216,6 +216,11 @@ pub fn checkout_locked<'r>(
     let tx = Transaction::begin(repo, &options.request);
     let done = switch_files(tx, &tree, &to, job, |tx| {
         let mut tx = is_there(tx)?;
+        if let Head::Commit(id) = &mut head {
+            // The name of an annotated tag in another repository. It has the tree of its commit.
+            *id = repo.tagged_by(*id)?;
+            commit = *id;
+        }
         tx.set(head_key(&tree.name), Some(head.value()))?;
         tx.set(base_key(&tree.name), Some(commit.as_bytes().to_vec()))?;
         tx.set(subset_key(&tree.name), subset_value(subset))?;

@@ -2,6 +2,7 @@
 
 use crate::hash::ObjectId;
 use crate::history::load_commit;
+use crate::limits::MAX_TAG_DEPTH;
 use crate::object::{ObjectRead, ObjectType};
 use crate::refs::{FETCH_HEAD, HEAD};
 use crate::repo::base::error::{LookError, RepoError, RevisionError};
@@ -107,11 +108,30 @@ impl Repo {
     /// worktree's head), a full name such as `refs/heads/main`, `-` or `@{-1}` (the head before the last
     /// checkout), `FETCH_HEAD` (what was last fetched from an address). A name can have a date:
     /// `main@{2 days ago}`; without a name, it is the current branch. `git:` and an id or its beginning name
-    /// a commit by its id in Git. Any number of `~n` and `^n` can follow.
+    /// a commit by its id in Git. An annotated tag stands for its commit. Any number of `~n` and `^n` can
+    /// follow.
     pub fn resolve(&self, text: &str) -> Result<ObjectId, RepoError> {
         let (name, steps) = split_steps(text);
-        let start = resolve_name(self, name)?;
+        let start = self.tagged_by(resolve_name(self, name)?)?;
         walk_steps(self.objects(), start, steps, text)
+    }
+
+    /// Returns the commit that an annotated tag stands for, as far as history is stored in this repository; `id`
+    /// itself if it is another commit.
+    pub fn tagged_by(&self, id: ObjectId) -> Result<ObjectId, RepoError> {
+        let mut found = id;
+        for _ in 0..MAX_TAG_DEPTH {
+            let tagged = match load_commit(self.objects(), &found) {
+                Ok(commit) => commit.tagged(),
+                // Whoever needs the commit says what is wrong with it.
+                Err(_) => None,
+            };
+            match tagged {
+                Some(tagged) if self.store.holds(ObjectType::Commit, &tagged)? => found = tagged,
+                _ => break,
+            }
+        }
+        Ok(found)
     }
 }
 

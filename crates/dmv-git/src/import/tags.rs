@@ -1,0 +1,136 @@
+//! Annotated tags come in: each becomes a commit that tags another one.
+
+use super::{LeftRef, Problem, Trouble, WantedRefs};
+use crate::commit::MAX_EXTRA_BYTES;
+use crate::error::GitError;
+use crate::id::{GitId, GitType};
+use crate::map::IdMap;
+use crate::object::GitTag;
+use crate::source::{GitRef, GitSource, SourceError};
+use crate::tag;
+use dmv_core::ObjectId;
+use dmv_core::history::load_commit;
+use dmv_core::limits::MAX_TAG_DEPTH;
+use dmv_core::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use dmv_core::repo::Repo;
+use std::collections::HashMap;
+use std::io::Read;
+
+/// Why a tag is taken without its message.
+const TAG_TOO_LONG: &str =
+    "the tag is too long to be kept; its commit has the name without the message";
+
+/// An annotated tag.
+pub struct AnnotatedTag {
+    /// `tag/NAME`.
+    pub key: String,
+    /// The tag objects, from the one that the ref names to the one that names the commit, with their ids.
+    pub objects: Vec<(GitId, Vec<u8>)>,
+}
+
+/// Reads annotated tags, also those that name other tags.
+pub fn read_tags(
+    source: &GitSource,
+    tags: Vec<GitRef>,
+    wanted: &mut WantedRefs,
+) -> Result<(), GitError> {
+    struct OpenTag {
+        found: GitRef,
+        objects: Vec<(GitId, Vec<u8>)>,
+        next: GitId,
+    }
+    let mut open: Vec<OpenTag> = tags
+        .into_iter()
+        .map(|found| OpenTag {
+            next: found.id,
+            found,
+            objects: Vec::new(),
+        })
+        .collect();
+    for _ in 0..MAX_TAG_DEPTH {
+        if open.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<GitId> = open.iter().map(|tag| tag.next).collect();
+        let mut stream = source.read(&ids)?;
+        let mut deeper = Vec::new();
+        for mut tag in std::mem::take(&mut open) {
+            let header = stream.next_object()?;
+            header.ok_or_else(|| SourceError::Answer("too few tags".to_owned()))?;
+            let mut bytes = Vec::new();
+            // Of one that is too long to be kept, the beginning says what it tags.
+            let mut beginning = Read::by_ref(&mut stream).take(MAX_EXTRA_BYTES as u64);
+            beginning.read_to_end(&mut bytes).map_err(GitError::Read)?;
+            let (object, ty) = {
+                let git = GitTag::parse(&bytes)?;
+                (git.object, GitType::from_word(git.ty))
+            };
+            tag.objects.push((tag.next, bytes));
+            tag.next = object;
+            let name = tag
+                .found
+                .name
+                .strip_prefix("refs/tags/")
+                .unwrap_or(&tag.found.name);
+            match ty {
+                Some(GitType::Commit) => {
+                    let (key, objects) = (format!("tag/{name}"), tag.objects);
+                    wanted.refs.insert(key.clone(), object);
+                    wanted.tags.push(AnnotatedTag { key, objects });
+                }
+                Some(GitType::Tag) => deeper.push(tag),
+                _ => wanted.left.push(LeftRef {
+                    why: "it names no commit".to_owned(),
+                    name: tag.found.name,
+                }),
+            }
+        }
+        stream.end()?;
+        open = deeper;
+    }
+    wanted.left.extend(open.into_iter().map(|tag| LeftRef {
+        why: "it names a tag that names a tag, and so on".to_owned(),
+        name: tag.found.name,
+    }));
+    Ok(())
+}
+
+/// Stores the annotated tags as commits, which it returns by the keys of the tags.
+pub fn put_tags(
+    repo: &Repo,
+    wanted: &WantedRefs,
+    map: &mut IdMap,
+    problems: &mut Vec<Problem>,
+) -> Result<HashMap<String, ObjectId>, GitError> {
+    let (mut last, mut new) = (HashMap::new(), Vec::new());
+    for AnnotatedTag { key, objects } in &wanted.tags {
+        let target = wanted.refs.get(key).ok_or(GitError::Stale)?;
+        let mut id = map.get(target)?.ok_or(GitError::Stale)?.id;
+        let mut tagged = load_commit(repo.objects(), &id)?;
+        for (object, bytes) in objects.iter().rev() {
+            let Some(tag) = tag::to_dmv(bytes, id, &tagged)? else {
+                let (object, about, why) = (*object, Trouble::Id, TAG_TOO_LONG.to_owned());
+                problems.push(Problem { object, about, why });
+                break;
+            };
+            let bytes = tag.encode().map_err(ObjectError::from)?;
+            id = ObjectType::Commit.id_of(&bytes);
+            if !repo.store().holds(ObjectType::Commit, &id)? {
+                new.push(bytes);
+            }
+            tagged = tag;
+        }
+        last.insert(key.clone(), id);
+    }
+    if !new.is_empty() {
+        let incoming = repo.incoming()?;
+        let mut lane = incoming.lane();
+        for bytes in &new {
+            lane.put(ObjectType::Commit, bytes)?;
+        }
+        lane.flush()?;
+        drop(lane);
+        repo.keep_incoming(incoming)?;
+    }
+    Ok(last)
+}

@@ -1,0 +1,105 @@
+//! An annotated tag of Git as a DMV commit, and back: docs/format/git.md, "Tags".
+//!
+//! The module is pure: it reads and writes no objects.
+
+use crate::commit::{MAX_EXTRA_BYTES, message_of, person_of};
+use crate::id::{GitId, GitType};
+use crate::object::{BadObject, GitTag};
+use dmv_core::ObjectId;
+use dmv_core::object::commit::{Commit, TAG_KEY};
+
+const VERSION: u8 = 1;
+
+/// Returns the DMV commit that stands for the annotated tag with these bytes. It tags `tagged`, whose id is `id`.
+/// Returns `None` if the tag is too long to be kept.
+pub fn to_dmv(bytes: &[u8], id: ObjectId, tagged: &Commit) -> Result<Option<Commit>, BadObject> {
+    let git = GitTag::parse(bytes)?;
+    let value = [&[VERSION], bytes].concat();
+    if value.len() > MAX_EXTRA_BYTES {
+        return Ok(None);
+    }
+    let tagger = person_of(&git.tagger, false);
+    Ok(Some(Commit {
+        tree: tagged.tree,
+        tree_bytes: tagged.tree_bytes,
+        tree_files: tagged.tree_files,
+        parents: vec![id],
+        generation: tagged.generation.saturating_add(1),
+        author: tagger.clone(),
+        committer: tagger,
+        message: message_of(git.message, false),
+        extras: vec![(TAG_KEY.to_vec(), value)],
+        signature: None,
+    }))
+}
+
+/// Returns the bytes of the tag that a commit stands for, if they tag the object `tagged` of the type `ty`.
+///
+/// The commit may come from a peer.
+pub fn to_git(tag: &Commit, tagged: GitId, ty: GitType) -> Option<&[u8]> {
+    let (_, value) = tag.extras.iter().find(|(key, _)| key == TAG_KEY)?;
+    let (version, bytes) = value.split_first()?;
+    let git = GitTag::parse(bytes).ok().filter(|_| *version == VERSION)?;
+    let fits = git.object == tagged && GitType::from_word(git.ty) == Some(ty);
+    fits.then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Algorithm, id_of};
+
+    #[test]
+    fn a_tag_comes_back_byte_for_byte_and_only_for_its_object() {
+        let git = id_of(Algorithm::Sha1, GitType::Commit, b"x");
+        let text = format!(
+            "object {git}\ntype commit\ntag v1\ntagger Ada <a@x> 12 +0100\n\nfirst\n\nmore\n"
+        );
+        let commit = Commit::decode(&sample()).expect("a commit");
+        let id = ObjectId::from_bytes([1; 32]);
+        let tag = to_dmv(text.as_bytes(), id, &commit)
+            .expect("a tag")
+            .expect("short enough");
+        assert_eq!(
+            Commit::decode(&tag.encode().expect("valid")),
+            Ok(tag.clone())
+        );
+        assert_eq!(
+            (&tag.message[..], &tag.author.name[..]),
+            ("first\n\nmore", "Ada")
+        );
+        assert_eq!(
+            (tag.tagged(), tag.generation, tag.tree),
+            (Some(id), 2, commit.tree)
+        );
+        assert_eq!(to_git(&tag, git, GitType::Commit), Some(text.as_bytes()));
+        assert_eq!(to_git(&tag, git, GitType::Tag), None);
+        let other = id_of(Algorithm::Sha1, GitType::Commit, b"y");
+        assert_eq!(to_git(&tag, other, GitType::Commit), None);
+        // The limit, and one byte more.
+        let long = |bytes: usize| format!("{text}{}", "x".repeat(bytes - text.len()));
+        let take = |text: String| to_dmv(text.as_bytes(), id, &commit).expect("a tag");
+        let longest = take(long(MAX_EXTRA_BYTES - 1)).expect("short enough");
+        assert!(longest.encode().is_ok());
+        assert_eq!(take(long(MAX_EXTRA_BYTES)), None);
+        assert!(to_dmv(b"object x", id, &commit).is_err());
+    }
+
+    /// The bytes of a first commit.
+    fn sample() -> Vec<u8> {
+        let person = person_of(&crate::object::Ident::default(), false);
+        let commit = Commit {
+            tree: dmv_core::object::tree::empty_tree_id(),
+            tree_bytes: 0,
+            tree_files: 0,
+            parents: Vec::new(),
+            generation: 1,
+            author: person.clone(),
+            committer: person,
+            message: String::new(),
+            extras: Vec::new(),
+            signature: None,
+        };
+        commit.encode().expect("valid")
+    }
+}
