@@ -65,6 +65,7 @@ pub fn commit(repo: &Repo, message: &str) -> Result<CommitReport, RepoError> {
         amend: false,
         allow_empty: true,
         allow_markers: false,
+        refuse_large: None,
         settings: Default::default(),
         request: request("commit"),
     };

@@ -181,6 +181,7 @@ fn commit(repo: &Repo) -> Outcome {
         amend: false,
         allow_empty: false,
         allow_markers: false,
+        refuse_large: None,
         settings: Default::default(),
         request: request("commit"),
     };

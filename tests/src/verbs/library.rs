@@ -185,6 +185,7 @@ fn files(repo: &Repo, verb: &Verb) -> Result<Ending, RepoError> {
                 amend: *amend,
                 allow_empty: false,
                 allow_markers: false,
+                refuse_large: None,
                 settings,
                 request: request("commit"),
             };

@@ -195,6 +195,7 @@ fn files_that_are_deleted_before_the_push_are_not_sent() -> Done {
         amend: true,
         allow_empty: true,
         allow_markers: false,
+        refuse_large: None,
         settings: Default::default(),
         request: request("commit --amend"),
     };

@@ -69,6 +69,7 @@ fn every_commit_that_a_user_makes_is_signed() -> Done {
             amend,
             allow_empty: true,
             allow_markers: false,
+            refuse_large: None,
             settings: Default::default(),
             request: request(message),
         };

@@ -5,9 +5,9 @@ use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::name::RepoPath;
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
-    BranchError, CheckoutOptions, CheckoutTarget, FilesError, GcOptions, Head, LookError, RefKind,
-    Repo, RepoError, StashOptions, StatusOptions, UndoError, UndoOptions, UndoWhat, UntrackOptions,
-    Who, WorktreeSettings,
+    BranchError, CheckoutOptions, CheckoutTarget, CommitOptions, FilesError, GcOptions, Head,
+    LookError, RefKind, Repo, RepoError, StashOptions, StatusOptions, UndoError, UndoOptions,
+    UndoWhat, UntrackOptions, Who, WorktreeSettings,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
@@ -371,10 +371,7 @@ fn a_stash_that_left_a_directory_is_undone() -> Outcome {
     std::fs::write(at("k"), "edited")?;
     let before = files_in(dir.path())?;
     let options = StashOptions {
-        committer: Who {
-            name: "T".into(),
-            email: String::new(),
-        },
+        committer: Who::new("T", ""),
         settings: WorktreeSettings {
             in_use: vec![at("c/in-use")],
             ..Default::default()
@@ -625,11 +622,30 @@ fn a_new_file_is_large_beside_a_tenth_of_the_commit_unless_it_was_moved() -> Out
     }
     assert_eq!(large(10)?, ["d 300", "dir/b 101"]);
     assert_eq!(large(200)?, ["d 300"]);
+    // A commit that may not store them finds the first one, and stores nothing.
+    let job = Job::default();
+    let refusing = |least| {
+        let who = Who::new("T", "");
+        let options = CommitOptions {
+            refuse_large: Some(least),
+            ..CommitOptions::new("large", who, request("commit"))
+        };
+        repo.commit(options, &job)
+    };
+    let head = repo.head_commit()?;
+    let refused = refusing(200);
+    assert!(
+        matches!(&refused, Err(RepoError::Files(FilesError::Large(path))) if path.to_string() == "d"),
+        "{refused:?}"
+    );
+    assert_eq!(repo.head_commit()?, head);
+    assert!(!job.is_cancelled());
     std::fs::rename(root.join("a"), root.join("dir/a"))?;
     assert_eq!(large(200)?, ["d 300"]);
     // What is tracked is not new, however much it grows.
     commit(&repo, "second")?;
     std::fs::write(root.join("c"), [3; 5000])?;
     assert_eq!(large(10)?, [""; 0]);
+    assert!(refusing(10)?.commit.is_some());
     Ok(())
 }

@@ -15,7 +15,7 @@ use dmv_core::job::Job;
 use dmv_core::platform::free_bytes;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CommitOptions, CommitReport, MarkersLeft, MergeReport, PathChange, StatusOptions,
+    CommitOptions, CommitReport, FilesError, MarkersLeft, MergeReport, PathChange, StatusOptions,
     UnsettledConflict, UnsettledReason, Who,
 };
 use dmv_core::worktree::not_kept::NotKept;
@@ -89,7 +89,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     context.check_paths(&repo, &paths)?;
     bring_rules(context, &repo)?;
     let select = Paths::new(paths.clone());
-    large::confirm(context, &repo, &select)?;
     let mut written = None;
     if wants_editor {
         match draft::write(context, &repo, args, &paths)? {
@@ -101,14 +100,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     let options = options(context, args, message, &select)?;
-    let watch = context.watch("committing");
-    let report = repo.commit(options, &context.job);
-    drop(watch);
-    let report = report.map_err(|e| {
+    let report = commit(context, &repo, options, &select).map_err(|failure| {
         if let Some(written) = written.take() {
             draft::keep(context, written);
         }
-        needs_room(context, &repo, &select, nothing_done(e))
+        needs_room(context, &repo, &select, failure)
     })?;
     let merged = match report.moved {
         Some(_) => merge_moved(context, &repo, &report),
@@ -159,9 +155,33 @@ fn options<'a>(
         amend: args.amend,
         allow_empty: args.allow_empty,
         allow_markers: args.allow_markers,
+        refuse_large: large::limit(context)?,
         settings: context.settings()?,
         request,
     })
+}
+
+/// Commits. Asks first if there are large new files, and somebody can answer.
+fn commit(
+    context: &Context,
+    repo: &Repo,
+    mut options: CommitOptions<'_>,
+    select: &Paths,
+) -> Result<CommitReport, Failure> {
+    let commit = |options: &CommitOptions<'_>| {
+        let _watch = context.watch("committing");
+        repo.commit(options.clone(), &context.job)
+    };
+    let done = match commit(&options) {
+        Err(RepoError::Files(FilesError::Large(_))) => {
+            large::confirm(context, repo, select)?;
+            options.refuse_large = None;
+            context.job.begin_part();
+            commit(&options)
+        }
+        done => done,
+    };
+    done.map_err(nothing_done)
 }
 
 fn exit_code(report: &CommitReport) -> u8 {

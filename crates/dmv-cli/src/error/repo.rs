@@ -339,6 +339,7 @@ fn sort_files(e: &FilesError) -> ErrorClass {
             EXIT_REFUSED,
             "dmv status; or add -y, to overwrite it for good",
         ),
+        FilesError::Large(_) => ("large-file", EXIT_REFUSED, None),
         FilesError::Collision(..) => ("name-collision", EXIT_OTHER, None),
         FilesError::OutsideSubset(path) => {
             let hint = hint!("dmv subset add {}", Argument::pattern(path.as_bytes()));

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a block's buffer: one frame, and the chunk that is still growing.
 const BLOCK_BYTES: usize = FRAME_TARGET_BYTES + MAX_CUT_BYTES;
@@ -172,7 +172,7 @@ pub(crate) fn with_ingest<T>(
             .send(Vec::new())
             .expect("the pool has room for every block");
     }
-    let next_key = AtomicU64::new(0);
+    let (next_key, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let mut started = 0;
         for _ in 0..workers {
@@ -184,6 +184,7 @@ pub(crate) fn with_ingest<T>(
                 blocks: block_in.clone(),
                 free: free_out.clone(),
                 next_key: &next_key,
+                is_over: &is_over,
                 looks: true,
                 open: None,
             };
@@ -214,7 +215,8 @@ pub(crate) fn with_ingest<T>(
         };
         let result = body(&mut ingest);
         if result.is_err() {
-            job.cancel();
+            // The caller may go on with its job.
+            is_over.store(true, Ordering::Relaxed);
         }
         drop(ingest);
         result
@@ -399,6 +401,8 @@ struct Reader<'a> {
     blocks: Sender<Block>,
     free: Receiver<Vec<u8>>,
     next_key: &'a AtomicU64,
+    /// Whether nobody waits for the files any more.
+    is_over: &'a AtomicBool,
     /// Whether to look for extended attributes.
     looks: bool,
     /// The block that is being filled with small files, and the number of bytes in it.
@@ -425,7 +429,7 @@ impl Reader<'_> {
                     }
                 }
             };
-            if self.job.is_cancelled() || self.read_task(task).is_err() {
+            if self.is_stopped() || self.read_task(task).is_err() {
                 return;
             }
         }
@@ -435,7 +439,7 @@ impl Reader<'_> {
         let dir = self.root.open_dir(&task.path);
         self.looks = true;
         for (name, kind) in task.files {
-            if self.job.is_cancelled() {
+            if self.is_stopped() {
                 return Err(Over);
             }
             match &dir {
@@ -449,6 +453,10 @@ impl Reader<'_> {
             Job::add(&self.job.progress.files, 1);
         }
         Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.job.is_cancelled() || self.is_over.load(Ordering::Relaxed)
     }
 
     fn key(&self) -> u64 {
@@ -730,7 +738,7 @@ impl Reader<'_> {
             });
             part += 1;
             self.blocks.send(block).map_err(|_| Over)?;
-            if self.job.is_cancelled() {
+            if self.is_stopped() {
                 return Err(Over);
             }
         }

@@ -11,6 +11,7 @@ pub mod attributes;
 pub mod base;
 pub mod cacheupdate;
 pub mod checkout;
+pub(crate) mod entry_stats;
 pub mod ignore;
 pub mod ingest;
 pub mod not_kept;

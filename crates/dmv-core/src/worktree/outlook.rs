@@ -4,6 +4,7 @@
 //! second scan, which reads no content, is far ahead of it. It costs system calls, so it runs only if
 //! somebody watches, and only once the work takes long.
 
+use super::entry_stats::EntryStats;
 use super::scan::{ScanOptions, State, scan};
 use super::snapshot::{SnapshotError, SnapshotInput};
 use crate::fsutil::{FileKind, SafeDir};
@@ -54,20 +55,13 @@ fn look(
     };
     let (mut files, mut bytes) = (0, 0);
     scan(root, &options, |dir| -> Result<(), SnapshotError> {
-        let mut open: Option<SafeDir> = None;
+        let mut stats = EntryStats::new(root, &dir.path);
         for (name, state) in dir.entries() {
             let size = match state {
                 State::Suspect { stat, .. } => Some(size_of(stat.kind, stat.size)),
                 State::New { kind } | State::TypeChanged { now: kind, .. } => match kind {
-                    FileKind::File => {
-                        let open = match &open {
-                            Some(open) => open,
-                            None => open.insert(root.open_dir(&dir.path)?),
-                        };
-                        // A file that is gone is no work.
-                        open.stat_opt(name)?
-                            .map(|stat| size_of(stat.kind, stat.size))
-                    }
+                    // A file that is gone is no work.
+                    FileKind::File => stats.of(name)?.map(|stat| size_of(stat.kind, stat.size)),
                     FileKind::Symlink => Some(0),
                     _ => None,
                 },

@@ -11,6 +11,7 @@ mod portable;
 use self::changes::Changes;
 use super::base::{dir_tree, has_content};
 use super::cacheupdate::CacheUpdate;
+use super::entry_stats::EntryStats;
 use super::ignore::{IgnoreFault, RuleReport};
 use super::ingest::{Failure, Ingest, IngestError, IngestResult, TASK_FILES, Task, with_ingest};
 use super::not_kept::NotKept;
@@ -45,6 +46,8 @@ pub struct SnapshotInput<'a> {
     pub portable: bool,
     /// Paths that a switch could not make equal to the base. The user has not changed them.
     pub unwritten: &'a BTreeSet<Vec<u8>>,
+    /// A new file of more bytes ends the snapshot before it is read.
+    pub most_new: Option<u64>,
 }
 
 /// A file that is not in the snapshot as it is on disk, and why.
@@ -120,6 +123,9 @@ pub enum SnapshotError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A new file is larger than the input allows.
+    #[error("{0} is a large new file")]
+    Large(DiskPath),
 }
 
 /// Stores the worktree's state.
@@ -179,6 +185,7 @@ fn build(
             // Tasks are made as they are taken. In a directory of a million files, all of them
             // together would be the largest item in memory.
             let mut files = Vec::new();
+            let mut stats = EntryStats::new(input.root, &dir.path);
             let mut entries = dir.entries();
             loop {
                 let entry = entries.next();
@@ -186,6 +193,11 @@ fn build(
                 if let Some((name, state)) = entry
                     && let Some(kind) = tree.take(number, &path, name, state)
                 {
+                    if let Some(most) = input.most_new
+                        && stats.is_new_above(most, name, state)?
+                    {
+                        return Err(SnapshotError::Large(join(&path, name).into()));
+                    }
                     if matches!(state, State::Suspect { .. }) && dir.is_covered(name) {
                         tree.covered.insert(join(&path, name));
                     }

@@ -67,6 +67,7 @@ impl Place {
             amend: false,
             allow_empty: true,
             allow_markers: false,
+            refuse_large: None,
             settings: Default::default(),
             request: request(),
         };

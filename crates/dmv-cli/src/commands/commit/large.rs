@@ -12,12 +12,17 @@ use dmv_core::worktree::select::Paths;
 /// The most files that the question names.
 const MAX_NAMED: usize = 5;
 
-/// Asks whether large new files are meant, if somebody can answer. Fails if they are not.
-pub fn confirm(context: &Context, repo: &Repo, select: &Paths) -> Result<(), Failure> {
+/// Returns the size from which a new file is large, if somebody can answer whether it is meant.
+pub fn limit(context: &Context) -> Result<Option<u64>, Failure> {
     let least = context.config()?.size("commit.large")?;
-    if least == 0 || context.globals.yes || !can_ask() {
+    Ok((least > 0 && !context.globals.yes && can_ask()).then_some(least))
+}
+
+/// Asks whether large new files are meant. Fails if they are not.
+pub fn confirm(context: &Context, repo: &Repo, select: &Paths) -> Result<(), Failure> {
+    let Some(least) = limit(context)? else {
         return Ok(());
-    }
+    };
     let options = StatusOptions {
         select,
         settings: context.settings()?,

@@ -204,6 +204,7 @@ impl From<SnapshotError> for RepoError {
             SnapshotError::Object(e) => e.into(),
             SnapshotError::Path(e) => e.into(),
             SnapshotError::Store(e) => e.into(),
+            SnapshotError::Large(path) => FilesError::Large(path).into(),
         }
     }
 }

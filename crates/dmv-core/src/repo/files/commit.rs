@@ -34,7 +34,7 @@ use crate::repo::files::open_worktree::OpenWorktree;
 use crate::repo::files::pending::Which;
 use crate::repo::files::who::Who;
 use crate::repo::files::{
-    dropped, notes, open_worktree, pending, unfinished, untouched, untracked, unwritten,
+    dropped, large, notes, open_worktree, pending, unfinished, untouched, untracked, unwritten,
 };
 use crate::repo::look::history_use::{CompressedFile, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
@@ -55,6 +55,7 @@ const MAX_PAIRED: usize = 256 << 10;
 const MAX_LOOKED_AT: u64 = 256;
 
 /// What to commit, and how.
+#[derive(Clone)]
 pub struct CommitOptions<'a> {
     /// The message.
     pub message: Option<String>,
@@ -72,6 +73,9 @@ pub struct CommitOptions<'a> {
     pub allow_empty: bool,
     /// Whether to commit files as they are although they still have the markers of a conflict.
     pub allow_markers: bool,
+    /// Whether to fail with [`FilesError::Large`](crate::repo::FilesError::Large) where
+    /// [`large_new_files`](Repo::large_new_files) with this many bytes may have a result.
+    pub refuse_large: Option<u64>,
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
@@ -92,6 +96,7 @@ impl CommitOptions<'static> {
             amend: false,
             allow_empty: false,
             allow_markers: false,
+            refuse_large: None,
             settings: WorktreeSettings::default(),
             request,
         }
@@ -365,6 +370,7 @@ fn read_files(
         started: fs_now(&tree.own),
         portable: options.settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
+        most_new: large::most_new(repo, tree, options.refuse_large)?,
     };
     let mut made = snapshot(&input, tx.writer()?, cache, job)?;
     let mut purged = unwritten::purged_paths(repo, tree)?;

@@ -1,6 +1,5 @@
 //! Large new files: what a commit would store for the first time, and its user may not mean.
 
-use crate::fsutil::{FileKind, SafeDir};
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::path::DiskPath;
@@ -8,8 +7,9 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
 use crate::repo::files::open_worktree::{self, OpenWorktree};
 use crate::repo::files::status::StatusOptions;
+use crate::worktree::entry_stats::EntryStats;
 use crate::worktree::join;
-use crate::worktree::scan::{State, scan};
+use crate::worktree::scan::scan;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -39,32 +39,20 @@ impl Repo {
         job: &Job,
     ) -> Result<Vec<LargeFile>, RepoError> {
         let tree = open_worktree::open(self, &options.settings)?;
-        let Some(base) = tree.base else {
+        let Some(most) = most_new(self, &tree, Some(least))? else {
             return Ok(Vec::new());
         };
-        let least = least.max(self.read_commit(&base)?.tree_bytes / PART);
         let known = tree.known(self);
         let mut found = Vec::new();
         scan(
             &tree.root,
             &tree.scan_options(&*known, options.select, job),
             |dir| -> Result<(), RepoError> {
-                let mut open: Option<SafeDir> = None;
+                let mut stats = EntryStats::new(&tree.root, &dir.path);
                 for (name, state) in dir.entries() {
-                    if state
-                        != (State::New {
-                            kind: FileKind::File,
-                        })
+                    if stats.is_new_above(most, name, state)?
+                        && let Some(stat) = stats.of(name)?
                     {
-                        continue;
-                    }
-                    let open = match &open {
-                        Some(open) => open,
-                        None => open.insert(tree.root.open_dir(&dir.path)?),
-                    };
-                    // A file may be gone by now.
-                    let stat = open.stat_opt(name)?;
-                    if let Some(stat) = stat.filter(|stat| stat.size > least) {
                         found.push(LargeFile {
                             path: join(&dir.path, name).into(),
                             bytes: stat.size,
@@ -81,6 +69,19 @@ impl Repo {
         found.sort_by_key(|file| Reverse(file.bytes));
         Ok(found)
     }
+}
+
+/// Returns how many bytes a new file has at most that is not large: `least`, or a part of the last commit.
+/// `None` if none is large.
+pub fn most_new(
+    repo: &Repo,
+    tree: &OpenWorktree,
+    least: Option<u64>,
+) -> Result<Option<u64>, RepoError> {
+    Ok(match (tree.base, least) {
+        (Some(base), Some(least)) => Some(least.max(repo.read_commit(&base)?.tree_bytes / PART)),
+        _ => None,
+    })
 }
 
 /// Returns the lengths of `files` that files of the commit have which are no longer in the worktree: they

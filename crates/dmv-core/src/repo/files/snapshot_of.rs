@@ -31,6 +31,7 @@ pub fn snapshot_of(
         started: fs_now(&tree.own),
         portable: settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, tree)?,
+        most_new: None,
     };
     // The stat cache on disk stays the base's: its entries are valid for every file that the
     // command does not write.

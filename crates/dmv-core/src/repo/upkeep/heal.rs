@@ -294,6 +294,7 @@ fn store_again(
         started: fs_now(&tree.own),
         portable: false,
         unwritten: &BTreeSet::new(),
+        most_new: None,
     };
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &known);
     let writer = repo.store.mender(wanted)?;

@@ -46,6 +46,9 @@ pub enum FilesError {
     /// The path is outside the worktree's subset.
     #[error("'{0}' is outside of the worktree's subset")]
     OutsideSubset(RepoPath),
+    /// A commit has met a new file that is larger than its caller allows. It may be a moved one.
+    #[error("{0} is a large new file; nothing was committed")]
+    Large(DiskPath),
     /// A command on tracked files does not accept a path.
     #[error("'{}' {why}; nothing was changed", if path.is_root() { ".".to_owned() } else { path.to_string() })]
     PathRefused {

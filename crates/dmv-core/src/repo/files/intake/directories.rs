@@ -223,6 +223,7 @@ fn read_in(
         started: fs_now(&own),
         portable: options.settings.portable_names,
         unwritten: &unwritten,
+        most_new: None,
     };
     // It is never finished, so it writes nothing that counts.
     let mut cache = CacheUpdate::new(&own, repo.id, &everything, &known);
