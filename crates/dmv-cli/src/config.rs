@@ -108,6 +108,8 @@ pub static KEYS: &[Key] = keys! {
     "ignore.file" => Path, User, None, "a file of ignore rules for all repositories";
     "names.portable" => Bool, Repository, Some("false"),
         "leave out files whose names other systems do not allow: true or false";
+    "files.times" => Bool, Repository, Some("false"),
+        "commits keep when files were changed: true or false";
     "init.branch" => Branch, User, Some(DEFAULT_BRANCH), "the first branch of a new repository";
     "color.ui" => Color, User, Some("auto"), "when to use colours: auto, always or never";
     "core.editor" => Program, User, None,

@@ -56,6 +56,7 @@ mod statcache;
 mod stories;
 mod subset;
 mod symlinks;
+mod times;
 mod undo;
 mod unlisted;
 mod verbs;

@@ -106,7 +106,7 @@ fn private_in(repo: &Repo, id: &ObjectId) -> Done<BTreeMap<String, bool>> {
     Ok(out)
 }
 
-fn status(repo: &Repo) -> Done<StatusReport> {
+pub fn status(repo: &Repo) -> Done<StatusReport> {
     let select = Paths::default();
     let settings = Default::default();
     let options = StatusOptions {
@@ -116,7 +116,7 @@ fn status(repo: &Repo) -> Done<StatusReport> {
     Ok(repo.status(&options, &Job::default())?)
 }
 
-fn switch(repo: &Repo, to: ObjectId) -> Done {
+pub fn switch(repo: &Repo, to: ObjectId) -> Done {
     let target = CheckoutTarget::Commit(to);
     let options = CheckoutOptions::new(request("checkout"));
     let report = repo.checkout(target, &options, &Job::default())?;
@@ -124,7 +124,7 @@ fn switch(repo: &Repo, to: ObjectId) -> Done {
     Ok(())
 }
 
-fn merge(repo: &Repo, theirs: ObjectId) -> Done<MergeReport> {
+pub fn merge(repo: &Repo, theirs: ObjectId) -> Done<MergeReport> {
     let options = MergeOptions::new("merged", Who::new("Test", ""), request("merge"));
     Ok(repo.merge(theirs, FastForward::Never, &options, &Job::default())?)
 }

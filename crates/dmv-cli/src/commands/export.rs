@@ -10,7 +10,7 @@ use crate::subset_options::LimitArgs;
 use dmv_core::fsutil::{os_str, temp_name};
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
-use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::object::tree::{Kind, ModifiedTime, TreeEntry};
 use dmv_core::repo::{Selection, blob_of, is_inside};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
@@ -319,13 +319,24 @@ struct Archive<'a> {
 }
 
 impl Archive<'_> {
+    /// Gives the next entry the time that the commit keeps, with nanoseconds and before 1970, too.
+    fn set_time(&mut self, header: &mut Header, time: ModifiedTime) -> io::Result<()> {
+        header.set_mtime(u64::try_from(time.seconds).unwrap_or(0));
+        let told = pax_time(time);
+        self.builder
+            .append_pax_extensions([("mtime", told.as_bytes())])
+    }
+
     fn add(&mut self, path: &[u8], entry: &TreeEntry) -> Result<(), Failure> {
         if self.job.is_cancelled() {
             return Err(RepoError::Cancelled.into());
         }
         let name = Path::new(OsStr::from_bytes(path));
         let mut header = Header::new_gnu();
-        header.set_mtime(self.time);
+        match entry.modified() {
+            Some(time) => self.set_time(&mut header, time)?,
+            None => header.set_mtime(self.time),
+        }
         header.set_mode(match (entry.kind, entry.is_private()) {
             (Kind::File, true) => 0o600,
             (Kind::File, false) => 0o644,
@@ -420,4 +431,12 @@ impl Read for Content<'_> {
         self.at += n;
         Ok(n)
     }
+}
+
+/// Returns a time as archives tell it: seconds since 1970 as a decimal fraction.
+fn pax_time(time: ModifiedTime) -> String {
+    let nanos = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    let sign = if nanos < 0 { "-" } else { "" };
+    let (seconds, part) = (nanos.abs() / 1_000_000_000, nanos.abs() % 1_000_000_000);
+    format!("{sign}{seconds}.{part:09}")
 }

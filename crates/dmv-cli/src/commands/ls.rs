@@ -138,6 +138,7 @@ impl Listing<'_> {
                 kind: entry.kind.word(),
                 entry.{size, id},
                 private?: entry.is_private().then_some(true),
+                mtime?: entry.modified(),
                 absent?: self.lacks(entry).then_some(true),
                 expired?: expiry,
                 purged?: purge,

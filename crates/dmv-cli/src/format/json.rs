@@ -8,6 +8,7 @@ use data_encoding::BASE64;
 use dmv_core::escape::Hint;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
+use dmv_core::object::tree::ModifiedTime;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{ConflictAt, EntryMove, Rename};
 use dmv_core::worktree::snapshot::Problem;
@@ -194,6 +195,12 @@ impl ToJson for Path {
 impl ToJson for Timestamp {
     fn to_json(&self) -> Json {
         Json::Text(rfc3339(self.seconds, self.nanos, self.tz_minutes))
+    }
+}
+
+impl ToJson for ModifiedTime {
+    fn to_json(&self) -> Json {
+        Json::Text(rfc3339(self.seconds, self.nanos, 0))
     }
 }
 

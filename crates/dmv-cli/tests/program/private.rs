@@ -82,7 +82,16 @@ fn private_files_are_private_after_a_switch_in_a_clone_and_in_an_archive() -> Ou
     place.ok(&["restore", "key"])?;
     // What was opened again is open in the next commit.
     chmod(&place, "tool", 0o755)?;
+    place.write("dated", "1")?;
+    let time = std::time::UNIX_EPOCH + std::time::Duration::new(86_400, 123_456_789);
+    let dated = fs::File::options()
+        .write(true)
+        .open(place.work().join("dated"))?;
+    dated.set_modified(time)?;
+    place.ok(&["config", "set", "files.times", "true"])?;
     place.commit("open")?;
+    let listed = place.json(&["ls", "--json", "dated"])?;
+    assert_eq!(listed["mtime"], "1970-01-02T00:00:00.123456789+00:00");
     let copy = place.dir.path().join("copy");
     let copy = copy.to_str().ok_or("a path")?;
     place.ok(&["clone", ".", copy])?;
@@ -90,10 +99,20 @@ fn private_files_are_private_after_a_switch_in_a_clone_and_in_an_archive() -> Ou
         let meta = fs::metadata(Path::new(copy).join(path))?;
         assert_eq!(meta.mode() & 0o777, mode, "{path}");
     }
+    assert_eq!(
+        fs::metadata(Path::new(copy).join("dated"))?.modified()?,
+        time
+    );
     let archive = place.run(&["export", "--tar", "-"])?;
     let mut archive = tar::Archive::new(&archive.stdout[..]);
     for entry in archive.entries()? {
-        let entry = entry?;
+        let mut entry = entry?;
+        let is_dated = &*entry.path()? == Path::new("dated");
+        let told = entry.pax_extensions()?.into_iter().flatten().flatten();
+        let told: Vec<String> = told
+            .filter_map(|one| Some(one.value().ok()?.to_owned()))
+            .collect();
+        assert_eq!(told.contains(&"86400.123456789".to_owned()), is_dated);
         let expected = match &*entry.path()?.to_string_lossy() {
             "key" | "later" => 0o600,
             "tool" => 0o755,

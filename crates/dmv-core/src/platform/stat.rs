@@ -21,7 +21,7 @@ pub enum FileKind {
 }
 
 /// A point in time on the clock of some file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileTime {
     /// Seconds since 1970.
     pub seconds: i64,

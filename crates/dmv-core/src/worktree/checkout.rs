@@ -41,7 +41,7 @@ use crate::fsutil::{
     stat_file,
 };
 use crate::path::PathError;
-use crate::platform::{Origin, write_all_at, write_shared};
+use crate::platform::{Origin, set_modified, write_all_at, write_shared};
 use crate::threads::start_in;
 use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};
@@ -128,6 +128,8 @@ pub struct NewFile<B> {
     pub exec: bool,
     /// Whether only its owner may read it.
     pub private: bool,
+    /// When its content was changed for the last time; `None` if the commit does not say it.
+    pub modified: Option<FileTime>,
     /// Its content.
     pub blob: B,
     /// The fingerprint of the entry that it replaces; with `None` the name must be free.
@@ -605,8 +607,13 @@ impl<B> EntryWriter<'_, B> {
                 keep_permissions(&file, &mut complete, kept, new.exec)
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }
+            let marked = match new.modified.filter(|time| *time < complete.mtime) {
+                // A later write cannot have this time. A file system may round it.
+                Some(time) => restore_time(&file, time),
+                None => mark_time(&file, &complete, odd()),
+            };
             // If this fails, a write in the same tick of the clock cannot be detected.
-            if let Ok(marked) = mark_time(&file, &complete, odd()) {
+            if let Ok(marked) = marked {
                 complete.mtime = marked;
             }
             if !direct {
@@ -698,6 +705,12 @@ fn keep_permissions(file: &File, new: &mut FileStat, before: u32, exec: bool) ->
         (new.mode, new.exec) = (mode & 0o777, exec);
     }
     Ok(())
+}
+
+/// Sets the time of a file's last change, and returns what the file system has made of it.
+fn restore_time(file: &File, time: FileTime) -> io::Result<FileTime> {
+    set_modified(file, time)?;
+    Ok(stat_file(file)?.mtime)
 }
 
 /// Returns a different number each time.

@@ -20,6 +20,7 @@ pub mod scan;
 pub mod select;
 pub mod snapshot;
 pub mod statcache;
+pub mod times;
 
 use crate::fsutil::{FileKind, is_temp_name};
 use crate::object::name::{NameError, check_name, is_control_name};

@@ -18,6 +18,7 @@ use super::not_kept::NotKept;
 use super::outlook::while_looking;
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
+use super::times::TimeRules;
 use super::{Skip, join};
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, SafeDir};
 use crate::hash::ObjectId;
@@ -44,6 +45,8 @@ pub struct SnapshotInput<'a> {
     pub started: FileTime,
     /// Whether names that some systems refuse are left out.
     pub portable: bool,
+    /// Whether the times of files are kept where no attribute file says otherwise.
+    pub times: bool,
     /// Paths that a switch could not make equal to the base. The user has not changed them.
     pub unwritten: &'a BTreeSet<Vec<u8>>,
     /// A new file of more bytes ends the snapshot before it is read.
@@ -173,6 +176,7 @@ fn build(
         failed: None,
         covered: BTreeSet::new(),
         rules: RuleReport::default(),
+        times: TimeRules::new(input.times),
         out: Snapshot::default(),
     };
     scan(
@@ -259,6 +263,7 @@ enum EntryChange {
         size: u64,
         /// Whether only its owner may read it; `None` if its permissions do not tell.
         private: Option<bool>,
+        modified: FileTime,
         fingerprint: Fingerprint,
     },
     Dir(Box<TreeSummary>),
@@ -283,6 +288,7 @@ struct Builder<'a, 'c> {
     /// Files of the base that may have changed and that ignore rules cover.
     covered: BTreeSet<Vec<u8>>,
     rules: RuleReport,
+    times: TimeRules,
     out: Snapshot,
 }
 
@@ -346,6 +352,9 @@ impl Builder<'_, '_> {
             }
         }
         self.rules.note(scan);
+        let ScanOptions { known, subset, .. } = self.input.scan;
+        let fault = self.times.enter(scan, self.input.root, (known, subset));
+        self.out.warnings.extend(fault);
         // An empty directory outside of the subset needs no warning: no content is left out with
         // it.
         let is_content =
@@ -499,6 +508,7 @@ impl Builder<'_, '_> {
                     id: stored.blob.id,
                     size: stored.blob.size,
                     private: stored.stat.privacy(),
+                    modified: stored.stat.mtime,
                     fingerprint: trusted_fingerprint(&stored.stat, self.input.started),
                 };
                 dir.changes.push(&done.name, what);

@@ -47,7 +47,8 @@ pub(crate) fn subset_check(subset: &Subset) -> SubsetCheck {
 /// if the file is so young that it could change again without a change of its stat. `stat` must
 /// have been taken before the content was read.
 pub(crate) fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
-    let margin = match stat.mtime.nanos {
+    // A commit may have brought a time without a fraction. No program can set the other one.
+    let margin = match stat.mtime.nanos.max(stat.ctime.nanos) {
         0 => COARSE_RACY_NANOS,
         _ => RACY_NANOS,
     };

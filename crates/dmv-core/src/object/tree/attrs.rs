@@ -4,12 +4,24 @@
 
 use crate::limits::MAX_ATTR_BYTES;
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use std::ops::RangeInclusive;
 
 /// Encoded attributes: one or more, or none.
 pub type Attrs = Option<Box<[u8]>>;
 
+/// When the content of a file was changed for the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ModifiedTime {
+    /// Seconds since 1970 UTC.
+    pub seconds: i64,
+    /// Nanoseconds in that second, below 10^9.
+    pub nanos: u32,
+}
+
 /// The tag of the modification time.
 const TAG_MTIME: u64 = 1;
+/// The seconds from the beginning of the year 1 to the end of 9999. Other programs do not know other times.
+const YEARS: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 /// The tag of a file that only its owner may read. Its value is empty.
 const TAG_PRIVATE: u64 = 4;
 
@@ -58,50 +70,90 @@ fn each(attrs: Option<&[u8]>) -> impl Iterator<Item = (u64, &[u8])> {
     })
 }
 
-/// Returns whether attributes say that only its owner may read a file.
-pub(super) fn is_private(attrs: Option<&[u8]>) -> bool {
-    each(attrs).any(|(tag, _)| tag == TAG_PRIVATE)
+/// Returns the value of an attribute.
+fn value(attrs: Option<&[u8]>, tag: u64) -> Option<&[u8]> {
+    each(attrs)
+        .find(|(found, _)| *found == tag)
+        .map(|(_, value)| value)
 }
 
-/// Returns attributes that say whether only its owner may read a file. The others stay as they are, as
-/// far as there is room.
-pub(super) fn with_privacy(attrs: Attrs, private: bool) -> Attrs {
-    if is_private(attrs.as_deref()) == private {
+/// Returns attributes that have this value for `tag`, or none. The others stay as they are, as far as there is
+/// room.
+fn with_value(attrs: Attrs, tag: u64, new: Option<&[u8]>) -> Attrs {
+    if value(attrs.as_deref(), tag) == new {
         return attrs;
     }
-    let mut all: Vec<(u64, &[u8])> = each(attrs.as_deref())
-        .filter(|(tag, _)| *tag != TAG_PRIVATE)
-        .collect();
-    if private {
-        all.push((TAG_PRIVATE, b""));
-        all.sort_unstable_by_key(|(tag, _)| *tag);
-    }
-    let encode = |all: &[(u64, &[u8])]| {
-        let mut out = Vec::new();
-        for (tag, value) in all {
-            put_varint(&mut out, *tag);
-            put_bytes(&mut out, value);
-        }
-        out
-    };
+    let others = each(attrs.as_deref()).filter(|(found, _)| *found != tag);
+    let mut all: Vec<(u64, &[u8])> = others.chain(new.map(|new| (tag, new))).collect();
+    all.sort_unstable_by_key(|(tag, _)| *tag);
     let mut out = encode(&all);
     if out.len() > MAX_ATTR_BYTES {
-        // Privacy is more important than what others may have put there.
-        out = encode(&[(TAG_PRIVATE, b"")]);
+        // What is known is more important than what others may have put there.
+        all.retain(|(tag, _)| [TAG_MTIME, TAG_PRIVATE].contains(tag));
+        out = encode(&all);
     }
     (!out.is_empty()).then(|| out.into_boxed_slice())
 }
 
-/// Merges attributes. If both sides changed them, ours count.
+fn encode(attrs: &[(u64, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (tag, value) in attrs {
+        put_varint(&mut out, *tag);
+        put_bytes(&mut out, value);
+    }
+    out
+}
+
+/// Returns whether attributes say that only its owner may read a file.
+pub(super) fn is_private(attrs: Option<&[u8]>) -> bool {
+    value(attrs, TAG_PRIVATE).is_some()
+}
+
+/// Returns attributes that say whether only its owner may read a file.
+pub(super) fn with_privacy(attrs: Attrs, private: bool) -> Attrs {
+    with_value(attrs, TAG_PRIVATE, private.then_some(b""))
+}
+
+/// Returns the time of the last change, if it is in the years that count.
+pub(super) fn modified(attrs: Option<&[u8]>) -> Option<ModifiedTime> {
+    let mut value = Decoder::new(value(attrs, TAG_MTIME)?);
+    let time = ModifiedTime {
+        seconds: value.i64().ok()?,
+        nanos: value.u32().ok()?,
+    };
+    YEARS.contains(&time.seconds).then_some(time)
+}
+
+/// Returns attributes with this time of the last change, or without one.
+pub(super) fn with_modified(attrs: Attrs, time: Option<ModifiedTime>) -> Attrs {
+    let time = time.filter(|time| YEARS.contains(&time.seconds));
+    let mut value = Vec::new();
+    if let Some(ModifiedTime { seconds, nanos }) = time {
+        value.extend_from_slice(&seconds.to_le_bytes());
+        value.extend_from_slice(&nanos.to_le_bytes());
+    }
+    with_value(attrs, TAG_MTIME, time.map(|_| &value[..]))
+}
+
+/// Merges attributes. If both sides changed them, ours count; of two times, the later one.
 pub(crate) fn merge_attrs(
     base: Option<&Attrs>,
     ours: Option<&Attrs>,
     theirs: Option<&Attrs>,
 ) -> Attrs {
-    match (ours, theirs) {
+    let merged = match (ours, theirs) {
         (Some(ours), Some(theirs)) if base == Some(ours) => theirs.clone(),
         (Some(ours), _) => ours.clone(),
         (None, theirs) => theirs.cloned().flatten(),
+    };
+    let [base, ours, theirs] =
+        [base, ours, theirs].map(|side| side.and_then(|attrs| modified(attrs.as_deref())));
+    match (ours, theirs) {
+        (Some(a), Some(b)) if Some(a) != base && Some(b) != base => {
+            with_modified(merged, Some(a.max(b)))
+        }
+        (Some(a), Some(b)) => with_modified(merged, Some(if Some(a) == base { b } else { a })),
+        _ => merged,
     }
 }
 
@@ -144,5 +196,42 @@ mod tests {
         assert!(check_attrs(&[4, 1, 1]).is_err());
         assert!(check_attrs(&[4, 0, 4, 0]).is_err());
         assert!(check_attrs(&[4, 0, 3, 0]).is_err());
+    }
+
+    fn at(seconds: i64, nanos: u32) -> Option<ModifiedTime> {
+        Some(ModifiedTime { seconds, nanos })
+    }
+
+    #[test]
+    fn times_keep_their_place_and_have_whole_nanoseconds() {
+        let both = with_modified(attrs(&[4, 0]), at(-1, 999_999_999));
+        assert_eq!(modified(both.as_deref()), at(-1, 999_999_999));
+        assert!(is_private(both.as_deref()) && check_attrs(both.as_deref().unwrap_or(&[])).is_ok());
+        assert_eq!(with_modified(both, None), attrs(&[4, 0]));
+        let wrong = with_modified(None, at(0, 1_000_000_000));
+        assert!(check_attrs(wrong.as_deref().unwrap_or(&[])).is_err());
+        for seconds in [i64::MIN, *YEARS.start() - 1, *YEARS.end() + 1, i64::MAX] {
+            assert_eq!(with_modified(None, at(seconds, 0)), None);
+            let mut absurd = vec![1, 12];
+            absurd.extend(seconds.to_le_bytes());
+            absurd.extend([0; 4]);
+            assert!(check_attrs(&absurd).is_ok());
+            assert_eq!(modified(Some(&absurd)), None);
+        }
+    }
+
+    #[test]
+    fn of_two_new_times_the_later_counts_and_of_one_that_one() {
+        let with = |n: i64| with_modified(None, at(n, 0));
+        let merged = |base: Option<i64>, ours: i64, theirs: i64| {
+            let base = base.map(with);
+            let merged = merge_attrs(base.as_ref(), Some(&with(ours)), Some(&with(theirs)));
+            modified(merged.as_deref()).map(|time| time.seconds)
+        };
+        assert_eq!(merged(Some(5), 7, 9), Some(9));
+        assert_eq!(merged(Some(5), 9, 7), Some(9));
+        assert_eq!(merged(None, 2, 3), Some(3));
+        assert_eq!(merged(Some(5), 5, 3), Some(3));
+        assert_eq!(merged(Some(5), 3, 5), Some(3));
     }
 }

@@ -12,8 +12,8 @@ mod node;
 mod parts;
 mod raw;
 
-pub use attrs::Attrs;
 pub(crate) use attrs::merge_attrs;
+pub use attrs::{Attrs, ModifiedTime};
 pub use build::{TreeBuilder, TreeSummary, empty_tree_id, put_empty_tree};
 pub(crate) use iter::{Cursor, Peek};
 pub use iter::{TreeIter, lookup, lookup_path};
@@ -130,6 +130,18 @@ impl TreeEntry {
     /// Returns the entry with the attribute of private files, or without it.
     pub fn with_privacy(self, private: bool) -> TreeEntry {
         let attrs = attrs::with_privacy(self.attrs, private && self.kind.is_blob());
+        TreeEntry { attrs, ..self }
+    }
+
+    /// Returns when the content of a file was changed for the last time, if the commit keeps that.
+    pub fn modified(&self) -> Option<ModifiedTime> {
+        let is_file = self.kind.is_blob();
+        attrs::modified(self.attrs.as_deref()).filter(|_| is_file)
+    }
+
+    /// Returns the entry with this time of the last change, or without one.
+    pub fn with_modified(self, time: Option<ModifiedTime>) -> TreeEntry {
+        let attrs = attrs::with_modified(self.attrs, time);
         TreeEntry { attrs, ..self }
     }
 

@@ -26,6 +26,8 @@ pub struct WorktreeSettings {
     pub global_ignore: Option<PathBuf>,
     /// Whether to leave out names that other systems reject.
     pub portable_names: bool,
+    /// Whether commits keep the times of files, where no attribute file says otherwise.
+    pub times: bool,
     /// How much of the overwritten files is stored for an undo.
     pub keep: Keep,
     /// Directories that the user is in. No command removes one: in a removed directory, no further

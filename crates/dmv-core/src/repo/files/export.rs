@@ -18,6 +18,7 @@ use crate::worktree::checkout::{
 };
 use crate::worktree::compare_dirs;
 use crate::worktree::snapshot::Problem;
+use crate::worktree::times::time_of;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -158,6 +159,7 @@ impl Export<'_> {
                     path: bytes,
                     exec,
                     private: entry.is_private(),
+                    modified: time_of(entry),
                     blob,
                     replaces,
                 });

@@ -293,6 +293,7 @@ fn store_again(
         scan: tree.scan_options(&known, &everything, job),
         started: fs_now(&tree.own),
         portable: false,
+        times: false,
         unwritten: &BTreeSet::new(),
         most_new: None,
     };

@@ -21,6 +21,7 @@ use crate::subset::Extent;
 use crate::worktree::attributes::{
     AttributeLine, DMVATTRIBUTES, Patterns, attribute_lines, check_pattern,
 };
+use crate::worktree::times::TIMES;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -249,6 +250,9 @@ impl KeepRules {
         }
         for word in &line.words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            if TIMES.contains(&&word[..]) {
+                continue;
+            }
             if key != KEEP {
                 let why = format!("unknown attribute '{}'", escape(key.as_bytes()));
                 self.complain(path, line.number, why, false);

@@ -26,6 +26,7 @@ fn file(path: &str, blob: &'static str) -> NewFile<&'static str> {
         path: path.into(),
         exec: false,
         private: false,
+        modified: None,
         blob,
         replaces: None,
     }

@@ -7,6 +7,7 @@ use crate::object::ObjectWrite;
 use crate::object::name::{RepoPath, SafeName};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
 use crate::worktree::join;
+use crate::worktree::times::with_time;
 use std::collections::BTreeSet;
 
 /// A directory of the base with the changes of the worktree.
@@ -36,7 +37,7 @@ impl Builder<'_, '_> {
                 while let Some((name, change)) =
                     rest.next_if(|(name, _)| *name < old.name.as_bytes())
                 {
-                    changed |= self.push_new(name, change, None, &mut builder, meta)?;
+                    changed |= self.push_new(dir, (name, change), None, &mut builder, meta)?;
                 }
                 match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
                     Some((name, _)) if !self.is_inside(dir, &old) => {
@@ -48,7 +49,8 @@ impl Builder<'_, '_> {
                         builder.push(&old, meta)?;
                     }
                     Some((name, change)) => {
-                        let differs = self.push_new(name, change, Some(old), &mut builder, meta)?;
+                        let differs =
+                            self.push_new(dir, (name, change), Some(old), &mut builder, meta)?;
                         changed |= differs;
                         if differs && !self.covered.is_empty() {
                             self.note_covered(join(dir, name));
@@ -59,7 +61,7 @@ impl Builder<'_, '_> {
             }
         }
         for (name, change) in rest {
-            changed |= self.push_new(name, change, None, &mut builder, meta)?;
+            changed |= self.push_new(dir, (name, change), None, &mut builder, meta)?;
         }
         Ok(MergedDir {
             summary: builder.finish(meta)?,
@@ -89,8 +91,8 @@ impl Builder<'_, '_> {
     /// Adds a changed entry. Returns whether it differs from the old one.
     fn push_new(
         &mut self,
-        name: &[u8],
-        change: &EntryChange,
+        dir: &[u8],
+        (name, change): (&[u8], &EntryChange),
         old: Option<TreeEntry>,
         builder: &mut TreeBuilder,
         meta: &mut dyn ObjectWrite,
@@ -111,8 +113,10 @@ impl Builder<'_, '_> {
                 id,
                 size,
                 private,
+                modified,
                 ..
             } => {
+                let keeps_time = *kind != Kind::Symlink && self.times.keep(dir, name.as_bytes());
                 let was_private = || old.as_ref().is_some_and(TreeEntry::is_private);
                 let entry = TreeEntry {
                     name,
@@ -123,7 +127,12 @@ impl Builder<'_, '_> {
                     files: 0,
                     attrs,
                 };
-                entry.with_privacy(private.unwrap_or_else(was_private))
+                let entry = entry.with_privacy(private.unwrap_or_else(was_private));
+                if keeps_time {
+                    with_time(entry, *modified)
+                } else {
+                    entry
+                }
             }
             EntryChange::Dir(tree) => TreeEntry {
                 name,
@@ -142,7 +151,7 @@ impl Builder<'_, '_> {
             .map_or(0, files_of);
         let parts = |entry: &TreeEntry| (entry.kind, entry.id, entry.is_list);
         let entry = match old.filter(|old| parts(old) == parts(&entry)) {
-            // What else is known of the entry stays with its content.
+            // What else is known of the entry stays with its content. A time alone is no change.
             Some(old) if old.is_private() != entry.is_private() => {
                 old.with_privacy(entry.is_private())
             }

@@ -1,7 +1,7 @@
 //! Moved files: if the target has a file at another path, the switch moves it instead of writing it
 //! again.
 
-use crate::fsutil::{FileKind, fs_now};
+use crate::fsutil::{FileKind, FileTime, fs_now};
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::tree::{Kind, TreeEntry};
@@ -12,18 +12,20 @@ use crate::repo::files::saved::Return;
 use crate::repo::files::seen::Expectation;
 use crate::worktree::checkout::{Departure, Move, MovingFile, Plan, Removal, arrive, leave};
 use crate::worktree::split_path;
+use crate::worktree::times::time_of;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// The most files that a switch moves. Limits memory. The other files are written.
 const MAX_MOVES: usize = 32 << 10;
 
-/// What two equal files have in common: the content's root id, whether the root is a list, the kind, and
-/// whether only the owner may read it.
-type Same = (ObjectId, bool, Kind, bool);
+/// What two equal files have in common: the content's root id, whether the root is a list, the kind, whether
+/// only the owner may read it, and the time.
+type Same = (ObjectId, bool, Kind, bool, Option<FileTime>);
 
 fn same_of(entry: &TreeEntry) -> Option<Same> {
-    let is_file = entry.kind.is_blob();
-    is_file.then_some((entry.id, entry.is_list, entry.kind, entry.is_private()))
+    let (kind, private) = (entry.kind, entry.is_private());
+    let is_file = kind.is_blob();
+    is_file.then_some((entry.id, entry.is_list, kind, private, time_of(entry)))
 }
 
 impl Switch<'_> {

@@ -36,6 +36,7 @@ use crate::worktree::checkout::{
 };
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
+use crate::worktree::times::time_of;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -439,6 +440,7 @@ impl<'a> Switch<'a> {
                     path,
                     exec,
                     private: entry.is_private(),
+                    modified: time_of(entry),
                     blob: blob_of(entry),
                     replaces,
                 });

@@ -222,6 +222,7 @@ fn read_in(
         scan: scan_of(&known, &ignore, &everything, job),
         started: fs_now(&own),
         portable: options.settings.portable_names,
+        times: options.settings.times,
         unwritten: &unwritten,
         most_new: None,
     };
