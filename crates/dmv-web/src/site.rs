@@ -10,9 +10,7 @@ use crate::program::{Program, ShownFailure, Stop};
 use crate::sequence::Row;
 use crate::words::shown;
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{
-    LookError, PlaceError, Repo, RepoError, RepositoryLocation, Stamp, Vacancy, Whose,
-};
+use dmv_core::repo::{LookError, PlaceError, Repo, RepoError, SharedRepo, Vacancy};
 use dmv_core::store::RepositoryId;
 use dmv_preview::Maker;
 use hyper::StatusCode;
@@ -54,17 +52,11 @@ pub struct Site {
     pub getting: CurrentTransfer,
     /// Looks at the worktree.
     pub looking: WorktreeLooks,
-    open: Mutex<Option<OpenRepository>>,
+    open: SharedRepo,
     first: OnceLock<First>,
     notes: Mutex<VecDeque<(u64, Note)>>,
     listings: Mutex<VecDeque<(ObjectId, Arc<Vec<Row>>)>>,
     archives: AtomicUsize,
-}
-
-struct OpenRepository {
-    dmv: PathBuf,
-    stamp: Stamp,
-    repo: Arc<Repo>,
 }
 
 /// The repository that was there first. Forms were made for it, so the pages show no other one, which may have come in
@@ -136,7 +128,7 @@ impl Site {
             transfers: Arc::default(),
             getting: CurrentTransfer::default(),
             looking: WorktreeLooks::default(),
-            open: Mutex::default(),
+            open: SharedRepo::default(),
             first: OnceLock::new(),
             notes: Mutex::default(),
             listings: Mutex::default(),
@@ -240,18 +232,7 @@ impl Site {
                 }));
             }
         };
-        if let Some(repo) = self.unchanged(&place) {
-            return Ok(repo);
-        }
-        self.open(place, whose)
-    }
-
-    fn open(&self, place: RepositoryLocation, whose: Whose) -> Result<Arc<Repo>, Stop> {
-        let dmv = place.dmv.clone();
-        let (repo, stamp) = match whose {
-            Whose::Own => Repo::open_stamped(place)?,
-            Whose::Foreign => (Repo::open_as(place, whose)?, None),
-        };
+        let repo = self.open.get(place, whose)?;
         let first = self.first.get_or_init(|| First {
             id: repo.id(),
             at: repo.worktree_root().unwrap_or(repo.dmv_dir()).to_owned(),
@@ -260,25 +241,12 @@ impl Site {
             return Err(Stop::Told(first.is_another()));
         }
         self.program.check(&repo).map_err(Stop::Told)?;
-        let repo = Arc::new(repo);
-        *lock(&self.open) = stamp.map(|stamp| OpenRepository {
-            dmv,
-            stamp,
-            repo: repo.clone(),
-        });
         Ok(repo)
-    }
-
-    fn unchanged(&self, place: &RepositoryLocation) -> Option<Arc<Repo>> {
-        let open = lock(&self.open);
-        let OpenRepository { dmv, stamp, repo } = open.as_ref()?;
-        let is_same = *dmv == place.dmv && repo.stamp().as_ref() == Some(stamp);
-        is_same.then(|| repo.clone())
     }
 
     /// Opens the repository again for the next request.
     pub fn forget(&self) {
-        *lock(&self.open) = None;
+        self.open.forget();
     }
 
     /// Keeps a note for the next page; returns its number.

@@ -16,6 +16,7 @@ mod holder;
 mod name;
 mod own;
 mod stat;
+mod streams;
 #[cfg(unix)]
 mod unix;
 
@@ -52,6 +53,7 @@ pub use self::name::{bytes_of, name_of};
 pub use self::own::{OddKind, OwnAccess, create_own_dirs, open_named, open_own, share_new};
 pub(crate) use self::own::{copy_own, share_like};
 pub use self::stat::{FileKind, FileStat, FileTime, Inode};
+pub use self::streams::{TakenStreams, take_streams};
 /// What everything that has a handle of the system can do: files, pipes, standard streams.
 pub(crate) use system::AsHandle;
 

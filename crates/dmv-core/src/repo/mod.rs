@@ -16,6 +16,7 @@ mod conflict;
 mod files;
 mod look;
 mod peers;
+mod shared;
 mod upkeep;
 mod verbs;
 
@@ -79,6 +80,7 @@ pub use peers::keep::Keeper;
 pub use peers::ref_rules::{RefHolder, judge_update};
 pub use peers::share::SharedPacks;
 pub use peers::wanted::StoredHistory;
+pub use shared::SharedRepo;
 pub use upkeep::drop::{Droppable, FreedSpace, FreeingLock};
 pub use upkeep::expire::{
     ElsewhereView, Expirable, ExpireOptions, ExpireReport, ExpiredFile, ExpiredPath,

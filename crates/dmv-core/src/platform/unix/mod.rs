@@ -7,6 +7,7 @@ mod file;
 mod holder;
 mod name;
 mod stat;
+mod streams;
 
 pub use self::dir::Dir;
 pub use self::disk::{
@@ -22,4 +23,5 @@ pub use self::file::{
 };
 pub use self::holder::holder_of;
 pub use self::name::{bytes_of, name_of, string_of};
+pub use self::streams::take_streams;
 pub use std::os::fd::AsFd as AsHandle;
