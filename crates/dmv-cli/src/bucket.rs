@@ -191,7 +191,10 @@ fn is_tested(context: &Context, address: &BucketAddress) -> Result<bool, Failure
 fn note_tested(context: &Context, address: &BucketAddress) -> Result<(), Failure> {
     let verdict = verdict(context, address)?;
     match remote_at(context, address)? {
-        Some(name) => note_verdict(&context.repo_as_it_is()?, &name, &verdict),
+        Some(name) => {
+            let repo = context.repo_as_it_is()?;
+            note_verdict(&repo, &name, &verdict)
+        }
         None => {
             copies(context, address)?.keep_file(TESTED, verdict.as_bytes());
             Ok(())

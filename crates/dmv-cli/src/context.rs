@@ -19,7 +19,7 @@ use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
     CONFIG_FILE, FilesError, Keep, MergeOptions, OperationRequest, PathState, Repo, RepoError,
-    RevisionError, Who, Whose, WorktreeSettings,
+    RevisionError, SharedRepo, Who, Whose, WorktreeSettings,
 };
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{OsStr, OsString};
@@ -71,6 +71,8 @@ pub struct Context {
     warned: Cell<bool>,
     /// Whether the user knows that a branch of this bare repository is behind.
     pub told_behind: Cell<bool>,
+    /// The repository that all requests of a session use.
+    shared: Option<Arc<SharedRepo>>,
     /// The revisions of places that the user has named, for hints.
     pub revisions: RefCell<Vec<String>>,
     /// Remotes in object stores.
@@ -101,6 +103,7 @@ impl Context {
             reads: Cell::new(false),
             warned: Cell::new(false),
             told_behind: Cell::new(false),
+            shared: None,
             revisions: RefCell::default(),
             #[cfg(feature = "store")]
             buckets: crate::store_options::Buckets::default(),
@@ -132,8 +135,32 @@ impl Context {
         context
     }
 
+    /// The surroundings of a request of `dmv api`: as of a command, but its output is kept, and `shared` has the
+    /// repository.
+    pub fn of_a_request(
+        globals: Globals,
+        command: String,
+        typed: Vec<OsString>,
+        shared: Arc<SharedRepo>,
+    ) -> Context {
+        let mut context = Context::new(globals, command, typed);
+        context.ui = context.ui.kept();
+        context.warned.set(true);
+        context.shared = Some(shared);
+        context
+    }
+
     /// The surroundings of the same command as if it had been started in `dir`. The process goes there.
+    ///
+    /// # Errors
+    ///
+    /// In a session, where other requests are in the same directory.
     pub fn moved_to(&self, dir: &Path) -> Result<Context, Failure> {
+        if self.shared.is_some() {
+            return Err(Failure::usage(
+                "an upload of a whole repository is no method of dmv api",
+            ));
+        }
         std::env::set_current_dir(dir).map_err(|e| Failure::file("enter", dir, &e))?;
         let mut globals = self.globals.clone();
         globals.directory = Some(dir.to_owned());
@@ -162,7 +189,7 @@ impl Context {
     }
 
     /// Opens the repository around the current directory; refuses a half-made clone.
-    pub fn repo(&self) -> Result<Repo, Failure> {
+    pub fn repo(&self) -> Result<Arc<Repo>, Failure> {
         let repo = self.repo_as_it_is()?;
         match repo.half_clone()? {
             Some(half) => Err(crate::unfinished_clone::refuse(&repo, &half)),
@@ -172,7 +199,7 @@ impl Context {
 
     /// The same for commands that only look at it, or change settings: also a half-made clone. Another
     /// user's is opened for commands that only read.
-    pub fn repo_as_it_is(&self) -> Result<Repo, Failure> {
+    pub fn repo_as_it_is(&self) -> Result<Arc<Repo>, Failure> {
         let (place, whose) = find(self.is_named())?;
         if whose == Whose::Foreign && !self.reads.get() {
             let dmv = place.dmv.display();
@@ -181,7 +208,10 @@ impl Context {
             let failure = Failure::new("foreign-owner", EXIT_PERMISSION, message);
             return Err(failure.hint(way_to_trust(&place.dmv)));
         }
-        let repo = Repo::open_as(place, whose)?;
+        let repo = match &self.shared {
+            Some(shared) => shared.get(place, whose)?,
+            None => Arc::new(Repo::open_as(place, whose)?),
+        };
         repo.read_dates_by(crate::date::until);
         #[cfg(feature = "git")]
         repo.read_git_ids_by(dmv_git::revision::commits_of);

@@ -1,6 +1,7 @@
 //! The `dmv` command: parses arguments, calls the library, prints what comes back.
 
 mod alias;
+mod api;
 mod args;
 mod author_notice;
 #[cfg(feature = "store")]
@@ -108,19 +109,9 @@ fn main() -> ExitCode {
         return ExitCode::from(ui::report(&failure, globals.failure_form()));
     }
     let context = Context::new(globals, name, args);
-    let done = commands::run(&context, &command, Cli::command);
-    let done = done.and_then(|exit| {
-        context.ui.finish()?;
-        Ok(exit)
-    });
-    let exit = match done {
+    let exit = match commands::run_explained(&context, &command, Cli::command) {
         Ok(exit) => exit,
         Err(failure) => {
-            let failure = budget::explained(&context, failure);
-            let mut failure = suggestions::hint(&context, failure);
-            if failure.is_plain_interrupt() {
-                failure.message = progress::interrupted(&context.command).to_owned();
-            }
             // What was printed before it failed belongs to the output; that it cannot be written
             // would only hide the failure.
             let _ = context.ui.finish();

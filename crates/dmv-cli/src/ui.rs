@@ -23,6 +23,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Where a command writes to.
 pub struct Ui {
     out: RefCell<BufWriter<Out>>,
+    /// Takes everything instead, where a caller wants it.
+    kept: Option<RefCell<KeptOutput>>,
     tone: Tone,
     color: bool,
 }
@@ -80,11 +82,53 @@ pub struct Output<'u>(&'u Ui);
 
 impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(kept) = &self.0.kept {
+            return kept.borrow_mut().add_data(bytes);
+        }
         self.0.out.borrow_mut().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.out.borrow_mut().flush()
+    }
+}
+
+/// What a command has written, in memory.
+#[derive(Default)]
+pub struct KeptOutput {
+    /// The documents, as lines of JSON.
+    pub documents: Vec<u8>,
+    /// What was written besides them, such as the content of a file.
+    pub data: Vec<u8>,
+    /// Notes, warnings and sums, as lines of JSON.
+    pub remarks: Vec<u8>,
+}
+
+/// Notes and warnings that are kept have together at most so many bytes.
+const MAX_REMARK_BYTES: usize = 1 << 20;
+
+/// Output that is kept has at most so many bytes.
+pub const MAX_KEPT_BYTES: usize = 64 << 20;
+
+impl KeptOutput {
+    fn add_data(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.make_room(bytes.len())?;
+        self.data.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn add_document(&mut self, line: &[u8]) -> io::Result<()> {
+        self.make_room(line.len())?;
+        self.documents.extend_from_slice(line);
+        Ok(())
+    }
+
+    fn make_room(&self, bytes: usize) -> io::Result<()> {
+        if self.documents.len() + self.data.len() + bytes > MAX_KEPT_BYTES {
+            let message = "an answer has at most 64 MiB: ask for less, such as a range of bytes";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        }
+        Ok(())
     }
 }
 
@@ -136,9 +180,21 @@ impl Ui {
         want_color(color);
         Ui {
             out: RefCell::new(BufWriter::with_capacity(BUFFER_BYTES, Out::default())),
+            kept: None,
             tone,
             color: shows_colors(color, &io::stdout()),
         }
+    }
+
+    /// Returns one that keeps everything in memory.
+    pub fn kept(self) -> Ui {
+        let kept = Some(RefCell::default());
+        Ui { kept, ..self }
+    }
+
+    /// Takes out what was kept.
+    pub fn take_kept(&self) -> KeptOutput {
+        self.kept.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
     /// Standard output, buffered.
@@ -203,19 +259,38 @@ impl Ui {
 
     /// Prints one JSON value on a line of its own.
     pub fn json(&self, value: &Json) -> Result<(), Failure> {
+        if let Some(kept) = &self.kept {
+            let mut line = Vec::new();
+            write_json(&mut line, value)?;
+            line.push(b'\n');
+            return Ok(kept.borrow_mut().add_document(&line)?);
+        }
         let mut out = self.out.borrow_mut();
-        let mut writer = serde_json::Serializer::with_formatter(&mut *out, Harmless);
-        value.serialize(&mut writer).map_err(io::Error::from)?;
+        write_json(&mut *out, value)?;
         Ok(out.write_all(b"\n")?)
     }
 
     /// Prints a sum as one line of JSON on standard error, beside a list of records on standard output.
     pub fn json_sum(&self, value: &Json) -> Result<(), Failure> {
         let mut line = Vec::new();
-        let mut writer = serde_json::Serializer::with_formatter(&mut line, Harmless);
-        value.serialize(&mut writer).map_err(io::Error::from)?;
-        stderr_line(&String::from_utf8_lossy(&line));
+        write_json(&mut line, value)?;
+        self.remark(&String::from_utf8_lossy(&line));
         Ok(())
+    }
+
+    /// One line beside the output.
+    fn remark(&self, line: &str) {
+        match &self.kept {
+            Some(kept) => {
+                let remarks = &mut kept.borrow_mut().remarks;
+                // Nobody reads more.
+                if remarks.len() + line.len() < MAX_REMARK_BYTES {
+                    remarks.extend_from_slice(line.as_bytes());
+                    remarks.push(b'\n');
+                }
+            }
+            None => stderr_line(line),
+        }
     }
 
     /// `text` in `style`, where the output shows styles.
@@ -302,7 +377,7 @@ impl Ui {
         }
         // Keeps the order on a terminal. A failure shows again when the rest is written.
         let _ = out.flush();
-        stderr_line(line);
+        self.remark(line);
     }
 }
 
@@ -330,6 +405,11 @@ impl Remark {
             }
         }
     }
+}
+
+fn write_json(out: impl Write, value: &Json) -> io::Result<()> {
+    let mut writer = serde_json::Serializer::with_formatter(out, Harmless);
+    Ok(value.serialize(&mut writer)?)
 }
 
 /// JSON with control and invisible characters escaped: the values are the same, and no terminal
@@ -369,21 +449,7 @@ pub fn report(failure: &Failure, form: FailureForm) -> u8 {
     }
     let message = clean(&failure.message);
     if form == FailureForm::Json {
-        let mut record = serde_json::json!({
-            "type": "error",
-            "code": failure.code,
-            "exit": failure.exit,
-            "message": message,
-            "hint": failure.hint.as_ref().map(Hint::as_str),
-        });
-        if !failure.details.is_empty() {
-            let details: Vec<String> = failure.details.iter().map(|line| clean(line)).collect();
-            record["details"] = serde_json::json!(details);
-        }
-        if !failure.paths.is_empty() {
-            record["paths"] = serde_json::json!(paths(failure.paths.iter()));
-        }
-        stderr_line(&record.to_string());
+        stderr_line(&record(failure).to_string());
         return failure.exit;
     }
     stderr_line(&format!("error: {message}"));
@@ -399,6 +465,25 @@ pub fn report(failure: &Failure, form: FailureForm) -> u8 {
         stderr_line(&format!("hint: {hint}"));
     }
     failure.exit
+}
+
+/// A failure as programs read it.
+pub fn record(failure: &Failure) -> serde_json::Value {
+    let mut record = serde_json::json!({
+        "type": "error",
+        "code": failure.code,
+        "exit": failure.exit,
+        "message": clean(&failure.message),
+        "hint": failure.hint.as_ref().map(Hint::as_str),
+    });
+    if !failure.details.is_empty() {
+        let details: Vec<String> = failure.details.iter().map(|line| clean(line)).collect();
+        record["details"] = serde_json::json!(details);
+    }
+    if !failure.paths.is_empty() {
+        record["paths"] = serde_json::json!(paths(failure.paths.iter()));
+    }
+    record
 }
 
 /// Whether a user is at the terminal, to be asked.

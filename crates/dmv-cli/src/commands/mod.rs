@@ -2,6 +2,7 @@
 //! line with `mod`, and a line in the list.
 
 pub mod add;
+pub mod api;
 pub mod bisect;
 pub mod blame;
 pub mod branch;
@@ -53,6 +54,7 @@ pub mod rm;
 pub mod serve;
 pub mod show;
 pub mod stash;
+pub mod states;
 pub mod stats;
 pub mod status;
 pub mod subset;
@@ -68,6 +70,7 @@ pub mod worktree;
 
 use crate::context::{CommandUse, Context};
 use crate::failure::Failure;
+use crate::{budget, progress, suggestions};
 use clap::Subcommand;
 
 fn changes<T>(_: &T) -> CommandUse {
@@ -147,6 +150,26 @@ macro_rules! commands {
     };
 }
 
+/// Runs a command. A failure comes with what the surroundings know of it.
+pub fn run_explained(
+    context: &Context,
+    command: &Command,
+    program: fn() -> clap::Command,
+) -> Result<u8, Failure> {
+    let done = run(context, command, program).and_then(|exit| {
+        context.ui.finish()?;
+        Ok(exit)
+    });
+    done.map_err(|failure| {
+        let failure = budget::explained(context, failure);
+        let mut failure = suggestions::hint(context, failure);
+        if failure.is_plain_interrupt() {
+            failure.message = progress::interrupted(&context.command).to_owned();
+        }
+        failure
+    })
+}
+
 commands! {
     "Start" {
         "init" Init(init) changes, common;
@@ -165,6 +188,7 @@ commands! {
         "stash" Stash(stash) changes;
         "subset" Subset(subset) shows;
         "worktree" Worktree(worktree) reads;
+        "states" States(states) reads;
     }
     "Look at commits and files" {
         "log" Log(log) shows, common;
@@ -229,6 +253,7 @@ commands! {
     "Settings and help" {
         "config" Config(config) changes, common;
         "completions" Completions(completions) changes;
+        "api" Api(api) reads;
     }
     hidden {
         Add(add) shows;

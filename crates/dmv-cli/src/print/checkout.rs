@@ -4,6 +4,7 @@ use crate::prelude::*;
 use dmv_core::repo::{CheckoutReport, Location, RepoSlice};
 use dmv_core::worktree::snapshot::Problem;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What helps if a restore would overwrite the user's work.
 const AGAIN: &str = "dmv undo, then the same command again";
@@ -89,10 +90,10 @@ pub fn hint_restore<'p>(
     paths: impl Iterator<Item = &'p [u8]>,
 ) {
     let repo = match dir {
-        Some(dir) => Repo::open(dir).ok(),
+        Some(dir) => Repo::open(dir).ok().map(Arc::new),
         None => context.repo().ok(),
     };
-    if let Some(way) = way_to_restore(repo.as_ref(), dir, paths) {
+    if let Some(way) = way_to_restore(repo.as_deref(), dir, paths) {
         context.ui.note(hint!("hint: {}", way));
     }
 }

@@ -5,6 +5,7 @@ mod addresses;
 mod again;
 mod alias;
 mod ambiguous;
+mod api;
 mod at_a_glance;
 mod beside;
 mod beside_conflicts;

@@ -9,6 +9,7 @@ use dmv_core::repo::{
     SeriesOptions, SeriesPattern,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Make a commit of each directory, in their order
 ///
@@ -140,7 +141,7 @@ fn fixed_part(pattern: &[u8]) -> (&[u8], &[u8]) {
 /// An import of versions into the repository.
 struct Intake<'c> {
     context: &'c Context,
-    repo: Repo,
+    repo: Arc<Repo>,
     /// The name under which the commits are recorded.
     name: &'c str,
     branch: String,

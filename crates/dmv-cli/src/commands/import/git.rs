@@ -12,6 +12,7 @@ use dmv_git::source::GitSource;
 use dmv_git::stream::read_stream;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Problems that are told without -v.
@@ -71,7 +72,7 @@ pub fn run(context: &Context, args: &GitArgs) -> Result<u8, Failure> {
     };
     let is_new = here.is_none();
     if args.dry_run {
-        return tell_what_comes(context, here.as_ref(), &source, &options, &scratch);
+        return tell_what_comes(context, here.as_deref(), &source, &options, &scratch);
     }
     let repo = match here {
         Some(repo) => repo,
@@ -186,7 +187,7 @@ fn open(args: &GitArgs, scratch: &Path) -> Result<GitSource, Failure> {
 }
 
 /// Makes the repository.
-fn create(context: &Context, args: &GitArgs, source: &GitSource) -> Result<Repo, Failure> {
+fn create(context: &Context, args: &GitArgs, source: &GitSource) -> Result<Arc<Repo>, Failure> {
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
         None => last_part(&args.source).ok_or_else(|| {
@@ -197,7 +198,7 @@ fn create(context: &Context, args: &GitArgs, source: &GitSource) -> Result<Repo,
     let branch = source.head().unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
     let repo = Repo::init(&dir, &branch, args.bare, context.request()?)?;
     repo.end_clone();
-    Ok(repo)
+    Ok(Arc::new(repo))
 }
 
 fn last_part(source: &OsStr) -> Option<PathBuf> {

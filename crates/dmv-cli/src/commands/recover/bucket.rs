@@ -31,7 +31,7 @@ pub fn run(context: &Context, at: &str, chosen: Option<&str>) -> Result<u8, Fail
         request: context.request()?,
     };
     let call = Call::to(context, "reading the bucket");
-    let done = recover_at(repo.as_ref(), &options, &call, &context.job);
+    let done = recover_at(repo.as_deref(), &options, &call, &context.job);
     drop(call);
     let report = done.map_err(|e| match e {
         AtBucketError::Refused(why) => refused(&why, &remote),

@@ -1,0 +1,515 @@
+//! A session with one client: reads its requests, runs several at once, answers each when it is done.
+//!
+//! All requests use one open repository. A thread of the session does nothing but wait for the next request, and one
+//! more tells how far the running ones are.
+
+use crate::api::message::{
+    self, INTERNAL, Line, NO_REQUEST, Refusal, Request, TOO_MANY, notification, parse, read_line,
+};
+use crate::api::parameters::command_words;
+use crate::args::Cli;
+use crate::context::Context;
+use crate::failure::{EXIT_INTERRUPTED, Failure};
+use crate::globals::{Color, Globals};
+use clap::{CommandFactory, FromArgMatches};
+use dmv_core::job::Job;
+use dmv_core::repo::SharedRepo;
+use dmv_core::threads;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The version of the interface. It changes only if a client must change.
+pub const VERSION: u32 = 1;
+/// Requests that run at the same time.
+const MAX_RUNNING: usize = 8;
+/// Requests that wait.
+const MAX_WAITING: usize = 1024;
+/// How often a client hears of a running request.
+const PROGRESS: Duration = Duration::from_millis(250);
+
+/// Runs a command in its surroundings and returns the exit code.
+pub type Runner = fn(&Context, &crate::commands::Command) -> Result<u8, Failure>;
+
+/// A session.
+pub struct Session<W> {
+    globals: Globals,
+    run: Runner,
+    shared: Arc<SharedRepo>,
+    output: Mutex<W>,
+    /// Nobody reads the answers any more.
+    is_deaf: AtomicBool,
+    work: Mutex<Work>,
+    changed: Condvar,
+}
+
+/// The requests that have no answer yet.
+#[derive(Default)]
+struct Work {
+    waiting: VecDeque<Request>,
+    running: Vec<RunningRequest>,
+    is_over: bool,
+}
+
+struct RunningRequest {
+    id: Option<Value>,
+    job: Arc<Job>,
+    since: Instant,
+    /// What the client has heard last.
+    told: [u64; 6],
+}
+
+impl<W: Write + Send + 'static> Session<W> {
+    /// A session of a program that was started with `globals`.
+    pub fn new(globals: Globals, run: Runner, output: W) -> Arc<Session<W>> {
+        Arc::new(Session {
+            globals,
+            run,
+            shared: Arc::default(),
+            output: Mutex::new(output),
+            is_deaf: AtomicBool::new(false),
+            work: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Answers the requests of `input` until it ends, or nobody reads the answers.
+    ///
+    /// # Errors
+    ///
+    /// If `input` cannot be read, or the system starts no thread.
+    pub fn serve(self: &Arc<Self>, mut input: impl BufRead) -> io::Result<()> {
+        let mut workers = Vec::new();
+        for _ in 0..MAX_RUNNING {
+            let session = self.clone();
+            workers.push(threads::start(move || session.answer_requests())?);
+        }
+        let session = self.clone();
+        workers.push(threads::start(move || session.tell_progress())?);
+        let read = self.read_requests(&mut input);
+        self.lock().is_over = true;
+        self.changed.notify_all();
+        for worker in workers {
+            // A panic has been reported. The others are done.
+            let _ = worker.join();
+        }
+        read
+    }
+
+    fn read_requests(&self, input: &mut impl BufRead) -> io::Result<()> {
+        while !self.is_deaf.load(Ordering::Relaxed) {
+            let line = match read_line(input)? {
+                Line::Text(line) if line.is_empty() => continue,
+                Line::Text(line) => line,
+                Line::TooLong => {
+                    self.refuse(&Value::Null, NO_REQUEST, "a request has at most 16 MiB");
+                    continue;
+                }
+                Line::End => break,
+            };
+            match parse(&line) {
+                Ok(request) if request.method == "cancel" => self.cancel(&request),
+                Ok(request) => self.take(request),
+                Err(refused) => self.send(&message::refusal(&refused)),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, request: Request) {
+        let mut work = self.lock();
+        let id = request.id.as_ref().filter(|id| !id.is_null());
+        let is_used = id.is_some()
+            && (work.waiting.iter().any(|one| one.id.as_ref() == id)
+                || work.running.iter().any(|one| one.id.as_ref() == id));
+        let (code, message) = if is_used {
+            (NO_REQUEST, "another request with this id has no answer yet")
+        } else if work.waiting.len() >= MAX_WAITING {
+            (TOO_MANY, "too many requests wait for an answer")
+        } else {
+            work.waiting.push_back(request);
+            drop(work);
+            self.changed.notify_all();
+            return;
+        };
+        drop(work);
+        if let Some(id) = &request.id {
+            self.refuse(id, code, message);
+        }
+    }
+
+    /// Stops a request. It is answered with a failure, unless it was done before.
+    fn cancel(&self, request: &Request) {
+        let id = request.params.get("id").filter(|id| !id.is_null());
+        let mut work = self.lock();
+        let waiting = work.waiting.iter().position(|one| one.id.as_ref() == id);
+        let (mut is_known, mut removed) = (false, None);
+        if id.is_some() {
+            removed = waiting.and_then(|at| work.waiting.remove(at));
+            let running = work.running.iter().find(|one| one.id.as_ref() == id);
+            running.inspect(|one| one.job.cancel());
+            is_known = removed.is_some() || running.is_some();
+        }
+        drop(work);
+        if let Some(id) = removed.and_then(|request| request.id) {
+            let stopped = Failure::new("interrupted", EXIT_INTERRUPTED, "canceled before it began");
+            self.send(&message::failure(&id, &stopped, &Default::default()));
+        }
+        if let Some(own) = &request.id {
+            let result = json!({ "canceled": is_known });
+            let answer = json!({ "jsonrpc": "2.0", "id": own, "result": result });
+            self.send(format!("{answer}\n").as_bytes());
+        }
+    }
+
+    /// The work of one thread.
+    fn answer_requests(&self) {
+        let mut program = None;
+        while let Some((request, job)) = self.next() {
+            // The description of all commands takes long to make.
+            let program = program.get_or_insert_with(Cli::command);
+            let answered =
+                catch_unwind(AssertUnwindSafe(|| self.answered(program, &request, &job)));
+            let id = request.id.unwrap_or_default();
+            let answer = answered.unwrap_or_else(|_| {
+                self.shared.forget();
+                message::refusal(&Refusal {
+                    id: id.clone(),
+                    code: INTERNAL,
+                    message: "a fault in dmv: standard error has the details".to_owned(),
+                })
+            });
+            // Before the answer, so that the client may use the id again.
+            self.lock()
+                .running
+                .retain(|one| !Arc::ptr_eq(&one.job, &job));
+            if !id.is_null() {
+                self.send(&answer);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(Request, Arc<Job>)> {
+        let mut work = self.lock();
+        loop {
+            if self.is_deaf.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(request) = work.waiting.pop_front() {
+                let job = Arc::new(Job::default());
+                job.ask_for_totals();
+                work.running.push(RunningRequest {
+                    id: request.id.clone(),
+                    job: job.clone(),
+                    since: Instant::now(),
+                    told: [0; 6],
+                });
+                drop(work);
+                self.changed.notify_all();
+                return Some((request, job));
+            }
+            if work.is_over {
+                return None;
+            }
+            work = self.wait(work);
+        }
+    }
+
+    /// The answer to a request.
+    fn answered(&self, program: &mut clap::Command, request: &Request, job: &Arc<Job>) -> Vec<u8> {
+        let id = request.id.clone().unwrap_or_default();
+        let refuse = |code, message| {
+            message::refusal(&Refusal {
+                id: id.clone(),
+                code,
+                message,
+            })
+        };
+        let words = match command_words(program, &request.method, &request.params) {
+            Ok(words) => words,
+            Err(wrong) => return refuse(wrong.code, wrong.message),
+        };
+        let line = std::iter::once("dmv".into()).chain(words.iter().cloned());
+        let parsed = program.try_get_matches_from_mut(line);
+        let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+        let cli = match parsed {
+            Ok(cli) => cli,
+            Err(e) => {
+                let text = e.render().to_string();
+                let first = text.lines().next().unwrap_or_default();
+                let first = first.strip_prefix("error: ").unwrap_or(first);
+                return refuse(message::BAD_PARAMETERS, first.to_owned());
+            }
+        };
+        let globals = Globals {
+            directory: self.globals.directory.clone(),
+            started_in: self.globals.started_in.clone(),
+            json: true,
+            color: Some(Color::Never),
+            no_pager: true,
+            offline: cli.globals.offline || self.globals.offline,
+            ..cli.globals
+        };
+        let name = words[0].to_string_lossy().into_owned();
+        let mut context = Context::of_a_request(globals, name, words, self.shared.clone());
+        context.job = job.clone();
+        let done = (self.run)(&context, &cli.command);
+        let kept = context.ui.take_kept();
+        match done {
+            Ok(exit) => message::answer(&id, exit, &kept),
+            Err(failure) => message::failure(&id, &failure, &kept),
+        }
+    }
+
+    /// Tells from time to time how far the running requests are.
+    fn tell_progress(&self) {
+        let mut work = self.lock();
+        while !(self.is_deaf.load(Ordering::Relaxed)
+            || work.is_over && work.waiting.is_empty() && work.running.is_empty())
+        {
+            if work.running.is_empty() {
+                work = self.wait(work);
+                continue;
+            }
+            let waited = self.changed.wait_timeout(work, PROGRESS);
+            work = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let news: Vec<Vec<u8>> = work
+                .running
+                .iter_mut()
+                .filter_map(RunningRequest::news)
+                .collect();
+            drop(work);
+            news.iter().for_each(|news| self.send(news));
+            work = self.lock();
+        }
+    }
+
+    fn refuse(&self, id: &Value, code: i32, message: &str) {
+        let (id, message) = (id.clone(), message.to_owned());
+        self.send(&message::refusal(&Refusal { id, code, message }));
+    }
+
+    fn send(&self, message: &[u8]) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = output.write_all(message).and_then(|()| output.flush());
+        drop(output);
+        if sent.is_err() && !self.is_deaf.swap(true, Ordering::Relaxed) {
+            let mut work = self.lock();
+            work.waiting.clear();
+            work.running.iter().for_each(|one| one.job.cancel());
+            drop(work);
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'g>(&self, work: MutexGuard<'g, Work>) -> MutexGuard<'g, Work> {
+        self.changed
+            .wait(work)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RunningRequest {
+    /// A message with what has been done since the last one.
+    fn news(&mut self) -> Option<Vec<u8>> {
+        let id = self.id.as_ref()?;
+        let progress = &self.job.progress;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let now = [
+            get(&progress.files),
+            get(&progress.bytes),
+            get(&progress.new_bytes),
+            get(&progress.objects),
+            get(&progress.total_files),
+            get(&progress.total_bytes),
+        ];
+        if now == self.told || self.since.elapsed() < PROGRESS {
+            return None;
+        }
+        self.told = now;
+        let [files, bytes, new_bytes, objects, total_files, total_bytes] = now;
+        let params = json!({
+            "id": id, "files": files, "bytes": bytes, "new_bytes": new_bytes, "objects": objects,
+            "total_files": total_files, "total_bytes": total_bytes,
+        });
+        Some(notification("progress", &params))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::Command;
+    use crate::format::json::object;
+    use std::io::{BufReader, PipeReader, PipeWriter, pipe};
+    use std::thread::JoinHandle;
+
+    /// `gc` runs until it is canceled, `verify` has a fault, and the others write a document.
+    fn run(context: &Context, command: &Command) -> Result<u8, Failure> {
+        match command {
+            Command::Gc(_) => {
+                context.job.progress.files.store(7, Ordering::Relaxed);
+                while !context.job.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                Err(Failure::new("interrupted", EXIT_INTERRUPTED, "interrupted"))
+            }
+            Command::Verify(_) => panic!("a fault that a test wants"),
+            _ => {
+                context.ui.json(&object! { command: context.command })?;
+                Ok(0)
+            }
+        }
+    }
+
+    /// A client of a session.
+    struct Client {
+        requests: Option<PipeWriter>,
+        answers: BufReader<PipeReader>,
+        session: JoinHandle<io::Result<()>>,
+    }
+
+    impl Client {
+        fn new() -> io::Result<Client> {
+            let (input, requests) = pipe()?;
+            let (answers, output) = pipe()?;
+            let session = Session::new(Globals::default(), run, output);
+            let session = threads::start(move || session.serve(BufReader::new(input)))?;
+            Ok(Client {
+                requests: Some(requests),
+                answers: BufReader::new(answers),
+                session,
+            })
+        }
+
+        fn ask(&mut self, text: &str) -> io::Result<()> {
+            let requests = self.requests.as_mut().expect("the client has not ended");
+            writeln!(requests, "{{\"jsonrpc\":\"2.0\",{text}}}")
+        }
+
+        /// The next message that is no progress; null at the end.
+        fn answer(&mut self) -> io::Result<Value> {
+            loop {
+                let mut line = String::new();
+                if self.answers.read_line(&mut line)? == 0 {
+                    return Ok(Value::Null);
+                }
+                let answer: Value = serde_json::from_str(&line)?;
+                if answer["method"] != "progress" {
+                    return Ok(answer);
+                }
+            }
+        }
+
+        fn end(mut self) -> io::Result<()> {
+            self.requests = None;
+            assert_eq!(self.answer()?, Value::Null);
+            self.session.join().expect("the session has no fault")
+        }
+    }
+
+    #[test]
+    fn each_request_is_answered_also_at_the_end() -> io::Result<()> {
+        let mut client = Client::new()?;
+        client.ask(r#""id":"a","method":"log""#)?;
+        let answer = client.answer()?;
+        assert_eq!(answer["id"], "a");
+        assert_eq!(answer["result"]["output"], json!([{ "command": "log" }]));
+        client.ask(r#""method":"log""#)?;
+        client.ask(r#""id":2,"method":"log","params":{"max":"x"}"#)?;
+        client.requests = None;
+        let answer = client.answer()?;
+        assert_eq!(answer["error"]["code"], message::BAD_PARAMETERS);
+        client.end()
+    }
+
+    #[test]
+    fn a_request_that_runs_is_canceled_and_one_that_waits_never_begins() -> io::Result<()> {
+        let mut client = Client::new()?;
+        for id in 0..=MAX_RUNNING {
+            client.ask(&format!(r#""id":{id},"method":"gc""#))?;
+        }
+        let mut ended = Vec::new();
+        for id in (0..=MAX_RUNNING).rev() {
+            client.ask(&format!(r#""method":"cancel","params":{{"id":{id}}}"#))?;
+            let answer = client.answer()?;
+            assert_eq!(
+                answer["error"]["data"]["exit"], EXIT_INTERRUPTED,
+                "{answer}"
+            );
+            ended.push(answer["id"].as_u64());
+        }
+        let expected: Vec<_> = (0..=MAX_RUNNING as u64).rev().map(Some).collect();
+        assert_eq!(ended, expected);
+        client.ask(r#""id":"c","method":"cancel","params":{"id":0}"#)?;
+        assert_eq!(client.answer()?["result"]["canceled"], false);
+        client.end()
+    }
+
+    #[test]
+    fn a_fault_in_a_command_is_answered_and_the_session_goes_on() -> io::Result<()> {
+        let mut client = Client::new()?;
+        for id in 0..3 * MAX_RUNNING {
+            client.ask(&format!(r#""id":{id},"method":"verify""#))?;
+            assert_eq!(client.answer()?["error"]["code"], INTERNAL);
+        }
+        client.ask(r#""id":"a","method":"log""#)?;
+        assert_eq!(client.answer()?["result"]["exit"], 0);
+        client.end()
+    }
+
+    #[test]
+    fn too_many_requests_and_an_id_in_use_are_refused() -> io::Result<()> {
+        let mut client = Client::new()?;
+        let all = MAX_RUNNING + MAX_WAITING;
+        for id in 0..MAX_RUNNING {
+            client.ask(&format!(r#""id":{id},"method":"gc""#))?;
+        }
+        client.ask(r#""id":0,"method":"log""#)?;
+        let answer = client.answer()?;
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&json!(0), &json!(NO_REQUEST))
+        );
+        // How many wait depends on how many threads have taken one, so twice as many are sent.
+        for id in MAX_RUNNING..2 * all {
+            client.ask(&format!(r#""id":{id},"method":"log""#))?;
+        }
+        let answer = client.answer()?;
+        assert_eq!(answer["error"]["code"], TOO_MANY, "{answer}");
+        for id in 0..MAX_RUNNING {
+            client.ask(&format!(r#""method":"cancel","params":{{"id":{id}}}"#))?;
+        }
+        client.requests = None;
+        let mut answered = 2;
+        while client.answer()? != Value::Null {
+            answered += 1;
+        }
+        assert_eq!(answered, 2 * all + 1);
+        client.end()
+    }
+
+    #[test]
+    fn a_client_that_is_gone_ends_everything() -> io::Result<()> {
+        let Client {
+            requests,
+            answers,
+            session,
+        } = Client::new()?;
+        let mut requests = requests.ok_or(io::ErrorKind::NotFound)?;
+        writeln!(requests, r#"{{"jsonrpc":"2.0","id":1,"method":"gc"}}"#)?;
+        drop(answers);
+        // The answer to this finds nobody, and the next one nobody who reads.
+        writeln!(requests, r#"{{"jsonrpc":"2.0","id":2,"method":"log"}}"#)?;
+        while writeln!(requests, "{{").is_ok() {}
+        session.join().expect("the session has no fault")
+    }
+}

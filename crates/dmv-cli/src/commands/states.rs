@@ -1,0 +1,138 @@
+//! `dmv states`
+
+use crate::format::json;
+use crate::prelude::*;
+use crate::print::newer;
+use crate::print::worktree_state::look;
+use dmv_core::object::commit::Commit;
+use dmv_core::object::root::Root;
+use dmv_core::object::tree::TreeEntry;
+use dmv_core::repo::{Location, LookError, PathState, StatusReport};
+use dmv_core::worktree::select::Paths;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Show the state of single files
+///
+/// For editors and file managers. One line for each path that is given, in this order: unchanged, added, modified,
+/// deleted, type, conflict, unwritten, ignored, outside (of the subset) or unknown. With --json also whether
+/// the content is absent, and the newer versions that other branches have.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv states media/rock.psd media/tree.psd")]
+pub struct Args {
+    /// The files
+    #[arg(value_name = "PATH", required = true, add = candidates::path())]
+    paths: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let paths = context.repo_paths(&repo, &args.paths)?;
+    let listed: BTreeSet<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+    let select = Paths::new(listed.iter().cloned().collect());
+    let (report, _) = look(context, &repo, &select)?;
+    let commit = repo.base_commit()?.map(|id| repo.read_commit(&id));
+    let known = KnownStates {
+        repo: &repo,
+        ignored: repo
+            .left_out(&paths, &context.settings()?)?
+            .into_iter()
+            .collect(),
+        words: words(&report),
+        commit: commit.transpose()?,
+    };
+    let own = newer::own_commit(&repo)?;
+    let found = own.map(|own| newer::of_paths(context, &repo, own, listed));
+    let found = found.unwrap_or_default();
+    let mut newer: BTreeMap<&RepoPath, Vec<Json>> = BTreeMap::new();
+    for line in newer::lines(&repo, &found.versions)? {
+        newer
+            .entry(&line.version.path)
+            .or_default()
+            .push(line.to_json());
+    }
+    for path in &paths {
+        let entry = known.entry(path)?;
+        let state = known.word(path, entry.as_ref())?;
+        context.ui.show(
+            || {
+                let at = json::path(path);
+                let absent = entry.as_ref().is_some_and(|entry| lacks(&repo, entry));
+                object! { ..at, state: state, absent: absent, newer: newer.get(path).map_or(&[][..], Vec::as_slice) }
+            },
+            |out| Ok(writeln!(out, "{state:<9}  {}", escape(path.as_bytes()))?),
+        )?;
+    }
+    Ok(EXIT_OK)
+}
+
+/// The words for the paths that differ from the commit.
+fn words(report: &StatusReport) -> HashMap<&[u8], &'static str> {
+    let changes = report
+        .changes
+        .iter()
+        .map(|change| (change.path.as_bytes(), change.kind.word()));
+    let mut words: HashMap<&[u8], &'static str> = changes.collect();
+    words.extend(report.outside.iter().map(|path| (&path[..], OUTSIDE)));
+    words.extend(
+        report
+            .unwritten
+            .iter()
+            .map(|path| (path.as_bytes(), "unwritten")),
+    );
+    words.extend(
+        report
+            .conflicts
+            .iter()
+            .map(|path| (path.as_bytes(), "conflict")),
+    );
+    words
+}
+
+const OUTSIDE: &str = "outside";
+
+/// What tells the states of the paths.
+struct KnownStates<'s> {
+    repo: &'s Repo,
+    words: HashMap<&'s [u8], &'static str>,
+    ignored: BTreeSet<&'s RepoPath>,
+    /// The commit that the files come from.
+    commit: Option<Commit>,
+}
+
+impl KnownStates<'_> {
+    /// What the commit has at a path.
+    fn entry(&self, path: &RepoPath) -> Result<Option<TreeEntry>, Failure> {
+        let Some(commit) = &self.commit else {
+            return Ok(None);
+        };
+        match self.repo.locate("", commit, path) {
+            Ok(Location::Entry(entry)) => Ok(Some(entry)),
+            Ok(Location::Root { .. }) | Err(RepoError::Look(LookError::NoSuchPath { .. })) => {
+                Ok(None)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn word(&self, path: &RepoPath, entry: Option<&TreeEntry>) -> Result<&'static str, Failure> {
+        if let Some(word) = self.words.get(path.as_bytes()) {
+            return Ok(word);
+        }
+        if self.ignored.contains(path) {
+            return Ok("ignored");
+        }
+        Ok(match self.repo.path_state(path)? {
+            PathState::Outside { .. } => OUTSIDE,
+            PathState::Known => "unchanged",
+            // A conflict that was settled, or a file that was moved away.
+            PathState::Unknown if entry.is_some() => "deleted",
+            PathState::Unknown => "unknown",
+        })
+    }
+}
+
+/// Whether the content of a file is not stored here.
+fn lacks(repo: &Repo, entry: &TreeEntry) -> bool {
+    repo.is_partial() && entry.kind.is_blob() && !repo.has_root(Root::of(entry)).unwrap_or(true)
+}

@@ -1,0 +1,64 @@
+import pathlib
+
+import pytest
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture
+def fs(repo):
+    return repo.fs("main")
+
+
+def test_directories_and_files(fs):
+    assert sorted(fs.ls("", detail=False)) == ["notes.txt", "shots"]
+    assert fs.ls("shots", detail=False) == ["shots/a.exr", "shots/b.exr"]
+    assert fs.isdir("shots") and fs.isfile("notes.txt") and not fs.exists("none")
+    assert fs.info("shots/b.exr")["size"] == 1000
+    assert fs.find("") == ["notes.txt", "shots/a.exr", "shots/b.exr"]
+    assert fs.glob("shots/*.exr") == ["shots/a.exr", "shots/b.exr"]
+    assert [names for _, _, names in fs.walk("")] == [["notes.txt"], ["a.exr", "b.exr"]]
+    assert fs.du("shots") == 256 * 64 + 1000
+
+
+def test_content(fs, repo):
+    content = (pathlib.Path(repo.root) / "shots" / "a.exr").read_bytes()
+    assert fs.cat_file("shots/a.exr") == content
+    assert fs.cat_file("shots/a.exr", -5) == content[-5:]
+    assert fs.cat_file("shots/a.exr", 3, -3) == content[3:-3]
+    assert fs.cat(["notes.txt", "shots/b.exr"]) == {"notes.txt": b"first\n", "shots/b.exr": b"b" * 1000}
+    assert fs.head("shots/a.exr", 7) == content[:7]
+    with fs.open("shots/a.exr", block_size=1000) as file:
+        file.seek(2000)
+        assert file.read(3000) == content[2000:5000]
+        file.seek(-2, 2)
+        assert file.read() == content[-2:]
+    with fs.open("notes.txt", "r") as file:
+        assert file.read() == "first\n"
+
+
+def test_what_is_not_there(fs):
+    for call in (fs.info, fs.cat_file, fs.ls, fs.open):
+        with pytest.raises(FileNotFoundError):
+            call("shots/none")
+    with pytest.raises(IsADirectoryError):
+        fs.cat_file("shots")
+    with pytest.raises(OSError):
+        fs.open("shots/a.exr", "wb")
+
+
+def test_a_commit_does_not_change_and_a_branch_does(repo):
+    fixed, following = repo.fs("main"), repo.fs("main", follow=True)
+    assert following.cat_file("notes.txt") == b"first\n"
+    (pathlib.Path(repo.root) / "notes.txt").write_text("second\n")
+    repo.commit("second")
+    assert fixed.cat_file("notes.txt") == b"first\n"
+    assert following.cat_file("notes.txt") == b"second\n"
+    assert following.modified("notes.txt") > fixed.modified("notes.txt")
+
+
+def test_addresses_name_a_revision(repo):
+    with fsspec.open("dmv://main/shots/b.exr", repo=repo.root) as file:
+        assert file.read() == b"b" * 1000
+    fs, path = fsspec.core.url_to_fs("dmv://main/shots", repo=repo.root)
+    assert fs.ls(path, detail=False) == ["main/shots/a.exr", "main/shots/b.exr"]
