@@ -18,7 +18,9 @@ use crate::choice::BranchChoice;
 use crate::error::GitError;
 use crate::id::{GitId, GitType};
 use crate::map::IdMap;
-use crate::source::{GitRef, GitSource, ObjectHeader, ObjectList, ObjectStream, SourceError};
+use crate::source::{
+    GitRef, GitSource, ObjectHeader, ObjectList, ObjectStream, OtherRefs, SourceError,
+};
 use builder::{Builder, Progress};
 use content::{BLOCK_BYTES, Block, Pieces, StoredBlock, store_blocks};
 use crossbeam_channel::{Receiver, bounded};
@@ -46,6 +48,8 @@ const PORTION_OBJECTS: usize = 1 << 19;
 const SORTED_BLOBS: usize = 1 << 14;
 /// A tree, commit or tag of more bytes is refused. Git's own limit for what it checks is smaller.
 const MAX_METADATA_BYTES: u64 = 256 << 20;
+/// Why a branch or tag is left out.
+const NOT_UTF8: &str = "its name is not UTF-8";
 /// Blobs of more bytes are passed on in pieces.
 const WHOLE_BYTES: u64 = 4 << 20;
 
@@ -124,6 +128,8 @@ pub struct ImportReport {
     pub refs: Vec<RefChange>,
     /// Branches and tags that were not taken.
     pub left: Vec<LeftRef>,
+    /// Other refs, which are never taken.
+    pub others: Vec<OtherRefs>,
     /// What could not be taken as it is.
     pub problems: Vec<Problem>,
     /// The branch that the source is on.
@@ -143,6 +149,12 @@ struct WantedRefs {
 }
 
 impl WantedRefs {
+    /// Leaves a branch or tag out.
+    fn leave(&mut self, found: GitRef, why: &str) {
+        let (name, why) = (found.name, why.to_owned());
+        self.left.push(LeftRef { name, why });
+    }
+
     fn tips(&self) -> Vec<GitId> {
         self.refs
             .values()
@@ -199,6 +211,7 @@ fn take_and_name(
     let tags = put_tags(repo, wanted, map, &mut report.problems)?;
     report.left.clone_from(&wanted.left);
     report.head = source.head();
+    report.others = source.other_refs()?;
     report.has_replacements = source.has_replacements()?;
     let arrival = name(
         repo,
@@ -286,7 +299,7 @@ fn take(
             return Err(GitError::Stale);
         }
     }
-    let known = source.present(&known)?;
+    let known = source.commits_among(&known)?;
     let tips = wanted.tips();
     let commits = source.count_commits(&tips, &known)?;
     let mut report = ImportReport::default();
@@ -525,11 +538,13 @@ fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, Git
         if !choice.wants(&key) {
             continue;
         }
-        if let Err(e) = check_ref_name(name) {
-            wanted.left.push(LeftRef {
-                why: e.to_string(),
-                name: found.name,
-            });
+        let why = match check_ref_name(name) {
+            Err(e) => Some(e.to_string()),
+            Ok(()) if name.contains(char::REPLACEMENT_CHARACTER) => Some(NOT_UTF8.to_owned()),
+            Ok(()) => None,
+        };
+        if let Some(why) = why {
+            wanted.leave(found, &why);
             continue;
         }
         match found.ty {
@@ -537,10 +552,10 @@ fn wanted(source: &GitSource, options: &ImportOptions) -> Result<WantedRefs, Git
                 wanted.refs.insert(key, found.id);
             }
             GitType::Tag => annotated.push(found),
-            GitType::Blob | GitType::Tree => wanted.left.push(LeftRef {
-                why: format!("it names a {}, not a commit", found.ty.word()),
-                name: found.name,
-            }),
+            GitType::Blob | GitType::Tree => {
+                let why = format!("it names a {}, not a commit", found.ty.word());
+                wanted.leave(found, &why);
+            }
         }
     }
     read_tags(source, annotated, &mut wanted)?;

@@ -4,7 +4,7 @@
 //! knows nothing of DMV's objects.
 
 use crate::id::{Algorithm, GitId, GitType};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
@@ -78,6 +78,15 @@ pub struct GitRef {
     pub id: GitId,
     /// The type of this object.
     pub ty: GitType,
+}
+
+/// Refs that are neither branches nor tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherRefs {
+    /// The first two parts of their names: `refs/notes`.
+    pub place: String,
+    /// How many there are.
+    pub count: u64,
 }
 
 /// A Git repository on this machine.
@@ -196,6 +205,18 @@ impl GitSource {
 
     /// Runs a command of Git and returns what it writes.
     pub(crate) fn answer(&self, args: &[impl AsRef<OsStr>]) -> Result<String, SourceError> {
+        String::from_utf8(self.answer_bytes(args)?).map_err(|e| {
+            let text = String::from_utf8_lossy(e.as_bytes());
+            SourceError::Answer(text.chars().take(MAX_HEADER_BYTES as usize).collect())
+        })
+    }
+
+    /// The same for names of refs. What is not UTF-8 in them becomes U+FFFD.
+    fn names(&self, args: &[impl AsRef<OsStr>]) -> Result<String, SourceError> {
+        Ok(String::from_utf8_lossy(&self.answer_bytes(args)?).into_owned())
+    }
+
+    fn answer_bytes(&self, args: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, SourceError> {
         let output = self.git().args(args).output().map_err(SourceError::NoGit)?;
         if !output.status.success() {
             return Err(SourceError::Failed {
@@ -205,14 +226,13 @@ impl GitSource {
                 said: last_line(&output.stderr),
             });
         }
-        String::from_utf8(output.stdout)
-            .map_err(|e| SourceError::Answer(String::from_utf8_lossy(e.as_bytes()).into_owned()))
+        Ok(output.stdout)
     }
 
-    /// Returns the branches and tags, in order of their names.
+    /// Returns the branches and tags, in order of their names. What is not UTF-8 in these becomes U+FFFD.
     pub fn refs(&self) -> Result<Vec<GitRef>, SourceError> {
         let format = "--format=%(objecttype) %(objectname) %(refname)";
-        let answer = self.answer(&["for-each-ref", format, "refs/heads", "refs/tags"])?;
+        let answer = self.names(&["for-each-ref", format, "refs/heads", "refs/tags"])?;
         let parse = |line: &str| {
             let mut words = line.splitn(3, ' ');
             let ty = GitType::from_word(words.next()?.as_bytes())?;
@@ -252,7 +272,7 @@ impl GitSource {
 
     /// Returns the full names of the branches that worktrees are on; none of a bare repository.
     pub fn checked_out_branches(&self) -> Result<HashSet<String>, SourceError> {
-        let answer = self.answer(&["worktree", "list", "--porcelain"])?;
+        let answer = self.names(&["worktree", "list", "--porcelain"])?;
         let mut branches = HashSet::new();
         for worktree in answer.split("\n\n").filter(|text| !text.contains("\nbare")) {
             let lines = worktree.lines();
@@ -265,25 +285,45 @@ impl GitSource {
         Ok(branches)
     }
 
+    /// Returns the refs that an import does not take. Replacements are no refs of their own.
+    pub fn other_refs(&self) -> Result<Vec<OtherRefs>, SourceError> {
+        let answer = self.names(&["for-each-ref", "--format=%(refname)%(symref)"])?;
+        let mut counts = BTreeMap::new();
+        for name in answer.lines() {
+            let place = name.splitn(3, '/').take(2).collect::<Vec<_>>().join("/");
+            let is_known = ["refs/heads", "refs/tags", "refs/replace"].contains(&&place[..]);
+            // The one that says which branch the remote is on names another ref.
+            let is_symbolic = name.matches("refs/").count() > 1;
+            if !is_known && !is_symbolic {
+                *counts.entry(place).or_insert(0) += 1;
+            }
+        }
+        let others = counts.into_iter();
+        Ok(others
+            .map(|(place, count)| OtherRefs { place, count })
+            .collect())
+    }
+
     /// Returns whether the repository replaces objects by others, which an import does not follow.
     pub fn has_replacements(&self) -> Result<bool, SourceError> {
         let answer = self.answer(&["for-each-ref", "--count=1", "refs/replace"])?;
         Ok(!answer.is_empty())
     }
 
-    /// Returns those of `ids` that the repository has.
-    pub fn present(&self, ids: &[GitId]) -> Result<Vec<GitId>, SourceError> {
+    /// Returns those of `ids` that are commits of this repository.
+    pub fn commits_among(&self, ids: &[GitId]) -> Result<Vec<GitId>, SourceError> {
         let file = file_of(ids)?;
         let mut git = self.git();
-        git.args(["cat-file", "--batch-check=%(objectname)"]);
+        git.args(["cat-file", "--batch-check=%(objecttype) %(objectname)"]);
         let mut child = GitChild::start("cat-file", git, Stdio::from(file))?;
         let mut answer = String::new();
         child.output.read_to_string(&mut answer)?;
         child.end()?;
-        // A missing one is followed by a word that says so.
-        let lines = answer.lines();
-        Ok(lines
-            .filter_map(|line| GitId::from_hex(line.as_bytes()))
+        let commits = answer
+            .lines()
+            .filter_map(|line| line.strip_prefix("commit "));
+        Ok(commits
+            .filter_map(|hex| GitId::from_hex(hex.as_bytes()))
             .collect())
     }
 

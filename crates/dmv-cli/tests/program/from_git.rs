@@ -359,6 +359,59 @@ fn what_cannot_be_taken_is_said() -> Outcome {
 }
 
 #[test]
+fn refs_that_lie_are_left_out() -> Outcome {
+    let Some(place) = source()? else {
+        return Ok(());
+    };
+    let id = |name: &str| git(&place, "source", &["rev-parse", name]);
+    let (blob, commit) = (id("main:a.txt")?, id("main")?);
+    let tag = |name: &str, text: &str| -> Outcome {
+        place.write("source/.git/tag", text)?;
+        let put = ["hash-object", "-w", "--literally", "-t", "tag", ".git/tag"];
+        let object = git(&place, "source", &put)?;
+        place.write(
+            format!("source/.git/refs/tags/{name}"),
+            format!("{object}\n"),
+        )?;
+        Ok(())
+    };
+    tag(
+        "blob",
+        &format!("object {blob}\ntype commit\ntag blob\n\nm\n"),
+    )?;
+    tag("deep", &format!("object {blob}\ntype tag\ntag deep\n\nm\n"))?;
+    tag(
+        "long",
+        &format!(
+            "object {commit}\ntype commit\ntag long\n\n{}\n",
+            "m".repeat(1 << 17)
+        ),
+    )?;
+    let mut packed = format!("{commit} refs/heads/").into_bytes();
+    packed.extend(b"bad\xff\n");
+    fs::write(place.work().join("source/.git/packed-refs"), packed)?;
+    git(&place, "source", &["notes", "add", "-m", "n"])?;
+    git(&place, "source", &["branch", "git/x"])?;
+    let done = place.run(&["import", "git", "source", "film", "--json"])?;
+    assert_eq!(done.status.code(), Some(3));
+    let told: serde_json::Value = serde_json::from_slice(&done.stdout)?;
+    let left = told["left"].as_array().ok_or("a list")?;
+    let left: Vec<_> = left
+        .iter()
+        .filter_map(|left| left["name"].as_str())
+        .collect();
+    let wanted = ["refs/heads/bad\u{fffd}", "refs/tags/deep", "refs/tags/blob"];
+    assert_eq!(left, wanted, "{told}");
+    assert_eq!(told["other_refs"][0]["place"], "refs/notes", "{told}");
+    assert_eq!(told["changed"].as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(place.ok(&["-C", "film", "tag"])?.lines().count(), 2);
+    let said = place.run(&["-C", "film", "import", "git", "../source"])?;
+    let said = String::from_utf8(said.stderr)?;
+    assert!(said.contains("no branch 'git/x' was created"), "{said}");
+    Ok(())
+}
+
+#[test]
 fn content_of_git_lfs_comes_in_and_goes_back_as_a_pointer() -> Outcome {
     let Some(place) = source()? else {
         return Ok(());

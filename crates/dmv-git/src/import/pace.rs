@@ -1,6 +1,8 @@
 //! How fast this machine imports: the beginning of a history is taken into a scratch repository.
 
 use super::builder::Progress;
+use super::content::store_content;
+use super::lfs::ContentHash;
 use super::portion;
 use crate::error::GitError;
 use crate::id::{GitId, GitType};
@@ -8,6 +10,8 @@ use crate::map::IdMap;
 use crate::source::{GitSource, ObjectHeader};
 use dmv_core::job::Job;
 use dmv_core::repo::Repo;
+use std::fs::File;
+use std::io::Read;
 use std::time::Instant;
 
 /// Bytes after which a sample ends.
@@ -71,6 +75,23 @@ pub fn take_sample(
     let mut progress = Progress::new(source, scratch, &mut map, None, job)?;
     portion(&incoming, source.read(&ids)?, &mut progress)?;
     scratch.keep_incoming(incoming)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    Ok(Pace { work, seconds })
+}
+
+/// Takes the beginning of a content of Git LFS into `scratch`.
+pub fn take_content(content: File, scratch: &Repo) -> Result<Pace, GitError> {
+    let (mut work, mut hash) = (Work::default(), ContentHash::default());
+    let begin = Instant::now();
+    let incoming = scratch.incoming()?;
+    let mut lane = incoming.lane();
+    let blob = store_content(content.take(SAMPLE_BYTES), &mut lane, |piece| {
+        hash.update(piece)
+    })?;
+    lane.flush()?;
+    drop(lane);
+    scratch.keep_incoming(incoming)?;
+    work.add(blob.size);
     let seconds = begin.elapsed().as_secs_f64();
     Ok(Pace { work, seconds })
 }

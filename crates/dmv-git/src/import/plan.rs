@@ -1,17 +1,18 @@
 //! What an import would take.
 
 use super::lfs::{LfsObjects, MAX_POINTER_BYTES, Pointer};
-use super::pace::{Work, take_sample};
+use super::pace::{Work, take_content, take_sample};
 use super::trees::{Doubts, LeftOut, NO_TARGET, is_target};
 use super::{ImportOptions, LeftRef, MAX_METADATA_BYTES, Problem, Trouble, wanted};
 use crate::error::GitError;
 use crate::id::{GitId, GitType};
 use crate::map::IdMap;
-use crate::source::GitSource;
+use crate::source::{GitSource, OtherRefs};
 use dmv_core::job::Job;
 use dmv_core::limits::MAX_SYMLINK_BYTES;
 use dmv_core::repo::Repo;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 
 /// Objects that are listed before they are read: until then, their ids are in memory.
 const MOST_LISTED: usize = 1 << 19;
@@ -35,6 +36,8 @@ pub struct ImportPlan {
     pub refs: u64,
     /// Branches and tags that would not be taken.
     pub left: Vec<LeftRef>,
+    /// Other refs, which are never taken.
+    pub others: Vec<OtherRefs>,
 }
 
 /// Returns what [`import`](super::import) would do. Reads directories, symlinks and pointers of Git LFS.
@@ -49,7 +52,7 @@ pub fn plan(
 ) -> Result<ImportPlan, GitError> {
     let wanted = wanted(source, options)?;
     let known = match repo {
-        Some(repo) => source.present(&IdMap::open(repo.dmv_dir())?.heads()?)?,
+        Some(repo) => source.commits_among(&IdMap::open(repo.dmv_dir())?.heads()?)?,
         None => Vec::new(),
     };
     let tips = wanted.tips();
@@ -58,15 +61,21 @@ pub fn plan(
         commits: source.count_commits(&tips, &known)?,
         refs: wanted.refs.len() as u64,
         left: wanted.left,
+        others: source.other_refs()?,
         ..ImportPlan::default()
     };
     if look.plan.commits == 0 {
         return Ok(look.plan);
     }
     look.list(&tips, &known, job)?;
-    let (mut plan, work) = look.end()?;
-    plan.seconds = take_sample(source, &tips, scratch, job)?.seconds_of(work);
-    Ok(plan)
+    look.end()?;
+    let mut seconds = take_sample(source, &tips, scratch, job)?.seconds_of(look.work);
+    if let Some(content) = look.content.take() {
+        let more = take_content(content, scratch)?.seconds_of(look.content_work);
+        seconds = seconds.map(|seconds| seconds + more.unwrap_or(0.0));
+    }
+    look.plan.seconds = seconds;
+    Ok(look.plan)
 }
 
 /// A look at the objects that an import would take.
@@ -75,6 +84,10 @@ struct Look<'s> {
     lfs: Option<LfsObjects>,
     plan: ImportPlan,
     work: Work,
+    /// The first content of Git LFS.
+    content: Option<File>,
+    /// The work for all of them.
+    content_work: Work,
     /// Trees that are not read yet, each with the commit that brings it.
     trees: Vec<(GitId, GitId)>,
     /// Blobs that may be pointers of Git LFS and are not read yet.
@@ -93,6 +106,8 @@ impl<'s> Look<'s> {
             lfs: git_dir.as_deref().map(LfsObjects::of),
             plan: ImportPlan::default(),
             work: Work::default(),
+            content: None,
+            content_work: Work::default(),
             trees: Vec::new(),
             small: Vec::new(),
             links: HashMap::new(),
@@ -179,8 +194,9 @@ impl<'s> Look<'s> {
             let Some(pointer) = Pointer::parse(&bytes) else {
                 continue;
             };
-            if lfs.open(&pointer).is_some() {
-                self.work.add(pointer.size);
+            if let Some(content) = lfs.open(&pointer) {
+                self.content.get_or_insert(content);
+                self.content_work.add(pointer.size);
                 self.plan.bytes = (self.plan.bytes - object.size).saturating_add(pointer.size);
             } else {
                 self.plan.missing_lfs.push((object.id, pointer.size));
@@ -210,9 +226,8 @@ impl<'s> Look<'s> {
         Ok(objects.end()?)
     }
 
-    fn end(mut self) -> Result<(ImportPlan, Work), GitError> {
+    fn end(&mut self) -> Result<(), GitError> {
         self.read()?;
-        self.read_links()?;
-        Ok((self.plan, self.work))
+        self.read_links()
     }
 }

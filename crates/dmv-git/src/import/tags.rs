@@ -1,6 +1,6 @@
 //! Annotated tags come in: each becomes a commit that tags another one.
 
-use super::{LeftRef, Problem, Trouble, WantedRefs};
+use super::{Problem, Trouble, WantedRefs};
 use crate::commit::MAX_EXTRA_BYTES;
 use crate::error::GitError;
 use crate::id::{GitId, GitType};
@@ -13,12 +13,15 @@ use dmv_core::history::load_commit;
 use dmv_core::limits::MAX_TAG_DEPTH;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use dmv_core::repo::Repo;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 /// Why a tag is taken without its message.
 const TAG_TOO_LONG: &str =
     "the tag is too long to be kept; its commit has the name without the message";
+
+/// Why a tag is left out.
+const NO_COMMIT: &str = "it names no commit";
 
 /// An annotated tag.
 pub struct AnnotatedTag {
@@ -47,9 +50,10 @@ pub fn read_tags(
             objects: Vec::new(),
         })
         .collect();
+    let mut whole = Vec::new();
     for _ in 0..MAX_TAG_DEPTH {
         if open.is_empty() {
-            return Ok(());
+            break;
         }
         let ids: Vec<GitId> = open.iter().map(|tag| tag.next).collect();
         let mut stream = source.read(&ids)?;
@@ -61,37 +65,44 @@ pub fn read_tags(
             // Of one that is too long to be kept, the beginning says what it tags.
             let mut beginning = Read::by_ref(&mut stream).take(MAX_EXTRA_BYTES as u64);
             beginning.read_to_end(&mut bytes).map_err(GitError::Read)?;
-            let (object, ty) = {
-                let git = GitTag::parse(&bytes)?;
-                (git.object, GitType::from_word(git.ty))
+            let (object, ty) = match GitTag::parse(&bytes) {
+                Ok(git) => (git.object, GitType::from_word(git.ty)),
+                Err(e) => {
+                    wanted.leave(tag.found, &e.to_string());
+                    continue;
+                }
             };
             tag.objects.push((tag.next, bytes));
             tag.next = object;
-            let name = tag
-                .found
-                .name
-                .strip_prefix("refs/tags/")
-                .unwrap_or(&tag.found.name);
             match ty {
-                Some(GitType::Commit) => {
-                    let (key, objects) = (format!("tag/{name}"), tag.objects);
-                    wanted.refs.insert(key.clone(), object);
-                    wanted.tags.push(AnnotatedTag { key, objects });
-                }
+                Some(GitType::Commit) => whole.push(tag),
                 Some(GitType::Tag) => deeper.push(tag),
-                _ => wanted.left.push(LeftRef {
-                    why: "it names no commit".to_owned(),
-                    name: tag.found.name,
-                }),
+                _ => wanted.leave(tag.found, NO_COMMIT),
             }
         }
         stream.end()?;
         open = deeper;
     }
-    wanted.left.extend(open.into_iter().map(|tag| LeftRef {
-        why: "it names a tag that names a tag, and so on".to_owned(),
-        name: tag.found.name,
-    }));
+    for tag in open {
+        wanted.leave(tag.found, "it names a tag that names a tag, and so on");
+    }
+    // A tag may lie about what it names.
+    let named: Vec<GitId> = whole.iter().map(|tag| tag.next).collect();
+    let commits: HashSet<GitId> = source.commits_among(&named)?.into_iter().collect();
+    for OpenTag {
+        found,
+        objects,
+        next,
+    } in whole
+    {
+        if !commits.contains(&next) {
+            wanted.leave(found, NO_COMMIT);
+            continue;
+        }
+        let key = found.name.replacen("refs/tags/", "tag/", 1);
+        wanted.refs.insert(key.clone(), next);
+        wanted.tags.push(AnnotatedTag { key, objects });
+    }
     Ok(())
 }
 

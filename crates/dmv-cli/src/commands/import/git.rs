@@ -8,7 +8,7 @@ use dmv_git::import::{
     ImportOptions, ImportPlan, ImportReport, LeftRef, PORTION_BYTES, Problem, Trouble, import, plan,
 };
 use dmv_git::lfs_fetch::fetch_content;
-use dmv_git::source::GitSource;
+use dmv_git::source::{GitSource, OtherRefs};
 use dmv_git::stream::read_stream;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -234,6 +234,7 @@ fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
             dry_run: true,
             planned.{commits, files, bytes, refs},
             left: left(&planned.left),
+            other_refs: others(&planned.others),
             missing_lfs: Json::List(missing.collect()),
             refused: refused(&planned.refused),
             about_seconds: planned.seconds.map(|seconds| seconds.ceil() as u64),
@@ -252,7 +253,7 @@ fn tell_plan(context: &Context, planned: &ImportPlan) -> Result<u8, Failure> {
             "{commits} to take, for {refs}, with {files}, {size}{time}"
         )?)
     })?;
-    tell_left(context, &planned.left);
+    tell_left(context, &planned.left, &planned.others);
     tell_problems(context, &planned.refused, "would leave out");
     let missing: u64 = planned.missing_lfs.iter().map(|(_, bytes)| bytes).sum();
     tell_missing_lfs(context, missing, "their pointers would be taken");
@@ -274,10 +275,31 @@ fn left(left: &[LeftRef]) -> Json {
     Json::List(left.collect())
 }
 
-fn tell_left(context: &Context, left: &[LeftRef]) {
+fn others(others: &[OtherRefs]) -> Json {
+    let others = others.iter().map(|other| object! { other.{place, count} });
+    Json::List(others.collect())
+}
+
+/// Lists what is not taken: branches and tags, and how many other refs there are.
+fn tell_left(context: &Context, left: &[LeftRef], others: &[OtherRefs]) {
     for left in left {
         let (name, why) = (clean(&left.name), &left.why);
         context.ui.warn(format_args!("not taken: {name}: {why}"));
+    }
+    let parts = others
+        .iter()
+        .map(|other| format!("{} in {}", other.count, clean(&other.place)));
+    let parts: Vec<String> = parts.collect();
+    if !parts.is_empty() {
+        let parts = parts.join(", ");
+        context.ui.note(format_args!(
+            "note: not taken: refs that are neither branches nor tags: {parts}"
+        ));
+    }
+    if others.iter().any(|other| other.place == "refs/remotes") {
+        let note =
+            "note: the branches of a remote (refs/remotes) come by an import of the remote itself";
+        context.ui.note(note);
     }
 }
 
@@ -287,13 +309,21 @@ fn tell(
     repo: &Repo,
     done: &ImportReport,
 ) -> Result<u8, Failure> {
-    let is_complete = done.problems.is_empty() && done.left.is_empty();
+    let has_all = done.refs.iter().all(|change| change.refused.is_none());
+    let is_complete = has_all && done.problems.is_empty() && done.left.is_empty();
     context.ui.report(
         || document(repo, done),
         |out| print(context, out, source, repo, done),
     )?;
     if !context.ui.is_json() {
-        tell_left(context, &done.left);
+        tell_left(context, &done.left, &done.others);
+        for change in done.refs.iter().filter(|change| change.refused.is_some()) {
+            let (kind, name) = change.key.split_once('/').unwrap_or_default();
+            let name = clean(name);
+            context.ui.warn(format_args!(
+                "no {kind} '{name}' was created: the name can mean something else"
+            ));
+        }
         tell_problems(context, &done.problems, "left out");
         let missing: u64 = done.problems.iter().map(Problem::missing_bytes).sum();
         tell_missing_lfs(context, missing, "their pointers were taken");
@@ -418,6 +448,7 @@ fn document(repo: &Repo, done: &ImportReport) -> Json {
         done.{commits, returned, files, bytes},
         refs: Json::List(refs.collect()),
         left: left(&done.left),
+        other_refs: others(&done.others),
         missing_lfs: Json::List(missing_lfs),
         refused: refused(&done.problems),
         changed: Json::List(changed),
