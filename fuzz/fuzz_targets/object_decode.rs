@@ -4,7 +4,7 @@
 use dmv_core::object::commit::Commit;
 use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
-use dmv_core::object::tree::{Node, TreeEntry};
+use dmv_core::object::tree::{ModifiedTime, Node, TreeEntry};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(node) = Node::decode(data) {
         assert_eq!(node.encode().expect("what decodes can be encoded"), data);
         if let Node::Leaf(entries) = node {
-            entries.into_iter().for_each(turn_privacy);
+            entries.into_iter().for_each(turn_attributes);
         }
     }
     if let Ok(conflict) = Conflict::decode(data) {
@@ -28,8 +28,23 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Whatever other attributes an entry has, the one of private files can be set, and taken away again.
-fn turn_privacy(entry: TreeEntry) {
+/// Whatever other attributes an entry has, those of private files and of times can be set and taken away again.
+fn turn_attributes(entry: TreeEntry) {
+    let time = entry.modified();
+    let mut other = time.unwrap_or(ModifiedTime {
+        seconds: 0,
+        nanos: 0,
+    });
+    other.nanos = (other.nanos + 1) % 1_000_000_000;
+    let is_file = entry.kind.is_blob();
+    let changed = entry.clone().with_modified(Some(other));
+    changed.check().expect("the attributes are valid");
+    assert_eq!(changed.modified(), Some(other).filter(|_| is_file));
+    assert_eq!(changed.is_private(), entry.is_private());
+    let without = changed.with_modified(None);
+    without.check().expect("the attributes are valid");
+    assert_eq!(without.modified(), None);
+
     let private = entry.is_private();
     let turned = entry.with_privacy(!private);
     turned.check().expect("the attributes are valid");

@@ -121,7 +121,32 @@ fn private_files_are_private_after_a_switch_in_a_clone_and_in_an_archive() -> Ou
         };
         assert_eq!(entry.header().mode()?, expected, "{:?}", entry.path());
     }
+    // Where every new file is private, permissions say nothing: what the commit says stays.
+    let other = place.dir.path().join("other");
+    let other = other.to_str().ok_or("a path")?;
+    secretive(&place, &["clone", ".", other])?;
+    for path in ["open", "key"] {
+        let path = Path::new(other).join(path);
+        assert_eq!(fs::metadata(&path)?.mode() & 0o777, 0o600);
+        fs::write(path, "edited")?;
+    }
+    secretive(&place, &["-C", other, "commit", "-m", "edited"])?;
+    secretive(&place, &["-C", other, "status", "--exit-code"])?;
+    for (path, word) in [("open", "file "), ("key", "private ")] {
+        let listed = place.ok(&["-C", other, "ls", "-l", path])?;
+        assert!(listed.starts_with(word), "{listed}");
+    }
     Ok(())
+}
+
+/// Runs the program with a umask that withholds every new file from others.
+fn secretive(place: &Place, args: &[&str]) -> Outcome<String> {
+    let script = "umask 077; exec \"$0\" \"$@\"";
+    let program = env!("CARGO_BIN_EXE_dmv");
+    let mut command = place.command_of("/bin/sh", &[&["-c", script, program], args].concat());
+    let output = command.output()?;
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 #[test]

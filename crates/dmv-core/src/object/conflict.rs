@@ -223,12 +223,20 @@ mod tests {
             size: 0,
             files: 0,
         };
+        let private = |kind| Term {
+            kind,
+            is_private: true,
+            size: 1,
+            ..term
+        };
         for (bases, sides) in [
             (none(0), none(1)),
             (none(1), none(1)),
             (none(1), none(3)),
             (none(65), none(66)),
             (vec![Some(term)], none(2)),
+            (vec![Some(private(Kind::Directory))], none(2)),
+            (vec![Some(private(Kind::Symlink))], none(2)),
         ] {
             assert!(Conflict { bases, sides }.encode().is_err());
         }

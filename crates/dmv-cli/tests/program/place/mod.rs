@@ -83,7 +83,8 @@ impl Place {
         command
     }
 
-    fn command_of<S: AsRef<OsStr>>(&self, program: &str, args: &[S]) -> Command {
+    /// Another program in the same place.
+    pub fn command_of<S: AsRef<OsStr>>(&self, program: &str, args: &[S]) -> Command {
         let mut command = Command::new(program);
         command
             .args(args)
