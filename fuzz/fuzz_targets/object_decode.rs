@@ -4,6 +4,7 @@
 use dmv_core::object::commit::Commit;
 use dmv_core::object::conflict::Conflict;
 use dmv_core::object::list::ListNode;
+use dmv_core::object::signature::Signature;
 use dmv_core::object::tree::{ModifiedTime, Node, TreeEntry};
 use libfuzzer_sys::fuzz_target;
 
@@ -25,6 +26,13 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(commit) = Commit::decode(data) {
         assert_eq!(commit.encode().expect("what decodes can be encoded"), data);
+        let statement = commit.statement().expect("what decodes can be signed");
+        let bytes = commit.signature.unwrap_or_default();
+        if let Some(signature) = Signature::decode(&bytes) {
+            assert_eq!(signature.encode(), bytes);
+            assert!(signature.key().len() <= bytes.len());
+            signature.is_by_device(&statement);
+        }
     }
 });
 

@@ -12,8 +12,15 @@ use dmv_core::object::commit::Commit;
 use dmv_core::repo::{Head, RefKind, Repo};
 use std::collections::HashMap;
 
-/// A commit's id, author, time and message, in lines.
-pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String>>) -> String {
+/// A commit's id, author, time and message, in lines. `signature` is what is said of its signature, if
+/// anything.
+pub fn header(
+    ui: &Ui,
+    id: &ObjectId,
+    commit: &Commit,
+    names: Option<&Vec<String>>,
+    signature: Option<&str>,
+) -> String {
     let mut out = title(ui, "commit ", id, names) + "\n";
     if commit.parents.len() > 1 {
         let parents: Vec<String> = commit.parents.iter().map(|p| p.short(SHORT_ID)).collect();
@@ -27,7 +34,11 @@ pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String
     } else {
         String::new()
     };
-    out += &format!("Date:   {when}{ago}\n\n");
+    out += &format!("Date:   {when}{ago}\n");
+    if let Some(signature) = signature {
+        out += &format!("Signed: {signature}\n");
+    }
+    out.push('\n');
     for line in text::lines(&commit.message).lines() {
         out += &format!("    {line}\n");
     }

@@ -58,10 +58,10 @@ fn groups(command: &Command, listed: ListExtent) -> String {
         }
         text += &format!("{}:\n", group[0].group);
         for ListedCommand { name, .. } in shown {
-            text += &format!("  {name:<11}  {}\n", about(command, name));
+            text += &format!("  {name:<13}  {}\n", about(command, name));
         }
         if group.as_ptr_range().end == LIST.as_ptr_range().end && listed == ListExtent::All {
-            text += &format!("  {HELP:<11}  Show this list, or the help of a command\n");
+            text += &format!("  {HELP:<13}  Show this list, or the help of a command\n");
         }
         if listed == ListExtent::All {
             text.push('\n');

@@ -49,6 +49,7 @@ mod progress;
 mod remotes;
 mod revisions;
 mod room;
+mod signers;
 mod signing;
 mod stash_name;
 #[cfg(feature = "store")]

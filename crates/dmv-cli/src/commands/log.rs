@@ -8,6 +8,7 @@ use crate::prelude::*;
 use crate::print::changes::Detail;
 use crate::revisions;
 use crate::revisions::RevisionsAndPaths;
+use crate::signers;
 use dmv_core::history::paths::{FindFormerPath, PathLog};
 use dmv_core::object::commit::Commit;
 use dmv_core::repo::PathState;
@@ -63,6 +64,9 @@ pub struct Args {
     /// Show the changes of each commit as a diff, except for merges
     #[arg(short, long, conflicts_with = "graph")]
     patch: bool,
+    /// Show who has signed each commit
+    #[arg(long)]
+    signatures: bool,
     /// Show the ids that commits have in Git
     #[cfg(feature = "git")]
     #[arg(long)]
@@ -143,7 +147,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     // A file that is followed has several names.
     let followed = RefCell::new(paths.clone());
+    let known_signers = if args.signatures {
+        Some(signers::known_signers(context)?)
+    } else {
+        None
+    };
     let mut printer = Printer::new(context, args, &repo)?;
+    if let Some(known_signers) = &known_signers {
+        printer.signatures = Some(repo.signature_checker(known_signers)?);
+    }
     let changed = repo.changed_paths(&paths);
     let mut log = PathLog::new(repo.objects(), &changed, &[start], &paths)?;
     let mut moved = |parent: &ObjectId, child: &ObjectId, path: &RepoPath| {

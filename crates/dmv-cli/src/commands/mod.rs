@@ -64,6 +64,7 @@ pub mod trust;
 pub mod undo;
 pub mod untrust;
 pub mod verify;
+pub mod verify_commit;
 #[cfg(feature = "web")]
 pub mod web;
 pub mod worktree;
@@ -241,6 +242,7 @@ commands! {
     }
     "Check and repair" {
         "verify" Verify(verify) verify::Args::command_use, common;
+        "verify-commit" VerifyCommit(verify_commit) reads;
         "recover" Recover(recover) changes;
     }
     "Free space" {

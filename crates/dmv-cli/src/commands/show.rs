@@ -31,7 +31,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     tell_behind(context, &repo, &args.revision);
     let commit = repo.read_commit(&id)?;
     if !context.ui.is_json() {
-        let text = header(&context.ui, &id, &commit, names(&repo)?.get(&id));
+        let text = header(&context.ui, &id, &commit, names(&repo)?.get(&id), None);
         writeln!(context.ui.out(), "{text}")?;
     }
     let detail = if args.stat {

@@ -66,6 +66,7 @@ pub fn sort(e: &RepoError) -> ErrorClass {
         RepoError::OverBudget => over_budget(),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         RepoError::Unsigned(_) => hinted("cannot-sign", EXIT_OTHER, "dmv config list"),
+        RepoError::Unchecked(_) => hinted("cannot-check", EXIT_OTHER, "dmv config list"),
         RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
     }
 }

@@ -79,6 +79,9 @@ pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
 pub use peers::ref_rules::{RefHolder, judge_update};
 pub use peers::share::SharedPacks;
+pub use peers::signatures::{
+    KnownSigners, SignatureCheck, SignatureChecker, SignatureState, SshChecker, SshQuestion,
+};
 pub use peers::wanted::StoredHistory;
 pub use shared::SharedRepo;
 pub use upkeep::drop::{Droppable, FreedSpace, FreeingLock};

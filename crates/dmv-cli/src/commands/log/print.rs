@@ -7,7 +7,9 @@ use crate::graph::Graph;
 use crate::headline::{header, line, names};
 use crate::prelude::*;
 use crate::print::changes::{CommitAt, Detail, changes};
+use crate::signers::told;
 use dmv_core::history::paths::VisitedCommit;
+use dmv_core::repo::{SignatureCheck, SignatureChecker};
 use dmv_core::worktree::select::Paths;
 #[cfg(feature = "git")]
 use dmv_git::revision::GitNames;
@@ -23,6 +25,8 @@ pub(super) struct Printer<'a> {
     repo: &'a Repo,
     /// What to show of each commit's changes.
     detail: Option<Detail>,
+    /// Checks the signatures, if they are shown.
+    pub signatures: Option<SignatureChecker<'a>>,
     /// The ids that commits have in Git, if they are shown.
     #[cfg(feature = "git")]
     git: Option<GitNames>,
@@ -41,6 +45,7 @@ impl<'a> Printer<'a> {
             oneline: args.oneline,
             repo,
             detail: args.detail(),
+            signatures: None,
             #[cfg(feature = "git")]
             git: args.git.then(|| GitNames::open(repo.dmv_dir())),
             printed: 0,
@@ -52,8 +57,17 @@ impl<'a> Printer<'a> {
         let (id, commit) = (&visited.id, &visited.commit);
         let ui = &self.context.ui;
         self.printed += 1;
+        let checker = self.signatures.as_ref();
+        let signature = checker
+            .map(|checker| checker.check(id, commit))
+            .transpose()?;
         if ui.is_json() {
             let mut value = json::commit(id, commit);
+            if let Some(SignatureCheck { state, key, name }) = signature {
+                value.add("signature", state.word());
+                value.add("key", key);
+                value.add("name", name);
+            }
             if let Some(git) = self.git_id(visited) {
                 value.add("git", git);
             }
@@ -68,10 +82,14 @@ impl<'a> Printer<'a> {
             names.push(format!("git:{}", &git[..shown]));
         }
         let names = Some(&names).filter(|names| !names.is_empty());
-        let text = if self.oneline {
-            line(ui, id, commit, names)
-        } else {
-            header(ui, id, commit, names)
+        let signature = signature.as_ref().map(told);
+        let text = match (self.oneline, &signature) {
+            (true, None) => line(ui, id, commit, names),
+            (true, Some(told)) => {
+                let line = line(ui, id, commit, names);
+                format!("{}  [{told}]\n", line.trim_end())
+            }
+            (false, told) => header(ui, id, commit, names, told.as_deref()),
         };
         if self.graph.is_some() {
             return self.draw(visited, &text);

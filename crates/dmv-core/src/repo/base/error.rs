@@ -107,6 +107,9 @@ pub enum RepoError {
     /// The user wants signed commits, and this one cannot be signed. Nothing was committed.
     #[error("cannot sign the commit: {0}")]
     Unsigned(String),
+    /// A signature cannot be checked, so nothing is known of it.
+    #[error("cannot check the signature: {0}")]
+    Unchecked(String),
     /// A message or an author contains text that an object cannot store.
     #[error("{0}")]
     Text(String),

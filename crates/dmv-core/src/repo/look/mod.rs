@@ -2,6 +2,7 @@
 //!
 //! This room uses `base`. `conflict`, `files`, `verbs`, `peers` and `upkeep` use it.
 
+pub mod ages;
 pub mod changed;
 pub mod content;
 mod dated;

@@ -10,6 +10,7 @@ use crate::repo::base::publish::{OperationRequest, change};
 use crate::repo::base::repo::Repo;
 use crate::repo::base::transaction::Transaction;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::str::FromStr;
 
 /// The greatest length of a peer's name, in bytes.
@@ -136,6 +137,24 @@ impl Repo {
         tx.publish(Effect::Kept)?;
         Ok(Some(peer))
     }
+}
+
+/// Returns what a key had on the allow-list before it was last removed, and when that was, in seconds since
+/// 1970; `None` if the operation log knows nothing of it. The key is not on the list now.
+pub fn former_peer(repo: &Repo, key: &PeerKey) -> Result<Option<(Peer, i64)>, RepoError> {
+    let (name, mut found) = (view_key(key), None);
+    repo.each_operation(&mut |operation, _| {
+        let change = operation.changes.iter().find(|change| change.key == name);
+        Ok(match change {
+            None => ControlFlow::Continue(()),
+            Some(change) => {
+                let peer = change.old.as_deref().and_then(|old| decode(&name, old));
+                found = peer.map(|peer| (peer, operation.time.seconds));
+                ControlFlow::Break(())
+            }
+        })
+    })?;
+    Ok(found)
 }
 
 const PREFIX: &str = "peer/";

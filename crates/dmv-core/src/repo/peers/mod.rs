@@ -9,4 +9,5 @@ pub mod half;
 pub mod keep;
 pub mod ref_rules;
 pub mod share;
+pub mod signatures;
 pub mod wanted;

@@ -3,7 +3,6 @@
 //!
 //! Uses `base`, `look` and `files`. No room uses it.
 
-mod ages;
 pub mod budget;
 pub mod changed;
 pub mod drop;

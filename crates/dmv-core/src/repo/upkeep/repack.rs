@@ -18,7 +18,7 @@ use crate::repo::base::keeping::{self, RightToFree};
 use crate::repo::base::leaving::{self, LockedPack, free_packs, lock_pack};
 use crate::repo::base::repo::Repo;
 use crate::repo::base::{level, publish};
-use crate::repo::upkeep::ages::ages;
+use crate::repo::look::ages::ages;
 use crate::repo::upkeep::changed;
 use crate::repo::upkeep::repack::ages::{Group, groups};
 use crate::repo::upkeep::repack::choose::{Candidate, Set, choose};
@@ -265,7 +265,7 @@ impl Run<'_> {
             .collect();
         let mut segments = census.segments;
         segments.retain(|(row, _)| ids.contains(&row.pack));
-        let stored_at = ages(self.repo, &segments, self.options.now);
+        let stored_at = ages(self.repo, &segments, self.options.now.seconds);
         let rows = segments.into_iter().map(|(row, _)| row).collect();
         let groups = groups(rows, &stored_at, self.options.now.seconds);
         match self.copy(set, &groups) {

@@ -8,7 +8,7 @@ use crate::repo::base::error::{RepoError, UpkeepError};
 use crate::repo::base::level;
 use crate::repo::base::repo::Repo;
 use crate::repo::base::slice::RepoSlice;
-use crate::repo::upkeep::ages::ages;
+use crate::repo::look::ages::ages;
 use crate::repo::upkeep::gc::{GcOptions, GcReport};
 use crate::repo::upkeep::roots::{self, Root};
 use crate::repo::upkeep::verify::history::Walk;
@@ -57,7 +57,7 @@ pub(super) fn mark<'r>(
     if !slice.subset.is_everything() {
         check_slice(repo, job)?;
     }
-    let stored_at = ages(repo, &census.segments, options.now);
+    let stored_at = ages(repo, &census.segments, options.now.seconds);
     let oldest = options
         .now
         .seconds
