@@ -122,6 +122,12 @@ pub static KEYS: &[Key] = keys! {
         "the size from which a new file is asked about before a commit; 0 for never";
     "sign.commits" => Bool, Repository, Some("false"),
         "sign the commits that you make: true or false";
+    "sign.key" => Path, User, None,
+        "the ssh key that signs: a file, or a public key whose other half ssh-agent has; else the device key";
+    "sign.allowed-signers" => Path, User, None,
+        "a file of the ssh keys that may sign, as ssh-keygen reads it";
+    "ssh.keygen" => Program, User, Some("ssh-keygen"),
+        "the program that makes and checks signatures by ssh keys, with its arguments";
     "worktree.share" => Sharing, Repository, Some("auto"),
         "whether large files share blocks with packs: auto, off or require";
     "pull.rebase" => Bool, Repository, Some("false"),

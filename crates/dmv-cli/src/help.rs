@@ -48,6 +48,8 @@ pub fn listing(listed: ListExtent) -> Command {
 
 fn groups(command: &Command, listed: ListExtent) -> String {
     let mut text = String::new();
+    // The longest names are not in the short list.
+    let width = if listed == ListExtent::All { 13 } else { 11 };
     let mut others = Vec::new();
     for group in LIST.chunk_by(|one, next| one.group == next.group) {
         let is_shown = |one: &&ListedCommand| listed == ListExtent::All || one.is_common;
@@ -58,10 +60,10 @@ fn groups(command: &Command, listed: ListExtent) -> String {
         }
         text += &format!("{}:\n", group[0].group);
         for ListedCommand { name, .. } in shown {
-            text += &format!("  {name:<13}  {}\n", about(command, name));
+            text += &format!("  {name:<width$}  {}\n", about(command, name));
         }
         if group.as_ptr_range().end == LIST.as_ptr_range().end && listed == ListExtent::All {
-            text += &format!("  {HELP:<13}  Show this list, or the help of a command\n");
+            text += &format!("  {HELP:<width$}  Show this list, or the help of a command\n");
         }
         if listed == ListExtent::All {
             text.push('\n');

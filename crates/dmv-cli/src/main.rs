@@ -51,6 +51,7 @@ mod revisions;
 mod room;
 mod signers;
 mod signing;
+mod ssh_keys;
 mod stash_name;
 #[cfg(feature = "store")]
 mod store_options;

@@ -4,15 +4,16 @@ use crate::context::Context;
 use crate::devices;
 use crate::failure::Failure;
 use crate::format::text::{SHORT_ID, clean};
+use crate::ssh_keys;
 use dmv_core::repo::{KnownSigners, PeerKey, SignatureCheck, SignatureState};
 
-/// Whom the user knows: this device, and those that the user has named.
+/// Whom the user knows: this device, those that the user has named, and allowed ssh keys.
 pub fn known_signers(context: &Context) -> Result<KnownSigners, Failure> {
     let named = devices::book(context)?.into_iter();
     Ok(KnownSigners {
         own: own_key()?,
         devices: named.map(|device| (device.key, device.name)).collect(),
-        ssh: None,
+        ssh: Some(ssh_keys::checker(context.config()?)?),
     })
 }
 

@@ -60,7 +60,7 @@ pub struct Args {
     /// Commit files as they are, even with the markers of a conflict in them
     #[arg(long)]
     allow_markers: bool,
-    /// Sign the commit with the key of this device
+    /// Sign the commit with the key of this device, or that of the setting sign.key
     #[arg(long)]
     sign: bool,
     /// Record another author than yourself
@@ -83,7 +83,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     let repo = context.repo()?;
     if args.sign {
-        repo.sign_commits_by(signing::signer());
+        repo.sign_commits_by(signing::signer(context.config()?)?);
     }
     let paths = context.paths(&repo, &args.paths)?;
     context.check_paths(&repo, &paths)?;

@@ -85,6 +85,7 @@ mod settle;
 
 mod sharing;
 mod short;
+mod signing;
 mod stash;
 mod subset;
 #[cfg(feature = "quic")]
