@@ -127,6 +127,7 @@ fn every_commit_that_a_user_makes_is_signed() -> Done {
     let two = commit("two", false)?;
     let merged = repo.merge(amended, FastForward::Auto, &merging("merge"), &job)?;
     let reverted = repo.revert(two, None, &merging("revert"), &job)?;
+    let reverted_id = reverted.commit;
     back(two)?;
     let picked = repo.cherry_pick(
         &[PickFrom::One(amended)],
@@ -138,6 +139,18 @@ fn every_commit_that_a_user_makes_is_signed() -> Done {
     let rebased = repo.rebase(amended, amended, &merging("rebase"), &job)?;
     for report in [merged, reverted, picked.merge, rebased.merge] {
         assert!(is_signed(&repo, &report.commit, &key)?);
+    }
+    // Who does not sign loses signatures, also one's own; a commit that stays as it is keeps its own.
+    let unsigned = place.again()?;
+    let from = [PickFrom::One(reverted_id)];
+    let copied = unsigned.cherry_pick(&from, PickOptions::default(), &merging("pick"), &job)?;
+    for (one, other, is_lost) in [
+        (one, amended, false),
+        (amended, amended, false),
+        (reverted_id, copied.merge.commit, true),
+        (copied.merge.commit, reverted_id, false),
+    ] {
+        assert_eq!(repo.loses_signature(&one, &other)?, is_lost);
     }
     // A stash is no commit of a history, and is thrown away.
     place.write("three", b"3")?;

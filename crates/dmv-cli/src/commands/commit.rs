@@ -8,7 +8,7 @@ use crate::on_demand::bring_rules;
 use crate::prelude::*;
 use crate::print::checkout::hint_restore;
 use crate::print::merge::{merge_value, tell_merge};
-use crate::print::newer;
+use crate::print::{newer, signatures};
 use crate::room::DISK_FULL;
 use crate::{author_notice, editor, signing};
 use dmv_core::job::Job;
@@ -99,6 +99,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             }
         }
     }
+    let amended = if args.amend {
+        repo.base_commit()?
+    } else {
+        None
+    };
     let options = options(context, args, message, &select)?;
     let report = commit(context, &repo, options, &select).map_err(|failure| {
         if let Some(written) = written.take() {
@@ -117,6 +122,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         .report(document, |out| print(out, &repo, &report))?;
     tell(context, &report);
     if let Some(id) = report.commit {
+        if let Some(amended) = amended
+            && repo.loses_signature(&amended, &id)?
+        {
+            signatures::tell_lost(context, &[amended]);
+        }
         author_notice::tell_unset(context, &repo)?;
         newer::warn(
             context,

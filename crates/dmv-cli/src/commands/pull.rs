@@ -122,7 +122,7 @@ fn tell(
             Ok(code)
         }
         PullOutcome::Rebased(done) => {
-            report.print(context, object! { rebase: replay_value(&done) })?;
+            report.print(context, object! { rebase: replay_value(repo, &done)? })?;
             tell_replay(context, repo, &done, &rebase_word(&done))
         }
         PullOutcome::Merged(merged) => {

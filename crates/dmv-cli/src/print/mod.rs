@@ -14,6 +14,7 @@ pub mod push;
 pub mod refs;
 pub mod replaced_branches;
 pub mod replay;
+pub mod signatures;
 pub mod undo;
 #[cfg(feature = "store")]
 pub mod undo_at_bucket;

@@ -2,6 +2,7 @@
 
 use crate::prelude::*;
 use crate::print::merge::{merge_value, tell_merge};
+use crate::print::signatures;
 use dmv_core::repo::{PickReport, ReplayedCommit};
 
 /// Prints what a cherry-pick or rebase did. `done`: what it came to, in words. Returns the exit code.
@@ -12,19 +13,31 @@ pub fn print_replay(
     done: &str,
 ) -> Result<u8, Failure> {
     if context.ui.is_json() {
-        context.ui.json(&replay_value(report))?;
+        context.ui.json(&replay_value(repo, report)?)?;
     }
     tell_replay(context, repo, report, done)
 }
 
 /// What a cherry-pick or rebase did, in JSON.
-pub fn replay_value(report: &PickReport) -> Json {
+pub fn replay_value(repo: &Repo, report: &PickReport) -> Result<Json, Failure> {
     let made = report.made.iter();
     let made = made.map(|one| object! { commit: one.commit, from: one.from });
     let mut value = merge_value(&report.merge);
     value.add("commits", Json::List(made.collect()));
     value.add("dropped", &report.dropped);
-    value.sorted()
+    value.add("unsigned", lost(repo, report)?);
+    Ok(value.sorted())
+}
+
+/// The commits whose signatures the commits made from them do not have.
+fn lost(repo: &Repo, report: &PickReport) -> Result<Vec<ObjectId>, Failure> {
+    let mut lost = Vec::new();
+    for one in &report.made {
+        if repo.loses_signature(&one.from, &one.commit)? {
+            lost.push(one.from);
+        }
+    }
+    Ok(lost)
 }
 
 /// Prints as text what a cherry-pick or rebase did. Returns the exit code.
@@ -49,6 +62,7 @@ pub fn tell_replay(
         }
         Ok(())
     })?;
+    signatures::tell_lost(context, &lost(repo, report)?);
     tell_merge(context, &report.merge, done)
 }
 

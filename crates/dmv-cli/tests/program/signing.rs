@@ -122,6 +122,18 @@ fn commits_are_signed_and_checked_by_device_and_ssh_keys() -> Outcome {
         first.contains("by an agent  [good signature by ada@x (SHA256:"),
         "{log}"
     );
+    // A commit that is made again needs its signer.
+    let again = ["commit", "--amend", "--no-edit"];
+    let done = place
+        .command(&again)
+        .env("DMV_SIGN_COMMITS", "false")
+        .output()?;
+    let said = String::from_utf8(done.stderr)?;
+    assert!(
+        said.contains(" was signed; the commit made from it is not signed by that key"),
+        "{said}"
+    );
+    place.ok(&["undo"])?;
     // A line that was not valid yet when the commit was made.
     std::fs::write(&allowed, format!("ada@x valid-after=\"20990101\" {public}"))?;
     let later = place.run(&["verify-commit", "@", "--json"])?;

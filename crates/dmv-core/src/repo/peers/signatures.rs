@@ -125,6 +125,21 @@ impl Repo {
     }
 }
 
+impl Repo {
+    /// Returns whether a commit was signed, and the commit that was made from it is not signed by the same
+    /// key. A commit that stayed as it is keeps its signature.
+    pub fn loses_signature(&self, from: &ObjectId, to: &ObjectId) -> Result<bool, RepoError> {
+        let signature = |id: &ObjectId| Ok::<_, RepoError>(self.read_commit(id)?.signature);
+        let (Some(before), false) = (signature(from)?, from == to) else {
+            return Ok(false);
+        };
+        let signer = |bytes: &[u8]| Some(Signature::decode(bytes)?.key().to_vec());
+        let after = signature(to)?;
+        let after = after.as_deref().and_then(signer);
+        Ok(after.is_none() || after != signer(&before))
+    }
+}
+
 impl SignatureChecker<'_> {
     /// Checks the signature of a commit. A signature that is wrong in any way is a result, not an error.
     pub fn check(&self, id: &ObjectId, commit: &Commit) -> Result<SignatureCheck, RepoError> {
