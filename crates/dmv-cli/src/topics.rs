@@ -13,7 +13,7 @@ macro_rules! pages {
 const PAGES: &[(&str, &str)] = pages! {
     "backup" "bucket" "bucket-trouble" "check-by-cron" "conflicts" "disk-space" "exploring-history"
     "first-repository" "for-git-users" "from-git" "ignoring-files" "merging" "nas" "new-computer" "purging"
-    "rearranging" "scripting" "slices" "small-repository" "subsets" "two-computers" "two-laptops"
+    "rearranging" "scripting" "signing" "slices" "small-repository" "subsets" "two-computers" "two-laptops"
     "undoing" "upgrade" "usb-disk" "web" "when-something-goes-wrong" "worktrees"
 };
 

@@ -37,5 +37,5 @@ mod site;
 mod stopped;
 mod words;
 
-pub use program::{Program, ShownFailure};
+pub use program::{Program, ShownFailure, SignatureWords};
 pub use server::{Options, Server};

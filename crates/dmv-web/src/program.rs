@@ -1,10 +1,11 @@
 //! What the pages need from the program that serves them: its settings, its remotes, and its words
 //! for failures. So a page says what the command says.
 
+use dmv_core::hash::ObjectId;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    MergeOptions, OperationRequest, Repo, RepoError, RepositoryLocation, Who, Whose,
-    WorktreeSettings,
+    MergeOptions, OperationRequest, Repo, RepoError, RepositoryLocation, SignatureState, Who,
+    Whose, WorktreeSettings,
 };
 use dmv_net::ops::{Caller, Integrate, OpsError, PullOptions, PullReport, PushReport, Remote};
 use serde_json::{Value, json};
@@ -15,7 +16,8 @@ pub trait Program: Send + Sync + 'static {
     /// repository that has gone is told.
     fn find(&self) -> Result<(RepositoryLocation, Whose), ShownFailure>;
 
-    /// Refuses a repository that commands refuse, such as a clone that is not finished.
+    /// Refuses a repository that commands refuse, such as a clone that is not finished. The commits that
+    /// pages make are signed as the settings say.
     fn check(&self, repo: &Repo) -> Result<(), ShownFailure>;
 
     /// Returns how files of the worktree are read.
@@ -26,6 +28,9 @@ pub trait Program: Send + Sync + 'static {
 
     /// Returns what the operation log records about a change that `command` would make.
     fn request(&self, command: &str) -> Result<OperationRequest, ShownFailure>;
+
+    /// Returns what `verify-commit` says of a commit.
+    fn signature(&self, repo: &Repo, id: &ObjectId) -> Result<SignatureWords, ShownFailure>;
 
     /// Returns a caller that reaches the user's remotes.
     fn caller(&self) -> Box<dyn Caller>;
@@ -63,6 +68,15 @@ pub trait Program: Send + Sync + 'static {
         options: &PullOptions,
         report: &PullReport,
     ) -> Option<ShownFailure>;
+}
+
+/// What is known of the signature of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignatureWords {
+    /// What it is worth.
+    pub state: SignatureState,
+    /// The same in words, with the signer.
+    pub told: String,
 }
 
 /// A failure as the user reads it.

@@ -6,7 +6,9 @@ use crate::on_demand::{ops_failure, remote_failure};
 use crate::partial_repository::told_slice;
 use crate::prelude::*;
 use crate::print::pull::default_integrate;
-use crate::{budget, ownership, partial_repository, peers, print, unfinished_clone};
+use crate::{
+    budget, ownership, partial_repository, peers, print, signers, signing, unfinished_clone,
+};
 #[cfg(feature = "store")]
 use dmv_bucket::ops::{BucketCaller, CallerBuckets};
 #[cfg(feature = "store")]
@@ -24,7 +26,7 @@ use dmv_net::session::NetError;
 use dmv_net::transport::BucketAddress;
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{Options, Program, Server, ShownFailure};
+use dmv_web::{Options, Program, Server, ShownFailure, SignatureWords};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -199,7 +201,9 @@ impl Program for Desk {
     fn check(&self, repo: &Repo) -> Result<(), ShownFailure> {
         match repo.half_clone().map_err(|e| told(e.into()))? {
             Some(half) => Err(told(unfinished_clone::refuse(repo, &half))),
-            None => Ok(()),
+            None => self.with("", |context| {
+                signing::follow_settings(repo, context.config()?)
+            }),
         }
     }
 
@@ -213,6 +217,18 @@ impl Program for Desk {
 
     fn request(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
         self.with(command, Context::request)
+    }
+
+    fn signature(&self, repo: &Repo, id: &ObjectId) -> Result<SignatureWords, ShownFailure> {
+        self.with("verify-commit", |context| {
+            let known = signers::known_signers(context)?;
+            let checker = repo.signature_checker(&known)?;
+            let check = checker.check(id, &repo.read_commit(id)?)?;
+            Ok(SignatureWords {
+                state: check.state,
+                told: signers::told(&check),
+            })
+        })
     }
 
     fn caller(&self) -> Box<dyn Caller> {

@@ -2,7 +2,7 @@
 
 use super::copies;
 use super::layout::{self, Part};
-use super::parts::{commit_line, commit_value, crumbs, path_value, secret, thumb, time};
+use super::parts::{commit_line, commit_value, crumbs, path_value, secret, signature, thumb, time};
 use super::places::{CommitPath, link_id, place};
 use super::view::{FileView, words};
 use crate::address::{encoded, link, log_link};
@@ -147,7 +147,7 @@ impl FilePage {
                     }
                 }
             }
-            p.incommit { "In commit " (commit_line(&self.place.id, &self.place.commit)) }
+            p.incommit { "In commit " (commit_line(&self.place.id, &self.place.commit)) (signature(ask, &self.place.id, &self.place.commit)) }
             @if is_here {
                 (self.viewer(ask))
             } @else {

@@ -9,6 +9,7 @@ use data_encoding::BASE64;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::SignatureState;
 use dmv_preview::Maker;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
@@ -171,6 +172,22 @@ pub fn commit_line(id: &ObjectId, commit: &Commit) -> Markup {
             (time(&commit.author))
             code { (id.short(8)) }
         }
+    }
+}
+
+/// Who has signed a commit, for one that is signed.
+pub fn signature(ask: &Ask<'_>, id: &ObjectId, commit: &Commit) -> Markup {
+    let found = commit.signature.as_ref();
+    let found = found.map(|_| ask.site.program.signature(&ask.repo, id));
+    let class = |state| match state {
+        SignatureState::Good => "tag ok",
+        SignatureState::Bad => "tag deleted",
+        SignatureState::UnknownKey | SignatureState::None => "tag",
+    };
+    match found {
+        None => html! {},
+        Some(Ok(found)) => html! { " " span class=(class(found.state)) { (found.told) } },
+        Some(Err(told)) => html! { " " span.tag { (told.message) } },
     }
 }
 

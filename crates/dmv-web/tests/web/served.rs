@@ -4,8 +4,8 @@ use dmv_core::Job;
 use dmv_core::hash::ObjectId;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    AbsentError, CommitOptions, OperationRequest, PlaceError, Repo, RepoError, RepositoryLocation,
-    UndoError, Who, Whose, WorktreeSettings, discover,
+    AbsentError, CommitOptions, KnownSigners, OperationRequest, PlaceError, Repo, RepoError,
+    RepositoryLocation, UndoError, Who, Whose, WorktreeSettings, discover,
 };
 use dmv_net::ops::{
     Caller, CloneOptions, Integrate, Network, OpsError, PullOptions, PullOutcome, PullReport,
@@ -14,7 +14,7 @@ use dmv_net::ops::{
 use dmv_net::session::NetError;
 use dmv_net::transport::Url;
 use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
-use dmv_web::{Options, Program, Server, ShownFailure};
+use dmv_web::{Options, Program, Server, ShownFailure, SignatureWords};
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -74,6 +74,20 @@ impl Program for Desk {
 
     fn request(&self, command: &str) -> Result<OperationRequest, ShownFailure> {
         Ok(request(&format!("dmv web: {command}")))
+    }
+
+    fn signature(&self, repo: &Repo, id: &ObjectId) -> Result<SignatureWords, ShownFailure> {
+        let known = KnownSigners::default();
+        let checker = repo
+            .signature_checker(&known)
+            .map_err(|e| self.explain(e))?;
+        let commit = repo.read_commit(id).map_err(|e| self.explain(e))?;
+        let state = checker
+            .check(id, &commit)
+            .map_err(|e| self.explain(e))?
+            .state;
+        let told = format!("signature: {}", state.word());
+        Ok(SignatureWords { state, told })
     }
 
     fn caller(&self) -> Box<dyn Caller> {
