@@ -2,20 +2,25 @@
 
 use crate::format::json;
 use crate::partial_repository::{expiry_words, held_paths, purge_words};
-use crate::path_arguments::place_or_path;
+use crate::path_arguments::{PlaceIn, place_or_path};
 use crate::prelude::*;
+use crate::print::newer::{self, NewerLine};
 use crate::subset_options::LimitArgs;
 use dmv_core::object::root::Root;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{LackOf, ListingLine, Location, RepoSlice};
+use dmv_core::repo::{LackOf, ListingLine, Location, NewerVersion, RepoSlice};
 use dmv_core::subset::Union;
+use dmv_core::worktree::scan::Select;
+use dmv_core::worktree::select::{ChildrenOf, Paths};
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// List the files of a commit
 ///
-/// Prints paths from the root of the repository. With -l, it marks files whose content is absent here.
+/// Prints paths from the root of the repository. With -l, it marks files whose content is absent here, and
+/// those of your own commit that have a newer version on another branch ('dmv newer').
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv ls -l media\n  dmv ls -l @~1:media\n  \
                   dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'")]
@@ -40,6 +45,8 @@ struct Listing<'a> {
     partial: Option<&'a Repo>,
     long: bool,
     slice: RepoSlice,
+    /// Newer versions of listed files.
+    newer: HashMap<RepoPath, NewerLine<'a>>,
     /// How many entries have expired.
     expired: Cell<u64>,
     /// How many entries were purged.
@@ -49,7 +56,14 @@ struct Listing<'a> {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    let place = place_or_path(context, &repo, args.place.as_deref(), false)?;
+    let versions = newer_versions(context, &repo, args, &place)?;
+    let mut lines = HashMap::new();
+    for line in newer::lines(&repo, &versions)? {
+        lines.entry(line.version.path.clone()).or_insert(line);
+    }
     let listing = Listing {
+        newer: lines,
         context,
         partial: (repo.is_partial() && (args.long || context.ui.is_json())).then_some(&repo),
         long: args.long,
@@ -57,7 +71,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         expired: Cell::new(0),
         purged: Cell::new(0),
     };
-    list(&listing, &repo, args)?;
+    list(&listing, &repo, args, &place)?;
     let expired = listing.expired.get();
     if expired > 0 && !args.long && !context.ui.is_json() {
         let expired = count(expired, "file has expired", "files have expired");
@@ -75,9 +89,33 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
-fn list(listing: &Listing<'_>, repo: &Repo, args: &Args) -> Result<(), Failure> {
+/// The newer versions of what is listed, if they are shown: for the user's own commit alone, since everything
+/// is newer than an old one.
+fn newer_versions(
+    context: &Context,
+    repo: &Repo,
+    args: &Args,
+    place: &PlaceIn,
+) -> Result<Vec<NewerVersion>, Failure> {
+    let own = repo.own_commit()?;
+    let Some(own) = own.filter(|_| args.long || context.ui.is_json()) else {
+        return Ok(Vec::new());
+    };
+    // Each listing of files begins with a commit, of which the place has the content alone.
+    if repo.read_commit(&own)? != place.commit {
+        return Ok(Vec::new());
+    }
+    let path = place.path.as_bytes();
+    let select: &dyn Select = if args.recursive || place.located.tree().is_none() {
+        &Paths::new(vec![path.to_vec()])
+    } else {
+        &ChildrenOf(path)
+    };
+    Ok(newer::of_selected(context, repo, own, select).versions)
+}
+
+fn list(listing: &Listing<'_>, repo: &Repo, args: &Args, place: &PlaceIn) -> Result<(), Failure> {
     let context = listing.context;
-    let place = place_or_path(context, repo, args.place.as_deref(), false)?;
     let Some(tree) = place.located.tree() else {
         if let Location::Entry(entry) = &place.located {
             listing.show(&place.path, entry)?;
@@ -142,6 +180,7 @@ impl Listing<'_> {
                 absent?: self.lacks(entry).then_some(true),
                 expired?: expiry,
                 purged?: purge,
+                newer?: self.newer.get(path).map(ToJson::to_json),
             });
         }
         let name = match entry.kind {
@@ -161,8 +200,12 @@ impl Listing<'_> {
         let (kind, id) = (kind_word(entry), entry.id.short(SHORT_ID));
         let why = expiry.map(expiry_words).or(purge.map(purge_words));
         let why = why.or_else(|| self.lacks(entry).then(|| "absent".to_owned()));
-        let why = why.map(|why| format!("  ({why})"));
-        let why = why.unwrap_or_default();
+        let newer = self.newer.get(path).map(NewerLine::mark);
+        let why: Vec<String> = why.into_iter().chain(newer).collect();
+        let why = match &why[..] {
+            [] => String::new(),
+            words => format!("  ({})", words.join("; ")),
+        };
         writeln!(
             out,
             "{kind:<10} {id} {:>10}  {name}{why}",

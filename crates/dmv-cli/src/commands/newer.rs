@@ -35,7 +35,7 @@ impl Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let paths = context.repo_paths(&repo, &args.paths)?;
-    let Some(own) = newer::own_commit(&repo)? else {
+    let Some(own) = repo.own_commit()? else {
         return Ok(EXIT_OK);
     };
     let select = Paths::new(paths.iter().cloned().map(RepoPath::into_bytes).collect());

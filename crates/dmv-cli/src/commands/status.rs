@@ -191,7 +191,7 @@ fn newer_versions(
     repo: &Repo,
     report: &StatusReport,
 ) -> Result<Vec<NewerVersion>, Failure> {
-    let Some(own) = newer::own_commit(repo)? else {
+    let Some(own) = repo.own_commit()? else {
         return Ok(Vec::new());
     };
     let changed = report.changes.iter().map(|change| &change.path);

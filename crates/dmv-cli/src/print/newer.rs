@@ -6,15 +6,11 @@ use crate::prelude::*;
 use dmv_core::diff::diff_trees;
 use dmv_core::object::commit::Person;
 use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{BranchPlace, NewerOptions, NewerReport, NewerVersion};
+use dmv_core::repo::{BranchPlace, NewerOptions, NewerReport, NewerVersion, QUICK_COMMITS};
 use dmv_core::subset::Subset;
 use dmv_core::worktree::scan::Select;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-
-/// How many commits `status` and `commit` read at most for each repository, to stay fast beside a branch that
-/// parted long ago.
-const MAX_COMMITS: usize = 2_000;
 
 /// How many files of a commit are looked up.
 const MAX_PATHS: usize = 1_000;
@@ -37,6 +33,13 @@ impl NewerLine<'_> {
         format!("{}  on {}, by {who}, {when}", escape(at), clean(&on))
     }
 
+    /// `newer on origin/main, by Grace, 2 hours ago`.
+    pub fn mark(&self) -> String {
+        let on = self.version.on.to_string();
+        let (who, when) = self.who_and_when();
+        format!("newer on {}, by {who}, {when}", clean(&on))
+    }
+
     fn who_and_when(&self) -> (String, String) {
         let when = ago(self.author.seconds, now().seconds);
         (clean(&self.author.name), when)
@@ -56,14 +59,6 @@ impl ToJson for NewerLine<'_> {
             time: rfc3339(author.seconds, author.nanos, author.tz_minutes),
         }
     }
-}
-
-/// Returns the commit with which branches are compared: that of the files, or of a bare repository.
-pub fn own_commit(repo: &Repo) -> Result<Option<ObjectId>, Failure> {
-    Ok(match repo.worktree_root() {
-        Some(_) => repo.base_commit()?,
-        None => repo.head_commit()?,
-    })
 }
 
 /// Reads the authors of some versions.
@@ -118,11 +113,21 @@ pub fn of_paths(
     if listed.is_empty() {
         return NewerReport::default();
     }
+    of_selected(context, repo, own, &ListedPaths(listed))
+}
+
+/// The same for selected paths.
+pub fn of_selected(
+    context: &Context,
+    repo: &Repo,
+    own: ObjectId,
+    select: &dyn Select,
+) -> NewerReport {
     let options = NewerOptions {
         own,
-        select: &ListedPaths(listed),
+        select,
         subset: &Subset::everything(),
-        max_commits: MAX_COMMITS,
+        max_commits: QUICK_COMMITS,
     };
     repo.newer(&options, &context.job).unwrap_or_default()
 }

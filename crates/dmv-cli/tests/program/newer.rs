@@ -41,6 +41,13 @@ fn newer_versions_elsewhere_are_listed_and_told_by_status_and_commit() -> Outcom
     );
     place.fails(20, &["-C", "two", "newer", "nowhere"])?;
 
+    let long = place.ok(&["-C", "two", "ls", "-l", "shots"])?;
+    let mark = "shots/1  (newer on origin/main, by Grace, just now)\n";
+    assert!(long.contains(mark), "{long}");
+    assert_eq!(long.matches("newer").count(), 1, "{long}");
+    let root = place.ok(&["-C", "two", "ls", "-l", "@"])?;
+    assert!(!root.contains("newer"), "{root}");
+
     // Another file of one's own is no reason to speak of it.
     place.write("two/mine", "mine")?;
     assert!(!place.ok(&["-C", "two", "status"])?.contains("newer"));

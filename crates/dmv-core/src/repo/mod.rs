@@ -70,7 +70,7 @@ pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 pub use look::entries::{ListingLine, Location, Selection, blob_of};
 pub use look::history_use::{CompressedFile, HistoryUse, PathUse, compressed_as};
 pub use look::lack::LackOf;
-pub use look::newer::{BranchPlace, NewerOptions, NewerReport, NewerVersion};
+pub use look::newer::{BranchPlace, NewerOptions, NewerReport, NewerVersion, QUICK_COMMITS};
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};

@@ -50,6 +50,23 @@ impl Select for Paths {
     }
 }
 
+/// What lies directly in one directory. The root's own path is empty.
+pub struct ChildrenOf<'a>(pub &'a [u8]);
+
+impl Select for ChildrenOf<'_> {
+    fn enters(&self, dir: &[u8]) -> bool {
+        is_under(self.0, dir)
+    }
+
+    fn takes(&self, dir: &[u8], _: &[u8]) -> bool {
+        dir == self.0
+    }
+
+    fn takes_all(&self, _: &[u8]) -> bool {
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +80,15 @@ mod tests {
         assert!(!paths.takes(b"", b"b") && !paths.takes(b"a", b"c"));
         assert!(paths.includes(b"a/b/c") && !paths.includes(b"a"));
         assert!(paths.takes_all(b"a/b/c") && !paths.takes_all(b"a"));
+    }
+
+    #[test]
+    fn children_are_taken_without_what_lies_below_them() {
+        let children = ChildrenOf(b"a/b");
+        assert!(children.enters(b"") && children.enters(b"a") && children.enters(b"a/b"));
+        assert!(!children.enters(b"a/b/c") && !children.enters(b"a/bc") && !children.enters(b"b"));
+        assert!(children.takes(b"a/b", b"x") && !children.takes(b"a", b"b"));
+        assert!(ChildrenOf(b"").takes(b"", b"x") && !ChildrenOf(b"").enters(b"x"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! row.
 
 use super::layout::{self, Part};
-use super::parts::{commit_line, crumbs, path_value, root_of, secret, size_of, thumb};
+use super::parts::{commit_line, crumbs, path_value, root_of, secret, signature, size_of, thumb};
 use super::places::{CommitPath, place};
 use crate::address::{encoded, link, log_link};
 use crate::answer::{Answer, redirect};
@@ -10,11 +10,15 @@ use crate::program::Stop;
 use crate::sequence::{Row, Sequence, rows};
 use crate::site::Ask;
 use crate::words::{bytes, count, number, shown};
+use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry, TreeIter};
-use dmv_core::repo::{Location, RepoError};
+use dmv_core::repo::{Location, NewerOptions, QUICK_COMMITS, RepoError};
+use dmv_core::subset::Subset;
+use dmv_core::worktree::select::ChildrenOf;
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rows of a page.
@@ -70,6 +74,8 @@ struct Listing {
     sequence: Option<Vec<u8>>,
     totals: (u64, u64),
     is_cut: bool,
+    /// Where listed files have a newer version, in words.
+    newer: HashMap<RepoPath, String>,
 }
 
 impl Listing {
@@ -109,6 +115,7 @@ impl Listing {
             Location::Entry(entry) => (entry.size, entry.file_count()),
         };
         Ok(Listing {
+            newer: newer(ask, &place),
             place,
             rows,
             total,
@@ -130,6 +137,12 @@ impl Listing {
             .unwrap_or_default()
     }
 
+    /// Where an entry has a newer version, in words.
+    fn newer_of(&self, entry: &TreeEntry) -> Option<&str> {
+        let path = self.place.path.join(&entry.name).ok()?;
+        self.newer.get(&path).map(String::as_str)
+    }
+
     fn values(&self) -> Value {
         let value = |row: &Row| match row {
             Row::Entry(entry) => {
@@ -137,6 +150,9 @@ impl Listing {
                 out.insert("kind".to_owned(), json!(entry.kind.word()));
                 out.insert("size".to_owned(), json!(entry.size));
                 out.insert("id".to_owned(), json!(entry.id.to_string()));
+                if let Some(newer) = self.newer_of(entry) {
+                    out.insert("newer".to_owned(), json!(newer));
+                }
                 Value::Object(out)
             }
             Row::Sequence(s) => {
@@ -208,7 +224,7 @@ impl Listing {
                     a.button href=(link("zip", &revision, self.path())) { "Download as zip" }
                 }
             }
-            p.incommit { "In commit " (commit_line(&self.place.id, &self.place.commit)) }
+            p.incommit { "In commit " (commit_line(&self.place.id, &self.place.commit)) (signature(ask, &self.place.id, &self.place.commit)) }
             @if self.is_cut {
                 p.note { "Only the first " (number(MAX_ENTRIES as u64)) " entries are listed." }
             }
@@ -252,7 +268,8 @@ impl Listing {
                         (thumb(ask, &self.place.link(), &self.child(entry), entry))
                         span { (shown(entry.name.as_bytes())) @if let Some(word) = absent { span.narrow { (word) } } }
                     } }
-                    td.quiet { (about(entry)) @if let Some(word) = absent { " " span.tag { (word) } } }
+                    td.quiet { (about(entry)) @if let Some(word) = absent { " " span.tag { (word) } }
+                        @if let Some(newer) = self.newer_of(entry) { " " span.tag.modified { (newer) } } }
                     td.num { (size_of(entry)) }
                 }
             },
@@ -281,6 +298,7 @@ impl Listing {
                     (thumb(ask, &self.place.link(), &self.child(entry), entry))
                     span.label { (shown(entry.name.as_bytes())) }
                     span.quiet { (size_of(entry)) }
+                    @if let Some(newer) = self.newer_of(entry) { span.tag.modified { (newer) } }
                 } }
             },
             Row::Sequence(s) => html! {
@@ -357,6 +375,39 @@ impl Listing {
     fn absent(&self, ask: &Ask<'_>) -> Markup {
         super::file::absent_part(ask, &self.place, &|back| secret(ask.site, back))
     }
+}
+
+/// The newer versions of files in a directory of the user's own commit, as far as a quick look tells. Everything
+/// is newer than an old commit, so nothing is said there.
+fn newer(ask: &Ask<'_>, place: &CommitPath) -> HashMap<RepoPath, String> {
+    let own = ask.repo.own_commit().ok().flatten();
+    if own != Some(place.id) {
+        return HashMap::new();
+    }
+    let options = NewerOptions {
+        own: place.id,
+        select: &ChildrenOf(place.path.as_bytes()),
+        subset: &Subset::everything(),
+        max_commits: QUICK_COMMITS,
+    };
+    let report = ask
+        .repo
+        .newer(&options, &Job::default())
+        .unwrap_or_default();
+    let mut out = HashMap::new();
+    for version in report.versions {
+        let author = ask
+            .repo
+            .read_commit(&version.commit)
+            .map(|commit| commit.author.name);
+        let by = author.map_or(String::new(), |name| {
+            format!(", by {}", shown(name.as_bytes()))
+        });
+        let on = version.on.to_string();
+        let text = format!("newer on {}{by}", shown(on.as_bytes()));
+        out.entry(version.path).or_insert(text);
+    }
+    out
 }
 
 /// That the content of an entry is not in this repository, in a word or two.

@@ -2,7 +2,8 @@
 
 use crate::served::{Film, Served, ada, request};
 use dmv_core::Job;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget, CommitOptions, Repo};
+use dmv_core::object::signature::Signature;
+use dmv_core::repo::{CheckoutOptions, CheckoutTarget, CommitOptions, RefKind, Repo, ResetFiles};
 use dmv_web::Options;
 use serde_json::json;
 
@@ -594,4 +595,54 @@ fn copies_tell_what_a_remote_had_and_what_is_not_known() {
             .page("/copies")
             .contains("no copy elsewhere that dmv knows")
     );
+}
+
+#[test]
+fn a_commit_says_who_signed_it_and_its_files_where_they_are_newer() {
+    let film = Film::new();
+    film.write("shots/1", "1");
+    film.write("shots/2", "1");
+    let first = film.commit("first cut");
+    let served = film.serve();
+    assert!(!served.enter().page("/tree/@").contains("signature"));
+
+    film.repo.sign_commits_by(Box::new(|_| {
+        let (key, bytes) = ([1; 32], [1; 64]);
+        Ok(Signature::Device { key, bytes })
+    }));
+    let side = RefKind::Branch;
+    film.write("shots/1", "2");
+    let signed = film.commit("second cut");
+    film.repo
+        .create_ref(side, "side", signed, request("branch"))
+        .expect("a branch");
+    film.repo
+        .reset(
+            first,
+            ResetFiles::Match,
+            &request("reset"),
+            &Default::default(),
+            &Job::default(),
+        )
+        .expect("a reset");
+    let served = film.serve();
+    let client = served.enter();
+    assert!(
+        client
+            .page(&format!("/tree/{signed}"))
+            .contains("signature: bad")
+    );
+    for view in ["/tree/@/shots", "/tree/@/shots?view=grid"] {
+        let page = client.page(view);
+        assert_eq!(page.matches("newer on side, by Ada").count(), 1, "{page}");
+    }
+    assert!(!client.page("/tree/@").contains("newer on"));
+    assert!(
+        !client
+            .page(&format!("/tree/{signed}/shots"))
+            .contains("newer on")
+    );
+    let entries = &client.json("/tree/@/shots")["entries"];
+    assert_eq!(entries[0]["newer"], "newer on side, by Ada");
+    assert_eq!(entries[1].get("newer"), None);
 }

@@ -22,6 +22,10 @@ use crate::worktree::split_path;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
+/// How many commits a command reads at most that only shows newer versions beside other things, to stay fast
+/// beside a branch that parted long ago.
+pub const QUICK_COMMITS: usize = 2_000;
+
 /// What to look for.
 pub struct NewerOptions<'a> {
     /// The commit with one's own versions.
@@ -78,6 +82,14 @@ pub struct NewerReport {
 }
 
 impl Repo {
+    /// Returns the commit with which branches are compared: that of the files, or of a bare repository.
+    pub fn own_commit(&self) -> Result<Option<ObjectId>, RepoError> {
+        match self.worktree_root() {
+            Some(_) => self.base_commit(),
+            None => self.head_commit(),
+        }
+    }
+
     /// Returns the newer versions on all branches and remote branches.
     ///
     /// Branches whose history does not meet the own one are left out, and so are those that another
