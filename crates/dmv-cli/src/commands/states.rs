@@ -41,7 +41,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         words: words(&report),
         commit: commit.transpose()?,
     };
-    let own = newer::own_commit(&repo)?;
+    let own = repo.own_commit()?;
     let found = own.map(|own| newer::of_paths(context, &repo, own, listed));
     let found = found.unwrap_or_default();
     let mut newer: BTreeMap<&RepoPath, Vec<Json>> = BTreeMap::new();
