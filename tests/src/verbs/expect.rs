@@ -137,14 +137,19 @@ impl<'a> Before<'a> {
 
     /// Returns what a stash would put aside.
     pub fn aside(&self, paths: &[Path]) -> Aside {
-        let is_dir = |(_, item): &(&Path, &Item)| **item == Item::EmptyDir;
-        let dirs = self.work.disk.iter().filter(is_dir);
+        let mut empty_dirs = Files::new();
+        for (path, item) in &self.work.disk {
+            // A directory in which everything is ignored counts as an empty one.
+            if is_ignored(&self.work.disk, path) {
+                empty_dirs.extend(above(path).map(|dir| (dir.to_vec(), Item::EmptyDir)));
+            } else if *item == Item::EmptyDir {
+                empty_dirs.insert(path.clone(), Item::EmptyDir);
+            }
+        }
         Aside {
             from: self.base_files(),
             to: self.next_tree(paths),
-            empty_dirs: dirs
-                .map(|(path, item)| (path.clone(), item.clone()))
-                .collect(),
+            empty_dirs,
         }
     }
 

@@ -407,6 +407,8 @@ pub struct Return {
     /// Whether the steps have all of these directories: a redo does not know those that the commit
     /// has.
     pub knows_empty: bool,
+    /// The paths of conflicts that no commit has once this is done. No directory of the base is there.
+    pub conflicts: BTreeSet<Vec<u8>>,
     /// Whether absent content stays absent: then its files are not written.
     pub skips_absent: bool,
     /// Whether this is a redo: it does what the first run did.

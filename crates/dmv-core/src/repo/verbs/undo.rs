@@ -14,7 +14,7 @@ use crate::repo::base::keys::{
     LOG_UNKEPT, base_key, begun_key, head_key, notes_key, path_key, steps_key, subset_key,
     worktree_of,
 };
-use crate::repo::base::notes::notes_in;
+use crate::repo::base::notes::{Note, notes_in};
 use crate::repo::base::publish::OperationRequest;
 use crate::repo::base::record;
 use crate::repo::base::repo::Repo;
@@ -310,6 +310,12 @@ fn undo_files(
     brings.skips_absent = absent == AbsentContent::Skipped;
     brings.check_content_here(repo)?;
     brings.is_redo = !back;
+    let conflicts = noted
+        .iter()
+        .filter(|(_, note)| matches!(note, Note::Conflict { .. }));
+    brings.conflicts = conflicts
+        .map(|(path, _)| path.as_bytes().to_vec())
+        .collect();
     if back {
         stays::add_noted(&steps, &mut brings);
     }

@@ -78,12 +78,8 @@ impl Switch<'_> {
             let path = path.as_bytes();
             // A file that is no longer tracked stays.
             if new.is_none() && self.request.tree.untracked.has(path) {
-                let state = match self.stat(path, &mut found.absent_dirs)? {
-                    Some(_) => Stays::There,
-                    None => Stays::Gone(self.emptied_above(path, &mut found.looked)?),
-                };
-                found.decision.left_alone.insert(path.to_vec(), state);
-                return Ok(());
+                let stat = self.stat(path, &mut found.absent_dirs)?;
+                return self.leave_alone(path, stat.as_ref(), &mut found);
             }
             if self.stays(path) && (new.is_some() || self.stays_there(path)) {
                 return Ok(());
@@ -189,18 +185,29 @@ impl Switch<'_> {
             && !found.overwrites.contains_key(path)
             && self.is_left_alone(path, (old, new), stat.as_ref())
         {
-            let state = match &stat {
-                Some(stat) if stat.kind == FileKind::Dir => Stays::Directory,
-                Some(_) => Stays::There,
-                None => Stays::Gone(self.emptied_above(path, &mut found.looked)?),
-            };
-            found.decision.left_alone.insert(path.to_vec(), state);
+            self.leave_alone(path, stat.as_ref(), found)?;
         }
         match (collides, old.is_none() && self.request.form.is_side(path)) {
             (true, true) => found.decision.unshown.insert(path.to_vec()),
             (true, false) => found.lost.insert(path.to_vec()),
             (false, _) => false,
         };
+        Ok(())
+    }
+
+    /// Notes that the switch leaves the user's state at a path alone.
+    fn leave_alone(
+        &self,
+        path: &[u8],
+        stat: Option<&FileStat>,
+        found: &mut CheckResult,
+    ) -> Result<(), RepoError> {
+        let state = match stat {
+            Some(stat) if stat.kind == FileKind::Dir => Stays::Directory,
+            Some(_) => Stays::There,
+            None => Stays::Gone(self.emptied_above(path, &mut found.looked)?),
+        };
+        found.decision.left_alone.insert(path.to_vec(), state);
         Ok(())
     }
 

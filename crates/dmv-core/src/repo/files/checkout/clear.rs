@@ -9,7 +9,7 @@ use crate::object::tree::TreeEntry;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::repo::Repo;
-use crate::repo::files::checkout::dirs::{is_dir, sorted};
+use crate::repo::files::checkout::dirs::{is_dir, is_whole, sorted};
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
 use crate::repo::files::seen::Expectation;
 use crate::worktree::base::entry_at;
@@ -110,8 +110,14 @@ impl Switch<'_> {
             return Ok(());
         };
         if stat.kind == FileKind::Dir {
-            // A directory in the place of a file is the user's.
-            if !new.is_some_and(is_dir) && (new.is_some() || is_dir(old)) {
+            let goes = match new {
+                // The subset may leave out everything in it.
+                Some(new) if is_dir(new) => !is_whole(new) && !self.has_dir(path)?,
+                Some(_) => true,
+                // A directory in the place of a file is the user's.
+                None => is_dir(old),
+            };
+            if goes {
                 clearing.gone_dirs.insert(path.to_vec());
             }
             return Ok(());

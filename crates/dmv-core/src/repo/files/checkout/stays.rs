@@ -11,7 +11,7 @@ use crate::object::tree::TreeEntry;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::steps::{Step, Steps};
-use crate::repo::files::checkout::dirs::{add_above, is_dir, is_empty_dir};
+use crate::repo::files::checkout::dirs::{add_above, is_dir, is_empty_dir, is_whole};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::saved::{Return, empty_above};
 use crate::worktree::split_path;
@@ -55,7 +55,9 @@ impl Switch<'_> {
             // The user has made the empty directory already. No scan lists it without a commit, outside
             // the subset, or if it is ignored.
             (old, Some(new), Some(stat)) => {
-                let is_unlisted = old.is_none() && self.known.unfinished.is_none();
+                let is_listed =
+                    |old: &TreeEntry| is_whole(old) || self.request.tree.subset.is_everything();
+                let is_unlisted = !old.is_some_and(is_listed) && self.known.unfinished.is_none();
                 (is_dirty || is_unlisted) && is_empty_dir(new) && on_disk(stat)
             }
             // The user has removed it already. No scan lists an empty directory of which the subset leaves
@@ -123,12 +125,18 @@ impl Switch<'_> {
         let mut path = path;
         while let Some((dir, _)) = split_path(path).filter(|(dir, _)| !dir.is_empty()) {
             path = dir;
-            let is_new = self.begins_deleted(dir) && !out.contains_key(dir);
-            if !is_new || !self.base_entry(dir)?.is_some_and(|entry| is_dir(&entry)) {
+            let is_listed = self.request.tree.subset.is_everything();
+            let is_deleted = self.begins_deleted(dir);
+            if out.contains_key(dir) || is_listed && !is_deleted {
                 continue;
             }
             if self.stat(dir, &mut BTreeSet::new())?.is_some() {
                 break;
+            }
+            // No scan lists an empty directory of which the subset leaves out something.
+            let entry = self.base_entry(dir)?;
+            if !entry.is_some_and(|entry| is_empty_dir(&entry) || is_deleted && is_dir(&entry)) {
+                continue;
             }
             let emptied = empty_above(self.request.tree, dir, looked)?;
             let emptied = emptied.map(|dir| dir.as_bytes().to_vec());
@@ -137,13 +145,14 @@ impl Switch<'_> {
         Ok(())
     }
 
-    /// Returns whether the first change in a directory is a deletion: if the user has removed the directory,
-    /// all are.
+    /// Returns whether the first change at or in a directory is a deletion: if the user has removed the
+    /// directory, all are.
     fn begins_deleted(&self, dir: &[u8]) -> bool {
         let prefix = [dir, b"/"].concat();
         let mut below = self.known.dirty.range(prefix.clone()..);
         let first = below.next().filter(|(path, _)| path.starts_with(&prefix));
-        first.is_some_and(|(_, kind)| *kind == ChangeKind::Deleted)
+        let first = first.map(|(_, kind)| kind).or(self.known.dirty.get(dir));
+        first == Some(&ChangeKind::Deleted)
     }
 
     /// Returns the directory above `path` that the user has emptied by removing `path`. The switch may
@@ -186,7 +195,9 @@ impl Switch<'_> {
             if dir.is_empty() || gone.contains(dir) || comes || self.stays_there(dir) {
                 return Ok(());
             }
-            let is_kept = !all_known && !self.stays(dir);
+            let is_conflict = |brings: &Return| brings.conflicts.contains(dir);
+            let gave_way = self.stays(dir) || self.request.brings.is_some_and(is_conflict);
+            let is_kept = !all_known && !gave_way;
             if is_kept && self.target_entry(dir)?.is_some_and(|e| is_empty_dir(&e)) {
                 return Ok(());
             }
@@ -241,10 +252,10 @@ fn is_implied(paths: &LeftAlone, path: &[u8], state: &Stays) -> bool {
     let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
     let mut above = ends.filter_map(|(end, _)| paths.get(&path[..end]));
     let prefix = [path, b"/"].concat();
-    let mut below = paths.range(prefix.clone()..);
-    let below = below
-        .next()
-        .is_some_and(|(path, _)| path.starts_with(&prefix));
+    let below = paths.range(prefix.clone()..);
+    let mut below = below.take_while(|(path, _)| path.starts_with(&prefix));
+    // Where nothing is, the step says nothing of the directories above.
+    let below = below.any(|(_, state)| !matches!(state, Stays::Gone(_)));
     above.any(|state| *state == Stays::There) || below && *state == Stays::Directory
 }
 

@@ -240,8 +240,10 @@ impl<'a> Switch<'a> {
             let at = path.as_bytes();
             // The next commit leaves such a file out, so a larger subset does not bring it.
             let is_given_up = !force && old.is_none() && self.request.tree.untracked.has(at);
+            // What is in a directory has paths of its own.
             let comes = |new: &&TreeEntry| {
-                !is_given_up && (!is_there(at) || is_dir(new) && self.has_room(at))
+                let has_place = !is_there(at) || is_dir(new) && self.has_room(at);
+                !is_given_up && is_whole(new) && has_place
             };
             let Some(new) = new.filter(comes) else {
                 return Ok(());
