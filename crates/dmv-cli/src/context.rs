@@ -552,6 +552,12 @@ pub fn load_config(named: bool) -> Result<Config, Failure> {
     Config::load(file.as_deref())
 }
 
+/// A new temporary directory.
+#[cfg(feature = "git")]
+pub fn scratch() -> Result<tempfile::TempDir, Failure> {
+    tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))
+}
+
 /// An absolute path as one from the worktree's root, if it is inside.
 pub fn from_root_of(root: &Path, path: &Path) -> Option<PathBuf> {
     let path = tidy(path);

@@ -12,7 +12,7 @@ use crate::error::GitError;
 use crate::id::{Algorithm, GitId, GitType};
 use crate::map::{Became, IdMap, KnownObject};
 use crate::pack::PackWriter;
-use crate::source::{GitSource, SourceError};
+use crate::source::{GitSource, feed};
 use crate::tag;
 use dmv_core::ObjectId;
 use dmv_core::history::{is_ancestor, load_commit};
@@ -24,7 +24,6 @@ use dmv_core::reach::{Detail, Reach};
 use dmv_core::repo::Repo;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
-use std::process::Stdio;
 use trees::TreeExport;
 
 /// What to export.
@@ -353,21 +352,9 @@ fn update_refs<'m>(
     }
     let mut git = target.git();
     git.args(["update-ref", "--stdin", "-z", "-m", "dmv export"]);
-    git.stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut child = git.spawn().map_err(SourceError::NoGit)?;
-    let mut input = child.stdin.take().expect("it has a pipe");
-    // Git says more than a broken pipe does.
-    let _ = input.write_all(&text);
-    drop(input);
-    let output = child.wait_with_output().map_err(GitError::Read)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = crate::source::last_line(&output.stderr);
-    let command = "update-ref".to_owned();
-    Err(SourceError::Failed { command, said }.into())
+    Ok(feed(&mut git, "update-ref", |input| {
+        input.write_all(&text)
+    })?)
 }
 
 /// Returns the algorithm that a new target must have: that of an imported commit, or Git's default.

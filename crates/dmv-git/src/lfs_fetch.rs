@@ -4,10 +4,10 @@
 //! its objects and knows only the address of its remote. What it fetches goes to where Git LFS keeps it in
 //! the repository itself.
 
-use crate::source::{GitSource, SourceError, last_line};
+use crate::source::{GitSource, SourceError, output_of};
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Fetches all content that the history of `source` has pointers for. Returns what `git lfs` says if it could
 /// not fetch all.
@@ -29,20 +29,20 @@ pub fn fetch_content(source: &GitSource, scratch: &Path) -> Result<Option<String
     let storage = source.git_dir()?.join("lfs");
     let mut clone = Command::new("git");
     clone.args(["clone", "-q", "--mirror", "--shared", "--template=", "--"]);
-    run(clone.arg(source.path()).arg(scratch), "clone")?;
+    output_of(clone.arg(source.path()).arg(scratch), "clone")?;
     for (key, value) in [
         ("remote.origin.url", OsStr::new(&address)),
         ("lfs.storage", storage.as_os_str()),
     ] {
         let mut config = Command::new("git");
         config.arg("-C").arg(scratch).args(["config", key]);
-        run(config.arg(value), "config")?;
+        output_of(config.arg(value), "config")?;
     }
     let mut fetch = Command::new("git");
     fetch.arg("-C").arg(scratch);
     fetch.args(["lfs", "fetch", "--all", "origin"]);
-    match run(&mut fetch, "lfs fetch") {
-        Ok(()) => Ok(None),
+    match output_of(&mut fetch, "lfs fetch") {
+        Ok(_) => Ok(None),
         Err(SourceError::Failed { said, .. }) => Ok(Some(said)),
         Err(e) => Err(e),
     }
@@ -62,14 +62,4 @@ fn address(source: &GitSource) -> Option<String> {
         Ok(path) => Some(format!("file://{}", path.display())),
         Err(_) => Some(url),
     }
-}
-
-fn run(git: &mut Command, name: &str) -> Result<(), SourceError> {
-    let output = git.stdin(Stdio::null()).stdout(Stdio::null()).output();
-    let output = output.map_err(SourceError::NoGit)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let (command, said) = (name.to_owned(), last_line(&output.stderr));
-    Err(SourceError::Failed { command, said })
 }

@@ -4,12 +4,11 @@
 
 use crate::error::GitError;
 use crate::id::{Algorithm, GitId, GitType, Hasher};
-use crate::source::{GitSource, SourceError};
+use crate::source::{GitSource, feed};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::process::Stdio;
 
 /// Bytes of a pack after which it is passed to Git.
 const FULL_BYTES: u64 = 512 << 20;
@@ -134,34 +133,18 @@ impl OpenObject<'_> {
 fn index_pack(target: &GitSource, pack: &mut File) -> Result<(), GitError> {
     let mut git = target.git();
     git.args(["index-pack", "--stdin"]);
-    git.stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut child = git.spawn().map_err(SourceError::NoGit)?;
-    let mut input = child.stdin.take().expect("it has a pipe");
     let mut hasher = Hasher::new(target.algorithm());
     let mut reader = BufReader::with_capacity(1 << 20, pack);
     let mut buffer = vec![0; 1 << 20];
-    let mut pass = || -> io::Result<()> {
+    let fed = feed(&mut git, "index-pack", |input| {
         loop {
             let read = reader.read(&mut buffer)?;
             if read == 0 {
-                return Ok(());
+                return input.write_all(hasher.finish().as_bytes());
             }
             hasher.update(&buffer[..read]);
             input.write_all(&buffer[..read])?;
         }
-    };
-    let passed = pass();
-    let passed = passed.and_then(|()| input.write_all(hasher.finish().as_bytes()));
-    drop(input);
-    let output = child.wait_with_output().map_err(GitError::Read)?;
-    if !output.status.success() {
-        return Err(SourceError::Failed {
-            command: "index-pack".to_owned(),
-            said: crate::source::last_line(&output.stderr),
-        }
-        .into());
-    }
-    passed.map_err(GitError::Read)
+    });
+    Ok(fed?)
 }

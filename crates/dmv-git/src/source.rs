@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 /// Bytes that are read from Git at a time.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -152,15 +152,7 @@ impl GitSource {
         // A template of the user could bring hooks.
         git.args(["init", "-q", "--bare", "--template="]);
         git.arg(format!("--object-format={}", algorithm.name()));
-        let output = git
-            .arg("--")
-            .arg(dir)
-            .output()
-            .map_err(SourceError::NoGit)?;
-        if !output.status.success() {
-            let (command, said) = ("init".to_owned(), last_line(&output.stderr));
-            return Err(SourceError::Failed { command, said });
-        }
+        output_of(git.arg("--").arg(dir), "init")?;
         GitSource::open(dir)
     }
 
@@ -217,16 +209,8 @@ impl GitSource {
     }
 
     fn answer_bytes(&self, args: &[impl AsRef<OsStr>]) -> Result<Vec<u8>, SourceError> {
-        let output = self.git().args(args).output().map_err(SourceError::NoGit)?;
-        if !output.status.success() {
-            return Err(SourceError::Failed {
-                command: args
-                    .first()
-                    .map_or(String::new(), |arg| arg.as_ref().display().to_string()),
-                said: last_line(&output.stderr),
-            });
-        }
-        Ok(output.stdout)
+        let command = args.first().map(|arg| arg.as_ref().to_string_lossy());
+        output_of(self.git().args(args), &command.unwrap_or_default())
     }
 
     /// Returns the branches and tags, in order of their names. What is not UTF-8 in these becomes U+FFFD.
@@ -442,6 +426,37 @@ impl GitSource {
             left: 0,
         })
     }
+}
+
+/// Runs a program to its end, without input. Returns what it writes.
+pub(crate) fn output_of(program: &mut Command, command: &str) -> Result<Vec<u8>, SourceError> {
+    let output = program.stdin(Stdio::null()).output();
+    whole_output(output.map_err(SourceError::NoGit)?, command)
+}
+
+/// Runs a program that reads what `write` passes on.
+pub(crate) fn feed(
+    program: &mut Command,
+    command: &str,
+    write: impl FnOnce(&mut ChildStdin) -> io::Result<()>,
+) -> Result<(), SourceError> {
+    program.stdin(Stdio::piped());
+    program.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = program.spawn().map_err(SourceError::NoGit)?;
+    let mut input = child.stdin.take().expect("it has a pipe");
+    let written = write(&mut input);
+    drop(input);
+    // The program says more than a broken pipe does.
+    whole_output(child.wait_with_output()?, command)?;
+    Ok(written?)
+}
+
+fn whole_output(output: Output, command: &str) -> Result<Vec<u8>, SourceError> {
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let (command, said) = (command.to_owned(), last_line(&output.stderr));
+    Err(SourceError::Failed { command, said })
 }
 
 /// Returns a file with the ids, one in a line.

@@ -1,5 +1,6 @@
 //! `dmv export --git` and `dmv export --stream`
 
+use crate::context::scratch;
 use crate::prelude::*;
 use dmv_git::export::{ExportOptions, ExportReport, algorithm_for, export};
 use dmv_git::source::GitSource;
@@ -38,8 +39,7 @@ fn to_repository(context: &Context, dir: &Path, options: &ExportOptions) -> Resu
 fn to_stream(context: &Context, file: &Path, options: &ExportOptions) -> Result<u8, Failure> {
     let repo = context.repo()?;
     super::refuse_inside(&repo, file)?;
-    let scratch =
-        tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))?;
+    let scratch = scratch()?;
     let target = GitSource::create(&scratch.path().join("export.git"), algorithm_for(&repo)?)?;
     let done = write(context, &repo, &target, options)?;
     if file == Path::new("-") {

@@ -1,6 +1,7 @@
 //! `dmv import git`
 
 use crate::config::DEFAULT_BRANCH;
+use crate::context::scratch;
 use crate::peers::refuse_address;
 use crate::prelude::*;
 use dmv_core::repo::RefChange;
@@ -134,10 +135,6 @@ fn options(context: &Context, name: &str) -> Result<ImportOptions, Failure> {
         portion_bytes: PORTION_BYTES,
         check_out: Some(super::check_out(context)?),
     })
-}
-
-fn scratch() -> Result<TempDir, Failure> {
-    tempfile::tempdir().map_err(|e| Failure::file("create", &std::env::temp_dir(), &e))
 }
 
 /// Takes what is new. A worktree without a commit gets the files of the branch that the source is on.
