@@ -63,6 +63,8 @@ class Client:
         self._gone: Optional[DmvError] = None
         self._process = subprocess.Popen(
             arguments + ["api"],
+            # Answers with content are long lines.
+            bufsize=1 << 20,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -8,6 +8,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::root::Root;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{Location, LookError, PathState, StatusReport};
+use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -33,12 +34,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let (report, _) = look(context, &repo, &select)?;
     let commit = repo.base_commit()?.map(|id| repo.read_commit(&id));
     let known = KnownStates {
+        context,
         repo: &repo,
-        ignored: repo
-            .left_out(&paths, &context.settings()?)?
-            .into_iter()
-            .collect(),
         words: words(&report),
+        subset: &report.subset,
         commit: commit.transpose()?,
     };
     let own = repo.own_commit()?;
@@ -93,9 +92,10 @@ const OUTSIDE: &str = "outside";
 
 /// What tells the states of the paths.
 struct KnownStates<'s> {
+    context: &'s Context,
     repo: &'s Repo,
     words: HashMap<&'s [u8], &'static str>,
-    ignored: BTreeSet<&'s RepoPath>,
+    subset: &'s Subset,
     /// The commit that the files come from.
     commit: Option<Commit>,
 }
@@ -119,14 +119,21 @@ impl KnownStates<'_> {
         if let Some(word) = self.words.get(path.as_bytes()) {
             return Ok(word);
         }
-        if self.ignored.contains(path) {
+        if entry.is_some() && self.subset.includes(path.as_bytes(), false) {
+            return Ok("unchanged");
+        }
+        let settings = self.context.settings()?;
+        if !self
+            .repo
+            .left_out(std::slice::from_ref(path), &settings)?
+            .is_empty()
+        {
             return Ok("ignored");
         }
         Ok(match self.repo.path_state(path)? {
             PathState::Outside { .. } => OUTSIDE,
+            // A directory, of which files may have changed.
             PathState::Known => "unchanged",
-            // A conflict that was settled, or a file that was moved away.
-            PathState::Unknown if entry.is_some() => "deleted",
             PathState::Unknown => "unknown",
         })
     }

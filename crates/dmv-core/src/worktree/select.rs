@@ -1,30 +1,47 @@
 //! The part of a worktree that a command works on.
 
 use super::scan::Select;
+use std::collections::BTreeSet;
 
 /// Some paths, each with everything below it. Without any path it is the complete worktree.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
-    paths: Vec<Vec<u8>>,
+    paths: BTreeSet<Vec<u8>>,
 }
 
 impl Paths {
     /// Returns the selection of the complete worktree.
     pub const fn all() -> Paths {
-        Paths { paths: Vec::new() }
+        Paths {
+            paths: BTreeSet::new(),
+        }
     }
 
     /// Selects `paths`, which are relative to the worktree's root. The root's own path is empty.
     pub fn new(paths: Vec<Vec<u8>>) -> Paths {
-        let all = paths.iter().any(|path| path.is_empty());
+        if paths.iter().any(|path| path.is_empty()) {
+            return Paths::all();
+        }
         Paths {
-            paths: if all { Vec::new() } else { paths },
+            paths: paths.into_iter().collect(),
         }
     }
 
     /// Returns whether the entry at `path` is one of the paths or below one.
     pub fn includes(&self, path: &[u8]) -> bool {
-        self.paths.is_empty() || self.paths.iter().any(|p| is_under(path, p))
+        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        self.paths.is_empty()
+            || self.paths.contains(path)
+            || ends
+                .into_iter()
+                .any(|(end, _)| self.paths.contains(&path[..end]))
+    }
+
+    /// Returns whether one of the paths is below `dir`.
+    fn has_below(&self, dir: &[u8]) -> bool {
+        let below = super::join(dir, b"");
+        let next = self.paths.range(below.clone()..).next();
+        next.is_some_and(|path| path.starts_with(&below))
     }
 }
 
@@ -38,7 +55,7 @@ pub fn is_under(path: &[u8], dir: &[u8]) -> bool {
 
 impl Select for Paths {
     fn enters(&self, dir: &[u8]) -> bool {
-        self.includes(dir) || self.paths.iter().any(|p| is_under(p, dir))
+        self.includes(dir) || self.has_below(dir)
     }
 
     fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
@@ -89,6 +106,27 @@ mod tests {
         assert!(!children.enters(b"a/b/c") && !children.enters(b"a/bc") && !children.enters(b"b"));
         assert!(children.takes(b"a/b", b"x") && !children.takes(b"a", b"b"));
         assert!(ChildrenOf(b"").takes(b"", b"x") && !ChildrenOf(b"").enters(b"x"));
+    }
+
+    #[test]
+    fn many_paths_select_what_one_after_the_other_does() {
+        let mut rng = dmv_random::Rng::new(3);
+        let mut name = |depth: u64| {
+            let parts =
+                (0..=rng.below(depth)).map(|_| ["a", "a!", "ab", "b"][rng.below(4) as usize]);
+            parts.collect::<Vec<_>>().join("/").into_bytes()
+        };
+        for _ in 0..300 {
+            let listed: Vec<Vec<u8>> = (0..5).map(|_| name(3)).collect();
+            let paths = Paths::new(listed.clone());
+            for _ in 0..20 {
+                let path = name(4);
+                let includes = listed.iter().any(|one| is_under(&path, one));
+                let enters = includes || listed.iter().any(|one| is_under(one, &path));
+                assert_eq!(paths.includes(&path), includes, "{listed:?} {path:?}");
+                assert_eq!(paths.enters(&path), enters, "{listed:?} {path:?}");
+            }
+        }
     }
 
     #[test]
