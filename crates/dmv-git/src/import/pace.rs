@@ -20,8 +20,8 @@ const SAMPLE_BYTES: u64 = 32 << 20;
 const MAX_OBJECT_BYTES: u64 = 64 << 20;
 /// The most objects of a sample.
 const SAMPLE_OBJECTS: usize = 10_000;
-/// As much work as an object of this many bytes is any object, beside its bytes. Measured with 20,000 commits of
-/// text, and with 200 files of 1 to 12 MB.
+/// As much work as an object of this many bytes is any object, beside its bytes. A guess that fits a history of 20,000
+/// commits of text.
 const OBJECT_BYTES: u64 = 4096;
 
 /// How much is to be done.
